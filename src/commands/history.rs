@@ -80,7 +80,7 @@ fn settings(args: &HistoryArgs) -> Result<HistorySettings, Error> {
     let min_effect = args.min_effect.as_deref().map(gate::percentage).transpose();
     Ok(HistorySettings {
         order: order(&args.order)?,
-        apart: apart.collect::<Result<_, _>>()?,
+        separating_traits: apart.collect::<Result<_, _>>()?,
         min_effect: min_effect.map_err(|e| Error::Usage(format!("--min-effect: {e}")))?.unwrap_or(MIN_EFFECT),
     })
 }

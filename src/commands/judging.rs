@@ -113,7 +113,7 @@ pub(super) fn exit(comparison: &Comparison, ruling: &Ruling) -> Exit {
         Exit::Rejected
     } else if open(Verdict::Undecided)
         || comparison.unmatched.iter().any(|case| case.interrupted)
-        || !ruling.unheld.is_empty()
+        || !ruling.undecided.is_empty()
     {
         Exit::Undecided
     } else {

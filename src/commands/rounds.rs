@@ -12,7 +12,7 @@ use crate::basis::printable::Shown;
 use crate::basis::units::{Nanos, about, counted};
 use crate::commands::cli::{Comparing, Judging, OutputArgs};
 use crate::compare::gate::Ruling;
-use crate::compare::recipe::{self, Again, Kept};
+use crate::compare::recipe::{self, ComparisonCommand, SideFiles};
 use crate::compare::{Compared, Comparison, Obstacle, Settings, Verdict, compare};
 use crate::measure::measurement::MeasureOptions;
 use crate::measure::session::Setup;
@@ -181,11 +181,11 @@ impl Rounds {
         }
         let paths: Vec<&Path> = self.comparing.compare.iter().map(PathBuf::as_path).collect();
         let sides = [
-            Kept { records: &self.baseline, paths: &paths },
+            SideFiles { records: &self.baseline, paths: &paths },
             // This very command measures it again.
-            Kept { records: &candidate, paths: &[] },
+            SideFiles { records: &candidate, paths: &[] },
         ];
-        let again = Again {
+        let again = ComparisonCommand {
             program: &host.program_name(),
             completes: self.record.is_some(),
             command: &|processes, [baseline, _]| self.again(processes, baseline, too_long, host),

@@ -98,21 +98,24 @@ pub(super) fn may_be_the_drivers(found: &[Difference], baseline: &[Record], cand
     found.iter().any(|difference| difference.what == BUILD) || before != after
 }
 
-pub(super) fn find(baseline: &[Record], candidate: &[Record]) -> Vec<Difference> {
+/// Lists the other differences between the records of the two sides, or within one: check them before
+/// [`super::compare`].
+#[must_use]
+pub(crate) fn differences(baseline: &[Record], candidate: &[Record]) -> Vec<Difference> {
     let mut found = vec![];
     for (what, refused, fact) in FACTS {
         let [before, after] = [facts(baseline, fact), facts(candidate, fact)];
         // Not every record of a side has every device: further rounds measure only undecided cases.
-        let values = |facts: &Facts| facts.values().flatten().cloned().collect::<BTreeSet<_>>();
+        let values = |facts: &FactValues| facts.values().flatten().cloned().collect::<BTreeSet<_>>();
         // Several values on one side are refused as well, because it is unclear which one is meant.
-        let ambiguous = |facts: &Facts| facts.values().any(|values| values.len() > 1);
+        let ambiguous = |facts: &FactValues| facts.values().any(|values| values.len() > 1);
         let moved = before.iter().any(|(of, values)| after.get(of).is_some_and(|others| others != values));
         // Older versions of the tool do not record every fact.
         if !refused && (before.is_empty() || after.is_empty()) {
             continue;
         }
         if values(&before) != values(&after) || moved || ambiguous(&before) || ambiguous(&after) {
-            let text = |facts: Facts| values(&facts).into_iter().collect::<Vec<_>>().join(" and ");
+            let text = |facts: FactValues| values(&facts).into_iter().collect::<Vec<_>>().join(" and ");
             found.push(Difference { what, baseline: text(before), candidate: text(after), refused });
         }
     }
@@ -121,10 +124,10 @@ pub(super) fn find(baseline: &[Record], candidate: &[Record]) -> Vec<Difference>
 }
 
 /// Values of a fact in the records of a side, by subject.
-type Facts = BTreeMap<String, BTreeSet<String>>;
+type FactValues = BTreeMap<String, BTreeSet<String>>;
 
-fn facts(records: &[Record], fact: Fact) -> Facts {
-    let mut facts = Facts::new();
+fn facts(records: &[Record], fact: Fact) -> FactValues {
+    let mut facts = FactValues::new();
     for (of, value) in records.iter().flat_map(fact) {
         facts.entry(of).or_default().insert(value);
     }

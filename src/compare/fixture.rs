@@ -4,7 +4,7 @@ use super::gate::Reached;
 use super::{Compared, Comparison, SCHEMA, Sighting, Verdict};
 use crate::basis::units::Nanos;
 
-/// A case of matmul that takes 5 % longer in the candidate.
+/// Returns a case of matmul that takes 5 % longer in the candidate.
 pub(crate) fn compared(variant: &str, verdict: Verdict) -> Compared {
     let side = |median| Sighting { median: Nanos(median), processes: 3, samples: 60 };
     Compared {
@@ -31,7 +31,7 @@ pub(crate) fn compared(variant: &str, verdict: Verdict) -> Compared {
     }
 }
 
-/// A comparison of these cases, and of nothing else.
+/// Returns a comparison of only these cases.
 pub(crate) fn comparison(cases: Vec<Compared>) -> Comparison {
     Comparison {
         schema: SCHEMA,

@@ -32,7 +32,7 @@ struct LimitTable {
     max_spills: Option<u32>,
 }
 
-/// A kind of limit: the largest or the smallest value that a figure of a case may have.
+/// Kind of limit: the largest or the smallest value that a figure of a case may have.
 struct LimitKind {
     name: &'static str,
     figure: &'static CaseFigure,
@@ -211,7 +211,7 @@ pub(crate) struct Ruling {
     /// Ascending indices of cases whose `max-slowdown` limits are all certainly met, whatever the verdict.
     pub settled: Vec<usize>,
     /// Patterns of undecided limits, each with the reason.
-    pub unheld: Vec<(String, String)>,
+    pub undecided: Vec<(String, String)>,
 }
 
 /// Label of a case that lacks a time on one side without being newly wrong.
@@ -230,7 +230,7 @@ impl Ruling {
             (wrong, "newly wrong"),
             (others, NOT_COMPARED),
             (broken, if broken == 1 { "limit broken" } else { "limits broken" }),
-            (self.unheld.len(), if self.unheld.len() == 1 { "limit undecided" } else { "limits undecided" }),
+            (self.undecided.len(), if self.undecided.len() == 1 { "limit undecided" } else { "limits undecided" }),
         ];
         verdicts.into_iter().chain(changes).chain(more).filter(|(count, _)| *count > 0)
     }
@@ -242,7 +242,7 @@ impl Ruling {
 /// When a pattern matches no case of either side: such a limit would protect nothing.
 pub(crate) fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruling, String> {
     let mut ruling = Ruling::default();
-    let mut kept: BTreeMap<usize, bool> = BTreeMap::new();
+    let mut met: BTreeMap<usize, bool> = BTreeMap::new();
     for limit in limits {
         let mut used = false;
         let (mut lacking, [mut doubtful, mut incomparable]) = ([0; KINDS.len()], [0; 2]);
@@ -256,7 +256,7 @@ pub(crate) fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruli
             let messages: Vec<_> = slower.chain(limit.beyond(&case.reached, true, &mut lacking)).collect();
             if let Some(most) = limit.max_slowdown {
                 let certain = case.interval.is_some_and(|[_, high]| high <= 1.0 + most);
-                kept.entry(index).and_modify(|all| *all &= certain).or_insert(certain);
+                met.entry(index).and_modify(|all| *all &= certain).or_insert(certain);
                 // Undecided cases have their own exit code.
                 doubtful += usize::from(!certain && messages.is_empty() && case.verdict != Verdict::Undecided);
             }
@@ -278,7 +278,7 @@ pub(crate) fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruli
             return Err(format!("the limit for '{}' matches no case; `*` stands for any text", limit.case));
         }
         if !used && unmatched().any(|case| case.candidate != State::Measured) {
-            ruling.unheld.push((limit.case.clone(), "the candidate measured none of its cases".into()));
+            ruling.undecided.push((limit.case.clone(), "the candidate measured none of its cases".into()));
         }
         let lacking = lacking.into_iter().zip(&KINDS).filter_map(|(count, kind)| Some((count, kind.lacking?)));
         let reasons = lacking.chain([
@@ -287,9 +287,9 @@ pub(crate) fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruli
         ]);
         let reasons = reasons.filter(|(count, _)| *count > 0);
         let reasons = reasons.map(|(count, of)| (limit.case.clone(), format!("{} {of}", counted(count, "case"))));
-        ruling.unheld.extend(reasons);
+        ruling.undecided.extend(reasons);
     }
-    ruling.settled = kept.into_iter().filter(|(_, all)| *all).map(|(index, _)| index).collect();
+    ruling.settled = met.into_iter().filter(|(_, all)| *all).map(|(index, _)| index).collect();
     Ok(ruling)
 }
 

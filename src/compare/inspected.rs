@@ -1,4 +1,4 @@
-//! What a compiler made of the same case on both sides: a verdict without statistics.
+//! Changes of compiled kernels between the sides: verdicts without statistics.
 
 use super::gate::Reached;
 use super::side::SeenCase;
@@ -21,7 +21,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// The name in tables and documents.
+    /// Returns the name in tables and documents.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -72,7 +72,7 @@ pub struct Inspected {
 }
 
 impl ChangedFigure {
-    /// `spills 0 → 442`.
+    /// Describes the change: `spills 0 → 442`.
     #[must_use]
     pub(crate) fn text(&self) -> String {
         format!("{} {} → {}", self.figure.name_in_sentence(), self.baseline, self.candidate)
@@ -80,7 +80,7 @@ impl ChangedFigure {
 }
 
 impl Inspected {
-    /// The figures that changed, with the kernel where the case has several: `spills 0 → 442, instructions 300 → 900`.
+    /// Lists the changed figures, with their kernels if there are several: `spills 0 → 442, instructions 300 → 900`.
     #[must_use]
     pub(crate) fn text(&self) -> String {
         let several = self.changes.iter().any(|change| change.kernel != self.changes[0].kernel);
@@ -91,12 +91,12 @@ impl Inspected {
     }
 }
 
-/// The last of each side; both were inspected.
+/// Compares the kernels of the last case of each side; both were inspected.
 pub(super) fn inspected(baseline: &SeenCase<'_>, candidate: &SeenCase<'_>) -> Inspected {
     let mut changes = vec![];
     let mut left: Vec<&CompiledKernel> = baseline.case.kernels.iter().collect();
     for kernel in &candidate.case.kernels {
-        // Versions of a kernel share its name: the first goes with the first.
+        // Versions of a kernel share its name, and are paired in order.
         let Some(at) = left.iter().position(|old| old.name == kernel.name) else { continue };
         changes.extend(changed(left.remove(at), kernel));
     }

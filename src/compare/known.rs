@@ -90,16 +90,15 @@ impl KnownFailure {
 impl Expectations {
     /// Applies `known` to the cases of `record`.
     pub(crate) fn of(record: &Record, known: &[KnownFailure]) -> Self {
-        let cases = || record.cases.iter().enumerate();
-        let expected = cases().filter(|(_, case)| known.iter().any(|known| known.expects(case)));
+        let expected = record.cases.iter().enumerate();
+        let expected = expected.filter(|(_, case)| known.iter().any(|known| known.expects(case)));
         let mut found = Self { expected: expected.map(|(index, _)| index).collect(), ..Self::default() };
         for known in known {
-            let mut of_it = cases().map(|(_, case)| case).filter(|case| known.is_of(case)).peekable();
-            let passes = |case: &Case| case.measured().is_some();
-            if of_it.peek().is_none() {
+            let cases: Vec<_> = record.cases.iter().filter(|case| known.is_of(case)).collect();
+            if cases.is_empty() {
                 found.absent.push(known.clone());
-            } else if record.cases.iter().any(|case| known.is_of(case) && passes(case))
-                && of_it.all(|case| FailureStatus::of(&case.outcome).is_none())
+            } else if cases.iter().any(|case| case.measured().is_some())
+                && cases.iter().all(|case| FailureStatus::of(&case.outcome).is_none())
             {
                 found.gone.push(known.clone());
             }

@@ -14,8 +14,8 @@ pub(crate) mod recipe;
 mod side;
 mod why;
 
-pub(crate) use differences::{Difference, REFUSED};
-pub(crate) use pair::{probability, significance};
+pub(crate) use differences::{Difference, REFUSED, differences};
+pub(crate) use pair::{percent, probability, significance};
 
 use crate::basis::random::generator;
 use crate::basis::threads;
@@ -313,12 +313,6 @@ impl Comparison {
     pub fn count(&self, verdict: Verdict) -> usize {
         self.cases.iter().filter(|case| case.verdict == verdict).count()
     }
-}
-
-/// Lists the other differences between the records of the two sides, or within one: check them before [`compare`].
-#[must_use]
-pub(crate) fn differences(baseline: &[Record], candidate: &[Record]) -> Vec<Difference> {
-    differences::find(baseline, candidate)
 }
 
 /// Compares the records of two sides, each with at least one process.

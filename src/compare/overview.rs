@@ -43,17 +43,22 @@ pub(crate) struct Extreme {
     pub(crate) ratio: f64,
 }
 
-/// Index of a case, the case, and its ratio.
-type Ratio<'a> = (usize, &'a Compared, f64);
+/// Case with its index in the comparison and its ratio.
+#[derive(Clone, Copy)]
+struct RatedCase<'a> {
+    index: usize,
+    case: &'a Compared,
+    ratio: f64,
+}
 
 impl Overview {
     /// Returns the figures over all cases, and below them those of each algorithm on each device where there are several;
     /// nothing for less than two cases.
     pub(crate) fn all(comparison: &Comparison) -> Vec<Self> {
-        let mut parts: BTreeMap<(&str, &str), Vec<Ratio<'_>>> = BTreeMap::new();
-        for (at, case) in comparison.cases.iter().enumerate() {
+        let mut parts: BTreeMap<(&str, &str), Vec<RatedCase<'_>>> = BTreeMap::new();
+        for (index, case) in comparison.cases.iter().enumerate() {
             if let Some(ratio) = case.ratio.filter(|ratio| ratio.is_finite() && *ratio > 0.0) {
-                parts.entry((&case.algorithm, &case.device)).or_default().push((at, case, ratio));
+                parts.entry((&case.algorithm, &case.device)).or_default().push(RatedCase { index, case, ratio });
             }
         }
         let whole: Vec<_> = parts.values().flatten().copied().collect();
@@ -62,22 +67,21 @@ impl Overview {
         [&whole[..]].into_iter().chain(parts).filter(|cases| cases.len() > 1).map(Self::of).collect()
     }
 
-    /// Returns the figures of some cases with their places and ratios.
-    fn of(cases: &[(usize, &Compared, f64)]) -> Self {
-        let first = cases[0].1;
+    fn of(cases: &[RatedCase<'_>]) -> Self {
+        let first = cases[0].case;
         let common = |name: fn(&Compared) -> &String| {
-            cases.iter().all(|(_, case, _)| name(case) == name(first)).then(|| name(first).clone())
+            cases.iter().all(|rated| name(rated.case) == name(first)).then(|| name(first).clone())
         };
         let percent = |verdict| {
-            let count = cases.iter().filter(|(_, case, _)| case.verdict == verdict).count();
+            let count = cases.iter().filter(|rated| rated.case.verdict == verdict).count();
             100.0 * count as f64 / cases.len() as f64
         };
-        let by_ratio = |(.., a): &&(usize, &Compared, f64), (.., b): &&(usize, &Compared, f64)| a.total_cmp(b);
-        let extreme = |found: Option<&(usize, &Compared, f64)>| {
-            let (case, compared, ratio) = *found.unwrap_or(&cases[0]);
-            Extreme { case, id: compared.id.clone(), ratio }
+        let by_ratio = |a: &&RatedCase<'_>, b: &&RatedCase<'_>| a.ratio.total_cmp(&b.ratio);
+        let extreme = |found: Option<&RatedCase<'_>>| {
+            let RatedCase { index, case, ratio } = *found.unwrap_or(&cases[0]);
+            Extreme { case: index, id: case.id.clone(), ratio }
         };
-        let logarithms: f64 = cases.iter().map(|(.., ratio)| ratio.ln()).sum();
+        let logarithms: f64 = cases.iter().map(|rated| rated.ratio.ln()).sum();
         Self {
             algorithm: common(|case| &case.algorithm),
             device: common(|case| &case.device),

@@ -80,8 +80,8 @@ fn another_problem(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Opt
     let known = |(before, after): &(&Case, &Case)| !before.buffers.is_empty() && !after.buffers.is_empty();
     if let Some((before, after)) = both().filter(known).find(|(before, after)| before.buffers != after.buffers) {
         let only = |of: &Case, other: &Case| {
-            let own = of.buffers.iter().filter(|buffer| !other.buffers.contains(buffer));
-            own.cloned().collect::<Vec<_>>().join(", ")
+            let buffers = of.buffers.iter().filter(|buffer| !other.buffers.contains(buffer));
+            buffers.cloned().collect::<Vec<_>>().join(", ")
         };
         return Some(format!("its buffers changed: {} → {}", only(before, after), only(after, before)));
     }
@@ -116,9 +116,7 @@ impl CasePair<'_> {
 
     /// Whether both sides are the same samples.
     pub(super) fn identical(&self) -> bool {
-        self.shared()
-            && self.baseline.len() == self.candidate.len()
-            && self.baseline.iter().zip(&self.candidate).all(|(a, b)| a.samples() == b.samples())
+        self.shared() && self.baseline.iter().zip(&self.candidate).all(|(a, b)| a.samples() == b.samples())
     }
 
     /// Returns why the samples are too few for any verdict, if they are.
@@ -143,11 +141,11 @@ impl CasePair<'_> {
 
     /// Returns the assumed relative difference between the medians of two processes, beyond the observed one.
     pub(super) fn assumed_noise(&self, settings: &Settings) -> f64 {
-        let told = self.baseline.len().min(self.candidate.len()) >= MIN_RUNS_FOR_SPREAD;
+        let known = self.baseline.len().min(self.candidate.len()) >= MIN_RUNS_FOR_SPREAD;
         match settings.noise {
             Some(noise) => noise,
             None if self.another_board() => noise::ASSUMED_BETWEEN_BOARDS,
-            None => noise::assumed(self.on_host() && !told),
+            None => noise::assumed(self.on_host() && !known),
         }
     }
 
@@ -195,7 +193,7 @@ impl CasePair<'_> {
         // mean more elapsed time.
         let mut others = self.baseline.iter().chain(&self.candidate).map(|seen| &seen.record.origin.environment);
         let first = others.next()?;
-        if others.any(|own| own != first) {
+        if others.any(|variables| variables != first) {
             return None;
         }
         let times = |side: &[SeenCase<'_>]| -> Option<Vec<ProcessSamples>> {
@@ -353,18 +351,18 @@ impl CasePair<'_> {
 
     /// Describes the assumption that dominates the width of the interval, if one does.
     pub(super) fn assumption(&self, ratio: Option<bootstrap::Ratio>, settings: &Settings) -> Option<String> {
-        let apart = self.assumed_noise(settings);
+        let noise = self.assumed_noise(settings);
         let [low, high] = ratio?.interval;
         let half = (high / low).ln() / 2.0;
         let boards = settings.noise.is_none() && self.another_board();
         let assumed = !self.shared() && (boards || self.baseline.len().min(self.candidate.len()) < MIN_RUNS_FOR_SPREAD);
-        (assumed && apart.ln_1p() > half / 2.0).then(|| {
+        (assumed && noise.ln_1p() > half / 2.0).then(|| {
             if boards {
-                return format!("the sides ran on different boards: ±{} between boards is assumed", percent(apart));
+                return format!("the sides ran on different boards: ±{} between boards is assumed", percent(noise));
             }
             format!(
                 "with fewer than {MIN_RUNS_FOR_SPREAD} processes a side, ±{} between processes is assumed",
-                percent(apart)
+                percent(noise)
             )
         })
     }
@@ -447,8 +445,8 @@ impl CasePair<'_> {
     /// the sides.
     fn load(&self) -> Option<f64> {
         let [before, after] = why::others(&self.baseline, &self.candidate)?;
-        let apart = (after - before).abs() > OTHERS_APART && self.slowness().abs() <= SLOW.ln();
-        apart.then_some(after - before)
+        let differs = (after - before).abs() > OTHERS_APART && self.slowness().abs() <= SLOW.ln();
+        differs.then_some(after - before)
     }
 
     /// Describes the difference in speed during the candidate: for a column, and as a sentence.
@@ -486,7 +484,7 @@ fn is_beyond(ratio: f64, min_effect: f64) -> bool {
 }
 
 /// Formats a percentage as short as possible: `2 %`.
-fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     format!("{} %", trimmed(&significant(100.0 * share)))
 }
 

@@ -71,12 +71,12 @@ impl Schedule {
         let least = value.ln().signum() * (value.ln().abs() - reach).max(0.0);
         let p = randomization(&rounds.iter().map(|round| round.map(|time| time.0.ln())).collect::<Vec<_>>());
         // Correct for repeated looks: see `spent`. Starting with its second factor spends half of the allowance.
-        let alone = (p * spent(self.looks + 1)).min(1.0);
+        let case_p = (p * spent(self.looks + 1)).min(1.0);
         // Bonferroni: as if this were the most significant case, which every correction for their number satisfies.
-        let p = (alone * self.cases as f64).min(1.0);
+        let p = (case_p * self.cases as f64).min(1.0);
         let ratio = Ratio { value, least: least.exp(), interval, p };
         let verdict = judge(&ratio, p, self.min_effect);
-        Some(Finding { verdict, ratio: value, interval, control, p, least: ratio.least, alone, looks: self.looks })
+        Some(Finding { verdict, ratio: value, interval, control, p, least: ratio.least, case_p, looks: self.looks })
     }
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct Finding {
     least: f64,
     /// p-value adjusted only for the number of looks.
     #[serde(skip)]
-    alone: f64,
+    case_p: f64,
     /// Number of looks at the rounds.
     pub looks: usize,
 }
@@ -187,7 +187,7 @@ impl Trials {
     /// Adjusts the findings for the number of cases, as `compare` does.
     pub(crate) fn correct(&mut self) {
         let mut findings: Vec<_> = self.cases.iter_mut().filter_map(|case| case.finding.as_mut()).collect();
-        let p = benjamini_hochberg(&findings.iter().map(|finding| finding.alone).collect::<Vec<_>>());
+        let p = benjamini_hochberg(&findings.iter().map(|finding| finding.case_p).collect::<Vec<_>>());
         for (finding, p) in findings.iter_mut().zip(p) {
             let Finding { ratio: value, least, interval, .. } = **finding;
             finding.p = p;
@@ -238,7 +238,7 @@ impl Serialize for Trials {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::super::FALSE_DISCOVERIES;
     use super::*;
     use rand::Rng;
@@ -305,6 +305,22 @@ mod tests {
         assert!(found >= 190, "{found} of 200");
     }
 
+    /// Returns a document of these cases.
+    pub(crate) fn trials(cases: Vec<Trial>, turns: Turns) -> Trials {
+        Trials {
+            schema: AB_SCHEMA,
+            version: "0",
+            started: String::new(),
+            command: vec![],
+            validation: false,
+            turns,
+            min_effect: 0.02,
+            cases,
+            not_measured: 0,
+            exit: 0,
+        }
+    }
+
     #[test]
     fn of_many_cases_alike_none_is_told_apart_and_a_clear_one_is() {
         let side = |label: &str| {
@@ -321,25 +337,14 @@ mod tests {
             let _ = (1..=rounds.len()).any(|count| schedule.decided(&rounds[..count]));
             Trial { a: side("a"), b: side("b"), finding: schedule.last(&rounds), rounds }
         };
-        let trials = |cases: Vec<Trial>| Trials {
-            schema: AB_SCHEMA,
-            version: "0",
-            started: String::new(),
-            command: vec![],
-            validation: false,
-            turns: Turns::Batches,
-            min_effect: 0.02,
-            cases,
-            not_measured: 0,
-            exit: 0,
-        };
         // Significant on its own, but not among enough other cases that are the same.
         let weak = || rounds(8, 1.2, 0.02, 27);
         let p = trial(weak(), 1).finding.expect("rounds enough").p;
         assert!((2e-4..FALSE_DISCOVERIES).contains(&p), "{p}");
         let many = (3.0 * FALSE_DISCOVERIES / p) as usize;
         let same = |at: usize| trial(rounds(12, 1.0, 0.003, 4000 + at as u64), many + 1);
-        let mut all = trials((0..many).map(same).chain([trial(rounds(12, 1.5, 0.02, 1), many + 1)]).collect());
+        let mut all =
+            trials((0..many).map(same).chain([trial(rounds(12, 1.5, 0.02, 1), many + 1)]).collect(), Turns::Batches);
         all.cases.push(trial(weak(), many + 2));
         all.correct();
         assert_eq!((all.count(Verdict::Faster), all.count(Verdict::Slower)), (0, 1));
@@ -349,20 +354,20 @@ mod tests {
         let before = all.clone();
         all.correct();
         assert_eq!(all, before);
-        let mut alone = trials(vec![trial(weak(), 1)]);
-        let found = alone.cases[0].finding;
-        alone.correct();
-        assert_eq!((alone.cases[0].finding, found.map(|found| found.verdict)), (found, Some(Verdict::Slower)));
+        let mut single = trials(vec![trial(weak(), 1)], Turns::Batches);
+        let found = single.cases[0].finding;
+        single.correct();
+        assert_eq!((single.cases[0].finding, found.map(|found| found.verdict)), (found, Some(Verdict::Slower)));
 
         // A single case has its fields at the top, several have theirs below.
-        let json = serde_json::to_value(&alone).expect("JSON");
+        let json = serde_json::to_value(&single).expect("JSON");
         assert!(json["a"]["label"] == "a" && json["finding"]["verdict"] == "slower" && json["cases"].is_null());
         let json = serde_json::to_value(&all).expect("JSON");
         assert!(json["a"].is_null() && json["cases"].as_array().is_some_and(|cases| cases.len() == many + 2));
         assert_eq!(json["not_measured"], serde_json::Value::Null);
         // One of several cases, of which the others were interrupted.
-        alone.not_measured = 1;
-        let json = serde_json::to_value(&alone).expect("JSON");
+        single.not_measured = 1;
+        let json = serde_json::to_value(&single).expect("JSON");
         assert!(json["a"].is_null() && json["cases"].as_array().is_some_and(|cases| cases.len() == 1));
     }
 }

@@ -1,5 +1,5 @@
-//! The commands that would decide what is undecided: more processes for the records of both sides, in turns, and the
-//! comparison again. They are to be pasted as they are, so they have the paths, the requests and the drivers of the records.
+//! Commands that would decide undecided cases: more processes for the records of both sides, alternating, and the
+//! comparison again. They can be pasted into a shell, so they have the paths, requests and drivers of the records.
 
 use super::{Compared, Comparison, Difference, Obstacle, Settings, Verdict};
 use crate::basis::command_line::{arguments, stated};
@@ -15,112 +15,102 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use toml::Table;
 
-/// Processes a side that find a change of 5 % on most machines.
+/// Number of processes per side that finds a change of 5 % on most machines.
 pub(crate) const ENOUGH: usize = 5;
 
-/// Time that a process takes at least beside its cases.
-const START: Nanos = Nanos(5e8);
+/// Minimum time that a process takes in addition to its cases.
+const MIN_STARTUP: Nanos = Nanos(5e8);
 
-/// Changes that may be worth asking for, the smallest first.
-const LARGER_EFFECTS: [f64; 4] = [0.05, 0.1, 0.2, WORTH_ASKING];
+/// Values of `--min-effect` to suggest, in ascending order.
+const SUGGESTED_EFFECTS: [f64; 4] = [0.05, 0.1, 0.2, MAX_SUGGESTED_EFFECT];
 
-/// Cases that a recipe names where it measures them alone.
-const MOST_NAMED: usize = 4;
+/// Maximum number of cases that a command selects by id.
+const MAX_NAMED: usize = 4;
 
-/// Processes a side above which a recipe is no help.
-const MOST: usize = 50;
+/// Maximum number of processes per side that a recipe suggests.
+const MAX_PROCESSES_PER_SIDE: usize = 50;
 
-/// The largest `--min-effect` that is worth asking for.
-const WORTH_ASKING: f64 = 0.25;
+/// Largest `--min-effect` to suggest.
+const MAX_SUGGESTED_EFFECT: f64 = 0.25;
 
-/// How many standard errors a change has to be from nothing for the p of one case among many.
-const CLEAR: f64 = 3.5;
+/// Distance of a change from none, in standard errors, for a sufficient p of one case among many.
+const MIN_STANDARD_ERRORS: f64 = 3.5;
 
-/// The records of a side, and where they are.
+/// Records of a side with their files.
 #[derive(Clone, Copy)]
-pub(crate) struct Kept<'a> {
+pub(crate) struct SideFiles<'a> {
     pub(crate) records: &'a [Record],
-    /// The files of the records; `None` for what is kept nowhere.
+    /// Files of the records; empty if the records are not stored.
     pub(crate) paths: &'a [&'a Path],
 }
 
-/// The command that compares again.
-pub(crate) struct Again<'a> {
-    /// Path of this program.
+/// Command that compares again.
+pub(crate) struct ComparisonCommand<'a> {
     pub(crate) program: &'a str,
-    /// Whether it also completes the candidate, whose record it keeps.
+    /// Whether the command also completes the candidate, whose record it stores.
     pub(crate) completes: bool,
-    /// The command for a number of processes a side, with the files that replace the first one of each side.
+    /// Function that returns the command for a number of processes per side, and for the files that replace the first
+    /// one of each side.
     pub(crate) command: &'a dyn Fn(usize, [Option<String>; 2]) -> String,
 }
 
-/// The command that measures a side.
+/// Command that measures a side.
 #[derive(Clone, PartialEq)]
-struct Measure {
+struct MeasureCommand {
     /// Variables that choose the driver.
     variables: String,
     request: Request,
 }
 
-/// The file that a measured side goes to, as a shell takes it.
-enum To<'a> {
-    New(&'a str),
-    Completed(&'a str),
-}
-
-impl Measure {
-    /// The command of `program` that gives a file so many processes, a text for the shell. A table for each process would
-    /// hide the verdict: a `quiet` command prints none.
-    fn line(&self, program: &str, quiet: bool, processes: &str, to: &To<'_>) -> String {
+impl MeasureCommand {
+    /// Formats the shell command of `program` that brings the file at `path` to this number of processes; `option` says
+    /// what becomes of the file. A `quiet` command prints no table, which would push the verdict off the screen.
+    fn line(&self, program: &str, quiet: bool, processes: &str, option: &str, path: &str) -> String {
         let Self { variables, request } = self;
         let command = request.command_with(program, Table::new());
         let (quiet, silent) = if quiet { (" -q", " > /dev/null") } else { ("", "") };
-        let (option, path) = match to {
-            To::New(path) => ("--json", path),
-            To::Completed(path) => ("--resume", path),
-        };
         format!("{variables}{command}{quiet} --processes {processes} {option} {path}{silent}")
     }
 }
 
-/// Processes that one side lacks, and the command that measures them.
-struct Part {
-    measure: Measure,
-    /// The file that gets more processes.
+/// Processes that a side lacks, with the command that measures them.
+struct MissingProcesses {
+    measure: MeasureCommand,
+    /// File that gets more processes.
     path: String,
-    /// Whether that file is a new one, because there is none that could be completed.
+    /// Whether the file is new, because no record can be completed.
     fresh: bool,
-    /// Processes that the file has.
+    /// Number of processes in the file.
     has: usize,
-    /// Processes that the side lacks.
+    /// Number of processes that the side lacks.
     lacks: usize,
-    /// What has to be there for it that no command can bring about.
+    /// Precondition that no command establishes.
     with: Option<String>,
 }
 
-/// What keeps cases of `comparison` undecided, and the commands that would decide them; `None` where nothing is undecided, or
-/// no command would do.
+/// Returns remarks on why cases of `comparison` are undecided, and the commands that would decide them; `None` if no
+/// case is undecided, or no command would help.
 #[must_use]
 pub(crate) fn recipe(
     comparison: &Comparison,
-    sides: [Kept<'_>; 2],
+    sides: [SideFiles<'_>; 2],
     settings: &Settings,
-    again: &Again<'_>,
+    again: &ComparisonCommand<'_>,
 ) -> (Vec<String>, Option<String>) {
-    let anew = anew(comparison, sides);
-    let board = board(comparison, sides[1].records);
-    let (processes, mut remarks) = wanted(comparison, settings, anew, board);
+    let remeasured = remeasured(comparison, sides);
+    let board = candidate_board(comparison, sides[1].records);
+    let (processes, mut remarks) = needed_processes(comparison, settings, remeasured, board);
     let names = ["baseline", "candidate"];
     let slow = |baseline| {
         let is = |case: &&Compared| case.obstacle == Some(Obstacle::AnotherSpeed { baseline });
         comparison.cases.iter().filter(is).count()
     };
-    for ((name, baseline), _) in names.iter().zip([true, false]).zip(anew).filter(|(_, anew)| *anew) {
-        let (own, other) = (slow(baseline), slow(!baseline));
-        let cases = match (own, comparison.cases.len()) {
+    for ((name, baseline), _) in names.iter().zip([true, false]).zip(remeasured).filter(|(_, remeasured)| *remeasured) {
+        let (slow_cases, other) = (slow(baseline), slow(!baseline));
+        let cases = match (slow_cases, comparison.cases.len()) {
             (1, 1) => String::new(),
-            (own, all) if own == all => format!("in all {all} cases "),
-            (own, all) => format!("in {own} of {all} cases "),
+            (slow_cases, all) if slow_cases == all => format!("in all {all} cases "),
+            (slow_cases, all) => format!("in {slow_cases} of {all} cases "),
         };
         let others = if other > 0 {
             format!("; in {other} while the {} ran", names[usize::from(baseline)])
@@ -130,36 +120,38 @@ pub(crate) fn recipe(
         remarks.push(format!("Measure the {name} again: {cases}the device was slower or busier while it ran{others}."));
     }
     let alternated = comparison.cases.iter().any(|case| case.is_stuck() && case.canary.is_some());
-    let alternated = (alternated || hopeless(comparison) > 0).then(|| (alternated, alternating(sides, again.program)));
+    let alternated =
+        (alternated || hopeless(comparison) > 0).then(|| (alternated, alternating_command(sides, again.program)));
     if let Some((true, None)) = alternated {
         remarks.push(ALTERNATE.into());
     }
     let alternated = alternated.and_then(|(_, commands)| commands);
-    let processes = processes.max(anew.contains(&true).then_some(ENOUGH));
-    let open = open(comparison);
-    let commands = processes
-        .map_or_else(Vec::new, |processes| lines(comparison, sides, (anew, &open), processes, again, &mut remarks));
+    let processes = processes.max(remeasured.contains(&true).then_some(ENOUGH));
+    let open = open_cases(comparison);
+    let commands = processes.map_or_else(Vec::new, |processes| {
+        command_lines(comparison, sides, (remeasured, &open), processes, again, &mut remarks)
+    });
     let commands: Vec<_> = commands.into_iter().chain(alternated).collect();
     (remarks, (!commands.is_empty()).then(|| commands.join("\n")))
 }
 
-/// What to do where a driver may slow down the device itself, and no complete command is known.
+/// Advice if a driver may slow down the device itself, and no complete command is known.
 const ALTERNATE: &str = "Two drivers can be told apart by alternating them: `gpukern ab` with --a-driver and --b-driver \
                          (docs/compare.md, \"Alternate two candidates\").";
 
-/// The ids of the cases that further processes would decide.
-fn open(comparison: &Comparison) -> Vec<&str> {
+/// Returns the ids of the cases that further processes would decide.
+fn open_cases(comparison: &Comparison) -> Vec<&str> {
     let needed = |case: &&Compared| needed(case, comparison.min_effect).is_some();
     undecided_by_processes(comparison).filter(needed).map(|case| case.id.as_str()).collect()
 }
 
-/// The undecided cases that it is for processes to decide, if there were enough.
+/// Returns the undecided cases that enough processes would decide.
 fn undecided_by_processes(comparison: &Comparison) -> impl Iterator<Item = &Compared> {
     let is = |case: &&Compared| case.verdict == Verdict::Undecided && !needs_another_machine(case);
     comparison.cases.iter().filter(is)
 }
 
-/// Processes of a record that measured each of the `open` cases: some may have measured others alone.
+/// Counts the processes of a record that measured each of the `open` cases: some may have measured only others.
 fn processes_of(record: &Record, open: &[&str]) -> usize {
     let mut counts: HashMap<&str, usize> = open.iter().map(|id| (*id, 0)).collect();
     for case in record.cases.iter().filter(|case| case.measured().is_some()) {
@@ -169,37 +161,37 @@ fn processes_of(record: &Record, open: &[&str]) -> usize {
     counts.into_values().filter(|count| *count > 0).min().map_or(all, |count| count.min(all))
 }
 
-/// The lines that give the `open` cases so many processes on each side, in a file of their own where a side is to be measured
-/// `anew`, and compare again. Few cases are measured alone.
-fn lines(
+/// Returns the lines that bring the `open` cases to this number of processes on each side, in a new file for a side to
+/// be remeasured, and compare again. If there are few open cases, only these are measured.
+fn command_lines(
     comparison: &Comparison,
-    sides: [Kept<'_>; 2],
-    (anew, open): ([bool; 2], &[&str]),
+    sides: [SideFiles<'_>; 2],
+    (remeasured, open): ([bool; 2], &[&str]),
     processes: usize,
-    again: &Again<'_>,
+    again: &ComparisonCommand<'_>,
     remarks: &mut Vec<String>,
 ) -> Vec<String> {
-    let apart = difference(sides, comparison);
+    let preconditions = preconditions(sides, comparison);
     let has = |records: &[Record]| records.iter().map(|record| processes_of(record, open)).sum::<usize>();
-    let are_few = !anew.contains(&true) && open.len() <= MOST_NAMED && 2 * open.len() <= comparison.cases.len();
+    let are_few = !remeasured.contains(&true) && open.len() <= MAX_NAMED && 2 * open.len() <= comparison.cases.len();
     let (mut parts, mut costs, mut last) = (vec![], vec![], None);
     let mut replaced = [None, None];
-    for ((((side, name), with), anew), replaced) in
-        sides.into_iter().zip(["baseline", "candidate"]).zip(apart).zip(anew).zip(&mut replaced)
+    for ((((side, name), with), remeasured), replaced) in
+        sides.into_iter().zip(["baseline", "candidate"]).zip(preconditions).zip(remeasured).zip(&mut replaced)
     {
         let Some(record) = side.records.first() else { continue };
         let Some(path) = side.paths.first() else {
-            // The last command measures it: anew, or what is missing.
-            let kept = if again.completes { record.processes().len() } else { 0 };
-            costs.push((name, processes.saturating_sub(kept), time_of_process(record, &[])));
+            // The last command measures this side: all of it, or the missing processes.
+            let existing = if again.completes { record.processes().len() } else { 0 };
+            costs.push((name, processes.saturating_sub(existing), time_of_process(record, &[])));
             last = with;
             continue;
         };
-        if anew && side.paths.len() > 1 {
-            // Which of them would the new one replace?
+        if remeasured && side.paths.len() > 1 {
+            // Ambiguous: the new record could replace any of these files.
             return vec![];
         }
-        let lacks = if anew { processes } else { processes.saturating_sub(has(side.records)) };
+        let lacks = if remeasured { processes } else { processes.saturating_sub(has(side.records)) };
         if lacks == 0 {
             continue;
         }
@@ -211,46 +203,46 @@ fn lines(
             ));
             continue;
         };
-        let fresh = anew || record.plan.is_none() || *path == Path::new("-");
-        // What is begun anew has to have all of them.
+        let fresh = remeasured || record.plan.is_none() || *path == Path::new("-");
+        // A new record needs all cases.
         let few = if fresh || !are_few || !measure.request.only.is_empty() { &[] } else { open };
         measure.request.only.extend(few.iter().map(ToString::to_string));
         let path =
             if fresh { replaced.insert(fresh_path(path, name)).clone() } else { path.to_string_lossy().into_owned() };
-        // A new file takes the place of the old one.
-        let own = processes_of(record, open);
-        let (has, lacks) = if anew {
+        // A new file replaces the old one.
+        let existing = processes_of(record, open);
+        let (has, lacks) = if remeasured {
             (0, lacks)
         } else if fresh {
-            (0, lacks + own)
+            (0, lacks + existing)
         } else {
-            (own, lacks)
+            (existing, lacks)
         };
         costs.push((name, lacks, time_of_process(record, few)));
-        parts.push(Part { measure, path, fresh, has, lacks, with });
+        parts.push(MissingProcesses { measure, path, fresh, has, lacks, with });
     }
     let mut lines = vec![];
-    // What measures nothing would say the same again.
+    // Commands that measure nothing would not change the verdicts.
     if costs.iter().any(|(_, count, _)| *count > 0) {
         lines.push(format!("# {}", cost(&costs)));
-        // What is there now needs a word only behind another.
+        // The precondition of the last command needs a line only after that of another.
         let last = last.filter(|_| !parts.is_empty());
-        lines.extend(turns(&parts, again.program));
+        lines.extend(measuring_lines(&parts, again.program));
         lines.extend(last.map(|with| format!("# {with}:")));
         lines.push((again.command)(processes, replaced));
     }
     lines
 }
 
-/// The sides to be measured anew, because the device was slower or busier beside them: where more processes would not outvote
-/// those that are there, or another program's load and not the candidate is to blame.
-fn anew(comparison: &Comparison, sides: [Kept<'_>; 2]) -> [bool; 2] {
+/// Returns which sides to remeasure, because the device was slower or busier during them, and more processes either
+/// could not outvote the existing ones or would only be added to the candidate.
+fn remeasured(comparison: &Comparison, sides: [SideFiles<'_>; 2]) -> [bool; 2] {
     [true, false].map(|baseline| {
         let spoiled = |case: &Compared| {
             let hopeless = if case.is_stuck() {
                 case.canary.is_none()
             } else {
-                // Further rounds of `bench --compare` add to the candidate alone.
+                // Further rounds of `bench --compare` add only to the candidate.
                 baseline && sides[1].paths.is_empty()
             };
             case.obstacle == Some(Obstacle::AnotherSpeed { baseline }) && hopeless
@@ -259,7 +251,7 @@ fn anew(comparison: &Comparison, sides: [Kept<'_>; 2]) -> [bool; 2] {
     })
 }
 
-/// The command that alternates two drivers.
+/// Options of the command that alternates two drivers.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct DriverContest {
@@ -269,9 +261,9 @@ struct DriverContest {
     vulkan: VulkanOptions,
 }
 
-/// The command that alternates the drivers of two sides, where their records differ in nothing else; `None` where it is not
-/// known to be complete.
-fn alternating(sides: [Kept<'_>; 2], program: &str) -> Option<String> {
+/// Returns the command that alternates the drivers of two sides, if their records differ in nothing else; `None` if the
+/// command might be incomplete.
+fn alternating_command(sides: [SideFiles<'_>; 2], program: &str) -> Option<String> {
     let records = sides.map(|side| side.records.first());
     let [Some(before), Some(after)] = records else { return None };
     let chooses = "VK_DRIVER_FILES";
@@ -287,9 +279,9 @@ fn alternating(sides: [Kept<'_>; 2], program: &str) -> Option<String> {
     };
     let [a_driver, b_driver] = [manifest(before)?, manifest(after)?];
     let [request, other] = [before, after].map(unnamed);
-    let request = request.filter(|own| other.as_ref() == Some(own))?;
+    let request = request.filter(|request| other.as_ref() == Some(request))?;
     let alike = others(before) == others(after) && before.origin.host == after.origin.host;
-    // Without options that `ab` lacks.
+    // Drop options that `ab` lacks.
     let Selection { algorithm, variant, size, axes, device, .. } = request.selection.clone();
     let axes = axes.without(|axis| axis.help.of("ab").is_none());
     let selection = Selection { algorithm, variant, size, axes, device, ..Selection::default() };
@@ -305,30 +297,31 @@ fn alternating(sides: [Kept<'_>; 2], program: &str) -> Option<String> {
     })
 }
 
-/// Host time that a case took in its process; `None` where it was not measured.
+/// Returns the host time that a case took in its process; `None` if it was not measured.
 pub(crate) fn time_of(case: &Case) -> Option<Nanos> {
     let phases = case.measured()?.phases;
     Some(phases.verification + phases.warm_up + phases.sampling)
 }
 
-/// Time that a process of a record takes, with what is measured beside its cases; or where a `few` are named, those alone.
+/// Returns the time that a process of a record takes, including work in addition to its cases; for only `few` cases, if
+/// there are any.
 pub(super) fn time_of_process(record: &Record, few: &[&str]) -> Nanos {
     let processes = record.processes();
-    // The record's time is that of the last command which completed it, and that may have measured nothing.
-    let own = processes.iter().filter(|process| process.command == record.command).count();
+    // The record's time is that of the last command that completed it, which may have measured nothing.
+    let count = processes.iter().filter(|process| process.command == record.command).count();
     let cases: Nanos = record.cases.iter().filter_map(time_of).sum();
     let least = cases.0 / processes.len().max(1) as f64;
-    let whole = if own == 0 { 0.0 } else { record.wall_time.0 / own as f64 };
+    let whole = if count == 0 { 0.0 } else { record.wall_time.0 / count as f64 };
     if few.is_empty() {
         return Nanos(whole.max(least));
     }
     let times = record.cases.iter().filter(|case| few.contains(&&*case.id)).filter_map(time_of);
     let times: Vec<f64> = times.map(|time| time.0).collect();
-    let alone = few.len() as f64 * times.iter().sum::<f64>() / times.len().max(1) as f64;
-    Nanos(alone + (whole - least).max(START.0))
+    let selected = few.len() as f64 * times.iter().sum::<f64>() / times.len().max(1) as f64;
+    Nanos(selected + (whole - least).max(MIN_STARTUP.0))
 }
 
-/// How long so many processes of each side take: `about 4 min: 2 × 3 processes of 40 s`.
+/// Describes the time for these processes of each side: `about 4 min: 2 × 3 processes of 40 s`.
 fn cost(sides: &[(&str, usize, Nanos)]) -> String {
     let total: Nanos = sides.iter().map(|(_, count, time)| Nanos(*count as f64 * time.0)).sum();
     let text = |count: usize, time: Nanos| format!("{} of {}", counted(count, "process"), about(time));
@@ -345,21 +338,22 @@ fn cost(sides: &[(&str, usize, Nanos)]) -> String {
     format!("about {}: {parts}", about(total))
 }
 
-/// The command that gives the record of a baseline so many processes; `None` where it is not known how it was measured.
+/// Returns the command that brings the record of a baseline to this number of processes; `None` if it has no request.
 #[must_use]
 pub(crate) fn completed(program: &str, record: &Record, path: &Path, processes: usize) -> Option<String> {
     let word = shown_word(&path.to_string_lossy());
-    Some(measure(record, path)?.line(program, false, &processes.to_string(), &To::Completed(&word)))
+    Some(measure(record, path)?.line(program, false, &processes.to_string(), "--resume", &word))
 }
 
-/// The lines that measure: in turns, so that both sides see the same machine, where nothing has to be changed in between.
-fn turns(parts: &[Part], program: &str) -> Vec<String> {
+/// Returns the lines that measure: alternating, so that both sides see the same machine, unless something has to be
+/// changed in between.
+fn measuring_lines(parts: &[MissingProcesses], program: &str) -> Vec<String> {
     if let [a, b] = parts
         && [a, b].iter().all(|part| part.with.is_none() && !part.fresh)
         && a.lacks == b.lacks
     {
-        let take = |part: &Part, processes: &str, path: &str| {
-            format!("  {}", part.measure.line(program, true, processes, &To::Completed(path)))
+        let take = |part: &MissingProcesses, processes: &str, path: &str| {
+            format!("  {}", part.measure.line(program, true, processes, "--resume", path))
         };
         let [first, second] = [a, b].map(|part| shown_word(&part.path));
         let counts = format!("for n in $(seq {} {}); do", a.has + 1, a.has + a.lacks);
@@ -374,16 +368,16 @@ fn turns(parts: &[Part], program: &str) -> Vec<String> {
         };
         return vec![counts, take(a, "$n", &first), take(b, &processes, &second), "done".into()];
     }
-    let take = |part: &Part| {
+    let take = |part: &MissingProcesses| {
         let (processes, path) = ((part.has + part.lacks).to_string(), shown_word(&part.path));
-        let to = if part.fresh { To::New(&path) } else { To::Completed(&path) };
-        let command = part.measure.line(program, false, &processes, &to);
+        let option = if part.fresh { "--json" } else { "--resume" };
+        let command = part.measure.line(program, false, &processes, option, &path);
         part.with.iter().map(|with| format!("# {with}:")).chain([command]).collect::<Vec<_>>()
     };
     parts.iter().flat_map(take).collect()
 }
 
-/// A file for a record that cannot be completed; the comparison has it in place of `path`.
+/// Returns a file for a record that cannot be completed; the comparison uses it instead of `path`.
 fn fresh_path(path: &Path, name: &str) -> String {
     if path == Path::new("-") {
         return format!("{name}.json");
@@ -392,12 +386,12 @@ fn fresh_path(path: &Path, name: &str) -> String {
     path.with_file_name(format!("{name}-again.json")).to_string_lossy().into_owned()
 }
 
-/// The processes a side that would decide what is undecided, and what is to be known beside them. Sides that are measured
-/// `anew` have no disturbed processes to outvote.
-fn wanted(
+/// Returns the number of processes per side that would decide the undecided cases, and remarks on them. Remeasured
+/// sides have no disturbed processes to outvote.
+fn needed_processes(
     comparison: &Comparison,
     settings: &Settings,
-    anew: [bool; 2],
+    remeasured: [bool; 2],
     board: Option<&str>,
 ) -> (Option<usize>, Vec<String>) {
     let (mut most, mut remarks): (Option<usize>, Vec<String>) = (None, vec![]);
@@ -406,8 +400,8 @@ fn wanted(
     let replaced = |case: &Compared| {
         [true, false]
             .into_iter()
-            .zip(anew)
-            .any(|(baseline, anew)| anew && case.obstacle == Some(Obstacle::AnotherSpeed { baseline }))
+            .zip(remeasured)
+            .any(|(baseline, remeasured)| remeasured && case.obstacle == Some(Obstacle::AnotherSpeed { baseline }))
     };
     let boards = open().filter(|case| case.obstacle == Some(Obstacle::AnotherBoard)).count();
     if boards > 0 {
@@ -426,14 +420,14 @@ fn wanted(
             None => close.push(case),
         }
     }
-    remarks.extend(reaches(&open().collect::<Vec<_>>()));
+    remarks.extend(possible_changes(&open().collect::<Vec<_>>()));
     if !timeless.is_empty() {
         let cases = counted(timeless.len(), "case");
         remarks.push(format!("{cases} took no time that the clock can see: choose a larger size."));
     }
-    if let Some(reach) = close.iter().filter_map(|case| reach(case)).reduce(f64::max) {
+    if let Some(reach) = close.iter().filter_map(|case| required_min_effect(case)).reduce(f64::max) {
         let effect = trimmed(&significant(100.0 * settings.min_effect)).to_string();
-        let remedy = if reach <= WORTH_ASKING {
+        let remedy = if reach <= MAX_SUGGESTED_EFFECT {
             String::new()
         } else {
             format!(
@@ -441,11 +435,21 @@ fn wanted(
                  (yours) compare two kernels in alternation"
             )
         };
-        remarks.push(format!("{} would need more than {MOST} processes a side{remedy}.", counted(close.len(), "case")));
+        remarks.push(format!(
+            "{} would need more than {MAX_PROCESSES_PER_SIDE} processes a side{remedy}.",
+            counted(close.len(), "case")
+        ));
     }
+    remarks.extend(canary_remarks(&open().collect::<Vec<_>>()));
+    (most, remarks)
+}
+
+/// Explains the undecided cases whose canary was slower throughout one side, so that more processes cannot help.
+fn canary_remarks(cases: &[&Compared]) -> Vec<String> {
+    let mut remarks = vec![];
     for (slower, deed, baseline) in [("candidate", "slows down", false), ("baseline", "speeds up", true)] {
-        let of = |case: &&Compared| case.is_stuck() && case.obstacle == Some(Obstacle::AnotherSpeed { baseline });
-        let canaries: Vec<_> = open().filter(of).filter_map(|case| case.canary).collect();
+        let of = |case: &&&Compared| case.is_stuck() && case.obstacle == Some(Obstacle::AnotherSpeed { baseline });
+        let canaries: Vec<_> = cases.iter().filter(of).filter_map(|case| case.canary).collect();
         let Some(ratio) = median(&canaries) else { continue };
         let ratio = ratio.max(1.0 / ratio);
         let longer = if ratio < 1.5 {
@@ -459,23 +463,24 @@ fn wanted(
             counted(canaries.len(), "case")
         ));
     }
-    (most, remarks)
+    remarks
 }
 
-/// How much undecided cases may have changed, in either direction, and which larger effect would call most of those the same
-/// that nothing but their spread keeps open. `None` where something else keeps all of them open.
-fn reaches(cases: &[&Compared]) -> Option<String> {
+/// Describes the possible changes of undecided cases in both directions, and the larger effect at which most of those
+/// that only noise keeps undecided would be the same. `None` if no case has an interval, or something else keeps all of
+/// them undecided.
+fn possible_changes(cases: &[&Compared]) -> Option<String> {
     let intervals = || cases.iter().filter_map(|case| case.interval);
     let longer = intervals().map(|[_, high]| high - 1.0).reduce(f64::max)?;
     let less = 1.0 - intervals().map(|[low, _]| low).reduce(f64::min)?;
     let reaches: Vec<f64> =
-        cases.iter().filter(|case| case.obstacle.is_none()).filter_map(|case| reach(case)).collect();
+        cases.iter().filter(|case| case.obstacle.is_none()).filter_map(|case| required_min_effect(case)).collect();
     let percent = |share: f64| format!("{:.0} %", (100.0 * share - 1e-9).ceil());
     let directions = [(longer, "longer"), (less, "less time")].into_iter().filter(|(share, _)| *share > 0.0);
     let directions: Vec<_> =
         directions.map(|(share, direction)| format!("up to {} {direction}", percent(share))).collect();
     let count = |effect: &f64| reaches.iter().filter(|reach| **reach <= *effect).count();
-    let larger = LARGER_EFFECTS.iter().find(|effect| 2 * count(effect) >= reaches.len());
+    let larger = SUGGESTED_EFFECTS.iter().find(|effect| 2 * count(effect) >= reaches.len());
     let larger = larger.map_or_else(String::new, |effect| {
         let of = match (count(effect), reaches.len()) {
             (1, 1) if cases.len() == 1 => "it".into(),
@@ -489,16 +494,17 @@ fn reaches(cases: &[&Compared]) -> Option<String> {
         .then(|| format!("The data cannot rule out that the undecided {what} {}{larger}.", directions.join(" or ")))
 }
 
-/// The UUID of the board that measured the candidate, where the baseline ran on another.
-fn board<'a>(comparison: &Comparison, candidate: &'a [Record]) -> Option<&'a str> {
+/// Returns the UUID of the candidate's board, if the baseline ran on another one.
+fn candidate_board<'a>(comparison: &Comparison, candidate: &'a [Record]) -> Option<&'a str> {
     let case = comparison.cases.iter().find(|case| case.obstacle == Some(Obstacle::AnotherBoard))?;
     let mut devices = candidate.iter().flat_map(|record| &record.devices);
     devices.find(|device| device.name == case.device).map(|device| device.uuid.as_str())
 }
 
-/// The processes a side that would decide a case, as its interval is; `None` where no reasonable number would.
+/// Returns the number of processes per side that would decide a case, judged by its interval; `None` if no reasonable
+/// number would.
 fn needed(case: &Compared, min_effect: f64) -> Option<usize> {
-    let now = fewest(case);
+    let now = case.baseline.processes.min(case.candidate.processes);
     if case.baseline.median.0 <= 0.0 || case.candidate.median.0 <= 0.0 {
         return None;
     }
@@ -509,43 +515,39 @@ fn needed(case: &Compared, min_effect: f64) -> Option<usize> {
         // Most of the processes have to be undisturbed.
         return Some((2 * now + 1).max(ENOUGH));
     }
-    let (half, change) = (half(case)?, case.ratio?.ln().abs());
+    let (half, change) = (half_width(case)?, case.ratio?.ln().abs());
     let matters = min_effect.ln_1p();
-    let goal = if change > matters { change * Z / CLEAR } else { matters - change };
+    let goal = if change > matters { change * Z / MIN_STANDARD_ERRORS } else { matters - change };
     let processes = now as f64 * (half / goal).powi(2);
-    // A guess that is too low would give the same answer again.
+    // With a lower estimate, the next comparison would ask for the same again.
     let processes = (processes.ceil()).max(now as f64 + 2.0);
-    (processes <= MOST as f64).then_some(processes as usize)
+    (processes <= MAX_PROCESSES_PER_SIDE as f64).then_some(processes as usize)
 }
 
-/// Undecided cases that no reasonable number of processes would decide.
+/// Counts the undecided cases that no reasonable number of processes would decide.
 pub(crate) fn hopeless(comparison: &Comparison) -> usize {
     undecided_by_processes(comparison).filter(|case| needed(case, comparison.min_effect).is_none()).count()
 }
 
-/// Whether no further process would decide a case: one side's device was slower, or another board.
+/// Whether no further process would decide a case, because a side's device was slower, or another board.
 fn needs_another_machine(case: &Compared) -> bool {
     case.is_stuck() || case.obstacle == Some(Obstacle::AnotherBoard)
 }
 
-/// The change from which on a case would be the same, as its interval is.
-fn reach(case: &Compared) -> Option<f64> {
+/// Returns the smallest `min_effect` at which a case would be the same, judged by its interval.
+fn required_min_effect(case: &Compared) -> Option<f64> {
     let [low, high] = case.interval?;
     Some(high.max(1.0 / low) - 1.0)
 }
 
-fn fewest(case: &Compared) -> usize {
-    case.baseline.processes.min(case.candidate.processes)
-}
-
-/// Half the width of a case's interval, as a logarithm.
-fn half(case: &Compared) -> Option<f64> {
+/// Returns half the width of a case's interval, as a logarithm.
+fn half_width(case: &Compared) -> Option<f64> {
     let [low, high] = case.interval?;
     Some((high / low).ln() / 2.0)
 }
 
-/// For each side, what tells it from the other but is in no command: a driver that was installed anew, a build.
-fn difference(sides: [Kept<'_>; 2], comparison: &Comparison) -> [Option<String>; 2] {
+/// Returns the precondition of each side that no command has: a newly installed driver, a build.
+fn preconditions(sides: [SideFiles<'_>; 2], comparison: &Comparison) -> [Option<String>; 2] {
     let [Some(a), Some(b)] = sides.map(|side| side.records.first()) else { return [None, None] };
     let both = |of: &dyn Fn(&Record) -> Option<String>| {
         let [a, b] = [a, b].map(of);
@@ -555,11 +557,13 @@ fn difference(sides: [Kept<'_>; 2], comparison: &Comparison) -> [Option<String>;
         return hosts;
     }
     let same_host = a.origin.host.is_some() && a.origin.host == b.origin.host;
-    if let Some(device) = comparison.differences.iter().find(|own| own.what == "device").filter(|_| !same_host) {
+    if let Some(device) =
+        comparison.differences.iter().find(|difference| difference.what == "device").filter(|_| !same_host)
+    {
         return [&device.baseline, &device.candidate]
             .map(|name| Some(format!("on the machine with {}", printable(name))));
     }
-    if asked(a) != asked(b) {
+    if repeated_command(a) != repeated_command(b) {
         return kernels_in_place(a, b);
     }
     let differs = |what: fn(&Difference) -> bool| comparison.differences.iter().find(|difference| what(difference));
@@ -575,17 +579,18 @@ fn difference(sides: [Kept<'_>; 2], comparison: &Comparison) -> [Option<String>;
     kernels_in_place(a, b)
 }
 
-/// What says that two records ran other kernels in cases of the same name. Which built-in ones they ran, other commands say.
+/// Returns the preconditions of two records that ran different kernels in cases of the same id: users' files by name,
+/// built-in kernels as a whole.
 fn kernels_in_place(a: &Record, b: &Record) -> [Option<String>; 2] {
     let files = |record: &Record| {
         let request = record.request.clone()?;
         Some((request.kernels.map(|kernels| kernels.kernel), request.config))
     };
-    // Other files of the same name are in the commands.
+    // The commands have other files of the same name.
     if files(a) != files(b) {
         return [None, None];
     }
-    let alike = asked(a) == asked(b);
+    let alike = repeated_command(a) == repeated_command(b);
     let hashes = |case: &Case| case.kernels.iter().map(|kernel| kernel.hash.clone()).collect::<Vec<_>>();
     let before: BTreeMap<_, _> = a.cases.iter().map(|case| (&case.id, hashes(case))).collect();
     let changed = |case: &&Case| before.get(&case.id).is_some_and(|known| *known != hashes(case));
@@ -601,34 +606,34 @@ fn kernels_in_place(a: &Record, b: &Record) -> [Option<String>; 2] {
     [None, None]
 }
 
-/// The request of a record with whatever number of processes, and without a name for the record.
+/// Returns the request of a record for any number of processes, and without a label.
 fn unnamed(record: &Record) -> Option<Request> {
     Some(Request { label: None, ..record.request.as_ref()?.once() })
 }
 
-/// The request of a record and the variables of its driver: what two records differ in that no command says is elsewhere.
-fn asked(record: &Record) -> Option<Measure> {
-    Some(Measure { variables: assignments(&record.origin.environment), request: unnamed(record)? })
+/// Returns the command of a record, without its number of processes and its label.
+fn repeated_command(record: &Record) -> Option<MeasureCommand> {
+    Some(MeasureCommand { variables: assignments(&record.origin.environment), request: unnamed(record)? })
 }
 
-/// The command that measures the record at `path`; `None` where it has no request. A command is repeated from other folders than the one
-/// where it was typed first: a file that is not here is looked for beside the record, and in the folders above that.
-fn measure(record: &Record, path: &Path) -> Option<Measure> {
+/// Returns the command that measures the record at `path`; `None` if it has no request. A command may be repeated in
+/// another folder than the first time: a missing file is searched for beside the record, and in the folders above.
+fn measure(record: &Record, path: &Path) -> Option<MeasureCommand> {
     let found = |file: &Path| -> Option<PathBuf> {
-        let mut beside = path.ancestors().skip(1).map(|folder| folder.join(file));
+        let mut candidates = path.ancestors().skip(1).map(|folder| folder.join(file));
         // Names of built-in algorithms have no extension.
         let missing = file.extension().is_some() && !file.exists();
-        let found = if missing { beside.find(|path| path.is_file()) } else { None };
-        // The name of a file may begin as an option does.
+        let found = if missing { candidates.find(|path| path.is_file()) } else { None };
+        // The name of a file may look like an option.
         let is_option = file.to_str().is_some_and(|name| name.starts_with('-'));
         found.or_else(|| is_option.then(|| Path::new(".").join(file)))
     };
     let request = record.request.as_ref()?.once().with_files(found);
-    Some(Measure { variables: assignments(&record.origin.environment), request })
+    Some(MeasureCommand { variables: assignments(&record.origin.environment), request })
 }
 
-/// Variables that choose a driver, as a shell takes them before a command; others, which a record may have, are left out, and
-/// so are those that stand for options of a request.
+/// Formats the variables that choose a driver as a prefix of a shell command. Leaves out other variables of a record,
+/// and those that stand for options of a request.
 pub(crate) fn assignments(environment: &BTreeMap<String, String>) -> String {
     let chooses = |name: &str| CHOOSING.contains(&name) && !name.starts_with("GPUKERN_");
     let variables = environment.iter().filter(|(name, _)| chooses(name));

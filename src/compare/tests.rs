@@ -1,19 +1,20 @@
-use super::recipe::{Again, Kept, recipe};
+use super::recipe::{ComparisonCommand, SideFiles, recipe};
 use super::*;
-use crate::basis::units::Bytes;
+use crate::basis::units::{Bytes, Metric};
+use crate::case::compiled::CompiledKernel;
 use crate::device::capability::DeviceKind;
 use crate::plan::axes::AxisValues;
 use crate::plan::options::Selection;
 use crate::plan::request::{KernelFiles, Request};
 use crate::record::reader;
-use crate::record::{Case, Correctness, Outcome, Sample};
+use crate::record::{Case, Conditions, Correctness, Outcome, Process, Sample};
 use crate::stats::Summary;
 use std::path::{Path, PathBuf};
 use std::slice::from_ref;
 
 const FIXTURE: &str = include_str!("../../tests/fixtures/run-1.json");
 
-/// A record of two cases whose samples are `times`, of a process that began at `started`.
+/// Returns a record of two cases with samples `times`, from a process that started at `started`.
 fn record(started: &str, times: &[f64]) -> Record {
     let mut record = reader::parse(FIXTURE.as_bytes(), "fixture").expect("a record").record;
     record.started = started.into();
@@ -29,7 +30,11 @@ fn set(case: &mut Case, times: &[f64]) {
     measured.summary = Summary::of(&times.iter().map(|time| Nanos(*time)).collect::<Vec<_>>()).expect("samples");
 }
 
-/// `count` times around `centre`, at most `spread` away relative to it.
+fn kernel(name: &str, hash: &str, statistics: Vec<Metric>) -> CompiledKernel {
+    CompiledKernel { name: name.into(), hash: hash.into(), statistics, inspection: None }
+}
+
+/// Returns `count` times around `centre`, at most `spread` away relative to it.
 fn times(centre: f64, spread: f64, count: usize, seed: u64) -> Vec<f64> {
     use rand::Rng;
     let mut generator = generator(seed, 3);
@@ -55,16 +60,17 @@ fn times_of_answers_that_nobody_checked_are_compared_and_called_unverified() {
     let Outcome::Measured(measured) = &mut b.cases[0].outcome else { panic!("the fixture is measured") };
     measured.verification = Correctness::Unverified { unverified: "no expected output was given".into() };
     let found = compare(&[a], &[b], &Settings::default());
-    let said = |case: &Compared| case.why.iter().any(|reason| reason == "unverified in the candidate");
-    assert_eq!(found.cases.iter().map(said).collect::<Vec<_>>(), [true, false]);
+    let has_reason = |case: &Compared| case.why.iter().any(|reason| reason == "unverified in the candidate");
+    assert_eq!(found.cases.iter().map(has_reason).collect::<Vec<_>>(), [true, false]);
 }
 
 #[test]
-fn five_percent_is_slower_and_its_reverse_faster() {
-    let [a, b] = [record("a", &times(1e6, 0.01, 50, 1)), record("b", &times(1.05e6, 0.01, 50, 2))];
+fn five_percent_is_slower_its_reverse_faster_and_within_a_larger_effect_the_same() {
+    let [a, b] = [record("a", &times(1e6, 0.005, 50, 1)), record("b", &times(1.05e6, 0.005, 50, 2))];
     let settings = Settings::default();
     assert_eq!(verdicts(from_ref(&a), from_ref(&b), &settings), [Verdict::Slower; 2]);
-    assert_eq!(verdicts(&[b], &[a], &settings), [Verdict::Faster; 2]);
+    assert_eq!(verdicts(from_ref(&b), from_ref(&a), &settings), [Verdict::Faster; 2]);
+    assert_eq!(verdicts(&[a], &[b], &Settings { min_effect: 0.1, ..settings }), [Verdict::Same; 2]);
 }
 
 #[test]
@@ -82,12 +88,6 @@ fn what_does_not_matter_is_the_same_and_what_might_is_undecided() {
 }
 
 #[test]
-fn a_larger_smallest_effect_forgives_more() {
-    let [a, b] = [record("a", &times(1e6, 0.005, 50, 1)), record("b", &times(1.05e6, 0.005, 50, 2))];
-    assert_eq!(verdicts(&[a], &[b], &Settings { min_effect: 0.1, ..Settings::default() }), [Verdict::Same; 2]);
-}
-
-#[test]
 fn one_process_on_the_host_decides_less_than_one_on_a_gpu_and_says_why() {
     let on_host = |started, seed, centre| {
         let mut record = record(started, &times(centre, 0.005, 50, seed));
@@ -99,13 +99,13 @@ fn one_process_on_the_host_decides_less_than_one_on_a_gpu_and_says_why() {
     assert_eq!(found.cases[0].verdict, Verdict::Undecided);
     assert!(found.cases[0].why[0].contains("±20 % between processes is assumed"), "{:?}", found.cases[0].why);
     assert_eq!(found.cases[0].test, "only 1 process");
-    // Twice the time is as much as another program may have done.
+    // Another program might double the time.
     let found = compare(from_ref(&a), &[on_host("b", 2, 2e6)], &Settings::default());
     assert_eq!((found.cases[0].verdict, found.cases[0].wants_more()), (Verdict::Undecided, false));
     assert!(found.cases[0].why[0].contains("may just be a busy moment"), "{:?}", found.cases[0].why);
     let sure = Settings { noise: Some(0.01), ..Settings::default() };
     assert_eq!(verdicts(from_ref(&a), &[b], &sure), [Verdict::Slower; 2]);
-    // Three processes a side tell how they differ.
+    // Three processes per side show their noise.
     let [before, after] = [0, 10].map(|offset| {
         let centre = if offset == 0 { 1e6 } else { 1.05e6 };
         (0..3)
@@ -166,7 +166,7 @@ fn what_else_differs_is_named() {
     b.method.validation = true;
     b.cases[1].seed = 5;
     b.method.robust_access = Some(false);
-    // A build that only one side knows is none, nor is robust access, nor are buffers that an older record does not have.
+    // Properties missing in an older record are no differences: the build, robust access, buffers.
     b.devices[0].driver.build = Some("2".into());
     b.cases[0].buffers = vec!["A f32[64] zero".into()];
     let found = differences(from_ref(&a), from_ref(&b));
@@ -204,13 +204,9 @@ fn a_case_whose_description_changed_is_listed_and_the_others_are_judged() {
 
 #[test]
 fn passes_of_one_module_are_held_against_the_same_pass() {
-    use crate::case::compiled::CompiledKernel;
     let [mut a, mut b] = [record("a", &times(1e6, 0.005, 50, 1)), record("b", &times(1.2e6, 0.005, 50, 2))];
     let dress = |record: &mut Record, hashes: [&str; 2]| {
-        let name = || "reduction/reduction.comp#0".to_string();
-        let pass =
-            |hash: &str| CompiledKernel { name: name(), hash: hash.into(), statistics: vec![], inspection: None };
-        record.cases[0].kernels = hashes.map(pass).into();
+        record.cases[0].kernels = hashes.map(|hash| kernel("reduction/reduction.comp#0", hash, vec![])).into();
     };
     dress(&mut a, ["1", "2"]);
     dress(&mut b, ["1", "2"]);
@@ -252,14 +248,9 @@ fn devices_are_matched_by_name_and_by_order_where_no_name_is_shared() {
 
 #[test]
 fn changed_kernels_statistics_and_clocks_explain_a_verdict() {
-    use crate::basis::units::Metric;
-    use crate::case::compiled::CompiledKernel;
-    use crate::record::Conditions;
     let [mut a, mut b] = [record("a", &times(1e6, 0.005, 50, 1)), record("b", &times(1.2e6, 0.005, 50, 2))];
     let dress = |record: &mut Record, hash: &str, registers: f64, clock: f64| {
-        let statistics = vec![Metric::new("registers", registers)];
-        record.cases[0].kernels =
-            vec![CompiledKernel { name: "lu/naive.f32".into(), hash: hash.into(), statistics, inspection: None }];
+        record.cases[0].kernels = vec![kernel("lu/naive.f32", hash, vec![Metric::new("registers", registers)])];
         let Outcome::Measured(measured) = &mut record.cases[0].outcome else { panic!("measured") };
         measured.conditions =
             Conditions { canary: Some([Nanos(1e5); 2]), clock_mhz: Some([clock; 2]), ..Conditions::default() };
@@ -272,7 +263,6 @@ fn changed_kernels_statistics_and_clocks_explain_a_verdict() {
 
 #[test]
 fn a_slower_canary_explains_a_verdict_unless_it_is_a_longer_one() {
-    use crate::record::Conditions;
     let why = |steps: [Option<u32>; 2]| {
         let side = |name, time, canary, canary_steps| {
             let mut record = record(name, &times(time, 0.005, 50, 1));
@@ -290,13 +280,13 @@ fn a_slower_canary_explains_a_verdict_unless_it_is_a_longer_one() {
     assert_eq!(why([None, Some(8192)]), [""; 0]);
 }
 
-/// Share of comparisons of a case with a verdict of a change, for `runs` processes a side that differ by the
-/// relative deviation `between`.
+/// Returns the share of comparisons of a case with such a verdict, for `runs` processes per side with a relative
+/// standard deviation `between`.
 fn rate(runs: usize, between: f64, effect: f64, verdict: fn(Verdict) -> bool) -> f64 {
     disturbed_rate(runs, between, 0.0, effect, verdict)
 }
 
-/// The same where `disturbed` of the processes take 30 % longer, because something else ran.
+/// Returns the same share if a part `disturbed` of the processes takes 30 % longer.
 fn disturbed_rate(runs: usize, between: f64, disturbed: f64, effect: f64, verdict: fn(Verdict) -> bool) -> f64 {
     let trials = 300;
     let centres = |seed: u64| -> Vec<f64> {
@@ -376,7 +366,7 @@ fn the_processes_of_one_record_are_processes_of_a_side_and_one_look() {
         compare(&sides[0], &sides[1], &settings).cases[0].p.expect("a ratio")
     };
     assert!((p(true) / p(false) - 2.0).abs() < 1e-9);
-    // A record beside itself is the same, and beside a part of itself it is not said to be.
+    // A record is the same as itself.
     let same = compare(&sides[0], &sides[0], &Settings::default());
     assert!(same.cases.iter().all(|case| case.ratio == Some(1.0) && case.why[0].contains("the same samples")));
 }
@@ -406,8 +396,8 @@ fn no_more_of_the_candidate_is_measured_where_the_baseline_saw_a_slower_device_o
     assert!(!wants(Cpu, 1, 1.5, 0.2) && !wants(Cpu, 1, 1.0, 0.5), "too few processes");
 }
 
-/// A side of `count` processes on a device of this kind, each with these conditions.
-fn side(kind: DeviceKind, name: &str, centre: f64, count: usize, conditions: crate::record::Conditions) -> Vec<Record> {
+/// Returns a side of `count` processes on a device of this kind, each under these conditions.
+fn side(kind: DeviceKind, name: &str, centre: f64, count: usize, conditions: Conditions) -> Vec<Record> {
     let process = |i: usize| {
         let seed = name.bytes().fold(i as u64, |seed, byte| seed.wrapping_mul(31) + u64::from(byte));
         let mut record = record(&format!("{name}{i}"), &times(centre, 0.005, 50, seed));
@@ -421,9 +411,9 @@ fn side(kind: DeviceKind, name: &str, centre: f64, count: usize, conditions: cra
     (0..count).map(process).collect()
 }
 
-/// Conditions in which the canary took so many microseconds, and others so much of the host's processors.
-fn seen(canary: f64, others: Option<f64>) -> crate::record::Conditions {
-    crate::record::Conditions { canary: Some([Nanos(canary * 1e3); 2]), others, ..Default::default() }
+/// Returns conditions with these times of the canary in microseconds, and these shares of the CPU for other programs.
+fn seen(canary: f64, others: Option<f64>) -> Conditions {
+    Conditions { canary: Some([Nanos(canary * 1e3); 2]), others, ..Default::default() }
 }
 
 #[test]
@@ -449,12 +439,12 @@ fn what_another_program_did_to_a_side_on_the_host_is_no_verdict_however_many_pro
         ] {
             let (verdict, found, why, test) = of(1.9e6, count, loaded);
             assert_eq!((verdict, found), (Verdict::Undecided, Some(obstacle)), "{count} {loaded:?}");
-            // It is said once.
+            // The reason appears once.
             assert_eq!((why.starts_with(sentence), test == short), (count == 1, count > 1), "{why}; {test}");
         }
     }
     assert_eq!(of(1.05e6, 3, seen(603.0, Some(0.04))).0, Verdict::Slower, "as quiet as the other side");
-    // Someone who says how far processes lie apart is believed, but not against the canary.
+    // A stated noise between processes is trusted, but not against the canary.
     let sure = Settings { noise: Some(0.01), ..Settings::default() };
     let of = |conditions| {
         let [a, b] =
@@ -468,7 +458,7 @@ fn what_another_program_did_to_a_side_on_the_host_is_no_verdict_however_many_pro
 fn a_change_that_no_disturbance_explains_is_one() {
     let settings = Settings { min_effect: 0.1, ..Settings::default() };
     let moved = std::cell::Cell::new(1 << 16);
-    let of = |change: f64, count: usize, [before, after]: [crate::record::Conditions; 2]| {
+    let of = |change: f64, count: usize, [before, after]: [Conditions; 2]| {
         let [mut a, mut b] = [("a", 1e6, before), ("b", change * 1e6, after)]
             .map(|(name, centre, conditions)| side(DeviceKind::Cpu, name, centre, count, conditions));
         for case in a.iter_mut().chain(&mut b).flat_map(|record| &mut record.cases) {
@@ -486,10 +476,10 @@ fn a_change_that_no_disturbance_explains_is_one() {
         }
     }
     assert_eq!(of(4.0, 5, [quiet, seen(600.0, Some(0.6))]), Verdict::Undecided, "the load may explain it");
-    // The time on the processors tells how much of that is the kernel's own.
-    let of = |change: f64, own: f64, count: usize, [before, after]: [crate::record::Conditions; 2]| {
-        let [before, after] = [(before, 1e6), (after, own * 1e6)]
-            .map(|(conditions, time)| crate::record::Conditions { cpu_time: Some(Nanos(time)), ..conditions });
+    // The CPU time shows how much of the time is the kernel's own.
+    let of = |change: f64, kernel: f64, count: usize, [before, after]: [Conditions; 2]| {
+        let [before, after] = [(before, 1e6), (after, kernel * 1e6)]
+            .map(|(conditions, time)| Conditions { cpu_time: Some(Nanos(time)), ..conditions });
         of(change, count, [before, after])
     };
     for (change, sides) in [(6.0, [quiet, seen(600.0, Some(0.8))]), (0.8, [seen(600.0, Some(0.8)), quiet])] {
@@ -497,13 +487,13 @@ fn a_change_that_no_disturbance_explains_is_one() {
         assert_eq!(of(change, 1.25, 5, sides), Verdict::Undecided);
         assert_eq!(of(change, 0.5, 5, sides), Verdict::Faster);
     }
-    // Others may leave a kernel that streams through memory a fraction of the bandwidth.
+    // Other programs may leave a memory-bound kernel a fraction of the bandwidth.
     moved.set(1 << 26);
     let loaded = [quiet, seen(600.0, Some(0.8))];
     assert_eq!(of(6.0, 2.3, 5, loaded), Verdict::Undecided);
     assert_eq!(of(12.0, 10.0, 5, loaded), Verdict::Slower);
     moved.set(1 << 16);
-    // It also tells a change from a busy moment of one process.
+    // The CPU time also distinguishes a change from a busy moment of one process.
     assert_eq!(of(10.0, 10.0, 1, [quiet; 2]), Verdict::Slower);
     assert_eq!(of(10.0, 1.0, 1, [quiet; 2]), Verdict::Undecided);
 }
@@ -511,8 +501,7 @@ fn a_change_that_no_disturbance_explains_is_one() {
 #[test]
 fn times_of_other_numbers_of_threads_are_not_compared_by_what_the_threads_take() {
     let of = |threads: &str| {
-        let timed =
-            |time: f64, others| crate::record::Conditions { cpu_time: Some(Nanos(time)), ..seen(600.0, Some(others)) };
+        let timed = |time: f64, others| Conditions { cpu_time: Some(Nanos(time)), ..seen(600.0, Some(others)) };
         let mut a = side(DeviceKind::Cpu, "a", 1e6, 5, timed(1e6, 0.1));
         let mut b = side(DeviceKind::Cpu, "b", 1e6, 5, timed(2.3e6, 0.6));
         for (records, threads) in [(&mut a, "1"), (&mut b, threads)] {
@@ -541,13 +530,13 @@ fn another_board_of_one_model_is_no_change_of_the_code() {
     };
     let usual = Settings::default();
     assert_eq!(of(&["1"; 3], &["1"; 3], &usual).0, Verdict::Slower);
-    let apart = (Verdict::Undecided, Some(Obstacle::AnotherBoard), "different boards".to_string());
-    assert_eq!(of(&["1"; 3], &["2"; 3], &usual), apart);
-    assert_eq!(of(&["1"], &["2"], &usual), apart);
-    // More than boards differ by is a change all the same.
+    let different_boards = (Verdict::Undecided, Some(Obstacle::AnotherBoard), "different boards".to_string());
+    assert_eq!(of(&["1"; 3], &["2"; 3], &usual), different_boards);
+    assert_eq!(of(&["1"], &["2"], &usual), different_boards);
+    // A larger change than boards differ by is a change.
     let far = compare(&boards("a", 1e6, &["1"]), &boards("b", 1.4e6, &["2"]), &usual);
     assert_eq!(far.cases[0].verdict, Verdict::Slower);
-    // A board that nobody knows, several on each side, and the word of somebody who knows how they differ.
+    // An unknown board, several boards per side, and a stated noise.
     assert_eq!(of(&["1"; 3], &[""; 3], &usual).0, Verdict::Slower);
     assert_eq!(of(&["1", "2", "3"], &["4", "5", "6"], &usual).0, Verdict::Slower);
     assert_eq!(of(&["1"], &["2"], &Settings { noise: Some(0.01), ..usual }).0, Verdict::Slower);
@@ -576,14 +565,14 @@ fn on_a_gpu_a_change_has_to_exceed_what_the_canary_changed_by() {
     }
 }
 
-/// Share of false verdicts where one side or both were loaded: times and canary longer by what another program took.
+/// Share of false verdicts with loaded sides: the load lengthens times and canary.
 #[test]
 fn no_pair_of_quiet_and_loaded_sides_on_the_host_gives_a_false_verdict() {
     let load = |name: &'static str, trial: u64, loaded: bool, count: usize| -> Vec<Record> {
         let luck = times(1.0, 1.0, 2 * count, 77 * trial + u64::from(name.as_bytes()[0]));
         let process = |i: usize| {
             let taken = if loaded { 0.2 + 0.2 * luck[i] } else { 0.02 };
-            // A program of two threads on two processors loses what others take of them, give or take.
+            // A program of two threads on two processors loses about the share that others take.
             let [slow, canary] = [1.0 / (1.0 - taken), 1.0 + taken * luck[count + i]];
             let name = format!("{name}{trial}-{i}-");
             side(DeviceKind::Cpu, &name, 1e6 * slow, 1, seen(600.0 * canary, Some(taken))).remove(0)
@@ -603,21 +592,21 @@ fn no_pair_of_quiet_and_loaded_sides_on_the_host_gives_a_false_verdict() {
     }
 }
 
-/// A request for LU at these sizes.
+/// Returns a request for LU at these sizes.
 fn lu(sizes: &[&str]) -> Request {
     let size = sizes.iter().map(ToString::to_string).collect();
     let selection = Selection { algorithm: vec!["lu".into()], size, ..Selection::default() };
     Request { selection, ..Request::default() }
 }
 
-/// A request for users' kernels in these files.
+/// Returns a request for users' kernels in these files.
 fn kernels(files: &[&str]) -> Request {
     let kernel = files.iter().map(PathBuf::from).collect();
     Request { kernels: Some(KernelFiles { kernel, ..KernelFiles::default() }), ..Request::default() }
 }
 
-/// A record that can be completed, of this request.
-fn kept(started: &str, centre: f64, request: Request) -> Record {
+/// Returns a record of this request that can be completed.
+fn completable(started: &str, centre: f64, request: Request) -> Record {
     let mut record = record(started, &times(centre, 0.01, 50, started.len() as u64));
     record.request = Some(request);
     record.plan = Some("1".into());
@@ -626,32 +615,33 @@ fn kept(started: &str, centre: f64, request: Request) -> Record {
     record
 }
 
-/// The commands that would decide the comparison of two records, at these paths.
+/// Returns the commands that would decide the comparison of two records at these paths.
 fn decided(sides: [&[Record]; 2], paths: [&str; 2]) -> Option<String> {
     advice(sides, paths).1
 }
 
-/// The same behind what is to be known beside them.
+/// Returns the remarks on the comparison of two records at these paths, and the commands that would decide it.
 fn advice(sides: [&[Record]; 2], paths: [&str; 2]) -> (Vec<String>, Option<String>) {
     let settings = Settings::default();
     let found = compare(sides[0], sides[1], &settings);
     let paths = paths.map(|path| [Path::new(path)]);
-    let kept = [0, 1].map(|side| Kept { records: sides[side], paths: &paths[side] });
-    recipe(&found, kept, &settings, &again())
+    let sides_with_files = [0, 1].map(|side| SideFiles { records: sides[side], paths: &paths[side] });
+    recipe(&found, sides_with_files, &settings, &again())
 }
 
-/// A command of `gpukern` that compares again, with the files that take the place of others.
-fn again() -> Again<'static> {
+/// Returns a command that compares again, with the replaced files.
+fn again() -> ComparisonCommand<'static> {
     let command = &|_, replaced: [Option<String>; 2]| {
         let [before, after] = replaced.map(|path| path.unwrap_or_else(|| "as-it-was".into()));
         format!("gpukern compare {before} {after}")
     };
-    Again { program: "gpukern", completes: false, command }
+    ComparisonCommand { program: "gpukern", completes: false, command }
 }
 
 #[test]
 fn a_recipe_has_the_paths_the_driver_and_the_comparison() {
-    let [mut a, mut b] = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| kept(started, centre, lu(&["64"])));
+    let [mut a, mut b] =
+        [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| completable(started, centre, lu(&["64"])));
     let of = |name: &str, value: &str| (name.to_string(), value.to_string());
     a.origin.environment =
         [of("VK_DRIVER_FILES", "my old.json"), of("LD_PRELOAD", "evil.so"), of("GPUKERN_DEVICE", "0")].into();
@@ -665,13 +655,13 @@ fn a_recipe_has_the_paths_the_driver_and_the_comparison() {
          VK_DRIVER_FILES=new.json gpukern bench lu --size=64 -q --processes $n --resume new.json > /dev/null\n\
          done\ngpukern compare as-it-was as-it-was"
     );
-    // The same command for both sides: the driver was installed anew in between. A label chooses nothing.
+    // The same command for both sides: the driver was installed in between. A label chooses nothing.
     a.origin.environment.clone_from(&b.origin.environment);
     a.request = Some(Request { label: Some("old".into()), processes: Some(3), ..lu(&["64"]) });
     let text = decided([from_ref(&a), from_ref(&b)], ["old.json", "new.json"]).expect("a recipe");
     assert!(text.contains("\n# with driver NVIDIA 580") && text.contains("\n# with driver NVIDIA 590.1"), "{text}");
     assert!(text.contains("lu --size=64 --label=old --processes 5 --resume old.json\n#"), "{text}");
-    // What is the same takes turns in one line, and what cannot be completed is measured anew.
+    // Equal commands alternate in one line, and a record that cannot be completed is measured again.
     a.request.clone_from(&b.request);
     b.devices[0].driver = a.devices[0].driver.clone();
     let text = decided([from_ref(&a), from_ref(&b)], ["old.json", "new.json"]).expect("a recipe");
@@ -687,12 +677,12 @@ fn a_recipe_has_the_paths_the_driver_and_the_comparison() {
 #[test]
 fn a_recipe_measures_few_open_cases_alone_and_counts_their_own_processes() {
     let sides = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| {
-        let mut record = kept(started, centre, lu(&["64", "96", "128"]));
+        let mut record = completable(started, centre, lu(&["64", "96", "128"]));
         let of = |id: &str, centre: f64| {
             let case = self::record(started, &times(centre, 0.01, 50, 7)).cases.remove(0);
             Case { id: if id.is_empty() { case.id.clone() } else { id.into() }, ..case }
         };
-        // The first differs between processes, and the others are the same everywhere.
+        // The first case differs between processes, the others are always the same.
         let others = ["lu/blocked/f32/64", "lu/blocked/f32/96", "lu/blocked/f32/128"];
         let process = |at: usize| {
             let first = of("", centre * [1.0, 1.03, 0.98][at]);
@@ -701,7 +691,7 @@ fn a_recipe_measures_few_open_cases_alone_and_counts_their_own_processes() {
         };
         record.cases = (0..3).flat_map(process).collect();
         let process = record.processes().remove(0);
-        record.processes = (0..3).map(|at| crate::record::Process { order: Some(at), ..process.clone() }).collect();
+        record.processes = (0..3).map(|at| Process { order: Some(at), ..process.clone() }).collect();
         record
     });
     let open = sides[0].cases[0].id.clone();
@@ -711,36 +701,37 @@ fn a_recipe_measures_few_open_cases_alone_and_counts_their_own_processes() {
     let text = |sides: &[Record; 2]| {
         decided([from_ref(&sides[0]), from_ref(&sides[1])], ["a.json", "b.json"]).expect("a recipe")
     };
-    let alone = text(&sides);
+    let restricted = text(&sides);
     let measured = format!("bench lu --size=64 --size=96 --size=128 --only={open} -q --processes $n --resume");
-    assert!(alone.contains(&measured), "{alone}");
-    assert!(alone.contains("\nfor n in $(seq 4 "), "{alone}");
-    // One more process that measured another case alone leaves it where it was.
+    assert!(restricted.contains(&measured), "{restricted}");
+    assert!(restricted.contains("\nfor n in $(seq 4 "), "{restricted}");
+    // A further process that measured only another case changes nothing.
     let mut uneven = sides.clone();
     for record in &mut uneven {
         let extra = Case { process: 3, ..record.cases[1].clone() };
         record.cases.push(extra);
-        record.processes.push(crate::record::Process { order: Some(3), ..record.processes[0].clone() });
+        record.processes.push(Process { order: Some(3), ..record.processes[0].clone() });
     }
-    assert_eq!(text(&uneven).lines().nth(1), alone.lines().nth(1));
+    assert_eq!(text(&uneven).lines().nth(1), restricted.lines().nth(1));
 }
 
 #[test]
 fn a_recipe_that_would_measure_nothing_is_none() {
     let [a, b] = [("a", 1e6), ("bb", 1.05e6)]
-        .map(|(started, centre)| Record { request: None, ..kept(started, centre, Request::default()) });
+        .map(|(started, centre)| Record { request: None, ..completable(started, centre, Request::default()) });
     let (remarks, commands) = advice([&[a], &[b]], ["a.json", "b.json"]);
     assert_eq!((remarks.len(), commands), (2, None), "{remarks:?}");
-    let told = |remark: &String| remark.ends_with("has no request to repeat: measure it again with --processes 5.");
-    assert!(remarks.iter().all(told), "{remarks:?}");
-    // A record of several processes has the time of those that its last command measured.
-    let mut whole = kept("a", 1e6, lu(&[]));
-    let process = |line: &str| crate::record::Process { command: vec![line.into()], ..whole.processes().remove(0) };
+    let asks_for_processes =
+        |remark: &String| remark.ends_with("has no request to repeat: measure it again with --processes 5.");
+    assert!(remarks.iter().all(asks_for_processes), "{remarks:?}");
+    // With several processes, only those of the last command count.
+    let mut whole = completable("a", 1e6, lu(&[]));
+    let process = |line: &str| Process { command: vec![line.into()], ..whole.processes().remove(0) };
     whole.processes = ["first", "again", "again"].map(process).into();
     whole.command = vec!["again".into()];
     whole.processes[0].command = vec!["gpukern".into()];
     assert_eq!(recipe::time_of_process(&whole, &[]), Nanos(20e9));
-    // A command that measured nothing says nothing of it, and the cases do.
+    // If a command measured nothing, the cases' times count.
     let Outcome::Measured(measured) = &mut whole.cases[0].outcome else { panic!("the fixture is measured") };
     measured.phases.sampling = Nanos(33e9);
     let others: Nanos = whole.cases.iter().filter_map(recipe::time_of).sum();
@@ -755,39 +746,33 @@ fn a_recipe_that_would_measure_nothing_is_none() {
 fn a_recipe_says_whose_kernel_has_to_be_in_place_for_each_side() {
     let [mut a, mut b] = [("a", "0", false), ("bb", "1", true)].map(|(started, hash, no_peak)| {
         let request = Request { no_peak, ..kernels(&["k.toml", "k.comp"]) };
-        let mut record = kept(started, 1e6 + started.len() as f64 * 5e4, request);
-        let kernel = crate::case::compiled::CompiledKernel {
-            name: "k/k.comp#0".into(),
-            hash: hash.into(),
-            statistics: vec![],
-            inspection: None,
-        };
-        record.cases.iter_mut().for_each(|case| case.kernels = vec![kernel.clone()]);
+        let mut record = completable(started, 1e6 + started.len() as f64 * 5e4, request);
+        record.cases.iter_mut().for_each(|case| case.kernels = vec![kernel("k/k.comp#0", hash, vec![])]);
         record
     });
     let of = |a: &Record, b: &Record| decided([from_ref(a), from_ref(b)], ["base.json", "new.json"]).expect("a recipe");
     let text = of(&a, &b);
     assert!(text.contains("\n# with the baseline's k.comp in place:\ngpukern run k.toml k.comp --processes"), "{text}");
     assert!(text.contains("\n# with the candidate's k.comp in place:\ngpukern run k.toml k.comp --no-peak"), "{text}");
-    // Another file is in the command.
-    let own = b.request.replace(kernels(&["k.toml", "other/k.comp"]));
+    // Another file is part of the command.
+    let request = b.request.replace(kernels(&["k.toml", "other/k.comp"]));
     assert!(!of(&a, &b).contains("in place"), "{}", of(&a, &b));
-    b.request = own;
-    for (own, other) in a.cases.iter_mut().zip(&b.cases) {
-        own.kernels.clone_from(&other.kernels);
+    b.request = request;
+    for (case, other) in a.cases.iter_mut().zip(&b.cases) {
+        case.kernels.clone_from(&other.kernels);
     }
     assert!(!of(&a, &b).contains("in place"), "{}", of(&a, &b));
 }
 
 #[test]
 fn a_recipe_says_on_which_machine_each_side_is_measured() {
-    let [a, mut b] = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| kept(started, centre, lu(&[])));
+    let [a, mut b] = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| completable(started, centre, lu(&[])));
     b.devices[0].name = "NVIDIA H100".into();
     let text = decided([from_ref(&a), from_ref(&b)], ["old.json", "new.json"]);
     let text = text.expect("a recipe");
     let first = format!("# on the machine with {}:\ngpukern bench lu", a.devices[0].name);
     assert!(text.contains(&first) && text.contains("# on the machine with NVIDIA H100:\ngpukern bench lu"), "{text}");
-    // Two devices of one machine are in the commands.
+    // Two devices of one machine are part of the commands.
     let [mut a, mut b] = [a, b];
     a.origin.host = Some("here".into());
     b.origin.host = Some("here".into());
@@ -797,14 +782,14 @@ fn a_recipe_says_on_which_machine_each_side_is_measured() {
 
 #[test]
 fn a_cost_names_the_sides_that_differ() {
-    let [mut a, b] = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| kept(started, centre, lu(&[])));
+    let [mut a, b] = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| completable(started, centre, lu(&[])));
     a.plan = None;
     let text = decided([&[a], &[b]], ["old.json", "new.json"]).expect("a recipe");
     assert!(text.starts_with("# about 6 min: baseline 5 processes of 40 s, candidate 4 processes of 40 s\n"), "{text}");
 }
 
-/// Five processes a side of this request on a CPU device, each with these conditions and this driver.
-fn five(name: &str, request: &Request, driver: &str, conditions: crate::record::Conditions) -> Vec<Record> {
+/// Returns five processes of this request on a CPU device, under these conditions and with this driver.
+fn five(name: &str, request: &Request, driver: &str, conditions: Conditions) -> Vec<Record> {
     let mut records = side(DeviceKind::Cpu, name, 1e6, 5, conditions);
     for record in &mut records {
         record.request = Some(request.clone());
@@ -823,41 +808,41 @@ fn where_a_driver_may_slow_down_the_canary_too_no_more_processes_are_asked_for_b
         change(&mut selection);
         Request { selection, no_peak: true, processes: Some(5), ..Request::default() }
     };
-    let own = matmul(|_| {});
+    let request_of_both = matmul(|_| {});
     let of = |request: &Request, new: &str, canary: f64| {
         let a = five("a", request, "old.json", seen(600.0, None));
         let b = five("b", request, new, seen(600.0 * canary, None));
         advice([&a, &b], ["a.json", "b.json"])
     };
-    let (remarks, commands) = of(&own, "new icd.json", 1.8);
-    let said = "2 cases: the canary, a fixed test kernel, took 1.8 times as long beside the candidate. Either the device \
+    let (remarks, commands) = of(&request_of_both, "new icd.json", 1.8);
+    let expected = "2 cases: the canary, a fixed test kernel, took 1.8 times as long beside the candidate. Either the device \
                 was busy or clocked lower then, or the candidate slows down every kernel; more processes cannot tell which.";
-    assert_eq!(remarks, [said]);
+    assert_eq!(remarks, [expected]);
     let turns = "gpukern ab matmul --variant=naive --variant=tiled --size=64 --size=128 --a-driver=old.json \
                  '--b-driver=new icd.json'";
     assert_eq!(commands.as_deref(), Some(turns));
-    assert!(of(&own, "new.json", 1.25).0[0].contains(" took 25 % longer beside the candidate."));
-    let (remarks, commands) = of(&own, "new.json", 0.5);
+    assert!(of(&request_of_both, "new.json", 1.25).0[0].contains(" took 25 % longer beside the candidate."));
+    let (remarks, commands) = of(&request_of_both, "new.json", 0.5);
     assert!(remarks[0].contains("took 2 times as long beside the baseline") && commands.is_some(), "{remarks:?}");
     assert!(remarks[0].contains("the candidate speeds up every kernel"), "{remarks:?}");
-    // What `ab` does not take, or would not know, is left to the reader.
+    // Options that `ab` lacks or would ignore are left to the reader.
     for (request, driver) in [
-        (own.clone(), "new.json:other.json"),
-        (Request { host: true, ..own.clone() }, "new.json"),
-        (matmul(|own| own.variant.clear()), "new.json"),
-        (matmul(|own| own.size.clear()), "new.json"),
-        (matmul(|own| own.algorithm = vec!["mat*".into()]), "new.json"),
-        (matmul(|own| own.algorithm.clear()), "new.json"),
-        (matmul(|own| own.axes = AxisValues::default().with("eps", 0.5)), "new.json"),
-        (matmul(|own| own.sampling.clock = Some("host".into())), "new.json"),
-        (Request { selection: own.selection.clone(), ..kernels(&["k.toml"]) }, "new.json"),
+        (request_of_both.clone(), "new.json:other.json"),
+        (Request { host: true, ..request_of_both.clone() }, "new.json"),
+        (matmul(|selection| selection.variant.clear()), "new.json"),
+        (matmul(|selection| selection.size.clear()), "new.json"),
+        (matmul(|selection| selection.algorithm = vec!["mat*".into()]), "new.json"),
+        (matmul(|selection| selection.algorithm.clear()), "new.json"),
+        (matmul(|selection| selection.axes = AxisValues::default().with("eps", 0.5)), "new.json"),
+        (matmul(|selection| selection.sampling.clock = Some("host".into())), "new.json"),
+        (Request { selection: request_of_both.selection.clone(), ..kernels(&["k.toml"]) }, "new.json"),
     ] {
         let (remarks, commands) = of(&request, driver, 1.8);
         assert_eq!(commands, None, "{request:?}");
         assert!(remarks.len() == 2 && remarks[1].contains("docs/compare.md"), "{request:?}: {remarks:?}");
     }
-    // One driver does not slow its canary down by itself: the device was busy.
-    let (remarks, commands) = of(&own, "old.json", 1.8);
+    // A driver cannot slow its own canary down: the device was busy.
+    let (remarks, commands) = of(&request_of_both, "old.json", 1.8);
     assert!(remarks[0].starts_with("Measure the candidate again: in all 2 cases the device was slower"), "{remarks:?}");
     assert!(commands.is_some_and(|commands| commands.contains("--json b-again.json")), "{remarks:?}");
 }
@@ -869,24 +854,25 @@ fn a_side_that_other_programs_slowed_down_is_measured_anew() {
         let a = five("a", &request, "a.json", seen(600.0, Some(before)));
         let b = five("b", &request, "a.json", seen(600.0, Some(after)));
         let settings = Settings::default();
-        // As one record of five processes is.
-        let kept = [(&a, paths[0]), (&b, paths[1])].map(|(records, paths)| Kept { records, paths });
-        recipe(&compare(&a, &b, &settings), kept, &settings, &again())
+        // All five records are in one file.
+        let sides_with_files = [(&a, paths[0]), (&b, paths[1])].map(|(records, paths)| SideFiles { records, paths });
+        recipe(&compare(&a, &b, &settings), sides_with_files, &settings, &again())
     };
     let [a, b] = ["a.json", "b.json"].map(Path::new);
     for (before, after, name, fresh) in
         [(0.0, 0.5, "candidate", ["as-it-was", "b-again.json"]), (0.5, 0.0, "baseline", ["a-again.json", "as-it-was"])]
     {
         let (remarks, commands) = of(before, after, [&[a], &[b]]);
-        let said = format!("Measure the {name} again: in all 2 cases the device was slower or busier while it ran.");
-        assert_eq!(remarks, [said]);
+        let expected =
+            format!("Measure the {name} again: in all 2 cases the device was slower or busier while it ran.");
+        assert_eq!(remarks, [expected]);
         let commands = commands.expect("commands");
         let file = fresh.iter().find(|file| file.contains("again")).expect("a new file");
         assert!(commands.contains(&format!("=a.json gpukern bench lu --processes 5 --json {file}\n")), "{commands}");
         assert!(commands.ends_with(&format!("\ngpukern compare {}", fresh.join(" "))), "{commands}");
         assert_eq!(commands.matches("gpukern bench").count(), 1, "{commands}");
     }
-    // Of several files nobody knows which one to replace.
+    // With several files, it is unclear which one to replace.
     let (remarks, commands) = of(0.5, 0.0, [&[a, Path::new("c.json")], &[b]]);
     assert_eq!((remarks.len(), commands), (1, None), "{remarks:?}");
 }
@@ -897,8 +883,8 @@ fn further_rounds_need_a_new_baseline_where_the_device_was_slower_beside_it() {
     let b = five("b", &lu(&[]), "a.json", seen(600.0, None));
     let (a, b, settings) = (&a[..3], &b[..3], Settings { growing: true, ..Settings::default() });
     let old = [Path::new("old.json")];
-    let kept = [Kept { records: a, paths: &old }, Kept { records: b, paths: &[] }];
-    let (remarks, commands) = recipe(&compare(a, b, &settings), kept, &settings, &again());
+    let sides_with_files = [SideFiles { records: a, paths: &old }, SideFiles { records: b, paths: &[] }];
+    let (remarks, commands) = recipe(&compare(a, b, &settings), sides_with_files, &settings, &again());
     assert!(remarks.len() == 1 && remarks[0].starts_with("Measure the baseline again: in all 2 cases "), "{remarks:?}");
     let commands = commands.expect("commands");
     assert!(
@@ -911,8 +897,8 @@ fn further_rounds_need_a_new_baseline_where_the_device_was_slower_beside_it() {
 fn a_recipe_that_was_followed_asks_for_more_or_says_that_more_will_not_do() {
     let side = |name: &str, spread: f64, centre: f64| -> Vec<Record> {
         let process = |i: usize| {
-            let apart = [1.0, 1.0 + spread, 1.0 - spread, 1.0 + spread / 2.0, 1.0 - spread / 2.0][i];
-            kept(&format!("{name}{}", "-".repeat(i)), centre * apart, lu(&[]))
+            let factor = [1.0, 1.0 + spread, 1.0 - spread, 1.0 + spread / 2.0, 1.0 - spread / 2.0][i];
+            completable(&format!("{name}{}", "-".repeat(i)), centre * factor, lu(&[]))
         };
         (0..5).map(process).collect()
     };
@@ -933,9 +919,9 @@ fn a_recipe_that_was_followed_asks_for_more_or_says_that_more_will_not_do() {
     assert_eq!(text, None, "more will not do");
     let [a, b] = [side("a", 0.3, 1e6), side("b", 0.3, 1e6)];
     let (remarks, _) = advice([&a, &b], ["a.json", "b.json"]);
-    let said =
+    let expected =
         "2 cases would need more than 50 processes a side: this machine is too noisy to resolve 2 %. `gpukern ab`";
-    assert!(remarks.len() == 2 && remarks[1].starts_with(said), "{remarks:?}");
+    assert!(remarks.len() == 2 && remarks[1].starts_with(expected), "{remarks:?}");
     assert_eq!(
         remarks[0],
         "The data cannot rule out that the undecided cases take up to 49 % longer or up to 33 % less time."
@@ -945,7 +931,7 @@ fn a_recipe_that_was_followed_asks_for_more_or_says_that_more_will_not_do() {
 #[test]
 fn a_baseline_is_completed_by_this_program_with_options_that_stay_options() {
     let of = |request: Request| {
-        recipe::completed("bin/gpukern", &kept("a", 1e6, request), Path::new("a b.json"), 5).expect("a command")
+        recipe::completed("bin/gpukern", &completable("a", 1e6, request), Path::new("a b.json"), 5).expect("a command")
     };
     let noisy = Request { noise: Some(8), ..lu(&["64"]) };
     assert_eq!(of(noisy), "bin/gpukern bench lu --size=64 --processes 5 --resume 'a b.json'");
@@ -965,14 +951,14 @@ fn a_command_names_its_files_as_they_are_found_from_here() {
         tuned: Some("gone.toml".into()),
         ..kernels(&["own.toml", "gone.comp"])
     };
-    let record = kept("a", 1e6, request);
+    let record = completable("a", 1e6, request);
     let command = recipe::completed("gpukern", &record, &runs.join("a.json"), 5).expect("a command");
     let at = |name: &str| folder.path().join(name).display().to_string();
     let [own, all] = [at("runs/own.toml"), at("all.toml")];
     let expected = format!("gpukern run {own} gone.comp --config={all} --tuned=gone.toml --processes 5");
     assert!(command.starts_with(&expected), "what is nowhere stays as it was typed: {command}");
-    let beside = recipe::completed("gpukern", &record, Path::new("a.json"), 5).expect("a command");
-    assert!(beside.starts_with("gpukern run own.toml gone.comp --config=all.toml"), "{beside}");
+    let elsewhere = recipe::completed("gpukern", &record, Path::new("a.json"), 5).expect("a command");
+    assert!(elsewhere.starts_with("gpukern run own.toml gone.comp --config=all.toml"), "{elsewhere}");
 }
 
 #[test]

@@ -1,30 +1,31 @@
 //! Bencher Metric Format (<https://bencher.dev/docs/reference/bencher-metric-format/>): benchmarks by name, their
 //! measures by slug.
 //!
-//! `latency` (ns) and `throughput` (operations a second) are Bencher's own measures; `bytes-per-second` is created when
-//! it is first seen. One slug for each quantity and unit: Bencher draws a slug on one axis.
+//! `latency` (ns) and `throughput` (operations per second) are Bencher's own measures; Bencher creates
+//! `bytes-per-second` when it first receives it. Each quantity and unit has its own slug, because Bencher draws a slug
+//! on one axis.
 
-use super::{Fields, Format, json, measured};
+use super::{Format, JsonFields, json, measured_cases};
 use crate::basis::error::Error;
 use crate::record::Record;
 use crate::record::figure::{BANDWIDTH, MEDIAN, RATE};
 use std::collections::BTreeMap;
 
-/// Bencher refuses longer names; it counts bytes.
-const LONGEST_NAME: usize = 1024;
+/// Maximum length of a name that Bencher accepts, in bytes.
+const MAX_NAME_BYTES: usize = 1024;
 
-/// A benchmark for each measured case.
+/// Converts a record: a benchmark for each measured case.
 ///
 /// # Errors
-/// When there are none.
+/// If no case was measured.
 pub(super) fn text(record: &Record) -> Result<String, Error> {
-    let mut benchmarks: BTreeMap<String, BTreeMap<&str, Fields>> = BTreeMap::new();
-    for (named, _) in measured(record, Format::Bencher)? {
+    let mut benchmarks: BTreeMap<String, BTreeMap<&str, JsonFields>> = BTreeMap::new();
+    for (named, _) in measured_cases(record, Format::Bencher)? {
         let mut measures = BTreeMap::new();
         for (slug, figure) in [("latency", &MEDIAN), ("throughput", &RATE), ("bytes-per-second", &BANDWIDTH)] {
             let Some(value) = figure.value(named.case) else { continue };
             let ends = figure.interval(named.case);
-            let metric = Fields::default()
+            let metric = JsonFields::default()
                 .with("value", value)
                 .with_some("lower_value", ends.map(|[low, _]| low))
                 .with_some("upper_value", ends.map(|[_, high]| high));
@@ -35,17 +36,17 @@ pub(super) fn text(record: &Record) -> Result<String, Error> {
     json(&benchmarks)
 }
 
-/// Shortens `name` to what Bencher takes, to one that is not in `taken`. An empty name is refused by Bencher too.
+/// Shortens `name` to a length that Bencher accepts, without repeating one of `taken`. Bencher refuses empty names too.
 fn shortened<V>(name: &str, taken: &BTreeMap<String, V>) -> String {
     let name = if name.is_empty() { "unnamed" } else { name };
     let candidate = |number: usize| {
         let ending = if number == 0 { String::new() } else { format!("… {number}") };
-        let most = if number == 0 { name.len() } else { name.len().min(LONGEST_NAME - ending.len()) };
+        let most = if number == 0 { name.len() } else { name.len().min(MAX_NAME_BYTES - ending.len()) };
         let end = (0..=most).rev().find(|end| name.is_char_boundary(*end)).unwrap_or(0);
         format!("{}{ending}", &name[..end])
     };
-    let is_free = |candidate: &String| candidate.len() <= LONGEST_NAME && !taken.contains_key(candidate);
-    // One more candidate than names that are taken: one is free.
+    let is_free = |candidate: &String| candidate.len() <= MAX_NAME_BYTES && !taken.contains_key(candidate);
+    // There is one more candidate than there are taken names, so one is free.
     (0..=taken.len() + 1).map(candidate).find(is_free).unwrap_or_default()
 }
 
@@ -54,7 +55,7 @@ mod tests {
     use super::*;
     use crate::record::fixture::{HOSTILE, six_cases};
 
-    /// The schema on the page above.
+    /// Returns the schema on the page above.
     fn schema() -> serde_json::Value {
         serde_json::json!({
             "$schema": "http://json-schema.org/draft-07/schema",
@@ -88,6 +89,6 @@ mod tests {
         let text = text(&record).expect("measured cases");
         let names: BTreeMap<String, serde_json::Value> = serde_json::from_str(&text).expect("JSON");
         assert_eq!(names.len(), 2);
-        assert!(names.keys().all(|name| name.len() <= LONGEST_NAME), "{names:?}");
+        assert!(names.keys().all(|name| name.len() <= MAX_NAME_BYTES), "{names:?}");
     }
 }

@@ -1,14 +1,13 @@
-//! The JSON of Google Benchmark (<https://github.com/google/benchmark>), for its `tools/compare.py` and others that
-//! read it.
+//! JSON of Google Benchmark (<https://github.com/google/benchmark>), for its `tools/compare.py` and other readers.
 //!
 //! A sample is a repetition, so that the tool's U test has them all; mean, median and standard deviation follow as
-//! aggregates. `real_time` is device time. `cpu_time`, which every reader insists on, is host time from submission to
+//! aggregates. `real_time` is device time. `cpu_time`, which every reader requires, is host time from submission to
 //! completion; the context says so.
 //!
-//! Cases without a time are in the context, by name: readers (compare.py, Bencher) want a time in every row of
-//! `benchmarks`, also in rows with `error_occurred`, and would take a 0 there for the fastest of all.
+//! The context lists cases without a time by name: readers (compare.py, Bencher) require a time in every row of
+//! `benchmarks`, even with `error_occurred`, and would take a 0 for the fastest of all.
 
-use super::{Fields, Format, json, measured, moments, named, reason, samples, status};
+use super::{Format, JsonFields, json, measured_cases, moments, named_cases, reason, samples, status};
 use crate::basis::error::Error;
 use crate::record::figure::{BANDWIDTH, CaseFigure, RATE};
 use crate::record::{Case, Record};
@@ -17,19 +16,19 @@ use std::collections::BTreeMap;
 
 #[derive(Serialize)]
 struct GoogleBenchmark {
-    context: Fields,
-    benchmarks: Vec<Fields>,
+    context: JsonFields,
+    benchmarks: Vec<JsonFields>,
 }
 
-/// The measured cases as benchmarks, the others in the context.
+/// Converts a record: measured cases as benchmarks, the others in the context.
 ///
 /// # Errors
-/// When no case was measured.
+/// If no case was measured.
 pub(super) fn text(record: &Record) -> Result<String, Error> {
-    // The cases of a family differ in size alone: the first of each, with the number of members so far.
+    // Families of cases that differ only in size: the first case of each, with the number of members so far.
     let mut families: Vec<(&Case, usize)> = vec![];
     let mut benchmarks = vec![];
-    for (named, m) in measured(record, Format::GoogleBenchmark)? {
+    for (named, m) in measured_cases(record, Format::GoogleBenchmark)? {
         let (case, name) = (named.case, &*named.name);
         let same = |other: &Case| {
             (other.subject(), &other.variant, other.device) == (case.subject(), &case.variant, case.device)
@@ -44,7 +43,7 @@ pub(super) fn text(record: &Record) -> Result<String, Error> {
             let is_sample = aggregate.is_none();
             let rate =
                 |figure: &CaseFigure| figure.at(case, m.samples[repetition?].device).filter(|rate| rate.is_finite());
-            Fields::default()
+            JsonFields::default()
                 .with("name", aggregate.map_or_else(|| name.into(), |aggregate| format!("{name}_{aggregate}")))
                 .with("family_index", family)
                 .with("per_family_instance_index", families[family].1 - 1)
@@ -78,8 +77,8 @@ pub(super) fn text(record: &Record) -> Result<String, Error> {
     json(&GoogleBenchmark { context: context(record), benchmarks })
 }
 
-fn context(record: &Record) -> Fields {
-    let context = Fields::default()
+fn context(record: &Record) -> JsonFields {
+    let context = JsonFields::default()
         .with("date", &*record.started)
         .with("host_name", record.origin.host.clone().unwrap_or_default())
         .with("executable", record.command.join(" "))
@@ -89,7 +88,7 @@ fn context(record: &Record) -> Fields {
         .with("cpu_time", "host time from submission to completion, divided by the repetitions within it");
     // Custom context: strings by name.
     let mut custom: BTreeMap<String, String> = BTreeMap::new();
-    for named in named(record) {
+    for named in named_cases(record) {
         let text = reason(&named.case.outcome).map(|reason| format!("{}: {reason}", status(&named.case.outcome)));
         custom.extend(text.map(|text| (format!("not measured: {}", named.name), text)));
     }

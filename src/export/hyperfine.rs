@@ -1,22 +1,22 @@
-//! The JSON of hyperfine (<https://github.com/sharkdp/hyperfine>), in seconds: a case is a command.
+//! JSON of hyperfine (<https://github.com/sharkdp/hyperfine>), in seconds: a case is a command.
 
-use super::{Fields, Format, json, measured, moments, samples};
+use super::{Format, JsonFields, json, measured_cases, moments, samples};
 use crate::basis::error::Error;
 use crate::record::Record;
 use std::collections::BTreeMap;
 
-/// A command for each measured case.
+/// Converts a record: a command for each measured case.
 ///
 /// # Errors
-/// When there are none.
+/// If no case was measured.
 pub(super) fn text(record: &Record) -> Result<String, Error> {
-    let results = measured(record, Format::Hyperfine)?.into_iter().map(|(named, m)| {
+    let results = measured_cases(record, Format::Hyperfine)?.into_iter().map(|(named, m)| {
         let times: Vec<_> = samples(named.case, m).into_iter().map(|time| time * 1e-9).collect();
         let (mean, stddev) = moments(&times);
         let seconds = |time| named.case.shown(time).seconds();
-        // `stddev` is `null` with one sample, as hyperfine writes it. `user` and `system` are processor time of the
-        // command, which the device's work has none of; readers insist on a number.
-        Fields::default()
+        // Like hyperfine, write `null` for the `stddev` of one sample. Readers require a number for `user` and
+        // `system`, the processor time of the command, although work on a device takes none.
+        JsonFields::default()
             .with("command", named.name)
             .with("mean", mean)
             .with("stddev", stddev)
@@ -27,7 +27,7 @@ pub(super) fn text(record: &Record) -> Result<String, Error> {
             .with("max", seconds(m.summary.max))
             .with("times", &*times)
             .with("exit_codes", vec![0; times.len()])
-            // One parameter, so that hyperfine's scripts for sweeps find it.
+            // With one parameter, hyperfine's scripts for sweeps find the size.
             .with("parameters", serde_json::json!({ "size": named.case.size.to_string() }))
     });
     json(&BTreeMap::from([("results", results.collect::<Vec<_>>())]))

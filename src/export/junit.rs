@@ -1,12 +1,12 @@
-//! `JUnit` XML as Jenkins' schema has it: a device is a suite, a case is a test. Suites have no time: the schema gives
-//! them milliseconds, which is 0 for most kernels.
+//! `JUnit` XML in the schema of Jenkins: a device is a suite, a case is a test. Suites have no time: the schema counts
+//! milliseconds, of which most kernels take 0.
 //!
-//! Of a record a rejected answer is a failure, a failed device an error, a skipped or interrupted case is skipped; the time
-//! of a test is the median. Of a comparison a slower case is a failure, and so is a broken limit or a newly wrong answer; a
-//! case that is undecided or lacks a time on one side is skipped, so that a job does not go red for want of samples. The
-//! time of a test is the candidate's median.
+//! Of a record, a rejected answer is a failure, a failed device is an error, and a skipped or interrupted case is
+//! skipped; the time of a test is the median. Of a comparison, a slower case is a failure, and so is a broken limit or
+//! a newly wrong answer; a case that is undecided or lacks a time on one side is skipped, so that a job does not fail
+//! for lack of samples. The time of a test is the candidate's median.
 
-use super::{Named, identifier, named, reason};
+use super::{NamedCase, identifier, named_cases, reason};
 use crate::basis::printable::escape;
 use crate::basis::units::{Nanos, counted, ratio, significant};
 use crate::compare::gate::Ruling;
@@ -17,37 +17,37 @@ use crate::report::compare::{headline, overviews};
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// The tests of a device.
-struct Suite<'a> {
+/// Tests of a device.
+struct TestSuite<'a> {
     name: &'a str,
-    /// When they ran; `None` where that was not one time.
+    /// Start of the tests; `None` if there is no single one.
     timestamp: Option<&'a str>,
     properties: Vec<(&'a str, String)>,
-    tests: Vec<Test>,
+    tests: Vec<CaseTest>,
 }
 
-/// The test of a case.
-struct Test {
+/// Test of a case.
+struct CaseTest {
     name: String,
     class: String,
     time: Option<Nanos>,
-    problem: Option<Problem>,
+    problem: Option<TestProblem>,
     /// Lines for people; may be empty.
     facts: String,
 }
 
-/// Why a test did not pass.
-struct Problem {
-    /// `failure`, `error` or `skipped`.
+/// Reason why a test did not pass.
+struct TestProblem {
+    /// Name of the element: `failure`, `error` or `skipped`.
     element: &'static str,
     kind: String,
     message: String,
 }
 
-/// The document of `suites`.
-fn document(suites: &[Suite<'_>]) -> String {
+/// Returns the document of `suites`.
+fn document(suites: &[TestSuite<'_>]) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    // The schema has `skipped` for a suite alone.
+    // The schema has `skipped` only for a suite.
     let (all, _) = counts(&suites.iter().flat_map(|suite| &suite.tests));
     let _ = writeln!(out, "<testsuites name=\"gpukern\" {all}>");
     for suite in suites {
@@ -68,13 +68,13 @@ fn document(suites: &[Suite<'_>]) -> String {
     out + "</testsuites>\n"
 }
 
-impl Test {
+impl CaseTest {
     fn write(&self, out: &mut String) {
-        // Without an exponent, which readers do not expect.
+        // Readers do not expect an exponent.
         let time = self.time.map_or_else(String::new, |time| format!(r#" time="{:.12}""#, time.seconds()));
         let (name, class) = (escape(&self.name), escape(&self.class));
         let _ = write!(out, r#"    <testcase name="{name}" classname="{class}"{time}>"#);
-        if let Some(Problem { element, kind, message }) = &self.problem {
+        if let Some(TestProblem { element, kind, message }) = &self.problem {
             let (kind, message) = (escape(kind), escape(message));
             let _ = write!(out, "\n      <{element} type=\"{kind}\" message=\"{message}\"/>");
         }
@@ -85,8 +85,8 @@ impl Test {
     }
 }
 
-/// The attributes that count and add up, and the number of skipped tests.
-fn counts<'a>(tests: &(impl Iterator<Item = &'a Test> + Clone)) -> (String, usize) {
+/// Returns the attributes that count tests and add up times, and the number of skipped tests.
+fn counts<'a>(tests: &(impl Iterator<Item = &'a CaseTest> + Clone)) -> (String, usize) {
     let count = |element: &str| {
         tests.clone().filter(|test| test.problem.as_ref().is_some_and(|problem| problem.element == element)).count()
     };
@@ -94,10 +94,10 @@ fn counts<'a>(tests: &(impl Iterator<Item = &'a Test> + Clone)) -> (String, usiz
     (format!(r#"tests="{all}" failures="{failures}" errors="{errors}""#), count("skipped"))
 }
 
-/// A test for each case.
+/// Converts a record: a test for each case.
 #[must_use]
 pub(crate) fn text(record: &Record) -> String {
-    let all = named(record);
+    let all = named_cases(record);
     let conditions = RunConditions::of(record);
     let suites = record.devices.iter().map(|device| {
         let mut properties = vec![
@@ -107,18 +107,18 @@ pub(crate) fn text(record: &Record) -> String {
             ("command", record.command.join(" ")),
         ];
         properties.extend(conditions.sentence(device.index).map(|sentence| ("conditions", sentence)));
-        let own = all.iter().filter(|named| named.case.device == device.index);
-        Suite {
+        let cases = all.iter().filter(|named| named.case.device == device.index);
+        TestSuite {
             name: &device.name,
             timestamp: Some(&record.started),
             properties,
-            tests: own.map(|named| test(named, &conditions)).collect(),
+            tests: cases.map(|named| test(named, &conditions)).collect(),
         }
     });
     document(&suites.collect::<Vec<_>>())
 }
 
-fn test(named: &Named<'_>, conditions: &RunConditions) -> Test {
+fn test(named: &NamedCase<'_>, conditions: &RunConditions) -> CaseTest {
     let case = named.case;
     let element = match &case.outcome {
         Outcome::Measured(_) | Outcome::Inspected => None,
@@ -128,7 +128,7 @@ fn test(named: &Named<'_>, conditions: &RunConditions) -> Test {
     };
     let problem = |element| {
         let (kind, message) = (identifier(&case.outcome), reason(&case.outcome).unwrap_or_default());
-        Problem { element, kind, message }
+        TestProblem { element, kind, message }
     };
     let mut facts = String::new();
     if let Some(m) = case.measured() {
@@ -144,7 +144,7 @@ fn test(named: &Named<'_>, conditions: &RunConditions) -> Test {
             let _ = writeln!(facts, "mark {sign}: {meaning}");
         }
     }
-    Test {
+    CaseTest {
         name: named.name.clone(),
         class: class(&case.algorithm, &case.variant),
         time: case.measured().map(|m| case.shown(m.summary.median)),
@@ -153,13 +153,13 @@ fn test(named: &Named<'_>, conditions: &RunConditions) -> Test {
     }
 }
 
-/// A test for each case that at least one side has.
+/// Converts a comparison: a test for each case that at least one side has.
 #[must_use]
 pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
-    let mut suites: Vec<Suite<'_>> = vec![];
+    let mut suites: Vec<TestSuite<'_>> = vec![];
     let mut add = |device, test| {
         let at = suites.iter().position(|suite| suite.name == device).unwrap_or_else(|| {
-            suites.push(Suite { name: device, timestamp: None, properties: properties(comparison), tests: vec![] });
+            suites.push(TestSuite { name: device, timestamp: None, properties: properties(comparison), tests: vec![] });
             suites.len() - 1
         });
         suites[at].tests.push(test);
@@ -180,12 +180,12 @@ pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     for case in &comparison.unmatched {
         add(&case.device, unmatched(case));
     }
-    suites.iter_mut().for_each(tell_twins_apart);
+    suites.iter_mut().for_each(make_names_unique);
     document(&suites)
 }
 
-/// Two devices of one name have cases of the same id, which readers would take for one.
-fn tell_twins_apart(suite: &mut Suite<'_>) {
+/// Makes the names of tests unique: two devices of one name have cases of the same id.
+fn make_names_unique(suite: &mut TestSuite<'_>) {
     let mut seen: HashMap<String, usize> = HashMap::new();
     for test in &mut suite.tests {
         let count = seen.entry(test.name.clone()).or_default();
@@ -199,26 +199,27 @@ fn tell_twins_apart(suite: &mut Suite<'_>) {
 fn properties(comparison: &Comparison) -> Vec<(&'static str, String)> {
     let differences = comparison.differences.iter();
     let differences = differences.map(|d| (d.what, format!("{} → {}", d.baseline, d.candidate)));
-    let own = [("gpukern compare", comparison.version.into()), ("min-effect", significant(comparison.min_effect))];
+    let settings = [("gpukern compare", comparison.version.into()), ("min-effect", significant(comparison.min_effect))];
     let headline = headline(comparison).map(|headline| ("headline", headline));
     let summaries = overviews(comparison).into_iter().map(|summary| ("summary", summary));
-    own.into_iter().chain(headline).chain(summaries).chain(differences).collect()
+    settings.into_iter().chain(headline).chain(summaries).chain(differences).collect()
 }
 
-/// The test of an inspected case, with the limits that it breaks.
-fn inspected(case: &Inspected, broken: &[&str]) -> Test {
-    let failure = |kind: &str, message| Some(Problem { element: "failure", kind: kind.into(), message });
+/// Returns the test of an inspected case, with the limits that it breaks.
+fn inspected(case: &Inspected, broken: &[&str]) -> CaseTest {
+    let failure = |kind: &str, message| Some(TestProblem { element: "failure", kind: kind.into(), message });
     let problem = match case.verdict {
         _ if !broken.is_empty() => failure("limit", broken.join("; ")),
         Change::Worse => failure(case.verdict.name(), case.text()),
         Change::Better | Change::Same => None,
     };
     let class = class(&case.algorithm, &case.variant);
-    Test { name: case.id.clone(), class, time: None, problem, facts: case.text() }
+    CaseTest { name: case.id.clone(), class, time: None, problem, facts: case.text() }
 }
 
-/// The test of a compared case, with the limits that it breaks; `settled` if it certainly keeps its max-slowdown.
-fn compared(case: &Compared, broken: &[&str], settled: bool) -> Test {
+/// Returns the test of a compared case, with the limits that it breaks; `settled` if it certainly keeps its
+/// max-slowdown.
+fn compared(case: &Compared, broken: &[&str], settled: bool) -> CaseTest {
     let interval = || match (case.ratio, case.interval) {
         (Some(value), Some([low, high])) => {
             format!("{} times the baseline's time (95 % interval {} … {})", ratio(value), ratio(low), ratio(high))
@@ -226,11 +227,11 @@ fn compared(case: &Compared, broken: &[&str], settled: bool) -> Test {
         _ => "no ratio".into(),
     };
     let problem = |element, kind: &str, first: String| {
-        // A limit is broken whatever the test said.
+        // A broken limit is a failure whatever the test says.
         let test = Some(case.test.clone()).filter(|_| case.verdict != Verdict::Same);
         let reasons = std::iter::once(first).chain(test).chain(case.why.iter().cloned());
         let message = reasons.collect::<Vec<_>>().join("; ");
-        Some(Problem { element, kind: kind.into(), message })
+        Some(TestProblem { element, kind: kind.into(), message })
     };
     let problem = match case.verdict {
         _ if !broken.is_empty() => problem("failure", "limit", broken.join("; ")),
@@ -250,17 +251,17 @@ fn compared(case: &Compared, broken: &[&str], settled: bool) -> Test {
     for reason in std::iter::once(&case.test).chain(&case.why) {
         let _ = writeln!(facts, "{reason}");
     }
-    Test { name: case.id.clone(), class: class(&case.algorithm, &case.variant), time: Some(after), problem, facts }
+    CaseTest { name: case.id.clone(), class: class(&case.algorithm, &case.variant), time: Some(after), problem, facts }
 }
 
-fn unmatched(case: &Unmatched) -> Test {
+fn unmatched(case: &Unmatched) -> CaseTest {
     let reason = if case.reason.is_empty() { String::new() } else { format!(": {}", case.reason) };
-    let problem = Problem {
+    let problem = TestProblem {
         element: if case.newly_wrong { "failure" } else { "skipped" },
         kind: case.candidate.name().into(),
         message: format!("{} → {}{reason}", case.baseline, case.candidate),
     };
-    Test {
+    CaseTest {
         name: case.id.clone(),
         class: class(&case.algorithm, &case.variant),
         time: None,
@@ -269,7 +270,7 @@ fn unmatched(case: &Unmatched) -> Test {
     }
 }
 
-/// The class of a test: a variant in the package of its algorithm.
+/// Returns the class of a test: a variant in the package of its algorithm.
 fn class(algorithm: &str, variant: &str) -> String {
     format!("{algorithm}.{variant}")
 }
@@ -335,7 +336,7 @@ mod tests {
         };
         let violations =
             vec![Violation { case: 2, id: "x".into(), message: "takes 1.050 ms, max-time is 1.000 ms".into() }];
-        (comparison, Ruling { violations, settled: vec![1], unheld: vec![] })
+        (comparison, Ruling { violations, settled: vec![1], undecided: vec![] })
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! GitHub-flavoured Markdown for a pull-request comment. Of a record: sizes by variants, every case folded away below, and
-//! why the others have no time. Of a comparison: what changed first, what stayed the same folded away.
+//! GitHub-flavoured Markdown for a pull-request comment. Of a record: sizes by variants, then all cases, collapsed, and
+//! the reasons for missing times. Of a comparison: changes first, then unchanged cases, collapsed.
 
-use super::{Named, named, reason, status};
+use super::{NamedCase, named_cases, reason, status};
 use crate::compare::gate::{NOT_COMPARED, Ruling};
 use crate::compare::{Change, Compared, Comparison, Verdict};
 use crate::record::Record;
@@ -9,14 +9,14 @@ use crate::record::figure::{MARKDOWN, SHARE};
 use crate::record::marks::{Mark, RunConditions};
 use crate::report::bench::{main_sections, signs};
 use crate::report::compare::{above_commands, changed, headline, limits, not_compared, overviews};
-use crate::report::document::{Document, Words};
+use crate::report::document::{Document, FormattedText};
 use crate::report::table::{Cell, Table};
 use std::collections::BTreeSet;
 
-/// The tables of each device, and below them the cases without a time.
+/// Converts a record: the tables of each device, and below them the cases without a time.
 #[must_use]
 pub(super) fn text(record: &Record) -> String {
-    let all = named(record);
+    let all = named_cases(record);
     let conditions = RunConditions::of(record);
     let sections = main_sections(record);
     let mut document = Document::default();
@@ -24,10 +24,10 @@ pub(super) fn text(record: &Record) -> String {
         let cases: Vec<_> = all.iter().filter(|named| named.case.device == device.index).collect();
         let timed: Vec<_> = cases.iter().copied().filter(|named| named.case.measured().is_some()).collect();
         let kind = format!(" ({}, {})", device.kind, device.driver.info);
-        document.line(Words::strong(record.device_name(device.index)).plain(kind));
+        document.line(FormattedText::strong(record.device_name(device.index)).plain(kind));
         document.lines(conditions.sentence(device.index));
         for section in sections.iter().filter(|section| section.device.index == device.index) {
-            // Nothing where no case has a time, or where every case has a size and a variant of its own.
+            // No table if no case has a time, or if every case has a size and a variant of its own.
             if section.cases.iter().any(|case| case.measured().is_some()) && section.is_dense() {
                 document.line(section.cases[0].kind());
                 document.table(section.table());
@@ -42,10 +42,10 @@ pub(super) fn text(record: &Record) -> String {
         }
         let reasons = cases.iter().filter_map(|named| {
             let reason = reason(&named.case.outcome)?;
-            Some(Words::label(status(&named.case.outcome), &*named.name).plain(format!(": {reason}")))
+            Some(FormattedText::label(status(&named.case.outcome), &*named.name).plain(format!(": {reason}")))
         });
         let marks = signs(&timed.iter().map(|named| named.case).collect::<Vec<_>>(), &conditions);
-        let marks = marks.into_iter().map(|Mark { sign, meaning }| Words::from(format!("{sign} {meaning}")));
+        let marks = marks.into_iter().map(|Mark { sign, meaning }| FormattedText::from(format!("{sign} {meaning}")));
         if timed.len() < cases.len() {
             document.list(reasons);
             document.list(marks);
@@ -62,8 +62,8 @@ pub(super) fn text(record: &Record) -> String {
     document.markdown().trim_end().to_string() + "\n"
 }
 
-/// The measured cases, a row each.
-fn table(timed: &[&Named<'_>], conditions: &RunConditions) -> Table {
+/// Returns a table of the measured cases.
+fn table(timed: &[&NamedCase<'_>], conditions: &RunConditions) -> Table {
     let table = Table::default().text(["case"]).numbers(MARKDOWN.map(|figure| figure.heading));
     let mut table = table.text([""]);
     for named in timed {
@@ -75,7 +75,7 @@ fn table(timed: &[&Named<'_>], conditions: &RunConditions) -> Table {
     table
 }
 
-/// The comparison as Markdown.
+/// Converts a comparison.
 #[must_use]
 pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     let mut document = Document::default();
@@ -85,23 +85,23 @@ pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     let devices: BTreeSet<_> = comparison.cases.iter().map(|case| case.device.as_str()).collect();
     let devices: Vec<_> = devices.into_iter().collect();
     let on = if devices.is_empty() { String::new() } else { format!(" on {}", devices.join(" and ")) };
-    document.line(Words::strong(counts).plain(on));
+    document.line(FormattedText::strong(counts).plain(on));
     document.lines(headline(comparison).map(|headline| format!("{headline}.")));
     let differences = comparison.differences.iter();
-    let differences = differences.map(|own| format!("{}: {} → {}", own.what, own.baseline, own.candidate));
+    let differences = differences.map(|d| format!("{}: {} → {}", d.what, d.baseline, d.candidate));
     let inspected = changed(comparison).map(|case| {
         let is_worse = case.verdict == Change::Worse;
-        let verdict = if is_worse { Words::strong("worse") } else { case.verdict.name().into() };
+        let verdict = if is_worse { FormattedText::strong("worse") } else { case.verdict.name().into() };
         verdict.plain(" ").code(&*case.id).plain(format!(": {}", case.text()))
     });
     let not_compared = not_compared(&comparison.unmatched).into_iter().map(|cases| {
         let case = cases[0];
         let more = if cases.len() > 1 { format!(" and {} more", cases.len() - 1) } else { String::new() };
-        let sign = if case.newly_wrong { Words::strong("regressed") } else { NOT_COMPARED.into() };
+        let sign = if case.newly_wrong { FormattedText::strong("regressed") } else { NOT_COMPARED.into() };
         let change = format!("{more}: {} → {} {}", case.baseline, case.candidate, case.reason);
         sign.plain(" ").code(&*case.id).plain(change)
     });
-    let lines = overviews(comparison).into_iter().chain(differences).map(Words::from);
+    let lines = overviews(comparison).into_iter().chain(differences).map(FormattedText::from);
     document.list(lines.chain(limits(ruling)).chain(inspected).chain(not_compared));
     let sorted = comparison.sorted().into_iter().map(|(_, case)| case);
     let (same, others): (Vec<_>, Vec<_>) = sorted.partition(|case| case.verdict == Verdict::Same);
@@ -113,7 +113,7 @@ pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
         unchanged.table(changes(&same));
         document.fold(format!("{} same", same.len()), unchanged);
     }
-    document.lines(comparison.remarks.iter().map(Words::prose));
+    document.lines(comparison.remarks.iter().map(FormattedText::prose));
     if let Some(commands) = &comparison.decide {
         document.line(above_commands(comparison));
         document.commands(commands);
@@ -121,7 +121,7 @@ pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     document.markdown()
 }
 
-/// A row for each of `cases`, of which there is one.
+/// Returns a table with a row for each of `cases`, of which there is at least one.
 fn changes(cases: &[&Compared]) -> Table {
     let device = cases.iter().any(|case| case.device != cases[0].device).then_some("device");
     let table = Table::default().text(device).text(["case", "verdict"]);
@@ -155,11 +155,16 @@ mod tests {
         assert!(!crate::basis::printable::markdown(HOSTILE).contains(['<', '@', '\n']));
     }
 
-    #[test]
-    fn what_would_decide_the_rest_is_below_the_tables() {
+    /// Returns the comparison of a record with itself.
+    fn unchanged() -> Comparison {
         let text = include_bytes!("../../tests/fixtures/run-1.json");
         let record = || reader::parse(text, "fixture").expect("a record").record;
-        let mut same = crate::compare::compare(&[record()], &[record()], &crate::compare::Settings::default());
+        crate::compare::compare(&[record()], &[record()], &crate::compare::Settings::default())
+    }
+
+    #[test]
+    fn what_would_decide_the_rest_is_below_the_tables() {
+        let mut same = unchanged();
         assert!(!comparison(&same, &Ruling::default()).contains("To decide"));
         same.cases.iter_mut().for_each(|case| case.verdict = Verdict::Undecided);
         same.remarks = vec!["Measure the baseline again.".into()];
@@ -174,9 +179,7 @@ mod tests {
 
     #[test]
     fn what_changed_is_a_row_and_what_stayed_is_folded_away() {
-        let text = include_bytes!("../../tests/fixtures/run-1.json");
-        let record = || reader::parse(text, "fixture").expect("a record").record;
-        let same = crate::compare::compare(&[record()], &[record()], &crate::compare::Settings::default());
+        let same = unchanged();
         let text = comparison(&same, &Ruling::default());
         let cases = same.cases.len();
         assert!(text.starts_with(&format!("**{cases} same** on {}\n", same.cases[0].device)), "{text}");

@@ -1,8 +1,8 @@
-//! Records in the formats that dashboards and tools read, each a pure function of a record.
+//! Exports of records for dashboards and other tools, each a pure function of a record.
 //!
-//! In all of them the time of a case is the one that tables show (that of one operation where the case is a chain), in
-//! the unit that the format asks for. Only measured cases have times. A figure that is not finite is left out or
-//! `null`, with the reason where the format has a place for one: never `NaN`, never 0.
+//! The time of a case is the one in tables (for a chain, that of one operation), in the unit of the format. Only
+//! measured cases have times. A figure that is not finite is left out or `null`, with the reason if the format has a
+//! place for it: never `NaN`, never 0.
 
 mod bencher;
 mod github_action;
@@ -25,7 +25,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-/// A format that a record can be exported to.
+/// Export format of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Times for github-action-benchmark's tool `customSmallerIsBetter`.
@@ -34,26 +34,24 @@ pub enum Format {
     GithubBigger,
     /// Bencher Metric Format.
     Bencher,
-    /// The JSON of Google Benchmark.
+    /// JSON of Google Benchmark.
     GoogleBenchmark,
-    /// The JSON of hyperfine.
+    /// JSON of hyperfine.
     Hyperfine,
-    /// The JSON of nvbench.
+    /// JSON of nvbench.
     Nvbench,
     /// `JUnit` XML.
     Junit,
     /// Comma-separated values.
     Csv,
-    /// A table for a pull-request comment.
+    /// Table for a pull-request comment.
     Markdown,
-    /// A JSON object a line.
+    /// One JSON object per line.
     JsonLines,
 }
 
-type WriteRecord = fn(&Record) -> Result<String, Error>;
-
 impl Format {
-    /// All formats, in the order that lists show them.
+    /// All formats, in the order of lists.
     pub const ALL: [Self; 10] = [
         Self::Csv,
         Self::JsonLines,
@@ -68,7 +66,7 @@ impl Format {
     ];
 
     /// Returns the name used on the command line, and the function that writes a record.
-    fn facts(self) -> (&'static str, WriteRecord) {
+    fn facts(self) -> (&'static str, fn(&Record) -> Result<String, Error>) {
         match self {
             Self::Csv => ("csv", rows::csv),
             Self::JsonLines => ("jsonl", rows::json_lines),
@@ -83,16 +81,16 @@ impl Format {
         }
     }
 
-    /// The name used on the command line.
+    /// Returns the name used on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.facts().0
     }
 
-    /// `record` in this format.
+    /// Converts `record` to this format.
     ///
     /// # Errors
-    /// When the format has a place for measured cases only and there are none.
+    /// If the format has a place only for measured cases and there are none.
     pub fn export(self, record: &Record) -> Result<String, Error> {
         self.facts().1(&record.across_processes())
     }
@@ -106,7 +104,7 @@ impl Format {
 impl FromStr for Format {
     type Err = String;
 
-    /// Ignores case and hyphens, so that the action's own `customSmallerIsBetter` is known too.
+    /// Parses a name without regard to case and hyphens, so that the action's own `customSmallerIsBetter` works too.
     fn from_str(text: &str) -> Result<Self, String> {
         let plain = |name: &str| name.replace(['-', '_'], "").to_lowercase();
         let typed = match plain(text).as_str() {
@@ -121,16 +119,16 @@ impl FromStr for Format {
     }
 }
 
-/// A case with the name that dashboards know it by.
+/// Case with its name on dashboards.
 #[derive(Debug)]
-struct Named<'a> {
-    /// The case's id; with the device's name where the record has several; unique in the record.
+struct NamedCase<'a> {
+    /// Id of the case, with the device's name if the record has several; unique in the record.
     name: String,
     case: &'a Case,
     device: Option<&'a DeviceInfo>,
 }
 
-impl Named<'_> {
+impl NamedCase<'_> {
     fn device_name(&self) -> &str {
         self.device.map_or("unknown device", |device| &device.name)
     }
@@ -140,9 +138,8 @@ impl Named<'_> {
     }
 }
 
-/// The cases of `record` by name. The names of a record stay the same from run to run, which is what joins the points
-/// of a dashboard's line.
-fn named(record: &Record) -> Vec<Named<'_>> {
+/// Names the cases of `record`. Names stay the same from run to run, so that a dashboard joins their points to a line.
+fn named_cases(record: &Record) -> Vec<NamedCase<'_>> {
     let twins = |device: &DeviceInfo| record.devices.iter().filter(|other| other.name == device.name).count() > 1;
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let name = |case: &Case, device: Option<&DeviceInfo>| match device {
@@ -160,19 +157,19 @@ fn named(record: &Record) -> Vec<Named<'_>> {
             let name = name(case, device);
             let count = seen.entry(name.clone()).or_default();
             *count += 1;
-            Named { name: if *count == 1 { name } else { format!("{name} ({count})") }, case, device }
+            NamedCase { name: if *count == 1 { name } else { format!("{name} ({count})") }, case, device }
         })
         .collect()
 }
 
-/// The measured cases of `record`, for a format that has no place for others.
+/// Returns the measured cases of `record`, for a format that has no place for others.
 ///
 /// # Errors
-/// When there are none: the readers of these formats refuse an empty document, or worse, take it for a good one.
-fn measured(record: &Record, format: Format) -> Result<Vec<(Named<'_>, &Measured)>, Error> {
-    // A chain of no operations has no time either; no run of gpukern writes one.
+/// If there are none: readers of these formats refuse an empty document, or worse, accept it as a good one.
+fn measured_cases(record: &Record, format: Format) -> Result<Vec<(NamedCase<'_>, &Measured)>, Error> {
+    // A chain of no operations has no finite time; no run of gpukern writes one.
     let finite = |case: &Case, m: &Measured| case.shown(m.summary.median).0.is_finite();
-    let timed = named(record).into_iter().filter_map(|named| named.case.measured().map(|m| (named, m)));
+    let timed = named_cases(record).into_iter().filter_map(|named| named.case.measured().map(|m| (named, m)));
     let timed: Vec<_> = timed.filter(|(named, m)| finite(named.case, m)).collect();
     if timed.is_empty() {
         return Err(Error::Usage(format!(
@@ -185,15 +182,15 @@ fn measured(record: &Record, format: Format) -> Result<Vec<(Named<'_>, &Measured
     Ok(timed)
 }
 
-/// Why a case has no time, or none to rely on, in the words of the record; `None` for a measured one that was verified.
+/// Explains a missing or unverified time in the words of the record.
 fn reason(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Measured(m) => m.verification.unverified(),
         Outcome::Inspected => None,
         Outcome::Rejected(v) => {
-            let said =
+            let parts =
                 v.residual.map(|_| v.figures()).into_iter().chain((!v.worst.is_empty()).then(|| v.worst.clone()));
-            Some(said.collect::<Vec<_>>().join(": "))
+            Some(parts.collect::<Vec<_>>().join(": "))
         }
         Outcome::Skipped { reason } => Some(reason.clone()),
         Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => outcome.failure(),
@@ -201,7 +198,7 @@ fn reason(outcome: &Outcome) -> Option<String> {
     }
 }
 
-/// What came of a case, in prose.
+/// Returns the outcome of a case in words.
 fn status(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Measured(m) if m.verification.verified().is_none() => "unverified",
@@ -209,15 +206,15 @@ fn status(outcome: &Outcome) -> &'static str {
     }
 }
 
-/// The same as a field that programs compare, spelled as in the record.
+/// Returns the outcome as the record spells it, for programs to compare.
 fn identifier(outcome: &Outcome) -> String {
     status(outcome).replace(' ', "-")
 }
 
-/// Why a rate is missing beside a time.
+/// Reason for a missing rate beside a time.
 const NO_RATE: &str = "no rate: its time is below the resolution of the device's clock";
 
-/// Mean and sample standard deviation; the latter needs two values.
+/// Returns the mean and the sample standard deviation; the latter needs two values.
 fn moments(values: &[f64]) -> (f64, Option<f64>) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
@@ -225,26 +222,26 @@ fn moments(values: &[f64]) -> (f64, Option<f64>) {
     (mean, (values.len() > 1).then(|| (squares / (count - 1.0)).sqrt()))
 }
 
-/// The samples of a case in nanoseconds, as tables show times.
+/// Returns the samples of a case in nanoseconds, as tables show times.
 fn samples(case: &Case, measured: &Measured) -> Vec<f64> {
     measured.samples.iter().map(|sample| case.shown(sample.device).0).collect()
 }
 
-/// The fields of a JSON object, in the order in which they are written.
+/// Fields of a JSON object, in the order of output.
 #[derive(Default)]
-struct Fields {
+struct JsonFields {
     values: Vec<(Cow<'static, str>, Value)>,
     /// Lists of objects, behind all values.
-    lists: Vec<(&'static str, Vec<Fields>)>,
+    lists: Vec<(&'static str, Vec<JsonFields>)>,
 }
 
-impl Fields {
+impl JsonFields {
     fn with(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Value>) -> Self {
         self.values.push((name.into(), value.into()));
         self
     }
 
-    /// Adds a field where it has a value.
+    /// Adds a field if it has a value.
     fn with_some(self, name: &'static str, value: Option<impl Into<Value>>) -> Self {
         match value {
             Some(value) => self.with(name, value),
@@ -259,7 +256,7 @@ impl Fields {
     }
 }
 
-impl Serialize for Fields {
+impl Serialize for JsonFields {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         self.values.iter().try_for_each(|(name, value)| map.serialize_entry(name, value))?;
@@ -278,7 +275,7 @@ fn write_csv(rows: impl Iterator<Item = Vec<String>>) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|e| Error::Failure(e.to_string()))
 }
 
-/// `value` as JSON with a line end.
+/// Formats `value` as JSON with a line end.
 fn json(value: &impl Serialize) -> Result<String, Error> {
     let text = serde_json::to_string_pretty(value).map_err(|e| Error::Failure(e.to_string()))?;
     Ok(printable::json(text + "\n"))
@@ -328,14 +325,14 @@ pub(crate) mod tests {
             for format in [Format::Csv, Format::JsonLines, Format::Nvbench] {
                 let [usual, other] = [axes::tests::usual(), axes::tests::unusual_on(axis)]
                     .map(|options| format.export(&with(options)).expect("a document"));
-                // The names of cases, which are those of the same case here, have the stop rule; no time depends on a seed.
+                // The names of cases, which are equal here, have the stop rule; no time depends on a seed.
                 let left_out = axis.iterative || format == Format::Nvbench && axis.name == axes::SEED.name;
                 assert_eq!(usual == other, left_out, "{} loses {}", format.name(), axis.name);
             }
         }
     }
 
-    /// Signs that a terminal, a browser or the log of a CI service acts on: none of them leaves the program as it came.
+    /// Text that a terminal, a browser or the log of a CI service would act on.
     #[test]
     fn nothing_acts_in_any_output() {
         const LIVE: &str = concat!(
@@ -357,7 +354,7 @@ pub(crate) mod tests {
             ("junit".into(), junit::comparison(&comparison, &ruling)),
             ("text".into(), crate::report::compare::text(&comparison, &ruling, 200)),
         ];
-        // The lines around tables are made visible as a whole.
+        // Callers make the lines around tables printable as a whole.
         for (_, text) in &mut texts[..3] {
             *text = printable::printable_lines(text).into_owned();
         }
@@ -407,7 +404,7 @@ pub(crate) mod tests {
             }
         }
         for format in Format::ALL {
-            // The rates alone have nothing left to say.
+            // Without rates, this format has nothing to export.
             let Ok(text) = format.export(&record) else {
                 assert_eq!(format, Format::GithubBigger);
                 continue;
@@ -432,7 +429,7 @@ pub(crate) mod tests {
         }
         record.cases.extend(others.clone());
         record.cases.extend(others);
-        let mut names: Vec<_> = named(&record).into_iter().map(|named| named.name).collect();
+        let mut names: Vec<_> = named_cases(&record).into_iter().map(|named| named.name).collect();
         assert_eq!(names[0], "matmul/naive/f32/64x64x64 on software [0]");
         let count = names.len();
         names.sort();
@@ -446,7 +443,7 @@ pub(crate) mod tests {
         assert_eq!(moments(&[1.0, 3.0]), (2.0, Some(2f64.sqrt())));
     }
 
-    /// What another version may have measured.
+    /// Cases that another version may have measured.
     #[test]
     fn every_format_takes_algorithms_variants_and_sizes_that_this_version_does_not_know() {
         let mut record = six_cases();

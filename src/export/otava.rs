@@ -1,8 +1,8 @@
-//! A history as Apache Otava (<https://otava.apache.org>) reads it: a CSV file for each case of a device, a row for each
-//! run that measured it, and a configuration that names them as tests.
+//! History in the format of Apache Otava (<https://otava.apache.org>): a CSV file for each case of a device with a row
+//! for each run that measured it, and a configuration that names these files as tests.
 //!
-//! A file for each, because Otava has no missing values. The branch is a column of another name than `branch`, by which
-//! Otava would refuse a file with several.
+//! Each case has its own file, because Otava has no missing values. The column of the branch is not called `branch`:
+//! Otava would refuse a file with several branches.
 
 use super::{json, write_csv};
 use crate::basis::error::Error;
@@ -11,16 +11,16 @@ use crate::history::{CaseSeries, History};
 use crate::record::NamedRecord;
 use serde_json::{Map, json};
 
-/// Name of the configuration.
+/// Name of the configuration file.
 const CONFIGURATION: &str = "otava.yaml";
 
-/// The columns that Otava takes for attributes.
+/// Columns that Otava takes for attributes.
 const ATTRIBUTES: [&str; 6] = ["commit", "git_branch", "label", "driver", "gpukern", "file"];
 
-/// Names of files with their texts: the configuration first. Paths in it are relative to its folder.
+/// Returns names of files with their texts, the configuration first. Its paths are relative to its folder.
 ///
 /// # Errors
-/// When a row cannot be written, which no record causes.
+/// If a row cannot be written, which no record causes.
 pub(crate) fn documents(history: &History) -> Result<Vec<(String, String)>, Error> {
     let (mut tests, mut files) = (Map::new(), vec![]);
     for (at, series) in history.series.iter().enumerate() {
@@ -35,7 +35,7 @@ pub(crate) fn documents(history: &History) -> Result<Vec<(String, String)>, Erro
         let rows = rows(history, series).map(|row| row.map(|field| printable(&field).into_owned()).to_vec());
         files.push((file, write_csv(std::iter::once(headings.map(String::from).collect()).chain(rows))?));
     }
-    // JSON is YAML, and quotes what it has to.
+    // JSON is valid YAML, with all necessary quotes.
     files.insert(0, (CONFIGURATION.into(), json(&json!({ "tests": tests }))?));
     Ok(files)
 }

@@ -1,7 +1,7 @@
-//! Formats that are tables: a flat row for each case. CSV is as RFC 4180 has it, a figure that is missing an empty field; a
-//! JSON object a line, as table engines load it, has every sample too, and `null` for what is missing.
+//! Table formats, with a flat row for each case. CSV follows RFC 4180, and a missing figure is an empty field. JSON
+//! lines, as table engines load them, also have every sample, and `null` for a missing figure.
 
-use super::{Fields, NO_RATE, Named, identifier, named, reason, samples, write_csv};
+use super::{JsonFields, NO_RATE, NamedCase, identifier, named_cases, reason, samples, write_csv};
 use crate::basis::error::Error;
 use crate::basis::printable::{self, printable};
 use crate::plan::axes;
@@ -10,15 +10,15 @@ use crate::record::figure::{BANDWIDTH, RATE, RESULTS, SHARE, TIMES};
 use crate::record::marks::RunConditions;
 use serde_json::Value;
 
-/// The columns of a case, in their order. Times are in nanoseconds and, for a chain, those of one operation; rates are
-/// those of the whole case.
-fn row(named: &Named<'_>, record: &Record, conditions: &RunConditions) -> Fields {
+/// Returns the columns of a case, in order. Times are in nanoseconds and, for a chain, of one operation; rates are of
+/// the whole case.
+fn row(named: &NamedCase<'_>, record: &Record, conditions: &RunConditions) -> JsonFields {
     let (case, origin, m) = (named.case, &record.origin, named.case.measured());
     let rateless = (case.work.operations > 0 && RATE.value(case).is_none())
         || (case.work.bytes.0 > 0 && BANDWIDTH.value(case).is_none());
     let rateless = m.filter(|_| rateless).map(|_| NO_RATE.into());
     let size = ("size", case.size.to_string().into());
-    let mut row = Fields::default()
+    let mut row = JsonFields::default()
         .with("name", &*named.name)
         .with("algorithm", &*case.algorithm)
         .with("variant", &*case.variant);
@@ -35,7 +35,7 @@ fn row(named: &Named<'_>, record: &Record, conditions: &RunConditions) -> Fields
         .with("label", origin.label.clone())
         .with("host", origin.host.clone())
         .with("status", identifier(&case.outcome))
-        // Why there is no time, or no rate.
+        // Reason for a missing time or rate.
         .with("reason", reason(&case.outcome).or(rateless));
     row = TIMES.iter().fold(row, |row, figure| row.with(figure.key, figure.value(case)));
     row = row
@@ -52,23 +52,23 @@ fn row(named: &Named<'_>, record: &Record, conditions: &RunConditions) -> Fields
         }
     }
     row.with("warnings", m.map_or_else(String::new, |m| m.cautions().collect::<Vec<_>>().join("; ")))
-        // The signs that set it apart from the rest of its run, as in tables.
+        // Signs of differences from the rest of the run, as in tables.
         .with("marks", conditions.signs(case))
 }
 
-/// The names of the columns, then a row for each case.
+/// Returns the names of the columns, then a row for each case.
 ///
 /// # Errors
-/// When a row cannot be written, which no record causes.
+/// If a row cannot be written, which no record causes.
 pub(super) fn csv(record: &Record) -> Result<String, Error> {
     let conditions = RunConditions::of(record);
-    let rows: Vec<_> = named(record).iter().map(|named| row(named, record, &conditions).values).collect();
+    let rows: Vec<_> = named_cases(record).iter().map(|named| row(named, record, &conditions).values).collect();
     let names = rows.first().map(|row| row.iter().map(|(name, _)| name.to_string()).collect());
     write_csv(names.into_iter().chain(rows.iter().map(|row| row.iter().map(|(_, value)| field(value)).collect())))
 }
 
-/// A value as a field in one line, whose control characters are visible; with an apostrophe before what a spreadsheet would
-/// take for a formula (OWASP, "CSV injection"). Names of gpukern's own never begin so.
+/// Formats a value as a field in one line, with control characters visible, and an apostrophe before text that a
+/// spreadsheet would take for a formula (OWASP, "CSV injection"). No name of gpukern's own begins like that.
 fn field(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -80,13 +80,13 @@ fn field(value: &Value) -> String {
     }
 }
 
-/// An object for each case: the columns of CSV and every sample.
+/// Returns a JSON object for each case: the columns of CSV and every sample.
 ///
 /// # Errors
-/// When JSON cannot be written, which no record causes.
+/// If JSON cannot be written, which no record causes.
 pub(super) fn json_lines(record: &Record) -> Result<String, Error> {
     let conditions = RunConditions::of(record);
-    let lines = named(record).into_iter().map(|named| {
+    let lines = named_cases(record).into_iter().map(|named| {
         let times = named.case.measured().map_or_else(Vec::new, |m| samples(named.case, m));
         let row = row(&named, record, &conditions).with("samples_ns", times);
         let text = serde_json::to_string(&row).map_err(|e| Error::Failure(e.to_string()))?;

@@ -21,7 +21,7 @@ const BASELINE_RECORDS: usize = 3;
 /// Returns the commands that confirm the step of the case that changed most; none if this version cannot run the case.
 pub(super) fn commands(runs: &[NamedRecord], series: &[CaseSeries], event: &HistoryEvent) -> Vec<String> {
     let Some(most) = event.moves.first() else { return vec![] };
-    let (series, own) = (&series[most.series], !most.changes.is_empty());
+    let (series, case_changed) = (&series[most.series], !most.changes.is_empty());
     let step = &series.steps[most.step];
     let [before, after] = [step.at - 1, step.at].map(|at| series.points[at]);
     let record = &runs[after.run].record;
@@ -35,7 +35,7 @@ pub(super) fn commands(runs: &[NamedRecord], series: &[CaseSeries], event: &Hist
         return vec![format!("gpukern ab {arguments} --a-driver BEFORE_icd.json --b-driver AFTER_icd.json")];
     }
     match commits {
-        [Some(old), Some(new)] if old != new && (own || has(event::COMMIT)) => vec![
+        [Some(old), Some(new)] if old != new && (case_changed || has(event::COMMIT)) => vec![
             format!("at {}: {bench} before.json", short(&old)),
             format!("at {}: {bench} after.json", short(&new)),
             "gpukern compare before.json after.json".into(),

@@ -139,9 +139,9 @@ pub(super) fn all(runs: &[NamedRecord], series: &[CaseSeries]) -> Vec<HistoryEve
         let mut changes: Vec<FactChange> = vec![];
         let mut moves = vec![];
         for (index, number) in moved {
-            let (beside, own) = changes_of(runs, &series[index], number);
-            changes.extend(beside.into_iter().filter(|change| !changes.contains(change)).collect::<Vec<_>>());
-            moves.push(Move { series: index, step: number, changes: own });
+            let (environment, case_changes) = changes_of(runs, &series[index], number);
+            changes.extend(environment.into_iter().filter(|change| !changes.contains(change)).collect::<Vec<_>>());
+            moves.push(Move { series: index, step: number, changes: case_changes });
         }
         let size = |of: &Move| series[of.series].steps[of.step].ratio().ln().abs();
         moves.sort_by(|a, b| size(b).total_cmp(&size(a)));
@@ -161,8 +161,8 @@ fn changes_of(runs: &[NamedRecord], series: &CaseSeries, number: usize) -> (Vec<
     // Constant properties are taken from the last of each side: the two points next to the step.
     let before: Vec<_> = (start..at).map(seen).collect();
     let after: Vec<_> = (at..end).rev().map(seen).collect();
-    let mut own = compare::reasons(&before, &after, false);
+    let mut reasons = compare::reasons(&before, &after, false);
     // A program may use one kernel twice.
-    own.dedup();
-    (recorded(seen(at - 1), seen(at)), own)
+    reasons.dedup();
+    (recorded(seen(at - 1), seen(at)), reasons)
 }

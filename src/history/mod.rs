@@ -24,7 +24,7 @@ pub(crate) const MIN_EFFECT: f64 = 0.01;
 pub(crate) struct HistorySettings {
     pub(crate) order: RunOrder,
     /// Traits by which series are separated, in addition to the device.
-    pub(crate) apart: Vec<SeparatingTrait>,
+    pub(crate) separating_traits: Vec<SeparatingTrait>,
     /// Smallest reported step, as a ratio minus 1.
     pub(crate) min_effect: f64,
 }
@@ -54,7 +54,7 @@ impl History {
     #[must_use]
     pub(crate) fn new(runs: Vec<NamedRecord>, mut left_out: Vec<String>, settings: &HistorySettings) -> Self {
         let runs = store::ordered(runs, &settings.order, &mut left_out);
-        let mut series = series::all(&runs, &settings.apart);
+        let mut series = series::all(&runs, &settings.separating_traits);
         let values: Vec<Vec<f64>> = series.iter().map(CaseSeries::values).collect();
         let slices: Vec<&[f64]> = values.iter().map(Vec::as_slice).collect();
         let found = steps::find(&slices, FALSE_DISCOVERIES);
@@ -76,7 +76,7 @@ pub(crate) mod tests {
     use crate::stats::Summary;
 
     pub(crate) fn settings() -> HistorySettings {
-        HistorySettings { order: RunOrder::Started, apart: vec![], min_effect: MIN_EFFECT }
+        HistorySettings { order: RunOrder::Started, separating_traits: vec![], min_effect: MIN_EFFECT }
     }
 
     /// Returns the run of minute `number`, whose first two cases take `times` (µs).
@@ -203,8 +203,11 @@ pub(crate) mod tests {
         runs[2].record.method.validation = true;
         let history = History::new(runs, vec![], &settings());
         assert_eq!(history.runs.len(), 2);
-        let said = history.left_out.join("\n");
-        assert!(said.contains("'copy.json' is the same run as '001.json'") && said.contains("validation"), "{said}");
+        let reasons = history.left_out.join("\n");
+        assert!(
+            reasons.contains("'copy.json' is the same run as '001.json'") && reasons.contains("validation"),
+            "{reasons}"
+        );
     }
 
     #[test]
@@ -214,11 +217,12 @@ pub(crate) mod tests {
             run.record.origin.host = Some(format!("node-{}", number % 2));
             run.record.devices[0].name = format!("llvmpipe (LLVM {number})");
         }
-        let count = |apart| History::new(runs.clone(), vec![], &HistorySettings { apart, ..settings() }).series.len();
+        let count = |separating_traits| {
+            History::new(runs.clone(), vec![], &HistorySettings { separating_traits, ..settings() }).series.len()
+        };
         assert_eq!((count(vec![]), count(vec![SEPARATING_TRAITS[1].1])), (2, 4));
     }
 
-    /// Minimal content of a record.
     #[test]
     fn a_history_of_one_run_has_a_series_and_no_step() {
         let history = History::new(vec![run(0, [250.0, 125.0])], vec![], &settings());

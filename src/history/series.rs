@@ -139,11 +139,11 @@ fn problem(record: &Record, case: &Case) -> String {
 }
 
 /// Collects the series of every case of `runs`, in order of first appearance.
-pub(super) fn all(runs: &[NamedRecord], apart: &[SeparatingTrait]) -> Vec<CaseSeries> {
+pub(super) fn all(runs: &[NamedRecord], separating_traits: &[SeparatingTrait]) -> Vec<CaseSeries> {
     let mut places: HashMap<SeriesKey, usize> = HashMap::new();
     let mut all: Vec<CaseSeries> = vec![];
     for (at, run) in runs.iter().enumerate() {
-        for ((key, device), cases) in cases_of(run, apart) {
+        for ((key, device), cases) in cases_of(run, separating_traits) {
             let index = *places.entry(key.clone()).or_insert_with(|| {
                 all.push(CaseSeries { device: String::new(), id: key.id.clone(), points: vec![], steps: vec![] });
                 all.len() - 1
@@ -162,7 +162,7 @@ pub(super) fn all(runs: &[NamedRecord], apart: &[SeparatingTrait]) -> Vec<CaseSe
 }
 
 /// Groups the measured cases of a run by key, with the name of their device; several processes may have the same case.
-fn cases_of(run: &NamedRecord, apart: &[SeparatingTrait]) -> Vec<((SeriesKey, String), Vec<usize>)> {
+fn cases_of(run: &NamedRecord, separating_traits: &[SeparatingTrait]) -> Vec<((SeriesKey, String), Vec<usize>)> {
     let record = &run.record;
     let mut found: Vec<((SeriesKey, String), Vec<usize>)> = vec![];
     let mut places: HashMap<(SeriesKey, usize), usize> = HashMap::new();
@@ -170,7 +170,8 @@ fn cases_of(run: &NamedRecord, apart: &[SeparatingTrait]) -> Vec<((SeriesKey, St
     for (at, case) in record.cases.iter().enumerate() {
         let measured = case.measured().is_some_and(|measured| !measured.samples.is_empty());
         let Some(device) = record.device(case.device).filter(|_| measured) else { continue };
-        let traits: Vec<_> = apart.iter().map(|apart| apart(record, device, case)).collect();
+        let traits: Vec<_> =
+            separating_traits.iter().map(|separating_trait| separating_trait(record, device, case)).collect();
         let id = case.id.clone();
         let mut key = SeriesKey { device: identity(device), traits, number: 0, id, problem: problem(record, case) };
         // Equal devices are numbered if several of them have the case.

@@ -85,7 +85,7 @@ pub(super) fn ordered(runs: Vec<NamedRecord>, order: &RunOrder, left_out: &mut V
     }
     placed.sort_by(|(a, first), (b, second)| a.cmp(b).then_with(|| first.name.cmp(&second.name)));
     let mut known: HashMap<_, String> = HashMap::new();
-    let mut kept = vec![];
+    let mut unique = vec![];
     for (_, run) in placed {
         let record = &run.record;
         let key = (record.started.clone(), record.command.clone(), record.origin.host.clone(), record.cases.len());
@@ -93,10 +93,10 @@ pub(super) fn ordered(runs: Vec<NamedRecord>, order: &RunOrder, left_out: &mut V
             left_out.push(format!("'{}' is the same run as '{}'", printable(&run.name), printable(first)));
         } else {
             known.insert(key, run.name.clone());
-            kept.push(run);
+            unique.push(run);
         }
     }
-    kept
+    unique
 }
 
 /// Returns the sort key of a run: that of its commit, then its start time.
@@ -114,10 +114,10 @@ fn place(run: &NamedRecord, order: &RunOrder) -> Result<(i128, i128), String> {
             committed.ok_or("does not say when its commit was made")?
         }
         RunOrder::Listed(commits) => {
-            let own = origin.commit.as_deref().ok_or("does not name its commit")?;
-            let same = |listed: &String| own.starts_with(listed.as_str()) || listed.starts_with(own);
+            let commit = origin.commit.as_deref().ok_or("does not name its commit")?;
+            let same = |listed: &String| commit.starts_with(listed.as_str()) || listed.starts_with(commit);
             let at = commits.iter().position(same);
-            at.ok_or_else(|| format!("is from commit {own}, which is not in the list of commits"))? as i128
+            at.ok_or_else(|| format!("is from commit {commit}, which is not in the list of commits"))? as i128
         }
     };
     Ok((commit, started))

@@ -1,4 +1,4 @@
-//! What `ab` says: the verdict on one case, or a table of several.
+//! Text of `ab`: the verdict on one case, or a table of several.
 
 use super::bench::named;
 use super::compare::verdict;
@@ -11,32 +11,32 @@ use crate::basis::units::{self, TimeUnit, counted};
 use crate::case::CaseOptions;
 use crate::case::accepted::AcceptedMutation;
 use crate::compare::paired::{Finding, SideResult, Trial, Trials, Turns};
-use crate::compare::{FALSE_DISCOVERIES, Verdict, probability, significance};
+use crate::compare::{FALSE_DISCOVERIES, Verdict, percent, probability, significance};
 use crate::plan::axes::{self, AXES, Axis};
 use crate::record::Outcome;
 use crate::record::class::Class;
 use std::fmt::Write;
 
-/// The verdict on the only case with a line for each side, or a table of all cases; no line wider than `width` where
-/// that can be.
+/// Prints the verdict on a single case with a line for each side, or a table of several cases, within `width` columns
+/// where possible.
 #[must_use]
 pub(crate) fn text(trials: &Trials, width: usize) -> String {
     let document = match &trials.cases[..] {
-        [only] if trials.is_of_one() => one(only, trials),
-        cases => several(cases, trials, width),
+        [only] if trials.is_of_one() => single_case(only, trials),
+        cases => case_table(cases, trials, width),
     };
     document.terminal(width)
 }
 
-/// What was measured, a line with the verdict, a line for each side, and what the ratio is of.
-fn one(trial: &Trial, trials: &Trials) -> Document {
+/// Describes a single case: its subject, the verdict, a line for each side, and the meaning of the ratio.
+fn single_case(trial: &Trial, trials: &Trials) -> Document {
     let case = &trial.a.case;
     let mut document = Document::default();
     document.line(format!("{} {}{}", case.subject(), case.row(), case.of_input()));
     document.lines((trials.turns == Turns::Batches).then(|| named(&trial.a.device)));
-    document.line(finding(trial, trials.turns));
+    document.line(verdict_line(trial, trials.turns));
     if let Some(finding) = trial.finding.filter(|finding| finding.verdict == Verdict::Undecided) {
-        document.hanging(4, format!("  {}: {}", probability(finding.p), open(&finding, trials.min_effect)));
+        document.hanging(4, format!("  {}: {}", probability(finding.p), missing_evidence(&finding, trials.min_effect)));
     }
     let unit = unit(trial);
     let longest = trial.sides().map(|(_, side)| label(side).chars().count()).into_iter().max().unwrap_or(0);
@@ -45,47 +45,47 @@ fn one(trial: &Trial, trials: &Trials) -> Document {
         document.hanging(5, format!("  {name}  {:<longest$}  {time}", label(side)));
         let device = format!("{}, {}", side.device.name, side.device.driver.info);
         let device = (trials.turns == Turns::Processes).then_some(device);
-        device.into_iter().chain(doubts(side)).for_each(|line| document.hanging(5, format!("     {line}")));
+        device.into_iter().chain(remarks_on(side)).for_each(|line| document.hanging(5, format!("     {line}")));
     }
     if let Some(Finding { control: [low, high], .. }) = trial.finding {
         document.hanging(4, format!("  A made twice: the second differs by {low:.4} … {high:.4}"));
-        document.line(format!("B/A is {RATIO}"));
+        document.line(format!("B/A is {RATIO_MEANING}"));
     }
     document
 }
 
-/// What a ratio is of, beside two medians that may say something else.
-const RATIO: &str = "the median ratio of paired rounds, not the ratio of the two medians";
+/// Meaning of the ratio, which may disagree with the two medians.
+const RATIO_MEANING: &str = "the median ratio of paired rounds, not the ratio of the two medians";
 
-/// The name of a side, with what sets its answer apart.
+/// Returns the name of a side, with the caveats of its answer.
 fn label(side: &SideResult) -> String {
     format!("{} {}", side.label, Class::of(&side.case)).trim_end().to_string()
 }
 
-/// The unit of the faster side.
+/// Returns the time unit of the faster side.
 fn unit(trial: &Trial) -> Option<TimeUnit> {
     let medians = trial.sides().into_iter().filter_map(|(_, side)| side.median.map(|time| side.case.shown(time)));
     medians.reduce(|a, b| if b.0 < a.0 { b } else { a }).map(TimeUnit::for_value)
 }
 
-/// Why a side has no time, if its case says so.
+/// Returns the reason why a side has no time, if its case has one.
 fn reason(side: &SideResult) -> Option<String> {
     let outcome = &side.case.outcome;
     outcome.reason().map(|reason| format!("{}: {reason}", outcome.status()))
 }
 
-/// What makes the answer of a measured side doubtful.
-fn doubts(side: &SideResult) -> impl Iterator<Item = String> {
+/// Lists the reasons to doubt the answer of a measured side.
+fn remarks_on(side: &SideResult) -> impl Iterator<Item = String> {
     let measured = side.case.measured();
-    let unverified = measured.and_then(|own| own.verification.unverified());
-    let lenient = measured.and_then(|own| AcceptedMutation::sentence(&own.accepts));
+    let unverified = measured.and_then(|m| m.verification.unverified());
+    let lenient = measured.and_then(|m| AcceptedMutation::sentence(&m.accepts));
     unverified.into_iter().chain(lenient)
 }
 
-/// How a side without a time ended, behind its name.
+/// Describes how a side without a time ended, for use after its name.
 fn failure(side: &SideResult) -> Option<&'static str> {
     Some(match side.case.outcome {
-        // What is interrupted waits for the other, which may have failed.
+        // An interrupted side was waiting for the other one, which may have failed.
         Outcome::Measured(_) | Outcome::Interrupted | Outcome::Inspected => return None,
         Outcome::Rejected(_) => "is wrong",
         Outcome::Skipped { .. } => "was skipped",
@@ -102,14 +102,14 @@ fn time(side: &SideResult, unit: Option<TimeUnit>) -> String {
     }
 }
 
-/// `3 rounds`.
+/// Returns the number of rounds: `3 rounds`.
 fn rounds(trial: &Trial, turns: Turns) -> String {
     let rounds = counted(trial.rounds.len(), "round");
     if turns == Turns::Processes { rounds + " of processes" } else { rounds }
 }
 
-/// The verdict of a trial, in a line.
-fn finding(trial: &Trial, turns: Turns) -> String {
+/// Describes the verdict of a trial in one line.
+fn verdict_line(trial: &Trial, turns: Turns) -> String {
     let rounds = rounds(trial, turns);
     let Some(Finding { verdict, ratio, interval: [low, high], .. }) = trial.finding else {
         let failed = trial.sides().into_iter().filter_map(|(name, side)| Some(format!("{name} {}", failure(side)?)));
@@ -126,8 +126,8 @@ fn finding(trial: &Trial, turns: Turns) -> String {
     format!("{word}: B/A {ratio:.4}, 95 % interval {low:.4} … {high:.4}, {rounds}")
 }
 
-/// What an undecided case lacks.
-fn open(finding: &Finding, min_effect: f64) -> String {
+/// Describes what an undecided case lacks for a verdict.
+fn missing_evidence(finding: &Finding, min_effect: f64) -> String {
     let effect = percent(min_effect);
     let [low, high] = finding.interval;
     if finding.p > FALSE_DISCOVERIES || (low..=high).contains(&1.0) {
@@ -139,76 +139,72 @@ fn open(finding: &Finding, min_effect: f64) -> String {
     }
 }
 
-/// p in a column that is called so: `0.028`, `< 0.0001`.
-fn p(finding: &Finding) -> String {
+/// Formats p for its own column: `0.028`, `< 0.0001`.
+fn p_text(finding: &Finding) -> String {
     match significance(finding.p) {
         ('=', digits) => digits,
         (sign, digits) => format!("{sign} {digits}"),
     }
 }
 
-fn percent(share: f64) -> String {
-    format!("{} %", units::trimmed(&units::significant(100.0 * share)))
-}
+/// Columns to hide on a narrow terminal, least important first.
+const HIDDEN_FIRST: [&str; 4] = ["rounds", "baseline", "time", "p"];
 
-/// The columns that are hidden in a narrow table, the first first.
-const LEAST_IMPORTANT: [&str; 4] = ["rounds", "baseline", "time", "p"];
-
-/// What names the cases of a table; what all share stands above it.
-struct Names {
-    /// What distinguishes the sides, and how the heading names those.
-    sides: Sides,
+/// Columns that name the cases of a table; the heading shows whatever all cases share.
+struct CaseNames {
+    /// Labels that distinguish the sides, and their form in the heading.
+    sides: SideNames,
     axes: Vec<&'static Axis>,
     sizes: bool,
 }
 
-enum Sides {
-    /// Each of the two that differs between cases: A's, and B's.
+enum SideNames {
+    /// Labels of A and of B, each with whether it differs between cases.
     Labels([bool; 2]),
-    /// Variants alike but for these patterns of A's and B's names.
+    /// Variants whose names match these patterns of A and of B.
     Patterns([String; 2]),
-    /// The same files or drivers, with different variants.
+    /// Same files or drivers with different variants.
     Variants,
 }
 
-impl Names {
+impl CaseNames {
     fn new(cases: &[Trial]) -> Self {
         let differ = |of: &dyn Fn(&Trial) -> String| cases.iter().any(|trial| of(trial) != of(&cases[0]));
         let labels = [differ(&|trial| trial.a.label.clone()), differ(&|trial| trial.b.label.clone())];
         let sides = match (labels, patterns(cases)) {
-            ([true, true], Some(patterns)) => Sides::Patterns(patterns),
-            ([false, false], _) if differ(&|trial| trial.b.case.variant.clone()) => Sides::Variants,
-            _ => Sides::Labels(labels),
+            ([true, true], Some(patterns)) => SideNames::Patterns(patterns),
+            ([false, false], _) if differ(&|trial| trial.b.case.variant.clone()) => SideNames::Variants,
+            _ => SideNames::Labels(labels),
         };
         let axes = varying(cases.iter().map(|trial| &trial.a.case.options));
         Self { sides, axes, sizes: differ(&|trial| trial.a.case.size.to_string()) }
     }
 
     fn headings(&self) -> impl Iterator<Item = &'static str> {
-        let own = match &self.sides {
-            Sides::Labels([a, b]) => [b.then_some("variant"), a.then_some("against")],
-            Sides::Patterns(_) => [Some("*"), None],
-            Sides::Variants => [Some("variant"), None],
+        let sides = match &self.sides {
+            SideNames::Labels([a, b]) => [b.then_some("variant"), a.then_some("against")],
+            SideNames::Patterns(_) => [Some("*"), None],
+            SideNames::Variants => [Some("variant"), None],
         };
         let axes = self.axes.iter().filter_map(|axis| axis.column.as_ref()).map(|column| column.name);
-        own.into_iter().flatten().chain(axes).chain(self.sizes.then_some("size"))
+        sides.into_iter().flatten().chain(axes).chain(self.sizes.then_some("size"))
     }
 
     fn cells(&self, trial: &Trial) -> Vec<String> {
         let case = &trial.b.case;
-        let own = match &self.sides {
-            Sides::Labels([a, b]) => [b.then(|| label(&trial.b)), a.then(|| label(&trial.a))],
-            Sides::Patterns([_, pattern]) => {
+        let sides = match &self.sides {
+            SideNames::Labels([a, b]) => [b.then(|| label(&trial.b)), a.then(|| label(&trial.a))],
+            SideNames::Patterns([_, pattern]) => {
                 [captures(pattern, &trial.b.label).and_then(|found| Some((*found.first()?).into())), None]
             }
-            Sides::Variants => [Some(case.variant.clone()), None],
+            SideNames::Variants => [Some(case.variant.clone()), None],
         };
         let axes = self.axes.iter().filter_map(|axis| axis.column.as_ref()).map(|column| column.text(&case.options));
-        own.into_iter().flatten().chain(axes).chain(self.sizes.then(|| case.size.to_string())).collect()
+        sides.into_iter().flatten().chain(axes).chain(self.sizes.then(|| case.size.to_string())).collect()
     }
 }
 
-/// The axes along which cases with these options differ.
+/// Returns the axes along which these options differ.
 fn varying<'a>(mut cases: impl Iterator<Item = &'a CaseOptions>) -> Vec<&'static Axis> {
     let Some(first) = cases.next() else { return vec![] };
     let others: Vec<_> = cases.collect();
@@ -216,8 +212,8 @@ fn varying<'a>(mut cases: impl Iterator<Item = &'a CaseOptions>) -> Vec<&'static
     AXES.iter().copied().filter(|axis| axis.column.is_some() && !same(axis)).collect()
 }
 
-/// Patterns of A's and of B's names, if all cases are alike but for what one star stands for: it is some of the words
-/// that both names begin or end with.
+/// Returns patterns for the names of A and of B: a star in place of the words that both names begin or end with. `None`
+/// unless the patterns are the same for all cases.
 fn patterns(cases: &[Trial]) -> Option<[String; 2]> {
     let of = |trial: &Trial, reversed: bool| {
         let words = [&trial.a.label, &trial.b.label].map(|label| {
@@ -243,11 +239,11 @@ fn patterns(cases: &[Trial]) -> Option<[String; 2]> {
     })
 }
 
-/// A row for each case, the reasons of those without a verdict, and a line that sums up.
-fn several(cases: &[Trial], trials: &Trials, width: usize) -> Document {
+/// Shows a row for each case, the reasons for missing verdicts, and a summary.
+fn case_table(cases: &[Trial], trials: &Trials, width: usize) -> Document {
     let mut document = Document::default();
     if let Some(first) = cases.first() {
-        let names = Names::new(cases);
+        let names = CaseNames::new(cases);
         heading(&mut document, first, &names, trials.turns);
         rows(&mut document, cases, &names, width);
         document.lines(reasons(cases, &names, trials.min_effect));
@@ -261,20 +257,20 @@ fn several(cases: &[Trial], trials: &Trials, width: usize) -> Document {
     document
 }
 
-/// Writes what all cases share.
-fn heading(document: &mut Document, first: &Trial, names: &Names, turns: Turns) {
+/// Writes the heading: everything that all cases share.
+fn heading(document: &mut Document, first: &Trial, names: &CaseNames, turns: Turns) {
     let Trial { a, b, .. } = first;
-    let shared = |axis: &Axis| !names.axes.iter().any(|own| own.name == axis.name);
+    let shared = |axis: &Axis| !names.axes.iter().any(|varied| varied.name == axis.name);
     let mut title = axes::heading(&a.case.algorithm, &a.case.options, shared);
     if !names.sizes {
         let _ = write!(title, " {}", a.case.size);
     }
     let _ = match &names.sides {
-        Sides::Labels([true, true]) => Ok(()),
+        SideNames::Labels([true, true]) => Ok(()),
         _ if turns == Turns::Processes => Ok(()),
-        Sides::Labels([false, true]) => write!(title, " against {}", a.label),
-        Sides::Labels([true, false]) => write!(title, ", {}", b.label),
-        Sides::Patterns([against, judged]) => write!(title, ", {judged} against {against}"),
+        SideNames::Labels([false, true]) => write!(title, " against {}", a.label),
+        SideNames::Labels([true, false]) => write!(title, ", {}", b.label),
+        SideNames::Patterns([against, judged]) => write!(title, ", {judged} against {against}"),
         _ => write!(title, ", {} against {}", b.label, a.label),
     };
     if shared(&axes::INPUT) {
@@ -291,15 +287,15 @@ fn heading(document: &mut Document, first: &Trial, names: &Names, turns: Turns) 
     document.gap();
 }
 
-/// Writes the table. The baseline is what a variant is judged against.
-fn rows(document: &mut Document, cases: &[Trial], names: &Names, width: usize) {
+/// Writes the table. Its baseline is A.
+fn rows(document: &mut Document, cases: &[Trial], names: &CaseNames, width: usize) {
     let mut table = Table::default().text(names.headings()).text(["verdict"]);
     table = table.numbers(["ratio", "95 % interval", "p", "time", "baseline", "rounds"]);
     for trial in cases {
         let none = || "–".to_string();
         let found = trial.finding.map(|found| {
             let interval = found.interval.map(units::ratio).join(" … ");
-            [verdict(found.verdict).into(), units::ratio(found.ratio), interval, p(&found)]
+            [verdict(found.verdict).into(), units::ratio(found.ratio), interval, p_text(&found)]
         });
         let unit = unit(trial);
         let time = |side: &SideResult| side.median.map_or_else(none, |_| time(side, unit));
@@ -308,23 +304,23 @@ fn rows(document: &mut Document, cases: &[Trial], names: &Names, width: usize) {
         table.row(names.cells(trial).into_iter().chain(found).chain(numbers));
     }
     let whole = table.width();
-    let gone = table.fit(width, &LEAST_IMPORTANT);
+    let hidden = table.fit(width, &HIDDEN_FIRST);
     document.table(table);
     document.gap();
-    document.lines(table::hidden(&gone, whole));
-    let has_medians = !["time", "baseline"].iter().any(|heading| gone.contains(heading));
-    document.lines(has_medians.then(|| format!("ratio: {RATIO}")));
+    document.lines(table::hidden(&hidden, whole));
+    let has_medians = !["time", "baseline"].iter().any(|heading| hidden.contains(heading));
+    document.lines(has_medians.then(|| format!("ratio: {RATIO_MEANING}")));
 }
 
-/// Why cases have no verdict, each reason once.
-fn reasons(cases: &[Trial], names: &Names, min_effect: f64) -> Vec<String> {
+/// Lists the reasons for missing verdicts, each once with its cases.
+fn reasons(cases: &[Trial], names: &CaseNames, min_effect: f64) -> Vec<String> {
     let mut whys: Vec<(String, String)> = vec![];
     for trial in cases {
         let case = names.cells(trial).join(" ");
         let case = if case.is_empty() { label(&trial.b) } else { case };
         match trial.finding {
             Some(finding) if finding.verdict == Verdict::Undecided => {
-                whys.push((case, format!("undecided: {}", open(&finding, min_effect))));
+                whys.push((case, format!("undecided: {}", missing_evidence(&finding, min_effect))));
             }
             Some(_) => {}
             None => {
@@ -335,7 +331,7 @@ fn reasons(cases: &[Trial], names: &Names, min_effect: f64) -> Vec<String> {
         }
     }
     for (_, side) in cases.iter().flat_map(Trial::sides) {
-        for why in doubts(side).map(|doubt| (label(side), doubt)) {
+        for why in remarks_on(side).map(|doubt| (label(side), doubt)) {
             if !whys.contains(&why) {
                 whys.push(why);
             }
@@ -349,7 +345,7 @@ fn reasons(cases: &[Trial], names: &Names, min_effect: f64) -> Vec<String> {
     .collect()
 }
 
-/// A verdict in a line, for progress through cases with the options `all`.
+/// Describes the verdict in one line, for progress through cases with the options `all`.
 #[must_use]
 pub(crate) fn brief<'a>(trial: &Trial, all: impl Iterator<Item = &'a CaseOptions>) -> String {
     let Trial { a, b, .. } = trial;
@@ -370,9 +366,10 @@ mod tests {
     use crate::basis::units::Nanos;
     use crate::case::Shortcut;
     use crate::compare::paired::Schedule;
+    use crate::compare::paired::tests::trials;
     use crate::device::capability::tests::software_device;
 
-    /// A trial of two variants whose paired ratio and medians say different things.
+    /// Returns a trial whose paired ratio and medians disagree.
     fn trial(p: f64) -> Trial {
         let case = crate::record::fixture::four_cases().cases.remove(0);
         let side = |label: &str, median| SideResult {
@@ -387,21 +384,6 @@ mod tests {
         Trial { a: side("naive", 100e3), b: side("tiled", 98e3), rounds: vec![], finding: Some(finding) }
     }
 
-    fn trials(cases: Vec<Trial>, turns: Turns) -> Trials {
-        Trials {
-            schema: crate::compare::paired::AB_SCHEMA,
-            version: "0",
-            started: String::new(),
-            command: vec![],
-            validation: false,
-            turns,
-            min_effect: 0.02,
-            cases,
-            not_measured: 0,
-            exit: 0,
-        }
-    }
-
     #[test]
     fn a_ratio_says_what_it_is_of_and_a_device_stands_there_once() {
         let mut one = trials(vec![trial(1e-310)], Turns::Batches);
@@ -409,19 +391,22 @@ mod tests {
         one.turns = Turns::Processes;
         let processes = text(&one, 80);
         assert!(widest(&batches) <= 80 && widest(&processes) <= 80, "{batches}{processes}");
-        // Of several, the first alone is a table too; without medians, no doubt about them.
+        // If several cases were requested, the first one is a table too; without medians, no remark on them is needed.
         one.not_measured = 1;
         insta::assert_snapshot!([batches, processes, text(&one, 120), text(&one, 64)].join("========\n"));
     }
 
     #[test]
     fn progress_names_the_axes_along_which_cases_differ() {
-        let own = trial(0.5);
-        let mut other = own.a.case.options;
-        assert_eq!(brief(&own, [&own.a.case.options, &other].into_iter()), "tiled against naive, 64: SLOWER, 1.0100");
+        let trial = trial(0.5);
+        let mut other = trial.a.case.options;
+        assert_eq!(
+            brief(&trial, [&trial.a.case.options, &other].into_iter()),
+            "tiled against naive, 64: SLOWER, 1.0100"
+        );
         other.dtype = crate::basis::dtype::DType::F64;
-        let said = brief(&own, [&own.a.case.options, &other].into_iter());
-        assert_eq!(said, "tiled against naive, f32 64: SLOWER, 1.0100");
+        let line = brief(&trial, [&trial.a.case.options, &other].into_iter());
+        assert_eq!(line, "tiled against naive, f32 64: SLOWER, 1.0100");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the tables of `bench` have in common: the cases that share one, and the notes below.
+//! Parts shared by the tables of `bench`: sections of cases, and the notes below them.
 
 use super::document::Document;
 use super::table::Cell;
@@ -13,20 +13,21 @@ use crate::record::{AT_MOST, Case, Caveat, Outcome, Record};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 
-/// Cases that share a table: one device, algorithm, goal, element type and kind of input. For operations that have several
-/// forms a size is one of an operation, and a variant is a form.
+/// Cases of one table: the same device, algorithm, goal, element type and kind of input. For operations with several
+/// forms, a row is a size of an operation, and a column is a form.
 pub(crate) struct Section<'a> {
     pub(crate) device: &'a DeviceInfo,
     pub(crate) cases: Vec<&'a Case>,
-    /// The host's cases of the same problems, where the device is another.
+    /// Host's cases of the same problems, if the device is another.
     pub(super) host: Vec<&'a Case>,
 }
 
-/// The sections of a record, in the order in which they were measured.
+/// Groups the cases of a record into sections, in the order of measurement.
 #[must_use]
 pub(crate) fn sections<'a>(record: &'a Record) -> Vec<Section<'a>> {
     let key = |case: &&'a Case| (case.device, case.algorithm.as_str());
-    let hosts: Vec<&Case> = record.cases.iter().filter(|case| is_measured_by_host(record, case)).collect();
+    let is_host = |case: &&Case| record.device(case.device).is_some_and(|device| device.kind == DeviceKind::Host);
+    let hosts = record.cases.iter().filter(|case| case.measured().is_some() && is_host(case));
     let hosts = grouped(hosts, |case| case.algorithm.as_str());
     let hosts: HashMap<&str, Vec<&'a Case>> =
         hosts.into_iter().map(|cases| (cases[0].algorithm.as_str(), cases)).collect();
@@ -39,64 +40,58 @@ pub(crate) fn sections<'a>(record: &'a Record) -> Vec<Section<'a>> {
     grouped_alike(&record.cases, key, |a, b| a.same_kind(b)).into_iter().filter_map(section).collect()
 }
 
-/// True if the host itself measured `case`.
-fn is_measured_by_host(record: &Record, case: &Case) -> bool {
-    let device = record.device(case.device);
-    device.is_some_and(|device| device.kind == DeviceKind::Host) && case.measured().is_some()
-}
-
-/// The sections that stand for themselves: where there are other devices, the host is a column in their tables.
+/// Returns the sections with tables of their own: beside other devices, the host is a column of their tables.
 #[must_use]
 pub(crate) fn main_sections(record: &Record) -> Vec<Section<'_>> {
-    let alone = record.devices.iter().all(|device| device.kind == DeviceKind::Host);
+    let only_host = record.devices.iter().all(|device| device.kind == DeviceKind::Host);
     let mut sections = sections(record);
-    sections.retain(|section| alone || section.device.kind != DeviceKind::Host);
+    sections.retain(|section| only_host || section.device.kind != DeviceKind::Host);
     sections
 }
 
-/// The row that a case competes in: its size, and of chains its operation.
+/// Returns the row of a case: its size, and for a chain its operation.
 pub(crate) fn row(case: &Case) -> String {
     case.form().map_or_else(|| case.row(), |form| format!("{} {}", case.row(), form.operation))
 }
 
-/// Whether what is the fastest of `class` has beaten anybody among `others`, the classes of what else was timed: whoever
-/// takes a shortcut alone has not.
+/// Whether the fastest case of `class` has a rival among `others`, the classes of the other timed cases. A case with
+/// caveats competes only within its class.
 pub(crate) fn has_rival<'c>(class: &Class, mut others: impl Iterator<Item = &'c Class>) -> bool {
     others.any(|other| class.is_exact() || other == class)
 }
 
-/// The median of a case as tables show it: that of one operation of a chain.
+/// Returns the median as tables show it: for a chain, the time of one operation.
 #[must_use]
 pub(crate) fn median(case: &Case) -> Option<Nanos> {
     case.measured().map(|measured| case.shown(measured.summary.median))
 }
 
-/// What the signs beside the names and the times of `cases` mean: those of names first.
+/// Returns the meanings of the signs beside the names and times of `cases`, those beside names first.
 pub(crate) fn signs(cases: &[&Case], conditions: &RunConditions) -> Vec<Mark> {
     let names = distinct(cases.iter().flat_map(|case| Class::of(case).caveats()));
     let times: BTreeSet<_> = cases.iter().flat_map(|case| conditions.marks(case)).collect();
     names.into_iter().chain(times).collect()
 }
 
-/// What the sign before a share means of which only the most is known.
+/// Returns the meaning of the sign before a share of which only an upper bound is known.
 pub(crate) fn at_most() -> Mark {
     let busy = "the device was busy when its limits were measured; run `gpukern peak` when it is idle";
     Mark::new(AT_MOST, format!("at most this share: {busy}"))
 }
 
-/// The name of a case's variant, with what sets its answer apart.
+/// Returns a cell with the variant and the caveats of its answer.
 pub(crate) fn variant(case: &Case) -> Cell {
     Cell { detail: Class::of(case).to_string(), ..Cell::code(&*case.variant) }
 }
 
-/// What the numbers do not say: why cases have none, and what is true of all of a device.
+/// Explains missing times, and lists the caveats of devices.
 #[must_use]
 pub fn notes(record: &Record) -> String {
     let mut out = outcomes(record);
     if record.cases.iter().all(|case| case.measured().is_none()) {
         return out;
     }
-    // What is said of a software device need not be said of the host beside it.
+    // A caveat about a software device covers the host beside it too.
     let is_host = |caveat: &Caveat| match caveat {
         Caveat::OneProcess { device, .. } => {
             record.device(*device).is_some_and(|device| device.kind == DeviceKind::Host)
@@ -110,11 +105,11 @@ pub fn notes(record: &Record) -> String {
     out
 }
 
-/// Why cases have no answer, or a wrong one: a line each, except for skips and the user's mistakes, of which a sweep has
-/// hundreds with one reason. Then what problems and variants remark.
+/// Explains missing and wrong answers, each in a line, except that skips and usage errors with the same reason share
+/// one; then lists the remarks of problems and variants.
 #[must_use]
 pub fn outcomes(record: &Record) -> String {
-    let mut told: Vec<(String, Vec<&Case>)> = vec![];
+    let mut groups: Vec<(String, Vec<&Case>)> = vec![];
     for case in &record.cases {
         let Some(reason) = case.outcome.reason() else { continue };
         let shared = matches!(case.outcome, Outcome::Skipped { .. }) || case.outcome.exit() == Some(Exit::Usage);
@@ -124,9 +119,9 @@ pub fn outcomes(record: &Record) -> String {
                 && *other == reason
                 && (first.outcome.status(), &first.algorithm) == (case.outcome.status(), &case.algorithm)
         };
-        match told.iter_mut().find(is_same) {
+        match groups.iter_mut().find(is_same) {
             Some((_, cases)) => cases.push(case),
-            None => told.push((reason, vec![case])),
+            None => groups.push((reason, vec![case])),
         }
     }
     let line = |(reason, cases): (String, Vec<&Case>)| {
@@ -140,14 +135,14 @@ pub fn outcomes(record: &Record) -> String {
         };
         format!("{:9} {}{more}{variants}: {reason}\n", cases[0].outcome.status(), cases[0].id)
     };
-    told.into_iter().map(line).collect::<String>() + &remarks(record) + &repeated(record)
+    groups.into_iter().map(line).collect::<String>() + &remarks(record) + &repeated(record)
 }
 
-/// Answers that changed in further runs of the same bits, a line each, and whether all others stayed the same.
+/// Lists the answers that changed when their cases were repeated, and counts the stable ones.
 fn repeated(record: &Record) -> String {
     let (mut lines, mut steady, mut runs) = (String::new(), 0, 0);
     for case in &record.cases {
-        let Some((measured, repeated)) = case.measured().and_then(|own| Some((own, own.repeated.as_ref()?))) else {
+        let Some((measured, repeated)) = case.measured().and_then(|m| Some((m, m.repeated.as_ref()?))) else {
             continue;
         };
         runs = runs.max(repeated.runs);
@@ -169,44 +164,46 @@ fn repeated(record: &Record) -> String {
     lines
 }
 
-/// The cases of a record that remarks are about: what was skipped has none worth a line.
+/// Returns the cases that remarks are about: all except skipped ones.
 fn remarked(record: &Record) -> impl Iterator<Item = &Case> {
     record.cases.iter().filter(|case| !matches!(case.outcome, Outcome::Skipped { .. }))
 }
 
-/// What problems and variants remark.
+/// Lists the remarks of problems and variants.
 fn remarks(record: &Record) -> String {
     let is_built_in = |tile: &CaseTile| matches!(tile, CaseTile::BuiltIn { .. });
-    // Of a tile that was built in there is something to say beside a tuned one alone.
+    // A built-in tile is worth a remark only beside a tuned one.
     let tuned = remarked(record).any(|case| case.tile.as_ref().is_some_and(|tile| !is_built_in(tile)));
     let remarks = remarked(record).flat_map(|case| {
         let usual = case.tile.as_ref().filter(|tile| !tuned && is_built_in(tile)).map(ToString::to_string);
         let notes = case.notes.iter().filter(move |note| usual.as_ref() != Some(note));
         notes.map(|note| (case.algorithm.as_str(), note))
     });
-    let line = |(algorithm, remark)| format!("note      {algorithm}: {remark}{}\n", whose(record, algorithm, remark));
+    let line = |(algorithm, remark)| {
+        format!("note      {algorithm}: {remark}{}\n", variants_with_remark(record, algorithm, remark))
+    };
     remarks.collect::<BTreeSet<_>>().into_iter().map(line).collect()
 }
 
-/// The variants that a remark is about, with their sizes where it is not about all of them: ` (tiled 512, 1024)`.
-/// Empty where it is about every case of the algorithm.
-fn whose(record: &Record, algorithm: &str, remark: &String) -> String {
+/// Names the variants that a remark is about, with their sizes if it is about only some: ` (tiled 512, 1024)`. Empty if
+/// it is about every case of the algorithm.
+fn variants_with_remark(record: &Record, algorithm: &str, remark: &String) -> String {
     let cases = || remarked(record).filter(|case| case.algorithm == algorithm);
     let noted = |case: &&Case| case.notes.contains(remark);
     if cases().all(|case| noted(&case)) {
         return String::new();
     }
     let variants = distinct(cases().filter(noted).map(|case| case.variant.as_str())).into_iter().map(|variant| {
-        let own = || cases().filter(|case| case.variant == variant);
-        if own().all(|case| noted(&case)) {
+        let of_variant = || cases().filter(|case| case.variant == variant);
+        if of_variant().all(|case| noted(&case)) {
             return variant.to_string();
         }
-        format!("{variant} {}", distinct(own().filter(noted).map(Case::row)).join(", "))
+        format!("{variant} {}", distinct(of_variant().filter(noted).map(Case::row)).join(", "))
     });
     format!(" ({})", variants.collect::<Vec<_>>().join("; "))
 }
 
-/// Writes the heading over the cases of a section.
+/// Writes the heading of a section.
 pub(super) fn heading(document: &mut Document, section: &Section<'_>, conditions: &RunConditions) {
     let right = |case: &&Case| case.measured().is_some_and(|measured| measured.verification.verified().is_some());
     let ran = || section.cases.iter().filter(|case| !matches!(case.outcome, Outcome::Skipped { .. }));
@@ -217,15 +214,16 @@ pub(super) fn heading(document: &mut Document, section: &Section<'_>, conditions
     document.lines(conditions.sentence(section.device.index));
 }
 
-/// Names a device, in the line over its results.
+/// Names a device for the line above its results.
 pub(super) fn named(device: &DeviceInfo) -> String {
     let DeviceInfo { index, name, kind, driver: Driver { info, .. }, .. } = device;
-    let driver = if info.is_empty() { String::new() } else { format!(", {}", beside(name, info)) };
+    let driver = if info.is_empty() { String::new() } else { format!(", {}", short_driver(name, info)) };
     format!("device {index}: {name}, {kind}{driver}")
 }
 
-/// A driver's description without the remark in brackets that the device's name has too: Mesa's names LLVM in both.
-pub(super) fn beside<'a>(device: &str, driver: &'a str) -> &'a str {
+/// Returns a driver's description without the remark in brackets if the device's name has it too: Mesa names LLVM in
+/// both.
+pub(super) fn short_driver<'a>(device: &str, driver: &'a str) -> &'a str {
     match driver.strip_suffix(')').and_then(|text| text.rsplit_once(" (")) {
         Some((text, remark)) if device.contains(remark) => text,
         _ => driver,
@@ -243,7 +241,7 @@ pub(crate) mod tests {
     #[test]
     fn what_a_device_and_its_driver_both_say_is_said_once() {
         let mesa = ["Mesa 22.3.6 (LLVM 15.0.6)", "Mesa 25.2.0 (git-1a2b)", "580.159.04"];
-        let of = |device| mesa.map(|driver| beside(device, driver));
+        let of = |device| mesa.map(|driver| short_driver(device, driver));
         assert_eq!(of("llvmpipe (LLVM 15.0.6, 256 bits)"), ["Mesa 22.3.6", mesa[1], mesa[2]]);
         assert_eq!(of("NVIDIA H100"), mesa);
     }

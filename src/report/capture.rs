@@ -1,16 +1,16 @@
-//! A program's profile as text.
+//! Text of a program's profile.
 
 use super::document::Document;
 use super::table::{self, Table};
 use crate::basis::units::{Nanos, TimeUnit, counted, percent};
 use crate::capture::profile::{Beyond, Profile, ProfiledDevice, ProfiledKernel, ProfiledProcess, Times};
 
-/// Columns of a kernel's name that a narrow terminal leaves.
-const LEAST_NAME: usize = 16;
-/// Columns of a process's command line in its heading.
-const MOST_ARGUMENTS: usize = 60;
+/// Minimum width of a kernel's name on a narrow terminal.
+const MIN_NAME_WIDTH: usize = 16;
+/// Maximum width of a process's command line in its heading.
+const MAX_ARGUMENTS_WIDTH: usize = 60;
 
-/// The profile with at most `top` kernels of each device, for a terminal.
+/// Prints the profile with at most `top` kernels of each device.
 #[must_use]
 pub(crate) fn text(profile: &Profile, top: usize, width: usize) -> String {
     let mut document = Document::default();
@@ -19,7 +19,7 @@ pub(crate) fn text(profile: &Profile, top: usize, width: usize) -> String {
     for process in &profile.processes {
         if several && !process.devices.is_empty() {
             document.gap();
-            document.line(whose(process));
+            document.line(process_title(process));
         }
         for device in &process.devices {
             if !several {
@@ -42,17 +42,17 @@ pub(crate) fn text(profile: &Profile, top: usize, width: usize) -> String {
     document.terminal(width)
 }
 
-/// What ran, and how long.
+/// Describes how the program ended, and its wall time.
 pub(super) fn headline(profile: &Profile) -> String {
     format!("{}: {} after {}", profile.program.join(" "), profile.ending, profile.wall)
 }
 
-/// Which process.
-pub(super) fn whose(process: &ProfiledProcess) -> String {
-    format!("process {}: {}", process.id, shortened(&process.arguments.join(" "), MOST_ARGUMENTS))
+/// Identifies a process by its id and command line.
+pub(super) fn process_title(process: &ProfiledProcess) -> String {
+    format!("process {}: {}", process.id, shortened(&process.arguments.join(" "), MAX_ARGUMENTS_WIDTH))
 }
 
-/// What is to be said of a process beside its devices.
+/// Lists the remarks on a process: its untimed work, and why gpukern stopped watching it.
 pub(super) fn notes(process: &ProfiledProcess) -> Vec<String> {
     let untimed: Vec<_> = process.untimed.iter().map(|(what, count)| format!("{count} {what}")).collect();
     let untimed = (!untimed.is_empty()).then(|| format!("not timed: {}", untimed.join(", ")));
@@ -60,23 +60,23 @@ pub(super) fn notes(process: &ProfiledProcess) -> Vec<String> {
     untimed.into_iter().chain(stopped).collect()
 }
 
-/// How dispatches followed each other.
+/// Says whether dispatches were serialized.
 pub(super) fn serialised(profile: &Profile) -> Option<String> {
     let any = profile.devices().any(|(_, device)| device.dispatches > 0);
-    let said = if profile.overlapped {
+    let text = if profile.overlapped {
         "dispatches ran as the program submitted them; times of those that overlap include each other"
     } else {
         "dispatches were serialized to time each alone; --overlapped leaves them as the program has them"
     };
-    any.then(|| said.into())
+    any.then(|| text.into())
 }
 
-/// The device, as every command names one.
+/// Names the device the way other commands do.
 pub(super) fn named(device: &ProfiledDevice) -> String {
     format!("{}, {}, {}", device.name, device.kind, device.driver)
 }
 
-/// How busy it was.
+/// Describes how busy the device was.
 pub(super) fn summary(profile: &Profile, device: &ProfiledDevice) -> String {
     let ran = format!(
         "{} of {} in {}",
@@ -97,7 +97,7 @@ pub(super) fn summary(profile: &Profile, device: &ProfiledDevice) -> String {
     )
 }
 
-/// What is to be said below the table of a device.
+/// Lists the remarks below the table of a device.
 pub(super) fn footers(device: &ProfiledDevice) -> Vec<String> {
     let gaps = |times: &Option<Times>, place: &str| {
         times.as_ref().map(|Times { total, summary }| {
@@ -119,26 +119,26 @@ pub(super) fn footers(device: &ProfiledDevice) -> Vec<String> {
     let pending = (device.submissions > 0).then(|| format!("the host had submissions pending for {}", device.pending));
     let parts =
         [gaps(&device.gaps_within, "within submissions"), gaps(&device.gaps_between, "between submissions"), pending];
-    parts.into_iter().flatten().chain(pipelines).chain(untimed).chain(beyond(device)).collect()
+    parts.into_iter().flatten().chain(pipelines).chain(untimed).chain(not_capturable(device)).collect()
 }
 
-/// What cannot be captured, the most time first.
-fn beyond(device: &ProfiledDevice) -> Vec<String> {
+/// Lists the dispatches that cannot be captured, those with the largest share of time first.
+fn not_capturable(device: &ProfiledDevice) -> Vec<String> {
     let mut all: Vec<_> =
-        device.kernels.iter().flat_map(|kernel| kernel.beyond.iter().map(move |own| (kernel, own))).collect();
+        device.kernels.iter().flat_map(|kernel| kernel.beyond.iter().map(move |part| (kernel, part))).collect();
     if all.is_empty() {
         return vec![];
     }
     all.sort_by(|(_, a), (_, b)| b.share.total_cmp(&a.share));
-    let total = all.iter().map(|(_, own)| own.share).sum();
-    let line = |(kernel, own): (&ProfiledKernel, &Beyond)| {
-        format!("  {} {}, {}: {}", kernel.name, kernel.grid_text(), percent(own.share), own.why)
+    let total = all.iter().map(|(_, part)| part.share).sum();
+    let line = |(kernel, part): (&ProfiledKernel, &Beyond)| {
+        format!("  {} {}, {}: {}", kernel.name, kernel.grid_text(), percent(part.share), part.why)
     };
     let head = format!("cannot be captured, {} of the device's time:", percent(total));
     std::iter::once(head).chain(all.into_iter().map(line)).collect()
 }
 
-/// The table of kernels without bars, and with shorter names, where that makes it fit.
+/// Returns the table of kernels, without bars and with shorter names if it would not fit otherwise.
 fn fitted(device: &ProfiledDevice, top: usize, width: usize) -> Table {
     let table = kernels(device, top, usize::MAX);
     if table.width() <= width {
@@ -149,11 +149,12 @@ fn fitted(device: &ProfiledDevice, top: usize, width: usize) -> Table {
         return table;
     }
     let longest = device.kernels.iter().take(top).map(|kernel| kernel.name.chars().count()).max().unwrap_or(0);
-    let room = (longest + width).saturating_sub(table.width()).max(LEAST_NAME);
+    let room = (longest + width).saturating_sub(table.width()).max(MIN_NAME_WIDTH);
     kernels(device, top, room).without_bars()
 }
 
-/// The kernels that took the most time, with names of at most `room` columns, and a row for the others.
+/// Returns a table of the kernels that took the most time, with names of at most `room` columns, and a row for the
+/// others.
 pub(super) fn kernels(device: &ProfiledDevice, top: usize, room: usize) -> Table {
     let mut table = Table::captioned("Kernels").text(["kernel", "grid"]).numbers(["calls", "total", "median", "share"]);
     // One unit, so that totals compare at a glance.
@@ -162,13 +163,13 @@ pub(super) fn kernels(device: &ProfiledDevice, top: usize, room: usize) -> Table
     let share = |part: f64| table::Cell { bar: Some(part), ..percent(part).into() };
     let (shown, others) = device.kernels.split_at(top.min(device.kernels.len()));
     for kernel in shown {
-        let (own, median) = kernel
+        let (sum, median) = kernel
             .times
             .as_ref()
             .map_or_else(|| ("–".into(), "–".into()), |times| (total(times.total), times.summary.median.to_string()));
         let name = table::Cell::code(shortened(&kernel.name, room));
         let (grid, calls) = (kernel.grid_text().into(), kernel.calls.to_string().into());
-        table.row([name, grid, calls, own.into(), median.into(), share(kernel.share)]);
+        table.row([name, grid, calls, sum.into(), median.into(), share(kernel.share)]);
     }
     if !others.is_empty() {
         let calls: usize = others.iter().map(|kernel| kernel.calls).sum();
@@ -184,7 +185,7 @@ pub(super) fn kernels(device: &ProfiledDevice, top: usize, room: usize) -> Table
     table
 }
 
-/// Text of at most `most` characters: its beginning and its end tell similar names apart.
+/// Shortens text to at most `most` characters by cutting out its middle: similar names differ at their ends.
 pub(crate) fn shortened(text: &str, most: usize) -> String {
     let length = text.chars().count();
     if length <= most {

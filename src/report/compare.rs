@@ -1,6 +1,6 @@
-//! The table of `compare`.
+//! Table of `compare`.
 
-use super::document::{Document, Words};
+use super::document::{Document, FormattedText};
 use super::table::{self, Cell, Table};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::printable::printable;
@@ -13,20 +13,20 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
 
-/// Cases that are named beside a reason; of more their number is told.
-const MOST_NAMED: usize = 2;
+/// Maximum number of cases that are named beside a reason.
+const MAX_NAMED: usize = 2;
 
-/// How far a ratio may be from that of the medians before a reader of both wonders.
-const FAR_FROM_MEDIANS: f64 = 1.01;
+/// Factor between the ratio of a case and the ratio of its medians that calls for an explanation.
+const MAX_MEDIANS_RATIO: f64 = 1.01;
 
-/// Summaries that are printed; `--json` has all.
+/// Maximum number of summaries that are printed; `--json` has all.
 const MAX_OVERVIEWS: usize = 6;
 
-/// Remarks below the tables of a device.
-const MOST_REMARKS: usize = 5;
+/// Maximum number of remarks below the tables of a device.
+const MAX_REMARKS: usize = 5;
 
-/// What differs, a row for each case, what has no ratio, broken limits, a line that sums up, and the commands that would
-/// decide the rest.
+/// Prints the differences, a row for each case, the cases that are not compared, broken limits, a summary, and the
+/// commands that would decide the undecided cases.
 #[must_use]
 pub(crate) fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> String {
     let mut document = Document::default();
@@ -39,7 +39,7 @@ pub(crate) fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> St
     for device in devices {
         let cases: Vec<_> = all.iter().filter(|(_, case)| case.device == device).copied().collect();
         let heading = moved.map_or_else(|| device.into(), |both| format!("{} → {}", both.baseline, both.candidate));
-        of_device(&mut document, &heading, &cases, ruling, width);
+        write_device(&mut document, &heading, &cases, ruling, width);
     }
     for device in distinct(comparison.inspected.iter().map(|case| case.device.as_str())) {
         document.line(device);
@@ -64,14 +64,14 @@ pub(crate) fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> St
     document.terminal(width)
 }
 
-/// Limits that are broken, and those that nobody can say are kept.
-pub(crate) fn limits(ruling: &Ruling) -> impl Iterator<Item = Words> {
+/// Lists the broken limits, and those that the data cannot decide.
+pub(crate) fn limits(ruling: &Ruling) -> impl Iterator<Item = FormattedText> {
     let broken = ruling.violations.iter().map(|broken| (&broken.id, broken.message.clone()));
-    let open = ruling.unheld.iter().map(|(pattern, reason)| (pattern, format!("undecided: {reason}")));
-    broken.chain(open).map(|(name, text)| Words::label("limit", name).plain(format!(": {text}")))
+    let open = ruling.undecided.iter().map(|(pattern, reason)| (pattern, format!("undecided: {reason}")));
+    broken.chain(open).map(|(name, text)| FormattedText::label("limit", name).plain(format!(": {text}")))
 }
 
-/// What is said above the commands that would decide what is undecided.
+/// Returns the sentence above the commands that would decide the undecided cases.
 #[must_use]
 pub(crate) fn above_commands(comparison: &Comparison) -> String {
     let open = comparison.count(Verdict::Undecided);
@@ -85,20 +85,20 @@ pub(crate) fn above_commands(comparison: &Comparison) -> String {
     format!("This should decide {rest}, if nothing else runs meanwhile:")
 }
 
-/// Commands below a sentence, in lines that a shell takes.
+/// Indents commands, in lines that a shell accepts.
 pub(crate) fn to_paste(commands: &str, width: usize) -> String {
     let lines = commands.lines().flat_map(|line| shell_lines(&printable(line), width.saturating_sub(2)));
     lines.map(|line| format!("  {line}\n")).collect()
 }
 
-/// A line of a shell in lines of at most `width` columns, broken between words; one that is longer stays whole, and an
-/// option has its value beside it where one line has space for both.
+/// Breaks a shell line between words into lines of at most `width` columns. A longer word stays whole, and an option
+/// keeps its value beside it if both fit on one line.
 pub(crate) fn shell_lines(line: &str, width: usize) -> Vec<String> {
     if line.starts_with('#') || line.width() <= width {
         return vec![line.into()];
     }
     let indent = line.len() - line.trim_start().len();
-    // A space within quotes is part of a word.
+    // A space within quotes belongs to the word.
     let mut words: Vec<String> = vec![];
     for part in line.trim_start().split(' ') {
         match words.last_mut().filter(|word| word.replace("\\'", "").matches('\'').count() % 2 == 1) {
@@ -106,33 +106,33 @@ pub(crate) fn shell_lines(line: &str, width: usize) -> Vec<String> {
             None => words.push(part.into()),
         }
     }
-    let takes = |option: &str| option.starts_with('-') && !option.contains([' ', '=']);
-    let words = words.into_iter().fold(vec![], |mut words: Vec<String>, word| {
-        let beside = |option: &str| indent + 4 + option.len() + 1 + word.width() + " \\".len() <= width;
-        match words.last_mut().filter(|option| takes(option) && !word.starts_with('-') && beside(option)) {
-            Some(option) => *option = format!("{option} {word}"),
-            None => words.push(word),
-        }
-        words
-    });
-    let (mut lines, mut current) = (vec![], " ".repeat(indent));
+    let takes_value = |option: &str| option.starts_with('-') && !option.contains([' ', '=']);
+    let mut units: Vec<String> = vec![];
     for word in words {
-        let fresh = current.trim().is_empty();
-        let fits = current.width() + 1 + word.width() + " \\".len() <= width;
-        if !fresh && !fits {
+        let fits = |option: &str| indent + 4 + option.len() + 1 + word.width() + " \\".len() <= width;
+        match units.last_mut().filter(|option| takes_value(option) && !word.starts_with('-') && fits(option)) {
+            Some(option) => *option = format!("{option} {word}"),
+            None => units.push(word),
+        }
+    }
+    let (mut lines, mut current) = (vec![], " ".repeat(indent));
+    for unit in units {
+        let is_empty = current.trim().is_empty();
+        let fits = current.width() + 1 + unit.width() + " \\".len() <= width;
+        if !is_empty && !fits {
             lines.push(std::mem::replace(&mut current, " ".repeat(indent + 4)) + " \\");
-        } else if !fresh {
+        } else if !is_empty {
             current.push(' ');
         }
-        current.push_str(&word);
+        current.push_str(&unit);
     }
     lines.push(current);
     lines
 }
 
-/// The cases of a device: a table, or one of each kind where names with their kinds are too long, the columns that they
-/// have no space for, and what explains the verdicts, each reason once.
-fn of_device(document: &mut Document, device: &str, cases: &[(usize, &Compared)], ruling: &Ruling, width: usize) {
+/// Writes the cases of a device: a table, or one for each kind if names would be too long; the hidden columns; and the
+/// reasons for the verdicts, each once.
+fn write_device(document: &mut Document, device: &str, cases: &[(usize, &Compared)], ruling: &Ruling, width: usize) {
     let mut names: Vec<String> = cases.iter().map(|(_, case)| case.id.clone()).collect();
     let mut tables = vec![(String::new(), verdicts("", cases, &names))];
     let mut whole = tables[0].1.width();
@@ -141,18 +141,18 @@ fn of_device(document: &mut Document, device: &str, cases: &[(usize, &Compared)]
         tables = vec![(kind.clone(), verdicts("", cases, &short))];
         whole = tables[0].1.width();
         names = short;
-        if tables[0].1.clone().fit(width, &LEAST_IMPORTANT).contains(&TEST) {
+        if tables[0].1.clone().fit(width, &HIDDEN_FIRST).contains(&TEST) {
             let plain = plain_names(cases);
             let table = verdicts("", cases, &plain);
-            if let Some(several) = of_kinds(cases) {
+            if let Some(several) = split_by_kind(cases) {
                 tables = several;
             } else if table.width() < whole {
                 (tables, names) = (vec![(kind, table)], plain);
             }
         }
     }
-    let gone = tables.iter().map(|(_, table)| table.clone().fit(width, &LEAST_IMPORTANT));
-    let mut gone = gone.reduce(|gone, own| if own.len() > gone.len() { own } else { gone }).unwrap_or_default();
+    let hidden = tables.iter().map(|(_, table)| table.clone().fit(width, &HIDDEN_FIRST));
+    let mut hidden = hidden.reduce(|most, next| if next.len() > most.len() { next } else { most }).unwrap_or_default();
     let one = tables.len() == 1;
     if !one {
         document.line(device);
@@ -161,42 +161,42 @@ fn of_device(document: &mut Document, device: &str, cases: &[(usize, &Compared)]
         if at > 0 {
             document.gap();
         }
-        table.fit(0, &gone);
+        table.fit(0, &hidden);
         let parts: Vec<_> =
             [device, &kind].into_iter().skip(usize::from(!one)).filter(|part| !part.is_empty()).collect();
         document.line(parts.join(", "));
         document.table(table);
     }
-    // Its tests are told below.
-    let below = gone.last() == Some(&TEST);
+    // The remarks below show the tests instead.
+    let below = hidden.last() == Some(&TEST);
     if below {
-        gone.pop();
+        hidden.pop();
     }
-    gone.reverse();
-    document.lines(table::hidden(&gone, whole));
-    if cases.iter().any(|(_, case)| is_of_pairs(case)) {
+    hidden.reverse();
+    document.lines(table::hidden(&hidden, whole));
+    if cases.iter().any(|(_, case)| differs_from_medians(case)) {
         document.line("ratio: the typical one over pairs of processes; it may differ from candidate ÷ baseline");
     }
     let reasons = reasons(cases, &names, ruling, below);
     if !reasons.is_empty() {
         document.gap();
     }
-    // One more takes no more room than to say that there is one.
-    let shown = if reasons.len() == MOST_REMARKS + 1 { reasons.len() } else { MOST_REMARKS };
+    // One more remark takes no more room than a line that counts it.
+    let shown = if reasons.len() == MAX_REMARKS + 1 { reasons.len() } else { MAX_REMARKS };
     document.lines(reasons.iter().take(shown).map(String::as_str));
     let more = reasons.len().saturating_sub(shown);
     document.lines((more > 0).then(|| format!("{} in `--json -`", counted(more, "more remark"))));
     document.gap();
 }
 
-/// Whether the ratio of a case points the other way than its medians, or is far from theirs.
-fn is_of_pairs(case: &Compared) -> bool {
+/// Whether the ratio of a case points the other way than its medians, or is far from their ratio.
+fn differs_from_medians(case: &Compared) -> bool {
     let medians = case.candidate.median.0 / case.baseline.median.0;
-    case.ratio.is_some_and(|ratio| (ratio / medians).ln().abs() > FAR_FROM_MEDIANS.ln())
+    case.ratio.is_some_and(|ratio| (ratio / medians).ln().abs() > MAX_MEDIANS_RATIO.ln())
 }
 
-/// A table of the cases of each kind; `None` where all are of one.
-fn of_kinds(cases: &[(usize, &Compared)]) -> Option<Vec<(String, Table)>> {
+/// Splits the cases into a table for each kind; `None` if all are of one kind.
+fn split_by_kind(cases: &[(usize, &Compared)]) -> Option<Vec<(String, Table)>> {
     let kinds = grouped(cases.iter().copied(), |(_, case)| case.kind.as_str());
     let of = |cases: &Vec<(usize, &Compared)>| {
         let (_, names) = short_names(cases)?;
@@ -205,13 +205,13 @@ fn of_kinds(cases: &[(usize, &Compared)]) -> Option<Vec<(String, Table)>> {
     kinds.iter().map(of).collect::<Option<Vec<_>>>().filter(|tables| tables.len() > 1)
 }
 
-/// The heading of the column of tests.
+/// Heading of the column of tests.
 const TEST: &str = "test";
 
-/// The columns that a narrow terminal has no space for, the first of these first.
-const LEAST_IMPORTANT: [&str; 3] = ["candidate", "baseline", TEST];
+/// Columns to hide on a narrow terminal, least important first.
+const HIDDEN_FIRST: [&str; 3] = ["candidate", "baseline", TEST];
 
-/// The verdicts on cases, a row for each with its name.
+/// Returns a table with the verdict on each case, under these names.
 pub(crate) fn verdicts(caption: &str, cases: &[(usize, &Compared)], names: &[String]) -> Table {
     let table = Table::captioned(caption).text(["case", "verdict"]).numbers(["ratio", "95 % interval"]).text([TEST]);
     let mut table = table.numbers(["baseline", "candidate"]);
@@ -221,39 +221,33 @@ pub(crate) fn verdicts(caption: &str, cases: &[(usize, &Compared)], names: &[Str
     table
 }
 
-/// What explains the verdicts on cases of these names, each reason once.
-#[must_use]
-pub(crate) fn explanations(cases: &[(usize, &Compared)], names: &[String]) -> Vec<String> {
-    reasons(cases, names, &Ruling::default(), false)
-}
-
-/// Names that are shorter than ids: variant and size, behind the kind of case where that is not one for all; `None` where
-/// they would not tell cases apart.
+/// Returns names shorter than ids, and the kind that all cases share: variant and size, after the subject if there are
+/// several kinds. `None` if names would be ambiguous.
 fn short_names(cases: &[(usize, &Compared)]) -> Option<(Option<String>, Vec<String>)> {
     let kinds = distinct(cases.iter().map(|(_, case)| case.kind.as_str()));
     let one = kinds.len() == 1;
     let name = |case: &Compared| {
-        let own = format!("{} {}", printable(&case.variant), printable(&case.row));
-        if one { own } else { format!("{} {own}", printable(&case.subject)) }
+        let short = format!("{} {}", printable(&case.variant), printable(&case.row));
+        if one { short } else { format!("{} {short}", printable(&case.subject)) }
     };
     let names: Vec<_> = cases.iter().map(|(_, case)| name(case)).collect();
     let unique = distinct(names.iter()).len() == names.len();
     unique.then(|| (kinds.first().filter(|_| one).map(ToString::to_string), names))
 }
 
-/// What explains the verdicts, each reason once with the cases that have it: those of changed cases first, then what most
-/// cases have; with their `tests` before all where no column has them.
-fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, tests: bool) -> Vec<String> {
+/// Lists the reasons for the verdicts, each once with its cases: those of changed cases first, then by number of cases.
+/// Lists the tests first if `tests`.
+pub(crate) fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, tests: bool) -> Vec<String> {
     let settled = |(index, case): &(usize, &Compared)| {
         ruling.settled.binary_search(index).is_ok() && matches!(case.verdict, Verdict::Slower | Verdict::Undecided)
     };
     let changed = |case: &Compared| matches!(case.verdict, Verdict::Slower | Verdict::Faster);
-    let own = |(case, name): (&(usize, &Compared), &String)| {
+    let reasons_of = |(case, name): (&(usize, &Compared), &String)| {
         let settled = settled(case).then(|| "within its max-slowdown".to_string());
         let all: Vec<_> = settled.into_iter().chain(case.1.why.iter().cloned()).collect();
         all.into_iter().map(|reason| (reason, name.clone(), changed(case.1))).collect::<Vec<_>>()
     };
-    let mut groups = grouped(cases.iter().zip(names).flat_map(own), |(reason, ..)| reason.clone());
+    let mut groups = grouped(cases.iter().zip(names).flat_map(reasons_of), |(reason, ..)| reason.clone());
     groups.sort_by_key(|group| std::cmp::Reverse((group.iter().any(|(.., changed)| *changed), group.len())));
     let test = cases.iter().zip(names).filter(|_| tests);
     let test = test.map(|((_, case), name)| (case.test.clone(), name.clone(), changed(case)));
@@ -261,14 +255,14 @@ fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, test
     let whose = |group: &[(String, String, bool)]| match group.len() {
         2 if cases.len() == 2 => "both".into(),
         count if count == cases.len() && count > 1 => format!("all {count}"),
-        count if count > MOST_NAMED => format!("{count} of {}", cases.len()),
+        count if count > MAX_NAMED => format!("{count} of {}", cases.len()),
         _ => group.iter().map(|(_, name, _)| printable(name)).collect::<Vec<_>>().join(", "),
     };
     let line = |group: &Vec<(String, String, bool)>| format!("{}: {}", whose(group), printable(&group[0].0));
     tests.iter().chain(&groups).map(line).collect()
 }
 
-/// A line for each difference.
+/// Lists the differences, one per line.
 #[must_use]
 pub(crate) fn differences(differences: &[Difference]) -> String {
     let mut out = String::new();
@@ -286,7 +280,7 @@ fn row(case: &Compared, name: &str) -> [Cell; 7] {
     [Cell::from(printable(name)), verdict, ratio, interval, case.test.as_str().into(), before, after]
 }
 
-/// A verdict as tables show it: what must not be missed is in capitals.
+/// Returns the verdict as tables show it: a slow-down in capitals.
 #[must_use]
 pub(crate) fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
@@ -295,20 +289,20 @@ pub(crate) fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The inspected cases of which a figure changed, the worse ones first.
+/// Returns the inspected cases with changed figures, the worse ones first.
 pub(crate) fn changed(comparison: &Comparison) -> impl Iterator<Item = &Inspected> {
     let mut cases: Vec<_> = comparison.inspected.iter().filter(|case| !case.changes.is_empty()).collect();
     cases.sort_by_key(|case| case.verdict);
     cases.into_iter()
 }
 
-/// `WORSE   matmul/tiled/f32/64x64x64: spills 0 → 442`.
+/// Describes an inspected case: `WORSE   matmul/tiled/f32/64x64x64: spills 0 → 442`.
 pub(crate) fn inspection(case: &Inspected) -> String {
     let verdict = if case.verdict == Change::Worse { "WORSE" } else { case.verdict.name() };
     format!("{verdict:<6}  {}: {}", case.id, case.text())
 }
 
-/// Cases that are not compared, together where the reason is the same; regressions one by one.
+/// Groups the cases that are not compared by reason; each regression is a group of its own.
 pub(crate) fn not_compared(cases: &[Unmatched]) -> Vec<Vec<&Unmatched>> {
     let why = |case: &&Unmatched| (case.baseline.name(), case.candidate.name(), case.reason.clone(), case.newly_wrong);
     let id = |case: &&Unmatched| case.newly_wrong.then(|| case.id.clone());
@@ -327,8 +321,8 @@ fn unmatched(case: &Unmatched, count: usize) -> String {
     format!("{sign}  {}{more}: {change}{reason}", case.id)
 }
 
-/// The headline of a comparison, in one sentence: the worst case by name, how much it changed, how many others there are, and what the
-/// undecided ones may have changed. `None` without a case that was compared.
+/// Summarizes a comparison in one sentence: the most changed case with its change, the number of others, and the
+/// possible changes of undecided ones. `None` if no case was compared.
 pub(crate) fn headline(comparison: &Comparison) -> Option<String> {
     let cases = comparison.sorted();
     let names = plain_names(&cases);
@@ -368,7 +362,7 @@ pub(crate) fn headline(comparison: &Comparison) -> Option<String> {
     (!cases.is_empty()).then(|| parts.join("; "))
 }
 
-/// The undecided cases whose ratios are the largest and the smallest, as far as these are changes that matter.
+/// Describes the undecided cases with the largest and the smallest ratio, if these are changes that matter.
 fn undecided(open: &[(&Compared, &str)], min_effect: f64) -> Option<String> {
     let rated = || open.iter().filter_map(|(case, name)| Some((*case, *name, case.ratio?)));
     let by_ratio = |(.., a): &(&Compared, &str, f64), (.., b): &(&Compared, &str, f64)| a.total_cmp(b);
@@ -381,7 +375,8 @@ fn undecided(open: &[(&Compared, &str)], min_effect: f64) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", and "))
 }
 
-/// The undecided case whose interval reaches farthest from 1, and how far; the first reason where none has an interval.
+/// Describes the undecided case whose interval reaches farthest from 1; without any interval, the first case and its
+/// test.
 fn widest(open: &[(&Compared, &str)]) -> Option<String> {
     let farthest = |[low, high]: [f64; 2]| if high * low > 1.0 { high } else { low };
     let ends = open.iter().filter_map(|(case, name)| Some((*case, *name, farthest(case.interval?))));
@@ -394,13 +389,13 @@ fn widest(open: &[(&Compared, &str)]) -> Option<String> {
     }
 }
 
-/// The interval of a ratio in brackets: ` (8.67 … 26.4)`.
+/// Formats the interval of a ratio in brackets: ` (8.67 … 26.4)`.
 fn interval(case: &Compared) -> String {
     let end = |end: f64| units::trimmed(&units::significant(end)).to_string();
     case.interval.map_or_else(String::new, |ends| format!(" ({})", ends.map(end).join(" … ")))
 }
 
-/// `takes 2.5× as long`, `takes 3.2 % less time`, with these verbs.
+/// Describes a ratio with these verbs: `takes 2.5× as long`, `takes 3.2 % less time`.
 fn change(ratio: f64, [takes, is]: [&str; 2]) -> String {
     let percent = 100.0 * (ratio - 1.0).abs();
     let percent = if percent < 10.0 { format!("{percent:.1}") } else { format!("{percent:.0}") };
@@ -413,7 +408,7 @@ fn change(ratio: f64, [takes, is]: [&str; 2]) -> String {
     }
 }
 
-/// The figures by which people compare two sides as a whole, a line for all cases and one for each algorithm and device.
+/// Summarizes the changes of all cases, and of each algorithm and device, in a line each.
 #[must_use]
 pub(crate) fn overviews(comparison: &Comparison) -> Vec<String> {
     let all = Overview::all(comparison);
@@ -448,13 +443,13 @@ pub(crate) fn overviews(comparison: &Comparison) -> Vec<String> {
     all.iter().take(MAX_OVERVIEWS).map(sentence).chain(more).collect()
 }
 
-/// A factor with two digits at least: `2.5`, `120`.
+/// Formats a factor with two digits or more: `2.5`, `120`.
 fn times(factor: f64) -> String {
     let text = if factor < 9.95 { format!("{factor:.1}") } else { format!("{factor:.0}") };
     units::trimmed(&text).into()
 }
 
-/// Names of cases with no more than tells them apart: `softmax 64x1024`.
+/// Returns the shortest names that distinguish the cases: `softmax 64x1024`.
 pub(crate) fn plain_names(cases: &[(usize, &Compared)]) -> Vec<String> {
     let mut algorithms: HashMap<&str, [HashSet<&str>; 2]> = HashMap::new();
     for (_, case) in cases {
@@ -467,16 +462,16 @@ pub(crate) fn plain_names(cases: &[(usize, &Compared)]) -> Vec<String> {
         let subject = if one_subject { &case.algorithm } else { &case.subject };
         match &*case.variant {
             _ if one_variant => format!("{subject} {}", case.row),
-            // A kernel of the user's has the name of its description.
-            own if one_subject && own.starts_with(&**subject) => format!("{own} {}", case.row),
-            own => format!("{subject} {own} {}", case.row),
+            // The variant of a user's kernel begins with the name of its description.
+            variant if one_subject && variant.starts_with(&**subject) => format!("{variant} {}", case.row),
+            variant => format!("{subject} {variant} {}", case.row),
         }
     };
     let names: Vec<_> = cases.iter().map(|(_, case)| printable(&name(case)).into_owned()).collect();
     if distinct(&names).len() == names.len() { names } else { cases.iter().map(|(_, case)| case.id.clone()).collect() }
 }
 
-/// `12 same, 1 slower`, and what is worth a word beside it.
+/// Counts the verdicts, and says which changes matter: `12 same, 1 slower (…)`.
 pub(crate) fn summary(comparison: &Comparison, ruling: &Ruling) -> String {
     let parts: Vec<_> = ruling.counts(comparison).map(|(count, name)| format!("{count} {name}")).collect();
     let percent = units::significant(100.0 * comparison.min_effect);
@@ -495,7 +490,7 @@ mod tests {
     use crate::basis::units::Nanos;
     use crate::compare::{Sighting, fixture};
 
-    /// A comparison of 27 products: some slower, some faster, some the same, most undecided.
+    /// Returns a comparison of 27 products: some slower, some faster, some the same, most undecided.
     fn many() -> Comparison {
         let case = |at: usize| {
             let verdict = Verdict::ALL[[3, 1, 0, 2][at.min(3)]];
@@ -535,15 +530,15 @@ mod tests {
             case.test = "wider than ±2 %".into();
         }
         let kinds = text(&mixed, &Ruling::default(), 80);
-        // A kernel of the user's repeats its name in that of its variant.
+        // The variant of a user's kernel repeats the name of its description.
         mixed.cases.truncate(9);
         for case in &mut mixed.cases {
             (case.algorithm, case.subject, case.kind) = ("softmax".into(), "softmax f32".into(), "softmax f32".into());
             (case.variant, case.row) = ("softmax[LANES=64]".into(), format!("64x{}", case.row));
         }
-        let own = text(&mixed, &Ruling::default(), 80);
-        assert!(widest(&kinds) <= 80 && widest(&own) <= 80, "{kinds}{own}");
-        insta::assert_snapshot!(kinds + "========\n" + &own);
+        let users = text(&mixed, &Ruling::default(), 80);
+        assert!(widest(&kinds) <= 80 && widest(&users) <= 80, "{kinds}{users}");
+        insta::assert_snapshot!(kinds + "========\n" + &users);
     }
 
     #[test]
@@ -612,7 +607,7 @@ mod tests {
         assert_eq!(above_commands(&all), "This should decide them, if nothing else runs meanwhile:");
         all.cases.truncate(1);
         assert_eq!(above_commands(&all), "This should decide it, if nothing else runs meanwhile:");
-        // Those that no number of processes decides are none of them.
+        // Cases that no number of processes would decide do not count.
         let mut some = many();
         some.cases.retain(|case| case.verdict == Verdict::Undecided);
         some.cases.iter_mut().for_each(|case| case.interval = Some([0.9999, 1.0001]));
@@ -624,7 +619,7 @@ mod tests {
             above_commands(&some),
             format!("This should decide the other {left}, if nothing else runs meanwhile:")
         );
-        // What no command can do is a sentence, however narrow the terminal.
+        // Advice without a command is a sentence, however narrow the terminal.
         all.decide = None;
         all.remarks = vec!["1 case would need over 50 processes a side; this machine is too noisy for 2 %.".into()];
         insta::assert_snapshot!(text(&all, &Ruling::default(), 40));

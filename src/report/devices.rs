@@ -1,4 +1,4 @@
-//! The cards of `devices`, and the same as JSON.
+//! Cards of `devices`, and their JSON.
 
 use super::bench;
 use super::document::Document;
@@ -15,30 +15,30 @@ use crate::device::capability::{CooperativeMatrix, DeviceInfo, Feature, Flexible
 use crate::record::peak::Peak;
 use serde::Serialize;
 
-/// Whether one variant runs on one device with one element type.
+/// Support of a device for one variant with one element type.
 #[derive(Debug, Serialize)]
 pub(crate) struct Support {
     pub algorithm: &'static str,
     pub variant: &'static str,
     pub dtype: DType,
-    /// What is missing; `null` when it runs.
+    /// Reason why the variant does not run; `null` if it does.
     pub missing: Option<String>,
 }
 
-/// A device and what runs on it.
+/// Device with the variants that run on it.
 #[derive(Debug, Serialize)]
 pub(crate) struct DeviceCard<'a> {
     #[serde(flatten)]
     pub info: &'a DeviceInfo,
-    /// Every variant with every element type it has.
+    /// Support for every variant with each of its element types.
     pub variants: Vec<Support>,
-    /// Whether it takes commands and executes nothing.
+    /// Whether the device accepts commands but executes nothing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub idle: bool,
 }
 
 impl<'a> DeviceCard<'a> {
-    /// Looks at every variant, at the sizes of its algorithm: what is for some of them runs.
+    /// Checks every variant at the sizes of its algorithm. A variant that is feasible at any of the sizes runs.
     #[must_use]
     pub(crate) fn new(info: &'a DeviceInfo) -> Self {
         let mut variants = vec![];
@@ -54,10 +54,10 @@ impl<'a> DeviceCard<'a> {
                         let problem = (algorithm.problem)(&spec);
                         problem.and_then(|p| algorithm.feasible(variant, &spec, p.as_ref(), info)).err()
                     };
-                    // The reason at the first size, if there is one at each.
+                    // A variant that is feasible at no size has the reason of the first one.
                     let missing = sizes.iter().map(missing).collect::<Option<Vec<_>>>();
                     let missing = missing.and_then(|reasons| reasons.into_iter().next());
-                    // What could be compiled does not run where nothing can be timed.
+                    // Nothing runs on a device that cannot time kernels, even if it compiles them.
                     let missing = info.unusable().or(missing);
                     variants.push(Support { algorithm: &algorithm.name, variant: &variant.name, dtype, missing });
                 }
@@ -66,7 +66,7 @@ impl<'a> DeviceCard<'a> {
         Self { info, variants, idle: false }
     }
 
-    /// What to know of the device first, and how many variants of each algorithm run on it.
+    /// Prints the most important facts about the device, and how many variants of each algorithm run.
     #[must_use]
     pub(crate) fn summary(&self, is_default: bool, limits: Option<&Peak>, width: usize) -> String {
         let info = self.info;
@@ -86,11 +86,12 @@ impl<'a> DeviceCard<'a> {
         let trouble = info.unusable().or_else(idle).map(|reason| ("unusable", format!("it {reason}")));
         let facts = facts.into_iter().chain(trouble).chain([("", String::new())]);
         let algorithms = ALGORITHMS.iter().filter(|algorithm| !list::is_limit(algorithm));
-        let algorithms = algorithms.map(|own| (&*own.name, self.runs(&own.name, width.saturating_sub(BESIDE))));
+        let algorithms = algorithms
+            .map(|algorithm| (&*algorithm.name, self.runs(&algorithm.name, width.saturating_sub(NAME_COLUMN_WIDTH))));
         self.headed(is_default, facts.chain(algorithms)).terminal(width)
     }
 
-    /// Facts by name, below the device's.
+    /// Returns a document with the device's name and a table of `facts`.
     fn headed<'f>(&self, is_default: bool, facts: impl Iterator<Item = (&'f str, String)>) -> Document {
         let DeviceInfo { index, name, kind, .. } = self.info;
         let mut document = Document::default();
@@ -102,10 +103,10 @@ impl<'a> DeviceCard<'a> {
         document
     }
 
-    /// How many variants of an algorithm run, and as many names of those that do not as fit a line of `room` columns.
+    /// Says how many variants of an algorithm run, with as many names of the others as fit on a line of `room` columns.
     fn runs(&self, algorithm: &str, room: usize) -> String {
-        let own = self.variants.iter().filter(|support| support.algorithm == algorithm);
-        let variants = alike(own, |a, b| a.variant == b.variant);
+        let supports = self.variants.iter().filter(|support| support.algorithm == algorithm);
+        let variants = alike(supports, |a, b| a.variant == b.variant);
         let runs = |of: &&Vec<&Support>| of.iter().any(|support| support.missing.is_none());
         let others: Vec<_> = variants.iter().filter(|of| !runs(of)).map(|of| of[0].variant).collect();
         let all = variants.len();
@@ -128,7 +129,7 @@ impl<'a> DeviceCard<'a> {
         fitting.unwrap_or_else(|| format!("{} of {all} variants run", all - others.len()))
     }
 
-    /// Everything about the device, and what each variant runs with on it.
+    /// Prints all facts about the device, and the element types that each variant runs with.
     #[must_use]
     pub(crate) fn card(&self, is_default: bool, limits: Option<&Peak>, width: usize) -> String {
         let info = self.info;
@@ -164,7 +165,8 @@ impl<'a> DeviceCard<'a> {
         document.terminal(width)
     }
 
-    /// A row for each variant: the types that it runs with, and why not with the others.
+    /// Returns a table with a row for each variant: the element types that it runs with, and the reasons against the
+    /// others.
     fn support(&self) -> Table {
         let mut table = Table::default().text(["algorithm", "variant"]).prose(["runs with"]);
         let same = |a: &&Support, b: &&Support| (a.algorithm, a.variant) == (b.algorithm, b.variant);
@@ -186,11 +188,11 @@ impl<'a> DeviceCard<'a> {
     }
 }
 
-/// Columns that the names of facts and algorithms take beside their texts.
-const BESIDE: usize = 16;
+/// Width of the column with the names of facts and algorithms.
+const NAME_COLUMN_WIDTH: usize = 16;
 
 fn driver(info: &DeviceInfo) -> String {
-    let parts = [&*info.driver.name, bench::beside(&info.name, &info.driver.info)];
+    let parts = [&*info.driver.name, bench::short_driver(&info.name, &info.driver.info)];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
@@ -240,12 +242,12 @@ fn dtypes(info: &DeviceInfo) -> String {
     ["f32", "i32"].into_iter().chain(more).collect::<Vec<_>>().join(", ")
 }
 
-/// What is said of a device whose limits are not kept.
+/// Reason for missing limits.
 const NOT_MEASURED: &str = "those measured on a busy device are not kept; run `gpukern peak` when it is idle";
 
-/// What was measured of a device, in a line or two.
+/// Describes the measured limits of a device in a line or two.
 fn measured(peak: Option<&Peak>) -> String {
-    // What was disturbed is not kept, and that may be all.
+    // Disturbed figures are not stored, which may leave none.
     let found = peak.map(best_of).unwrap_or_default();
     let lacks = peak.into_iter().flat_map(|peak| {
         let f32 = peak.arithmetic(DType::F32).is_none().then_some("f32");
@@ -261,7 +263,7 @@ fn measured(peak: Option<&Peak>) -> String {
     }
 }
 
-/// The best that kernels reached in common types, in memory and in a launch.
+/// Lists the best rates of common element types, memory and launches.
 fn best_of(peak: &Peak) -> Vec<String> {
     let rate = |value: f64, unit: &str| match value {
         value if value >= 1e12 => format!("{} T{unit}/s", significant(value * 1e-12)),
@@ -276,7 +278,7 @@ fn best_of(peak: &Peak) -> Vec<String> {
     arithmetic.chain(memory).chain(launch).collect()
 }
 
-/// The types that matrix units multiply, and their smallest and largest shapes.
+/// Describes the element types of matrix units, and their smallest and largest shapes.
 fn matrix_units(info: &DeviceInfo) -> String {
     let fixed = &info.cooperative_matrices;
     let volume = |shape: &&CooperativeMatrix| u64::from(shape.m) * u64::from(shape.n) * u64::from(shape.k);
@@ -291,7 +293,7 @@ fn matrix_units(info: &DeviceInfo) -> String {
     format!("{types}; {ends}{held}")
 }
 
-/// Their names; three of one stem that stand together as one, `shaderRoundingModeRTEFloat16/32/64`.
+/// Lists the features, with three or more neighbors of one stem combined: `shaderRoundingModeRTEFloat16/32/64`.
 fn features(info: &DeviceInfo) -> Vec<String> {
     let mut names: Vec<(&str, Vec<&str>)> = vec![];
     for feature in &info.features {
@@ -312,12 +314,12 @@ fn features(info: &DeviceInfo) -> Vec<String> {
 fn matrices(info: &DeviceInfo) -> String {
     let shape = |c: &CooperativeMatrix| format!("{}×{}×{} {}→{} ({})", c.m, c.n, c.k, c.input, c.accumulator, c.scope);
     let fixed = info.cooperative_matrices.iter().map(shape);
-    // A line for each pair of types: the sizes of the work-groups that can hold them differ in nothing else.
+    // One entry for each pair of types: its work-groups differ only in size.
     let held = info.flexible_matrices.iter().flat_map(|flexible| &flexible.shapes).filter(|f| f.scope == "workgroup");
-    let types = |own: &FlexibleMatrix| (own.granularity, own.input.clone(), own.accumulator.clone());
-    let flexible = alike(held, |a, b| types(a) == types(b)).into_iter().map(|own| {
-        let ([m, n, k], input, accumulator) = types(own[0]);
-        let sizes: Vec<_> = own.iter().map(|own| own.invocations.to_string()).collect();
+    let types = |matrix: &FlexibleMatrix| (matrix.granularity, matrix.input.clone(), matrix.accumulator.clone());
+    let flexible = alike(held, |a, b| types(a) == types(b)).into_iter().map(|alike| {
+        let ([m, n, k], input, accumulator) = types(alike[0]);
+        let sizes: Vec<_> = alike.iter().map(|matrix| matrix.invocations.to_string()).collect();
         format!("multiples of {m}×{n}×{k} {input}→{accumulator} (workgroup of {})", sizes.join(" or "))
     });
     none_or(&fixed.chain(flexible).collect::<Vec<_>>(), ", ")
@@ -337,7 +339,7 @@ mod tests {
         let device = software_device();
         let card = DeviceCard::new(&device).card(false, None, 80);
         assert!(widest(&card) <= 80, "{card}");
-        // Without the variants: a new one must need no change here.
+        // Only the facts, so that a new variant does not change the snapshot.
         let (facts, variants) = card.split_once("\n algorithm ").expect("the facts");
         insta::assert_snapshot!(facts);
         assert_eq!(variants.matches("\n matmul ").count(), 1, "an algorithm is named once: {variants}");
@@ -350,7 +352,7 @@ mod tests {
         let card = DeviceCard::new(&device);
         let summary = card.summary(true, None, 80);
         assert!(widest(&summary) <= 80 && summary.lines().count() <= 20, "{summary}");
-        // One line for each algorithm, whatever its variants need: a new variant must need no change here.
+        // One line for each algorithm, so that a new variant does not change the snapshot.
         let (facts, algorithms) =
             summary.split_once("\n\n ").expect("the facts").1.split_once("\n\n").expect("algorithms");
         insta::assert_snapshot!(facts);

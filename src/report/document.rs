@@ -1,4 +1,4 @@
-//! A document: what a command shows, as a value that terminal, Markdown and pages print.
+//! Output of a command as a document that terminal, Markdown and HTML pages print.
 
 use super::compare::to_paste;
 use super::table::Table;
@@ -9,57 +9,57 @@ use crate::basis::prose::prose;
 use crate::record::marks::Mark;
 use std::fmt::Write;
 
-/// Kind of words.
+/// Kind of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WordKind {
+enum TextKind {
     Plain,
-    /// A sentence of gpukern's own, in which backticks enclose commands.
+    /// Sentence of gpukern's own, with backticks around commands.
     Prose,
-    /// A name as programs know it.
+    /// Name that programs use.
     Code,
     Strong,
-    /// A word before a name.
+    /// Label before a name.
     Label,
 }
 
-/// A line, or more where the medium is narrow.
+/// Paragraph of formatted texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Words(Vec<(WordKind, String)>);
+pub(crate) struct FormattedText(Vec<(TextKind, String)>);
 
-impl<T: Into<String>> From<T> for Words {
+impl<T: Into<String>> From<T> for FormattedText {
     fn from(text: T) -> Self {
-        Self(vec![(WordKind::Plain, text.into())])
+        Self(vec![(TextKind::Plain, text.into())])
     }
 }
 
-impl Words {
+impl FormattedText {
     pub(crate) fn prose(text: impl Into<String>) -> Self {
-        Self(vec![(WordKind::Prose, text.into())])
+        Self(vec![(TextKind::Prose, text.into())])
     }
 
     pub(crate) fn strong(text: impl Into<String>) -> Self {
-        Self(vec![(WordKind::Strong, text.into())])
+        Self(vec![(TextKind::Strong, text.into())])
     }
 
-    /// Returns a name behind a label: `limit  id`, as an item of Markdown "limit `id`".
+    /// Creates a label with a name: `limit  id`; in Markdown "limit `id`".
     pub(crate) fn label(label: impl Into<String>, name: impl Into<String>) -> Self {
-        Self(vec![(WordKind::Label, label.into())]).code(name)
+        Self(vec![(TextKind::Label, label.into())]).code(name)
     }
 
     /// Adds plain text.
     pub(crate) fn plain(mut self, text: impl Into<String>) -> Self {
-        self.0.push((WordKind::Plain, text.into()));
+        self.0.push((TextKind::Plain, text.into()));
         self
     }
 
     /// Adds a name.
     pub(crate) fn code(mut self, name: impl Into<String>) -> Self {
-        self.0.push((WordKind::Code, name.into()));
+        self.0.push((TextKind::Code, name.into()));
         self
     }
 
     fn terminal(&self) -> String {
-        let gap = |kind: &WordKind| if *kind == WordKind::Label { "  " } else { "" };
+        let gap = |kind: &TextKind| if *kind == TextKind::Label { "  " } else { "" };
         self.0.iter().map(|(kind, text)| printable(text).into_owned() + gap(kind)).collect()
     }
 
@@ -69,74 +69,73 @@ impl Words {
 
     fn markdown(&self) -> String {
         let texts = self.0.iter().map(|(kind, text)| match kind {
-            WordKind::Plain => markdown(text),
-            WordKind::Prose => markdown_prose(text),
-            WordKind::Code => markdown_code(text),
-            WordKind::Strong => format!("**{}**", markdown(text)),
-            WordKind::Label => format!("{} ", markdown(text)),
+            TextKind::Plain => markdown(text),
+            TextKind::Prose => markdown_prose(text),
+            TextKind::Code => markdown_code(text),
+            TextKind::Strong => format!("**{}**", markdown(text)),
+            TextKind::Label => format!("{} ", markdown(text)),
         });
         texts.collect()
     }
 }
 
-/// A part of a document.
+/// Part of a document.
 #[derive(Clone, Debug)]
 enum DocumentPart {
     Paragraph {
-        words: Words,
-        /// Columns by which a terminal indents all lines but the first.
+        words: FormattedText,
+        /// Indentation of all terminal lines but the first, in columns.
         hang: usize,
         is_quiet: bool,
     },
-    List(Vec<Words>),
+    List(Vec<FormattedText>),
     Table(Table),
-    /// A document that Markdown and pages fold away below its summary.
+    /// Document that Markdown and pages collapse below its summary.
     Fold(String, Document),
     /// Lines to paste into a shell.
     Commands(String),
-    /// A heading of a level, below that of the page.
+    /// Heading of a level.
     Heading(usize, String),
-    /// Markup of a chart for each width of page.
+    /// Markup of charts, each for a wide and a narrow page.
     Charts(Vec<[String; 2]>),
-    /// Lines that are laid out already.
+    /// Preformatted lines, only for the terminal.
     Verbatim(String),
-    /// An empty line on a terminal.
+    /// Empty line, only for the terminal.
     Gap,
 }
 
-/// A sequence of parts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Document(Vec<DocumentPart>);
 
 /// Builders.
 impl Document {
     /// Adds a paragraph.
-    pub(crate) fn line(&mut self, words: impl Into<Words>) {
+    pub(crate) fn line(&mut self, words: impl Into<FormattedText>) {
         self.hanging(2, words);
     }
 
     /// Adds a paragraph whose further lines are indented by `hang` columns.
-    pub(crate) fn hanging(&mut self, hang: usize, words: impl Into<Words>) {
+    pub(crate) fn hanging(&mut self, hang: usize, words: impl Into<FormattedText>) {
         self.0.push(DocumentPart::Paragraph { words: words.into(), hang, is_quiet: false });
     }
 
-    /// Adds a paragraph beside the results.
-    pub(crate) fn quiet(&mut self, words: impl Into<Words>) {
+    /// Adds a paragraph of secondary text.
+    pub(crate) fn quiet(&mut self, words: impl Into<FormattedText>) {
         self.0.push(DocumentPart::Paragraph { words: words.into(), hang: 2, is_quiet: true });
     }
 
-    /// Adds a paragraph beside the results for each of `lines`.
-    pub(crate) fn quiet_lines(&mut self, lines: impl IntoIterator<Item = impl Into<Words>>) {
+    /// Adds a paragraph of secondary text for each of `lines`.
+    pub(crate) fn quiet_lines(&mut self, lines: impl IntoIterator<Item = impl Into<FormattedText>>) {
         lines.into_iter().for_each(|words| self.quiet(words));
     }
 
     /// Adds a paragraph for each of `lines`.
-    pub(crate) fn lines(&mut self, lines: impl IntoIterator<Item = impl Into<Words>>) {
+    pub(crate) fn lines(&mut self, lines: impl IntoIterator<Item = impl Into<FormattedText>>) {
         lines.into_iter().for_each(|words| self.line(words));
     }
 
-    /// Adds a list; nothing if it is empty.
-    pub(crate) fn list(&mut self, items: impl IntoIterator<Item = impl Into<Words>>) {
+    /// Adds a list, unless it is empty.
+    pub(crate) fn list(&mut self, items: impl IntoIterator<Item = impl Into<FormattedText>>) {
         let items: Vec<_> = items.into_iter().map(Into::into).collect();
         if !items.is_empty() {
             self.0.push(DocumentPart::List(items));
@@ -187,10 +186,10 @@ impl Document {
 
 /// Printers.
 impl Document {
-    /// Prints in lines of at most `width` columns, where that is possible.
+    /// Prints lines of at most `width` columns, where possible.
     pub(crate) fn terminal(&self, width: usize) -> String {
-        let wrapped = |words: &Words, hang: usize| {
-            // Wrapping may put a command of a CI service at the beginning of a line.
+        let wrapped = |words: &FormattedText, hang: usize| {
+            // Wrapping may move a CI service's command to the beginning of a line, where it would act.
             printable_lines(&prose(&words.terminal(), width, hang)).into_owned()
         };
         let print = |block: &DocumentPart| match block {
@@ -219,7 +218,7 @@ impl Document {
             DocumentPart::Fold(summary, document) => {
                 format!("<details><summary>{summary}</summary>\n\n{}</details>\n\n", document.markdown())
             }
-            // Indented text is shown as it is.
+            // Markdown shows indented text unchanged.
             DocumentPart::Commands(commands) => {
                 commands.lines().map(|line| format!("    {}\n", printable(line))).collect::<String>() + "\n"
             }
@@ -228,7 +227,7 @@ impl Document {
         self.0.iter().map(print).collect()
     }
 
-    /// Prints elements of a page.
+    /// Prints HTML elements.
     pub(crate) fn html(&self) -> String {
         let mut out = String::new();
         for block in &self.0 {
@@ -262,7 +261,7 @@ impl Document {
     }
 }
 
-/// Returns the element of a chart, drawn for each width of page.
+/// Returns the HTML element of a chart, drawn for each page width.
 pub(super) fn figure([wide, narrow]: &[String; 2]) -> String {
     format!("<figure><div class=\"wide\">{wide}</div><div class=\"narrow\">{narrow}</div></figure>\n")
 }

@@ -1,4 +1,4 @@
-//! The table of `bench --explain`.
+//! Table of `bench --explain`.
 
 use super::document::Document;
 use super::table::Table;
@@ -10,25 +10,25 @@ use crate::device::capability::DeviceInfo;
 use crate::plan::{CaseGroup, axes};
 use serde::{Serialize, Serializer};
 
-/// What `auto` chooses from for a problem, as a document.
+/// Candidates of `auto` for a problem, as a JSON document.
 #[derive(Serialize)]
 pub(crate) struct Explanation {
     device: String,
     algorithm: String,
     size: String,
-    /// What it is on the axes on which the choice depends, a field for each.
+    /// Axis values that the choice depends on.
     #[serde(flatten, serialize_with = "write_axes")]
     options: CaseOptions,
-    candidates: Vec<Timed>,
+    candidates: Vec<TimedCandidate>,
 }
 
-/// A candidate, what should be fastest first: the first is what `auto` takes.
+/// Candidate of `auto` with its times. The candidate with the best prediction is the first, and `auto` takes it.
 #[derive(Serialize)]
-struct Timed {
+struct TimedCandidate {
     variant: &'static str,
     tile: Option<Tile>,
     predicted_ns: Nanos,
-    /// The median, or why there is none.
+    /// Measured median, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     measured_ns: Option<Nanos>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,10 +47,10 @@ impl Explanation {
         times: Vec<Result<Nanos, String>>,
     ) -> Self {
         let spec = &group.spec;
-        let timed = candidates.iter().zip(times).map(|(own, time)| Timed {
-            variant: own.variant,
-            tile: own.tile,
-            predicted_ns: own.predicted,
+        let timed = candidates.iter().zip(times).map(|(candidate, time)| TimedCandidate {
+            variant: candidate.variant,
+            tile: candidate.tile,
+            predicted_ns: candidate.predicted,
             measured_ns: time.as_ref().ok().copied(),
             reason: time.err(),
         });
@@ -63,8 +63,8 @@ impl Explanation {
         }
     }
 
-    /// A line for each candidate with its predicted and its measured time; why some have none, and what `auto` loses by its
-    /// choice.
+    /// Prints a line for each candidate with its predicted and measured time, the reasons for missing times, and the
+    /// loss due to the choice of `auto`.
     #[must_use]
     pub(crate) fn text(&self, width: usize) -> String {
         let Self { device, algorithm, size, options, candidates } = self;
@@ -72,11 +72,15 @@ impl Explanation {
         let heading = axes::heading(&format!("{algorithm} {size}"), options, |_| true);
         document.line(format!("{heading}, {device}: what auto chooses from"));
         document.gap();
-        let best = candidates.iter().filter_map(|own| own.measured_ns).map(|time| time.0).fold(f64::INFINITY, f64::min);
+        let best = candidates
+            .iter()
+            .filter_map(|candidate| candidate.measured_ns)
+            .map(|time| time.0)
+            .fold(f64::INFINITY, f64::min);
         let over_best = |time: Nanos| format!("{:.2}", time.0 / best);
         let table = Table::default().text(["variant"]).numbers(["predicted", "measured", "÷ fastest"]);
         let (mut table, mut failures) = (table.prose(["tile"]), vec![]);
-        for Timed { variant, tile, predicted_ns, measured_ns, reason } in candidates {
+        for TimedCandidate { variant, tile, predicted_ns, measured_ns, reason } in candidates {
             let micros = |time: Nanos| format!("{:.2} µs", time.0 * 1e-3);
             let [measured, ratio] =
                 measured_ns.map_or_else(|| ["–".into(), "–".into()], |time| [micros(time), over_best(time)]);
@@ -89,7 +93,7 @@ impl Explanation {
         document.table(table);
         document.gap();
         document.lines(failures);
-        if let Some(Timed { variant, measured_ns: Some(time), .. }) = candidates.first() {
+        if let Some(TimedCandidate { variant, measured_ns: Some(time), .. }) = candidates.first() {
             document.line(format!("auto takes the first, {variant}: {} × the fastest time", over_best(*time)));
         }
         document.gap();
@@ -150,7 +154,7 @@ mod tests {
             assert!(explanation.text(200).starts_with(&format!("{heading}, ")), "{}", explanation.text(200));
             let document = serde_json::to_value(explanation).expect("JSON");
             let column = axis.column.as_ref().filter(|_| axis.separates.tiles);
-            assert!(column.is_none_or(|own| document[own.name] == (own.value)(&options)), "{document}");
+            assert!(column.is_none_or(|column| document[column.name] == (column.value)(&options)), "{document}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Cases as people compare them: sizes by variants, whichever way round fits, or devices side by side.
+//! Compact table of `bench`: sizes by variants, whichever way round fits, or devices side by side.
 
 use super::bench::{self, Section, heading, main_sections, median, row};
 use super::document::Document;
@@ -16,16 +16,16 @@ use crate::record::marks::{Mark, RunConditions};
 use crate::record::{AT_MOST, Case, Outcome, Record};
 use std::collections::HashMap;
 
-/// Cells of a table for each of its cases above which it is not worth its size, in a table of this many cells or more.
+/// Maximum number of cells per case of a table; fewer than `MIN_CASES` cases count as that many.
 const MAX_CELLS_PER_CASE: usize = 50;
-const MIN_CELLS: usize = 100;
+const MIN_CASES: usize = 100;
 
-/// What stands in the column of a variant, or in its row where sizes are columns.
-struct Line {
+/// Column of a variant, or its row if sizes are columns.
+struct VariantLine {
     heading: Cell,
-    /// What its times compete with for the star.
+    /// Class within which the fastest case gets the star.
     class: Class,
-    /// Of each size a time, where there is one, and what else is in its cell.
+    /// Time, if there is one, and cell of each size.
     cells: Vec<(Option<Nanos>, Cell)>,
 }
 
@@ -38,19 +38,19 @@ impl<'a> Section<'a> {
         distinct(self.cases.iter().map(|case| place(case).1))
     }
 
-    /// Whether most cells of its table have a time: sizes that no two variants share make a table that is mostly empty.
+    /// Whether enough cells of the table have a time: variants without common sizes make a table that is mostly empty.
     pub(crate) fn is_dense(&self) -> bool {
-        self.sizes().len() * self.variants().len() <= MAX_CELLS_PER_CASE * self.cases.len().max(MIN_CELLS)
+        self.sizes().len() * self.variants().len() <= MAX_CELLS_PER_CASE * self.cases.len().max(MIN_CASES)
     }
 
-    /// The figure of others of the problem of a size.
+    /// Returns the reference time of the problem of a size.
     fn reference(&self, size: &str, figures: &'a [ReferenceTime]) -> Option<&'a ReferenceTime> {
         self.cases.iter().find(|case| place(case).0 == size).and_then(|case| ReferenceTime::of(figures, case))
     }
 
-    /// The lines of some variants, of the host and of the metrics that are part of the answer; with shares and marks where
-    /// conditions are given.
-    fn lines(&self, variants: &[&str], conditions: Option<&RunConditions>) -> Vec<Line> {
+    /// Returns the lines of `variants`, of the host, and of the metrics that are part of the answer; with shares and
+    /// marks if there are `conditions`.
+    fn lines(&self, variants: &[&str], conditions: Option<&RunConditions>) -> Vec<VariantLine> {
         let sizes = self.sizes();
         let of = |case: Option<&Case>| match case.map(|case| (case, median(case))) {
             None => (None, Cell::default()),
@@ -63,11 +63,11 @@ impl<'a> Section<'a> {
             }
         };
         let line = |heading: Cell, class: Class, cases: &[&Case]| {
-            let mut own: HashMap<String, &Case> = HashMap::new();
+            let mut by_size: HashMap<String, &Case> = HashMap::new();
             for case in cases {
-                own.entry(place(case).0).or_insert(case);
+                by_size.entry(place(case).0).or_insert(case);
             }
-            Line { heading, class, cells: sizes.iter().map(|size| of(own.get(size).copied())).collect() }
+            VariantLine { heading, class, cells: sizes.iter().map(|size| of(by_size.get(size).copied())).collect() }
         };
         let of_variants = grouped(self.cases.iter().copied(), |case| place(case).1);
         let of_variants: HashMap<&str, Vec<&Case>> =
@@ -79,28 +79,29 @@ impl<'a> Section<'a> {
         let host = self.host.first().map(|baseline| {
             line(Cell { detail: "(host)".into(), ..Cell::code(&*baseline.variant) }, Class::default(), &self.host)
         });
-        // In the order of the sizes, which is that in which they come first.
+        // The order of first appearance is that of the sizes.
         let of_sizes = grouped(self.cases.iter().copied(), |case| place(case).0);
         let metrics = shown_metrics(&self.cases).into_iter().map(|name| {
             let cells = of_sizes.iter().map(|cases| (None, values(cases, name).into())).collect();
-            Line { heading: name.into(), class: Class::default(), cells }
+            VariantLine { heading: name.into(), class: Class::default(), cells }
         });
         of_variant.chain(host).chain(metrics).collect()
     }
 
-    /// Its times: a row for each size, a column for each variant and for the host.
+    /// Returns the table of times: a row for each size, a column for each variant and for the host.
     pub(crate) fn table(&self) -> Table {
         table(&self.sizes(), &self.lines(&self.variants(), None))
     }
 }
 
-/// The values that the variants of a size found for a metric: one where they agree.
+/// Joins the distinct values that the variants of a size found for a metric.
 fn values(of_size: &[&Case], name: &str) -> String {
     distinct(of_size.iter().map(|case| metric(case, name)).filter(|value| !value.is_empty())).join(", ")
 }
 
-/// A row for each size, in the unit of its least time. The least time of each class has a star.
-fn table(sizes: &[String], lines: &[Line]) -> Table {
+/// Returns a table with a row for each size, in the unit of its shortest time. The shortest time of each class has a
+/// star.
+fn table(sizes: &[String], lines: &[VariantLine]) -> Table {
     let mut table = Table::default().text(["size", ""]).numbers(lines.iter().map(|line| line.heading.clone()));
     for (at, size) in sizes.iter().enumerate() {
         let times = || lines.iter().filter_map(|line| Some((&line.class, line.cells[at].0?)));
@@ -124,52 +125,54 @@ fn table(sizes: &[String], lines: &[Line]) -> Table {
     table
 }
 
-/// The row and the column that a case belongs in: its size and its variant. For an operation that has several forms the row
-/// has the operation too, and the column is the form.
+/// Returns the row and the column of a case: its size and its variant. For an operation with several forms, the row
+/// includes the operation, and the column is the form.
 fn place(case: &Case) -> (String, &str) {
     (row(case), case.form().map_or(&case.variant, |form| form.name))
 }
 
-/// A section as a table in each of its forms, and the text around it.
-struct Shown<'a> {
+/// Section with its table in each form, and the text around it.
+struct ShownSection<'a> {
     section: Section<'a>,
-    /// With variants beside each other and with sizes: with a bar in each cell, without bars, without shares of the limit
-    /// too.
+    /// Tables with variants as columns and with sizes as columns, in pairs: with bars, without bars, and also without
+    /// shares of the limit.
     forms: [Table; 6],
     fastest: Option<String>,
     /// Meaning of a star.
     star: &'static str,
-    /// The other signs of the table.
+    /// Meanings of the table's other signs.
     signs: Vec<Mark>,
     notes: Vec<String>,
 }
 
-/// Sizes by variants, as in the posts: the median kernel time and, where there is space, the share of the limit and a bar;
-/// the fastest of each size marked. Chains show the time of one operation, with the forms of an operation beside one
-/// another. The tables of a record all have the same form.
+/// Prints sizes by variants: the median kernel time and, if there is room, the share of the limit and a bar, with a
+/// star for the fastest of each size. Chains show the time of one operation, with its forms side by side. All tables of
+/// a record have the same form.
 #[must_use]
 pub fn compact(record: &Record, view: &View) -> String {
     let conditions = RunConditions::of(record);
-    let shown: Vec<_> =
-        main_sections(record).into_iter().map(|section| Shown::new(record, section, view, &conditions)).collect();
+    let shown: Vec<_> = main_sections(record)
+        .into_iter()
+        .map(|section| ShownSection::new(record, section, view, &conditions))
+        .collect();
     let form = (0..6).find(|form| shown.iter().all(|shown| shown.forms[*form].width() <= view.width));
     let texts = shown.iter().map(|shown| shown.document(form, view.width, &conditions).terminal(view.width));
     texts.collect::<Vec<_>>().join("\n")
 }
 
-impl<'a> Shown<'a> {
+impl<'a> ShownSection<'a> {
     fn new(record: &Record, section: Section<'a>, view: &View, conditions: &RunConditions) -> Self {
         let is_skipped = |variant: &&str| {
-            let mut own = section.cases.iter().filter(|case| place(case).1 == *variant);
-            own.all(|case| matches!(case.outcome, Outcome::Skipped { .. }))
+            let mut cases = section.cases.iter().filter(|case| place(case).1 == *variant);
+            cases.all(|case| matches!(case.outcome, Outcome::Skipped { .. }))
         };
         let (skipped, others): (Vec<&str>, Vec<&str>) = section.variants().into_iter().partition(is_skipped);
-        // Where nothing runs, the table says so itself.
+        // If all variants were skipped, the table says so.
         let (skipped, others) = if others.is_empty() { (others, skipped) } else { (skipped, others) };
         let mut lines = section.lines(&others, Some(conditions));
         let why = |variant: &&str| {
-            let mut own = section.cases.iter().filter(|case| place(case).1 == *variant);
-            own.find_map(|case| case.outcome.reason()).unwrap_or_default()
+            let mut cases = section.cases.iter().filter(|case| place(case).1 == *variant);
+            cases.find_map(|case| case.outcome.reason()).unwrap_or_default()
         };
         let groups = alike(&skipped, |a, b| why(a) == why(b)).into_iter().map(|group| {
             let names: Vec<_> = group.iter().map(|name| **name).collect();
@@ -201,7 +204,7 @@ impl<'a> Shown<'a> {
         Self { section, forms, fastest, star, signs, notes }
     }
 
-    /// The meanings of the signs that a table has.
+    /// Returns the meanings of the signs in a table.
     fn legend(&self, shown: Option<&Table>) -> Vec<Mark> {
         let has = |is: fn(&Cell) -> bool| shown.is_some_and(|table| table.any(is));
         let star = self.forms[0].any(|cell| cell.is_best).then(|| Mark::new(STAR, self.star));
@@ -225,7 +228,7 @@ impl<'a> Shown<'a> {
         if let Some(table) = shown {
             document.table(table.clone());
         } else {
-            // In parts below each other, the way that needs fewer lines.
+            // No form fits: split the table into parts, in the orientation that needs fewer lines.
             let parts = [5, 4].map(|form| self.forms[form].terminal(width));
             document.verbatim(parts.into_iter().min_by_key(|text| text.lines().count()).unwrap_or_default());
         }
@@ -243,15 +246,16 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// The figures of others, and how many times as fast the fastest variant is; notes say where they come from.
-fn reference(section: &Section<'_>, of_others: &[ReferenceTime], notes: &mut Vec<String>) -> Vec<Line> {
+/// Returns the lines of the reference times and of the relative speed of the fastest variant; adds the sources to
+/// `notes`.
+fn reference(section: &Section<'_>, of_others: &[ReferenceTime], notes: &mut Vec<String>) -> Vec<VariantLine> {
     let sizes = section.sizes();
     let figures: Vec<_> = sizes.iter().map(|size| section.reference(size, of_others)).collect();
     if figures.iter().all(Option::is_none) {
         notes.push("--reference has no figure of these cases".into());
         return vec![];
     }
-    // A library's product is exact, so it is held against an exact one where there is one.
+    // A library's product is exact, so compare it with an exact variant if there is one.
     let winner = |size: &String| {
         let of_size = || section.cases.iter().filter(|case| place(case).0 == *size);
         let exact = || of_size().filter(|case| Class::of(case).is_exact()).filter_map(|case| median(case));
@@ -265,23 +269,23 @@ fn reference(section: &Section<'_>, of_others: &[ReferenceTime], notes: &mut Vec
     let ratios = sizes.iter().zip(figures.iter().copied()).map(ratio).collect();
     for source in distinct(figures.iter().flatten().map(|figure| figure.source.as_str())) {
         let of_source = sizes.iter().zip(&figures).filter(|(_, figure)| figure.is_some_and(|f| f.source == source));
-        let own: Vec<_> = of_source.map(|(size, _)| size.as_str()).collect();
-        let of = if own.len() == sizes.len() { String::new() } else { format!(" ({})", own.join(", ")) };
+        let matching: Vec<_> = of_source.map(|(size, _)| size.as_str()).collect();
+        let of = if matching.len() == sizes.len() { String::new() } else { format!(" ({})", matching.join(", ")) };
         notes.push(format!("reference: {source}{of}"));
     }
     let times = figures.iter().map(|figure| (figure.map(|figure| figure.time), Cell::default())).collect();
-    let line = |heading: &str, cells| Line { heading: heading.into(), class: Class::default(), cells };
+    let line = |heading: &str, cells| VariantLine { heading: heading.into(), class: Class::default(), cells };
     vec![line("reference", times), line("× reference", ratios)]
 }
 
-/// A share in as few characters as tell it from others: `61%`, `0.4%`.
+/// Formats a share briefly: `61%`, `0.4%`.
 fn percent(fraction: f64) -> String {
     let percent = fraction * 100.0;
     if percent < 0.95 { format!("{percent:.1}%") } else { format!("{percent:.0}%") }
 }
 
-/// Several devices in one table, as the similarity post prints them: one table for each algorithm, element type and kind of
-/// input; a row for each size and variant, a column for each device.
+/// Prints several devices side by side: a table for each algorithm, element type and kind of input, with a row for each
+/// size and variant and a column for each device.
 #[must_use]
 pub(crate) fn side_by_side(record: &Record, width: usize) -> String {
     let mut document = Document::default();
@@ -370,35 +374,32 @@ mod tests {
         insta::assert_snapshot!(compact(&record, &view));
         record.cases.retain(|case| case.variant == "local");
         let other = ReferenceTime::of_csv("algorithm,dtype,size,time,source\nlu,f32,64,5 us,x\n").expect("a reference");
-        // Whoever is alone has beaten nobody.
+        // A case without rivals has no star.
         insta::assert_snapshot!(compact(&record, &View { width: 100, reference: Some(other), columns: None }));
-    }
-
-    /// A record of two variants that are level, and of two that take a shortcut, one of which is the fastest.
-    fn with_a_shortcut() -> Record {
-        let mut record = crate::record::fixture::four_cases();
-        record.cases[2].outcome = record.cases[0].outcome.clone();
-        record.cases[3].outcome = record.cases[0].outcome.clone();
-        record.cases[1].shortcuts = vec![Shortcut::NoPivoting];
-        record.cases[3].shortcuts = vec![Shortcut::NoPivoting];
-        record
     }
 
     #[test]
     fn a_star_is_given_within_a_class_and_a_caveat_stands_beside_its_name() {
         let csv = "algorithm,dtype,size,time,source\nmatmul,f32,64,500 us,somebody's library 1.0\n";
-        // A reference is held against an exact variant, or without any against what there is.
+        // A reference is compared with an exact variant, or with any if there is none.
         let reference = || Some(ReferenceTime::of_csv(csv).expect("a reference"));
         let text = |record: &Record, width| compact(record, &View { reference: reference(), ..View::of_width(width) });
-        let mut record = with_a_shortcut();
+        // Two variants with equal times and two with a shortcut, one of which is the fastest.
+        let mut record = crate::record::fixture::four_cases();
+        for at in [2, 3] {
+            record.cases[at].outcome = record.cases[0].outcome.clone();
+        }
+        for at in [1, 3] {
+            record.cases[at].shortcuts = vec![Shortcut::NoPivoting];
+        }
         let level = text(&record, 60) + &text(&record, 200);
         let long = super::super::long::long(&record, &View::of_width(120));
         let markdown = crate::export::Format::Markdown.export(&record).expect("Markdown");
         record.cases.truncate(3);
         let unrivalled = text(&record, 80);
         record.cases.retain(|case| case.variant == "local");
-        let alone = text(&record, 80);
-        insta::assert_snapshot!([level, long, markdown, unrivalled, alone].join("========\n"));
+        let single = text(&record, 80);
+        insta::assert_snapshot!([level, long, markdown, unrivalled, single].join("========\n"));
     }
 
     #[test]
@@ -406,7 +407,7 @@ mod tests {
         let mut record = crate::record::fixture::four_cases();
         let share = Share { limit: Limit::Memory, least: Nanos(1.0), fraction: 0.1, interval: Some([0.1, 0.5]) };
         record.cases.iter_mut().for_each(|case| case.share = Some(share));
-        // Without shares, without their legend.
+        // Without shares, there is no legend for them.
         insta::assert_snapshot!([80, 24].map(|width| compact(&record, &View::of_width(width))).join("========\n"));
     }
 

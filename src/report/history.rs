@@ -1,4 +1,4 @@
-//! The tables of `history`.
+//! Tables of `history`.
 
 use super::document::Document;
 use super::table::Table;
@@ -11,16 +11,16 @@ use crate::stats;
 use crate::stats::steps;
 use std::fmt::Write;
 
-/// Columns of a trend, as many as there is space for.
+/// Possible widths of a trend in columns.
 const COLUMNS: [usize; 3] = [24, 16, 8];
 
-/// Characters for low to high.
+/// Characters of a trend, from low to high.
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Cases of an event that are shown.
-const MOST_MOVES: usize = 12;
+/// Maximum number of cases that are shown for an event.
+const MAX_MOVES: usize = 12;
 
-/// A row for each case with its trend, then each place where cases changed, and a line that sums up.
+/// Prints a row for each case with its trend, then the events at which cases changed, and a summary.
 #[must_use]
 pub(crate) fn text(history: &History, width: usize) -> String {
     let mut document = Document::default();
@@ -53,7 +53,7 @@ pub(crate) fn text(history: &History, width: usize) -> String {
     document.terminal(width)
 }
 
-/// The devices of the series, in order.
+/// Returns the devices of the series, in order.
 pub(super) fn devices(history: &History) -> Vec<&str> {
     distinct(history.series.iter().map(|series| series.device.as_str()))
 }
@@ -70,12 +70,12 @@ fn row(series: &CaseSeries, columns: usize) -> [String; 6] {
     ]
 }
 
-/// `+3.0 %` for 1.03.
+/// Formats a ratio as a change: `+3.0 %` for 1.03.
 pub(super) fn percent(ratio: f64) -> String {
     format!("{:+.1} %", 100.0 * (ratio - 1.0))
 }
 
-/// The times of a series as a line of blocks, each the median of as many runs as fall into its column.
+/// Draws the times of a series as a line of blocks, each the median of the runs in its column.
 fn trend(series: &CaseSeries, columns: usize) -> String {
     let values: Vec<f64> = series.points.iter().map(|point| point.time.0).collect();
     let columns = values.len().min(columns);
@@ -84,14 +84,14 @@ fn trend(series: &CaseSeries, columns: usize) -> String {
     let (low, high) =
         levels.iter().fold((f64::INFINITY, 0.0f64), |(low, high), value| (low.min(*value), high.max(*value)));
     let block = |value: &f64| {
-        // Less than a percent from end to end is noise, and looks like a line.
+        // A range of less than one percent is noise, and a flat line.
         let height = if high <= low * 1.01 { 3 } else { (7.0 * (value - low) / (high - low)).round() as usize };
         BLOCKS[height.min(7)]
     };
     levels.iter().map(block).collect()
 }
 
-/// A run in a line: its file, when it began, its commit, its label.
+/// Describes a run in a line: file, start, commit, label.
 pub(super) fn run(run: &NamedRecord) -> String {
     let origin = &run.record.origin;
     let mut words = vec![run.name.clone()];
@@ -100,7 +100,7 @@ pub(super) fn run(run: &NamedRecord) -> String {
     printable(&words.join(", ")).into_owned()
 }
 
-/// How a step reads: `+10.2 %, 250.0 → 275.5 µs`.
+/// Formats the levels around a step: `250.0 → 275.5 µs`.
 pub(super) fn levels(series: &CaseSeries, step: usize) -> String {
     let [before, after] = series.steps[step].levels;
     let unit = TimeUnit::for_value(before);
@@ -108,7 +108,7 @@ pub(super) fn levels(series: &CaseSeries, step: usize) -> String {
     format!("{} → {} {unit}", number(before), number(after))
 }
 
-/// What is to be said of where a step is, if the values alone would put it elsewhere.
+/// Explains the position of a step, if the values alone would put it elsewhere.
 pub(super) fn remark(history: &History, series: &CaseSeries, step: usize) -> Option<String> {
     let at = series.steps[step].likeliest?;
     let name = &history.runs[series.points[at].run].name;
@@ -119,7 +119,7 @@ fn event(history: &History, event: &HistoryEvent) -> String {
     let [before, after] = [event.before, event.after].map(|at| run(&history.runs[at]));
     let mut out = format!("between {before}\n    and {after}\n");
     let _ = writeln!(out, "  changed  {}", printable(&event.changes_in_words()));
-    for moved in event.moves.iter().take(MOST_MOVES) {
+    for moved in event.moves.iter().take(MAX_MOVES) {
         let series = &history.series[moved.series];
         let step = &series.steps[moved.step];
         let mut why: Vec<_> = moved.changes.iter().map(|change| printable(change).into_owned()).collect();
@@ -135,8 +135,8 @@ fn event(history: &History, event: &HistoryEvent) -> String {
             step.counts[1],
         );
     }
-    if event.moves.len() > MOST_MOVES {
-        let _ = writeln!(out, "  and {} more cases", event.moves.len() - MOST_MOVES);
+    if event.moves.len() > MAX_MOVES {
+        let _ = writeln!(out, "  and {} more cases", event.moves.len() - MAX_MOVES);
     }
     for command in history.confirming(event) {
         let _ = writeln!(out, "  confirm  {}", printable(&command));
@@ -144,7 +144,7 @@ fn event(history: &History, event: &HistoryEvent) -> String {
     out
 }
 
-/// How many runs a device lacks for a step to be found; `None` where it has them.
+/// Says how many more runs of a device are needed to find a step; `None` if there are enough.
 pub(super) fn shortage(history: &History, device: &str) -> Option<String> {
     let series = history.series.iter().filter(|series| series.device == device);
     let longest = series.map(|series| series.points.len()).max()?;
@@ -166,7 +166,7 @@ pub(super) fn shortage(history: &History, device: &str) -> Option<String> {
     })
 }
 
-/// `60 runs of 12 cases: 5 steps in 4 cases (…)`.
+/// Summarizes a history: `60 runs of 12 cases: 5 steps in 4 cases (…)`.
 pub(super) fn summary(history: &History) -> String {
     let steps: usize = history.series.iter().map(|series| series.steps.len()).sum();
     let stepped = history.series.iter().filter(|series| !series.steps.is_empty()).count();

@@ -1,4 +1,4 @@
-//! The tables of `inspect`: what a compiler makes of kernels.
+//! Tables of `inspect`: statistics of compiled kernels.
 
 use super::bench::{named, sections};
 use super::document::Document;
@@ -13,35 +13,35 @@ use crate::record::{Case, Outcome, Record};
 use similar::TextDiff;
 use std::fmt::Write;
 
-/// What stands where a driver does not tell.
+/// Placeholder for a figure that the driver does not report.
 const UNKNOWN: &str = "–";
 
-/// Columns beside those of figures.
+/// Headings of the columns beside the figures.
 const CREATED: &str = "create";
 const CACHED: &str = "cached";
 
-/// A kernel of a case, or of cases of several sizes for which it is compiled to the same.
-pub(crate) struct Row<'a> {
-    /// What the case is of: `matmul f32`.
+/// Kernel of a case, or of several sizes that compile to the same code.
+pub(crate) struct KernelRow<'a> {
+    /// Subject of the case: `matmul f32`.
     pub(crate) subject: String,
     device: usize,
     variant: &'a str,
-    /// The kernel's name, where the case has several.
+    /// Name of the kernel, if the case has several.
     kernel: Option<&'a str>,
     sizes: Vec<String>,
     compiled: &'a CompiledKernel,
     inspection: &'a Inspection,
 }
 
-/// The kernels of inspected cases.
-pub(crate) fn rows<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<Row<'a>> {
-    let mut rows: Vec<Row<'a>> = vec![];
+/// Returns the kernels of inspected cases.
+pub(crate) fn rows<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<KernelRow<'a>> {
+    let mut rows: Vec<KernelRow<'a>> = vec![];
     for case in cases {
         for compiled in &case.kernels {
             let Some(inspection) = &compiled.inspection else { continue };
             let kernel = (case.kernels.len() > 1).then(|| short(case, compiled));
             let subject = case.subject();
-            let same = |row: &&mut Row<'_>| {
+            let same = |row: &&mut KernelRow<'_>| {
                 (&row.subject, row.device, row.variant, row.kernel) == (&subject, case.device, &case.variant, kernel)
                     && row.compiled.hash == compiled.hash
                     && row.inspection.subgroup_size == inspection.subgroup_size
@@ -52,13 +52,13 @@ pub(crate) fn rows<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<Row<'a>
                 continue;
             }
             let (variant, sizes, device) = (&*case.variant, vec![size], case.device);
-            rows.push(Row { subject, device, variant, kernel, sizes, compiled, inspection });
+            rows.push(KernelRow { subject, device, variant, kernel, sizes, compiled, inspection });
         }
     }
     rows
 }
 
-/// The name of a kernel of a case, without what its heading says: `blocked-update`.
+/// Returns the name of a kernel without the words of its heading: `blocked-update`.
 fn short<'a>(case: &Case, compiled: &'a CompiledKernel) -> &'a str {
     if compiled.is_users() {
         return compiled.source();
@@ -68,20 +68,20 @@ fn short<'a>(case: &Case, compiled: &'a CompiledKernel) -> &'a str {
     name.strip_suffix(case.dtype.name()).and_then(|rest| rest.strip_suffix('.')).unwrap_or(name)
 }
 
-impl<'a> Row<'a> {
-    /// What names it among others: `tiled 4096`.
+impl<'a> KernelRow<'a> {
+    /// Returns a name that distinguishes the row: `tiled 4096`.
     pub(crate) fn label(&self) -> String {
         let parts = [Some(self.variant()), self.kernel.map(String::from), Some(self.size())];
         parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 
-    /// Its variant, with the sub-group size that it requires: `subgroup @32`.
+    /// Returns the variant, with the sub-group size that it requires: `subgroup @32`.
     fn variant(&self) -> String {
         let size = self.inspection.subgroup_size.map_or_else(String::new, |size| format!(" @{size}"));
         format!("{}{size}", self.variant)
     }
 
-    /// Its sizes: the first and the last of many.
+    /// Returns the sizes: only the first and the last of many.
     fn size(&self) -> String {
         let sizes = distinct(&self.sizes);
         match sizes[..] {
@@ -90,13 +90,13 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The driver's texts of a kind.
+    /// Returns the driver's texts that are `wanted`.
     pub(crate) fn texts(&self, wanted: impl Fn(&Representation) -> bool) -> Vec<&'a Representation> {
-        self.inspection.texts.iter().filter(|own| wanted(own)).collect()
+        self.inspection.texts.iter().filter(|text| wanted(text)).collect()
     }
 }
 
-/// A figure as tables show it.
+/// Formats a figure for tables.
 fn shown(figure: CompilerStatistic, value: f64) -> String {
     match figure {
         CompilerStatistic::Scratch | CompilerStatistic::Shared | CompilerStatistic::Code => {
@@ -109,13 +109,13 @@ fn shown(figure: CompilerStatistic, value: f64) -> String {
     }
 }
 
-/// A whole number as it is; others with the digits that matter.
+/// Formats a whole number as it is, others with their significant digits.
 fn number(value: f64) -> String {
     if value.fract() == 0.0 { format!("{value:.0}") } else { trimmed(&significant(value)).into() }
 }
 
-/// The kernels of each section of a record under its heading.
-fn on_devices(record: &Record) -> impl Iterator<Item = (Document, Vec<Row<'_>>)> {
+/// Returns the kernels of each section of a record, with its heading.
+fn on_devices(record: &Record) -> impl Iterator<Item = (Document, Vec<KernelRow<'_>>)> {
     sections(record).into_iter().filter_map(|section| {
         let rows = rows(section.cases.iter().copied());
         let mut heading = Document::default();
@@ -125,16 +125,16 @@ fn on_devices(record: &Record) -> impl Iterator<Item = (Document, Vec<Row<'_>>)>
     })
 }
 
-/// A row for each kernel on each device, what the columns are called by the driver, and a line that sums up.
+/// Prints a row for each kernel on each device, the driver's names for the columns, and a summary.
 #[must_use]
 pub(crate) fn text(record: &Record, width: usize) -> String {
     let mut document = Document::default();
     let mut below: Option<[String; 2]> = None;
     for (heading, rows) in on_devices(record) {
-        let (table, legend) = of_rows(&rows, width);
-        // Once below all tables that share it.
-        if let Some(told) = below.filter(|told| *told != legend) {
-            document.lines(told);
+        let (table, legend) = kernel_table(&rows, width);
+        // A legend stands once, below all tables that share it.
+        if let Some(last_legend) = below.filter(|last_legend| *last_legend != legend) {
+            document.lines(last_legend);
             document.gap();
         }
         below = Some(legend);
@@ -143,22 +143,22 @@ pub(crate) fn text(record: &Record, width: usize) -> String {
         document.append(table);
         document.gap();
     }
-    if let Some(told) = below {
-        document.lines(told);
+    if let Some(last_legend) = below {
+        document.lines(last_legend);
         document.gap();
     }
     document.terminal(width) + &summary(record)
 }
 
-/// The table of these rows, and its legend.
-fn of_rows(rows: &[Row<'_>], width: usize) -> (Document, [String; 2]) {
+/// Returns the table of `rows`, and its legend.
+fn kernel_table(rows: &[KernelRow<'_>], width: usize) -> (Document, [String; 2]) {
     let table = Table::default().text(["variant", "kernel", "size"]);
     let mut table = table.numbers(CompilerStatistic::ALL.map(CompilerStatistic::name)).numbers([CREATED, CACHED]);
     let mut last = String::new();
     for row in rows {
         let figures = CompilerStatistic::ALL
-            .map(|figure| figure.of(row.compiled).map_or(UNKNOWN.into(), |own| shown(figure, own)));
-        // What a variant has several of stands below its name.
+            .map(|figure| figure.of(row.compiled).map_or(UNKNOWN.into(), |value| shown(figure, value)));
+        // Several kernels of a variant share its name.
         let variant = row.variant();
         let shown = if variant == last && row.kernel.is_some() { String::new() } else { variant.clone() };
         last = variant;
@@ -166,12 +166,12 @@ fn of_rows(rows: &[Row<'_>], width: usize) -> (Document, [String; 2]) {
         let times = [row.inspection.created, row.inspection.cached].map(|time| time.to_string());
         table.row(names.into_iter().chain(figures).chain(times));
     }
-    if let [one] = &distinct(rows.iter().map(Row::size))[..] {
+    if let [one] = &distinct(rows.iter().map(KernelRow::size))[..] {
         table.leave_out_empty(&["size"], one);
     }
     table.leave_out_empty(&["kernel"], "");
     table.leave_out_empty(&CompilerStatistic::ALL.map(CompilerStatistic::name), UNKNOWN);
-    // Where nothing spills no scratch is worth a column.
+    // Without any scratch memory, its column says nothing.
     table.leave_out_empty(&[CompilerStatistic::Scratch.name()], "0 B");
     let whole = table.width();
     let least = [
@@ -181,21 +181,21 @@ fn of_rows(rows: &[Row<'_>], width: usize) -> (Document, [String; 2]) {
         CompilerStatistic::Shared,
     ]
     .map(CompilerStatistic::name);
-    let mut gone = table.fit(width, &[&[CACHED][..], &least].concat());
-    gone.reverse();
+    let mut hidden = table.fit(width, &[&[CACHED][..], &least].concat());
+    hidden.reverse();
     let (mut document, legend) = (Document::default(), legend(rows, &table));
     document.table(table);
-    document.lines(table::hidden(&gone, whole));
+    document.lines(table::hidden(&hidden, whole));
     (document, legend)
 }
 
-/// What the columns are called by the driver.
-fn legend(rows: &[Row<'_>], table: &Table) -> [String; 2] {
-    let told = |figure: CompilerStatistic| {
+/// Returns the driver's names for the columns.
+fn legend(rows: &[KernelRow<'_>], table: &Table) -> [String; 2] {
+    let driver_name = |figure: CompilerStatistic| {
         let (name, _) = rows.iter().find_map(|row| figure.reported(row.compiled))?;
         table.place(figure.name()).map(|_| format!("{} {name}", figure.name()))
     };
-    let names: Vec<_> = CompilerStatistic::ALL.into_iter().filter_map(told).collect();
+    let names: Vec<_> = CompilerStatistic::ALL.into_iter().filter_map(driver_name).collect();
     let statistics = if names.is_empty() {
         "the driver reports no pipeline statistics; shared is what the kernel declares".to_string()
     } else {
@@ -205,18 +205,19 @@ fn legend(rows: &[Row<'_>], table: &Table) -> [String; 2] {
     [statistics, format!("{CREATED}: time to create the pipeline with an empty cache{cached}")]
 }
 
-/// Every statistic under the driver's own name, a column for each kernel.
+/// Prints every statistic under the driver's own name, with a column for each kernel.
 #[must_use]
 pub(crate) fn raw(record: &Record, width: usize) -> String {
     let mut document = Document::default();
     for (heading, rows) in on_devices(record) {
         document.append(heading);
-        let names = distinct(rows.iter().flat_map(|row| &row.compiled.statistics).map(|own| own.name.as_str()));
-        let mut table = Table::default().text(["statistic"]).numbers(rows.iter().map(Row::label));
+        let names =
+            distinct(rows.iter().flat_map(|row| &row.compiled.statistics).map(|statistic| statistic.name.as_str()));
+        let mut table = Table::default().text(["statistic"]).numbers(rows.iter().map(KernelRow::label));
         for name in &names {
-            let value = |row: &Row<'_>| {
-                let own = row.compiled.statistics.iter().find(|own| own.name == *name);
-                own.and_then(statistics::value).map_or(UNKNOWN.into(), number)
+            let value = |row: &KernelRow<'_>| {
+                let statistic = row.compiled.statistics.iter().find(|statistic| statistic.name == *name);
+                statistic.and_then(statistics::value).map_or(UNKNOWN.into(), number)
             };
             table.row(std::iter::once((*name).to_string()).chain(rows.iter().map(value)));
         }
@@ -230,7 +231,7 @@ pub(crate) fn raw(record: &Record, width: usize) -> String {
     document.terminal(width) + &summary(record)
 }
 
-/// How many kernels there are, how many spill, and how many cases have none.
+/// Counts the kernels, those that spill, and the cases without a kernel.
 fn summary(record: &Record) -> String {
     let rows = rows(&record.cases);
     let count = |of: fn(&Outcome) -> bool| record.cases.iter().filter(|case| of(&case.outcome)).count();
@@ -246,29 +247,29 @@ fn summary(record: &Record) -> String {
     format!("{}{}\n", counted(rows.len(), "kernel"), others.collect::<String>())
 }
 
-/// The driver's texts of each kernel, each below its name.
+/// Prints the driver's texts of each kernel below its name.
 #[must_use]
 pub(crate) fn texts(record: &Record, wanted: impl Fn(&Representation) -> bool + Copy) -> String {
     let mut out = String::new();
     for row in rows(&record.cases) {
-        for own in row.texts(wanted) {
-            let name = printable(&format!("{} {}: {}", row.subject, row.label(), own.name)).into_owned();
-            let _ = write!(out, "\n── {name}\n{}", plain(&own.text));
+        for text in row.texts(wanted) {
+            let name = printable(&format!("{} {}: {}", row.subject, row.label(), text.name)).into_owned();
+            let _ = write!(out, "\n── {name}\n{}", plain(&text.text));
         }
     }
     out
 }
 
-/// A driver's text as a terminal takes it.
+/// Prepares a driver's text for the terminal.
 fn plain(text: &str) -> String {
     printable_lines(&(text.trim_end().replace('\t', "    ") + "\n")).into_owned()
 }
 
-/// Two kernels side by side, and what differs between the driver's texts of them.
+/// Prints two kernels side by side, and the differences between the driver's texts.
 #[must_use]
 pub(crate) fn diff(
     record: &Record,
-    [a, b]: [&Row<'_>; 2],
+    [a, b]: [&KernelRow<'_>; 2],
     wanted: impl Fn(&Representation) -> bool + Copy,
     width: usize,
 ) -> String {
@@ -278,7 +279,7 @@ pub(crate) fn diff(
         if before.is_none() && after.is_none() {
             continue;
         }
-        let show = |value: Option<f64>| value.map_or(UNKNOWN.into(), |own| shown(figure, own));
+        let show = |value: Option<f64>| value.map_or(UNKNOWN.into(), |value| shown(figure, value));
         let change = before.zip(after).map_or(String::new(), |(before, after)| change(before, after));
         table.row([figure.name_in_sentence().to_string(), show(before), show(after), change]);
     }
@@ -287,23 +288,25 @@ pub(crate) fn diff(
     {
         table.row([name.to_string(), before.to_string(), after.to_string(), change(before.0, after.0)]);
     }
-    let apart = a.device != b.device;
-    let on = |row: &Row<'_>| if apart { format!(" on {}", record.device_name(row.device)) } else { String::new() };
-    let name = |row: &Row<'_>| printable(&format!("{} {}{}", row.subject, row.label(), on(row))).into_owned();
+    let devices_differ = a.device != b.device;
+    let on = |row: &KernelRow<'_>| {
+        if devices_differ { format!(" on {}", record.device_name(row.device)) } else { String::new() }
+    };
+    let name = |row: &KernelRow<'_>| printable(&format!("{} {}{}", row.subject, row.label(), on(row))).into_owned();
     let mut out = format!("A  {}\nB  {}\n\n{}", name(a), name(b), table.terminal(width));
     let [ours, theirs] = [a, b].map(|row| row.texts(wanted));
-    for own in &ours {
-        let Some(other) = theirs.iter().find(|other| other.name == own.name) else { continue };
-        let [before, after] = [&own.text, &other.text].map(|text| plain(text));
+    for shown in &ours {
+        let Some(other) = theirs.iter().find(|other| other.name == shown.name) else { continue };
+        let [before, after] = [&shown.text, &other.text].map(|text| plain(text));
         let changes = TextDiff::from_lines(&before, &after);
         let text = changes.unified_diff().context_radius(3).header("A", "B").to_string();
         let text = if text.is_empty() { "the same\n".into() } else { text };
-        let _ = write!(out, "\n── {}\n{text}", printable(&own.name));
+        let _ = write!(out, "\n── {}\n{text}", printable(&shown.name));
     }
     out
 }
 
-/// How a figure changed: `+12 %`; nothing where it did not, or was none.
+/// Formats the change of a figure: `+12 %`; empty if it did not change, or was 0.
 fn change(before: f64, after: f64) -> String {
     match (before, after) {
         _ if before == after => "=".into(),
@@ -318,7 +321,7 @@ mod tests {
     use crate::basis::units::{Metric, Nanos};
     use crate::record::fixture::four_cases;
 
-    /// A kernel with these statistics.
+    /// Returns a kernel with these statistics.
     fn kernel(name: &str, hash: &str, statistics: &[(&str, f64)], isa: &str) -> CompiledKernel {
         let inspection = Inspection {
             created: Nanos(12.3e6),
@@ -365,10 +368,13 @@ mod tests {
 
     #[test]
     fn sizes_that_are_compiled_to_the_same_share_a_row_and_others_do_not() {
-        let own = |hash: &str| vec![kernel("matmul/naive.f32", hash, &radv(24.0, 0.0), "")];
-        let record =
-            record(vec![case("naive", "64", own("a")), case("naive", "128", own("a")), case("naive", "256", own("b"))]);
-        let labels: Vec<_> = rows(&record.cases).iter().map(Row::label).collect();
+        let kernels = |hash: &str| vec![kernel("matmul/naive.f32", hash, &radv(24.0, 0.0), "")];
+        let record = record(vec![
+            case("naive", "64", kernels("a")),
+            case("naive", "128", kernels("a")),
+            case("naive", "256", kernels("b")),
+        ]);
+        let labels: Vec<_> = rows(&record.cases).iter().map(KernelRow::label).collect();
         assert_eq!(labels, ["naive 64, 128", "naive 256"]);
     }
 

@@ -1,4 +1,4 @@
-//! The text of `list`.
+//! Text of `list`.
 
 use super::document::Document;
 use crate::algorithms::{Algorithm, Measures, Solution, Sweeps, Variant};
@@ -10,56 +10,56 @@ use crate::device::capability::{Requirement, requirement};
 use serde::Serialize;
 use std::fmt::Write;
 
-/// A text that kernels were taken from.
+/// Publication that kernels are taken from.
 #[derive(Serialize)]
-struct Source {
-    /// What a variant's [`source`](Variant::source) calls it.
+struct Publication {
+    /// Name that a variant's [`source`](Variant::source) uses.
     name: &'static str,
-    /// Its title, author and year.
+    /// Title, author and year.
     title: &'static str,
     address: &'static str,
 }
 
-/// The texts that this project began with, in the order in which they appeared.
-const SOURCES: [Source; 5] = [
-    Source {
+/// Publications that the project began with, in order of appearance.
+const PUBLICATIONS: [Publication; 5] = [
+    Publication {
         name: "the matmul post",
         title: "Speeding up Matrix Multiplication on GPGPU, using SYCL DPC++ (Anjan Roy, 2021)",
         address: "https://itzmeanjan.in/pages/speeding-up-matrix-multiplication-on-gpgpu.html",
     },
-    Source {
+    Publication {
         name: "the LU post",
         title: "Improving Parallel LU Decomposition by ~20x (Anjan Roy, 2021)",
         address: "https://itzmeanjan.in/pages/improved-parallel-lu-decomposition.html",
     },
-    Source {
+    Publication {
         name: "the similarity post",
         title: "Optimizing Parallel Similarity Transformation (Anjan Roy, 2021)",
         address: "https://itzmeanjan.in/pages/optimizing-parallel-similarity-transformation.html",
     },
-    Source {
+    Publication {
         name: "the SYCL workshop",
         title: "Heterogeneous programming with SYCL, nd-range data-parallel kernels (ENCCS)",
         address: "https://enccs.github.io/sycl-workshop/",
     },
-    Source {
+    Publication {
         name: "Data Parallel C++",
         title: "second edition, chapter 9, Communication and Synchronization (James Reinders and others, 2023)",
         address: "https://doi.org/10.1007/978-1-4842-9691-2",
     },
 ];
 
-/// The texts that one of `variants` names.
-fn named_by(variants: &[Variant]) -> impl Iterator<Item = &'static Source> {
-    SOURCES.iter().filter(|source| variants.iter().any(|variant| variant.source.contains(source.name)))
+/// Returns the publications that one of `variants` names.
+fn publications_of(variants: &[Variant]) -> impl Iterator<Item = &'static Publication> {
+    PUBLICATIONS.iter().filter(|source| variants.iter().any(|variant| variant.source.contains(source.name)))
 }
 
-/// Whether an algorithm is there to find a limit of a device.
+/// Whether an algorithm serves to find a limit of a device.
 pub(super) fn is_limit(algorithm: &Algorithm) -> bool {
     algorithm.variants.iter().all(|variant| matches!(variant.measures, Measures::Limit { .. }))
 }
 
-/// Algorithms with the names of their variants.
+/// Prints the algorithms with the names of their variants.
 #[must_use]
 pub(crate) fn short(algorithms: &[&Algorithm], width: usize) -> String {
     let mut document = Document::default();
@@ -76,9 +76,9 @@ pub(crate) fn short(algorithms: &[&Algorithm], width: usize) -> String {
     document.terminal(width)
 }
 
-/// What `list --json` says of an algorithm.
+/// Algorithm in `list --json`.
 #[derive(Serialize)]
-pub(crate) struct Listed {
+pub(crate) struct ListedAlgorithm {
     name: &'static str,
     summary: &'static str,
     work: &'static str,
@@ -87,13 +87,13 @@ pub(crate) struct Listed {
     sizes_on_cpu: &'static str,
     inputs: Vec<&'static str>,
     layouts: Vec<&'static str>,
-    /// Whether `--solve` goes on to the solution of a system.
+    /// Whether `--solve` continues to the solution of a system.
     solves: bool,
     variants: Vec<ListedVariant>,
-    sources: Vec<&'static Source>,
+    sources: Vec<&'static Publication>,
 }
 
-/// What it says of a variant.
+/// Variant in `list --json`.
 #[derive(Serialize)]
 struct ListedVariant {
     name: &'static str,
@@ -106,7 +106,7 @@ struct ListedVariant {
     needs: String,
 }
 
-impl Listed {
+impl ListedAlgorithm {
     #[must_use]
     pub(crate) fn new(algorithm: &'static Algorithm) -> Self {
         let variant = |variant: &'static Variant| ListedVariant {
@@ -129,7 +129,7 @@ impl Listed {
             layouts: algorithm.layouts.iter().map(|layout| layout.name()).collect(),
             solves: algorithm.solution.is_some(),
             variants: algorithm.variants.iter().map(variant).collect(),
-            sources: named_by(&algorithm.variants).collect(),
+            sources: publications_of(&algorithm.variants).collect(),
         }
     }
 }
@@ -143,7 +143,7 @@ fn layouts(algorithm: &Algorithm, variant: &Variant) -> Vec<&'static str> {
     algorithm.layouts.iter().filter(has).map(|layout| layout.name()).collect()
 }
 
-/// An algorithm with its variants: what each shows, what it needs, where it comes from.
+/// Prints an algorithm with its variants: purpose, requirements and sources.
 #[must_use]
 pub(crate) fn long(algorithm: &Algorithm, width: usize) -> String {
     let mut document = Document::default();
@@ -179,8 +179,8 @@ pub(crate) fn long(algorithm: &Algorithm, width: usize) -> String {
         }
         line(format!("    needs    {}", needs(variant)));
     }
-    // Addresses are too long to stand further to the right.
-    for (at, Source { name, title, address }) in named_by(&algorithm.variants).enumerate() {
+    // Addresses are too long to be indented further.
+    for (at, Publication { name, title, address }) in publications_of(&algorithm.variants).enumerate() {
         document.verbatim(if at == 0 { "\nsources\n" } else { "\n" });
         document.line(format!("  {name}: {title}"));
         document.verbatim(format!("  {address}\n"));
@@ -188,13 +188,13 @@ pub(crate) fn long(algorithm: &Algorithm, width: usize) -> String {
     document.terminal(width)
 }
 
-/// What the variant needs of a device, for any element type and for particular ones.
+/// Lists a variant's requirements of a device, for any element type and for particular ones.
 fn needs(variant: &Variant) -> String {
     let of = |dtype| -> Vec<&'static str> {
         let shaders = variant.shaders(dtype, Layout::default()).unwrap_or_default();
         let declared = shaders.iter().flat_map(|shader| shader.interface.capabilities.iter());
         let declared = declared.filter_map(|name| match requirement(name)? {
-            // Which of several is said by the instructions.
+            // With several alternatives, the instructions determine the feature.
             Requirement::Features(any) => (any.len() == 1).then(|| any[0].name()),
             Requirement::Subgroup("basic") | Requirement::Nothing => None,
             Requirement::Subgroup(operation) => Some(operation),

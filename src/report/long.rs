@@ -1,4 +1,4 @@
-//! The long table of `bench`: a line for each case, with the columns that fit or those that were asked for.
+//! Long table of `bench`: a line for each case, with the columns that fit or were requested.
 
 use super::bench::{Section, heading, median, sections, signs, variant};
 use super::document::Document;
@@ -12,28 +12,28 @@ use crate::record::figure::{self, Content, LONG, LongColumn, STAYS};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, Record, Share};
 
-/// What of a record is shown, and on how many columns.
+/// Options for showing a record.
 pub struct View {
-    /// Columns of the terminal: no line is wider.
+    /// Width of the terminal in columns.
     pub width: usize,
-    /// Figures of others.
+    /// Reference times to compare with.
     pub(crate) reference: Option<Vec<ReferenceTime>>,
-    /// The columns that the long table has; those that fit where it is `None`.
+    /// Columns of the long table; `None` for those that fit.
     pub(crate) columns: Option<Vec<&'static LongColumn>>,
 }
 
 impl View {
-    /// A view of so many columns, without anything beside the record.
+    /// Creates a view of this width, without reference times and chosen columns.
     #[must_use]
     pub fn of_width(width: usize) -> Self {
         Self { width, reference: None, columns: None }
     }
 }
 
-/// Returns the columns that were asked for by name or heading; `None` for those that fit.
+/// Returns the columns with these names or headings; `None` for those that fit.
 ///
 /// # Errors
-/// When there is none of a name.
+/// If a name is unknown.
 pub(crate) fn chosen(names: &[String]) -> Result<Option<Vec<&'static LongColumn>>, String> {
     if names.is_empty() {
         return Ok(None);
@@ -47,15 +47,13 @@ pub(crate) fn chosen(names: &[String]) -> Result<Option<Vec<&'static LongColumn>
     Ok(Some(LONG.iter().filter(|column| names == ["all"] || names.iter().any(|name| is(column, name))).collect()))
 }
 
-/// The cells of a case in a column: one, or one for each of the `metrics`.
+/// Returns the cells of a case in a column: one, or one for each of the `metrics`.
 fn cells(column: &LongColumn, case: &Case, metrics: &[&str], view: &View, conditions: &RunConditions) -> Vec<String> {
     let of = |share: Option<Share>| case.measured().and(known(share)).map(share_text);
     let text = match column.content {
         Content::Figure(figure) => figure.text(case),
         Content::Outcome => figure::RUN_TIME.text(case).or_else(|| Some(case.outcome.status().into())),
-        Content::Interval => {
-            case.measured().map(|own| own.summary.relative_error().map_or_else(|| "–".into(), percent))
-        }
+        Content::Interval => case.measured().map(|m| m.summary.relative_error().map_or_else(|| "–".into(), percent)),
         Content::Limit => of(case.share),
         Content::Structure => of(case.structure),
         Content::Reference => {
@@ -70,26 +68,26 @@ fn cells(column: &LongColumn, case: &Case, metrics: &[&str], view: &View, condit
     vec![text.unwrap_or_default()]
 }
 
-/// A line for each case: median, its interval, minimum, rate, samples and residual.
+/// Prints a line for each case: median, its interval, minimum, rate, samples and residual.
 #[must_use]
 pub fn long(record: &Record, view: &View) -> String {
     let conditions = RunConditions::of(record);
     let sections = sections(record);
-    let texts = sections.iter().map(|section| of_section(section, view, &conditions).terminal(view.width));
+    let texts = sections.iter().map(|section| section_document(section, view, &conditions).terminal(view.width));
     texts.collect::<Vec<_>>().join("\n")
 }
 
-fn of_section(section: &Section<'_>, view: &View, conditions: &RunConditions) -> Document {
+fn section_document(section: &Section<'_>, view: &View, conditions: &RunConditions) -> Document {
     let mut document = Document::default();
     heading(&mut document, section, conditions);
     let columns = view.columns.clone().unwrap_or_else(|| LONG.iter().collect());
     let answers = section.cases.iter().filter_map(|case| case.measured()?.verification.verified());
     let metrics = distinct(answers.flat_map(|answer| answer.metrics.iter().map(|metric| metric.name.as_str())));
-    let own = |column: &&'static LongColumn| match column.content {
+    let headings = |column: &&'static LongColumn| match column.content {
         Content::Metrics => metrics.clone(),
         _ => vec![column.heading],
     };
-    let mut table = Table::default().text(["size", "variant"]).numbers(columns.iter().flat_map(own));
+    let mut table = Table::default().text(["size", "variant"]).numbers(columns.iter().flat_map(headings));
     for case in &section.cases {
         let cells = columns.iter().flat_map(|column| cells(column, case, &metrics, view, conditions));
         table.row([case.row().into(), variant(case)].into_iter().chain(cells.map(Cell::from)));
@@ -99,13 +97,13 @@ fn of_section(section: &Section<'_>, view: &View, conditions: &RunConditions) ->
     let mut hidden = vec![];
     if view.columns.is_none() {
         let whole = table.width();
-        // Metrics that are part of the answer go last.
+        // Metrics that are part of the answer are hidden last.
         let shown = shown_metrics(&section.cases);
         let mut least: Vec<_> = LONG.iter().filter(|column| column.importance != STAYS).collect();
         least.sort_by_key(|column| column.importance);
-        let (last, least): (Vec<_>, Vec<_>) = least.iter().flat_map(own).partition(|name| shown.contains(name));
+        let (last, least): (Vec<_>, Vec<_>) = least.iter().flat_map(headings).partition(|name| shown.contains(name));
         hidden = table.fit(view.width, &[least, last].concat());
-        // A variant that all rows have may stand above them.
+        // A variant that all rows share may stand above the table.
         let first = &section.cases[0].variant;
         if table.width() > view.width && section.cases.iter().all(|case| case.variant == *first) {
             table.fit(0, &["variant"]);
@@ -115,7 +113,7 @@ fn of_section(section: &Section<'_>, view: &View, conditions: &RunConditions) ->
     }
     document.gap();
     document.table(table);
-    let shown = |name: &str| columns.iter().any(|own| own.heading == name) && !hidden.contains(&name);
+    let shown = |name: &str| columns.iter().any(|column| column.heading == name) && !hidden.contains(&name);
     let signs: Vec<_> = units(&section.cases, shown).chain(signs(&section.cases, conditions)).collect();
     if !signs.is_empty() {
         document.gap();
@@ -124,7 +122,7 @@ fn of_section(section: &Section<'_>, view: &View, conditions: &RunConditions) ->
     document
 }
 
-/// What the numbers in the columns that are `shown` are of, where their headings do not say it.
+/// Explains the numbers in `shown` columns whose headings do not.
 fn units(cases: &[&Case], shown: impl Fn(&str) -> bool) -> impl Iterator<Item = Mark> {
     let multiple = |case: &&Case| {
         let found = case.verification();
@@ -143,21 +141,21 @@ fn units(cases: &[&Case], shown: impl Fn(&str) -> bool) -> impl Iterator<Item = 
     multiples.into_iter().chain(open)
 }
 
-/// The metrics of some cases that are part of their answers.
+/// Returns the metrics that are part of the answers of some cases.
 pub(super) fn shown_metrics<'c>(cases: &[&'c Case]) -> Vec<&'c str> {
     let answers = cases.iter().filter_map(|case| case.measured()?.verification.verified());
     let shown = answers.flat_map(|answer| answer.metrics.iter().filter(|metric| metric.shown));
     distinct(shown.map(|metric| metric.name.as_str()))
 }
 
-/// The value of a metric of a case; empty where it has none.
+/// Formats a metric of a case; empty if there is none.
 pub(super) fn metric(case: &Case, name: &str) -> String {
     let found = case.measured().and_then(|m| m.verification.verified());
     let found = found.and_then(|v| v.metrics.iter().find(|metric| metric.name == name));
     found.map_or_else(String::new, |metric| metric.value.map_or_else(|| "not finite".into(), figure))
 }
 
-/// Whole numbers as such, others with six significant digits.
+/// Formats whole numbers as such, others with six significant digits.
 fn figure(value: f64) -> String {
     match value {
         v if v == v.trunc() && v.abs() < 1e15 => format!("{v}"),
@@ -169,30 +167,30 @@ fn figure(value: f64) -> String {
     }
 }
 
-/// A share, where it says anything.
+/// Returns the share, if it is known.
 fn known(share: Option<Share>) -> Option<Share> {
     share.filter(|share| share.is_known())
 }
 
-/// How much of its limit a case reaches, and which limit it is.
+/// Formats the share of its limit that a case reaches, with the limit.
 fn share_text(share: Share) -> String {
     let limit = share.limit.name();
     let Some([low, high]) = range(share) else { return format!("{} {limit}", percent(share.fraction)) };
-    let decimals = usize::from(share.fraction < SMALL);
+    let decimals = usize::from(share.fraction < MAX_DECIMAL_SHARE);
     format!("{:.decimals$} … {:.decimals$} % {limit}", 100.0 * low, 100.0 * high)
 }
 
-/// Between what a share lies that is not known well.
+/// Returns the bounds of a share that is uncertain.
 fn range(share: Share) -> Option<[f64; 2]> {
     let doubt = |[low, high]: &[f64; 2]| (share.fraction - low).max(high - share.fraction) / share.fraction;
-    share.interval.filter(|ends| doubt(ends) >= DOUBTED)
+    share.interval.filter(|ends| doubt(ends) >= MIN_SHOWN_UNCERTAINTY)
 }
 
-/// A share below which whole percents tell too little.
-const SMALL: f64 = 0.1;
+/// Share below which percentages have a decimal.
+const MAX_DECIMAL_SHARE: f64 = 0.1;
 
-/// Doubt of a limit, relative to it, from which a share is shown with it.
-const DOUBTED: f64 = 0.05;
+/// Relative uncertainty of a share from which its bounds are shown.
+const MIN_SHOWN_UNCERTAINTY: f64 = 0.05;
 
 #[cfg(test)]
 mod tests {
@@ -204,7 +202,8 @@ mod tests {
     fn columns_are_chosen_by_name() {
         let names = |names: &[&str]| chosen(&names.iter().map(ToString::to_string).collect::<Vec<_>>());
         let chosen = |asked: &[&str]| {
-            names(asked).map(|columns| columns.map(|own| own.iter().map(|column| column.name).collect::<Vec<_>>()))
+            names(asked)
+                .map(|columns| columns.map(|chosen| chosen.iter().map(|column| column.name).collect::<Vec<_>>()))
         };
         assert_eq!(chosen(&["residual", "median"]), Ok(Some(vec!["median", "residual"])));
         assert_eq!((chosen(&[]), chosen(&["all"]).map(|all| all.map(|all| all.len()))), (Ok(None), Ok(Some(17))));

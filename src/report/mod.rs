@@ -1,4 +1,4 @@
-//! What a person reads: tables on the terminal, and the page of `report`.
+//! Output for people: tables on the terminal, and HTML pages.
 
 pub(crate) mod ab;
 pub(crate) mod bench;
@@ -21,7 +21,7 @@ pub(crate) mod table;
 pub(crate) mod tune;
 pub(crate) mod verify;
 
-/// The tables of `bench`.
+/// Tables of `bench`.
 pub mod tables {
     pub use super::bench::{notes, outcomes};
     pub use super::grid::compact;

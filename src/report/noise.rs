@@ -1,4 +1,4 @@
-//! How far the processes of a record lie apart: the table of `bench --noise`.
+//! Noise between the processes of a record: the table of `bench --noise`.
 
 use super::document::Document;
 use super::table::{self, Table};
@@ -6,10 +6,10 @@ use crate::basis::units::{Nanos, percent};
 use crate::record::{Case, Record};
 use crate::stats::{Summary, median, noise};
 
-/// Processes a side that a table shows.
+/// Numbers of processes per side whose smallest detectable change is shown.
 const SIDES: [usize; 3] = [3, 5, 10];
 
-/// The relative standard deviation of the medians of a case, and its row; `None` where fewer than two processes
+/// Returns the relative standard deviation of the medians of a case, and its row; `None` if fewer than two processes
 /// measured it.
 fn row(sightings: &[&Case]) -> Option<(f64, Vec<String>)> {
     let found: Vec<_> = sightings.iter().filter_map(|case| Some(case.measured()?.summary)).collect();
@@ -35,10 +35,10 @@ fn row(sightings: &[&Case]) -> Option<(f64, Vec<String>)> {
     Some((between, cells.into_iter().chain([found.join(", ")]).collect()))
 }
 
-/// Columns that a narrow terminal leaves out, the first of these first.
-const LEAST_IMPORTANT: [&str; 3] = ["overlapping pairs", "within one", "median"];
+/// Columns to hide on a narrow terminal, least important first.
+const HIDDEN_FIRST: [&str; 3] = ["overlapping pairs", "within one", "median"];
 
-/// A line for each case that at least two processes measured.
+/// Prints a line for each case that at least two processes measured.
 #[must_use]
 pub(crate) fn text(record: &Record, width: usize) -> String {
     let mut document = Document::default();
@@ -56,17 +56,17 @@ pub(crate) fn text(record: &Record, width: usize) -> String {
         table.row(cells);
     }
     let whole = table.width();
-    let mut gone = table.fit(width, &LEAST_IMPORTANT);
+    let mut hidden = table.fit(width, &HIDDEN_FIRST);
     document.table(table);
-    gone.reverse();
-    document.lines(table::hidden(&gone, whole));
+    hidden.reverse();
+    document.lines(table::hidden(&hidden, whole));
     document.gap();
     for (heading, meaning) in [
         ("between", "standard deviation of the processes' medians"),
         ("within one", "half the interval that a process gives its own median"),
         ("overlapping pairs", "pairs of processes whose intervals overlap"),
     ] {
-        document.lines((!gone.contains(&heading)).then(|| format!("{heading}: {meaning}")));
+        document.lines((!hidden.contains(&heading)).then(|| format!("{heading}: {meaning}")));
     }
     document.line(
         "detect: the smallest change that this many processes per side find in 80 of 100 comparisons, \

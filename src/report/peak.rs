@@ -1,4 +1,4 @@
-//! The tables of `peak`.
+//! Tables of `peak`.
 
 use super::bench;
 use super::document::Document;
@@ -8,19 +8,19 @@ use crate::case::quantity::Pattern;
 use crate::record::peak::{Extent, Peak, Quantity};
 use std::collections::BTreeMap;
 
-/// The limits of one device.
+/// Prints the limits of one device.
 #[must_use]
 pub(crate) fn text(peak: &Peak, width: usize) -> String {
     let mut document = Document::default();
-    document.line(format!("{}, {}", peak.device, bench::beside(&peak.device, &peak.driver)));
+    document.line(format!("{}, {}", peak.device, bench::short_driver(&peak.device, &peak.driver)));
     let extent = match peak.extent {
         Extent::Full => "",
         Extent::Quick => "; a quick run: `gpukern peak` measures more",
     };
-    // The median is one end of the interval: it goes where there is no space.
+    // The median is one end of the interval, so it can be hidden.
     let mut figures = figures(peak);
-    let gone = figures.fit(width, &["median"]);
-    let median = if gone.is_empty() { " median: the median of the same kernel;" } else { "" };
+    let hidden = figures.fit(width, &["median"]);
+    let median = if hidden.is_empty() { " median: the median of the same kernel;" } else { "" };
     document.line(format!("best: the best sample of the best kernel;{median} between: where the limit lies{extent}"));
     document.gap();
     document.verbatim(figures.terminal(usize::MAX));
@@ -42,7 +42,7 @@ pub(crate) fn text(peak: &Peak, width: usize) -> String {
     document.terminal(width)
 }
 
-/// The table of what is no bandwidth.
+/// Returns the table of all limits but bandwidths.
 fn figures(peak: &Peak) -> Table {
     let mut figures = Table::default().text(["limit"]).numbers(["best", "median", "between"]).text([""]);
     for figure in peak.figures.iter().filter(|f| !matches!(f.quantity, Quantity::Bandwidth { .. })) {
@@ -56,10 +56,10 @@ fn figures(peak: &Peak) -> Table {
     figures
 }
 
-/// Characters of the bar of the largest bandwidth.
+/// Length of the bar of the largest bandwidth, in characters.
 const BAR: usize = 30;
 
-/// Writes bandwidth over working set, with the levels it shows.
+/// Writes bandwidth over working set, and the memory levels.
 fn staircase(document: &mut Document, peak: &Peak) {
     let patterns = [Pattern::Read, Pattern::Write, Pattern::Copy];
     let found = patterns.map(|pattern| peak.bandwidths(pattern).into_iter().collect::<BTreeMap<Bytes, f64>>());
@@ -79,7 +79,7 @@ fn staircase(document: &mut Document, peak: &Peak) {
         let rate = significant(level.bandwidth * 1e-9);
         level.up_to.map_or_else(|| format!("beyond that {rate}"), |set| format!("up to {set} {rate}"))
     });
-    // One level tells no more than the table.
+    // A single level adds nothing to the table.
     if levels.len() > 1 {
         document.gap();
         let levels = levels.collect::<Vec<_>>().join("; ");

@@ -1,4 +1,4 @@
-//! Figures of others beside the measured ones: another record, or a CSV file.
+//! Reference times beside the measured ones, from another record or a CSV file.
 
 use super::bench::median;
 use crate::algorithms::ALGORITHMS;
@@ -8,22 +8,22 @@ use crate::case::CaseOptions;
 use crate::plan::axes;
 use crate::record::{Case, CaseSize, Record};
 
-/// The time that somebody's program took for a problem.
+/// Time that another program took for a problem.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ReferenceTime {
     algorithm: String,
     options: CaseOptions,
-    /// Whether it holds for any kind of input.
+    /// Whether the time holds for any kind of input.
     any_input: bool,
     size: CaseSize,
     pub(crate) time: Nanos,
-    /// Where it comes from: a library and its version, or a record and its variant.
+    /// Source of the time: a library and its version, or a record and its variant.
     pub(crate) source: String,
 }
 
-/// What every row of the file has.
+/// Columns that every row of the file has.
 #[derive(serde::Deserialize)]
-struct Row {
+struct ReferenceRow {
     algorithm: String,
     dtype: String,
     size: String,
@@ -32,7 +32,7 @@ struct Row {
 }
 
 impl ReferenceTime {
-    /// The measured cases of a record that is called `name`.
+    /// Returns the times of the measured cases of a record called `name`.
     #[must_use]
     pub(crate) fn of_record(record: &Record, name: &str) -> Vec<Self> {
         let figure = |case: &Case| {
@@ -48,11 +48,11 @@ impl ReferenceTime {
         record.cases.iter().filter_map(figure).collect()
     }
 
-    /// The figures of a CSV file with a heading row: algorithm, dtype, size, time with its unit, source, and where they
-    /// matter the columns of other axes that tables keep apart, such as layout, goal and input.
+    /// Parses a CSV file with a heading row: algorithm, dtype, size, time with its unit, source, and as needed the
+    /// columns of other axes that separate tables, such as layout, goal and input.
     ///
     /// # Errors
-    /// What is wrong with which line.
+    /// Names the line and its mistake.
     pub(crate) fn of_csv(text: &str) -> Result<Vec<Self>, String> {
         let mut reader =
             csv::ReaderBuilder::new().trim(csv::Trim::All).comment(Some(b'#')).from_reader(text.as_bytes());
@@ -60,13 +60,14 @@ impl ReferenceTime {
         let mut row = csv::StringRecord::new();
         let headings = reader.headers().map_err(|error| error.to_string())?.clone();
         let read = axes::columns().into_iter().filter(|(_, separates)| separates.tables).map(|(column, _)| column.name);
-        if let Some(name) = read.into_iter().find(|name| headings.iter().filter(|own| own == name).count() > 1) {
+        if let Some(name) = read.into_iter().find(|name| headings.iter().filter(|heading| heading == name).count() > 1)
+        {
             return Err(format!("two columns are called '{name}'; leave one out"));
         }
         while reader.read_record(&mut row).map_err(|error| error.to_string())? {
             let line = row.position().map_or(0, csv::Position::line);
             let place = |reason: String| format!("line {line}: {reason}");
-            let of_all: Row = row.deserialize(Some(&headings)).map_err(|error| place(error.to_string()))?;
+            let of_all: ReferenceRow = row.deserialize(Some(&headings)).map_err(|error| place(error.to_string()))?;
             let cell = |name: &str| {
                 let at = headings.iter().position(|heading| heading == name);
                 at.and_then(|at| row.get(at)).unwrap_or_default()
@@ -81,7 +82,7 @@ impl ReferenceTime {
         Ok(figures)
     }
 
-    /// The fastest of `figures` of the problem of `case`.
+    /// Returns the shortest of `figures` for the problem of `case`.
     #[must_use]
     pub(crate) fn of<'a>(figures: &'a [Self], case: &Case) -> Option<&'a Self> {
         let kind = |figure: &&Self| {
@@ -94,9 +95,9 @@ impl ReferenceTime {
         figures.iter().filter(kind).min_by(|a, b| a.time.0.total_cmp(&b.time.0))
     }
 
-    /// The figure of a row; `cell` has its text under a heading, which is empty where there is none.
-    fn new<'a>(row: Row, cell: impl Fn(&str) -> &'a str) -> Result<Self, String> {
-        let Row { algorithm, dtype, size, time, source } = row;
+    /// Parses a row; `cell` returns its text under a heading, empty if there is none.
+    fn new<'a>(row: ReferenceRow, cell: impl Fn(&str) -> &'a str) -> Result<Self, String> {
+        let ReferenceRow { algorithm, dtype, size, time, source } = row;
         if algorithm.is_empty() || size.is_empty() || source.is_empty() {
             return Err("algorithm, size and source must not be empty".into());
         }
@@ -115,7 +116,7 @@ impl ReferenceTime {
     }
 }
 
-/// A time with its unit: `68.6 µs`.
+/// Parses a time with its unit: `68.6 µs`.
 fn parsed_time(text: &str) -> Result<Nanos, String> {
     let malformed = || format!("malformed time '{}'; write 68.6 µs, 2.51 ms or 1.2 s", printable(text));
     let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).ok_or_else(malformed)?;

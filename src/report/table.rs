@@ -1,4 +1,4 @@
-//! The one table behind terminal, Markdown and pages: columns, and rows of cells, which each rendering lays out last.
+//! Table for terminal, Markdown and HTML pages, each of which does its own layout.
 
 use crate::basis::alike::distinct;
 use crate::basis::printable::{self, escape, escape_prose, printable};
@@ -7,30 +7,30 @@ use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
 
-/// A cell, or the heading of a column.
+/// Cell, or heading of a column.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cell {
     pub(crate) text: String,
     /// Whether Markdown shows the text as code.
     pub(crate) is_code: bool,
-    /// Whether it is the best of its row: with a star, and bold in Markdown.
+    /// Whether the cell is the best of its row: with a star, and bold in Markdown.
     pub(crate) is_best: bool,
-    /// What stands beside the text, or below it on a page.
+    /// Detail beside the text, or below it on a page.
     pub(crate) detail: String,
     pub(crate) marks: String,
-    /// The class of its text on a page.
+    /// Class of the text on a page.
     pub(crate) class: &'static str,
-    /// The part of a whole bar that stands behind it on a terminal.
+    /// Length of the bar beside the text on a terminal, relative to a whole bar.
     pub(crate) bar: Option<f64>,
 }
 
-/// What stands before the best of its row.
+/// Sign before the best cell of a row.
 pub(crate) const STAR: &str = "★";
 
-/// Characters of a whole bar in a cell.
+/// Length of a whole bar in a cell, in characters.
 const BAR: usize = 8;
 
-/// A bar of this part of `whole` characters, in eighths of one; never nothing.
+/// Draws a bar of `part` of `whole` characters, in eighths of a character, at least one.
 pub(crate) fn bar(part: f64, whole: usize) -> String {
     let eighths = ((8 * whole) as f64 * part.clamp(0.0, 1.0)).round().max(1.0) as usize;
     let last = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8];
@@ -38,8 +38,8 @@ pub(crate) fn bar(part: f64, whole: usize) -> String {
 }
 
 /// Describes the columns that a terminal is too narrow for; `whole` is the width with all.
-pub(crate) fn hidden(gone: &[&str], whole: usize) -> Option<String> {
-    (!gone.is_empty()).then(|| format!("hidden for width: {} ({whole} columns show all)", gone.join(", ")))
+pub(crate) fn hidden(headings: &[&str], whole: usize) -> Option<String> {
+    (!headings.is_empty()).then(|| format!("hidden for width: {} ({whole} columns show all)", headings.join(", ")))
 }
 
 impl<T: Into<String>> From<T> for Cell {
@@ -49,7 +49,7 @@ impl<T: Into<String>> From<T> for Cell {
 }
 
 impl Cell {
-    /// A name as programs know it.
+    /// Creates a cell with a name that programs use.
     pub(crate) fn code(text: impl Into<String>) -> Self {
         Self { is_code: true, ..text.into().into() }
     }
@@ -74,7 +74,7 @@ impl Cell {
             }
         }
         if !self.detail.is_empty() {
-            // A name wraps where it must.
+            // A detail behind a name wraps only if it must.
             let gap = if self.is_code { " " } else { "<br/> " };
             let _ = write!(out, "{gap}{}", escape_prose(&self.detail));
         }
@@ -85,55 +85,55 @@ impl Cell {
     }
 }
 
-/// What the cells of a column are, which says how they lie.
+/// Kind of a column, which determines its layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// On the left, and never broken. The first columns of this kind name the row.
+enum ColumnKind {
+    /// Left-aligned and never wrapped. The first columns of this kind name the row.
     Text,
-    /// On the right.
+    /// Right-aligned.
     Number,
-    /// On the left, in lines as short as they have to be.
+    /// Left-aligned and wrapped as needed.
     Prose,
 }
 
 /// Rows of cells in columns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
-    /// Shown on pages alone: elsewhere the text around the table says it.
+    /// Caption, only on pages: elsewhere, the surrounding text has it.
     caption: String,
-    columns: Vec<(Cell, Kind)>,
+    columns: Vec<(Cell, ColumnKind)>,
     rows: Vec<Vec<Cell>>,
 }
 
-/// Characters that a name keeps at least.
-const LEAST_NAME: usize = 20;
+/// Minimum length of a shortened name, in characters.
+const MIN_NAME_LENGTH: usize = 20;
 
-/// The most columns of a page's table that fit side by side on a phone.
-const MOST_ON_A_PHONE: usize = 5;
+/// Maximum number of columns that fit side by side on a phone.
+const MAX_PHONE_COLUMNS: usize = 5;
 
 impl Table {
     pub(crate) fn captioned(caption: impl Into<String>) -> Self {
         Self { caption: caption.into(), ..Self::default() }
     }
 
-    fn columns(mut self, kind: Kind, headings: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
+    fn columns(mut self, kind: ColumnKind, headings: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
         self.columns.extend(headings.into_iter().map(|heading| (heading.into(), kind)));
         self
     }
 
     /// Adds columns of text.
     pub(crate) fn text(self, headings: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
-        self.columns(Kind::Text, headings)
+        self.columns(ColumnKind::Text, headings)
     }
 
     /// Adds columns of numbers.
     pub(crate) fn numbers(self, headings: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
-        self.columns(Kind::Number, headings)
+        self.columns(ColumnKind::Number, headings)
     }
 
     /// Adds columns of sentences.
     pub(crate) fn prose(self, headings: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
-        self.columns(Kind::Prose, headings)
+        self.columns(ColumnKind::Prose, headings)
     }
 
     /// Adds a row, with a cell for each column.
@@ -141,47 +141,46 @@ impl Table {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
-    /// Whether its last column has this heading.
+    /// Whether the last column has this heading.
     pub(crate) fn ends_with(&self, heading: &str) -> bool {
         self.columns.last().is_some_and(|(last, _)| last.text == heading)
     }
 
-    /// Number of its rows.
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Keeps its first `rows`.
+    /// Keeps the first `rows`.
     pub(crate) fn truncate(&mut self, rows: usize) {
         self.rows.truncate(rows);
     }
 
-    /// How many columns name the row.
+    /// Counts the columns that name the row.
     fn names(&self) -> usize {
-        self.columns.iter().take_while(|(_, kind)| *kind == Kind::Text).count()
+        self.columns.iter().take_while(|(_, kind)| *kind == ColumnKind::Text).count()
     }
 
-    /// Whether `is` holds for a cell beside those that name rows.
+    /// Whether `is` holds for a cell outside the columns that name rows.
     pub(crate) fn any(&self, is: impl Fn(&Cell) -> bool) -> bool {
         self.rows.iter().any(|row| row[self.names()..].iter().any(&is))
     }
 
-    /// The same without bars.
+    /// Removes the bars.
     pub(crate) fn without_bars(mut self) -> Self {
         self.rows.iter_mut().flatten().for_each(|cell| cell.bar = None);
         self
     }
 
-    /// The same without what stands beside the texts of its cells.
+    /// Removes the details.
     pub(crate) fn without_details(mut self) -> Self {
         self.rows.iter_mut().flatten().for_each(|cell| cell.detail.clear());
         self
     }
 
-    /// The same with rows as columns: what names a row becomes a heading, and headings become names below `heading`.
+    /// Swaps rows and columns: names of rows become headings, and headings become names below `heading`.
     pub(crate) fn turned(&self, heading: &str) -> Self {
         let names = self.names();
-        // Unless its unit is in brackets, a size is read as a time.
+        // The unit in brackets, or the word before it, distinguishes a size from a time.
         let only = if self.rows.len() == 1 { format!("{} ", self.columns[0].0.text) } else { String::new() };
         let name = |row: &Vec<Cell>| match row[..names].iter().map(|cell| cell.text.as_str()).collect::<Vec<_>>()[..] {
             [size, unit] if !unit.is_empty() => format!("{only}{size} ({unit})"),
@@ -194,7 +193,7 @@ impl Table {
         turned
     }
 
-    /// Leaves out the columns of these headings that say nothing in any row: empty, or `nothing`.
+    /// Removes the columns with these headings whose cells are all empty or `nothing`.
     pub(crate) fn leave_out_empty(&mut self, headings: &[&str], nothing: &str) {
         for heading in headings {
             if let Some(at) = self.place(heading)
@@ -205,10 +204,10 @@ impl Table {
         }
     }
 
-    /// Cuts the middle out of long names of rows until the table fits, where those then still differ.
+    /// Cuts the middle out of long names of rows until the table fits, if the names then still differ.
     pub(crate) fn shorten_names(&mut self, width: usize) {
         let excess = self.width().saturating_sub(width);
-        let most = (self.width_of(0) - 3).saturating_sub(excess).max(LEAST_NAME);
+        let most = (self.width_of(0) - 3).saturating_sub(excess).max(MIN_NAME_LENGTH);
         let shortened = |name: &str| {
             let count = name.chars().count();
             let (head, tail) = ((most - 1).div_ceil(2), (most - 1) / 2);
@@ -223,24 +222,24 @@ impl Table {
         }
     }
 
-    /// Leaves out columns, the first of these headings first, until the table fits; returns those that it left out.
+    /// Removes columns in this order until the table fits; returns those removed.
     pub(crate) fn fit<'a>(&mut self, width: usize, least_important: &[&'a str]) -> Vec<&'a str> {
-        let mut gone = vec![];
+        let mut removed = vec![];
         for heading in least_important {
             if self.width() <= width {
                 break;
             }
             if let Some(at) = self.place(heading) {
                 self.remove(at);
-                gone.push(*heading);
+                removed.push(*heading);
             }
         }
-        gone
+        removed
     }
 
-    /// Where the column of this heading is, if it is there.
+    /// Returns the index of the column with this heading.
     pub(crate) fn place(&self, heading: &str) -> Option<usize> {
-        self.columns.iter().position(|(own, _)| own.text == heading)
+        self.columns.iter().position(|(cell, _)| cell.text == heading)
     }
 
     fn remove(&mut self, column: usize) {
@@ -249,19 +248,19 @@ impl Table {
     }
 }
 
-/// A line below the heading, and nothing else.
+/// Style with a line below the headings, and no others.
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
-/// Columns that a last column of prose has at least, that no name in it is broken.
-const LEAST_PROSE: u16 = 26;
+/// Minimum width of a last column of prose, so that no name in it is broken.
+const MIN_PROSE_WIDTH: u16 = 26;
 
 /// On the terminal.
 impl Table {
-    /// The table as text. Where it is too wide its prose is wrapped; without any it goes on in blocks below each other,
-    /// each with the names of the rows.
+    /// Prints the table. If it is too wide, prose is wrapped; a table without prose is split into blocks below each
+    /// other, each with the names of the rows.
     pub(crate) fn terminal(&self, width: usize) -> String {
         let all: Vec<usize> = (0..self.columns.len()).collect();
-        if self.columns.iter().any(|(_, kind)| *kind == Kind::Prose) {
+        if self.columns.iter().any(|(_, kind)| *kind == ColumnKind::Prose) {
             return self.block(&all, Some(width));
         }
         let (names, others) = all.split_at(self.names());
@@ -280,18 +279,18 @@ impl Table {
         blocks.iter().map(|(columns, _)| self.block(columns, None)).collect::<Vec<_>>().join("\n")
     }
 
-    /// The width of the whole table.
+    /// Returns the width of the whole table.
     pub(crate) fn width(&self) -> usize {
         (0..self.columns.len()).map(|column| self.width_of(column)).sum::<usize>().saturating_sub(1)
     }
 
-    /// The width of a column with the space on both sides and between it and the next.
+    /// Returns the width of a column, with the space on both sides and the gap to the next.
     fn width_of(&self, column: usize) -> usize {
         let cells = self.cells(column).into_iter().chain([self.columns[column].0.plain()]);
         cells.map(|cell| cell.width()).max().unwrap_or(0) + 3
     }
 
-    /// Some columns, without spaces at line ends; with its prose wrapped to a width where there is one.
+    /// Prints some columns, without spaces at line ends, with prose wrapped to a `width` if there is one.
     fn block(&self, columns: &[usize], width: Option<usize>) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(STYLE).set_content_arrangement(ContentArrangement::Disabled);
@@ -302,7 +301,7 @@ impl Table {
         let mut cells: Vec<_> = columns.iter().map(|column| self.cells(*column).into_iter()).collect();
         for _ in &self.rows {
             let cell = |(column, cells): (&usize, &mut std::vec::IntoIter<String>)| {
-                let right = self.columns[*column].1 == Kind::Number;
+                let right = self.columns[*column].1 == ColumnKind::Number;
                 let alignment = if right { CellAlignment::Right } else { CellAlignment::Left };
                 comfy_table::Cell::new(cells.next().unwrap_or_default()).set_alignment(alignment)
             };
@@ -314,21 +313,21 @@ impl Table {
                 column.set_constraint(ColumnConstraint::ContentWidth);
             }
             if let Some(column) = table.column_iter_mut().last() {
-                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(LEAST_PROSE)));
+                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(MIN_PROSE_WIDTH)));
             }
         }
         table.to_string().lines().map(str::trim_end).map(|line| line.to_string() + "\n").collect()
     }
 
-    /// The cells of a column: stars, texts, details, marks and bars of numbers below each other.
+    /// Returns the texts of a column, with stars, numbers, details, marks and bars aligned.
     fn cells(&self, column: usize) -> Vec<String> {
         let cells = || self.rows.iter().map(|row| &row[column]);
-        if self.columns[column].1 != Kind::Number {
+        if self.columns[column].1 != ColumnKind::Number {
             return cells().map(Cell::plain).collect();
         }
         let widest = |part: fn(&Cell) -> &str| cells().map(|cell| part(cell).chars().count()).max().unwrap_or(0);
         let (detail, marks) = (widest(|cell| &cell.detail), widest(|cell| &cell.marks));
-        // A text without a detail may lie over the place of the others' details.
+        // A text without a detail may extend below the details of others.
         let numbers = cells().filter(|cell| !cell.detail.is_empty() || detail == 0);
         let number = numbers.map(|cell| cell.text.chars().count()).max().unwrap_or(0);
         let stars = cells().any(|cell| cell.is_best);
@@ -355,7 +354,7 @@ impl Table {
 
 /// In documents.
 impl Table {
-    /// The table as GitHub's Markdown.
+    /// Prints the table as GitHub's Markdown.
     pub(crate) fn markdown(&self) -> String {
         let mut out = String::from("|");
         for (heading, _) in &self.columns {
@@ -364,7 +363,7 @@ impl Table {
         }
         out.push_str("\n|");
         for (_, kind) in &self.columns {
-            out.push_str(if *kind == Kind::Number { " ---: |" } else { " :--- |" });
+            out.push_str(if *kind == ColumnKind::Number { " ---: |" } else { " :--- |" });
         }
         for row in &self.rows {
             let cells = row.iter().map(|cell| format!(" {} |", cell.markdown()));
@@ -373,13 +372,12 @@ impl Table {
         out + "\n"
     }
 
-    /// The table as an element of a page, of these classes. The first cell of each row is its heading.
-    /// A row is a block of named cells on a phone where the table has too many columns to stand beside one another, or is
-    /// of the class `stacked`.
+    /// Prints the table as an HTML element of these classes, with the first cell of each row as its heading. On a
+    /// phone, a row is a block of named cells if the table has too many columns, or has the class `stacked`.
     pub(crate) fn html(&self, classes: &str) -> String {
         let caption = escape(&self.caption);
         let asked = classes.split(' ').any(|class| class == "stacked");
-        let stacked = asked || self.columns.len() > MOST_ON_A_PHONE;
+        let stacked = asked || self.columns.len() > MAX_PHONE_COLUMNS;
         let classes = if stacked && !asked { format!("{classes} stacked") } else { classes.to_owned() };
         let mut out = format!(
             r#"<div class="table" role="group" tabindex="0" aria-label="{caption}">
@@ -389,7 +387,7 @@ impl Table {
         for (heading, kind) in &self.columns {
             let _ = match (heading.html(), kind) {
                 (empty, _) if empty.is_empty() => write!(out, "<td></td>"),
-                (number, Kind::Number) => write!(out, r#"<th scope="col" class="n">{number}</th>"#),
+                (number, ColumnKind::Number) => write!(out, r#"<th scope="col" class="n">{number}</th>"#),
                 (text, _) => write!(out, r#"<th scope="col">{text}</th>"#),
             };
         }
@@ -401,9 +399,9 @@ impl Table {
                 let name = if stacked { format!(r#" data-name="{}""#, escape(&heading.text)) } else { String::new() };
                 let _ = match kind {
                     _ if at == 0 => write!(out, r#"<th scope="row">{cell}</th>"#),
-                    Kind::Text => write!(out, r#"<td class="w"{name}>{cell}</td>"#),
-                    Kind::Number => write!(out, r#"<td class="n"{name}>{cell}</td>"#),
-                    Kind::Prose => write!(out, "<td{name}>{cell}</td>"),
+                    ColumnKind::Text => write!(out, r#"<td class="w"{name}>{cell}</td>"#),
+                    ColumnKind::Number => write!(out, r#"<td class="n"{name}>{cell}</td>"#),
+                    ColumnKind::Prose => write!(out, "<td{name}>{cell}</td>"),
                 };
             }
             out.push_str("</tr>\n");
@@ -416,7 +414,7 @@ impl Table {
 pub(crate) mod tests {
     use super::*;
 
-    /// The widest line, in characters.
+    /// Returns the length of the longest line, in characters.
     pub(crate) fn widest(text: &str) -> usize {
         text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
     }

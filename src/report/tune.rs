@@ -1,4 +1,4 @@
-//! The table of `tune`.
+//! Table of `tune`.
 
 use super::bench::named;
 use super::document::Document;
@@ -9,8 +9,8 @@ use crate::device::capability::DeviceInfo;
 use crate::plan::axes::{self, AXES, Axis};
 use crate::tuning::{Found, Inspected};
 
-/// What one search found.
-pub(crate) struct Row {
+/// Result of one search that ran kernels.
+pub(crate) struct TunedRow {
     pub variant: &'static str,
     pub spec: CaseSpec,
     pub found: Found,
@@ -18,21 +18,22 @@ pub(crate) struct Row {
     pub work: Work,
 }
 
-/// What one search found that ran nothing.
+/// Result of one search by inspection, which ran nothing.
 pub(crate) struct InspectedRow {
     pub variant: &'static str,
     pub spec: CaseSpec,
     pub found: Inspected,
 }
 
-/// A search as a row of a table: names, and the cells behind them.
+/// Search as a row of a table: its names, and the cells behind them.
 struct SearchRow {
     variant: &'static str,
     spec: CaseSpec,
     cells: Vec<String>,
 }
 
-/// Searches of an algorithm on a device. What all have in common is in the heading, before `title`.
+/// Returns the heading and the table of searches of an algorithm on a device. The heading has what all searches share,
+/// then `title`.
 fn searches(
     device: &DeviceInfo,
     algorithm: &Algorithm,
@@ -56,13 +57,15 @@ fn searches(
     (document, table)
 }
 
-/// A line for each search by inspection: the tile, what it spills, and what the built-in one does; no line wider than
-/// `width`.
+/// Prints a line for each search by inspection: the tile, its spills, and those of the built-in one; within `width`
+/// columns.
 #[must_use]
 pub(crate) fn inspected(device: &DeviceInfo, algorithm: &Algorithm, rows: &[InspectedRow], width: usize) -> String {
     let rows = rows.iter().map(|InspectedRow { variant, spec, found }| {
-        let ((tile, spills), own) = (&found.best, found.built_in.1.map_or_else(|| "–".into(), |own| own.to_string()));
-        let cells = vec![tile.to_string(), spills.to_string(), own, format!("{} of {}", found.tried, found.space)];
+        let ((tile, spills), built_in_spills) =
+            (&found.best, found.built_in.1.map_or_else(|| "–".into(), |built_in_spills| built_in_spills.to_string()));
+        let cells =
+            vec![tile.to_string(), spills.to_string(), built_in_spills, format!("{} of {}", found.tried, found.space)];
         SearchRow { variant, spec: *spec, cells }
     });
     let (title, headings) = ("tiles by what they spill; none was run", ["spills", "built in", "compiled"]);
@@ -74,26 +77,26 @@ pub(crate) fn inspected(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Insp
     document.terminal(width)
 }
 
-/// The columns that go where there is no space for them, the first first: the gain tells as much as the second.
-const LEAST_IMPORTANT: [&str; 2] = ["tried", "built in"];
+/// Columns to hide on a narrow terminal, least important first: the gain says as much as the built-in rate.
+const HIDDEN_FIRST: [&str; 2] = ["tried", "built in"];
 
-/// A line for each search: the best tile, its rate, and what the built-in one reaches; no line wider than `width`.
+/// Prints a line for each search: the best tile, its rate, and that of the built-in one; within `width` columns.
 #[must_use]
-pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Row], width: usize) -> String {
+pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[TunedRow], width: usize) -> String {
     let found = rows.iter().map(|row| SearchRow { variant: row.variant, spec: row.spec, cells: found(row).to_vec() });
     let headings = ["GFLOP/s", "built in", "gain", "tried"];
     let (mut document, mut table) = searches(device, algorithm, "the best tiles", &headings, found.collect());
     let whole = table.width();
-    let gone = table.fit(width, &LEAST_IMPORTANT);
+    let hidden = table.fit(width, &HIDDEN_FIRST);
     if table.width() > width {
         document.gap();
         document.lines(rows.iter().map(sentence));
     } else {
-        document.lines(table::hidden(&gone, whole));
+        document.lines(table::hidden(&hidden, whole));
         document.gap();
         document.table(table);
     }
-    for Row { spec, work, found, .. } in rows {
+    for TunedRow { spec, work, found, .. } in rows {
         let Some((name, time)) = &found.rule else { continue };
         let (axes, size, rate) = (axes::brief(spec), spec.size, work.rate(*time));
         document.line(format!("`auto` picks {name} for {axes} {size}: {rate} GFLOP/s"));
@@ -101,29 +104,29 @@ pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Row], wid
     document.terminal(width)
 }
 
-/// How many times the rate of the built-in tile the best one reaches, if it is another; `None` where the former has no
-/// time.
+/// Formats the speed-up over the built-in tile; `None` if the built-in tile has no time.
 fn gain(found: &Found) -> Option<String> {
-    let ((tile, time), (own, built_in)) = (found.best, found.built_in);
-    built_in.map(|built_in| if own == tile { "built in".into() } else { format!("{:.2} ×", built_in.0 / time.0) })
+    let ((tile, time), (built_in_tile, built_in)) = (found.best, found.built_in);
+    built_in
+        .map(|built_in| if built_in_tile == tile { "built in".into() } else { format!("{:.2} ×", built_in.0 / time.0) })
 }
 
-/// Its cells behind those that name it.
-fn found(row: &Row) -> [String; 5] {
-    let Row { found, work, .. } = row;
+/// Returns the cells behind the names of a search.
+fn found(row: &TunedRow) -> [String; 5] {
+    let TunedRow { found, work, .. } = row;
     let (tile, time) = found.best;
     [
         tile.to_string(),
         work.rate(time).to_string(),
-        found.built_in.1.map_or_else(|| "–".into(), |own| work.rate(own).to_string()),
+        found.built_in.1.map_or_else(|| "–".into(), |time| work.rate(time).to_string()),
         gain(found).unwrap_or_else(|| "–".into()),
         format!("{} of {}", found.tried, found.space),
     ]
 }
 
-/// The same where a table is too wide.
-fn sentence(row: &Row) -> String {
-    let Row { variant, spec, .. } = row;
+/// Describes a search in a sentence, for a terminal too narrow for the table.
+fn sentence(row: &TunedRow) -> String {
+    let TunedRow { variant, spec, .. } = row;
     let [tile, rate, built_in, _, tried] = found(row);
     let whose = if row.found.best.0 == row.found.built_in.0 { "" } else { &format!(" the built-in one's {built_in}") };
     let gain = gain(&row.found).map_or_else(String::new, |gain| format!(", {gain}{whose}"));
@@ -142,7 +145,7 @@ mod tests {
     use crate::basis::units::{Bytes, Nanos};
     use crate::device::capability::tests::software_device;
 
-    fn row(variant: &'static str, size: &str, tile: &str, built_in: &str) -> Row {
+    fn row(variant: &'static str, size: &str, tile: &str, built_in: &str) -> TunedRow {
         let algorithm = crate::algorithms::find("matmul").expect("it is an algorithm");
         let size: Size = size.parse().expect("a size");
         let parsed = |text: &str| text.parse::<Tile>().expect("a tile");
@@ -154,7 +157,7 @@ mod tests {
             space: 2412,
             refused: vec![],
         };
-        Row {
+        TunedRow {
             variant,
             spec: CaseSpec::new(algorithm, size, DType::F32),
             found,
@@ -194,7 +197,7 @@ mod tests {
                 row
             };
             let column = axis.column.as_ref().expect("kept tiles have a field of it");
-            let shown = |rows: &[Row], width| text(&software_device(), algorithm, rows, width);
+            let shown = |rows: &[TunedRow], width| text(&software_device(), algorithm, rows, width);
             for (width, named) in [(200, true), (40, false)] {
                 let text = shown(&[usual(), other()], width);
                 let heads = text.lines().any(|line| line.contains("variant") && line.contains(column.name));

@@ -1,4 +1,4 @@
-//! The table of `verify`.
+//! Table of `verify`.
 
 use super::bench::named;
 use super::document::Document;
@@ -8,8 +8,8 @@ use crate::case::accepted::AcceptedMutation;
 use crate::plan::axes::{self, AXES, Axis};
 use crate::record::{Case, Outcome, Record, Verification};
 
-/// A row for each variant, or for each algorithm where there are several: how many cases pass, and how near the worst comes
-/// to its tolerance.
+/// Prints a row for each variant, or for each algorithm if there are several: how many cases pass, and how close the
+/// worst comes to its tolerance.
 #[must_use]
 pub(crate) fn table(record: &Record, width: usize) -> String {
     let algorithms = distinct(record.cases.iter().map(|case| case.algorithm.as_str()));
@@ -25,9 +25,9 @@ pub(crate) fn table(record: &Record, width: usize) -> String {
             None => Table::default().text(["algorithm"]).numbers(["variants"]),
         };
         let mut table = table.numbers(counts).numbers(["of bound"]);
-        let own = || record.cases.iter().filter(|case| case.device == device.index);
+        let cases_here = || record.cases.iter().filter(|case| case.device == device.index);
         let same = |a: &&Case, b: &&Case| a.asked() == b.asked() && (single.is_none() || a.variant == b.variant);
-        for cases in alike(own(), same) {
+        for cases in alike(cases_here(), same) {
             let names = match single {
                 Some(_) => [cases[0].variant.clone(), words(&cases)],
                 None => [cases[0].asked(), distinct(cases.iter().map(|case| &case.variant)).len().to_string()],
@@ -43,7 +43,7 @@ pub(crate) fn table(record: &Record, width: usize) -> String {
         document.gap();
         document.verbatim("of bound  largest error of those that passed, as a share of its error bound\n");
         // Mutations that users' checks would also accept. Nobody can choose another check for a built-in algorithm.
-        let blind_spots = own().filter(|case| !case.buffers.is_empty()).filter_map(|case| {
+        let blind_spots = cases_here().filter(|case| !case.buffers.is_empty()).filter_map(|case| {
             let sentence = AcceptedMutation::sentence(&case.measured()?.accepts)?;
             Some(format!("{}: {sentence}", case.algorithm))
         });
@@ -52,17 +52,18 @@ pub(crate) fn table(record: &Record, width: usize) -> String {
     document.terminal(width)
 }
 
-/// What cases of a variant were asked for, each word once: `f32 f64 nt`. Every kind of input counts towards the same row.
+/// Lists the options of a variant's cases, each word once: `f32 f64 nt`. All kinds of input share a row.
 fn words(cases: &[&Case]) -> String {
     let of_axis = |axis: &&Axis| {
-        let words =
-            |case: &&Case| axes::words(&case.options, |own| own.name == axis.name && own.name != axes::INPUT.name);
+        let words = |case: &&Case| {
+            axes::words(&case.options, |own_axis| own_axis.name == axis.name && own_axis.name != axes::INPUT.name)
+        };
         distinct(cases.iter().flat_map(words))
     };
     AXES.iter().flat_map(of_axis).collect::<Vec<_>>().join(" ")
 }
 
-/// A case's outcome as the table words it. "failed" covers crashes and time-outs.
+/// Returns the table's word for the outcome of a case. "failed" covers crashes and time-outs.
 fn ending(case: &Case) -> &'static str {
     match &case.outcome {
         Outcome::Measured(measured) if measured.verification.verified().is_none() => "unverified",
@@ -79,14 +80,14 @@ fn count<'a>(cases: impl IntoIterator<Item = &'a Case>, what: &str) -> usize {
     cases.into_iter().filter(|case| ending(case) == what).count()
 }
 
-/// Largest residual of those that passed as a share of its tolerance.
+/// Returns the largest residual of the passed cases, as a share of its tolerance.
 fn closest(cases: &[&Case]) -> Option<f64> {
     let passed = cases.iter().filter_map(|case| case.measured()?.verification.verified());
     let share = |v: &Verification| v.residual.filter(|r| *r > 0.0).map_or(0.0, |residual| residual / v.tolerance);
     passed.map(share).reduce(f64::max)
 }
 
-/// One line that sums up the run.
+/// Summarizes the run in one line.
 #[must_use]
 pub(crate) fn summary(record: &Record) -> String {
     let count = |what| count(&record.cases, what);
@@ -107,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_variant_has_a_row_with_every_value_of_an_axis() {
-        // Every kind of input counts towards the same row.
+        // All kinds of input share a row.
         for axis in AXES.iter().filter(|axis| axis.separates.tables && axis.name != axes::INPUT.name) {
             let mut record = four_cases();
             record.cases.truncate(1);
@@ -115,7 +116,7 @@ mod tests {
             record.cases.push(Case { options, ..record.cases[0].clone() });
             let table = table(&record, 200);
             let rows: Vec<_> = table.lines().filter(|line| line.contains("naive")).collect();
-            // A goal is another problem.
+            // Another goal is another problem.
             assert_eq!(rows.len(), 1 + usize::from(axis.name == axes::GOAL.name), "{}:\n{table}", axis.name);
             for word in axes::words(&options, |_| true) {
                 assert!(rows.last().is_some_and(|row| row.contains(&word)), "lacks '{word}':\n{table}");

@@ -1,17 +1,17 @@
-//! Logarithmic axes: their range, their ticks and how these read.
+//! Logarithmic axes: ranges, ticks and labels.
 
 use crate::basis::units::{Nanos, TimeUnit, significant, trimmed};
 
-/// An axis of positive values.
+/// Axis of positive values.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Axis {
+pub(super) struct LogAxis {
     pub(super) low: f64,
     pub(super) high: f64,
     pub(super) ticks: Vec<f64>,
 }
 
-impl Axis {
-    /// An axis that holds `values`, with ticks at round numbers; `None` without a positive finite value.
+impl LogAxis {
+    /// Creates an axis that covers `values`, with ticks at round numbers; `None` without a positive finite value.
     pub(super) fn round(values: impl Iterator<Item = f64>) -> Option<Self> {
         let (low, high) = bounds(values)?;
         let decades = (high / low).log10();
@@ -26,8 +26,8 @@ impl Axis {
         Some(Self { low, high, ticks: ticks.filter(|tick| (low..=high).contains(tick)).collect() })
     }
 
-    /// An axis that holds `values`, with ticks at values far enough apart for `most` labels: whole values where there
-    /// are any, because others are means that nobody asked for.
+    /// Creates an axis that covers `values`, with ticks at values far enough apart for `most` labels: at whole ones if
+    /// there are any, because the others are means of unequal extents.
     pub(super) fn at(values: impl Iterator<Item = f64> + Clone, most: usize) -> Option<Self> {
         let (low, high) = bounds(values.clone())?;
         let mut sorted: Vec<_> = values.filter(|value| usable(*value)).collect();
@@ -50,7 +50,7 @@ fn usable(value: f64) -> bool {
     value > 0.0 && value.is_finite()
 }
 
-/// The range of `values` with room around it, at least a factor of two.
+/// Returns the range of `values` with a margin, at least a factor of two.
 fn bounds(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     let (low, high) = values
         .filter(|value| usable(*value))
@@ -65,7 +65,7 @@ fn bounds(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     (usable(low) && usable(high)).then_some((low, high))
 }
 
-/// `10 µs`.
+/// Formats a time: `10 µs`.
 pub(super) fn time(nanos: f64) -> String {
     let nanos = Nanos(nanos);
     // 1000 ns less a rounding error is a microsecond.
@@ -73,17 +73,17 @@ pub(super) fn time(nanos: f64) -> String {
     format!("{} {unit}", trimmed(&unit.number(nanos)))
 }
 
-/// `0.5`, `2000`, `1e6`.
+/// Formats a number: `0.5`, `2000`, `1e6`.
 pub(super) fn number(value: f64) -> String {
     if (1e-3..1e6).contains(&value) { trimmed(&significant(value)).to_owned() } else { format!("{value:.0e}") }
 }
 
-/// A number as a thousandth of it: `2` for 2000.
+/// Formats a number in thousands: `2` for 2000.
 pub(super) fn thousands(value: f64) -> String {
     number(value * 1e-3)
 }
 
-/// A size as it may be typed: `8192`, `2^22`, for large powers of two are no round decimals.
+/// Formats a size as users type it: `8192`, and large powers of two as `2^22`.
 pub(super) fn size(value: f64) -> String {
     let exponent = value.log2();
     if value > 65536.0 && exponent.fract() == 0.0 { format!("2^{exponent}") } else { number(value) }
@@ -95,26 +95,26 @@ mod tests {
 
     #[test]
     fn ticks_are_round_and_within_the_axis() {
-        let axis = Axis::round([3.0, 40.0].into_iter()).expect("values");
+        let axis = LogAxis::round([3.0, 40.0].into_iter()).expect("values");
         assert_eq!(axis.ticks, [5.0, 10.0, 20.0]);
-        let axis = Axis::round([1e-3, 1e12].into_iter()).expect("values");
+        let axis = LogAxis::round([1e-3, 1e12].into_iter()).expect("values");
         assert!(axis.ticks.len() <= 8, "{axis:?}");
     }
 
     #[test]
     fn one_value_has_an_axis_and_no_value_has_none() {
-        let axis = Axis::at([64.0].into_iter(), 8).expect("a value");
+        let axis = LogAxis::at([64.0].into_iter(), 8).expect("a value");
         assert!(axis.low < 50.0 && axis.high > 80.0 && axis.ticks == [64.0], "{axis:?}");
-        assert_eq!(Axis::round([0.0, -1.0, f64::NAN, f64::INFINITY].into_iter()), None);
+        assert_eq!(LogAxis::round([0.0, -1.0, f64::NAN, f64::INFINITY].into_iter()), None);
     }
 
     #[test]
     fn ticks_at_values_leave_room_for_their_labels() {
-        let axis = Axis::at([64.0, 65.0, 66.0, 128.0, 256.0].into_iter(), 6).expect("values");
+        let axis = LogAxis::at([64.0, 65.0, 66.0, 128.0, 256.0].into_iter(), 6).expect("values");
         assert_eq!(axis.ticks, [64.0, 128.0, 256.0]);
-        let axis = Axis::at([208.8, 256.0, 512.0].into_iter(), 6).expect("values");
+        let axis = LogAxis::at([208.8, 256.0, 512.0].into_iter(), 6).expect("values");
         assert!(axis.ticks == [256.0, 512.0] && axis.low < 208.8, "{axis:?}");
-        assert_eq!(Axis::at([208.8].into_iter(), 6).expect("a value").ticks, [208.8]);
+        assert_eq!(LogAxis::at([208.8].into_iter(), 6).expect("a value").ticks, [208.8]);
     }
 
     #[test]

@@ -1,16 +1,16 @@
-//! The page of a program's profile: when its kernels ran, and what they took.
+//! Page of a program's profile: timelines, and tables of kernels.
 
 use super::Page;
-use super::chart::{GRID, QUIET, SERIES, Swatch, Width, bar_swatch, label, legend, opening};
+use super::chart::{GRID, QUIET, SERIES, Width, bar_swatch, label, legend, opening};
 use crate::basis::printable::escape;
 use crate::basis::units::{Nanos, TimeUnit, percent, trimmed};
 use crate::capture::profile::{Profile, ProfiledDevice, Span};
-use crate::report::capture::{footers, headline, kernels, named, notes, serialised, summary, whose};
+use crate::report::capture::{footers, headline, kernels, named, notes, process_title, serialised, summary};
 use crate::report::document::Document;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The page of `profile`, with at most `top` kernels of each device in its table.
+/// Returns the page of `profile`, with at most `top` kernels of each device in its table.
 #[must_use]
 pub(crate) fn page(profile: &Profile, top: usize) -> String {
     let mut page = Page::default();
@@ -23,7 +23,7 @@ pub(crate) fn page(profile: &Profile, top: usize) -> String {
         for device in &process.devices {
             document.heading(named(device));
             if several {
-                document.quiet(whose(process));
+                document.quiet(process_title(process));
             }
             document.line(summary(profile, device));
             if !device.timeline.dispatches.is_empty() {
@@ -44,20 +44,20 @@ pub(crate) fn page(profile: &Profile, top: usize) -> String {
     page.html
 }
 
-/// Pixels from the edges, of a queue's row with its name and the pending submissions below, and of the part in which its
-/// commands are.
+/// Lengths in pixels: the margin; the heights of the heading and of the row of a queue; within the row, those of the name,
+/// of the commands below the name, and of the pending submissions below these.
 const MARGIN: u32 = 10;
-const HEADING: u32 = 48;
-const ROW: u32 = 82;
-const HEIGHT: u32 = 48;
-const ABOVE: u32 = 18;
-const PENDING: u32 = 5;
-/// Pixels of a step of time.
-const STEP: u32 = 2;
-/// Kernels with a colour of their own.
-const NAMED: usize = SERIES.len();
+const HEADING_HEIGHT: u32 = 48;
+const QUEUE_HEIGHT: u32 = 82;
+const COMMANDS_HEIGHT: u32 = 48;
+const NAME_HEIGHT: u32 = 18;
+const PENDING_HEIGHT: u32 = 5;
+/// Width of a step of time in pixels.
+const STEP_WIDTH: u32 = 2;
+/// Number of kernels with a colour of their own.
+const COLOURED_KERNELS: usize = SERIES.len();
 
-/// The queues of a device over time, as one `<svg>` element.
+/// Draws the queues of a device over time.
 fn timeline(device: &ProfiledDevice, width: Width) -> String {
     let pixels = width.pixels();
     let timeline = &device.timeline;
@@ -65,29 +65,40 @@ fn timeline(device: &ProfiledDevice, width: Width) -> String {
     let begin = spans().map(|span| span.begin).fold(f64::INFINITY, f64::min);
     let length = (spans().map(|span| span.end).fold(0.0, f64::max) - begin).max(1.0);
     let queues = timeline.queues.len() as u32;
-    let bottom = HEADING + queues * ROW;
+    let bottom = HEADING_HEIGHT + queues * QUEUE_HEIGHT;
     let mut body = axis(length, pixels, bottom);
     for (queue, (family, index)) in timeline.queues.iter().enumerate() {
-        let top = HEADING + queue as u32 * ROW;
+        let top = HEADING_HEIGHT + queue as u32 * QUEUE_HEIGHT;
         let name = format!("queue {family}.{index}");
         body.push_str(&label(MARGIN, top + 12, 12, "start", &QUIET.hex(), &name));
-        let steps = ((pixels - 2 * MARGIN) / STEP) as usize;
+        let steps = ((pixels - 2 * MARGIN) / STEP_WIDTH) as usize;
         let of_queue = timeline.dispatches.iter().filter(|(_, span)| span.queue == queue);
-        let shares = shares(of_queue.map(|(kernel, span)| ((*kernel).min(NAMED), *span)), begin, length, steps);
+        let shares =
+            shares(of_queue.map(|(kernel, span)| ((*kernel).min(COLOURED_KERNELS), *span)), begin, length, steps);
         for (from, until, parts) in runs(&shares) {
-            body.push_str(&bars(device, from, until, parts, top + ABOVE));
+            body.push_str(&bars(device, from, until, parts, top + NAME_HEIGHT));
         }
         let pending = timeline.submissions.iter().filter(|span| span.queue == queue).map(|span| (0, *span));
         let pending = self::shares(pending, begin, length, steps);
         for (from, until, _) in
-            runs(&pending.iter().map(|own| own.keys().map(|key| (*key, 1)).collect()).collect::<Vec<_>>())
+            runs(&pending.iter().map(|parts| parts.keys().map(|key| (*key, 1)).collect()).collect::<Vec<_>>())
         {
-            body.push_str(&rectangle(from, until, top + ABOVE + HEIGHT + 3, PENDING, &QUIET.hex()));
+            body.push_str(&rectangle(
+                from,
+                until,
+                top + NAME_HEIGHT + COMMANDS_HEIGHT + 3,
+                PENDING_HEIGHT,
+                &QUIET.hex(),
+            ));
         }
     }
-    let swatch = |at: usize| -> Swatch { if at < NAMED { bar_swatch(at) } else { grey_swatch() } };
-    let shown = device.kernels.iter().take(NAMED).enumerate().map(|(at, kernel)| (&*kernel.name, swatch(at)));
-    let others = (device.kernels.len() > NAMED).then(|| ("others", swatch(NAMED)));
+    let shown = device
+        .kernels
+        .iter()
+        .take(COLOURED_KERNELS)
+        .enumerate()
+        .map(|(at, kernel)| (&*kernel.name, bar_swatch(SERIES[at])));
+    let others = (device.kernels.len() > COLOURED_KERNELS).then(|| ("others", bar_swatch(QUIET)));
     let (rows, legend) = legend(shown.chain(others), pixels);
     let size = bottom + 26;
     let mut out =
@@ -96,11 +107,7 @@ fn timeline(device: &ProfiledDevice, width: Width) -> String {
     out
 }
 
-fn grey_swatch() -> Swatch {
-    Box::new(|x, y| format!(r#"<rect x="{}" y="{}" width="12" height="10" fill="{}"/>"#, x - 5, y - 5, QUIET.hex()))
-}
-
-/// The part of each step of time that each kernel takes, in pixels of the row's height.
+/// Returns the part of each step of time that each kernel takes, in pixels of the row's height.
 fn shares(
     spans: impl Iterator<Item = (usize, Span)>,
     begin: f64,
@@ -112,21 +119,21 @@ fn shares(
     for (kernel, span) in spans {
         let [from, until] = [span.begin - begin, span.end - begin].map(|time| time / step);
         let last = (until.ceil() as usize).clamp(1, steps);
-        for (at, own) in times.iter_mut().enumerate().take(last).skip((from as usize).min(steps - 1)) {
+        for (at, parts) in times.iter_mut().enumerate().take(last).skip((from as usize).min(steps - 1)) {
             let part = until.min((at + 1) as f64) - from.max(at as f64);
-            *own.entry(kernel).or_default() += part.max(0.0);
+            *parts.entry(kernel).or_default() += part.max(0.0);
         }
     }
-    let pixels = |own: BTreeMap<usize, f64>| {
-        // Commands that overlap take more time than there is.
-        let whole = own.values().sum::<f64>().max(1.0);
-        let part = |(kernel, part): (usize, f64)| (kernel, (f64::from(HEIGHT) * part / whole).round() as u32);
-        own.into_iter().map(part).filter(|(_, part)| *part > 0).collect()
+    let pixels = |parts: BTreeMap<usize, f64>| {
+        // Overlapping commands take more time than there is.
+        let whole = parts.values().sum::<f64>().max(1.0);
+        let part = |(kernel, part): (usize, f64)| (kernel, (f64::from(COMMANDS_HEIGHT) * part / whole).round() as u32);
+        parts.into_iter().map(part).filter(|(_, part)| *part > 0).collect()
     };
     times.into_iter().map(pixels).collect()
 }
 
-/// Stretches of equal steps that are not empty: where each begins and ends, in steps.
+/// Merges equal steps that follow one another: the range and the content of each run that is not empty.
 fn runs(steps: &[BTreeMap<usize, u32>]) -> Vec<(usize, usize, &BTreeMap<usize, u32>)> {
     let mut runs: Vec<(usize, usize, &BTreeMap<usize, u32>)> = vec![];
     for (at, step) in steps.iter().enumerate() {
@@ -140,28 +147,28 @@ fn runs(steps: &[BTreeMap<usize, u32>]) -> Vec<(usize, usize, &BTreeMap<usize, u
 }
 
 fn rectangle(from: usize, until: usize, y: u32, height: u32, colour: &str) -> String {
-    let (x, width) = (MARGIN + STEP * from as u32, STEP * (until - from) as u32);
+    let (x, width) = (MARGIN + STEP_WIDTH * from as u32, STEP_WIDTH * (until - from) as u32);
     format!(r#"<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{colour}"/>"#)
 }
 
-/// The commands of a stretch of time on top of each other, with what they are.
+/// Draws the commands of a run of steps on top of each other, with a tooltip.
 fn bars(device: &ProfiledDevice, from: usize, until: usize, parts: &BTreeMap<usize, u32>, top: u32) -> String {
-    let mut foot = top + HEIGHT;
+    let mut foot = top + COMMANDS_HEIGHT;
     let (mut tip, mut drawn) = (String::new(), String::new());
     for (kernel, height) in parts {
         // Rounding may have made the sum higher than the row.
         let height = (*height).min(foot - top);
         foot -= height;
-        let own = device.kernels.get(*kernel).filter(|_| *kernel < NAMED);
-        let colour = if own.is_some() { SERIES[*kernel] } else { QUIET };
+        let coloured = device.kernels.get(*kernel).filter(|_| *kernel < COLOURED_KERNELS);
+        let colour = if coloured.is_some() { SERIES[*kernel] } else { QUIET };
         drawn.push_str(&rectangle(from, until, foot, height, &colour.hex()));
-        let name = own.map_or_else(|| "others".into(), |own| format!("{} {}", own.name, own.grid_text()));
-        let _ = writeln!(tip, "{name}: {}", percent(f64::from(height) / f64::from(HEIGHT)));
+        let name = coloured.map_or_else(|| "others".into(), |kernel| format!("{} {}", kernel.name, kernel.grid_text()));
+        let _ = writeln!(tip, "{name}: {}", percent(f64::from(height) / f64::from(COMMANDS_HEIGHT)));
     }
     format!(r#"<g class="pt"><title>{}</title>{drawn}</g>"#, escape(tip.trim_end()))
 }
 
-/// Lines at round times since the beginning, with the times below.
+/// Draws lines at round times, with labels below.
 fn axis(length: f64, pixels: u32, bottom: u32) -> String {
     let unit = TimeUnit::for_value(Nanos(length));
     let rough = length / 5.0;
@@ -172,10 +179,10 @@ fn axis(length: f64, pixels: u32, bottom: u32) -> String {
     let mut time = 0.0;
     while time <= length {
         let x = MARGIN + (f64::from(pixels - 2 * MARGIN) * time / length) as u32;
-        let _ = write!(out, r#"<path d="M{x} {HEADING}V{bottom}" stroke="{}"/>"#, GRID.hex());
+        let _ = write!(out, r#"<path d="M{x} {HEADING_HEIGHT}V{bottom}" stroke="{}"/>"#, GRID.hex());
         let number = unit.number(Nanos(time));
         let text = format!("{} {unit}", trimmed(&number));
-        // The last one ends where the chart does.
+        // The last label ends where the chart does.
         let anchor = if x + 40 > pixels {
             "end"
         } else if time == 0.0 {
@@ -191,13 +198,9 @@ fn axis(length: f64, pixels: u32, bottom: u32) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::document;
     use super::*;
     use crate::capture::profile::tests::{profile, sample_events};
-
-    fn document(text: &str) -> roxmltree::Document<'_> {
-        let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
-        roxmltree::Document::parse_with_options(text, options).unwrap_or_else(|e| panic!("{e}\n{text}"))
-    }
 
     #[test]
     fn the_page_has_a_timeline_and_a_table_and_escapes_names() {
@@ -210,7 +213,7 @@ mod tests {
         let tips: Vec<_> =
             document.descendants().filter_map(|node| node.text()).filter(|t| t.contains(": 100.0 %")).collect();
         assert!(tips.iter().any(|tip| tip.starts_with("<script> 64×1×1")), "{tips:?}");
-        // Nothing ran there: no mark of the chart is empty or outside.
+        // No bar is empty or outside the chart.
         for bar in document.descendants().filter(|node| node.tag_name().name() == "rect") {
             let at = |name: &str| bar.attribute(name).and_then(|text| text.parse::<u32>().ok()).expect("whole pixels");
             assert!(at("height") > 0 && at("width") > 0 && at("x") + at("width") <= Width::Wide.pixels(), "{bar:?}");
@@ -222,9 +225,9 @@ mod tests {
         let span = |begin, end| Span { queue: 0, begin, end };
         let spans = [(0, span(0.0, 15.0)), (1, span(15.0, 20.0)), (0, span(15.0, 20.0)), (2, span(39.99, 40.0))];
         let shares = shares(spans.into_iter(), 0.0, 40.0, 4);
-        let parts: Vec<Vec<_>> = shares.iter().map(|own| own.clone().into_iter().collect()).collect();
-        // What overlaps shares the height; what is too short for a pixel is left out.
-        assert_eq!(parts, [vec![(0, HEIGHT)], vec![(0, 32), (1, 16)], vec![], vec![]]);
+        let parts: Vec<Vec<_>> = shares.iter().map(|step| step.clone().into_iter().collect()).collect();
+        // Overlapping commands share the height; those too short for a pixel are left out.
+        assert_eq!(parts, [vec![(0, COMMANDS_HEIGHT)], vec![(0, 32), (1, 16)], vec![], vec![]]);
         let runs = runs(&shares);
         assert_eq!(runs.iter().map(|(from, until, _)| (*from, *until)).collect::<Vec<_>>(), [(0, 1), (1, 2)]);
     }

@@ -1,19 +1,19 @@
-//! Charts as SVG: plotters draws grid, axes and lines over them; bars, marks with their tooltips, and all text from a record
-//! are written here, escaped.
+//! Charts as SVG: plotters draws grids, axes and limits; bars, marks with tooltips, and all text from a record are
+//! written here, escaped.
 
-use super::axis::Axis;
+use super::axis::LogAxis;
 use crate::basis::printable::escape;
 use crate::basis::units::Nanos;
 use crate::record::{Case, Measured};
 use plotters::prelude::*;
 use std::fmt::Write;
 
-/// What a chart is drawn for. Text does not scale with the page, so a phone gets a chart of its own.
+/// Page that a chart is drawn for. Text does not scale with the page, so a phone gets its own drawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Width {
-    /// A column of a desktop page, and files.
+    /// Desktop page, or file.
     Wide,
-    /// A phone.
+    /// Phone.
     Narrow,
 }
 
@@ -26,9 +26,8 @@ impl Width {
     }
 }
 
-/// A colour on a light and on a dark background, as SVG writes it. A chart carries the light ones in its attributes, so that
-/// it looks right wherever it is shown; a rule of CSS for each colour replaces it in the dark, since style sheets win over
-/// attributes.
+/// Colour on a light and on a dark background. Attributes of the SVG have the light one, so that a chart looks right
+/// anywhere; a CSS rule for each colour replaces it in dark mode, because style sheets override attributes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Colour {
     pub(super) light: RGBColor,
@@ -42,7 +41,7 @@ const fn colour(light: u32, dark: u32) -> Colour {
     Colour { light: rgb(light), dark: rgb(dark) }
 }
 
-/// Hues that stay apart for colour-blind readers, in an order that keeps neighbours apart; beyond them shapes differ.
+/// Hues that colour-blind readers can distinguish, neighbors most of all; beyond them, shapes differ.
 pub(super) const SERIES: [Colour; 8] = [
     colour(0x2a_78d6, 0x39_87e5),
     colour(0xeb_6834, 0xd9_5926),
@@ -53,19 +52,19 @@ pub(super) const SERIES: [Colour; 8] = [
     colour(0xe3_4948, 0xe6_6767),
     colour(0x00_8300, 0x3f_a53f),
 ];
-/// Text.
+/// Colour of text.
 pub(super) const INK: Colour = colour(0x0b_0b0b, 0xf5_f5f4);
-/// Text beside it: labels of axes.
+/// Colour of secondary text, such as labels of axes.
 pub(super) const QUIET: Colour = colour(0x52_514e, 0xc3_c2b7);
-/// Lines of the grid.
+/// Colour of grid lines.
 pub(super) const GRID: Colour = colour(0xe1_e0d9, 0x3a_3a37);
-/// Axes.
+/// Colour of axes.
 pub(super) const AXIS: Colour = colour(0xa0_9f98, 0x6b_6a64);
-/// The background.
+/// Colour of the background.
 pub(super) const GROUND: Colour = colour(0xfc_fcfb, 0x1a_1a19);
 
 impl Colour {
-    /// The light one, as the charts' SVG writes it.
+    /// Returns the light colour as SVG writes it.
     pub(super) fn hex(self) -> String {
         hex(self.light)
     }
@@ -75,7 +74,7 @@ fn hex(RGBColor(r, g, b): RGBColor) -> String {
     format!("#{r:02X}{g:02X}{b:02X}")
 }
 
-/// The rules that turn a chart dark.
+/// Returns the CSS rules that turn charts dark.
 pub(super) fn dark_rules() -> String {
     let mut rules = String::new();
     for colour in SERIES.into_iter().chain([INK, QUIET, GRID, AXIS, GROUND]) {
@@ -85,30 +84,30 @@ pub(super) fn dark_rules() -> String {
     rules
 }
 
-/// A mark.
+/// Mark of a case.
 #[derive(Clone, Debug)]
-pub(super) struct Point {
+pub(super) struct ChartPoint {
     pub(super) x: f64,
     pub(super) y: f64,
     /// Ends of the interval around `y`.
     pub(super) ends: Option<[f64; 2]>,
-    /// Whether a line that joins the marks goes through it.
+    /// Whether the line of the series passes through the mark.
     pub(super) on_line: bool,
-    /// The text that hovering shows.
+    /// Tooltip.
     pub(super) tip: String,
 }
 
-/// Marks of one kind.
+/// Marks of one variant.
 #[derive(Clone, Debug)]
 pub(super) struct Series {
     pub(super) name: String,
-    /// Which colour and shape; grey and without a name where it matters less than others.
+    /// Index of colour and shape; `None` for a less important series, which is grey and unnamed.
     pub(super) style: Option<usize>,
-    /// Whether it is of the second of two sources: its line is dashed.
+    /// Whether the line is dashed: the series is of the second of two sources.
     pub(super) dashed: bool,
-    /// Whether its name stands beside it: of a variant that both sources have it stands at the first's.
+    /// Whether the chart names the series: of a variant that both sources have, only the first's.
     pub(super) named: bool,
-    pub(super) points: Vec<Point>,
+    pub(super) points: Vec<ChartPoint>,
 }
 
 impl Series {
@@ -116,8 +115,8 @@ impl Series {
         self.style.map_or(AXIS, |style| SERIES[style % SERIES.len()]).hex()
     }
 
-    /// The line through the marks that are on it, in order of x.
-    fn line(&self, at: &dyn Fn(&Point) -> (i32, i32)) -> String {
+    /// Draws the line through the marks that are on it, in order of x.
+    fn line(&self, at: &dyn Fn(&ChartPoint) -> (i32, i32)) -> String {
         let mut points: Vec<_> = self.points.iter().filter(|point| point.on_line).collect();
         if points.len() < 2 {
             return String::new();
@@ -130,18 +129,18 @@ impl Series {
     }
 }
 
-/// A limit: a straight line on logarithmic axes.
+/// Limit: a straight line on logarithmic axes.
 #[derive(Clone, Debug)]
 pub(super) struct Ceiling {
     pub(super) name: String,
-    /// What stands behind the name, in brackets, where there is room.
+    /// Detail in brackets after the name, if there is room.
     pub(super) detail: Option<String>,
     pub(super) from: (f64, f64),
     pub(super) to: (f64, f64),
 }
 
 impl Ceiling {
-    /// The name with its detail.
+    /// Returns the name with its detail.
     pub(super) fn full_name(&self) -> String {
         self.detail.as_ref().map_or_else(|| self.name.clone(), |detail| format!("{} ({detail})", self.name))
     }
@@ -155,46 +154,46 @@ impl Ceiling {
 #[derive(Clone, Debug)]
 pub(super) struct Plot {
     pub(super) title: String,
-    /// Where it was measured.
+    /// Name of the source.
     pub(super) source: String,
-    /// The sources whose lines are solid and dashed, where there are two.
+    /// Names of the sources with solid and dashed lines, if there are two.
     pub(super) pair: Option<[String; 2]>,
-    /// What the chart shows, for readers who cannot see it.
+    /// Description for readers who cannot see the chart.
     pub(super) description: String,
     pub(super) x_title: String,
-    pub(super) x: Axis,
-    pub(super) y: Axis,
+    pub(super) x: LogAxis,
+    pub(super) y: LogAxis,
     pub(super) x_label: fn(f64) -> String,
     pub(super) y_label: fn(f64) -> String,
     pub(super) series: Vec<Series>,
     pub(super) ceilings: Vec<Ceiling>,
 }
 
-/// Height of the heading above a chart.
+/// Height of the heading above a chart, in pixels.
 const HEADING: u32 = 48;
-/// Height of a line of it.
-const LINE_OF_HEADING: i32 = 18;
+/// Height of a line of the heading.
+const HEADING_LINE_HEIGHT: i32 = 18;
 /// Height of a row of the legend.
 const ROW: u32 = 22;
-/// Where headings, names and legends begin.
+/// Left edge of headings, names and legends.
 const MARGIN: u32 = 10;
 const LEFT: u32 = 66;
 const BOTTOM: u32 = 44;
-/// Room at the right of a chart without names there.
+/// Right margin of a chart without names there.
 const RIGHT: u32 = 14;
-/// Height of a line of names, and width of one of their characters.
-const LINE: i32 = 14;
-const LETTER: f64 = 7.4;
-/// The most characters of a line of a name beside a line.
-const LONGEST: usize = 30;
-/// Characters from which what is in brackets behind a name goes below it.
-const LONG: usize = 22;
+/// Height of a line of names, and width of a character.
+const LABEL_LINE_HEIGHT: i32 = 14;
+const LABEL_CHARACTER_WIDTH: f64 = 7.4;
+/// Maximum length of a line of a name beside a chart, in characters.
+const MAX_LABEL_LINE: usize = 30;
+/// Length of a name, in characters, above which its brackets go on a line of their own.
+const MAX_UNBROKEN_LABEL: usize = 22;
 pub(super) const FONT: &str = "system-ui, sans-serif";
-/// The lines of the second of two sources.
+/// Attribute of the lines of a second source.
 const DASHES: &str = r#" stroke-dasharray="6 4""#;
 
 impl Plot {
-    /// The chart as one `<svg>` element.
+    /// Draws the chart as an `<svg>` element.
     pub(super) fn svg(&self, width: Width) -> String {
         let pixels = width.pixels();
         let body = if width == Width::Wide { 330 } else { 270 };
@@ -203,7 +202,7 @@ impl Plot {
         let names = self.names(width);
         let mut drawn = String::new();
         let marks = self.draw(&mut drawn, (pixels, height), rows * ROW, &names);
-        // On a phone the legend has the names of two.
+        // On a phone, the legend names both sources.
         let source = match &self.pair {
             Some(_) if width == Width::Narrow => String::new(),
             Some([solid, dashed]) => format!("solid: {solid}, dashed: {dashed}"),
@@ -213,7 +212,7 @@ impl Plot {
         let parts = [source.as_str(), grey];
         let source = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
         let mut out = opening([&self.title, &source], &self.description, pixels, height);
-        // Drawing into memory does not fail; were it to, an empty frame with its title is better than no page.
+        // Drawing into memory does not fail; if it did, an empty frame with a title would be better than no page.
         out.push_str(content(&drawn));
         out.push_str(&marks.unwrap_or_default());
         let _ = write!(out, r#"<g transform="translate(0 {})">{}</g></svg>"#, HEADING + body, legend);
@@ -221,37 +220,37 @@ impl Plot {
     }
 }
 
-/// A name beside the end of a line.
-struct Name {
+/// Name beside the end of a line.
+struct EndLabel {
     lines: Vec<String>,
-    /// The mark before it; a limit has none.
+    /// Style of the mark before the name; `None` for a limit.
     style: Option<usize>,
-    /// The end, in values of the axes.
+    /// End of the line, in values of the axes.
     at: (f64, f64),
 }
 
 impl Plot {
-    /// The names at the right of the chart: those of the series that matter and of the level limits. A phone has no room for
-    /// them: there series are named below.
-    fn names(&self, width: Width) -> Vec<Name> {
+    /// Returns the names at the right of the chart: important series and level limits. A phone has no room for them, so
+    /// its legend names the series.
+    fn names(&self, width: Width) -> Vec<EndLabel> {
         if width == Width::Narrow {
             return vec![];
         }
         let end = |series: &Series| {
             let last = series.points.iter().max_by(|a, b| a.x.total_cmp(&b.x))?;
-            Some(Name { lines: broken(&series.name), style: series.style, at: (last.x, last.y) })
+            Some(EndLabel { lines: split_label(&series.name), style: series.style, at: (last.x, last.y) })
         };
         let series = self.series.iter().filter(|series| series.named && series.style.is_some()).filter_map(end);
         let level = self.ceilings.iter().filter(|ceiling| ceiling.is_level());
-        let level = level.map(|ceiling| Name { lines: broken(&ceiling.name), style: None, at: ceiling.to });
+        let level = level.map(|ceiling| EndLabel { lines: split_label(&ceiling.name), style: None, at: ceiling.to });
         series.chain(level).collect()
     }
 
-    /// Draws with plotters into `drawn`; returns the marks.
-    fn draw(&self, drawn: &mut String, size: (u32, u32), legend: u32, names: &[Name]) -> Option<String> {
+    /// Draws with plotters into `drawn`; returns the markup of the marks.
+    fn draw(&self, drawn: &mut String, size: (u32, u32), legend: u32, names: &[EndLabel]) -> Option<String> {
         let root = SVGBackend::with_string(drawn, size).into_drawing_area();
         let longest = names.iter().flat_map(|name| &name.lines).map(|line| line.chars().count()).max();
-        let right = longest.map_or(RIGHT, |longest| 34 + (LETTER * longest as f64) as u32);
+        let right = longest.map_or(RIGHT, |longest| 34 + (LABEL_CHARACTER_WIDTH * longest as f64) as u32);
         let mut builder = ChartBuilder::on(&root);
         builder.margin_top(HEADING).margin_right(right).margin_bottom(legend);
         builder.set_label_area_size(LabelAreaPosition::Left, LEFT);
@@ -283,7 +282,7 @@ impl Plot {
             let [from, to] = [ceiling.from, ceiling.to].map(|(x, y)| at(x, y));
             marks.push_str(&named_line(ceiling, from, to, names.is_empty()));
         }
-        // What matters lies above what does not.
+        // Important series lie above the others.
         let order = |grey: bool| self.series.iter().filter(move |series| series.style.is_none() == grey);
         for series in order(true).chain(order(false)) {
             marks.push_str(&series.line(&|point| at(point.x, point.y)));
@@ -300,18 +299,18 @@ impl Plot {
         }
         let frame = [HEADING as i32 + 6, (size.1 - legend - BOTTOM) as i32];
         let ends: Vec<_> = names.iter().map(|name| at(name.at.0, clamped(name.at.1))).collect();
-        marks.push_str(&beside(names, &ends, (size.0 - right) as i32 + 14, frame));
+        marks.push_str(&end_labels(names, &ends, (size.0 - right) as i32 + 14, frame));
         root.present().ok()?;
         drop(chart);
         Some(marks)
     }
 
-    /// The series by their marks, where no names stand beside the lines.
+    /// Draws the legend, if no names stand beside the lines.
     fn legend(&self, width: Width) -> (u32, String) {
-        // The heading names a series that is alone.
+        // A single series is named in the heading.
         let shown = self.series.len() > 1 && width == Width::Narrow;
         let items = self.series.iter().filter(|series| shown && series.named);
-        // What matters most first.
+        // The most important first.
         let mut items: Vec<_> = items.filter_map(|series| Some((series.style?, &*series.name))).collect();
         items.sort_by_key(|(style, _)| *style);
         let marks = items
@@ -325,11 +324,12 @@ impl Plot {
     }
 }
 
-/// Names at `x`, each at the height of its end as far as the others let it, with a line from the end to the name.
-fn beside(names: &[Name], ends: &[(i32, i32)], x: i32, frame: [i32; 2]) -> String {
+/// Draws names at `x`, each as close to the height of its line's end as the others allow, with a dotted line from that
+/// end.
+fn end_labels(names: &[EndLabel], ends: &[(i32, i32)], x: i32, frame: [i32; 2]) -> String {
     let mut out = String::new();
     let heights: Vec<_> = ends.iter().zip(names).map(|((_, y), name)| (*y, name.lines.len())).collect();
-    for ((name, (from, end)), y) in names.iter().zip(ends).zip(apart(&heights, frame)) {
+    for ((name, (from, end)), y) in names.iter().zip(ends).zip(spread_labels(&heights, frame)) {
         if *from < x - 16 || end.abs_diff(y) > 3 {
             let quiet = AXIS.hex();
             let start = from + 7;
@@ -341,41 +341,42 @@ fn beside(names: &[Name], ends: &[(i32, i32)], x: i32, frame: [i32; 2]) -> Strin
         }
         out.push_str(&name.style.map_or_else(String::new, |style| mark(style, x + 4, y)));
         let (left, ink) = if name.style.is_some() { (x + 13, INK) } else { (x, QUIET) };
-        for (line, y) in name.lines.iter().zip((y + 4..).step_by(LINE as usize)) {
+        for (line, y) in name.lines.iter().zip((y + 4..).step_by(LABEL_LINE_HEIGHT as usize)) {
             out.push_str(&label(left.max(0) as u32, y.max(0) as u32, 12, "start", &ink.hex(), line));
         }
     }
     out
 }
 
-/// A name in a line, or in two where it is long and ends in brackets.
-fn broken(name: &str) -> Vec<String> {
-    let parts = name.split_once(" (").filter(|_| name.chars().count() > LONG);
-    let lines = parts.map_or_else(|| vec![name.to_owned()], |(own, rest)| vec![own.to_owned(), format!("({rest}")]);
-    lines.iter().map(|line| shortened(line, LONGEST)).collect()
+/// Splits a long name before its brackets.
+fn split_label(name: &str) -> Vec<String> {
+    let parts = name.split_once(" (").filter(|_| name.chars().count() > MAX_UNBROKEN_LABEL);
+    let lines = parts.map_or_else(|| vec![name.to_owned()], |(name, rest)| vec![name.to_owned(), format!("({rest}")]);
+    lines.iter().map(|line| shortened(line, MAX_LABEL_LINE)).collect()
 }
 
-/// Places for names at these heights, of so many lines each, that do not overlap, within the frame as far as they fit.
-fn apart(heights: &[(i32, usize)], [top, bottom]: [i32; 2]) -> Vec<i32> {
+/// Moves labels from these heights, each with its number of lines, so that they do not overlap and stay within the
+/// frame if possible.
+fn spread_labels(heights: &[(i32, usize)], [top, bottom]: [i32; 2]) -> Vec<i32> {
     let mut order: Vec<usize> = (0..heights.len()).collect();
     order.sort_by_key(|index| heights[*index].0);
-    let below = |index: &usize| LINE * (heights[*index].1 as i32 - 1);
+    let below = |index: &usize| LABEL_LINE_HEIGHT * (heights[*index].1 as i32 - 1);
     let mut placed: Vec<_> = heights.iter().map(|(height, _)| *height).collect();
     let mut free = top;
     for index in &order {
         placed[*index] = placed[*index].max(free);
-        free = placed[*index].saturating_add(below(index) + LINE);
+        free = placed[*index].saturating_add(below(index) + LABEL_LINE_HEIGHT);
     }
     let mut free = bottom;
     for index in order.iter().rev() {
         placed[*index] = placed[*index].min(free.saturating_sub(below(index)));
-        free = placed[*index].saturating_sub(LINE);
+        free = placed[*index].saturating_sub(LABEL_LINE_HEIGHT);
     }
     placed
 }
 
-/// The name of a limit inside the chart: along a slope where it is wide, above the beginning of a level on a phone. The others
-/// are beside the chart and below it.
+/// Draws the name of a limit inside the chart: along a slope on a wide page, above the beginning of a level on a phone.
+/// Other limits are named beside the chart or in the legend.
 fn named_line(ceiling: &Ceiling, from: (i32, i32), to: (i32, i32), narrow: bool) -> String {
     let ink = QUIET.hex();
     let text = |x: i32, y: i32, name: &str, turn: &str| {
@@ -389,12 +390,12 @@ fn named_line(ceiling: &Ceiling, from: (i32, i32), to: (i32, i32), narrow: bool)
     String::new()
 }
 
-/// A rim of the ground keeps lines behind a text from running through it.
+/// Returns attributes that outline a text with the background, so that no line runs through it.
 fn rim() -> String {
     format!(r#"stroke="{}" stroke-width="4" paint-order="stroke""#, GROUND.hex())
 }
 
-/// The name of a slope along it: what is in brackets, or all of it, goes where it would run past the end over a roof.
+/// Draws the name of a slope along it, without its detail or not at all if the slope is too short.
 fn slope(ceiling: &Ceiling, from: (i32, i32), to: (i32, i32), text: &dyn Fn(i32, i32, &str, &str) -> String) -> String {
     let (across, up) = (f64::from(to.0 - from.0), f64::from(to.1 - from.1));
     let room = across.hypot(up) * 0.85 / 6.2;
@@ -404,17 +405,17 @@ fn slope(ceiling: &Ceiling, from: (i32, i32), to: (i32, i32), text: &dyn Fn(i32,
     text(x, y - 5, name, &format!(r#" transform="rotate({:.1} {x} {y})""#, up.atan2(across).to_degrees()))
 }
 
-/// A mark of what matters less.
+/// Draws a mark of a less important series.
 fn speck(x: i32, y: i32) -> String {
     format!(r#"<path d="M{} {y}a2.5 2.5 0 1 0 5 0a2.5 2.5 0 1 0 -5 0z" fill="{}"/>"#, f64::from(x) - 2.5, AXIS.hex())
 }
 
-/// What stands before a name of the legend, at a place.
+/// Function that draws the symbol of a legend's entry at a place.
 pub(super) type Swatch = Box<dyn Fn(u32, u32) -> String>;
 
-/// Names beside their marks, as many in a row as fit: the number of rows, and the marks.
+/// Draws entries of a legend, as many in a row as fit; returns the number of rows, and the markup.
 pub(super) fn legend<'a>(items: impl Iterator<Item = (&'a str, Swatch)>, width: u32) -> (u32, String) {
-    // Marks are centred on x: their edge is below that of the heading.
+    // Symbols are centred on x, so that their edge is below that of the heading.
     let (mut x, mut row) = (MARGIN + 5, 0);
     let mut text = String::new();
     for (name, sample) in items {
@@ -430,7 +431,7 @@ pub(super) fn legend<'a>(items: impl Iterator<Item = (&'a str, Swatch)>, width: 
     (if text.is_empty() { 0 } else { row + 1 }, text)
 }
 
-/// The lines of a source, which are dashed for the second of two.
+/// Returns the symbol of a source: a line with these dashes.
 fn line_swatch(dashes: &'static str) -> Swatch {
     Box::new(move |x, y| {
         let (left, right, ink) = (x - 7, x + 9, QUIET.hex());
@@ -438,12 +439,12 @@ fn line_swatch(dashes: &'static str) -> Swatch {
     })
 }
 
-/// A limit that rises.
+/// Returns the symbol of a sloping limit.
 fn slope_swatch() -> Swatch {
     Box::new(|x, y| format!(r#"<path d="M{} {}L{} {}" stroke="{}"/>"#, x - 5, y + 4, x + 5, y - 4, QUIET.hex()))
 }
 
-/// Text at a place.
+/// Draws text at a place.
 pub(super) fn label(x: u32, y: u32, size: u32, anchor: &str, colour: &str, text: &str) -> String {
     let text = escape(text);
     format!(
@@ -458,7 +459,7 @@ pub(super) fn shortened(text: &str, most: usize) -> String {
     text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// A mark of a style: hues and shapes take turns; beyond the hues marks are hollow.
+/// Draws a mark: hues and shapes take turns; beyond the hues, marks are hollow.
 fn mark(style: usize, x: i32, y: i32) -> String {
     let path = match style % 4 {
         0 => format!("M{} {y}a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0z", f64::from(x) - 4.5),
@@ -471,17 +472,17 @@ fn mark(style: usize, x: i32, y: i32) -> String {
     format!(r#"<path d="{path}" fill="{fill}" stroke="{stroke}" stroke-width="1.5"/>"#)
 }
 
-/// The most lines of a heading's title or source.
-const MOST_LINES: usize = 4;
+/// Maximum number of lines of a heading's title or source.
+const MAX_HEADING_LINES: usize = 4;
 
-/// `text` in lines of at most `most` characters, broken where it has to be: names of files have no spaces.
+/// Breaks `text` into lines of at most `most` characters, within words if necessary: names of files have no spaces.
 fn lines(text: &str, most: usize) -> Vec<String> {
     let (mut lines, mut line) = (vec![], String::new());
-    // A text of any length is looked at as far as it is shown.
+    // No more of the text is read than is shown, because a name may have any length.
     let room = |line: &str| if line.is_empty() { Some(most) } else { most.checked_sub(line.chars().count() + 1) };
     for word in text.split(' ') {
         let mut rest = word;
-        while lines.len() <= MOST_LINES && room(&line).is_none_or(|room| rest.chars().nth(room).is_some()) {
+        while lines.len() <= MAX_HEADING_LINES && room(&line).is_none_or(|room| rest.chars().nth(room).is_some()) {
             if line.is_empty() {
                 let (end, _) = rest.char_indices().nth(most).unwrap_or((rest.len(), ' '));
                 line.push_str(&rest[..end]);
@@ -489,7 +490,7 @@ fn lines(text: &str, most: usize) -> Vec<String> {
             }
             lines.push(std::mem::take(&mut line));
         }
-        if lines.len() > MOST_LINES {
+        if lines.len() > MAX_HEADING_LINES {
             break;
         }
         if !line.is_empty() {
@@ -498,23 +499,23 @@ fn lines(text: &str, most: usize) -> Vec<String> {
         line.push_str(rest);
     }
     lines.push(line);
-    if lines.len() > MOST_LINES {
-        lines.truncate(MOST_LINES);
-        lines[MOST_LINES - 1] = shortened(&lines[MOST_LINES - 1], most - 1) + "…";
+    if lines.len() > MAX_HEADING_LINES {
+        lines.truncate(MAX_HEADING_LINES);
+        lines[MAX_HEADING_LINES - 1] = shortened(&lines[MAX_HEADING_LINES - 1], most - 1) + "…";
     }
     lines
 }
 
-/// The element that holds a chart, its name and its heading: a title and a source of a line each, or of more above the chart
-/// where they are long.
+/// Opens the `<svg>` element of a chart and writes its heading: a title and a source, each in one line, or in more that
+/// extend above the chart.
 pub(super) fn opening([title, source]: [&str; 2], description: &str, width: u32, height: u32) -> String {
     let room = width as usize - 20;
     let (titles, sources) = (lines(title, room / 9), lines(source, room * 5 / 32));
-    let above = LINE_OF_HEADING * (titles.len() + sources.len() - 2) as i32;
+    let above = HEADING_LINE_HEIGHT * (titles.len() + sources.len() - 2) as i32;
     let (top, height) = (-above, height as i32 + above);
     let mut heading = String::new();
     for (at, line) in titles.iter().chain(&sources).enumerate() {
-        let y = top + 18 + LINE_OF_HEADING * at as i32;
+        let y = top + 18 + HEADING_LINE_HEIGHT * at as i32;
         let (size, ink, weight) = if at < titles.len() { (14, INK, r#" font-weight="600""#) } else { (12, QUIET, "") };
         let (ink, line) = (ink.hex(), escape(line));
         let _ = write!(
@@ -528,18 +529,18 @@ pub(super) fn opening([title, source]: [&str; 2], description: &str, width: u32,
     )
 }
 
-/// What is inside the element that plotters wrote.
+/// Returns the content of the element that plotters wrote.
 pub(super) fn content(drawn: &str) -> &str {
     let inside = drawn.split_once("<svg").and_then(|(_, rest)| rest.split_once('>'));
     inside.and_then(|(_, rest)| rest.rsplit_once("</svg>")).map_or("", |(inside, _)| inside)
 }
 
-/// A horizontal bar.
+/// Horizontal bar.
 #[derive(Clone, Debug)]
 pub(super) struct Bar {
     pub(super) name: String,
     pub(super) value: f64,
-    /// What stands at its end.
+    /// Text at the end of the bar.
     pub(super) text: String,
     pub(super) style: usize,
     pub(super) tip: String,
@@ -554,16 +555,16 @@ pub(super) struct Bars {
     pub(super) items: Vec<Bar>,
     /// Names of the styles.
     pub(super) legend: Vec<(usize, String)>,
-    /// A value that is marked by a line, and its name.
+    /// Value that a line marks, and its name.
     pub(super) rule: Option<(f64, &'static str)>,
 }
 
-/// Width of a character of a name.
+/// Width of a character of a name, in pixels.
 pub(super) const CHARACTER: u32 = 7;
 
 impl Bars {
-    /// Where bars begin, and characters of a name that there is room for. Bars lie beside their names, or below them where
-    /// pages are narrow and names long.
+    /// Returns the left edge of the bars, and the maximum length of their names. Bars lie beside their names, or below
+    /// them if the page is narrow or names are long.
     fn left(&self, width: Width) -> (u32, usize) {
         let longest = self.items.iter().map(|bar| bar.name.chars().count()).max().unwrap_or(0);
         let (widest, room) = match width {
@@ -576,15 +577,15 @@ impl Bars {
         }
     }
 
-    /// The chart as one `<svg>` element.
+    /// Draws the chart as an `<svg>` element.
     pub(super) fn svg(&self, width: Width) -> String {
         let pixels = width.pixels();
         let (left, room) = self.left(width);
-        // The height of a row, and where in it a bar begins and the base line of its name lies.
+        // Height of a row, and the offsets of its bar and of the base line of its name.
         let [row, bar_top, base] = if left == MARGIN { [36, 18, 14] } else { [19, 3, 13] };
-        // A bar without a name belongs to the row above: it needs no room for one.
+        // A bar without a name belongs to the row above and needs no room for one.
         let skipped = |bar: &Bar| if bar.name.is_empty() { bar_top - 3 } else { 0 };
-        let legend_items = self.legend.iter().map(|(style, name)| (&**name, bar_swatch(*style)));
+        let legend_items = self.legend.iter().map(|(style, name)| (&**name, bar_swatch(SERIES[*style % SERIES.len()])));
         let (rows, legend) = legend(legend_items, pixels);
         let top = HEADING + if self.rule.is_some() { 16 } else { 0 };
         let end = top + self.items.iter().map(|bar| row - skipped(bar)).sum::<u32>();
@@ -594,7 +595,7 @@ impl Bars {
             Some((bar, y))
         });
         let most = self.items.iter().map(|bar| bar.value).chain(self.rule.map(|rule| rule.0)).fold(0.0, f64::max);
-        // Room for the text at the end of the longest bar.
+        // Leave room for the text at the end of the longest bar.
         let text = self.items.iter().map(|bar| bar.text.chars().count()).max().unwrap_or(0) as u32;
         let scale = f64::from(pixels - left - (CHARACTER * text).clamp(70, 140)) / most.max(f64::MIN_POSITIVE);
         let rule = self.rule.map(|(value, name)| (left + (value * scale) as u32, name));
@@ -602,7 +603,7 @@ impl Bars {
         for (bar, y) in rows_from.clone() {
             let (length, from, y) = ((bar.value * scale).max(1.0) as u32, y + bar_top - 3, y + bar_top);
             if let Some((x, _)) = rule {
-                // Names that lie above their bars have no line through them.
+                // The line skips the names above the bars.
                 out.push_str(&line([(x, from), (x, from + 19)], QUIET));
             }
             out.push_str(&filled((left, y), (left + length, y + 12), SERIES[bar.style % SERIES.len()]));
@@ -610,17 +611,17 @@ impl Bars {
         if let Some((x, name)) = rule {
             out.push_str(&label(x, top - 4, 11, "middle", &QUIET.hex(), name));
         }
-        let behind = |bar: &Bar| left + 6 + (bar.value * scale) as u32;
-        // Where a text would lie across the line, all stand behind it, below each other.
-        let across = |x: u32| {
-            let ends = |bar: &Bar| behind(bar) + CHARACTER * bar.text.chars().count() as u32;
-            self.items.iter().any(|bar| behind(bar) < x + 6 && ends(bar) > x)
+        let text_start = |bar: &Bar| left + 6 + (bar.value * scale) as u32;
+        // If a text would lie across the line, all texts stand behind the line.
+        let crosses_text = |x: u32| {
+            let ends = |bar: &Bar| text_start(bar) + CHARACTER * bar.text.chars().count() as u32;
+            self.items.iter().any(|bar| text_start(bar) < x + 6 && ends(bar) > x)
         };
-        let column = rule.map(|(x, _)| x).filter(|x| across(*x)).map_or(0, |x| x + 6);
+        let column = rule.map(|(x, _)| x).filter(|x| crosses_text(*x)).map_or(0, |x| x + 6);
         for (bar, y) in rows_from {
-            let end = behind(bar).max(column);
+            let end = text_start(bar).max(column);
             let _ = write!(out, r#"<g class="pt"><title>{}</title>"#, escape(&bar.tip));
-            // Something to point at, as wide as the chart.
+            // Invisible area for the tooltip, as wide as the chart.
             let (from, high) = (y + skipped(bar), row - skipped(bar));
             let _ = write!(out, r#"<rect x="0" y="{from}" width="{pixels}" height="{high}" fill-opacity="0"/>"#);
             out.push_str(&label(MARGIN, y + base, 12, "start", &INK.hex(), &shortened(&bar.name, room)));
@@ -632,12 +633,13 @@ impl Bars {
     }
 }
 
-pub(super) fn bar_swatch(style: usize) -> Swatch {
-    let colour = SERIES[style % SERIES.len()].hex();
+/// Returns the symbol of bars of this colour.
+pub(super) fn bar_swatch(colour: Colour) -> Swatch {
+    let colour = colour.hex();
     Box::new(move |x, y| format!(r#"<rect x="{}" y="{}" width="12" height="10" fill="{colour}"/>"#, x - 5, y - 5))
 }
 
-/// A rectangle from its upper left to its lower right corner, as plotters writes it.
+/// Draws a rectangle from its upper left to its lower right corner, as plotters writes it.
 pub(super) fn filled((left, top): (u32, u32), (right, bottom): (u32, u32), colour: Colour) -> String {
     let (width, height, colour) = (right - left, bottom - top, colour.hex());
     format!(
@@ -645,15 +647,15 @@ pub(super) fn filled((left, top): (u32, u32), (right, bottom): (u32, u32), colou
     )
 }
 
-/// A straight line, written as plotters does.
+/// Draws a straight line, as plotters writes it.
 pub(super) fn line([(x, y), (to_x, to_y)]: [(u32, u32); 2], colour: Colour) -> String {
     let colour = colour.hex();
     format!(r#"<polyline fill="none" opacity="1" stroke="{colour}" stroke-width="1" points="{x},{y} {to_x},{to_y} "/>"#)
 }
 
-const MOST_BINS: usize = 40;
+const MAX_BINS: usize = 40;
 
-/// How the samples of a case are distributed: a histogram with the interval of the median.
+/// Draws a histogram of the samples of a case, with the interval of the median.
 pub(super) fn histogram(case: &Case, m: &Measured, width: Width) -> String {
     let (pixels, height) = (width.pixels(), 164);
     let samples: Vec<f64> = m.samples.iter().map(|sample| case.shown(sample.device).0).collect();
@@ -665,14 +667,14 @@ pub(super) fn histogram(case: &Case, m: &Measured, width: Width) -> String {
     if samples.is_empty() || !low.is_finite() || !high.is_finite() {
         return out + "</svg>";
     }
-    let count = ((samples.len() as f64).sqrt().ceil() as usize * 2).clamp(1, MOST_BINS);
+    let count = ((samples.len() as f64).sqrt().ceil() as usize * 2).clamp(1, MAX_BINS);
     let span = (high - low).max(high * 1e-6).max(f64::MIN_POSITIVE);
     let mut bins = vec![0u32; count];
     for sample in &samples {
         bins[((sample - low) / span * count as f64).min(count as f64 - 1.0) as usize] += 1;
     }
     let most_in_bin = bins.iter().copied().max().unwrap_or(1).max(1);
-    // An interval may lie outside the samples in a record that something else wrote.
+    // In a record that another program wrote, the interval may lie outside the samples.
     let at = |value: f64| 10 + (((value - low) / span).clamp(0.0, 1.0) * f64::from(pixels - 20)) as u32;
     let base = height - 28;
     for (bin, count_in) in bins.iter().enumerate().filter(|(_, count)| **count > 0) {
@@ -694,30 +696,31 @@ pub(super) fn histogram(case: &Case, m: &Measured, width: Width) -> String {
 mod tests {
     use super::*;
 
-    // Looking at all that is left of the name for each line would take hours.
+    // Reading the rest of the name for each line would take hours.
     #[test]
     fn a_name_of_any_length_is_looked_at_as_far_as_it_is_shown() {
         let shown = lines(&"x".repeat(100_000_000), 60);
-        assert_eq!(shown.len(), MOST_LINES);
-        assert!(shown.iter().all(|line| line.chars().count() <= 60) && shown[MOST_LINES - 1].ends_with('…'));
+        assert_eq!(shown.len(), MAX_HEADING_LINES);
+        assert!(shown.iter().all(|line| line.chars().count() <= 60) && shown[MAX_HEADING_LINES - 1].ends_with('…'));
         assert_eq!(lines("ab cd efghijkl m", 5), ["ab cd", "efghi", "jkl m"]);
     }
 
     #[test]
     fn names_keep_their_distance_and_their_order() {
-        let apart = |heights: &[i32], frame| apart(&heights.iter().map(|y| (*y, 1)).collect::<Vec<_>>(), frame);
-        assert_eq!(apart(&[100, 50], [0, 200]), [100, 50]);
-        let placed = apart(&[100, 102, 98, 199, 198], [0, 200]);
+        let spread_labels =
+            |heights: &[i32], frame| spread_labels(&heights.iter().map(|y| (*y, 1)).collect::<Vec<_>>(), frame);
+        assert_eq!(spread_labels(&[100, 50], [0, 200]), [100, 50]);
+        let placed = spread_labels(&[100, 102, 98, 199, 198], [0, 200]);
         assert_eq!(placed, [112, 126, 98, 200, 186]);
-        assert_eq!(apart(&[0, 0], [6, 200]), [6, 20]);
-        assert_eq!(super::apart(&[(100, 2), (101, 1), (199, 2)], [0, 200]), [100, 128, 186]);
+        assert_eq!(spread_labels(&[0, 0], [6, 200]), [6, 20]);
+        assert_eq!(super::spread_labels(&[(100, 2), (101, 1), (199, 2)], [0, 200]), [100, 128, 186]);
     }
 
     #[test]
     fn a_long_name_has_its_caveat_below_and_loses_nothing() {
-        assert_eq!(broken("coopmat2-narrow (less accurate)"), ["coopmat2-narrow", "(less accurate)"]);
-        assert_eq!(broken("split (3×f16)"), ["split (3×f16)"]);
-        assert_eq!(broken("f32: 10.00 GFLOP/s and a lot"), ["f32: 10.00 GFLOP/s and a lot"]);
+        assert_eq!(split_label("coopmat2-narrow (less accurate)"), ["coopmat2-narrow", "(less accurate)"]);
+        assert_eq!(split_label("split (3×f16)"), ["split (3×f16)"]);
+        assert_eq!(split_label("f32: 10.00 GFLOP/s and a lot"), ["f32: 10.00 GFLOP/s and a lot"]);
     }
 
     #[test]
@@ -727,7 +730,7 @@ mod tests {
         assert_eq!(lines("run of h100-processes.json", 10), ["run of", "h100-proce", "sses.json"]);
         assert_eq!(lines("exactly-10 exactly-10", 10), ["exactly-10", "exactly-10"]);
         let endless = lines(&"long".repeat(100), 10);
-        assert!(endless.len() == MOST_LINES && endless[MOST_LINES - 1].ends_with('…'), "{endless:?}");
+        assert!(endless.len() == MAX_HEADING_LINES && endless[MAX_HEADING_LINES - 1].ends_with('…'), "{endless:?}");
         let title = "a-kernel-with-a-long-name f32 1024, share of hardware limit";
         let svg = opening([title, "a.json"], "", Width::Narrow.pixels(), 100);
         assert!(svg.contains("viewBox=\"0 -18 350 118\"") && svg.contains(">share of hardware limit</text>"), "{svg}");
@@ -749,7 +752,7 @@ mod tests {
         let tops = tops(&svg);
         let [first, second, third] = tops[..3] else { panic!("{svg}") };
         assert!(second - first < third - second, "{tops:?}");
-        // No text begins before the rule and ends behind it, and no name has a line through it.
+        // No text lies across the rule, and no line runs through a name.
         let page = roxmltree::Document::parse(&svg).expect("well-formed");
         let number = |node: &roxmltree::Node<'_, '_>, name| node.attribute(name).and_then(|x| x.parse::<u32>().ok());
         let texts = page.descendants().filter(|node| node.text() == Some("9 %"));

@@ -1,9 +1,9 @@
-//! The page of a history: a chart for each case, the places where cases changed, the runs.
+//! Page of a history: a chart for each case, the events at which cases changed, and the runs.
 
 use super::super::table::Table;
 use super::axis;
 use super::chart::{AXIS, FONT, GRID, INK, QUIET, SERIES, Width, content, opening};
-use super::{ANSWER_END, GROUPS_END, METHOD_END, Page, place_and_date, started};
+use super::{ANSWER_END, GROUPS_END, METHOD_END, Page, devices_and_days, started};
 use crate::basis::printable::escape;
 use crate::basis::units::counted;
 use crate::history::{CaseSeries, History, HistoryEvent, SeriesStep};
@@ -12,11 +12,11 @@ use crate::stats;
 use plotters::prelude::*;
 use std::fmt::Write;
 
-/// The page of `history`.
+/// Returns the page of `history`.
 #[must_use]
 pub(crate) fn page(history: &History) -> String {
     let mut page = Page::default();
-    let place = place_and_date(history.runs.iter().map(|run| &run.record));
+    let place = devices_and_days(history.runs.iter().map(|run| &run.record));
     page.opening(&format!("History of {} on {place}", counted(history.runs.len(), "run")), "gpukern history");
     page.line("<main>");
     let _ = writeln!(page.html, r#"<p id="results" tabindex="-1">{}</p>"#, escape(&summary(history)));
@@ -40,14 +40,14 @@ pub(crate) fn page(history: &History) -> String {
         }
         page.line(r#"<div class="charts">"#);
         let mut series: Vec<_> = history.series.iter().filter(|series| series.device == device).collect();
-        // Where there is no room for all, those that changed come first.
-        if page.html.len() + series.len() * TREND_BYTES > end {
+        // If there is no room for all, those that changed come first.
+        if page.html.len() + series.len() * MIN_TREND_BYTES > end {
             series.sort_by_key(|series| series.steps.is_empty());
         }
-        for (at, own) in series.iter().enumerate() {
-            let drawn = [Width::Wide, Width::Narrow].map(|width| trend(history, own, width));
-            if !page.fits(end, |page| page.figure(&drawn)) {
-                page.left.charts += series.len() - at;
+        for (at, shown) in series.iter().enumerate() {
+            let drawn = [Width::Wide, Width::Narrow].map(|width| trend(history, shown, width));
+            if !page.write_within(end, |page| page.figure(&drawn)) {
+                page.omitted.charts += series.len() - at;
                 break;
             }
         }
@@ -56,11 +56,11 @@ pub(crate) fn page(history: &History) -> String {
     runs(&mut page, history);
     left_out(&mut page, history);
     page.close();
-    page.tell_what_is_left_out("the text of `gpukern history` and the records have them");
+    page.insert_note_on_omissions("the text of `gpukern history` and the records have them");
     page.html
 }
 
-/// The cases that changed at a place, as far as they end below `end` bytes.
+/// Writes the cases that changed at an event, as far as they end below `end` bytes.
 fn event(page: &mut Page, history: &History, event: &HistoryEvent, end: usize) {
     let [before, after] = [event.before, event.after].map(|at| run(&history.runs[at]));
     let head = |page: &mut Page| {
@@ -68,8 +68,8 @@ fn event(page: &mut Page, history: &History, event: &HistoryEvent, end: usize) {
         page.paragraph("quiet", &format!("Previous run: {before}"));
         page.element("p", &format!("Changed: {}", event.changes_in_words()));
     };
-    if !page.fits(end, head) {
-        page.left.rows += event.moves.len();
+    if !page.write_within(end, head) {
+        page.omitted.rows += event.moves.len();
         return;
     }
     let table = Table::captioned("Cases that changed").text(["case"]);
@@ -93,7 +93,7 @@ fn event(page: &mut Page, history: &History, event: &HistoryEvent, end: usize) {
     if !confirming.is_empty() {
         let commands = confirming.iter().map(|command| escape(command)).collect::<Vec<_>>().join("\n");
         let lines = format!("<p>To confirm it:</p>\n<pre>{commands}</pre>");
-        page.left.lines += usize::from(!page.fits(end, |page| page.line(&lines)));
+        page.omitted.lines += usize::from(!page.write_within(end, |page| page.line(&lines)));
     }
 }
 
@@ -126,13 +126,13 @@ fn left_out(page: &mut Page, history: &History) {
     }
 }
 
-/// Bytes of the charts of a series, at least.
-const TREND_BYTES: usize = 10_000;
+/// Minimum size of the charts of a series, in bytes.
+const MIN_TREND_BYTES: usize = 10_000;
 
-/// Times above this multiple of nine tenths of all are drawn at the upper edge.
-const FAR: f64 = 1.3;
+/// Multiple of the 90th percentile above which times are drawn at the upper edge.
+const MAX_OUTLIER_RATIO: f64 = 1.3;
 
-/// Times of a case over runs, with the levels between its steps, as one `<svg>` element.
+/// Draws the times of a case over runs, with the levels between its steps.
 fn trend(history: &History, series: &CaseSeries, width: Width) -> String {
     let size = (width.pixels(), 220);
     let step = |step: &SeriesStep| format!("{} at run {}", percent(step.ratio()), series.points[step.at].run + 1);
@@ -147,16 +147,16 @@ fn trend(history: &History, series: &CaseSeries, width: Width) -> String {
     out + "</svg>"
 }
 
-/// The times in nanoseconds that the axis reaches from and to.
+/// Returns the range of the time axis, in nanoseconds.
 fn range(series: &CaseSeries) -> (f64, f64) {
     let mut times = series.values();
     times.sort_by(f64::total_cmp);
-    let (low, high) = (times[0], times[times.len() - 1].min(FAR * stats::quantile(&times, 0.9)));
+    let (low, high) = (times[0], times[times.len() - 1].min(MAX_OUTLIER_RATIO * stats::quantile(&times, 0.9)));
     let room = ((high - low) * 0.08).max(high * 0.01);
     ((low - room).max(0.0), high + room)
 }
 
-/// Draws with plotters into `drawn`; returns the marks, with the times that hovering shows or without.
+/// Draws with plotters into `drawn`; returns the markup of the marks, with tooltips if `tips`.
 fn draw(drawn: &mut String, size: (u32, u32), runs: usize, series: &CaseSeries, tips: bool) -> Option<String> {
     let (low, high) = range(series);
     let root = SVGBackend::with_string(drawn, size).into_drawing_area();
@@ -207,6 +207,7 @@ fn draw(drawn: &mut String, size: (u32, u32), runs: usize, series: &CaseSeries, 
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::document;
     use super::*;
     use crate::history::tests::{driver_change, settings};
     use crate::record::fixture::HOSTILE;
@@ -245,8 +246,7 @@ mod tests {
         }
         let history = History::new(runs, vec![HOSTILE.into()], &settings());
         let page = page(&history);
-        let options = roxmltree::ParsingOptions { allow_dtd: true, ..roxmltree::ParsingOptions::default() };
-        let document = roxmltree::Document::parse_with_options(&page, options).expect("well-formed XML");
+        let document = document(&page);
         let count = |name: &str| {
             document.descendants().filter(|node| node.has_tag_name(("http://www.w3.org/1999/xhtml", name))).count()
         };

@@ -1,7 +1,7 @@
-//! A report: one HTML page with charts and the tables behind them, without anything from elsewhere.
+//! Report: a self-contained HTML page with charts and the tables behind them.
 //!
-//! A record's text is data: it is escaped wherever it goes, and the page's policy lets no script run but its own. The
-//! page is well-formed XML too, which is how a test proves the first.
+//! Text from a record is data: it is always escaped, and the page's policy allows no script but its own. The page is
+//! also well-formed XML, so that a test can check the escaping.
 
 mod axis;
 mod capture;
@@ -30,63 +30,63 @@ use crate::record::figure::{FigureUnit, MEDIAN, PAGE, SPEEDUP};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, CaseSize, NamedRecord, Origin, Outcome, Record};
 use chart::{Width, histogram, shortened};
-use model::{Chart, ChartGroup, Source, finite_share, percent, series};
+use model::{Chart, ChartGroup, ReportSource, finite_share, percent, series};
 use ratios::Ratios;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 
-/// Sources that stand beside one another in columns; of more each has rows of its own.
-const MOST_BESIDE: usize = 3;
+/// Maximum number of sources that stand side by side in columns; more are rows.
+const MAX_SIDE_BY_SIDE: usize = 3;
 
-/// How far apart two limits of one case may be, as a ratio, and pass for one.
-const ONE_LIMIT: f64 = 1.02;
+/// Maximum ratio of two limits that count as the same.
+const MAX_EQUAL_LIMIT_RATIO: f64 = 1.02;
 
-/// What the canary kernel is.
+/// Description of the canary kernel.
 const CANARY: &str = "a small fixed kernel, timed around each case to see how fast the device itself is running";
 
-/// Verdicts of one kind that are not folded away.
-const MOST_VERDICTS: usize = 40;
+/// Maximum number of verdicts in a table that is not collapsed.
+const MAX_EXPANDED_VERDICTS: usize = 40;
 
-/// Largest page in bytes: a browser opens it at once. What has no room is left to the record.
+/// Maximum size of a page in bytes, so that a browser opens it at once.
 const MAX_BYTES: usize = 5_000_000;
 
-/// Bytes of the page at which the verdicts, the winners, the groups of cases and the method end at the latest.
+/// Offsets in bytes at which the verdicts, the winners, the groups of cases and the method have to end.
 const VERDICTS_END: usize = MAX_BYTES / 4;
 const ANSWER_END: usize = MAX_BYTES * 2 / 5;
 const GROUPS_END: usize = MAX_BYTES * 9 / 10;
 const METHOD_END: usize = MAX_BYTES - 20_000;
 
-/// Groups of cases that a page has at most.
+/// Maximum number of groups of cases on a page.
 const MAX_GROUPS: usize = 200;
 
-/// Bytes of a case in the charts of its group, about, and of a row of a table, at least.
+/// Approximate size of a case in the charts of its group, and minimum size of a table's row, in bytes.
 const CHARTED_CASE_BYTES: usize = 2_500;
 const MIN_ROW_BYTES: usize = 100;
 
-/// Characters of a name or an explanation that a page shows.
+/// Maximum length of a name and of an explanation, in characters.
 const MAX_NAME: usize = 300;
 const MAX_SENTENCE: usize = 2_000;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
-/// The hash of the script, which the page's policy lets run; a test compares the two.
+/// Hash of the script, which the page's policy allows; a test compares the two.
 const SCRIPT_HASH: &str = "sha256-eFPhZntSGnh0JjKM5oHFIrkzFHYsKTeP1NfVHuV23Bc=";
 
-/// A page.
+/// HTML page.
 #[derive(Debug, Default)]
 pub struct Page {
-    /// Its text, which needs nothing from elsewhere.
+    /// Self-contained text of the page.
     pub html: String,
-    /// Its charts as SVG: the name of a file and its content.
+    /// Charts as SVG: the name of a file, and its content.
     pub charts: Vec<(String, String)>,
-    left: LeftOut,
-    /// Where in the text a note on what is left out belongs.
+    omitted: Omitted,
+    /// Offset in the text for the note on omitted parts.
     note_at: usize,
 }
 
-/// Numbers of the things that a page has no room for.
+/// Numbers of omitted parts, for lack of room.
 #[derive(Debug, Default)]
-struct LeftOut {
+struct Omitted {
     groups: usize,
     rows: usize,
     charts: usize,
@@ -98,8 +98,8 @@ struct LeftOut {
     lines: usize,
 }
 
-impl LeftOut {
-    /// A sentence about the parts that are left out; `None` if there are none.
+impl Omitted {
+    /// Describes the omitted parts; `None` if there are none.
     fn sentence(&self, elsewhere: &str) -> Option<String> {
         let Self { groups, rows, charts, marks, details, lines } = self;
         let parts = [
@@ -123,20 +123,20 @@ impl LeftOut {
     }
 }
 
-/// The report of `runs`, side by side where there are several; of two with what came of their comparison.
+/// Returns the report of `runs`, side by side if there are several; of two also with their comparison.
 #[must_use]
 pub fn report(runs: &[NamedRecord], comparison: Option<&Comparison>) -> Page {
-    // A verdict is between processes; tables and charts show what they have in common.
+    // A verdict needs the single processes; tables and charts show the record across them.
     let judged = match runs {
         [baseline, candidate] => Some((sentence(baseline, candidate, comparison), comparison)),
         _ => None,
     };
     let across = |run: &NamedRecord| NamedRecord::new(&*run.name, run.record.across_processes().into_owned());
     let shown: Vec<_> = runs.iter().map(across).collect();
-    let sources = Source::all(&shown);
+    let sources = ReportSource::all(&shown);
     let mut groups = ChartGroup::all(&sources);
     let mut page = Page::default();
-    page.left.groups = groups.len().saturating_sub(MAX_GROUPS);
+    page.omitted.groups = groups.len().saturating_sub(MAX_GROUPS);
     groups.truncate(MAX_GROUPS);
     page.head(&sources, &groups);
     page.answer(judged, &sources, &groups);
@@ -146,7 +146,7 @@ pub fn report(runs: &[NamedRecord], comparison: Option<&Comparison>) -> Page {
     }
     page.facts(&sources);
     page.close();
-    page.tell_what_is_left_out("the record has them (`gpukern export RECORD.json --to csv`)");
+    page.insert_note_on_omissions("the record has them (`gpukern export RECORD.json --to csv`)");
     page
 }
 
@@ -156,12 +156,12 @@ impl Page {
         self.html.push('\n');
     }
 
-    /// An element with text from anywhere.
+    /// Writes an element with any text.
     fn element(&mut self, name: &str, text: &str) {
         let _ = writeln!(self.html, "<{name}>{}</{name}>", escape_prose(text));
     }
 
-    /// A paragraph of this class.
+    /// Writes a paragraph of this class.
     fn paragraph(&mut self, class: &str, text: &str) {
         let _ = writeln!(self.html, r#"<p class="{class}">{}</p>"#, escape_prose(text));
     }
@@ -172,18 +172,18 @@ impl Page {
         self.line("</ul>");
     }
 
-    /// A list of as many items as keep the page below `end` bytes.
+    /// Writes a list of as many items as keep the page below `end` bytes.
     fn list_below(&mut self, end: usize, items: impl IntoIterator<Item = String>) {
         self.line("<ul>");
         for item in items {
             let item = shortened(&item, MAX_SENTENCE);
-            self.left.lines += usize::from(!self.fits(end, |page| page.element("li", &item)));
+            self.omitted.lines += usize::from(!self.write_within(end, |page| page.element("li", &item)));
         }
         self.line("</ul>");
     }
 
-    /// Lets `write` append to the page, and takes that back where it would end behind `end` bytes; returns whether it fits.
-    fn fits(&mut self, end: usize, write: impl FnOnce(&mut Self)) -> bool {
+    /// Lets `write` append to the page, and undoes that if the page exceeds `end` bytes; returns whether it fits.
+    fn write_within(&mut self, end: usize, write: impl FnOnce(&mut Self)) -> bool {
         let before = self.html.len();
         write(self);
         let fits = self.html.len() <= end;
@@ -193,17 +193,17 @@ impl Page {
         fits
     }
 
-    /// Where one of `parts` that are still to be written ends, if they share the room up to `end` bytes.
+    /// Returns the end of the next of `parts`, if these share the room up to `end` bytes equally.
     fn share(&self, end: usize, parts: usize) -> usize {
         self.html.len() + end.saturating_sub(self.html.len()) / parts.max(1)
     }
 
-    /// Rows that a table up to `end` bytes can have at most.
+    /// Returns the maximum number of rows of a table up to `end` bytes.
     fn max_rows(&self, end: usize) -> usize {
         end.saturating_sub(self.html.len()) / MIN_ROW_BYTES
     }
 
-    /// The first rows of a table of `all` rows, as many as keep the page below `end` bytes.
+    /// Writes the first rows of a table of `all` rows, as many as keep the page below `end` bytes.
     fn table_below(&mut self, end: usize, mut table: Table, all: usize, classes: &str) {
         let room = end.saturating_sub(self.html.len());
         let mut markup = table.html(classes);
@@ -215,27 +215,31 @@ impl Page {
             self.html.push_str(&markup);
         }
         let left = all - table.len();
-        self.left.rows += left;
+        self.omitted.rows += left;
         if left > 0 {
-            self.fits(end, |page| page.paragraph("quiet", &format!("The record has {}.", counted_more(left, "row"))));
+            self.write_within(end, |page| {
+                page.paragraph("quiet", &format!("The record has {}.", counted(left, "more row")))
+            });
         }
     }
 
-    /// Says below the heading of the results what has no room on the page.
-    fn tell_what_is_left_out(&mut self, elsewhere: &str) {
-        if let Some(sentence) = self.left.sentence(elsewhere) {
+    /// Inserts the note on omitted parts below the heading of the results.
+    fn insert_note_on_omissions(&mut self, elsewhere: &str) {
+        if let Some(sentence) = self.omitted.sentence(elsewhere) {
             self.html.insert_str(self.note_at, &format!("<p>{}</p>\n", escape_prose(&sentence)));
         }
     }
 
-    fn head(&mut self, sources: &[Source<'_>], groups: &[ChartGroup<'_>]) {
+    fn head(&mut self, sources: &[ReportSource<'_>], groups: &[ChartGroup<'_>]) {
         let algorithms = distinct(groups.iter().map(ChartGroup::algorithm));
-        let subject = several(&algorithms, 3, "algorithms").map_or_else(String::new, |names| format!("{names} on "));
+        let subject =
+            join_or_count(&algorithms, 3, "algorithms").map_or_else(String::new, |names| format!("{names} on "));
         let records = distinct(sources.iter().map(|source| &*source.run.name));
-        let title = format!("{subject}{}", place_and_date(sources.iter().map(|source| &source.run.record)));
+        let title = format!("{subject}{}", devices_and_days(sources.iter().map(|source| &source.run.record)));
         self.opening(
             &title,
-            &several(&records, 3, "records").map_or_else(String::new, |names| format!("gpukern report of {names}")),
+            &join_or_count(&records, 3, "records")
+                .map_or_else(String::new, |names| format!("gpukern report of {names}")),
         );
         if groups.len() > 1 {
             self.line(r#"<nav aria-label="Contents"><ul>"#);
@@ -247,7 +251,7 @@ impl Page {
         self.line("<main>");
     }
 
-    /// The head of a page, its heading and what stands below that.
+    /// Writes the head of a page, its heading and the line below.
     fn opening(&mut self, title: &str, below: &str) {
         let (title, below) = (escape(title), escape(below));
         let policy = format!(
@@ -283,12 +287,12 @@ impl Page {
         self.line("</body>\n</html>");
     }
 
-    /// Devices and method.
-    fn facts(&mut self, sources: &[Source<'_>]) {
+    /// Writes the section on devices and method.
+    fn facts(&mut self, sources: &[ReportSource<'_>]) {
         self.line(r#"<section aria-labelledby="method"><h2 id="method">How it was measured</h2>"#);
         let end = self.share(METHOD_END, 2);
         for run in sources.iter().filter(|source| source.device.kind != DeviceKind::Host) {
-            let Source { run, device, .. } = run;
+            let ReportSource { run, device, .. } = run;
             let when = started(&run.record.started);
             let text = format!(
                 "{}: {}, {}, {when}, {}",
@@ -297,22 +301,23 @@ impl Page {
                 device.driver.info,
                 method(&run.record)
             );
-            self.left.lines += usize::from(!self.fits(end, |page| page.element("p", &text)));
+            self.omitted.lines += usize::from(!self.write_within(end, |page| page.element("p", &text)));
         }
         self.line("<details><summary>Device and method details</summary>");
-        // Many side by side are too wide to read.
-        let parts = sources.chunks(if sources.len() > MOST_BESIDE { 1 } else { MOST_BESIDE });
+        // Too many side by side would be unreadable.
+        let parts = sources.chunks(if sources.len() > MAX_SIDE_BY_SIDE { 1 } else { MAX_SIDE_BY_SIDE });
         for part in parts {
-            self.left.rows += usize::from(!self.fits(METHOD_END, |page| page.html.push_str(&facts_of(part))));
+            self.omitted.rows +=
+                usize::from(!self.write_within(METHOD_END, |page| page.html.push_str(&facts_of(part))));
         }
         self.line("</details></section>");
     }
 
-    /// What a reader came for: the verdict where there are two records, and the winner of each size.
+    /// Writes the answer: the verdict on two records, and the winner of each size.
     fn answer(
         &mut self,
         judged: Option<(String, Option<&Comparison>)>,
-        sources: &[Source<'_>],
+        sources: &[ReportSource<'_>],
         groups: &[ChartGroup<'_>],
     ) {
         let contest = (0..sources.len()).any(|at| groups.iter().any(|group| group.is_contest(at)));
@@ -326,21 +331,18 @@ impl Page {
             self.verdict(&shortened(sentence, MAX_SENTENCE), *comparison);
         }
         let judged = judged.and_then(|(_, comparison)| comparison);
-        let verdicts = judged.map(|comparison| {
-            let mut verdicts = Verdicts::new();
-            for case in &comparison.cases {
-                verdicts.entry(&case.id).or_insert(case);
-            }
-            verdicts
+        // Of cases with the same id, the first one counts.
+        let verdicts = judged.map(|comparison| -> Verdicts<'_> {
+            comparison.cases.iter().rev().map(|case| (case.id.as_str(), case)).collect()
         });
-        // Without a contest the winners are the cases above.
+        // Without a contest, the winners are the cases above.
         let shown = judged.is_none() || contest;
         for group in groups.iter().filter(|_| judged.is_none() && sources.len() == 1) {
             let cases = &group.cases[0];
             let name = cases.first().filter(|_| groups.len() > 1).map(|case| format!("{}: ", case.subject()));
             if let Some(sentence) = fastest::sentence(&sources[0].run.record, cases) {
                 let sentence = shortened(&format!("{}{sentence}", name.unwrap_or_default()), MAX_SENTENCE);
-                self.fits(ANSWER_END, |page| page.paragraph("verdict", &format!("{sentence}.")));
+                self.write_within(ANSWER_END, |page| page.paragraph("verdict", &format!("{sentence}.")));
             }
         }
         if judged.is_none() {
@@ -350,32 +352,33 @@ impl Page {
         for (at, group) in groups.iter().enumerate().filter(|_| shown) {
             let end = self.share(ANSWER_END, groups.len() - at);
             let parts = group.side_by_side();
-            for (part, own) in parts.iter().enumerate() {
+            for (part, indices) in parts.iter().enumerate() {
                 let end = self.share(end, parts.len() - part);
-                self.winners(group, sources, own, verdicts.as_ref(), end);
+                self.winners(group, sources, indices, verdicts.as_ref(), end);
             }
         }
         self.line(r#"<div class="notes">"#);
         self.conditions(sources);
         let leaders = |at| groups.iter().flat_map(move |group| group.leaders(at));
-        let marks = |(at, source): (usize, &Source<'_>)| marks(&leaders(at).collect::<Vec<_>>(), &source.conditions);
+        let marks =
+            |(at, source): (usize, &ReportSource<'_>)| marks(&leaders(at).collect::<Vec<_>>(), &source.conditions);
         let marks = sources.iter().enumerate().filter(|_| shown).flat_map(marks).collect::<Vec<_>>();
         self.legend(ANSWER_END, marks);
         self.line("</div></div></section>");
     }
 
-    /// What is true of all cases of a source, a sentence each; and why some have no share of a limit.
-    fn conditions(&mut self, sources: &[Source<'_>]) {
-        let limits: Vec<_> = sources.iter().map(without_limits).collect();
+    /// Writes the conditions of each source, and the reasons for missing shares of limits.
+    fn conditions(&mut self, sources: &[ReportSource<'_>]) {
+        let limits: Vec<_> = sources.iter().map(missing_shares).collect();
         let shared = limits.windows(2).all(|pair| pair[0] == pair[1]);
-        let alone = sources.len() == 1;
+        let single_source = sources.len() == 1;
         for (source, limits) in sources.iter().zip(&limits) {
             if let Some(sentence) = source.conditions.sentence(source.device.index) {
-                let whose = if alone { "Conditions" } else { &source.name };
-                self.fits(ANSWER_END, |page| page.paragraph("quiet", &format!("{whose}: {sentence}")));
+                let whose = if single_source { "Conditions" } else { &source.name };
+                self.write_within(ANSWER_END, |page| page.paragraph("quiet", &format!("{whose}: {sentence}")));
             }
             if let Some(limits) = limits.as_ref().filter(|_| !shared) {
-                self.fits(ANSWER_END, |page| page.paragraph("quiet", &format!("{}: {limits}", source.name)));
+                self.write_within(ANSWER_END, |page| page.paragraph("quiet", &format!("{}: {limits}", source.name)));
             }
         }
         if let Some(Some(limits)) = limits.first().filter(|_| shared) {
@@ -383,18 +386,18 @@ impl Page {
         }
     }
 
-    /// What the signs in tables mean.
+    /// Writes the meanings of signs.
     fn legend(&mut self, end: usize, marks: Vec<Mark>) {
         for Mark { sign, meaning } in marks.into_iter().collect::<BTreeSet<_>>() {
-            // A letter needs no colon.
+            // A single character needs no colon.
             let colon = if sign.chars().nth(1).is_some() { ":" } else { "" };
             let (sign, meaning) = (escape(&sign), escape_prose(&meaning));
             let line = format!(r#"<p class="quiet"><b>{sign}</b>{colon} {meaning}</p>"#);
-            self.left.lines += usize::from(!self.fits(end, |page| page.line(&line)));
+            self.omitted.lines += usize::from(!self.write_within(end, |page| page.line(&line)));
         }
     }
 
-    /// A sentence, the verdict on each case, and the commands that would decide the rest.
+    /// Writes a sentence, the verdict on each case, and the commands that would decide the rest.
     fn verdict(&mut self, sentence: &str, comparison: Option<&Comparison>) {
         let any = |comparison: &&Comparison| !comparison.cases.is_empty() || !comparison.inspected.is_empty();
         let Some(comparison) = comparison.filter(any) else {
@@ -430,7 +433,7 @@ impl Page {
         }
         self.verdict_tables(&sorted, &names);
         self.line("</div>");
-        self.explanations(super::compare::explanations(&sorted, &names));
+        self.explanations(super::compare::reasons(&sorted, &names, &Ruling::default(), false));
         if comparison.cases.iter().any(|case| case.canary_explains) {
             self.paragraph("quiet", &format!("canary: {CANARY}"));
         }
@@ -440,14 +443,14 @@ impl Page {
         if let Some(commands) = &comparison.decide {
             self.element("p", &super::compare::above_commands(comparison));
             let commands = format!("<pre>{}</pre>", escape(commands));
-            self.left.lines += usize::from(!self.fits(ANSWER_END, |page| page.line(&commands)));
+            self.omitted.lines += usize::from(!self.write_within(ANSWER_END, |page| page.line(&commands)));
         }
     }
 
-    /// The tables of sorted verdicts: of changed and undecided cases, and of the others.
+    /// Writes the tables of sorted verdicts: changed and undecided cases, then unchanged ones.
     fn verdict_tables(&mut self, sorted: &[(usize, &Compared)], names: &[String]) {
         self.line(r#"<div class="verdicts">"#);
-        // What stays the same comes last.
+        // Unchanged cases come last.
         let (others, same) = sorted.split_at(sorted.partition_point(|(_, case)| case.verdict != Verdict::Same));
         let (other_names, same_names) = names.split_at(others.len());
         for (cases, names, caption, open) in
@@ -456,7 +459,7 @@ impl Page {
             if cases.is_empty() {
                 continue;
             }
-            let open = if open && cases.len() <= MOST_VERDICTS { r#" open="open""# } else { "" };
+            let open = if open && cases.len() <= MAX_EXPANDED_VERDICTS { r#" open="open""# } else { "" };
             let _ = writeln!(self.html, "<details{open}>");
             self.element("summary", &format!("{caption}: {}", cases.len()));
             let end = self.share(VERDICTS_END, if caption.starts_with("Unchanged") { 1 } else { 2 });
@@ -468,7 +471,7 @@ impl Page {
         self.line("</div>");
     }
 
-    /// What explains verdicts, below a line with what most cases have in common.
+    /// Writes the explanations of verdicts, collapsed below the first one.
     fn explanations(&mut self, explanations: Vec<String>) {
         let Some(first) = explanations.first() else { return };
         let more = explanations.len() - 1;
@@ -479,93 +482,93 @@ impl Page {
         self.line("</details>");
     }
 
-    /// The winner of each size on each of some sources, with its share and the verdict on it.
+    /// Writes the winner of each size on some sources, with its share and verdict.
     fn winners<'a>(
         &mut self,
         group: &ChartGroup<'a>,
-        sources: &[Source<'_>],
-        own: &[usize],
+        sources: &[ReportSource<'_>],
+        indices: &[usize],
         judged: Option<&Verdicts<'_>>,
         end: usize,
     ) {
-        let all: Vec<Vec<&'a Case>> = own.iter().map(|at| group.leaders(*at)).collect();
+        let all: Vec<Vec<&'a Case>> = indices.iter().map(|at| group.leaders(*at)).collect();
         let rows = distinct(all.iter().flatten().map(|case| row(case)));
         let all: Vec<_> = all.into_iter().map(by_row).collect();
         let (count, shown) = (rows.len(), rows.into_iter().take(self.max_rows(end)));
         if count == 0 {
             return;
         }
-        let alone = own.len() == 1;
-        let title = match own {
+        let single_source = indices.len() == 1;
+        let title = match indices {
             [only] if sources.len() > 1 => format!("{}: {}", group.title(), sources[*only].name),
             _ => group.title(),
         };
-        if own.len() > MOST_BESIDE {
-            return self.winners_below(&title, sources, (own, &all), shown, end);
+        if indices.len() > MAX_SIDE_BY_SIDE {
+            return self.winners_below(&title, sources, (indices, &all), shown, end);
         }
         let table = Table::captioned(if judged.is_some() { format!("{title}: fastest at each size") } else { title });
         let table = table.text(["size"]);
-        let table = match own {
+        let table = match indices {
             [at] => table
                 .text([if group.is_contest(*at) { "fastest" } else { "variant" }])
                 .numbers(["time", "of hardware"])
-                .prose([SHORTER]),
-            // A column for each source: a phone has no room for more.
+                .prose([FASTER_WITH_CAVEAT]),
+            // One column for each source: a phone has no room for more.
             several => table.text(several.iter().map(|at| sources[*at].name.as_str())),
         };
-        // Of what one side lacks there is no verdict.
-        let judged = judged.filter(|_| !alone);
-        let mut table = table.text(judged.map(|_| "verdict")).text(alone.then_some("mark"));
+        // A case of a single source has no verdict.
+        let judged = judged.filter(|_| !single_source);
+        let mut table = table.text(judged.map(|_| "verdict")).text(single_source.then_some("mark"));
         for own_row in shown {
-            let found: Vec<&[&Case]> = all.iter().map(|rows| of_row(rows, &own_row)).collect();
+            let found: Vec<&[&Case]> = all.iter().map(|rows| leaders_of_row(rows, &own_row)).collect();
             let cases: Vec<Option<&Case>> = found.iter().map(|cases| cases.first().copied()).collect();
             let first = || cases.iter().flatten();
             let best = first().filter_map(|case| median(case)).map(|time| time.0).fold(f64::INFINITY, f64::min);
             let rivals = distinct(first().map(|case| Class::of(case).to_string())).len() == 1;
             let limits = limits_differ(first().copied());
             let mut cells = vec![Cell::from(own_row)];
-            for (cases, at) in found.iter().zip(own) {
+            for (cases, at) in found.iter().zip(indices) {
                 let conditions = &sources[*at].conditions;
-                if alone {
+                if single_source {
                     cells.extend(cells_alone(cases, false, conditions));
                 } else {
-                    // The best of several sources, unless there is a verdict on them.
+                    // Mark the best of several sources, unless there are verdicts.
                     let is_best = |time: Nanos| judged.is_none() && rivals && time.0 <= best;
                     let best = cases.first().and_then(|case| median(case)).is_some_and(is_best);
                     cells.push(cell_beside(cases, best, limits, conditions));
                 }
             }
             cells.extend(judged.map(|verdicts| verdict_on(&cases, verdicts)));
-            let signs = || cases[0].map_or_else(String::new, |case| sources[own[0]].conditions.signs(case));
-            cells.extend(alone.then(|| signs().into()));
+            let signs = || cases[0].map_or_else(String::new, |case| sources[indices[0]].conditions.signs(case));
+            cells.extend(single_source.then(|| signs().into()));
             table.row(cells);
         }
-        // Other columns have the names of sources.
-        if alone {
-            table.leave_out_empty(&["of hardware", SHORTER, "mark"], "–");
+        // With several sources, the headings are their names.
+        if single_source {
+            table.leave_out_empty(&["of hardware", FASTER_WITH_CAVEAT, "mark"], "–");
         }
-        // A phone has the last column on a line of its own.
+        // On a phone, the last column has a line of its own.
         let classes = match judged {
             Some(_) => "figures won stacked",
-            None if table.ends_with(SHORTER) => "figures won caveats",
+            None if table.ends_with(FASTER_WITH_CAVEAT) => "figures won caveats",
             None => "figures won",
         };
         self.table_below(end, table, count, classes);
     }
 
-    /// The winner of each size on each of many sources, in rows.
+    /// Writes the winner of each size on many sources, in rows.
     fn winners_below(
         &mut self,
         title: &str,
-        sources: &[Source<'_>],
-        (own, all): (&[usize], &[ByRow<'_>]),
+        sources: &[ReportSource<'_>],
+        (indices, all): (&[usize], &[CasesByRow<'_>]),
         rows: impl Iterator<Item = String>,
         end: usize,
     ) {
         let table = Table::captioned(title).text(["size", "record", "fastest"]).numbers(["time", "of hardware"]);
-        let mut table = table.prose([SHORTER]).text(["mark"]);
+        let mut table = table.prose([FASTER_WITH_CAVEAT]).text(["mark"]);
         for own_row in rows {
-            let found = || own.iter().zip(all).map(|(at, rows)| (&sources[*at], of_row(rows, &own_row)));
+            let found = || indices.iter().zip(all).map(|(at, rows)| (&sources[*at], leaders_of_row(rows, &own_row)));
             let limits = limits_differ(found().filter_map(|(_, cases)| cases.first().copied()));
             for (source, cases) in found().filter(|(_, cases)| !cases.is_empty()) {
                 let names = [own_row.clone().into(), source.name.clone().into()].into_iter();
@@ -573,17 +576,17 @@ impl Page {
                 table.row(names.chain(cells_alone(cases, limits, &source.conditions)).chain([signs.into()]));
             }
         }
-        table.leave_out_empty(&["of hardware", SHORTER, "mark"], "–");
+        table.leave_out_empty(&["of hardware", FASTER_WITH_CAVEAT, "mark"], "–");
         let all = table.len();
         self.table_below(end, table, all, "figures won");
     }
 
-    fn group(&mut self, at: usize, group: &ChartGroup<'_>, sources: &[Source<'_>], end: usize) {
+    fn group(&mut self, at: usize, group: &ChartGroup<'_>, sources: &[ReportSource<'_>], end: usize) {
         let _ = writeln!(self.html, r#"<section class="group" aria-labelledby="group-{at}">"#);
         let _ = writeln!(self.html, r#"<h2 id="group-{at}">{}</h2>"#, escape(&group.title()));
         let charts_end = self.share(end, 2);
         let drawn = group.thinned((charts_end - self.html.len()) / CHARTED_CASE_BYTES);
-        self.left.marks += group.everything().count() - drawn.everything().count();
+        self.omitted.marks += group.everything().count() - drawn.everything().count();
         let [charts, folded] = drawn.charts(sources);
         self.charts(charts, charts_end);
         self.line("<details><summary>All cases: tables, samples, checks and kernels</summary>");
@@ -602,17 +605,17 @@ impl Page {
         self.line("</details></section>");
     }
 
-    /// Charts as far as they end below `end` bytes.
+    /// Writes charts as far as they end below `end` bytes.
     fn charts(&mut self, charts: Vec<Chart>, end: usize) {
         if charts.is_empty() {
             return;
         }
         self.line(r#"<div class="charts">"#);
         for (name, drawn) in charts {
-            if self.fits(end, |page| page.figure(&drawn)) {
+            if self.write_within(end, |page| page.figure(&drawn)) {
                 self.charts.push((self.file_name(&name), standalone(&drawn[0])));
             } else {
-                self.left.charts += 1;
+                self.omitted.charts += 1;
             }
         }
         self.line("</div>");
@@ -623,7 +626,7 @@ impl Page {
         self.html.push_str(&document::figure(chart));
     }
 
-    /// A file's name that says what is in it and that no other chart has.
+    /// Returns a unique name for the file of a chart, made of `words`.
     fn file_name(&self, words: &str) -> String {
         let mut stem = String::new();
         for character in words.chars() {
@@ -636,22 +639,22 @@ impl Page {
         format!("{:02}-{stem}.svg", self.charts.len() + 1)
     }
 
-    /// The sources beside one another, as far as they have cases in common.
-    fn comparison(&mut self, group: &ChartGroup<'_>, sources: &[Source<'_>], end: usize) {
-        let mut all: Vec<ByName<'_>> = vec![ByName::new(); group.cases.len()];
+    /// Writes the common cases of the sources side by side.
+    fn comparison(&mut self, group: &ChartGroup<'_>, sources: &[ReportSource<'_>], end: usize) {
+        let mut all: Vec<CasesByKey<'_>> = vec![CasesByKey::new(); group.cases.len()];
         for (named, cases) in all.iter_mut().zip(&group.cases) {
             for case in cases {
-                named.entry(name(case)).or_insert(case);
+                named.entry(case_key(case)).or_insert(case);
             }
         }
-        let mut common = distinct(group.cases.iter().flatten().map(|case| name(case)));
+        let mut common = distinct(group.cases.iter().flatten().map(|case| case_key(case)));
         common.retain(|key| all.iter().filter(|cases| cases.contains_key(key)).count() > 1);
-        let shares = |cases: &ByName<'_>| common.iter().any(|key| cases.contains_key(key));
+        let shares = |cases: &CasesByKey<'_>| common.iter().any(|key| cases.contains_key(key));
         let shown: Vec<_> = sources.iter().zip(&all).filter(|(_, cases)| shares(cases)).collect();
         let count = common.len();
         common.truncate(self.max_rows(end));
         let [(first, _), rest @ ..] = &shown[..] else { return };
-        if shown.len() > MOST_BESIDE {
+        if shown.len() > MAX_SIDE_BY_SIDE {
             return self.comparison_below(&group.title(), (&common, count), &shown, end);
         }
         let ratios = rest.iter().map(|(source, _)| format!("{} ÷ first", source.name));
@@ -667,12 +670,12 @@ impl Page {
         self.table_below(end, table, count, "figures stacked");
     }
 
-    /// The same of many sources, in rows.
+    /// Writes the common cases of many sources in rows.
     fn comparison_below(
         &mut self,
         title: &str,
-        (common, count): (&[Name<'_>], usize),
-        shown: &[(&Source<'_>, &ByName<'_>)],
+        (common, count): (&[CaseKey<'_>], usize),
+        shown: &[(&ReportSource<'_>, &CasesByKey<'_>)],
         end: usize,
     ) {
         let table = Table::captioned(format!("{title}, side by side with {}", shown[0].0.name));
@@ -688,8 +691,8 @@ impl Page {
         self.table_below(end, table, all, "figures stacked");
     }
 
-    /// The values of a group's charts for one source.
-    fn table(&mut self, title: &str, source: &Source<'_>, cases: &[&Case], end: usize) {
+    /// Writes the values of a group's charts for one source.
+    fn table(&mut self, title: &str, source: &ReportSource<'_>, cases: &[&Case], end: usize) {
         let count = cases.len();
         let cases = &cases[..count.min(self.max_rows(end))];
         let remarked = cases.iter().any(|case| !remarks(case).is_empty());
@@ -711,7 +714,7 @@ impl Page {
         self.table_below(end, table, count, if remarked { "figures remarks" } else { "figures" });
     }
 
-    /// The samples, answers and kernels of the first cases, as far as they end below `end` bytes.
+    /// Writes samples, answers and kernels of the first cases, as far as they end below `end` bytes.
     fn details(&mut self, cases: &[&Case], end: usize) {
         for (at, case) in cases.iter().enumerate() {
             let detail = |page: &mut Self| {
@@ -722,36 +725,31 @@ impl Page {
                 page.list(facts(case));
                 page.line("</details>");
             };
-            if !self.fits(end, detail) {
-                self.left.details += cases.len() - at;
+            if !self.write_within(end, detail) {
+                self.omitted.details += cases.len() - at;
                 return;
             }
         }
     }
 }
 
-/// `1 more row`, `27 more rows`.
-fn counted_more(count: usize, thing: &str) -> String {
-    counted(count, &format!("more {thing}"))
-}
-
-/// The verdicts on cases by their ids.
+/// Verdicts by id of the case.
 type Verdicts<'a> = HashMap<&'a str, &'a Compared>;
 
-/// The name that a case shares with the same case of another source.
-type Name<'a> = (&'a CaseSize, String);
+/// Size and series of a case, which are the same in every source.
+type CaseKey<'a> = (&'a CaseSize, String);
 
-/// The cases of a source by these names.
-type ByName<'a> = HashMap<Name<'a>, &'a Case>;
+/// Cases of a source by size and series.
+type CasesByKey<'a> = HashMap<CaseKey<'a>, &'a Case>;
 
-/// The leaders of each row: first the exact one, then the fastest.
-type ByRow<'a> = HashMap<String, Vec<&'a Case>>;
+/// Leaders of each row: the exact one first, then the fastest.
+type CasesByRow<'a> = HashMap<String, Vec<&'a Case>>;
 
-/// Devices and method of some sources.
-fn facts_of(sources: &[Source<'_>]) -> String {
+/// Returns a table of the devices and methods of some sources.
+fn facts_of(sources: &[ReportSource<'_>]) -> String {
     let names = sources.iter().map(|source| source.name.as_str());
     let mut table = Table::captioned("Devices and method").text([""]).prose(names);
-    let mut row = |name: &str, value: &dyn Fn(&Source<'_>) -> String| {
+    let mut row = |name: &str, value: &dyn Fn(&ReportSource<'_>) -> String| {
         table.row(std::iter::once(name.to_string()).chain(sources.iter().map(value)));
     };
     row("record", &|source| source.run.name.clone());
@@ -780,25 +778,25 @@ fn facts_of(sources: &[Source<'_>]) -> String {
     table.html("facts")
 }
 
-/// The time of a case, or how it ended.
+/// Formats the time of a case, or its status.
 fn time_or_status(case: &Case) -> String {
     median(case).map_or_else(|| case.outcome.status().into(), |time| time.to_string())
 }
 
-/// The time of a case divided by that of the first.
+/// Formats the time of a case divided by that of the first.
 fn ratio_to(first: Option<&Case>, case: Option<&Case>) -> String {
     let times = first.and_then(median).zip(case.and_then(median));
     let ratio = times.map(|(first, time)| time.0 / first.0).filter(|ratio| ratio.is_finite());
     ratio.map_or_else(|| "–".into(), significant)
 }
 
-/// The heading of what only shortcuts make faster than the winner.
-const SHORTER: &str = "faster with a caveat";
+/// Heading of the cases with caveats that are faster than the winner.
+const FASTER_WITH_CAVEAT: &str = "faster with a caveat";
 
-/// `leaders` by their rows.
-fn by_row(leaders: Vec<&Case>) -> ByRow<'_> {
+/// Groups `leaders` by row.
+fn by_row(leaders: Vec<&Case>) -> CasesByRow<'_> {
     let key = |case: &Case| (!Class::of(case).is_exact(), median(case).map_or(f64::INFINITY, |time| time.0));
-    let mut rows = ByRow::new();
+    let mut rows = CasesByRow::new();
     for mut cases in grouped(leaders, |case| row(case)) {
         cases.sort_by(|a, b| {
             let ((a, time), (b, other)) = (key(a), key(b));
@@ -809,59 +807,59 @@ fn by_row(leaders: Vec<&Case>) -> ByRow<'_> {
     rows
 }
 
-/// The leaders of one row.
-fn of_row<'a, 'c>(rows: &'a ByRow<'c>, own_row: &str) -> &'a [&'c Case] {
+/// Returns the leaders of one row.
+fn leaders_of_row<'a, 'c>(rows: &'a CasesByRow<'c>, own_row: &str) -> &'a [&'c Case] {
     rows.get(own_row).map_or(&[], Vec::as_slice)
 }
 
-/// `others`, each with what sets it apart and its time: `split (3×f16) 1.110 ms`.
-fn shorter(others: &[&Case], conditions: &RunConditions) -> String {
-    let told = |case: &&Case| {
+/// Lists `others` with their caveats and times: `split (3×f16) 1.110 ms`.
+fn faster_with_caveats(others: &[&Case], conditions: &RunConditions) -> String {
+    let describe = |case: &&Case| {
         let parts = [series(case), time_of(case).replace(' ', "\u{a0}"), conditions.signs(case)];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
     };
-    others.iter().map(told).collect::<Vec<_>>().join("; ")
+    others.iter().map(describe).collect::<Vec<_>>().join("; ")
 }
 
-/// The winner of a size on one source: its name, time and share, and who is faster with a caveat.
+/// Returns the cells of the winner of a size on one source: name, time, share, and the faster cases with caveats.
 fn cells_alone(cases: &[&Case], limits: bool, conditions: &RunConditions) -> [Cell; 4] {
     let [case, others @ ..] = cases else { return ["–", "", "–", ""].map(Cell::from) };
     let share = share_of(case, limits).unwrap_or_else(|| "–".into());
-    [variant(case), time_of(case).into(), share.into(), shorter(others, conditions).into()]
+    [variant(case), time_of(case).into(), share.into(), faster_with_caveats(others, conditions).into()]
 }
 
 fn time_of(case: &Case) -> String {
     MEDIAN.text(case).unwrap_or_default()
 }
 
-/// The same in one cell, beside those of other sources.
+/// Returns the cell of the winner of a size on a source, beside those of other sources.
 fn cell_beside(cases: &[&Case], is_best: bool, limits: bool, conditions: &RunConditions) -> Cell {
     let [case, others @ ..] = cases else { return "–".into() };
     let time = median(case).map(|time| time.to_string());
-    // A number keeps its unit where lines are short.
+    // Non-breaking spaces keep numbers with their units.
     let figures = time.into_iter().chain(share_of(case, limits)).map(|figure| figure.replace(' ', "\u{a0}"));
     let figures = figures.collect::<Vec<_>>().join(", ");
-    let others = shorter(others, conditions);
-    let detail = if others.is_empty() { figures } else { format!("{figures}; {SHORTER}: {others}") };
+    let others = faster_with_caveats(others, conditions);
+    let detail = if others.is_empty() { figures } else { format!("{figures}; {FASTER_WITH_CAVEAT}: {others}") };
     let name = format!("{} {}", case.variant, Class::of(case));
     Cell { is_best, detail, marks: conditions.signs(case), ..Cell::from(name.trim_end()) }
 }
 
-/// The share of its limit that a case reaches; with the limit where others stand beside it that have another.
+/// Formats the share of its limit that a case reaches; with the limit, if the cases beside it have other `limits`.
 fn share_of(case: &Case, limits: bool) -> Option<String> {
     let share = finite_share(case)?;
     let text = share.told(percent);
     Some(if limits { format!("{text} of {} ({})", share.limit.name(), share.least_told(case)) } else { text })
 }
 
-/// What the signs beside names, times and shares mean.
+/// Returns the meanings of the signs beside names, times and shares.
 fn marks(cases: &[&Case], conditions: &RunConditions) -> Vec<Mark> {
     let rough = cases.iter().any(|case| finite_share(case).is_some_and(|share| share.most().is_some()));
     signs(cases, conditions).into_iter().chain(rough.then(at_most)).collect()
 }
 
-/// Why cases of a source have no share of a limit, or the limits are missing from its charts. Chains have none.
-fn without_limits(source: &Source<'_>) -> Option<String> {
+/// Explains why cases of a source have no share of a limit, or why its charts lack the limits. Chains have no limits.
+fn missing_shares(source: &ReportSource<'_>) -> Option<String> {
     let timed = || source.cases().filter(|case| case.measured().is_some() && case.chain.is_none());
     let (all, without) = (timed().count(), timed().filter(|case| finite_share(case).is_none()).count());
     if all == 0 || source.device.kind == DeviceKind::Host {
@@ -881,15 +879,15 @@ fn without_limits(source: &Source<'_>) -> Option<String> {
     }
 }
 
-/// Whether cases are held against limits that are not one.
+/// Whether cases have different limits.
 fn limits_differ<'a>(cases: impl Iterator<Item = &'a Case>) -> bool {
     let shares: Vec<_> = cases.filter_map(finite_share).collect();
-    shares
-        .windows(2)
-        .any(|pair| pair[0].limit != pair[1].limit || (pair[0].least.0 / pair[1].least.0).ln().abs() > ONE_LIMIT.ln())
+    shares.windows(2).any(|pair| {
+        pair[0].limit != pair[1].limit || (pair[0].least.0 / pair[1].least.0).ln().abs() > MAX_EQUAL_LIMIT_RATIO.ln()
+    })
 }
 
-/// The verdict on the winner of a size where both sides have the same, or that they do not.
+/// Returns the verdict on the winner of a size, or a note that the winner changed.
 fn verdict_on(winners: &[Option<&Case>], verdicts: &Verdicts<'_>) -> Cell {
     let [Some(before), Some(after)] = winners else { return "–".into() };
     if before.id != after.id {
@@ -900,7 +898,7 @@ fn verdict_on(winners: &[Option<&Case>], verdicts: &Verdicts<'_>) -> Cell {
     Cell { class: found.verdict.name(), detail: ratio, ..super::compare::verdict(found.verdict).into() }
 }
 
-/// The fewest and the most processes that measured a case.
+/// Returns the minimum and maximum number of processes that measured a case.
 fn processes(record: &Record) -> (usize, usize) {
     let measured = record.cases.iter().filter(|case| case.measured().is_some());
     let cases = grouped(measured, |case| (case.device, case.id.as_str()));
@@ -908,12 +906,12 @@ fn processes(record: &Record) -> (usize, usize) {
     (counts().min().unwrap_or(1), counts().max().unwrap_or(1))
 }
 
-/// `5`, or `3 to 9`.
+/// Formats a range: `5`, or `3 to 9`.
 fn counts((least, most): (usize, usize)) -> String {
     if least == most { most.to_string() } else { format!("{least} to {most}") }
 }
 
-/// What came of the comparison of two records, or why they are not compared.
+/// Summarizes the comparison of two records, or says why they are not compared.
 fn sentence(baseline: &NamedRecord, candidate: &NamedRecord, comparison: Option<&Comparison>) -> String {
     let processes = match [candidate, baseline].map(|side| processes(&side.record)) {
         [(1, 1), (1, 1)] => String::new(),
@@ -942,11 +940,11 @@ fn sentence(baseline: &NamedRecord, candidate: &NamedRecord, comparison: Option<
     }
 }
 
-fn name(case: &Case) -> Name<'_> {
+fn case_key(case: &Case) -> CaseKey<'_> {
     (&case.size, series(case))
 }
 
-/// A chart as a file of its own, dark where its reader is.
+/// Makes a chart a file of its own, dark if the reader prefers that.
 fn standalone(svg: &str) -> String {
     let style = format!(
         "<style>@media screen and (prefers-color-scheme: dark) {{ svg {{ background: #1a1a19 }}\n{}}}</style>",
@@ -956,14 +954,14 @@ fn standalone(svg: &str) -> String {
     format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{svg}\n")
 }
 
-/// Names in one line: "a, b and c", or how many there are of `what` beyond `most`; `None` without any.
-fn several(names: &[&str], most: usize, what: &str) -> Option<String> {
+/// Joins names: "a, b and c", or the number of `what` if there are more than `most`; `None` without any.
+fn join_or_count(names: &[&str], most: usize, what: &str) -> Option<String> {
     let all = if names.len() > most { format!("{} {what}", names.len()) } else { in_words(names, "and") };
     (!names.is_empty()).then_some(all)
 }
 
-/// The devices and days of some records, for a headline. Processors count only where nothing else was measured.
-fn place_and_date<'a>(records: impl Iterator<Item = &'a Record> + Clone) -> String {
+/// Joins the devices and days of some records for a headline; processors only if nothing else was measured.
+fn devices_and_days<'a>(records: impl Iterator<Item = &'a Record> + Clone) -> String {
     let devices = || records.clone().flat_map(|record| &record.devices);
     let of_kind = |host: bool| devices().filter(move |device| (device.kind == DeviceKind::Host) == host);
     let mut names = distinct(of_kind(false).map(|device| &*device.name));
@@ -972,7 +970,7 @@ fn place_and_date<'a>(records: impl Iterator<Item = &'a Record> + Clone) -> Stri
     }
     let mut times: Vec<_> = records.map(|record| &record.started).collect();
     times.sort();
-    // Spaces where no line ends.
+    // Non-breaking spaces keep a date in one line.
     let day = |time: &String| {
         let time = time.parse::<jiff::Timestamp>();
         time.map_or_else(|_| String::new(), |time| time.strftime("%-d\u{a0}%b\u{a0}%Y").to_string())
@@ -982,11 +980,11 @@ fn place_and_date<'a>(records: impl Iterator<Item = &'a Record> + Clone) -> Stri
         [first, .., last] => format!("{first} to {last}"),
         days => days.concat(),
     };
-    let parts = several(&names, 2, "devices").into_iter().chain(Some(days));
+    let parts = join_or_count(&names, 2, "devices").into_iter().chain(Some(days));
     parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
-/// A time as people write it; text that is no time stays as it is.
+/// Formats a time for people; other text stays as it is.
 fn started(text: &str) -> String {
     let time = text.parse::<jiff::Timestamp>();
     time.map_or_else(|_| text.to_string(), |time| time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
@@ -1006,13 +1004,13 @@ fn method(record: &Record) -> String {
     format!("gpukern {}, {clock}, {cache}{validation}{robust}", record.version)
 }
 
-/// Counts the cases by how they ended.
+/// Counts the cases by status.
 fn tally<'a>(cases: impl Iterator<Item = &'a Case>) -> String {
     let counts = grouped(cases.map(|case| case.outcome.status()), |status| *status);
     counts.iter().map(|all| format!("{} {}", all.len(), all[0])).collect::<Vec<_>>().join(", ")
 }
 
-/// Why a case has no time, and what its algorithm says of it.
+/// Explains a missing time, and adds the remarks of the algorithm.
 fn remarks(case: &Case) -> String {
     let status = case.outcome.status();
     let why = match (case.measured(), case.outcome.reason()) {
@@ -1023,7 +1021,7 @@ fn remarks(case: &Case) -> String {
     why.into_iter().chain(case.notes.iter().cloned()).collect::<Vec<_>>().join("; ")
 }
 
-/// Everything else that a record has of a case.
+/// Lists all other facts that a record has about a case.
 fn facts(case: &Case) -> Vec<String> {
     let mut facts: Vec<String> = case.measured().map(|m| m.cautions().collect()).unwrap_or_default();
     let remarks = remarks(case);
@@ -1064,8 +1062,8 @@ fn facts(case: &Case) -> Vec<String> {
         }
     }
     if let Some(share) = case.share.filter(|share| share.is_known()) {
-        let (told, limit) = (share.told(percent), share.limit.name());
-        facts.push(format!("{told} of the {limit} limit, which allows {} at best", share.least_told(case)));
+        let (reached, limit) = (share.told(percent), share.limit.name());
+        facts.push(format!("{reached} of the {limit} limit, which allows {} at best", share.least_told(case)));
     }
     facts.push(format!("{} operations, {}; seed {}", case.work.operations, case.work.bytes, case.seed));
     for kernel in &case.kernels {
@@ -1099,7 +1097,7 @@ mod tests {
     use base64::Engine;
     use sha2::Digest;
 
-    /// A page without styles, scripts and what is within charts.
+    /// Returns a page without styles, scripts and the content of charts.
     fn outline(html: &str) -> String {
         let mut rest = html.split_once("</style>").expect("a style").1;
         let mut out = String::new();
@@ -1111,6 +1109,12 @@ mod tests {
         out + rest.split_once("<script>").expect("a script").0
     }
 
+    fn set_shares(record: &mut Record, limit: Limit, least: f64, fraction: f64) {
+        for case in &mut record.cases {
+            case.share = Some(Share { limit, least: Nanos(least), fraction, interval: None });
+        }
+    }
+
     fn run(record: Record) -> NamedRecord {
         NamedRecord::new("run.json", record)
     }
@@ -1120,12 +1124,12 @@ mod tests {
         compare::compare(before, after, &compare::Settings::default())
     }
 
-    fn document(text: &str) -> roxmltree::Document<'_> {
+    pub(super) fn document(text: &str) -> roxmltree::Document<'_> {
         let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
         roxmltree::Document::parse_with_options(text, options).unwrap_or_else(|e| panic!("{e}\n{text}"))
     }
 
-    /// Two sizes, so that there are lines; limits, so that there are rooflines.
+    /// Returns a record with two sizes, for lines, and with limits, for rooflines.
     fn full() -> Record {
         let mut record = six_cases();
         let mut larger = record.cases.clone();
@@ -1165,7 +1169,7 @@ mod tests {
     }
 
     #[test]
-    fn without_limits_there_is_no_roofline_and_a_line_says_why() {
+    fn missing_shares_there_is_no_roofline_and_a_line_says_why() {
         let page = |record: &Record| report(&[run(record.clone())], None).html;
         let html = page(&six_cases());
         assert!(!html.contains("oofline"), "{html}");
@@ -1174,16 +1178,14 @@ mod tests {
             "{html}"
         );
         let mut held = full();
-        for case in &mut held.cases {
-            case.share = Some(Share { limit: Limit::Compute, least: Nanos(1.0), fraction: 0.5, interval: None });
-        }
+        set_shares(&mut held, Limit::Compute, 1.0, 0.5);
         assert!(!page(&held).contains("have no share"));
         held.cases[0].share = None;
         assert!(page(&held).contains("1 of 4 cases have no share"), "some, as after a resume without limits");
         held.cases[0].share = held.cases[1].share;
         held.peaks.clear();
         assert!(page(&held).contains("The record has shares, but not the limits"));
-        // Chains of latencies have no limit, and a host has none that is measured.
+        // Chains of latencies have no limit, and a host has no measured one.
         held.cases.iter_mut().for_each(|case| (case.share, case.chain) = (None, Some(1000)));
         let html = page(&held);
         assert!(!html.contains("have no share") && !html.contains("were not measured"), "{html}");
@@ -1232,7 +1234,7 @@ mod tests {
             first.contains(">naive</text>") && first.contains(">f32: 10.00 GFLOP/s</text>") && !first.contains(">f16")
         );
         assert!(second.contains(">f16: 30.00 GFLOP/s</text>") && !second.contains(">f32"), "{second}");
-        // What computes in halves has the roof of halves.
+        // A case that computes in f16 has the roof of f16.
         mixed.cases.pop();
         mixed.cases[0].computes = serde_json::from_str(r#"{"dtype": "f16", "operations": 1}"#).expect("halves");
         let [only] = &rooflines(mixed)[..] else { panic!("one roofline") };
@@ -1283,16 +1285,14 @@ mod tests {
         record.cases[0].notes = vec!["run `gpukern peak <x>` once; an `odd one".into()];
         let html = report(&[run(record)], None).html;
         document(&html);
-        let told = "run <code>gpukern peak &lt;x&gt;</code> once; an `odd one";
-        assert_eq!(html.matches(told).count(), 2, "in the table and below it: {html}");
+        let expected = "run <code>gpukern peak &lt;x&gt;</code> once; an `odd one";
+        assert_eq!(html.matches(expected).count(), 2, "in the table and below it: {html}");
     }
 
     #[test]
     fn nothing_is_the_fastest_where_it_is_alone() {
         let mut record = full();
-        for case in &mut record.cases {
-            case.share = Some(Share { limit: Limit::Compute, least: Nanos(1.0), fraction: 0.5, interval: None });
-        }
+        set_shares(&mut record, Limit::Compute, 1.0, 0.5);
         let html = report(&[run(record.clone())], None).html;
         assert!(html.contains("sorted by time, fastest first</text>") && html.contains(">fastest</th>"), "{html}");
         record.cases.retain(|case| case.variant == "local");
@@ -1316,7 +1316,7 @@ mod tests {
     #[test]
     fn marks_are_explained_where_they_stand_and_the_run_has_its_sentence() {
         let mut record = crate::record::marks::tests::disturbed();
-        // Where it wins its size, above the charts too.
+        // The winner of a size has its mark above the charts too.
         let Outcome::Measured(measured) = &mut record.cases[3].outcome else { panic!("it is measured") };
         measured.summary.median = Nanos(1.0);
         let html = report(&[run(record)], None).html;
@@ -1345,7 +1345,7 @@ mod tests {
         document(&page.html);
         let charts: Vec<_> = page.charts.iter().map(|(name, _)| name.as_str()).collect();
         insta::assert_snapshot!(format!("{charts:#?}\n{}", outline(&page.html)));
-        // Without a contest there is nothing beside the cases themselves.
+        // Without a contest, there is nothing beside the cases themselves.
         let alone = runs.clone().map(|mut run| {
             run.record.cases.retain(|case| case.variant == "local");
             run
@@ -1360,9 +1360,7 @@ mod tests {
     fn many_records_are_rows_and_shares_of_other_limits_name_them() {
         let limited = |index: usize, least: f64| {
             let mut record = full();
-            for case in &mut record.cases {
-                case.share = Some(Share { limit: Limit::Memory, least: Nanos(least), fraction: 0.25, interval: None });
-            }
+            set_shares(&mut record, Limit::Memory, least, 0.25);
             NamedRecord::new(format!("{index}.json"), record)
         };
         let six: Vec<_> = (0..6).map(|index| limited(index, 1e4)).collect();
@@ -1403,7 +1401,7 @@ mod tests {
         assert!(!named("other-3") && rate.contains("grey: all others") && rate.contains("other-8"), "{rate}");
     }
 
-    /// A record of `variants` at each of `sizes`; of each kind one where `kinds`.
+    /// Returns a record of `variants` at each of `sizes`; with `kinds`, each size has its own algorithm.
     fn large(variants: usize, sizes: usize, kinds: bool) -> Record {
         let mut record = full();
         let case = record.cases[1].clone();
@@ -1428,7 +1426,7 @@ mod tests {
         assert!(page.html.contains("<p>This page leaves out ") && page.html.contains("gpukern export RECORD.json"));
     }
 
-    // The sizes are such that work for each pair of cases would take many minutes.
+    // At these sizes, work for each pair of cases would take many minutes.
     #[test]
     fn a_page_of_any_record_is_one_that_a_browser_opens() {
         for (variants, sizes, kinds) in [(5, 8_000, false), (20_000, 1, false), (1, 20_000, true), (1, 20_000, false)] {
@@ -1460,20 +1458,14 @@ mod tests {
         let mut record = full();
         record.cases[0].id = "<".repeat(3_000_000);
         let page = report(&[run(record)], None);
-        assert!(page.html.len() <= MAX_BYTES && page.html.contains(&record_id(&full())), "{}", page.html.len());
+        assert!(page.html.len() <= MAX_BYTES && page.html.contains(&full().cases[1].id), "{}", page.html.len());
         document(&page.html);
-    }
-
-    fn record_id(record: &Record) -> String {
-        record.cases[1].id.clone()
     }
 
     #[test]
     fn hostile_names_are_text_and_run_nothing() {
         let mut hostile = hostile();
-        for case in &mut hostile.cases {
-            case.share = Some(Share { limit: Limit::Memory, least: Nanos(1.0), fraction: 2.0, interval: None });
-        }
+        set_shares(&mut hostile, Limit::Memory, 1.0, 2.0);
         let mut other = hostile.clone();
         other.cases.truncate(2);
         other.cases[0].size = "8".into();
@@ -1487,7 +1479,7 @@ mod tests {
         assert_eq!(scripts.len(), 1);
         assert_eq!(scripts[0].text(), Some(SCRIPT));
         assert!(!report.html.contains("<script>alert"));
-        // Attributes that run something exist nowhere.
+        // No attribute runs a script.
         let handlers = page.descendants().flat_map(|node| node.attributes()).filter(|a| a.name().starts_with("on"));
         assert_eq!(handlers.count(), 0);
         assert!(

@@ -1,8 +1,8 @@
-//! What a report is made of: sources (a device in a run), groups of cases that belong in one chart, and the charts.
+//! Contents of a report: sources (devices in runs), groups of cases that share charts, and the charts.
 
 use super::super::bench::{median, row};
-use super::axis::{self, Axis};
-use super::chart::{Bar, Bars, Ceiling, Plot, Point, Series, Width, shortened};
+use super::axis::{self, LogAxis};
+use super::chart::{Bar, Bars, Ceiling, ChartPoint, Plot, Series, Width, shortened};
 use super::{MAX_NAME, limits_differ};
 use crate::basis::alike::{alike, distinct, grouped, grouped_alike};
 use crate::basis::dtype::DType;
@@ -17,23 +17,23 @@ use crate::record::{Case, CaseSize, Measured, NamedRecord, Share};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write;
 
-/// A device in a run.
-pub(super) struct Source<'a> {
+/// Device in a run.
+pub(super) struct ReportSource<'a> {
     pub(super) run: &'a NamedRecord,
     pub(super) device: &'a DeviceInfo,
-    /// What tells it from the others: the device, the run where all are of one device, or both.
+    /// Label that distinguishes the source from the others: the device, the run, or both.
     pub(super) name: String,
     pub(super) conditions: RunConditions,
 }
 
-/// Variants that a chart names; the others are grey.
-const MOST_NAMED: usize = 5;
+/// Maximum number of variants that a chart names; the others are grey.
+const MAX_NAMED: usize = 5;
 
-/// Bars of shares that a source has at most; the table has all.
-const MOST_BARS: usize = 8;
+/// Maximum number of bars for the shares of a source; the table has all.
+const MAX_BARS: usize = 8;
 
-impl<'a> Source<'a> {
-    /// Every device of every run.
+impl<'a> ReportSource<'a> {
+    /// Returns every device of every run.
     pub(super) fn all(runs: &'a [NamedRecord]) -> Vec<Self> {
         let devices = || runs.iter().flat_map(|run| run.record.devices.iter().map(move |device| (run, device)));
         let alike = |name: &str| devices().filter(|(_, device)| device.name == name).count();
@@ -41,8 +41,8 @@ impl<'a> Source<'a> {
         let source = |(run, device): (&'a NamedRecord, &'a DeviceInfo)| {
             let shown = run.record.device_name(device.index);
             let name = match device.name.as_str() {
-                own if runs.len() == 1 || alike(own) == 1 => shown,
-                own if all_alike(own) => run.name.clone(),
+                name if runs.len() == 1 || alike(name) == 1 => shown,
+                name if all_alike(name) => run.name.clone(),
                 _ => format!("{shown} ({})", run.name),
             };
             Self { run, device, name, conditions: RunConditions::of(&run.record) }
@@ -50,7 +50,7 @@ impl<'a> Source<'a> {
         devices().map(source).collect()
     }
 
-    /// The limits of its device, as its record has them.
+    /// Returns the measured limits of the device.
     pub(super) fn peaks(&self) -> impl Iterator<Item = &'a Peak> {
         let uuid = &self.device.uuid;
         self.run.record.peaks.iter().filter(move |peak| peak.uuid == *uuid)
@@ -66,12 +66,12 @@ impl<'a> Source<'a> {
 #[derive(Debug)]
 pub(super) struct ChartGroup<'a> {
     first: &'a Case,
-    /// The cases of each source, in the order of the sources.
+    /// Cases of each source, in the order of the sources.
     pub(super) cases: Vec<Vec<&'a Case>>,
 }
 
 impl<'a> ChartGroup<'a> {
-    pub(super) fn all(sources: &[Source<'a>]) -> Vec<Self> {
+    pub(super) fn all(sources: &[ReportSource<'a>]) -> Vec<Self> {
         let cases = sources.iter().enumerate().flat_map(|(at, source)| source.cases().map(move |case| (at, case)));
         let key = |(_, case): &(usize, &'a Case)| (case.algorithm.as_str(), case.chain.is_some());
         let same = |(_, a): &(usize, &Case), (_, b): &(usize, &Case)| a.same_kind(b);
@@ -93,29 +93,29 @@ impl<'a> ChartGroup<'a> {
         &self.first.algorithm
     }
 
-    /// Whether a source timed two cases of one size, so that one of them is the fastest.
+    /// Whether a source timed two rivals of one size, so that one of them is the fastest.
     pub(super) fn is_contest(&self, at: usize) -> bool {
         let classes = self.cases[at].iter().map(|case| (row(case), Class::of(case), median(case).is_some()));
         grouped(classes, |(row, ..)| row.clone()).into_iter().any(|cases| {
             let timed = cases.iter().filter(|(.., timed)| *timed).count();
-            // Of each class all others are rivals of the exact one, and of another its own.
-            grouped(&cases, |own| own.1.clone()).into_iter().any(|own| {
-                let (_, class, _) = own[0];
-                let own_timed = own.iter().filter(|(.., timed)| *timed).count();
+            // All other cases are rivals of an exact one; others have rivals only within their class.
+            grouped(&cases, |class_cases| class_cases.1.clone()).into_iter().any(|class_cases| {
+                let (_, class, _) = class_cases[0];
+                let own_timed = class_cases.iter().filter(|(.., timed)| *timed).count();
                 let rivals = if class.is_exact() { timed } else { own_timed };
                 // An untimed case has a rival in any timed one.
-                if own_timed < own.len() { rivals > 0 } else { rivals > 1 }
+                if own_timed < class_cases.len() { rivals > 0 } else { rivals > 1 }
             })
         })
     }
 
-    /// The group with at most `most` cases of all sources, for charts: of sizes that are spread over all, those variants that
-    /// matter, then the fastest.
+    /// Returns the group with at most `most` cases, for charts: at sizes spread evenly over all, the important variants
+    /// first, then the fastest.
     pub(super) fn thinned(&self, most: usize) -> Self {
         if self.everything().count() <= most {
             return Self { first: self.first, cases: self.cases.clone() };
         }
-        let named = Self::that_matter(self.everything());
+        let named = Self::important_variants(self.everything());
         let rows = distinct(self.everything().map(Case::row));
         let having = self.cases.iter().filter(|cases| !cases.is_empty()).count().max(1);
         let beside = (having * named.len()).clamp(1, most.max(1));
@@ -123,7 +123,7 @@ impl<'a> ChartGroup<'a> {
         let kept: HashSet<String> = rows.into_iter().step_by(stride).collect();
         let each = (most / (kept.len() * having)).max(1);
         let rank = |case: &Case| {
-            let place = named.iter().position(|name| *name == series(case)).unwrap_or(MOST_NAMED);
+            let place = named.iter().position(|name| *name == series(case)).unwrap_or(MAX_NAMED);
             (place, median(case).map_or(f64::INFINITY, |time| time.0))
         };
         let of_source = |cases: &Vec<&'a Case>| {
@@ -146,14 +146,14 @@ impl<'a> ChartGroup<'a> {
         self.cases.iter().flatten().copied()
     }
 
-    /// The variants, with the sub-group size where one was required: the series of a chart. The same variant has the
-    /// same style in every source.
+    /// Returns the series of a chart: variants, with the sub-group size if one was required. A variant has the same
+    /// style in every source.
     fn variants(&self) -> Vec<String> {
         distinct(self.everything().map(series))
     }
 
-    /// The cases of all sources that share a size with `cases`, or with a source that does: on common axes a GPU's
-    /// large sizes and a processor's small ones would leave either chart mostly empty.
+    /// Returns `cases` and those of all sources that share a size with them, or with a source that does. On common
+    /// axes, a GPU's large sizes and a processor's small ones would leave either chart mostly empty.
     fn comparable(&self, cases: &[&'a Case]) -> Vec<&'a Case> {
         let mut found = cases.to_vec();
         let mut sizes: HashSet<&CaseSize> = cases.iter().map(|case| &case.size).collect();
@@ -166,20 +166,21 @@ impl<'a> ChartGroup<'a> {
         found
     }
 
-    /// Whether all its cases have one size: then bars say more than marks in one column.
+    /// Whether all cases have one size: bars then say more than marks in one column.
     fn one_size(&self) -> bool {
         self.everything().all(|case| case.size == self.first.size)
     }
 
-    /// The sources whose cases share a chart: two of the same sizes. Others have charts of their own.
+    /// Groups the sources whose cases share a chart: two with common sizes. Others have their own charts.
     fn together(&self) -> Vec<Vec<usize>> {
         let side_by_side = self.side_by_side().into_iter();
-        let split =
-            |own: Vec<usize>| if own.len() > 2 { own.into_iter().map(|at| vec![at]).collect() } else { vec![own] };
+        let split = |indices: Vec<usize>| {
+            if indices.len() > 2 { indices.into_iter().map(|at| vec![at]).collect() } else { vec![indices] }
+        };
         side_by_side.flat_map(split).collect()
     }
 
-    /// The sources whose winners stand in one table.
+    /// Groups the sources whose winners share a table.
     pub(super) fn side_by_side(&self) -> Vec<Vec<usize>> {
         let having: Vec<usize> = (0..self.cases.len()).filter(|at| !self.cases[*at].is_empty()).collect();
         let Some(first) = having.first() else { return vec![] };
@@ -191,41 +192,44 @@ impl<'a> ChartGroup<'a> {
         }
     }
 
-    /// Its charts: those that tell most, and those that are folded away.
-    pub(super) fn charts(&self, sources: &[Source<'_>]) -> [Vec<Chart>; 2] {
+    /// Draws the charts: the most informative ones, and those that are collapsed.
+    pub(super) fn charts(&self, sources: &[ReportSource<'_>]) -> [Vec<Chart>; 2] {
         let (mut first, mut folded) = (vec![], vec![]);
         let chains = self.first.chain.is_some();
         let together = self.together();
         let at_one_size = self.one_size() || chains;
-        for own in &together {
+        for indices in &together {
             if at_one_size {
-                first.extend(self.times(sources, own));
+                first.extend(self.times(sources, indices));
             } else {
-                let rate = if self.first.work.operations > 0 { Shown::Rate } else { Shown::Bandwidth };
-                first.extend(self.plot(sources, own, rate, None));
-                folded.extend(self.plot(sources, own, Shown::Time, None));
+                let rate = if self.first.work.operations > 0 { PlotQuantity::Rate } else { PlotQuantity::Bandwidth };
+                first.extend(self.plot(sources, indices, rate, None));
+                folded.extend(self.plot(sources, indices, PlotQuantity::Time, None));
             }
             // Bars of one chart are shares of the same limits.
-            let parts = if self.same_limits(own) { 1 } else { own.len() };
-            first.extend(own.chunks(own.len() / parts).filter_map(|part| self.shares(sources, part)));
+            let parts = if self.same_limits(indices) { 1 } else { indices.len() };
+            first.extend(indices.chunks(indices.len() / parts).filter_map(|part| self.shares(sources, part)));
             if !self.one_size() && chains {
-                // The operations of chains, each a chart of its own.
+                // Each operation of chains has its own chart.
                 let panels = distinct(self.everything().map(operation));
-                folded.extend(panels.into_iter().filter_map(|panel| self.plot(sources, own, Shown::Time, panel)));
+                folded.extend(
+                    panels.into_iter().filter_map(|panel| self.plot(sources, indices, PlotQuantity::Time, panel)),
+                );
             }
         }
         for at in together.into_iter().flatten() {
             first.extend(self.roofline(&sources[at], at));
         }
-        // Beside one chart there is room for another.
+        // Beside a single chart there is room for another.
         if first.len() == 1 && !folded.is_empty() {
             first.push(folded.remove(0));
         }
         [first, folded]
     }
 
-    /// The variants of `cases` that matter: those that win a size, most sizes first, then those that are nearest to winning.
-    pub(super) fn that_matter<'c>(cases: impl Iterator<Item = &'c Case>) -> Vec<String> {
+    /// Returns the important variants of `cases`: those that win the most sizes, then those that are closest to
+    /// winning.
+    pub(super) fn important_variants<'c>(cases: impl Iterator<Item = &'c Case>) -> Vec<String> {
         let mut best: BTreeMap<(usize, String, String), f64> = BTreeMap::new();
         let timed: Vec<_> = cases
             .filter_map(|case| {
@@ -238,39 +242,45 @@ impl<'a> ChartGroup<'a> {
             *best = best.min(*time);
         }
         let sizes = best.len();
-        // The name of each, whether it wins its size, and the logarithm of its time over the best.
+        // For each case its variant, whether it wins its size, and the logarithm of its time over the best.
         let results =
             timed.into_iter().map(|(name, size, time)| (name, time <= best[&size], (time / best[&size]).ln()));
         let mut names = grouped(results, |(name, ..)| name.clone());
         let won = |of: &Vec<(String, bool, f64)>| of.iter().filter(|(_, wins, _)| *wins).count();
-        // A variant that has few of the sizes is known by those alone; each that it lacks counts as a loss by half.
+        // Each size that a variant lacks counts as if it took twice the best time.
         let loss = |of: &Vec<(String, bool, f64)>| {
             let logs: f64 = of.iter().map(|(.., log)| log).sum();
             (logs + sizes.saturating_sub(of.len()) as f64 * std::f64::consts::LN_2) / sizes.max(1) as f64
         };
         names.sort_by(|a, b| won(b).cmp(&won(a)).then(loss(a).total_cmp(&loss(b))));
-        names.into_iter().take(MOST_NAMED).map(|mut of| of.swap_remove(0).0).collect()
+        names.into_iter().take(MAX_NAMED).map(|mut of| of.swap_remove(0).0).collect()
     }
 
-    fn plot(&self, sources: &[Source<'_>], own: &[usize], shown: Shown, panel: Option<&str>) -> Option<Chart> {
+    fn plot(
+        &self,
+        sources: &[ReportSource<'_>],
+        indices: &[usize],
+        shown: PlotQuantity,
+        panel: Option<&str>,
+    ) -> Option<Chart> {
         let inside = |case: &&Case| panel.is_none() || operation(case) == panel;
-        // The same axes for sources that compare.
-        let all = self.comparable(&self.cases[own[0]]).into_iter().filter(inside);
+        // Sources that compare have the same axes.
+        let all = self.comparable(&self.cases[indices[0]]).into_iter().filter(inside);
         let measured = all.filter_map(|case| case.measured().map(|m| (case, m)));
-        let x = Axis::at(measured.clone().filter_map(|(case, _)| extent(&case.size)), 7)?;
-        let y = Axis::round(measured.filter_map(|(case, m)| shown.of(case, m.summary.median)))?;
-        let of_own = || own.iter().flat_map(|at| self.cases[*at].iter().copied()).filter(inside);
-        let matter = Self::that_matter(of_own());
+        let x = LogAxis::at(measured.clone().filter_map(|(case, _)| extent(&case.size)), 7)?;
+        let y = LogAxis::round(measured.filter_map(|(case, m)| shown.of(case, m.summary.median)))?;
+        let cases_of_sources = || indices.iter().flat_map(|at| self.cases[*at].iter().copied()).filter(inside);
+        let matter = Self::important_variants(cases_of_sources());
         let mut series_list: Vec<Series> = vec![];
         let (variants, mut known) = (self.variants(), HashSet::new());
-        for (rank, at) in own.iter().enumerate() {
-            let mut of: HashMap<String, Vec<Point>> = HashMap::new();
+        for (rank, at) in indices.iter().enumerate() {
+            let mut of: HashMap<String, Vec<ChartPoint>> = HashMap::new();
             for case in self.cases[*at].iter().filter(|case| inside(case)) {
                 of.entry(series(case)).or_default().extend(shown.point(case));
             }
             for name in &variants {
                 let mut points = of.remove(name).unwrap_or_default();
-                // An oblong problem is not on the line of the square ones; where all are oblong, they are a line.
+                // Oblong problems are not on the line of square ones; if all are oblong, they are a line.
                 if points.iter().all(|point| !point.on_line) {
                     for point in &mut points {
                         point.on_line = true;
@@ -290,8 +300,8 @@ impl<'a> ChartGroup<'a> {
         let shown_in = [self.title(), panel.unwrap_or_default().into(), shown.file().into()].join(" ");
         let plot = Plot {
             title: format!("{subject} {}, {}", self.first.element(), shown.title(&y)),
-            source: sources[own[0]].name.clone(),
-            pair: match own {
+            source: sources[indices[0]].name.clone(),
+            pair: match indices {
                 [a, b] => Some([sources[*a].name.clone(), sources[*b].name.clone()]),
                 _ => None,
             },
@@ -308,12 +318,13 @@ impl<'a> ChartGroup<'a> {
             series: series_list,
             ceilings: vec![],
         };
-        Some(chart(&shown_in, &sources[own[0]], |width| plot.svg(width)))
+        Some(chart(&shown_in, &sources[indices[0]], |width| plot.svg(width)))
     }
 
-    /// The size whose cases stand for the group in bars: the largest that most of them have.
-    fn telling_size(&self, own: &[usize]) -> Option<String> {
-        let cases = || own.iter().flat_map(|at| self.cases[*at].iter()).filter(|case| case.measured().is_some());
+    /// Returns the size that bars show for the group: the largest that more than half as many cases have as the most
+    /// common one.
+    fn representative_size(&self, indices: &[usize]) -> Option<String> {
+        let cases = || indices.iter().flat_map(|at| self.cases[*at].iter()).filter(|case| case.measured().is_some());
         let mut counts: HashMap<String, usize> = HashMap::new();
         cases().for_each(|case| *counts.entry(case.row()).or_default() += 1);
         let most = counts.values().copied().max()?;
@@ -321,34 +332,34 @@ impl<'a> ChartGroup<'a> {
         Some(telling.max_by_key(|case| case.work.operations.max(case.work.bytes.0))?.row())
     }
 
-    /// The bars of the cases of one size, for each of its own sources: of two, each variant has a bar of each. The fastest
-    /// first, with the forms of an operation together.
-    fn bars_of(&self, own: &[usize], size: &str, bar: &dyn Fn(&'a Case) -> Option<Bar>) -> Vec<Bar> {
+    /// Returns the bars of one size for each of its own sources, the fastest first, with the forms of an operation
+    /// together. With two sources, each variant has adjacent bars.
+    fn bars_of(&self, indices: &[usize], size: &str, bar: &dyn Fn(&'a Case) -> Option<Bar>) -> Vec<Bar> {
         let of = |(rank, at): (usize, &usize)| {
             let cases = self.cases[*at].iter().filter(|case| case.row() == size);
-            let styled = |bar: Bar| Bar { style: if own.len() > 1 { rank } else { bar.style }, ..bar };
+            let styled = |bar: Bar| Bar { style: if indices.len() > 1 { rank } else { bar.style }, ..bar };
             cases.filter_map(|case| Some((case, styled(bar(case)?)))).collect::<Vec<_>>()
         };
-        let mut rows = grouped(own.iter().enumerate().flat_map(of), |(_, bar)| bar.name.clone());
+        let mut rows = grouped(indices.iter().enumerate().flat_map(of), |(_, bar)| bar.name.clone());
         rows.sort_by(|a, b| {
             let [a, b] = [a, b].map(|row| median(row[0].0).map_or(f64::INFINITY, |time| time.0));
             a.total_cmp(&b)
         });
         let rows = alike(rows, |a, b| operation(a[0].0) == operation(b[0].0));
         let mut rows: Vec<_> = rows.into_iter().flatten().collect();
-        // A row has its name once.
+        // Only the first bar of a row has a name.
         rows.iter_mut().flat_map(|row| &mut row[1..]).for_each(|(_, bar)| bar.name.clear());
         rows.into_iter().flatten().map(|(_, bar)| bar).collect()
     }
 
-    /// The names of two sources, whose bars have a style each.
-    fn pair(sources: &[Source<'_>], own: &[usize]) -> Option<Vec<(usize, String)>> {
-        (own.len() == 2).then(|| own.iter().map(|at| sources[*at].name.clone()).enumerate().collect())
+    /// Returns the names of two sources, with the styles of their bars.
+    fn pair(sources: &[ReportSource<'_>], indices: &[usize]) -> Option<Vec<(usize, String)>> {
+        (indices.len() == 2).then(|| indices.iter().map(|at| sources[*at].name.clone()).enumerate().collect())
     }
 
-    /// The times of one size, the shortest first; the forms of an operation together.
-    fn times(&self, sources: &[Source<'_>], own: &[usize]) -> Option<Chart> {
-        let size = self.telling_size(own)?;
+    /// Draws the times of one size, the fastest first, with the forms of an operation together.
+    fn times(&self, sources: &[ReportSource<'_>], indices: &[usize]) -> Option<Chart> {
+        let size = self.representative_size(indices)?;
         let names = distinct(self.everything().filter_map(|case| case.form().map(|form| form.name)));
         let bar = |case: &Case| {
             let m = case.measured()?;
@@ -358,7 +369,7 @@ impl<'a> ChartGroup<'a> {
             let (text, style) = (time.to_string(), form.unwrap_or(0));
             Some(Bar { name: series(case), value: time.0, text, style, tip: tip(case, m) })
         };
-        let bars = self.bars_of(own, &size, &bar);
+        let bars = self.bars_of(indices, &size, &bar);
         let one = if self.first.chain.is_some() { "time per operation" } else { "time" };
         let forms = || match self.first.chain {
             Some(_) => names.iter().map(ToString::to_string).enumerate().collect(),
@@ -367,31 +378,31 @@ impl<'a> ChartGroup<'a> {
         (!bars.is_empty()).then(|| {
             let drawn = Bars {
                 title: format!("{} {}, {one}", self.first.algorithm, size),
-                source: own.iter().map(|at| &*sources[*at].name).collect::<Vec<_>>().join(", "),
+                source: indices.iter().map(|at| &*sources[*at].name).collect::<Vec<_>>().join(", "),
                 description: format!("{one} of {} variants; values in the table below", bars.len()),
                 items: bars,
-                legend: Self::pair(sources, own).unwrap_or_else(forms),
+                legend: Self::pair(sources, indices).unwrap_or_else(forms),
                 rule: None,
             };
-            chart(&format!("{} time", self.title()), &sources[own[0]], |width| drawn.svg(width))
+            chart(&format!("{} time", self.title()), &sources[indices[0]], |width| drawn.svg(width))
         })
     }
 
-    /// Whether the same cases of some sources are held against the same limits.
-    fn same_limits(&self, own: &[usize]) -> bool {
-        let cases = own.iter().flat_map(|at| self.cases[*at].iter().copied());
+    /// Whether the same cases of some sources have the same limits.
+    fn same_limits(&self, indices: &[usize]) -> bool {
+        let cases = indices.iter().flat_map(|at| self.cases[*at].iter().copied());
         let rows = grouped(cases, |case| (series(case), case.row()));
         !rows.into_iter().any(|row| limits_differ(row.into_iter()))
     }
 
-    /// The shares of one size, with the times by which they are ranked: limits are those of a case's own arithmetic, so the
-    /// largest share need not be the fastest.
-    fn shares(&self, sources: &[Source<'_>], own: &[usize]) -> Option<Chart> {
+    /// Draws the shares of one size, ranked by time: limits are those of a case's own arithmetic, so the largest share
+    /// need not be the fastest.
+    fn shares(&self, sources: &[ReportSource<'_>], indices: &[usize]) -> Option<Chart> {
         let shared =
             |at: &&usize| self.cases[**at].iter().any(|case| case.measured().is_some() && case.share.is_some());
-        let own: Vec<usize> = own.iter().filter(shared).copied().collect();
-        let own = own.as_slice();
-        let size = self.telling_size(own)?;
+        let indices: Vec<usize> = indices.iter().filter(shared).copied().collect();
+        let indices = indices.as_slice();
+        let size = self.representative_size(indices)?;
         let bar = |case: &Case| {
             let (m, share) = (case.measured()?, finite_share(case)?);
             let text = share.told(percent);
@@ -399,21 +410,21 @@ impl<'a> ChartGroup<'a> {
             let text = format!("{text}, {}", case.shown(m.summary.median));
             Some(Bar { name: series(case), value: share.shown(), text, style: share.limit as usize, tip })
         };
-        let mut bars = self.bars_of(own, &size, &bar);
+        let mut bars = self.bars_of(indices, &size, &bar);
         let all = bars.len();
-        bars.truncate(MOST_BARS * own.len());
+        bars.truncate(MAX_BARS * indices.len());
         let order = match bars.len() {
             1 => String::new(),
             some if some < all => format!("the fastest {some} of {all}, sorted by time"),
             _ => "sorted by time, fastest first".into(),
         };
         let limits = || {
-            let shown = own.iter().flat_map(|at| self.cases[*at].iter()).filter(|case| case.row() == size);
+            let shown = indices.iter().flat_map(|at| self.cases[*at].iter()).filter(|case| case.row() == size);
             let shares = shown.filter(|case| case.measured().is_some()).filter_map(|case| case.share);
             distinct(shares.map(|share| (share.limit as usize, format!("{} limit", share.limit.name()))))
         };
-        // Of two the legend has the names.
-        let of = if let [only] = own { &sources[*only].name } else { "" };
+        // With two sources, the legend names them.
+        let of = if let [only] = indices { &sources[*only].name } else { "" };
         (!bars.is_empty()).then(|| {
             let parts = [of, &order].into_iter().filter(|part| !part.is_empty());
             let drawn = Bars {
@@ -421,14 +432,14 @@ impl<'a> ChartGroup<'a> {
                 source: parts.collect::<Vec<_>>().join(", "),
                 description: "how close each case comes to the limit that binds it; values in the table below".into(),
                 items: bars,
-                legend: Self::pair(sources, own).unwrap_or_else(limits),
+                legend: Self::pair(sources, indices).unwrap_or_else(limits),
                 rule: Some((1.0, "its limit")),
             };
-            chart(&format!("{} share", self.title()), &sources[own[0]], |width| drawn.svg(width))
+            chart(&format!("{} share", self.title()), &sources[indices[0]], |width| drawn.svg(width))
         })
     }
 
-    /// The winner of each size and class on a source.
+    /// Returns the winner of each size and class on a source.
     fn winners(&self, at: usize) -> Vec<&'a Case> {
         let timed =
             self.cases[at].iter().filter_map(|case| Some(((row(case), Class::of(case)), median(case)?.0, *case)));
@@ -437,35 +448,36 @@ impl<'a> ChartGroup<'a> {
         rows.into_iter().filter_map(fastest).map(|(.., case)| case).collect()
     }
 
-    /// The winners that a reader asks for first: the exact one of each size, and those that only shortcuts make faster.
+    /// Returns the most important winners: the exact one of each size, and the faster ones with caveats.
     pub(super) fn leaders(&self, at: usize) -> Vec<&'a Case> {
         let winners = self.winners(at);
         let exact = |case: &Case| Class::of(case).is_exact();
         let times = winners.iter().filter(|case| exact(case)).filter_map(|case| Some((row(case), median(case)?.0)));
         let times: HashMap<String, f64> = times.collect();
-        let beaten = |case: &Case| times.get(&row(case)).zip(median(case)).is_some_and(|(own, time)| *own <= time.0);
+        let beaten =
+            |case: &Case| times.get(&row(case)).zip(median(case)).is_some_and(|(exact, time)| *exact <= time.0);
         winners.iter().filter(|case| exact(case) || !beaten(case)).copied().collect()
     }
 }
 
-/// A chart for each width, and words for the name of its file.
+/// Words for the name of a chart's file, and its drawing for each width.
 pub(super) type Chart = (String, [String; 2]);
 
-fn chart(name: &str, source: &Source<'_>, svg: impl Fn(Width) -> String) -> Chart {
+fn chart(name: &str, source: &ReportSource<'_>, svg: impl Fn(Width) -> String) -> Chart {
     (format!("{name} {}", source.name), [Width::Wide, Width::Narrow].map(svg))
 }
 
-/// The quantity over size.
+/// Quantity that is shown over size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shown {
+enum PlotQuantity {
     Time,
     Rate,
     Bandwidth,
 }
 
-impl Shown {
-    /// What an axis shows, in a unit that has short numbers there.
-    fn title(self, axis: &Axis) -> &'static str {
+impl PlotQuantity {
+    /// Returns the title of an axis, in a unit that keeps numbers short.
+    fn title(self, axis: &LogAxis) -> &'static str {
         match (self, is_large(axis)) {
             (Self::Time, _) => "time",
             (Self::Rate, false) => "GFLOP/s",
@@ -483,7 +495,7 @@ impl Shown {
         }
     }
 
-    fn label(self, axis: &Axis) -> fn(f64) -> String {
+    fn label(self, axis: &LogAxis) -> fn(f64) -> String {
         match self {
             Self::Time => axis::time,
             Self::Rate | Self::Bandwidth if is_large(axis) => axis::thousands,
@@ -500,29 +512,29 @@ impl Shown {
         figure.at(case, time).map(|value| value * scale).filter(|value| *value > 0.0 && value.is_finite())
     }
 
-    fn point(self, case: &Case) -> Option<Point> {
+    fn point(self, case: &Case) -> Option<ChartPoint> {
         let m = case.measured()?;
         let ends = m.summary.interval.and_then(|[low, high]| Some([self.of(case, low)?, self.of(case, high)?]));
         let (x, y) = (extent(&case.size)?, self.of(case, m.summary.median)?);
-        Some(Point { x, y, ends, on_line: equal_extents(&case.size), tip: tip(case, m) })
+        Some(ChartPoint { x, y, ends, on_line: equal_extents(&case.size), tip: tip(case, m) })
     }
 }
 
-/// Whether an axis of rates in 10⁹ a second reads better in 10¹².
-fn is_large(axis: &Axis) -> bool {
+/// Whether an axis of rates in 10⁹ per second reads better in 10¹².
+fn is_large(axis: &LogAxis) -> bool {
     axis.high >= 2e4 && axis.low >= 10.0
 }
 
-/// Operations a byte from which a group has a roofline: what does less is bound by memory everywhere, as its shares say.
-const TELLING_INTENSITY: f64 = 4.0;
+/// Minimum operations per byte for a roofline: with fewer, a case is bound by memory everywhere, as its share says.
+const MIN_ROOFLINE_INTENSITY: f64 = 4.0;
 
 impl ChartGroup<'_> {
-    /// The roofline of the source at `at`: every case by its operations a byte, under the measured limits, with a roof for
-    /// every arithmetic that is used. `None` without measured limits, or where no case has much arithmetic.
-    fn roofline(&self, source: &Source<'_>, at: usize) -> Option<Chart> {
-        let cases = || self.cases[at].iter().copied().filter(|case| has_intensity(case));
+    /// Draws the roofline of the source at `at`: every case by its operations per byte, under the measured limits, with
+    /// a roof for every arithmetic that is used. `None` without limits, or if no case has enough arithmetic.
+    fn roofline(&self, source: &ReportSource<'_>, at: usize) -> Option<Chart> {
+        let cases = || self.cases[at].iter().copied().filter(|case| case.work.operations > 0 && case.work.bytes.0 > 0);
         let intensity = |case: &Case| case.work.operations as f64 / case.work.bytes.0 as f64;
-        if !cases().any(|case| intensity(case) >= TELLING_INTENSITY) {
+        if !cases().any(|case| intensity(case) >= MIN_ROOFLINE_INTENSITY) {
             return None;
         }
         let peaks: Vec<&Peak> = source.peaks().collect();
@@ -538,25 +550,30 @@ impl ChartGroup<'_> {
         }
         let slowest = bandwidth.iter().map(|(.., rate)| *rate).fold(f64::INFINITY, f64::min);
         let points = || all.iter().flat_map(|series| &series.points);
-        // Wide enough for every case and for where the slopes meet the roofs.
+        // Cover every case, and the points at which slopes meet roofs.
         let ridge = top / slowest;
-        let x = Axis::round(points().map(|point| point.x).chain([ridge * 1.5, top / steepest / 10.0]))?;
+        let x = LogAxis::round(points().map(|point| point.x).chain([ridge * 1.5, top / steepest / 10.0]))?;
         let lowest = points().map(|point| point.y).fold(top, f64::min);
-        let y = Axis::round([lowest, top * 1.5].into_iter())?;
+        let y = LogAxis::round([lowest, top * 1.5].into_iter())?;
         let ceilings = ceilings(&compute, &bandwidth, (&x, &y));
         let mut description = format!("{} cases under measured limits:", points().count());
         for ceiling in &ceilings {
             let _ = write!(description, " {};", ceiling.full_name());
         }
         let plot = Plot {
-            title: format!("{} {} roofline, {}", self.first.algorithm, self.first.element(), Shown::Rate.title(&y)),
+            title: format!(
+                "{} {} roofline, {}",
+                self.first.algorithm,
+                self.first.element(),
+                PlotQuantity::Rate.title(&y)
+            ),
             source: source.name.clone(),
             pair: None,
             description,
             x_title: "operations per byte".into(),
             x,
             x_label: axis::number,
-            y_label: Shown::Rate.label(&y),
+            y_label: PlotQuantity::Rate.label(&y),
             y,
             series: all,
             ceilings,
@@ -565,21 +582,16 @@ impl ChartGroup<'_> {
     }
 }
 
-/// Whether a case has operations and bytes to divide them by.
-fn has_intensity(case: &Case) -> bool {
-    case.work.operations > 0 && case.work.bytes.0 > 0
-}
-
-/// The cases' rates by their operations a byte, a series for each variant.
+/// Returns the rates of cases over their operations per byte, a series for each variant.
 fn by_intensity<'c>(cases: impl Iterator<Item = &'c Case> + Clone) -> Vec<Series> {
-    let named = ChartGroup::that_matter(cases.clone());
+    let named = ChartGroup::important_variants(cases.clone());
     let points = cases.filter_map(|case| {
         let m = case.measured()?;
-        let y = Shown::Rate.of(case, m.summary.median)?;
+        let y = PlotQuantity::Rate.of(case, m.summary.median)?;
         let x = case.work.operations as f64 / case.work.bytes.0 as f64;
-        Some((series(case), Point { x, y, ends: None, on_line: false, tip: tip(case, m) }))
+        Some((series(case), ChartPoint { x, y, ends: None, on_line: false, tip: tip(case, m) }))
     });
-    let one = |all: Vec<(String, Point)>| {
+    let one = |all: Vec<(String, ChartPoint)>| {
         let name = all[0].0.clone();
         let style = named.iter().position(|known| *known == name);
         Series { name, style, dashed: false, named: true, points: all.into_iter().map(|(_, point)| point).collect() }
@@ -587,8 +599,12 @@ fn by_intensity<'c>(cases: impl Iterator<Item = &'c Case> + Clone) -> Vec<Series
     grouped(points, |(name, _)| name.clone()).into_iter().map(one).collect()
 }
 
-/// The slopes of bandwidth up to the highest roof, and the roofs of arithmetic from the steepest slope on.
-fn ceilings(compute: &[(String, f64)], bandwidth: &[(String, Bytes, f64)], (x, y): (&Axis, &Axis)) -> Vec<Ceiling> {
+/// Returns the slopes of bandwidth up to the highest roof, and the roofs of arithmetic from the steepest slope on.
+fn ceilings(
+    compute: &[(String, f64)],
+    bandwidth: &[(String, Bytes, f64)],
+    (x, y): (&LogAxis, &LogAxis),
+) -> Vec<Ceiling> {
     let top = compute.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
     let steepest = bandwidth.iter().map(|(.., rate)| *rate).fold(0.0, f64::max);
     let slopes = bandwidth.iter().map(|(name, working_set, rate)| {
@@ -605,8 +621,8 @@ fn ceilings(compute: &[(String, f64)], bandwidth: &[(String, Bytes, f64)], (x, y
     slopes.chain(roofs).collect()
 }
 
-/// Arithmetic limits in GFLOP/s of nominal work, one for each arithmetic that is used: what does three operations for each
-/// nominal one has a third of the rate.
+/// Returns the arithmetic limits in GFLOP/s of nominal work, one for each arithmetic that is used: with three
+/// operations for each nominal one, a third of the rate.
 fn compute_ceilings(peaks: &[&Peak], used: &[(DType, u64)]) -> Vec<(String, f64)> {
     let of = |(wanted, operations): &(DType, u64), figure: &Figure| {
         let name = match figure.quantity {
@@ -632,12 +648,12 @@ fn compute_ceilings(peaks: &[&Peak], used: &[(DType, u64)]) -> Vec<(String, f64)
     alike(found, |(a, _), (b, _)| a == b).into_iter().map(best).collect()
 }
 
-/// A rate given in 10⁹ a second as people write it.
+/// Formats a rate given in 10⁹ per second.
 fn rate(giga: f64, unit: &str) -> String {
     if giga < 1e3 { format!("{} G{unit}", significant(giga)) } else { format!("{} T{unit}", significant(giga * 1e-3)) }
 }
 
-/// Bandwidth limits in GB/s: of the largest working set, and of the fastest where that is another and faster.
+/// Returns the bandwidth limits in GB/s: of the largest working set, and the highest if it is clearly higher.
 fn bandwidth_ceilings(peaks: &[&Peak]) -> Vec<(String, Bytes, f64)> {
     let of = |pattern: Pattern| {
         let found = peaks.iter().flat_map(|peak| peak.bandwidths(pattern));
@@ -659,32 +675,32 @@ fn bandwidth_ceilings(peaks: &[&Peak]) -> Vec<(String, Bytes, f64)> {
     ceilings
 }
 
-/// The share of its limit that a case reaches, where that is a number.
+/// Returns the share of its limit that a case reaches, if it is a number.
 pub(super) fn finite_share(case: &Case) -> Option<Share> {
     case.share.filter(|share| share.fraction.is_finite() && share.is_known())
 }
 
-/// The name of a case's series: its variant, with the sub-group size where one was required and what sets its answer apart.
+/// Returns the name of a case's series: its variant, with the required sub-group size and the caveats.
 pub(super) fn series(case: &Case) -> String {
     let width = case.subgroup_size.map(|width| format!(" @{width}")).unwrap_or_default();
     format!("{}{width} {}", case.variant, Class::of(case)).trim_end().to_string()
 }
 
-/// The operation that a case is a chain of.
+/// Returns the operation of a chain.
 fn operation(case: &Case) -> Option<&'static str> {
     case.form().map(|form| form.operation)
 }
 
-/// Where a size lies on an axis: the geometric mean of its extents.
+/// Returns the position of a size on an axis: the geometric mean of its extents.
 fn extent(size: &CaseSize) -> Option<f64> {
     let extents = size.known()?.extents();
     let mean = (extents.iter().map(|extent| (*extent as f64).ln()).sum::<f64>() / extents.len() as f64).exp();
-    // The logarithm of a power of two and back is not quite the same.
+    // Logarithm and exponential do not return a power of two exactly.
     let mean = if (mean - mean.round()).abs() < 1e-9 * mean { mean.round() } else { mean };
     (mean > 0.0 && mean.is_finite()).then_some(mean)
 }
 
-/// Whether all extents of a size are one.
+/// Whether all extents of a size are equal.
 fn equal_extents(size: &CaseSize) -> bool {
     size.known().is_some_and(|size| size.extents().windows(2).all(|pair| pair[0] == pair[1]))
 }
@@ -694,12 +710,12 @@ pub(super) fn percent(fraction: f64) -> String {
     format!("{:.decimals$} %", 100.0 * fraction)
 }
 
-/// The text that hovering over a case shows.
+/// Returns the tooltip of a case.
 fn tip(case: &Case, m: &Measured) -> String {
     let error = m.summary.relative_error().filter(|error| error.is_finite());
     let error = error.map_or_else(String::new, |error| format!(" ± {}", percent(error)));
     let mut text = format!("{}\n{}{error}", shortened(&case.id, MAX_NAME), case.shown(m.summary.median));
-    for (rate, unit) in [(Shown::Rate, "GFLOP/s"), (Shown::Bandwidth, "GB/s")] {
+    for (rate, unit) in [(PlotQuantity::Rate, "GFLOP/s"), (PlotQuantity::Bandwidth, "GB/s")] {
         if let Some(rate) = rate.of(case, m.summary.median) {
             let _ = write!(text, "\n{} {unit}", significant(rate));
         }

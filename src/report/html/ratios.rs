@@ -1,4 +1,4 @@
-//! The chart of a comparison: the ratio of each case with its interval, around 1 and what does not matter.
+//! Chart of a comparison: the ratio of each case with its interval, around 1 and the changes that do not matter.
 
 use super::chart::{
     AXIS, CHARACTER, GRID, GROUND, INK, QUIET, SERIES, Swatch, Width, filled, label, legend, line, opening, shortened,
@@ -8,45 +8,45 @@ use crate::basis::units::{ratio, trimmed};
 use crate::compare::{Compared, Verdict};
 use std::fmt::Write;
 
-/// Rows that a chart has at most, as many as a sheet of paper has space for below a heading; the tables have all.
-const MOST_ROWS: usize = 30;
+/// Maximum number of rows of a chart, which then fits on a sheet of paper below a heading; the tables have all.
+const MAX_ROWS: usize = 30;
 
-/// How far beyond the outermost ratio an interval is drawn.
-const BEYOND: f64 = 1.5;
+/// Factor beyond the outermost ratio up to which an interval is drawn.
+const MAX_INTERVAL_OVERHANG: f64 = 1.5;
 
 /// Ratios that an axis may mark, from 1 outwards.
 const TICKS: [f64; 14] = [1.005, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0, 1000.0];
 
-/// Pixels between two ticks, at least.
-const APART: u32 = 44;
+/// Minimum distance between two ticks, in pixels.
+const MIN_TICK_DISTANCE: u32 = 44;
 
 const MARGIN: u32 = 10;
 const HEADING: u32 = 48;
-/// Room for the ratio at the end of a row.
-const RIGHT: u32 = 64;
+/// Width of the ratios at the end of rows.
+const RATIO_WIDTH: u32 = 64;
 
-/// The ratios of `cases` under their names, in their order.
+/// Ratios of cases with their names, in order.
 pub(super) struct Ratios<'a> {
     cases: Vec<(&'a Compared, &'a str, f64)>,
-    /// How many there are, with those that it does not show.
+    /// Number of cases, including those not shown.
     all: usize,
-    /// The smallest change that matters, as a ratio.
+    /// Smallest ratio above 1 that matters.
     effect: f64,
-    /// The ends of the axis.
+    /// Ends of the axis.
     ends: [f64; 2],
 }
 
 impl<'a> Ratios<'a> {
-    /// `None` where no case has a ratio.
+    /// Selects the cases to draw; `None` if no case has a ratio.
     pub(super) fn new(cases: &[(&'a Compared, &'a str)], min_effect: f64) -> Option<Self> {
         let drawable = |ratio: f64| (1e-3..=1e3).contains(&ratio).then_some(ratio);
         let shown = |(case, name): &(&'a Compared, &'a str)| Some((*case, *name, drawable(case.ratio?)?));
         let mut shown: Vec<_> = cases.iter().filter_map(shown).collect();
         let all = shown.len();
-        shown.truncate(MOST_ROWS);
+        shown.truncate(MAX_ROWS);
         let effect = 1.0 + min_effect.clamp(0.001, 9.0);
         let outermost = shown.iter().map(|(.., ratio)| *ratio).chain([effect, 1.0 / effect]).fold([1.0, 1.0], reaching);
-        let most = [outermost[0] / BEYOND, outermost[1] * BEYOND];
+        let most = [outermost[0] / MAX_INTERVAL_OVERHANG, outermost[1] * MAX_INTERVAL_OVERHANG];
         let intervals = shown.iter().filter_map(|(case, ..)| case.interval).flatten();
         let within = intervals.filter(|end| end.is_finite()).map(|end| end.clamp(most[0], most[1]));
         let [low, high] = within.fold(outermost, reaching);
@@ -54,14 +54,15 @@ impl<'a> Ratios<'a> {
         (all > 0).then(|| Self { cases: shown, all, effect, ends: [low / room, high * room] })
     }
 
-    /// The chart as one `<svg>` element. Names stand beside their rows, or above them where pages are narrow or names long.
+    /// Draws the chart as an `<svg>` element. Names stand beside their rows, or above them if the page is narrow or
+    /// names are long.
     pub(super) fn svg(&self, width: Width) -> String {
         let pixels = width.pixels();
         let longest = self.cases.iter().map(|(_, name, _)| name.chars().count() as u32).max().unwrap_or(0);
         let beside = MARGIN + 10 + CHARACTER * longest;
         let above = width == Width::Narrow || beside > 300;
         let [left, row] = if above { [MARGIN, 38] } else { [beside, 22] };
-        let scale = f64::from(pixels - RIGHT - left) / (self.ends[1] / self.ends[0]).ln();
+        let scale = f64::from(pixels - RATIO_WIDTH - left) / (self.ends[1] / self.ends[0]).ln();
         let at = |ratio: f64| left + ((ratio.clamp(self.ends[0], self.ends[1]) / self.ends[0]).ln() * scale) as u32;
         let rows = (1..=self.cases.len() as u32).map(|index| HEADING + row * index - 9);
         let bottom = HEADING + row * self.cases.len() as u32 + 4;
@@ -72,7 +73,7 @@ impl<'a> Ratios<'a> {
             let interval = case.interval.map_or_else(String::new, |ends| format!(" ({})", ends.map(ratio).join(" … ")));
             let tip = format!("{name}: {}\n{}{interval}, {}", case.verdict.name(), ratio(*value), case.test);
             let _ = write!(body, r#"<g class="pt"><title>{}</title>"#, escape(&tip));
-            // Something to point at, as wide as the chart.
+            // Invisible area for the tooltip, as wide as the chart.
             let top = y + 11 - row;
             let _ = write!(body, r#"<rect x="0" y="{top}" width="{pixels}" height="{row}" fill-opacity="0"/>"#);
             let base = if above { y - 14 } else { y + 4 };
@@ -92,7 +93,7 @@ impl<'a> Ratios<'a> {
         out
     }
 
-    /// What does not matter, and the axis, over these heights; its labels are below `bottom`.
+    /// Draws the changes that do not matter as a band, and the axis, over these heights; its labels are below `bottom`.
     fn grid(&self, spans: &[(u32, u32)], bottom: u32, at: &dyn Fn(f64) -> u32) -> String {
         let band = [1.0 / self.effect, self.effect].map(at);
         let ticks = ticks(self.ends, at);
@@ -109,7 +110,7 @@ impl<'a> Ratios<'a> {
         out
     }
 
-    /// The line of an interval, with ends where it ends within the axis and they would not lie below the mark.
+    /// Draws the line of an interval, with caps at the ends that lie within the axis, unless the mark would cover them.
     fn interval(&self, case: &Compared, y: u32, at: &dyn Fn(f64) -> u32) -> String {
         let Some(ends) = case.interval.filter(|ends| ends.iter().all(|end| end.is_finite())) else {
             return String::new();
@@ -132,19 +133,19 @@ impl<'a> Ratios<'a> {
     }
 }
 
-/// The ends of what holds another value, too.
+/// Extends a range to `value`.
 fn reaching([low, high]: [f64; 2], value: f64) -> [f64; 2] {
     [low.min(value), high.max(value)]
 }
 
-/// Where the axis is marked, and with what: 1, and what is far enough from it and from one another.
+/// Returns the positions and ratios of the ticks: 1, and others that are far enough from it and from one another.
 fn ticks(ends: [f64; 2], at: &dyn Fn(f64) -> u32) -> Vec<(u32, f64)> {
     let mut ticks = vec![(at(1.0), 1.0)];
     for side in [TICKS, TICKS.map(|ratio| 1.0 / ratio).map(rounded)] {
         let mut last = at(1.0);
         for ratio in side.into_iter().filter(|ratio| (ends[0]..=ends[1]).contains(ratio)) {
             let x = at(ratio);
-            if x.abs_diff(last) >= APART {
+            if x.abs_diff(last) >= MIN_TICK_DISTANCE {
                 ticks.push((x, ratio));
                 last = x;
             }
@@ -153,7 +154,7 @@ fn ticks(ends: [f64; 2], at: &dyn Fn(f64) -> u32) -> Vec<(u32, f64)> {
     ticks
 }
 
-/// 0.9 and not 0.909.
+/// Rounds a ratio below 1: 0.9 instead of 0.909.
 fn rounded(below: f64) -> f64 {
     let digits = if below > 0.9 {
         200.0
@@ -165,7 +166,7 @@ fn rounded(below: f64) -> f64 {
     (below * digits).round() / digits
 }
 
-/// `2.5`, `0.98`, `1.003`: as many digits as tell it from 1; `26`.
+/// Formats a ratio with as many digits as distinguish it from 1: `2.50`, `0.98`, `1.003`, `26`.
 fn short(ratio: f64) -> String {
     match ratio {
         0.9..1.1 => format!("{ratio:.3}"),
@@ -175,7 +176,7 @@ fn short(ratio: f64) -> String {
     }
 }
 
-/// The mark of a verdict, whose shape says what its colour does.
+/// Draws the mark of a verdict, whose shape says the same as its colour.
 fn mark(verdict: Verdict, x: u32, y: u32) -> String {
     let (path, fill, stroke) = match verdict {
         Verdict::Slower => (format!("M{x} {}l6 10h-12z", y.saturating_sub(6)), SERIES[6], GROUND),
@@ -235,15 +236,15 @@ mod tests {
         let at = |ratio: f64| (1000.0 + 300.0 * ratio.ln()) as u32;
         let mut ticks: Vec<_> = ticks([0.3, 3.0], &at).into_iter().collect();
         ticks.sort_by_key(|(x, _)| *x);
-        assert!(ticks.windows(2).all(|pair| pair[1].0 - pair[0].0 >= APART), "{ticks:?}");
+        assert!(ticks.windows(2).all(|pair| pair[1].0 - pair[0].0 >= MIN_TICK_DISTANCE), "{ticks:?}");
         let shown: Vec<_> = ticks.iter().map(|(_, ratio)| *ratio).collect();
         assert_eq!(shown, [0.3, 0.5, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0]);
     }
 
     #[test]
     fn of_many_cases_the_first_are_drawn() {
-        let many: Vec<_> = (0..MOST_ROWS + 5).map(|_| case(Verdict::Same, 1.0, [0.99, 1.01])).collect();
+        let many: Vec<_> = (0..MAX_ROWS + 5).map(|_| case(Verdict::Same, 1.0, [0.99, 1.01])).collect();
         let svg = drawn(&many, Width::Wide).expect("a chart");
-        assert!(svg.contains("; the first 30 of 35<") && svg.matches("<title>").count() == MOST_ROWS, "{svg}");
+        assert!(svg.contains("; the first 30 of 35<") && svg.matches("<title>").count() == MAX_ROWS, "{svg}");
     }
 }
