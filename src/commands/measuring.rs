@@ -84,7 +84,7 @@ pub(super) fn carry_out(
     let processes = processes(request, setup)?;
     let path = output.json.as_deref().or(output.resume.as_deref());
     let without_limits = request.no_peak || request.noise.is_some() || planned.at_once;
-    let limits = if without_limits { LimitPolicy::Ignore } else { LimitPolicy::Hold };
+    let limits = if without_limits { LimitPolicy::Ignore } else { LimitPolicy::Apply };
     let tuned = tuned(request)?;
     let mut options = MeasureOptions { processes, ..planned.options(request, limits, &tuned, host)? };
     let mut notes = String::new();

@@ -17,7 +17,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::ScopedJoinHandle;
 
 /// How much slower a canary may be beside other devices: what its time varies by alone.
-const UNDISTURBED: f64 = 1.02;
+const MAX_CANARY_RATIO: f64 = 1.02;
 
 /// Adds the cases of each device of `measurement`, in a thread for each, with workers of its own.
 ///
@@ -37,7 +37,7 @@ pub(super) fn devices(
             devices.push(device);
         }
     }
-    let alone = alone(session, &devices, options, interrupted)?;
+    let idle_times = idle_canary_times(session, &devices, options, interrupted)?;
     // Nothing but what is measured is to run from here on.
     session.renew();
     let observer = Mutex::new(observer);
@@ -63,9 +63,9 @@ pub(super) fn devices(
         };
         started.into_iter().map(join).collect::<Vec<_>>()
     });
-    for ((device, alone), part) in devices.iter().zip(alone).zip(parts) {
+    for ((device, idle_time), part) in devices.iter().zip(idle_times).zip(parts) {
         let part = part?;
-        results.caveats.extend(disturbed(device.index, alone, &part.cases));
+        results.caveats.extend(disturbed(device.index, idle_time, &part.cases));
         results.devices.extend(part.devices);
         results.cases.extend(part.cases);
     }
@@ -73,7 +73,7 @@ pub(super) fn devices(
 }
 
 /// The time of the canary on each device while the others idle, where others are measured beside it.
-fn alone(
+fn idle_canary_times(
     session: &Session<'_>,
     devices: &[&DeviceInfo],
     options: &MeasureOptions<'_>,
@@ -113,9 +113,9 @@ fn canary(cases: &[Case]) -> Option<f64> {
 }
 
 /// That the device was slower during `cases` than `alone`, if it was.
-fn disturbed(device: usize, alone: Option<f64>, cases: &[Case]) -> Option<Caveat> {
-    let ratio = canary(cases)? / alone?;
-    (ratio > UNDISTURBED).then_some(Caveat::Disturbed { device, ratio })
+fn disturbed(device: usize, idle_time: Option<f64>, cases: &[Case]) -> Option<Caveat> {
+    let ratio = canary(cases)? / idle_time?;
+    (ratio > MAX_CANARY_RATIO).then_some(Caveat::Disturbed { device, ratio })
 }
 
 /// One observer of several threads.

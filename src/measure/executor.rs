@@ -2,7 +2,7 @@
 
 use super::job::{Job, JobContext, Report};
 use super::session::Setup;
-use super::worker::{Ended, How, Remote};
+use super::worker::{EndKind, Remote, WorkerEnd};
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
 use crate::plan::{CaseGroup, CaseId, PlannedRun};
@@ -37,7 +37,7 @@ pub(super) enum Place<'a> {
 
 /// Answers each job, which it tells from others by its type; reports the job's events, and returns its `Done`.
 #[cfg(test)]
-pub(crate) type Script = Box<dyn FnMut(&dyn Any, Report<'_, Box<dyn Any>>) -> Result<Box<dyn Any>, Ended>>;
+pub(crate) type Script = Box<dyn FnMut(&dyn Any, Report<'_, Box<dyn Any>>) -> Result<Box<dyn Any>, WorkerEnd>>;
 
 #[cfg(test)]
 impl<'a> Executor<'a> {
@@ -72,9 +72,9 @@ impl Executor<'_> {
     ///
     /// # Errors
     /// How the worker ended before its time.
-    pub(super) fn carry_out<J: Job>(&mut self, job: J, report: Report<'_, J::Event>) -> Result<J::Done, Ended> {
+    pub(super) fn carry_out<J: Job>(&mut self, job: J, report: Report<'_, J::Event>) -> Result<J::Done, WorkerEnd> {
         match &mut self.place {
-            Place::Here(context) => job.run(context, report).map_err(Ended::refused),
+            Place::Here(context) => job.run(context, report).map_err(WorkerEnd::refused),
             Place::Worker(remote) => remote.carry_out(&job, report),
             #[cfg(test)]
             Place::Script(script) => {
@@ -92,8 +92,8 @@ impl Executor<'_> {
     }
 
     /// Returns the outcome of a case whose worker ended like this.
-    pub(super) fn outcome(&self, group: &CaseGroup, chosen: &Configuration, ended: &Ended) -> Outcome {
-        let Ended { how, cause, said, .. } = ended.clone();
+    pub(super) fn outcome(&self, group: &CaseGroup, chosen: &Configuration, ended: &WorkerEnd) -> Outcome {
+        let WorkerEnd { how, cause, said, .. } = ended.clone();
         let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
         let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), &self.device);
         let program = match program {
@@ -105,9 +105,9 @@ impl Executor<'_> {
         let death = Death { cause, kernels: kernels.into_iter().collect(), driver, said };
         match how {
             _ if self.is_interrupted() => Outcome::Interrupted,
-            How::Crashed | How::Killed => Outcome::Crashed(death),
-            How::Hung => Outcome::TimedOut(death),
-            How::Refused => Outcome::failed(ended.to_string()),
+            EndKind::Crashed | EndKind::Killed => Outcome::Crashed(death),
+            EndKind::Hung => Outcome::TimedOut(death),
+            EndKind::Refused => Outcome::failed(ended.to_string()),
         }
     }
 }

@@ -26,7 +26,7 @@ use std::time::Instant;
 /// Whether cases are held against the limits of their device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LimitPolicy {
-    Hold,
+    Apply,
     Ignore,
 }
 
@@ -121,14 +121,14 @@ impl<'a> MeasureOptions<'a> {
 
     /// The same for one more process, which begins now and looks at cases alone, not at the limits of devices.
     #[must_use]
-    pub(crate) fn afresh(&self) -> Self {
+    pub(crate) fn for_another_process(&self) -> Self {
         let (begun, started) = (Instant::now(), jiff::Timestamp::now());
         let limits = LimitPolicy::Ignore;
         Self { limits, processes: 1, host_in_worker: true, at_once: false, begun, started, ..self.clone() }
     }
 
     /// Whether the case of this id is one of those to be measured.
-    fn wants(&self, id: &str) -> bool {
+    fn selects(&self, id: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|own| own == id)
     }
 
@@ -186,10 +186,10 @@ pub(super) struct Results {
 impl Results {
     /// Whether the case of this id on a device is none of those that `process` is to measure: nobody wants it, it has, as
     /// many as are wanted have, or one found that there is no time.
-    fn has(&self, device: usize, id: &str, process: usize, options: &MeasureOptions<'_>) -> bool {
+    fn is_done(&self, device: usize, id: &str, process: usize, options: &MeasureOptions<'_>) -> bool {
         let mut cases = self.cases.iter().filter(|case| case.device == device && case.id == id);
         let is_final = |case: &Case| case.measured().is_none() && case.outcome != Outcome::Interrupted;
-        !options.wants(id)
+        !options.selects(id)
             || cases.clone().count() >= options.processes
             || cases.any(|case| is_final(case) || case.process == process)
     }
@@ -282,7 +282,7 @@ impl<'a> Measurement<'a> {
     }
 
     /// The record as it stands when a process begins.
-    fn standing(&self, options: &MeasureOptions<'_>, results: &Results) -> Record {
+    fn partial_record(&self, options: &MeasureOptions<'_>, results: &Results) -> Record {
         let mut devices: Vec<DeviceInfo> = vec![];
         for DeviceRun { device, .. } in &self.device_runs {
             if !devices.iter().any(|known| known.index == device.index) {
@@ -299,7 +299,7 @@ impl<'a> Measurement<'a> {
     /// Number of cases to measure, each as often as there are processes to do so. What the devices cannot run is none.
     #[must_use]
     pub(crate) fn cases(&self, options: &MeasureOptions<'_>) -> usize {
-        let counts = |case: &&Case| options.wants(&case.id) && !matches!(case.outcome, Outcome::Skipped { .. });
+        let counts = |case: &&Case| options.selects(&case.id) && !matches!(case.outcome, Outcome::Skipped { .. });
         let taken = self.taken.iter().filter(counts).count();
         (self.expected(options).len() * options.processes).saturating_sub(taken)
     }
@@ -324,7 +324,7 @@ impl<'a> Measurement<'a> {
             let time = estimate::of_case(group, DeviceKind::Host, samples.then_some(sampling));
             (group.host_id().unwrap_or_default(), time)
         });
-        self.device_runs.iter().flat_map(of_run).chain(on_host).filter(|(id, _)| options.wants(id)).collect()
+        self.device_runs.iter().flat_map(of_run).chain(on_host).filter(|(id, _)| options.selects(id)).collect()
     }
 
     /// The time that limits take beside the cases on each software device of which none are kept; others measure them in no
@@ -335,7 +335,7 @@ impl<'a> Measurement<'a> {
         let unknown = |device: &&DeviceInfo| limits::read_cached(&self.setup.cache, device, validated).is_none();
         let software = self.device_runs.iter().map(|run| run.device).filter(|device| device.kind == DeviceKind::Cpu);
         let devices = distinct(software.filter(unknown).map(|device| device.index)).len();
-        let devices = if options.limits == LimitPolicy::Hold { devices } else { 0 };
+        let devices = if options.limits == LimitPolicy::Apply { devices } else { 0 };
         vec![limits::MAX_QUICK_TIME.into(); devices]
     }
 
@@ -378,7 +378,7 @@ impl<'a> Measurement<'a> {
                 }
             }
             results.processes.push(options.process(results.processes.len()));
-            observer.process(&self.standing(options, &results));
+            observer.process(&self.partial_record(options, &results));
             self.process(session, options, interrupted, observer, &mut results)?;
         }
         let validated = session.map_or(Ok(()), Session::check_validation);
@@ -410,8 +410,8 @@ impl<'a> Measurement<'a> {
     /// Whether there is a case for a further process.
     fn leaves_any(&self, options: &MeasureOptions<'_>, results: &Results) -> bool {
         let next = results.processes.len();
-        let on_host = |group| results.has(self.host_index, &host_id(group), next, options);
-        self.device_runs.iter().any(|device_run| !left(device_run, options, results, next).groups.is_empty())
+        let on_host = |group| results.is_done(self.host_index, &host_id(group), next, options);
+        self.device_runs.iter().any(|device_run| !remaining_run(device_run, options, results, next).groups.is_empty())
             || self.on_host.iter().any(|(group, _)| !on_host(group))
     }
 
@@ -470,7 +470,7 @@ impl<'a> Measurement<'a> {
     ) -> Result<Vec<Case>, Error> {
         let DeviceRun { device: info, .. } = *device_run;
         let process = results.processes.len() - 1;
-        let run = &left(device_run, options, results, process);
+        let run = &remaining_run(device_run, options, results, process);
         let first = !results.devices.iter().any(|known| known.index == info.index);
         if first {
             results.devices.push(info.clone());
@@ -479,11 +479,11 @@ impl<'a> Measurement<'a> {
         if interrupted.load(Ordering::Relaxed) {
             return Ok(unmeasured(run, info, options.tuned, process, &Outcome::Interrupted));
         }
-        let alone = self.device_runs.len() == 1 && self.on_host.is_empty() && process == self.processes.len();
+        let is_only_run = self.device_runs.len() == 1 && self.on_host.is_empty() && process == self.processes.len();
         let mut runner = match session.executor(info, options.timing, options.tuned, interrupted) {
             Ok(runner) => runner,
             // Nothing else is left to report.
-            Err(error) if alone => return Err(error),
+            Err(error) if is_only_run => return Err(error),
             Err(error) => {
                 let failed = Outcome::failed(error.to_string());
                 return Ok(unmeasured(run, info, options.tuned, process, &failed));
@@ -500,7 +500,7 @@ impl<'a> Measurement<'a> {
             results.cases = others;
             cases = [earlier, cases].concat();
         }
-        if options.limits == LimitPolicy::Hold {
+        if options.limits == LimitPolicy::Apply {
             let known = results.peaks.iter().find(|peak| process > self.processes.len() && peak.uuid == info.uuid);
             // They were looked into when the first process was here.
             if let Some(peak) = known {
@@ -535,7 +535,7 @@ impl<'a> Measurement<'a> {
         // This process is none that could be started afresh.
         let mut worker = (options.processes > 1 || options.host_in_worker).then(|| HostWorker::new(self.setup));
         for (group, sampling) in &self.on_host {
-            if results.has(device.index, &host_id(group), process, options) {
+            if results.is_done(device.index, &host_id(group), process, options) {
                 continue;
             }
             observer.begin(&group.id_of("host").to_string());
@@ -612,8 +612,13 @@ fn unmeasured(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned, process: usi
 }
 
 /// What `device_run` has for a process, in the order of that.
-fn left(device_run: &DeviceRun<'_>, options: &MeasureOptions<'_>, results: &Results, process: usize) -> PlannedRun {
-    let gone = |id: &str| results.has(device_run.device.index, id, process, options);
+fn remaining_run(
+    device_run: &DeviceRun<'_>,
+    options: &MeasureOptions<'_>,
+    results: &Results,
+    process: usize,
+) -> PlannedRun {
+    let gone = |id: &str| results.is_done(device_run.device.index, id, process, options);
     let mut run = executor::without(&device_run.run, device_run.device, options.tuned, &gone);
     if let Some(order) = results.processes.get(process).and_then(|process| process.order) {
         run.shuffle(&mut generator(order, device_run.device.index as u64));

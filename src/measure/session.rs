@@ -192,7 +192,7 @@ impl<'a> Session<'a> {
 
     /// The limits of `device` that earlier runs measured and kept.
     #[must_use]
-    pub(crate) fn kept_limits(&self, device: &DeviceInfo) -> Option<Peak> {
+    pub(crate) fn cached_limits(&self, device: &DeviceInfo) -> Option<Peak> {
         limits::read_cached(&self.setup.cache, device, self.setup.validation == Validation::On)
     }
 

@@ -299,7 +299,7 @@ impl Plan {
 }
 
 /// Nominal work up to which a quick `verify` takes a problem to a software device.
-const MOST_QUICK_WORK: u64 = 100_000_000;
+const MAX_QUICK_WORK: u64 = 100_000_000;
 
 /// The name that stands for the best variant for a device, type and size.
 pub(crate) const AUTO: &str = "auto";
@@ -335,7 +335,7 @@ impl PlannedRun {
     #[must_use]
     pub(crate) fn quick(mut self) -> Self {
         let is_large = |group: &CaseGroup| {
-            (group.algorithm.problem)(&group.spec).is_ok_and(|problem| problem.work().operations > MOST_QUICK_WORK)
+            (group.algorithm.problem)(&group.spec).is_ok_and(|problem| problem.work().operations > MAX_QUICK_WORK)
         };
         self.groups.retain(|group| group.on != DeviceClass::Cpu || !is_large(group));
         self.groups.iter_mut().filter(|group| is_large(group)).for_each(|group| group.on = DeviceClass::Gpu);

@@ -28,13 +28,13 @@ pub(crate) const SHELL: &str = if cfg!(windows) { "cmd" } else { "sh" };
 /// The sub-command that makes a process a guard.
 const SUBCOMMAND: &str = "guard";
 /// A program may take so many times the `--timeout` of a driver's call.
-const PATIENCE: u32 = 10;
+const TIMEOUT_FACTOR: u32 = 10;
 /// Time that what a program left running has to end by itself.
-const GRACE: Duration = Duration::from_millis(500);
+const EXIT_GRACE: Duration = Duration::from_millis(500);
 
 /// Limits of the programs that this process starts.
 pub(crate) struct ProgramLimits {
-    /// `--timeout` of a driver's call, of which a program may take [`PATIENCE`] times as much.
+    /// `--timeout` of a driver's call, of which a program may take [`TIMEOUT_FACTOR`] times as much.
     pub(crate) timeout: Duration,
     /// Becomes true when they are to end.
     pub(crate) interrupted: Option<&'static AtomicBool>,
@@ -48,7 +48,7 @@ pub(crate) enum FrontEnds {
     /// In this process.
     Here,
     /// In another process of this program.
-    Apart,
+    Separate,
 }
 
 /// Limits of this process. A process without any is not `gpukern`, and cannot be its own guard.
@@ -61,8 +61,8 @@ pub(crate) fn limit(limits: ProgramLimits) {
 }
 
 /// Whether front ends run in another process.
-pub(crate) fn has_front_ends_apart() -> bool {
-    LIMITS.get().is_some_and(|limits| limits.front_ends == FrontEnds::Apart)
+pub(crate) fn runs_front_ends_separately() -> bool {
+    LIMITS.get().is_some_and(|limits| limits.front_ends == FrontEnds::Separate)
 }
 
 /// Whether the programs of this process are to end.
@@ -78,7 +78,7 @@ impl ProgramLimits {
 
 /// The end of a program.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ProgramEnd {
     /// How, where that was no success: `exit code 1`.
     pub(crate) failed: Option<String>,
     /// Whether it left processes running, which were ended.
@@ -94,7 +94,7 @@ enum GuardReport {
     Started(u32),
     /// The program could not be started: whether there is none, and what the system says.
     Refused(bool, String),
-    /// The program ended: [`Ended::failed`], [`Ended::left`].
+    /// The program ended: [`ProgramEnd::failed`], [`ProgramEnd::left`].
     Ended(Option<String>, bool),
 }
 
@@ -103,11 +103,11 @@ enum GuardReport {
 ///
 /// # Errors
 /// When it cannot be started ([`ErrorKind::NotFound`] where there is none), takes too long, or was interrupted.
-pub(crate) fn run(program: &Command, scratch: &Scratch, joined: bool) -> io::Result<Ended> {
+pub(crate) fn run(program: &Command, scratch: &Scratch, joined: bool) -> io::Result<ProgramEnd> {
     let Some(limits) = LIMITS.get() else {
-        return alone(program, joined, &unlimited());
+        return run_unguarded(program, joined, &unlimited());
     };
-    let mut watch = Watch::new();
+    let mut timer = ProgramTimer::new();
     let mut command = Command::new(std::env::current_exe()?);
     command.arg(SUBCOMMAND);
     for folder in scratch.folders() {
@@ -117,7 +117,7 @@ pub(crate) fn run(program: &Command, scratch: &Scratch, joined: bool) -> io::Res
     if let Some(folder) = program.get_current_dir() {
         command.current_dir(folder);
     }
-    let helper = Helper::start(&mut command, Printed::Kept, Lifetime::Apart)?;
+    let helper = Helper::start(&mut command, Printed::Kept, Lifetime::Detached)?;
     let mut guard = Guard { helper, group: None };
     loop {
         match guard.helper.receive(POLL_INTERVAL) {
@@ -127,9 +127,9 @@ pub(crate) fn run(program: &Command, scratch: &Scratch, joined: bool) -> io::Res
             }
             Ok(GuardReport::Ended(failed, left)) => {
                 guard.group = None;
-                return Ok(Ended { failed, left, said: guard.helper.last_words(GRACE) });
+                return Ok(ProgramEnd { failed, left, said: guard.helper.last_words(EXIT_GRACE) });
             }
-            Err(RecvTimeoutError::Timeout) => watch.look(limits)?,
+            Err(RecvTimeoutError::Timeout) => timer.check(limits)?,
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(io::Error::other("was lost: the process that guards it died"));
             }
@@ -143,8 +143,8 @@ fn unlimited() -> ProgramLimits {
 }
 
 /// The same without a guard.
-fn alone(program: &Command, joined: bool, limits: &ProgramLimits) -> io::Result<Ended> {
-    let mut watch = Watch::new();
+fn run_unguarded(program: &Command, joined: bool, limits: &ProgramLimits) -> io::Result<ProgramEnd> {
+    let mut timer = ProgramTimer::new();
     let mut command = command(program.get_program(), program.get_args());
     if let Some(folder) = program.get_current_dir() {
         command.current_dir(folder);
@@ -157,10 +157,10 @@ fn alone(program: &Command, joined: bool, limits: &ProgramLimits) -> io::Result<
     let said = StderrTail::of(source, Printed::Kept)?;
     let status = family.wait(&mut |look| {
         std::thread::sleep(look);
-        watch.look(limits)
+        timer.check(limits)
     })?;
-    let left = family.end(GRACE);
-    Ok(Ended { failed: failed(status), left, said: said.last(GRACE) })
+    let left = family.end(EXIT_GRACE);
+    Ok(ProgramEnd { failed: failed(status), left, said: said.last(EXIT_GRACE) })
 }
 
 /// A program with arguments; the shell of Windows takes its own as they are, others as the C library quotes them.
@@ -183,26 +183,26 @@ fn failed(status: ExitStatus) -> Option<String> {
 }
 
 /// The time that a program has taken.
-struct Watch {
+struct ProgramTimer {
     waited: Duration,
-    looked: Instant,
+    last_check: Instant,
 }
 
-impl Watch {
+impl ProgramTimer {
     fn new() -> Self {
-        Self { waited: Duration::ZERO, looked: Instant::now() }
+        Self { waited: Duration::ZERO, last_check: Instant::now() }
     }
 
     /// Why the program is not to go on.
-    fn look(&mut self, limits: &ProgramLimits) -> io::Result<()> {
+    fn check(&mut self, limits: &ProgramLimits) -> io::Result<()> {
         if limits.are_interrupted() {
             return Err(io::Error::other("was interrupted"));
         }
         // A process that was stopped, on a computer that slept perhaps, did not wait meanwhile.
-        let passed = self.looked.elapsed().min(Duration::from_secs(1));
+        let passed = self.last_check.elapsed().min(Duration::from_secs(1));
         self.waited += passed;
-        self.looked = Instant::now();
-        let most = limits.timeout.saturating_mul(PATIENCE);
+        self.last_check = Instant::now();
+        let most = limits.timeout.saturating_mul(TIMEOUT_FACTOR);
         if self.waited < most {
             return Ok(());
         }
@@ -210,7 +210,7 @@ impl Watch {
         Err(io::Error::new(
             ErrorKind::TimedOut,
             format!(
-                "did not end within {seconds:.1} s, {PATIENCE} times --timeout; --timeout={twice}s gives it more time"
+                "did not end within {seconds:.1} s, {TIMEOUT_FACTOR} times --timeout; --timeout={twice}s gives it more time"
             ),
         ))
     }
@@ -226,7 +226,7 @@ struct Guard {
 impl Drop for Guard {
     /// Has the guard end the program, or ends it if the guard is dead.
     fn drop(&mut self) {
-        if !self.helper.end(KILL_TIMEOUT + GRACE).is_ok_and(|status| status.success()) {
+        if !self.helper.end(KILL_TIMEOUT + EXIT_GRACE).is_ok_and(|status| status.success()) {
             self.group.into_iter().for_each(kill_group);
         }
     }
@@ -266,7 +266,7 @@ pub(crate) fn guard(words: &[OsString], scratch: &[PathBuf], joined: bool) -> io
         _ => Err(gone()),
     });
     if let Ok(status) = status {
-        let left = family.end(GRACE);
+        let left = family.end(EXIT_GRACE);
         return tell(&GuardReport::Ended(failed(status), left));
     }
     family.end(Duration::ZERO);
@@ -301,12 +301,12 @@ mod tests {
         let mut program = Command::new("sh");
         program.args(["-c", "{ sleep 60; echo late > late; } & sleep 60; echo late > late"]).current_dir(folder.path());
         let begun = Instant::now();
-        let error = alone(&program, false, &limits).expect_err("it takes too long");
+        let error = run_unguarded(&program, false, &limits).expect_err("it takes too long");
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         let text = error.to_string();
         assert_eq!(text, "did not end within 0.2 s, 10 times --timeout; --timeout=0.04s gives it more time");
         INTERRUPTED.store(true, Ordering::Relaxed);
-        assert_eq!(alone(&program, false, &limits).expect_err("interrupted").to_string(), "was interrupted");
+        assert_eq!(run_unguarded(&program, false, &limits).expect_err("interrupted").to_string(), "was interrupted");
         assert!(begun.elapsed() < Duration::from_secs(50) && !folder.path().join("late").exists());
     }
 
@@ -314,10 +314,10 @@ mod tests {
     fn the_time_that_a_process_is_stopped_counts_a_second_at_most() {
         let limits = unlimited();
         let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap_or_else(Instant::now);
-        let mut watch = Watch { waited: Duration::from_secs(200), looked: ago(120) };
-        watch.look(&limits).expect("it was stopped");
-        watch.waited = Duration::from_secs(300);
-        watch.look(&limits).expect_err("it took too long");
+        let mut timer = ProgramTimer { waited: Duration::from_secs(200), last_check: ago(120) };
+        timer.check(&limits).expect("it was stopped");
+        timer.waited = Duration::from_secs(300);
+        timer.check(&limits).expect_err("it took too long");
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(crate) enum Lifetime {
     /// It ends with this one, whatever way that ends, and gets the same signals of the terminal.
     Tied,
     /// It outlives this one to clean up, and gets no signals of the terminal.
-    Apart,
+    Detached,
 }
 
 /// A process that reports messages of type `M`.
@@ -51,7 +51,7 @@ impl<M: DeserializeOwned + Send + 'static> Helper<M> {
     pub(crate) fn start(command: &mut Command, printed: Printed, lifetime: Lifetime) -> io::Result<Self> {
         let errors = if matches!(printed, Printed::Discarded) { Stdio::null() } else { Stdio::piped() };
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
-        if lifetime == Lifetime::Apart {
+        if lifetime == Lifetime::Detached {
             leave_group(command);
         }
         let mut child = command.spawn()?;

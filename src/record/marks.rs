@@ -7,22 +7,22 @@ use crate::stats;
 use std::borrow::Cow;
 
 /// Half the width of a median's interval, relative to it, from which a median may be marked.
-const WIDE: f64 = 0.05;
+const MIN_MARKED_ERROR: f64 = 0.05;
 /// How many times as wide as that of the other cases it has to be.
-const WIDER: f64 = 3.0;
+const MIN_MARKED_ERROR_RATIO: f64 = 3.0;
 /// The same half from which it is worth a word where it is that of most cases.
-const LOOSE: f64 = 0.02;
+const MIN_NOTED_ERROR: f64 = 0.02;
 /// How far a case's canary may be from that of the others, as a ratio, before it is marked: a GPU's clock moves by 3 %
 /// about its mean without anyone doing anything.
-const APART: f64 = 1.05;
+const MAX_CANARY_RATIO: f64 = 1.05;
 /// The same on the host's processors, where the canary itself is disturbed now and then.
-const APART_ON_HOST: f64 = 1.10;
+const MAX_CANARY_RATIO_ON_HOST: f64 = 1.10;
 /// How much more of the host's processors others may take beside one case, or one side, than beside the others.
-pub(crate) const OTHERS_APART: f64 = 0.1;
+pub(crate) const MAX_OTHERS_DIFFERENCE: f64 = 0.1;
 /// Cases that do not differ lie within so many robust standard deviations of the middle.
-const DEVIATIONS: f64 = 4.0;
+const MAX_DEVIATIONS: f64 = 4.0;
 /// From a median absolute deviation to the standard deviation of a normal distribution.
-const ROBUST: f64 = 1.4826;
+const MAD_TO_SIGMA: f64 = 1.4826;
 
 /// A reason to be careful with one case and not with the others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,46 +41,46 @@ impl Mark {
 
 /// A figure of each case of a device: its middle, and how far from that a case may lie without being another.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Typical {
+struct TypicalFigure {
     middle: f64,
     least: f64,
     most: f64,
     allowed: f64,
 }
 
-impl Typical {
+impl TypicalFigure {
     /// `None` without figures. `least` is allowed in any case.
     fn of(figures: &[f64], least: f64) -> Option<Self> {
         let middle = stats::median(figures)?;
-        let apart: Vec<_> = figures.iter().map(|figure| (figure - middle).abs()).collect();
-        let spread = ROBUST * stats::median(&apart)?;
+        let deviations: Vec<_> = figures.iter().map(|figure| (figure - middle).abs()).collect();
+        let spread = MAD_TO_SIGMA * stats::median(&deviations)?;
         let ends = |pick: fn(f64, f64) -> f64| figures.iter().copied().reduce(pick).unwrap_or(middle);
-        Some(Self { middle, least: ends(f64::min), most: ends(f64::max), allowed: least.max(DEVIATIONS * spread) })
+        Some(Self { middle, least: ends(f64::min), most: ends(f64::max), allowed: least.max(MAX_DEVIATIONS * spread) })
     }
 
-    fn is_apart(self, figure: f64) -> bool {
+    fn is_outlier(self, figure: f64) -> bool {
         (figure - self.middle).abs() > self.allowed
     }
 }
 
 /// The conditions under which the cases of a device were sampled.
-struct OnDevice {
+struct DeviceConditions {
     device: usize,
     /// How many were measured.
     cases: usize,
     /// Logarithm of the canary's time.
-    canary: Option<Typical>,
+    canary: Option<TypicalFigure>,
     /// Logarithm of the best that it ever took.
     best: Option<f64>,
     clock_mhz: Option<f64>,
-    others: Option<Typical>,
+    others: Option<TypicalFigure>,
     /// Half the width of most intervals, relative to the median.
     error: Option<f64>,
     on_host: bool,
 }
 
 /// The conditions of a record, from which its cases may differ.
-pub(crate) struct RunConditions(Vec<OnDevice>);
+pub(crate) struct RunConditions(Vec<DeviceConditions>);
 
 impl RunConditions {
     /// Those of `record`.
@@ -93,13 +93,16 @@ impl RunConditions {
                 measured.iter().filter_map(|m| figure(m)).collect()
             };
             let clock = |m: &Measured| m.conditions.clock_mhz.map(|[before, after]| f64::midpoint(before, after));
-            OnDevice {
+            DeviceConditions {
                 device: device.index,
                 cases: measured.len(),
-                canary: Typical::of(&figures(canary), if on_host { APART_ON_HOST } else { APART }.ln()),
+                canary: TypicalFigure::of(
+                    &figures(canary),
+                    if on_host { MAX_CANARY_RATIO_ON_HOST } else { MAX_CANARY_RATIO }.ln(),
+                ),
                 best: figures(|m| m.conditions.canary_best.map(|best| best.0.ln())).into_iter().reduce(f64::min),
                 clock_mhz: stats::median(&figures(clock)),
-                others: Typical::of(&figures(|m| m.conditions.others), OTHERS_APART),
+                others: TypicalFigure::of(&figures(|m| m.conditions.others), MAX_OTHERS_DIFFERENCE),
                 error: stats::median(&figures(|m| m.summary.relative_error())),
                 on_host,
             }
@@ -111,16 +114,18 @@ impl RunConditions {
     pub(crate) fn sentence(&self, device: usize) -> Option<String> {
         let of = self.0.iter().find(|of| of.device == device)?;
         let mut parts: Vec<String> = of.speed().into_iter().collect();
-        if let Some(Typical { middle, least, most, .. }) = of.others.filter(|others| others.most > OTHERS_APART) {
+        if let Some(TypicalFigure { middle, least, most, .. }) =
+            of.others.filter(|others| others.most > MAX_OTHERS_DIFFERENCE)
+        {
             let percent = |share: f64| format!("{:.0}", 100.0 * share);
-            let share = if most - least > OTHERS_APART {
+            let share = if most - least > MAX_OTHERS_DIFFERENCE {
                 format!("{} to {} %", percent(least), percent(most))
             } else {
                 format!("{} %", percent(middle))
             };
             parts.push(format!("other programs used {share} of the CPU"));
         }
-        if let Some(error) = of.error.filter(|error| *error > LOOSE) {
+        if let Some(error) = of.error.filter(|error| *error > MIN_NOTED_ERROR) {
             let error = 100.0 * error;
             parts.push(match of.cases {
                 1 => format!("the median is uncertain by ±{error:.0} %"),
@@ -150,7 +155,7 @@ impl RunConditions {
         let stated = stated.into_iter().filter_map(|(sign, warning)| Some(Mark::new(sign, warning?.explanation())));
         marks.extend(stated);
         let usual = of.and_then(|of| of.error);
-        let wide = usual.map_or(WIDE, |error| WIDE.max(WIDER * error));
+        let wide = usual.map_or(MIN_MARKED_ERROR, |error| MIN_MARKED_ERROR.max(MIN_MARKED_ERROR_RATIO * error));
         // What was run once for its answer has no time.
         if m.summary.relative_error().map_or(!m.samples.is_empty(), |error| error > wide) {
             let others =
@@ -171,12 +176,12 @@ impl RunConditions {
     }
 }
 
-impl OnDevice {
+impl DeviceConditions {
     /// How slow the device was, in words, where it was.
     fn speed(&self) -> Option<String> {
-        let Typical { middle, least, most, .. } = self.canary?;
+        let TypicalFigure { middle, least, most, .. } = self.canary?;
         let clock = self.clock_mhz.map(|mhz| format!(" at {} GHz", significant(mhz / 1000.0))).unwrap_or_default();
-        let slow = if self.on_host { APART_ON_HOST } else { SLOW };
+        let slow = if self.on_host { MAX_CANARY_RATIO_ON_HOST } else { SLOW };
         let best = self.best.filter(|best| most - best > slow.ln())?;
         let percent = |log: f64| format!("{:.0}", 100.0 * (best - log).exp().min(1.0));
         let [fastest, slowest, typical] = [least, most, middle].map(percent);
@@ -188,15 +193,15 @@ impl OnDevice {
 
     fn disturbed(&self, m: &Measured) -> bool {
         let others = m.conditions.others.zip(self.others);
-        if others.is_some_and(|(own, typical)| typical.is_apart(own)) {
+        if others.is_some_and(|(own, typical)| typical.is_outlier(own)) {
             return true;
         }
-        if canary(m).zip(self.canary).is_some_and(|(own, typical)| typical.is_apart(own)) {
+        if canary(m).zip(self.canary).is_some_and(|(own, typical)| typical.is_outlier(own)) {
             return true;
         }
         // On the host's processors one reading may be off for no reason that lasts.
         let moved = m.conditions.canary.map_or(0.0, |[before, after]| (after.0 / before.0).ln().abs());
-        !self.on_host && moved > APART.ln()
+        !self.on_host && moved > MAX_CANARY_RATIO.ln()
     }
 }
 
@@ -228,7 +233,7 @@ pub(crate) mod tests {
         record
     }
 
-    fn seen(canary: f64) -> Conditions {
+    fn with_canary(canary: f64) -> Conditions {
         let canary = Nanos(canary);
         Conditions {
             canary: Some([canary; 2]),
@@ -240,12 +245,12 @@ pub(crate) mod tests {
 
     /// Five cases on a GPU of which the fourth was disturbed.
     pub(crate) fn disturbed() -> Record {
-        let mut conditions = [seen(75e3); 5];
-        conditions[3] = seen(82e3);
+        let mut conditions = [with_canary(75e3); 5];
+        conditions[3] = with_canary(82e3);
         record(DeviceKind::DiscreteGpu, &conditions)
     }
 
-    fn told(record: &Record) -> (String, Vec<String>) {
+    fn sentence_and_signs(record: &Record) -> (String, Vec<String>) {
         let conditions = RunConditions::of(record);
         let signs = |case| conditions.marks(case).into_iter().map(|mark| mark.sign).collect::<String>();
         (conditions.sentence(0).unwrap_or_default(), record.cases.iter().map(signs).collect())
@@ -253,27 +258,27 @@ pub(crate) mod tests {
 
     #[test]
     fn what_is_true_of_the_whole_run_is_a_sentence_and_marks_no_row() {
-        let throttled = Conditions { clock_mhz: Some([1900.0; 2]), ..seen(80e3) };
-        let (sentence, signs) = told(&record(DeviceKind::DiscreteGpu, &[throttled; 5]));
+        let throttled = Conditions { clock_mhz: Some([1900.0; 2]), ..with_canary(80e3) };
+        let (sentence, signs) = sentence_and_signs(&record(DeviceKind::DiscreteGpu, &[throttled; 5]));
         assert_eq!(sentence, "the device ran at 1.900 GHz, 94 % of its best speed so far");
         assert_eq!(signs, [""; 5]);
-        let (sentence, _) = told(&record(DeviceKind::DiscreteGpu, &[seen(75.2e3); 5]));
+        let (sentence, _) = sentence_and_signs(&record(DeviceKind::DiscreteGpu, &[with_canary(75.2e3); 5]));
         assert_eq!(sentence, "", "nothing to know");
-        let idle = Conditions { clock_mhz: Some([1980.0; 2]), others: Some(0.02), ..seen(76e3) };
-        assert_eq!(told(&record(DeviceKind::Cpu, &[idle; 5])).0, "");
-        let loaded = Conditions { others: Some(0.5), ..seen(75e3) };
-        let (sentence, signs) = told(&record(DeviceKind::Cpu, &[loaded; 5]));
+        let idle = Conditions { clock_mhz: Some([1980.0; 2]), others: Some(0.02), ..with_canary(76e3) };
+        assert_eq!(sentence_and_signs(&record(DeviceKind::Cpu, &[idle; 5])).0, "");
+        let loaded = Conditions { others: Some(0.5), ..with_canary(75e3) };
+        let (sentence, signs) = sentence_and_signs(&record(DeviceKind::Cpu, &[loaded; 5]));
         assert_eq!(sentence, "other programs used 50 % of the CPU");
         assert_eq!(signs, [""; 5]);
-        assert_eq!(told(&record(DeviceKind::Cpu, &[Conditions::default(); 2])).0, "");
+        assert_eq!(sentence_and_signs(&record(DeviceKind::Cpu, &[Conditions::default(); 2])).0, "");
     }
 
     #[test]
     fn a_row_that_differs_from_the_rest_of_its_run_is_marked() {
-        let mut conditions = [seen(75e3); 9];
-        conditions[3] = seen(82e3);
+        let mut conditions = [with_canary(75e3); 9];
+        conditions[3] = with_canary(82e3);
         conditions[5].canary = Some([Nanos(75e3), Nanos(80e3)]);
-        let (sentence, signs) = told(&record(DeviceKind::DiscreteGpu, &conditions));
+        let (sentence, signs) = sentence_and_signs(&record(DeviceKind::DiscreteGpu, &conditions));
         assert_eq!(sentence, "the device ran at 91 to 100 % of its best speed so far");
         assert_eq!(signs, ["", "", "", "d", "", "d", "", "", ""]);
         // One reading on the host's processors may be off; what others took, or most readings, tell.
@@ -281,40 +286,40 @@ pub(crate) mod tests {
         for of in &mut conditions {
             of.others = of.others.or(Some(0.03));
         }
-        let (_, signs) = told(&record(DeviceKind::Cpu, &conditions));
+        let (_, signs) = sentence_and_signs(&record(DeviceKind::Cpu, &conditions));
         assert_eq!(signs, ["", "", "", "", "", "", "", "d", ""]);
-        conditions[3] = Conditions { others: Some(0.03), ..seen(100e3) };
-        assert_eq!(told(&record(DeviceKind::Cpu, &conditions)).1[3], "d");
+        conditions[3] = Conditions { others: Some(0.03), ..with_canary(100e3) };
+        assert_eq!(sentence_and_signs(&record(DeviceKind::Cpu, &conditions)).1[3], "d");
     }
 
     #[test]
     fn in_a_run_that_is_restless_as_a_whole_a_row_has_to_differ_by_more() {
         let restless = [0.1, 0.35, 0.2, 0.5, 0.3, 0.15, 0.45, 0.25, 0.4];
-        let conditions = restless.map(|others| Conditions { others: Some(others), ..seen(75e3) });
-        let (sentence, signs) = told(&record(DeviceKind::Cpu, &conditions));
+        let conditions = restless.map(|others| Conditions { others: Some(others), ..with_canary(75e3) });
+        let (sentence, signs) = sentence_and_signs(&record(DeviceKind::Cpu, &conditions));
         assert_eq!(sentence, "other programs used 10 to 50 % of the CPU");
         assert_eq!(signs, [""; 9]);
     }
 
     #[test]
     fn a_median_that_is_hardly_known_is_marked_and_one_at_its_time_limit_is_not() {
-        let mut record = record(DeviceKind::Cpu, &[seen(75e3); 3]);
+        let mut record = record(DeviceKind::Cpu, &[with_canary(75e3); 3]);
         let [known, hardly] = [[1.0, 1.0, 1.01, 1.01, 1.02, 1.02], [1.0, 1.0, 1.1, 1.2, 1.3, 1.4]];
         for (case, times) in record.cases.iter_mut().zip([known, known, hardly]) {
             let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
             measured.summary = Summary::of(&times.map(Nanos)).expect("samples");
             measured.warnings = vec![Warning::TimeLimit, Warning::UnstableClock];
         }
-        let (sentence, signs) = told(&record);
+        let (sentence, signs) = sentence_and_signs(&record);
         assert_eq!(signs, ["", "", "±"]);
         assert_eq!(sentence, "");
         // Where most are like that, it is true of the run.
         record.cases.swap_remove(0);
         record.cases.push(record.cases[0].clone());
-        let (sentence, signs) = told(&record);
+        let (sentence, signs) = sentence_and_signs(&record);
         assert_eq!(signs, [""; 3]);
         assert_eq!(sentence, "half the medians are uncertain by ±17 % or more");
         record.cases.drain(..2);
-        assert_eq!(told(&record).0, "the median is uncertain by ±17 %");
+        assert_eq!(sentence_and_signs(&record).0, "the median is uncertain by ±17 %");
     }
 }

@@ -285,17 +285,17 @@ const HARDLY: u64 = 8;
 const TOO_SLOW: f64 = 1.1;
 
 /// Share of the host's processors that others may take while a limit is measured that is kept.
-const MOST_OTHERS: f64 = 0.1;
+const MAX_OTHERS: f64 = 0.1;
 
 /// The largest share of them that a doubt counts with: beyond it nothing is known.
-const MOST_TAKEN: f64 = 0.95;
+const MAX_TAKEN_SHARE: f64 = 0.95;
 
 impl Figure {
     /// A figure from its best and its median, and what was seen meanwhile.
     pub(crate) fn new(quantity: Quantity, [best, median]: [f64; 2], conditions: &Conditions, case: String) -> Self {
         let slowness = conditions.slowness().map_or(1.0, |slowness| slowness.max(1.0));
         // The canary runs in one work-group, which finds a free processor where a kernel for all of them does not.
-        let left = 1.0 - conditions.others.unwrap_or(0.0).clamp(0.0, MOST_TAKEN);
+        let left = 1.0 - conditions.others.unwrap_or(0.0).clamp(0.0, MAX_TAKEN_SHARE);
         let (scatter, held) = (best / median, slowness / left);
         let interval = match quantity.unit() {
             Unit::Nanoseconds => [best * scatter / held, median],
@@ -304,7 +304,7 @@ impl Figure {
             }
         };
         let interval = interval.iter().all(|end| end.is_finite()).then_some(interval);
-        let disturbed = slowness > TOO_SLOW || conditions.others.is_some_and(|others| others > MOST_OTHERS);
+        let disturbed = slowness > TOO_SLOW || conditions.others.is_some_and(|others| others > MAX_OTHERS);
         Self { quantity, best, median, interval, canary: conditions.canary(), disturbed, case }
     }
 

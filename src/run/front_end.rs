@@ -41,7 +41,7 @@ static KEPT: Mutex<Option<Compiler>> = Mutex::new(None);
 pub(super) fn compile(source: &Source, overrides: &[(String, f64)]) -> Result<Compiled, String> {
     let order = (source, overrides);
     // A path that is no text cannot be sent.
-    if !guarded::has_front_ends_apart() || serde_json::to_value(order).is_err() {
+    if !guarded::runs_front_ends_separately() || serde_json::to_value(order).is_err() {
         return on_large_stack(|| source.compile_here(overrides));
     }
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);

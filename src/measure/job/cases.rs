@@ -5,7 +5,7 @@ use super::{Job, JobContext, Opened, Report};
 use crate::measure::executor::{self, Executor, Observer, Silent, unmeasured};
 use crate::measure::limits::best_canary;
 use crate::measure::timekeeper::warn_of_clock;
-use crate::measure::worker::Ended;
+use crate::measure::worker::WorkerEnd;
 use crate::plan::{CaseGroup, PlannedRun, Sampling};
 use crate::record::Case;
 use crate::tuning::tuned::{self, Configuration};
@@ -87,7 +87,7 @@ impl Executor<'_> {
     }
 
     /// Runs the cases of `run` until the end, or a death. Those that ended go to `cases`.
-    fn pass(&mut self, run: &PlannedRun, observer: &mut dyn Observer, cases: &mut Vec<Case>) -> Result<(), Ended> {
+    fn pass(&mut self, run: &PlannedRun, observer: &mut dyn Observer, cases: &mut Vec<Case>) -> Result<(), WorkerEnd> {
         let groups = run.groups.iter().map(SentGroup::from).collect();
         self.carry_out(RunCases { groups, sampling: run.sampling }, &mut |event| {
             match event {
@@ -103,23 +103,23 @@ impl Executor<'_> {
 
     /// Runs the cases of `run`, with a new worker for those behind each death. Returns the deaths that had a case on the
     /// device.
-    fn pass_all(&mut self, run: &PlannedRun, observer: &mut dyn Observer, cases: &mut Vec<Case>) -> Vec<Ended> {
-        let mut left = run.clone();
-        let mut deaths: Vec<Ended> = vec![];
-        let mut deaths_of_nothing = 0;
-        while !left.groups.is_empty() {
-            let Err(ended) = self.pass(&left, observer, cases) else { return deaths };
-            let ended_ones: BTreeSet<_> = cases.iter().map(|case| case.id.clone()).collect();
-            let is_left = |id: &String| !ended_ones.contains(id) && self.ids(&left).contains(id);
-            if ended.on_device.as_ref().is_some_and(is_left) {
+    fn pass_all(&mut self, run: &PlannedRun, observer: &mut dyn Observer, cases: &mut Vec<Case>) -> Vec<WorkerEnd> {
+        let mut remaining = run.clone();
+        let mut deaths: Vec<WorkerEnd> = vec![];
+        let mut deaths_without_case = 0;
+        while !remaining.groups.is_empty() {
+            let Err(ended) = self.pass(&remaining, observer, cases) else { return deaths };
+            let ended_ids: BTreeSet<_> = cases.iter().map(|case| case.id.clone()).collect();
+            let is_remaining = |id: &String| !ended_ids.contains(id) && self.ids(&remaining).contains(id);
+            if ended.on_device.as_ref().is_some_and(is_remaining) {
                 deaths.push(ended.clone());
             } else {
-                deaths_of_nothing += 1;
+                deaths_without_case += 1;
             }
-            let gone = |id: &str| ended_ones.contains(id) || deaths.iter().any(|death| death.was_on_device(id));
-            left = self.without(&left, &gone);
-            if self.is_interrupted() || deaths_of_nothing > MAX_DEATHS_WITHOUT_CASE {
-                self.abandon(&left, &ended, observer, cases);
+            let is_settled = |id: &str| ended_ids.contains(id) || deaths.iter().any(|death| death.was_on_device(id));
+            remaining = self.without(&remaining, &is_settled);
+            if self.is_interrupted() || deaths_without_case > MAX_DEATHS_WITHOUT_CASE {
+                self.abandon(&remaining, &ended, observer, cases);
                 break;
             }
         }
@@ -127,7 +127,7 @@ impl Executor<'_> {
     }
 
     /// Gives the cases of `run` up after a death that was none's.
-    fn abandon(&self, run: &PlannedRun, ended: &Ended, observer: &mut dyn Observer, cases: &mut Vec<Case>) {
+    fn abandon(&self, run: &PlannedRun, ended: &WorkerEnd, observer: &mut dyn Observer, cases: &mut Vec<Case>) {
         for (group, chosen) in self.chosen(run) {
             let outcome = self.outcome(group, &chosen, ended);
             let case = unmeasured(group, &chosen, &self.device, outcome);
@@ -154,17 +154,17 @@ impl Executor<'_> {
 
     /// The case that was on the device when a worker `ended`, tried once more in a process of its own: what crashes again
     /// is the culprit, and what does not was the victim of another. One that hung is not waited for again.
-    fn retry(&mut self, run: &PlannedRun, ended: &Ended) -> Option<Case> {
-        let alone = self.without(run, &|id| !ended.was_on_device(id));
-        let (group, chosen) = self.chosen(&alone).into_iter().next()?;
+    fn retry(&mut self, run: &PlannedRun, ended: &WorkerEnd) -> Option<Case> {
+        let retried = self.without(run, &|id| !ended.was_on_device(id));
+        let (group, chosen) = self.chosen(&retried).into_iter().next()?;
         if ended.how.is_death() && !self.is_interrupted() {
             // Whatever others left in a process is not this one's.
             self.renew();
             let mut cases = vec![];
-            if self.pass(&alone, &mut Silent, &mut cases).is_ok()
+            if self.pass(&retried, &mut Silent, &mut cases).is_ok()
                 && let Some(mut case) = cases.pop()
             {
-                case.notes.push(victim(ended));
+                case.notes.push(remeasured_note(ended));
                 return Some(case);
             }
         }
@@ -173,7 +173,7 @@ impl Executor<'_> {
 }
 
 /// Returns the note on a case that was measured after all.
-pub(super) fn victim(ended: &Ended) -> String {
+pub(super) fn remeasured_note(ended: &WorkerEnd) -> String {
     format!("the worker it shared with other cases died ({}); measured again alone", ended.cause)
 }
 

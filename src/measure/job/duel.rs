@@ -9,11 +9,11 @@ use crate::basis::units::Nanos;
 use crate::case::method::Round;
 use crate::kernel::program::Program;
 use crate::measure::executor::{Executor, unmeasured};
-use crate::measure::job::cases::victim;
+use crate::measure::job::cases::remeasured_note;
 use crate::measure::runner::{Recorded, Runner, SharedProblem};
 use crate::measure::timekeeper::{Decided, State, failed, warn_of_clock};
 use crate::measure::workbench::LoadedProblem;
-use crate::measure::worker::Ended;
+use crate::measure::worker::WorkerEnd;
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::Case;
 use crate::tuning::tuned;
@@ -83,7 +83,7 @@ impl Job for RunSide {
 
     fn run(self, context: &mut JobContext<'_>, _: Report<'_, ()>) -> Result<Case, String> {
         let group = self.group.resolve(&context.algorithms)?;
-        Ok(context.runner()?.alone(&group, &self.side, &self.sampling))
+        Ok(context.runner()?.run_side(&group, &self.side, &self.sampling))
     }
 }
 
@@ -110,34 +110,34 @@ impl Executor<'_> {
         // The other side is measured alone: that it had a bad opponent is not its fault. The suspect is, too, after it.
         let culprit = SIDE_NAMES.iter().position(|side| ended.was_on_device(side));
         let Some(culprit) = culprit else {
-            return (sides.each_ref().map(|side| self.dead(group, side, &ended)), rounds);
+            return (sides.each_ref().map(|side| self.lost_side(group, side, &ended)), rounds);
         };
-        let other = self.alone(group, &sides[1 - culprit], sampling);
-        let suspect = self.suspected(group, &sides[culprit], sampling, &ended);
+        let other = self.run_side(group, &sides[1 - culprit], sampling);
+        let suspect = self.retry_side(group, &sides[culprit], sampling, &ended);
         (if culprit == 0 { [suspect, other] } else { [other, suspect] }, rounds)
     }
 
     /// The case of one side of a duel, without the other.
-    fn alone(&mut self, group: &CaseGroup, side: &Side, sampling: &Sampling) -> Case {
+    fn run_side(&mut self, group: &CaseGroup, side: &Side, sampling: &Sampling) -> Case {
         let job = RunSide { group: group.into(), side: side.clone(), sampling: *sampling };
-        self.carry_out(job, &mut |()| true).unwrap_or_else(|ended| self.dead(group, side, &ended))
+        self.carry_out(job, &mut |()| true).unwrap_or_else(|ended| self.lost_side(group, side, &ended))
     }
 
     /// The case of the side whose worker died, tried once more in a process of its own unless it hung.
-    fn suspected(&mut self, group: &CaseGroup, side: &Side, sampling: &Sampling, ended: &Ended) -> Case {
+    fn retry_side(&mut self, group: &CaseGroup, side: &Side, sampling: &Sampling, ended: &WorkerEnd) -> Case {
         if !ended.how.is_death() || self.is_interrupted() {
-            return self.dead(group, side, ended);
+            return self.lost_side(group, side, ended);
         }
         // Whatever others left in a process is not this one's.
         self.renew();
-        let mut case = self.alone(group, side, sampling);
+        let mut case = self.run_side(group, side, sampling);
         if case.outcome.failure().is_none() {
-            case.notes.push(victim(ended));
+            case.notes.push(remeasured_note(ended));
         }
         case
     }
 
-    fn dead(&self, group: &CaseGroup, side: &Side, ended: &Ended) -> Case {
+    fn lost_side(&self, group: &CaseGroup, side: &Side, ended: &WorkerEnd) -> Case {
         let chosen = tuned::with_tile(group, side.variant(group), &self.device, &self.tuned);
         unmeasured(group, &chosen, &self.device, self.outcome(group, &chosen, ended))
     }
@@ -149,7 +149,7 @@ impl Runner {
         self.wake_canary();
         let mut shared = SharedProblem::new(group);
         let [mut a, mut b] =
-            std::array::from_fn(|at| self.enter_one(&mut shared, SIDE_NAMES[at], &sides[at], sampling));
+            std::array::from_fn(|at| self.prepare_side_case(&mut shared, SIDE_NAMES[at], &sides[at], sampling));
         self.workbench.pipelines.keep();
         match self.control(&a.1, shared.loaded(), sampling) {
             Ok(Some(control)) => {
@@ -167,11 +167,11 @@ impl Runner {
     }
 
     /// The case of `side`, measured without another.
-    fn alone(&mut self, group: &CaseGroup, side: &Side, sampling: &Sampling) -> Case {
+    fn run_side(&mut self, group: &CaseGroup, side: &Side, sampling: &Sampling) -> Case {
         self.wake_canary();
         // `shared` keeps the buffers that are sampled.
         let mut shared = SharedProblem::new(group);
-        let (case, mut state) = self.enter_one(&mut shared, SIDE_NAMES[0], side, sampling);
+        let (case, mut state) = self.prepare_side_case(&mut shared, SIDE_NAMES[0], side, sampling);
         self.keeper.sample(vec![&mut state], sampling);
         let mut case = self.finish(case, state, shared.loaded());
         warn_of_clock(self.best_canary(), &mut case.outcome);
@@ -179,7 +179,7 @@ impl Runner {
     }
 
     /// The case of `side`, with its substitute in place of its kernel. The watcher knows it by `name`.
-    fn enter_one(
+    fn prepare_side_case(
         &mut self,
         shared: &mut SharedProblem<'_>,
         name: &str,
@@ -188,7 +188,7 @@ impl Runner {
     ) -> (Case, State<Recorded>) {
         let chosen = tuned::with_tile(shared.group, side.variant(shared.group), &self.device.info, &self.tuned);
         self.watcher.on_device(name);
-        self.enter(shared, &chosen, |runner, loaded, program| {
+        self.prepare_case(shared, &chosen, |runner, loaded, program| {
             runner.prepare_side(name, loaded, program, side, sampling)
         })
     }

@@ -46,13 +46,13 @@ impl Open {
                 .map_err(text);
         }
         let mut runner = Runner::new(&device, self.timing, &setup.cache, interrupted).map_err(text)?;
-        runner.wait_for_runs_of(setup.max_run);
+        runner.set_max_run(setup.max_run);
         runner.repeat(setup.repeat);
-        runner.watched_by(Rc::clone(watcher));
+        runner.set_watcher(Rc::clone(watcher));
         if self.canary {
-            runner.prove()?;
+            runner.start_canary()?;
         }
-        runner.use_tuned(self.tuned);
+        runner.set_tuned(self.tuned);
         Ok(Opened::Runner(Box::new(runner)))
     }
 }

@@ -12,7 +12,7 @@ use crate::measure::executor::Executor;
 use crate::measure::runner::Runner;
 use crate::measure::timekeeper::failed;
 use crate::measure::workbench::LoadedProblem;
-use crate::measure::worker::How;
+use crate::measure::worker::EndKind;
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::Outcome;
 use crate::tuning::tuned::{self, Configuration};
@@ -22,17 +22,17 @@ use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
 /// Candidates of a GPU that are compiled and verified before any of them is timed: it drops its clock while it waits.
-const BATCH: usize = 8;
+const GPU_BATCH_SIZE: usize = 8;
 /// The share of the time that is left for the run-off.
-const RUN_OFF: f64 = 0.25;
+const RUN_OFF_SHARE: f64 = 0.25;
 /// Wrong answers and failures after which the search ends: the kernel or the driver is at fault, not the tiles.
-const MOST_REFUSED: usize = 8;
+const MAX_REFUSED: usize = 8;
 /// Host time of a run-off that is affordable although the time is up.
-const LEAST_RUN_OFF: Duration = Duration::from_secs(1);
+const MIN_RUN_OFF: Duration = Duration::from_secs(1);
 /// Candidates in the run-off, beside the built-in tile.
 const RUN_OFF_TILES: usize = 3;
 /// A tile replaces the built-in one if it is faster by this much: less is noise.
-const GAIN: f64 = 1.01;
+const MIN_GAIN: f64 = 1.01;
 
 /// Tiles of a search whose processes may die before the search ends.
 const MAX_DEAD_TILES: usize = 8;
@@ -87,11 +87,11 @@ impl Executor<'_> {
         progress: Progress<'_>,
     ) -> Result<Option<Found>, Refusal> {
         let budget = question.budget;
-        let begun = Instant::now();
-        let mut dead: Vec<(Tile, Refusal)> = vec![];
+        let start = Instant::now();
+        let mut dead_tiles: Vec<(Tile, Refusal)> = vec![];
         let (mut timed, mut killed) = (None, false);
         loop {
-            question.budget = budget.saturating_sub(begun.elapsed());
+            question.budget = budget.saturating_sub(start.elapsed());
             let job = Tune { group: group.into(), question: question.clone() };
             let mut tried: Vec<Tile> = vec![];
             let answer = self.carry_out(job, &mut |(tile, best)| {
@@ -105,23 +105,23 @@ impl Executor<'_> {
             });
             let interrupted = self.is_interrupted();
             let ended = match answer {
-                Ok(found) if !(interrupted && found == Ok(None)) => return with_dead(found, dead),
+                Ok(found) if !(interrupted && found == Ok(None)) => return with_dead(found, dead_tiles),
                 // A driver that does not end its call soon takes the process, but not what was timed before.
                 _ if interrupted => {
                     let tried = question.avoid.len() + tried.len();
-                    return Ok(timed.and_then(|best| self.cut_off(group, best, tried, dead)));
+                    return Ok(timed.and_then(|best| self.cut_off(group, best, tried, dead_tiles)));
                 }
                 Ok(_) => return Ok(None),
                 Err(ended) => ended,
             };
             // The search goes on where it was: the tile on the device had no part in it.
-            if ended.how == How::Killed && !std::mem::replace(&mut killed, true) {
+            if ended.how == EndKind::Killed && !std::mem::replace(&mut killed, true) {
                 continue;
             }
             let refusal = Refusal::Failed(ended.to_string());
             let tile = tried.into_iter().find(|tile| ended.was_on_device(&tile.to_string()));
-            let Some(tile) = tile.filter(|_| dead.len() < MAX_DEAD_TILES) else { return Err(refusal) };
-            dead.push((tile, refusal));
+            let Some(tile) = tile.filter(|_| dead_tiles.len() < MAX_DEAD_TILES) else { return Err(refusal) };
+            dead_tiles.push((tile, refusal));
             question.avoid.push(tile);
             question.kept = question.kept.filter(|kept| *kept != tile);
         }
@@ -133,26 +133,29 @@ impl Executor<'_> {
         group: &CaseGroup,
         best: (Tile, Nanos),
         tried: usize,
-        dead: Vec<(Tile, Refusal)>,
+        dead_tiles: Vec<(Tile, Refusal)>,
     ) -> Option<Found> {
         let CaseGroup { algorithm, spec, variants, .. } = group;
         let tunable = algorithm.tunable(&variants[0])?;
         let built_in = tunable.built_in(spec, &self.device);
         let built_in = (built_in, Some(best.1).filter(|_| best.0 == built_in));
         let space = algorithm.tiles(tunable, spec, &self.device).len();
-        Some(Found { best, built_in, rule: None, tried, space, refused: dead })
+        Some(Found { best, built_in, rule: None, tried, space, refused: dead_tiles })
     }
 }
 
 /// The result of a search beside tiles whose processes died.
-fn with_dead(found: Result<Option<Found>, Refusal>, dead: Vec<(Tile, Refusal)>) -> Result<Option<Found>, Refusal> {
+fn with_dead(
+    found: Result<Option<Found>, Refusal>,
+    dead_tiles: Vec<(Tile, Refusal)>,
+) -> Result<Option<Found>, Refusal> {
     match found {
         Ok(Some(mut found)) => {
-            found.tried += dead.len();
-            found.refused.extend(dead);
+            found.tried += dead_tiles.len();
+            found.refused.extend(dead_tiles);
             Ok(Some(found))
         }
-        Ok(None) => dead.into_iter().next().map_or(Ok(None), |(_, refusal)| Err(refusal)),
+        Ok(None) => dead_tiles.into_iter().next().map_or(Ok(None), |(_, refusal)| Err(refusal)),
         fruitless => fruitless,
     }
 }
@@ -251,7 +254,7 @@ impl Runner {
         for (entry, state) in entries.iter_mut().zip(states) {
             if let Ok(contender) = state {
                 let Some((measured, recorded)) = contender.finish() else { continue };
-                match self.lasting(loaded, measured, &recorded) {
+                match self.verify_after_sampling(loaded, measured, &recorded) {
                     Outcome::Measured(measured) => entry.median = Some(measured.summary.median),
                     Outcome::Rejected(verification) => entry.wrong = Some(verification.worst),
                     _ => {}
@@ -273,7 +276,7 @@ impl<'a> TileSearch<'a> {
         let (variant, spec) = (&variants[0], *spec);
         let tunable = algorithm.tunable(variant).ok_or_else(|| "the variant has no tiles".to_string())?;
         let wanted = |tile: &Tile| !avoid.contains(tile);
-        let begun = runner.keeper.time().now();
+        let start = runner.keeper.time().now();
         let info = runner.device.info.clone();
         let problem: Box<dyn Problem> = (algorithm.problem)(&spec)?;
         // The reason that keeps the case itself from running is said once, not of every tile.
@@ -308,8 +311,8 @@ impl<'a> TileSearch<'a> {
             built_in,
             search: Search::new(&first, space, spec.seed),
             space: size,
-            search_until: begun.saturating_add(budget.mul_f64(1.0 - RUN_OFF)),
-            end: begun.saturating_add(budget),
+            search_until: start.saturating_add(budget.mul_f64(1.0 - RUN_OFF_SHARE)),
+            end: start.saturating_add(budget),
             tiles: TriedTiles::default(),
             cost: 0.0,
         })
@@ -333,20 +336,20 @@ impl<'a> TileSearch<'a> {
     }
 
     /// Time that is left for the search.
-    fn left(&self, runner: &Runner) -> Duration {
+    fn time_left(&self, runner: &Runner) -> Duration {
         self.search_until.saturating_sub(runner.keeper.time().now())
     }
 
     /// Whether to try no further tile.
     fn stopped(&self, runner: &Runner) -> bool {
-        runner.keeper.interrupted() || self.tiles.refused.len() >= MOST_REFUSED
+        runner.keeper.interrupted() || self.tiles.refused.len() >= MAX_REFUSED
     }
 
     /// Tries tiles while there is time.
     fn search(&mut self, runner: &mut Runner) {
         loop {
             // One tile is tried in any case.
-            let over = self.left(runner).is_zero() && self.tiles.tried > 0;
+            let over = self.time_left(runner).is_zero() && self.tiles.tried > 0;
             if over || self.stopped(runner) {
                 return;
             }
@@ -358,12 +361,12 @@ impl<'a> TileSearch<'a> {
     /// Compiles and verifies the candidates that are timed next: a device that waits for the host drops its clock.
     /// `None` when there is nothing left to try.
     fn verify_round(&mut self, runner: &mut Runner) -> Option<Vec<VerifiedTile>> {
-        let most = if self.info.kind == DeviceKind::Cpu { 1 } else { BATCH };
+        let most = if self.info.kind == DeviceKind::Cpu { 1 } else { GPU_BATCH_SIZE };
         let best = fastest(&self.tiles.timed);
-        let left = self.left(runner);
+        let left = self.time_left(runner);
         let mut round = vec![];
         let mut exhausted = true;
-        while self.tiles.tried == 0 || (round.len() < most && !self.left(runner).is_zero()) {
+        while self.tiles.tried == 0 || (round.len() < most && !self.time_left(runner).is_zero()) {
             let dearest = left.as_secs_f64() / self.cost;
             let affordable = |tile: &Tile| best.is_none() || tile.code() <= dearest;
             let Some(tile) = self.search.next(best.map(|(tile, _)| tile), affordable) else { break };
@@ -388,7 +391,7 @@ impl<'a> TileSearch<'a> {
     /// Times the candidates of a round, the first in any case.
     fn time_round(&mut self, runner: &mut Runner, round: Vec<VerifiedTile>) {
         for candidate in round {
-            if self.left(runner).is_zero() && !self.tiles.timed.is_empty() {
+            if self.time_left(runner).is_zero() && !self.tiles.timed.is_empty() {
                 return;
             }
             let best = fastest(&self.tiles.timed).map(|(_, time)| time);
@@ -433,7 +436,7 @@ impl<'a> TileSearch<'a> {
         let time = |entry: &RunOffEntry| time_of(entry.tile?, &self.tiles.timed);
         let slowest = entries.iter().filter_map(time).map(Nanos::seconds).fold(0.0, f64::max);
         let needed = Duration::from_secs_f64(5.0 * slowest * entries.len() as f64);
-        if !entries.is_empty() && needed <= left.max(LEAST_RUN_OFF) && !runner.keeper.interrupted() {
+        if !entries.is_empty() && needed <= left.max(MIN_RUN_OFF) && !runner.keeper.interrupted() {
             runner.run_off(&self.loaded, entries, left);
         }
     }
@@ -441,7 +444,7 @@ impl<'a> TileSearch<'a> {
 
 impl TriedTiles {
     /// The result, by the medians of the run-off or, without them, the times of the search. A tile that is not faster
-    /// than the built-in one by [`GAIN`] does not replace it.
+    /// than the built-in one by [`MIN_GAIN`] does not replace it.
     fn decide(mut self, built_in: Tile, space: usize, entries: &[RunOffEntry]) -> Result<Option<Found>, Refusal> {
         for entry in entries {
             if let (Some(tile), Some(wrong)) = (entry.tile, &entry.wrong) {
@@ -455,7 +458,7 @@ impl TriedTiles {
         }
         let Some(mut best) = fastest(&ranked) else { return self.fruitless().map_or(Ok(None), Err) };
         let own = time_of(built_in, &ranked);
-        if let Some(own) = own.filter(|own| own.0 < best.1.0 * GAIN) {
+        if let Some(own) = own.filter(|own| own.0 < best.1.0 * MIN_GAIN) {
             best = (built_in, own);
         }
         let Self { refused, tried, .. } = self;

@@ -13,24 +13,24 @@ use std::time::Duration;
 
 /// Operations and bytes up to which a run is started without a forecast: some 15 s at 66 million operations a second, the
 /// least that was seen of a software device on a busy machine.
-const UNASKED: (u64, u64) = (1_000_000_000, 10_000_000_000);
+const MAX_UNCHECKED_WORK: (u64, u64) = (1_000_000_000, 10_000_000_000);
 /// A run at least this long says what the work takes, not what a launch takes.
-const TELLING: Nanos = Nanos(10e6);
+const MIN_SCALING_TIME: Nanos = Nanos(10e6);
 /// Operations and bytes of the smallest probe: less of them tell nothing anywhere.
-const LEAST_PROBE: (u64, u64) = (1_000_000, 10_000_000);
+const MIN_PROBE_WORK: (u64, u64) = (1_000_000, 10_000_000);
 
 /// The share of the longest run that a probe may be foretold to take.
-const PATIENCE: f64 = 0.1;
+const MAX_PROBE_SHARE: f64 = 0.1;
 
 /// Seconds that are foretold at most: nobody waits longer.
-const MOST_FORETOLD: f64 = 1e7;
+const MAX_FORECAST_SECONDS: f64 = 1e7;
 
 /// The runs so far, by which others are foretold.
 #[derive(Default)]
-pub(super) struct Forecasts(Vec<Seen>);
+pub(super) struct Forecasts(Vec<TimedRun>);
 
 /// A run that was timed. The time of others of its algorithm, variant and options grows with their work alone.
-struct Seen {
+struct TimedRun {
     algorithm: Cow<'static, str>,
     variant: Cow<'static, str>,
     options: CaseOptions,
@@ -38,7 +38,7 @@ struct Seen {
     time: Nanos,
 }
 
-impl Seen {
+impl TimedRun {
     fn is_like(&self, chosen: &Configuration) -> bool {
         (&self.algorithm, &self.variant) == (&chosen.algorithm.name, &chosen.variant.name)
             && axes::same(&self.options, &chosen.spec.options, |separates| separates.times)
@@ -50,8 +50,8 @@ impl Seen {
     }
 
     /// Whether it was long enough to say what the work takes. Otherwise a forecast from it is the longest that a run can take.
-    fn tells(&self) -> bool {
-        self.time.0 >= TELLING.0
+    fn scales_with_work(&self) -> bool {
+        self.time.0 >= MIN_SCALING_TIME.0
     }
 }
 
@@ -82,17 +82,17 @@ impl Forecasts {
         time: Nanos,
     ) {
         let (algorithm, variant) = (algorithm.name.clone(), variant.name.clone());
-        self.0.push(Seen { algorithm, variant, options: spec.options, work, time });
+        self.0.push(TimedRun { algorithm, variant, options: spec.options, work, time });
     }
 
     /// The largest run like `chosen` of no more than `work`.
-    fn largest(&self, chosen: &Configuration, work: Work) -> Option<&Seen> {
-        let smaller = self.0.iter().filter(|seen| seen.is_like(chosen) && ratio(work, seen.work) >= 1.0);
+    fn largest(&self, chosen: &Configuration, work: Work) -> Option<&TimedRun> {
+        let smaller = self.0.iter().filter(|run| run.is_like(chosen) && ratio(work, run.work) >= 1.0);
         smaller.min_by(|a, b| ratio(work, a.work).total_cmp(&ratio(work, b.work)))
     }
 
     fn time_of(&self, chosen: &Configuration, work: Work) -> Option<Nanos> {
-        self.largest(chosen, work).map(|seen| seen.time_of(work))
+        self.largest(chosen, work).map(|run| run.time_of(work))
     }
 
     /// Finds out what a run of `chosen` takes, which has so much work: by small probes, then larger ones, until one shows
@@ -100,7 +100,7 @@ impl Forecasts {
     ///
     /// # Errors
     /// The loss of the device.
-    fn foretell(
+    fn probe_until_known(
         &mut self,
         chosen: &Configuration,
         work: Work,
@@ -115,15 +115,15 @@ impl Forecasts {
             let Ok(problem) = (chosen.algorithm.problem)(&spec) else { continue };
             let smaller = problem.work();
             let known = self.largest(chosen, smaller);
-            if known.is_some_and(|seen| seen.tells() && seen.time_of(smaller).0 > longest.0 * PATIENCE) {
+            if known.is_some_and(|run| run.scales_with_work() && run.time_of(smaller).0 > longest.0 * MAX_PROBE_SHARE) {
                 break;
             }
-            let is_new = known.is_none_or(|seen| seen.work != smaller);
-            if is_more(smaller, LEAST_PROBE)
+            let is_new = known.is_none_or(|run| run.work != smaller);
+            if is_more(smaller, MIN_PROBE_WORK)
                 && is_new
                 && let Some(probe) = prepare(&spec, problem.as_ref())
             {
-                let time = match probe.and_then(settled) {
+                let time = match probe.and_then(time_without_compilation) {
                     // At least so long: larger probes would take as long in vain.
                     Err(VulkanError::TooLong(_)) => longest,
                     // The case itself tells what is wrong with it.
@@ -138,9 +138,9 @@ impl Forecasts {
 }
 
 /// The time of a probe without what a driver compiles when a kernel first runs, which does not grow with the work.
-fn settled(mut probe: Probe) -> Result<Nanos, VulkanError> {
+fn time_without_compilation(mut probe: Probe) -> Result<Nanos, VulkanError> {
     let first = probe()?;
-    if first.0 < TELLING.0 {
+    if first.0 < MIN_SCALING_TIME.0 {
         return Ok(first);
     }
     let second = probe()?;
@@ -177,19 +177,20 @@ impl Runner {
     pub(in crate::measure) fn too_long(&mut self, chosen: &Configuration, problem: &dyn Problem) -> Option<String> {
         self.device.calls().predict(None);
         let work = problem.work();
-        if !is_more(work, UNASKED) {
+        if !is_more(work, MAX_UNCHECKED_WORK) {
             return None;
         }
         let mut forecasts = std::mem::take(&mut self.forecasts);
         let longest = Nanos::from(self.max_run);
-        let found = forecasts.foretell(chosen, work, longest, &mut |spec, problem| self.probe(chosen, spec, problem));
+        let found =
+            forecasts.probe_until_known(chosen, work, longest, &mut |spec, problem| self.probe(chosen, spec, problem));
         self.forecasts = forecasts;
         if let Err(error) = found {
             // The case itself tells what is wrong with it.
             self.reason(&error);
         }
         let time = self.forecasts.time_of(chosen, work)?;
-        self.device.calls().predict(Some(Duration::from_secs_f64(time.seconds().clamp(0.0, MOST_FORETOLD))));
+        self.device.calls().predict(Some(Duration::from_secs_f64(time.seconds().clamp(0.0, MAX_FORECAST_SECONDS))));
         (time.0 > longest.0).then(|| refusal(time))
     }
 
@@ -243,20 +244,20 @@ mod tests {
     #[test]
     fn a_forecast_comes_from_the_largest_smaller_run_of_the_same_kind() {
         let mut forecasts = Forecasts::default();
-        let told = |forecasts: &Forecasts, of| {
-            let seen = forecasts.largest(&usual(), of);
-            seen.map(|seen| (seen.tells(), seen.work, seen.time_of(of)))
+        let forecast = |forecasts: &Forecasts, of| {
+            let run = forecasts.largest(&usual(), of);
+            run.map(|run| (run.scales_with_work(), run.work, run.time_of(of)))
         };
-        assert_eq!(told(&forecasts, work(1000)), None);
+        assert_eq!(forecast(&forecasts, work(1000)), None);
         forecasts.note(&usual(), work(10), Nanos(5e3));
         forecasts.note(&case("tiled", 64, |_| {}), work(900), Nanos(1.0));
         forecasts.note(&case("naive", 64, |options| options.layout = Layout::Nt), work(900), Nanos(1.0));
         forecasts.note(&case("naive", 64, |options| options.goal = Goal::Solution), work(900), Nanos(1.0));
         forecasts.note(&usual(), work(2000), Nanos(1.0));
-        assert_eq!(told(&forecasts, work(1000)), Some((false, work(10), Nanos(5e5))));
+        assert_eq!(forecast(&forecasts, work(1000)), Some((false, work(10), Nanos(5e5))));
         forecasts.note(&usual(), work(100), Nanos(20e6));
-        assert_eq!(told(&forecasts, work(1000)), Some((true, work(100), Nanos(200e6))));
-        assert_eq!(told(&forecasts, work(5)), None, "the smaller of two says nothing of the larger");
+        assert_eq!(forecast(&forecasts, work(1000)), Some((true, work(100), Nanos(200e6))));
+        assert_eq!(forecast(&forecasts, work(5)), None, "the smaller of two says nothing of the larger");
     }
 
     #[test]
@@ -269,7 +270,7 @@ mod tests {
 
     /// The forecast in seconds for a product of 1500 where no run may take longer than 10 s, on a device that compiles a
     /// kernel when it first runs, and launches and works for so many seconds each time; and the sizes that were run.
-    fn foretold(compilation: f64, launches: f64, operation: f64) -> (Option<f64>, Vec<u64>) {
+    fn forecast(compilation: f64, launches: f64, operation: f64) -> (Option<f64>, Vec<u64>) {
         let chosen = case("naive", 1500, |_| {});
         let work = (MATMUL.problem)(&chosen.spec).expect("a size").work();
         let runs = Rc::new(RefCell::new(vec![]));
@@ -283,28 +284,28 @@ mod tests {
             }) as Probe))
         };
         let mut forecasts = Forecasts::default();
-        forecasts.foretell(&chosen, work, Nanos(10e9), &mut prepare).expect("no probe fails");
+        forecasts.probe_until_known(&chosen, work, Nanos(10e9), &mut prepare).expect("no probe fails");
         (forecasts.time_of(&chosen, work).map(Nanos::seconds), runs.take())
     }
 
     #[test]
     fn what_a_driver_compiles_when_a_kernel_first_runs_is_no_part_of_a_forecast() {
         for compilation in [0.0, 3.0, 30.0] {
-            let (time, runs) = foretold(compilation, 0.0, 1e-9);
+            let (time, runs) = forecast(compilation, 0.0, 1e-9);
             assert!(time.is_some_and(|time| (6.7..6.9).contains(&time)), "{compilation}: {time:?}, by {runs:?}");
         }
     }
 
     #[test]
     fn a_small_run_that_is_mostly_launches_refuses_nothing() {
-        let (time, runs) = foretold(3.0, 0.02, 1e-9);
+        let (time, runs) = forecast(3.0, 0.02, 1e-9);
         assert!(time.is_some_and(|time| time <= 10.0), "{time:?}");
         assert_eq!(runs, [93, 93, 187, 187, 375, 375]);
     }
 
     #[test]
     fn a_slow_device_is_found_out_by_runs_that_are_short_themselves() {
-        let (time, runs) = foretold(3.0, 0.0, 1e-7);
+        let (time, runs) = forecast(3.0, 0.0, 1e-7);
         assert!(time.is_some_and(|time| (650.0..700.0).contains(&time)), "{time:?}");
         assert_eq!(runs, [93; 2], "a run of 187 would take 1.3 s, more than a tenth of what any may");
     }

@@ -43,7 +43,7 @@ pub(crate) const EXECUTES_NOTHING: &str = "the device executes nothing: a fill o
 const NOTHING_DONE_PASSES: &str = "a kernel that does nothing would pass: before the run the outputs already hold what the reference expects; use \
      another fill";
 /// Time that a run may take, unless one is asked to wait longer.
-const MOST_RUN: Duration = Duration::from_secs(60);
+const DEFAULT_MAX_RUN: Duration = Duration::from_secs(60);
 
 /// Whether correct cases are timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,7 +90,7 @@ pub struct Runner {
 }
 
 /// Share of the time in which a case must run for its energy to be its own.
-const MOSTLY_BUSY: f64 = 0.9;
+const MIN_BUSY_SHARE: f64 = 0.9;
 
 /// The program of a variant on the device, or why it cannot run.
 type Planned = Result<Program, String>;
@@ -113,7 +113,7 @@ impl SampleSource for Recorded {
     fn sample(&mut self) -> Result<(Sample, Nanos), String> {
         self.watcher.on_device(&self.name);
         self.runs += u64::from(self.sampler.repeats);
-        self.sampler.sample().map_err(|error| told(self.watcher.as_ref(), &error))
+        self.sampler.sample().map_err(|error| report_error(self.watcher.as_ref(), &error))
     }
 
     fn repeats(&self) -> u32 {
@@ -122,7 +122,7 @@ impl SampleSource for Recorded {
 }
 
 /// The text of `error`, which the watcher is told of if it means that the device is lost.
-fn told(watcher: &dyn DeviceWatcher, error: &VulkanError) -> String {
+fn report_error(watcher: &dyn DeviceWatcher, error: &VulkanError) -> String {
     let text = error.to_string();
     if error.is_loss() {
         watcher.lost(&text);
@@ -148,7 +148,7 @@ impl<'a> SharedProblem<'a> {
     fn load(&mut self, workbench: &mut Workbench, watcher: &dyn DeviceWatcher) -> Result<&LoadedProblem, Outcome> {
         let failed = |error: VulkanError| match error {
             VulkanError::Problem(error) => Outcome::of(&error),
-            error => Outcome::failed(told(watcher, &error)),
+            error => Outcome::failed(report_error(watcher, &error)),
         };
         let load = || workbench.load(self.problem.as_ref()).map_err(failed);
         self.loaded.get_or_insert_with(load).as_ref().map_err(Clone::clone)
@@ -174,7 +174,7 @@ impl Runner {
         let mut keeper = Timekeeper::new(interrupted);
         let mut workbench = Workbench::new(device, cache)?;
         workbench.leave_rounds_when(interrupted);
-        workbench.leave_rounds_after(MOST_RUN);
+        workbench.leave_rounds_after(DEFAULT_MAX_RUN);
         keeper.watch_clock((timing == Timing::Sample).then(|| ClockSource::of(&device.info)).flatten());
         keeper.watch_host(timing == Timing::Sample && device.info.kind.runs_on_host_cores());
         Ok(Self {
@@ -186,7 +186,7 @@ impl Runner {
             tuned: Tuned::none(),
             watcher: Rc::new(Silent),
             forecasts: Forecasts::default(),
-            max_run: MOST_RUN,
+            max_run: DEFAULT_MAX_RUN,
             repeat: 0,
             last_run: None,
             warm: false,
@@ -195,7 +195,7 @@ impl Runner {
     }
 
     /// Lets cases take the tiles, and `auto` the rates, that were kept for the device.
-    pub fn use_tuned(&mut self, tuned: Tuned) {
+    pub fn set_tuned(&mut self, tuned: Tuned) {
         self.tuned = tuned;
     }
 
@@ -208,13 +208,13 @@ impl Runner {
     ///
     /// # Errors
     /// Why it does not.
-    pub(crate) fn prove(&mut self) -> Result<(), String> {
+    pub(crate) fn start_canary(&mut self) -> Result<(), String> {
         self.keeper.watch_canary(Canary::new(&mut self.workbench, &self.cache)?);
         Ok(())
     }
 
     /// Lets a run take so long.
-    pub fn wait_for_runs_of(&mut self, max_run: Duration) {
+    pub fn set_max_run(&mut self, max_run: Duration) {
         self.max_run = max_run;
         self.workbench.leave_rounds_after(max_run);
     }
@@ -225,7 +225,7 @@ impl Runner {
     }
 
     /// Lets `watcher` know what is on the device.
-    pub fn watched_by(&mut self, watcher: Rc<dyn DeviceWatcher>) {
+    pub fn set_watcher(&mut self, watcher: Rc<dyn DeviceWatcher>) {
         self.watcher = watcher;
     }
 
@@ -246,7 +246,7 @@ impl Runner {
 
     /// The text of `error`.
     pub(super) fn reason(&self, error: &VulkanError) -> String {
-        told(self.watcher.as_ref(), error)
+        report_error(self.watcher.as_ref(), error)
     }
 
     /// The outcome of a case whose first run ended like this.
@@ -327,23 +327,23 @@ impl Runner {
             observer.begin(&name);
             self.watcher.on_device(&name);
             let prepare = |runner: &mut Self, loaded: &_, program: &_| runner.prepare(&name, loaded, program, sampling);
-            let (case, state) = self.enter(&mut shared, &chosen, prepare);
+            let (case, state) = self.prepare_case(&mut shared, &chosen, prepare);
             // What has its outcome is told at once: whatever happens to the others, it is not lost.
             if let Err(outcome) = &state {
                 observer.end(&Case { outcome: outcome.clone(), ..case.clone() });
             }
             entries.push((case, state));
         }
-        let told: Vec<_> = entries.iter().map(|(_, state)| state.is_err()).collect();
+        let is_reported: Vec<_> = entries.iter().map(|(_, state)| state.is_err()).collect();
         self.keeper.sample(entries.iter_mut().map(|(_, state)| state).collect(), sampling);
         if let Some(loaded) = shared.loaded().filter(|_| sampling.energy) {
             self.weigh(&mut entries, loaded, sampling);
         }
         let best = self.best_canary();
         let mut cases = vec![];
-        for ((case, state), told) in entries.into_iter().zip(told) {
+        for ((case, state), is_reported) in entries.into_iter().zip(is_reported) {
             let mut case = self.finish(case, state, shared.loaded());
-            if !told {
+            if !is_reported {
                 warn_of_clock(best, &mut case.outcome);
                 observer.end(&case);
             }
@@ -366,7 +366,7 @@ impl Runner {
                     .map_err(|error| error.to_string())
             };
             match self.keeper.weigh(contender, recount) {
-                Ok(energy) if energy.busy < MOSTLY_BUSY => {
+                Ok(energy) if energy.busy < MIN_BUSY_SHARE => {
                     let share = percent(energy.busy);
                     case.notes.push(format!(
                         "energy: the device ran it {share} of the time; waiting for the host counts too"
@@ -386,7 +386,7 @@ impl Runner {
                 if let Some((measured, recorded)) = contender.finish() {
                     case.outcome = match (vulkan::check_clock(&self.device), loaded) {
                         (Err(error), _) if !self.keeper.interrupted() => Outcome::failed(self.reason(&error)),
-                        (_, Some(loaded)) => self.lasting(loaded, measured, &recorded),
+                        (_, Some(loaded)) => self.verify_after_sampling(loaded, measured, &recorded),
                         (_, None) => Outcome::Measured(Box::new(measured)),
                     };
                     case.kernels = recorded.kernels;
@@ -398,7 +398,12 @@ impl Runner {
 
     /// The outcome of what was measured, if the answer is still right after the samples: what was timed may have found in
     /// its own buffers that there is nothing left to do. An interrupted run ends without another look.
-    pub(super) fn lasting(&mut self, loaded: &LoadedProblem, mut measured: Measured, recorded: &Recorded) -> Outcome {
+    pub(super) fn verify_after_sampling(
+        &mut self,
+        loaded: &LoadedProblem,
+        mut measured: Measured,
+        recorded: &Recorded,
+    ) -> Outcome {
         let Recorded { name, sampler, program, runs, answer: Some(answer), .. } = recorded else {
             return Outcome::Measured(Box::new(measured));
         };
@@ -458,7 +463,7 @@ impl Runner {
     }
 
     /// A case of the group of `shared`, with what `prepare` makes of its program; skipped where the device cannot run it.
-    pub(super) fn enter(
+    pub(super) fn prepare_case(
         &mut self,
         shared: &mut SharedProblem<'_>,
         chosen: &Configuration,
@@ -532,7 +537,7 @@ impl Runner {
         if self.timing == Timing::VerifyOnly {
             let Some((sampler, _)) = again else { return Ok(Err(Outcome::Measured(Box::new(measured)))) };
             let recorded = self.ready(name, program, sampler)?;
-            return Ok(Err(self.lasting(loaded, measured, &Recorded { runs: 1, answer, ..recorded })));
+            return Ok(Err(self.verify_after_sampling(loaded, measured, &Recorded { runs: 1, answer, ..recorded })));
         }
         // Its buffers make room for those of the samples.
         drop(again);

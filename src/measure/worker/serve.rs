@@ -23,17 +23,17 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
 /// Time between two looks at the call that the worker is in.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// A call hangs that takes so many times what it took before; one that compiles, so many times the timeout, or the timeout
 /// where nothing is to run.
-const PATIENCE: u32 = 10;
+const CALL_TIMEOUT_FACTOR: u32 = 10;
 /// The same once the run is interrupted, and time that it has in any case: what a driver compiles on a busy machine takes a second, and with
 /// its worker goes what `tune` found.
 const LAST_PATIENCE: (u32, Duration) = (2, Duration::from_secs(3));
 /// Memory by which a worker that only compiles may grow in one call. A compiler that takes more takes the machine's.
-const MOST_MEMORY: Bytes = Bytes(4 << 30);
+const MAX_MEMORY_GROWTH: Bytes = Bytes(4 << 30);
 /// Time that a worker has to end by itself when its parent is gone.
-const ORPHANED: Duration = Duration::from_secs(1);
+const ORPHAN_GRACE: Duration = Duration::from_secs(1);
 
 /// Carries out what the process at the other end of standard input orders, until that is closed.
 ///
@@ -102,7 +102,7 @@ fn listen(interrupted: &'static AtomicBool) -> Result<Receiver<Order>, Error> {
         drop(sender);
         // Nobody is left to report to: a case on the device is not worth its end.
         interrupted.store(true, Ordering::Relaxed);
-        std::thread::sleep(ORPHANED);
+        std::thread::sleep(ORPHAN_GRACE);
         std::process::exit(0);
     });
     listening.map(|_| orders).map_err(|e| Error::Failure(e.to_string()))
@@ -133,11 +133,11 @@ fn watch(setup: &Setup, calls: &Arc<CallMonitor>, interrupted: &'static AtomicBo
         let _ = std::io::stdout().lock().write(&[]);
         let _ = process::resident().filter(|_| inspects);
         let _ = sender.send(());
-        let patience = if inspects { 1 } else { PATIENCE };
-        let mut calls = CallWatch { patience, ..CallWatch::new(timeout, Instant::now()) };
+        let timeout_factor = if inspects { 1 } else { CALL_TIMEOUT_FACTOR };
+        let mut calls = CallWatch { timeout_factor, ..CallWatch::new(timeout, Instant::now()) };
         let mut memory = MemoryWatch::default();
         loop {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
             let (wait, interrupted) = (seen.waiting(), interrupted.load(Ordering::Relaxed));
             if let Some(reason) = calls.overdue(wait, interrupted, Instant::now()) {
                 report(&WorkerReport::Hung(reason));
@@ -172,7 +172,7 @@ impl MemoryWatch {
             return None;
         }
         let grown = Bytes(now.0.saturating_sub(first.0));
-        (grown > MOST_MEMORY).then(|| format!("{} took more than {MOST_MEMORY} of memory", wait.call))
+        (grown > MAX_MEMORY_GROWTH).then(|| format!("{} took more than {MAX_MEMORY_GROWTH} of memory", wait.call))
     }
 }
 
@@ -180,8 +180,8 @@ impl MemoryWatch {
 struct CallWatch {
     timeout: Duration,
     /// A call hangs that takes so many times what it took before; one that compiles, so many times the timeout.
-    patience: u32,
-    looked: Instant,
+    timeout_factor: u32,
+    last_poll: Instant,
     started: Option<Instant>,
     /// Time that the call was seen to take, and the part of it since the run was interrupted.
     waited: Duration,
@@ -192,20 +192,20 @@ impl CallWatch {
     fn new(timeout: Duration, now: Instant) -> Self {
         Self {
             timeout,
-            patience: PATIENCE,
-            looked: now,
+            timeout_factor: CALL_TIMEOUT_FACTOR,
+            last_poll: now,
             started: None,
             waited: Duration::ZERO,
             interrupted: Duration::ZERO,
         }
     }
 
-    /// That the call takes too long, if it does: longer than `timeout` and than [`PATIENCE`] times what it took before, or
+    /// That the call takes too long, if it does: longer than `timeout` and than [`CALL_TIMEOUT_FACTOR`] times what it took before, or
     /// the timeout for each pipeline that it makes.
     fn overdue(&mut self, wait: Option<Wait>, interrupted: bool, now: Instant) -> Option<String> {
         // A process that was stopped, on a computer that slept perhaps, did not wait meanwhile.
-        let passed = now.saturating_duration_since(self.looked).min(2 * LOOK);
-        self.looked = now;
+        let passed = now.saturating_duration_since(self.last_poll).min(2 * POLL_INTERVAL);
+        self.last_poll = now;
         if self.started != wait.map(|wait| wait.started) {
             (self.started, self.waited, self.interrupted) =
                 (wait.map(|wait| wait.started), Duration::ZERO, Duration::ZERO);
@@ -219,7 +219,7 @@ impl CallWatch {
             let (times, least) = LAST_PATIENCE;
             self.waited >= expected * times && self.interrupted >= least
         } else {
-            self.waited >= (expected * self.patience).max(self.timeout)
+            self.waited >= (expected * self.timeout_factor).max(self.timeout)
         };
         over.then(|| format!("{} has not returned after {:.1} s", wait.call, self.waited.as_secs_f64()))
     }
@@ -283,8 +283,8 @@ mod tests {
         let (mut looks, mut now) = (0, started);
         loop {
             looks += 1;
-            now += LOOK;
-            let seconds = f64::from(looks) * LOOK.as_secs_f64();
+            now += POLL_INTERVAL;
+            let seconds = f64::from(looks) * POLL_INTERVAL.as_secs_f64();
             if gap.is_some_and(|gap| looks % (10 * gap as u32) == 0) {
                 now += Duration::from_secs(60);
             }
@@ -350,8 +350,8 @@ mod tests {
         let started = Instant::now();
         let mut calls = CallWatch::new(Duration::from_secs(1), started);
         for look in 1..100 {
-            let now = started + look * LOOK;
-            let started = started + (look / 5) * 5 * LOOK;
+            let now = started + look * POLL_INTERVAL;
+            let started = started + (look / 5) * 5 * POLL_INTERVAL;
             let wait = Wait { call: "vkQueueSubmit", started, expected: None, pipelines: 0 };
             assert_eq!(calls.overdue(Some(wait), false, now), None, "{look}");
         }

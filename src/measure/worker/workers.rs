@@ -1,7 +1,7 @@
 //! The workers of a session, for devices and for the host. Where one of the drivers that Vulkan's loader would load
 //! crashes, each is asked in a process of its own, and the others are used without it.
 
-use super::process::{DRIVER_FILES, Ended, How, Process, Started};
+use super::process::{DRIVER_FILES, EndKind, Started, WorkerEnd, WorkerProcess};
 use crate::basis::error::Error;
 use crate::basis::printable::Shown;
 use crate::device::capability::DeviceInfo;
@@ -25,7 +25,7 @@ const MANIFESTS: &str = "vulkan/icd.d";
 pub(crate) struct Workers<'a> {
     pub(super) setup: &'a Setup,
     /// A process that has listed the devices and is not in use.
-    pub(super) idle: RefCell<Option<Process>>,
+    pub(super) idle: RefCell<Option<WorkerProcess>>,
     /// What the validation layer said in all processes, those of other threads too.
     pub(super) messages: Arc<Mutex<Vec<String>>>,
     /// The manifests of the drivers to load, where one of the system's crashes.
@@ -43,7 +43,7 @@ impl<'a> Workers<'a> {
         let (idle, messages) = (RefCell::default(), Arc::default());
         let mut workers = Self { setup, idle, messages, drivers: setup.drivers.clone(), dead: vec![] };
         let started = match workers.start(&AtomicBool::new(false)) {
-            Err(ended) if ended.how != How::Refused => workers.start_without_dead_drivers(&ended),
+            Err(ended) if ended.how != EndKind::Refused => workers.start_without_dead_drivers(&ended),
             started => started.map_err(|ended| ended.to_string()),
         };
         let (process, devices) = started.map_err(Error::Failure)?;
@@ -56,22 +56,22 @@ impl<'a> Workers<'a> {
     ///
     /// # Errors
     /// When no driver is left, or none is to blame.
-    fn start_without_dead_drivers(&mut self, ended: &Ended) -> Result<Started, String> {
+    fn start_without_dead_drivers(&mut self, ended: &WorkerEnd) -> Result<Started, String> {
         let uninterrupted = AtomicBool::new(false);
         let mut alive = vec![];
         // A worker that dies without a driver dies of the loader or a layer.
-        let suspects = match Process::start(self.setup, Some(OsStr::new(NO_DRIVER)), &uninterrupted) {
-            Err(ended) if ended.how != How::Refused => vec![],
+        let suspects = match WorkerProcess::start(self.setup, Some(OsStr::new(NO_DRIVER)), &uninterrupted) {
+            Err(ended) if ended.how != EndKind::Refused => vec![],
             _ => manifests(self.drivers.as_ref()),
         };
         let culprit = if suspects.is_empty() { "the Vulkan loader or a layer" } else { "a driver or a layer" };
         for manifest in suspects {
-            match Process::start(self.setup, Some(manifest.as_os_str()), &uninterrupted) {
-                Err(ended) if ended.how != How::Refused => {
+            match WorkerProcess::start(self.setup, Some(manifest.as_os_str()), &uninterrupted) {
+                Err(ended) if ended.how != EndKind::Refused => {
                     let how = match ended.how {
-                        How::Hung => "hung",
-                        How::Killed => "was killed",
-                        How::Crashed | How::Refused => "crashed",
+                        EndKind::Hung => "hung",
+                        EndKind::Killed => "was killed",
+                        EndKind::Crashed | EndKind::Refused => "crashed",
                     };
                     let manifest = manifest.shown();
                     self.dead.push(format!("driver {manifest} {how} while listing its devices: {ended}"));
@@ -82,9 +82,9 @@ impl<'a> Workers<'a> {
         let said = self.dead.iter().map(|driver| format!("; {driver}")).collect::<String>();
         if self.dead.is_empty() || alive.is_empty() {
             let what = match ended.how {
-                How::Killed => "the worker that lists devices died twice".into(),
-                How::Hung => format!("{culprit} hung while listing devices"),
-                How::Crashed | How::Refused => format!("{culprit} crashed while listing devices"),
+                EndKind::Killed => "the worker that lists devices died twice".into(),
+                EndKind::Hung => format!("{culprit} hung while listing devices"),
+                EndKind::Crashed | EndKind::Refused => format!("{culprit} crashed while listing devices"),
             };
             return Err(format!("{what}: {ended}{said}"));
         }
@@ -98,8 +98,8 @@ impl<'a> Workers<'a> {
     }
 
     /// A new worker that sees the same drivers, with the devices that it sees.
-    pub(super) fn start(&self, interrupted: &AtomicBool) -> Result<Started, Ended> {
-        Process::start(self.setup, self.drivers.as_deref(), interrupted)
+    pub(super) fn start(&self, interrupted: &AtomicBool) -> Result<Started, WorkerEnd> {
+        WorkerProcess::start(self.setup, self.drivers.as_deref(), interrupted)
     }
 
     /// Ends the worker that is not in use: what is measured next is in a new one.

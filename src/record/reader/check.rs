@@ -9,10 +9,10 @@ use rayon::prelude::*;
 use std::collections::HashSet;
 
 /// Longest time that is believed: a hundred days.
-const MOST_TIME: f64 = 100.0 * 86_400e9;
+const MAX_TIME: f64 = 100.0 * 86_400e9;
 
 /// Shortest time but none at all: a nanosecond in a thousand samples of the most repeats there are.
-const LEAST_TIME: f64 = 1e-8;
+const MIN_TIME: f64 = 1e-8;
 
 /// The times that are believed, for messages.
 const TIMES: &str = "times are 0, or from 1e-8 ns to 100 days";
@@ -221,5 +221,5 @@ fn agree(said: &Summary, found: &Summary) -> bool {
 }
 
 fn believable(time: Nanos) -> bool {
-    time.0 == 0.0 || (LEAST_TIME..=MOST_TIME).contains(&time.0)
+    time.0 == 0.0 || (MIN_TIME..=MAX_TIME).contains(&time.0)
 }
