@@ -42,6 +42,36 @@ pub(crate) trait Job: Serialize + DeserializeOwned + 'static {
     fn run(self, context: &mut JobContext<'_>, report: Report<'_, Self::Event>) -> Result<Self::Done, String>;
 }
 
+/// Defines a job without events: a struct of the job's arguments, its name, its result and its work.
+macro_rules! job {
+    (
+        $(#[$doc:meta])*
+        $job:ident($name:literal) { $($argument:ident: $type:ty),* } -> $done:ty
+        |$self:ident, $context:ident| $work:expr
+    ) => {
+        $(#[$doc])*
+        #[derive(serde::Serialize, serde::Deserialize)]
+        pub(crate) struct $job {
+            $(pub(crate) $argument: $type),*
+        }
+
+        impl $crate::measure::job::Job for $job {
+            type Done = $done;
+            type Event = ();
+            const NAME: &'static str = $name;
+
+            fn run(
+                $self,
+                $context: &mut $crate::measure::job::JobContext<'_>,
+                _: $crate::measure::job::Report<'_, ()>,
+            ) -> Result<$done, String> {
+                $work
+            }
+        }
+    };
+}
+use job;
+
 /// Receiver of events, which answers whether to go on.
 pub(crate) type Report<'a, E> = &'a mut dyn FnMut(E) -> bool;
 
