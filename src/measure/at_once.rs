@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::ScopedJoinHandle;
 
-/// How much slower a canary may be beside other devices: what its time varies by alone.
+/// Largest ratio of canary times, beside other devices to alone, that counts as undisturbed.
 const MAX_CANARY_RATIO: f64 = 1.02;
 
 /// Adds the cases of each device of `measurement`, in a thread for each, with workers of its own.
@@ -38,7 +38,7 @@ pub(super) fn devices(
         }
     }
     let idle_times = idle_canary_times(session, &devices, options, interrupted)?;
-    // Nothing but what is measured is to run from here on.
+    // Idle workers could disturb the measurements.
     session.renew();
     let observer = Mutex::new(observer);
     let parts = std::thread::scope(|scope| {
@@ -72,7 +72,7 @@ pub(super) fn devices(
     Ok(())
 }
 
-/// The time of the canary on each device while the others idle, where others are measured beside it.
+/// Returns the canary time of each device while the others idle; `None` for a single device.
 fn idle_canary_times(
     session: &Session<'_>,
     devices: &[&DeviceInfo],
@@ -87,14 +87,14 @@ fn idle_canary_times(
         if interrupted.load(Ordering::Relaxed) {
             return None;
         }
-        // One that cannot be opened fails its own cases.
+        // If the device cannot be opened, its cases fail later.
         let mut executor = session.executor(device, options.timing, options.tuned, interrupted).ok()?;
         canary(&executor.run(&run, &mut Silent))
     };
     Ok(devices.iter().map(measure).collect())
 }
 
-/// A short case around which the canary is timed.
+/// Returns a short case around which the canary is timed.
 fn any_case() -> Selection {
     Selection {
         algorithm: vec!["matmul".into()],
@@ -105,20 +105,20 @@ fn any_case() -> Selection {
     }
 }
 
-/// The median time of the canary kernel around `cases`.
+/// Returns the median time of the canary kernel around `cases`.
 fn canary(cases: &[Case]) -> Option<f64> {
     let around = |case: &Case| case.measured()?.conditions.canary;
     let times: Vec<f64> = cases.iter().filter_map(around).flatten().map(|time| time.0).collect();
     stats::median(&times)
 }
 
-/// That the device was slower during `cases` than `alone`, if it was.
+/// Returns a caveat if the canary was slower during `cases` than `idle_time`.
 fn disturbed(device: usize, idle_time: Option<f64>, cases: &[Case]) -> Option<Caveat> {
     let ratio = canary(cases)? / idle_time?;
     (ratio > MAX_CANARY_RATIO).then_some(Caveat::Disturbed { device, ratio })
 }
 
-/// One observer of several threads.
+/// Observer that several threads share.
 struct Shared<'a, 'o>(&'a Mutex<&'o mut (dyn Observer + Send)>);
 
 impl Shared<'_, '_> {
@@ -160,7 +160,7 @@ mod tests {
         let cases = [case];
         assert_eq!(disturbed(3, Some(100.0), &cases), Some(Caveat::Disturbed { device: 3, ratio: 1.1 }));
         assert_eq!(disturbed(3, Some(109.0), &cases), None);
-        // Without a time alone or beside others nobody knows.
+        // Without both times there is no ratio.
         assert_eq!((disturbed(3, None, &cases), disturbed(3, Some(100.0), &[])), (None, None));
     }
 }

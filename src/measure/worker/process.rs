@@ -1,4 +1,4 @@
-//! A worker as its parent sees it: what it is asked, what it reports, and how it ended.
+//! A worker process from the parent's side: start, orders, reports and end.
 
 use super::protocol::{Order, WorkerReport};
 use crate::basis::printable::{ending, is_kill};
@@ -16,75 +16,75 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-/// The sub-command that makes a process a worker.
+/// Sub-command of `gpukern` that runs a worker.
 const SUBCOMMAND: &str = "worker";
-/// The loader's variable for the manifests of drivers, and what older loaders call it.
+/// Environment variables that list the driver manifests for the Vulkan loader; the second is for older loaders.
 pub(super) const DRIVER_FILES: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
-/// What has Mesa's and NVIDIA's drivers keep no compiled kernels of their own.
+/// Environment variables that disable the shader caches of Mesa's and NVIDIA's drivers.
 const WITHOUT_CACHES: [(&str, &str); 2] = [("MESA_SHADER_CACHE_DISABLE", "true"), ("__GL_SHADER_DISK_CACHE", "0")];
-/// Time between two looks at whether the run was interrupted: long enough not to disturb what is measured.
+/// Interval between checks for an interruption: long enough not to disturb measurements.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Timeouts of a call after which a worker that has not listed its devices hangs. It watches its calls itself, unless a
-/// driver stops the whole process.
+/// Multiple of `--timeout` after which a worker that has not listed its devices counts as hung. A worker watches its own
+/// calls, but a driver can stop the whole process.
 const START_TIMEOUT_FACTOR: u32 = 10;
-/// Lines of standard error that are kept.
+/// Largest number of standard error lines in a report.
 const MAX_STDERR_LINES: usize = 8;
-/// Bytes of such a line that are kept.
+/// Largest number of characters per standard error line in a report.
 const MAX_LINE_LENGTH: usize = 400;
 
-/// Time that a worker has to end its case: one that was stopped, or waits for a disk, does not hear.
+/// Time after an interruption within which a worker has to end its case: a stopped one never answers.
 const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A worker with the devices that it sees, or why it cannot load Vulkan.
+/// Worker with the devices that it sees, or the reason why it cannot load Vulkan.
 pub(crate) type Started = (WorkerProcess, Result<Vec<DeviceInfo>, String>);
 
-/// A worker.
+/// Worker process.
 pub(crate) struct WorkerProcess {
     helper: Helper<WorkerReport>,
-    /// When it was told to end its case.
+    /// Time at which the worker was told to end its case.
     interrupt_sent: Option<Instant>,
-    /// Time left for its next report, where that is limited.
+    /// Remaining time for the next report; `None` if unlimited.
     time_left: Option<Duration>,
-    /// The device that it has opened.
+    /// Index of the open device.
     pub(super) device: Option<usize>,
-    /// The last name reported on the device for this order.
+    /// Latest name reported as on the device, for the current order.
     on_device: Option<String>,
 }
 
-/// The end of a worker before its time.
+/// Unexpected end of a worker.
 #[derive(Clone, Debug)]
 pub(crate) struct WorkerEnd {
     pub(crate) how: EndKind,
-    /// `SIGSEGV`, `exit code 1`, or what it said of its device.
+    /// Signal, exit code, or the worker's reason: `SIGSEGV`, `exit code 1`.
     pub(crate) cause: String,
-    /// The last lines of its standard error.
+    /// Last lines of the worker's standard error.
     pub(crate) said: Vec<String>,
-    /// The name of what was on the device, if anything was.
+    /// Name of the case, tile or side on the device.
     pub(crate) on_device: Option<String>,
 }
 
-/// The way in which a worker ended.
+/// Kind of a worker's unexpected end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndKind {
-    /// It died, or lost its device.
+    /// Death of the process, or loss of its device.
     Crashed,
-    /// Another process ended it, or a system out of memory.
+    /// Kill by another process or by a system out of memory.
     Killed,
-    /// A call did not return in time.
+    /// Call that did not return in time.
     Hung,
-    /// It never had the device open, and says why.
+    /// Failure before the device was open.
     Refused,
 }
 
 impl EndKind {
-    /// Whether the process died, which another may not.
+    /// Whether the process died, so that a fresh one may succeed.
     pub(crate) fn is_death(self) -> bool {
         matches!(self, Self::Crashed | Self::Killed)
     }
 }
 
 impl WorkerEnd {
-    /// A worker without the device, for this reason.
+    /// Returns the end of a worker that could not open its device.
     pub(crate) fn refused(cause: String) -> Self {
         Self { how: EndKind::Refused, cause, said: vec![], on_device: None }
     }
@@ -103,8 +103,7 @@ impl std::fmt::Display for WorkerEnd {
 }
 
 impl WorkerProcess {
-    /// Starts a worker; returns it with the devices that it sees, or why it cannot load Vulkan. One that is killed before
-    /// it has listed them, which is no driver's fault, gets a second try.
+    /// Starts a worker. Retries once if the worker is killed before it lists its devices, which is no driver's fault.
     pub(crate) fn start(
         setup: &Setup,
         drivers: Option<&OsStr>,
@@ -128,8 +127,7 @@ impl WorkerProcess {
         Ok((process, devices))
     }
 
-    /// Starts `program`: Linux finds this one through `/proc`, which a sandbox may lack.
-    /// One that inspects gets drivers without caches of their own.
+    /// Starts `program` as a worker; without driver caches if it inspects.
     fn spawn(program: io::Result<PathBuf>, drivers: Option<&OsStr>, setup: &Setup) -> io::Result<Self> {
         let mut command = Command::new(program?);
         command.arg(SUBCOMMAND);
@@ -141,11 +139,11 @@ impl WorkerProcess {
         Ok(Self { helper, interrupt_sent: None, time_left: None, device: None, on_device: None })
     }
 
-    /// Has a job carried out; `report` is told of its events, and answers whether to go on. With the result come messages
-    /// of the validation layer.
+    /// Runs a job in the worker. Passes events to `report`, whose answer says whether to continue. Returns the result with
+    /// the messages of the validation layer.
     ///
     /// # Errors
-    /// How the worker ended before its time.
+    /// When the worker ended unexpectedly.
     pub(crate) fn ask<J: Job>(
         &mut self,
         job: &J,
@@ -156,7 +154,7 @@ impl WorkerProcess {
         self.send_and_wait(&order, interrupted, report)
     }
 
-    /// Sends an order, and waits for its result. Events that wait for an answer get one.
+    /// Sends an order, answers events and returns the result.
     fn send_and_wait<T: DeserializeOwned, E: DeserializeOwned>(
         &mut self,
         order: &Order,
@@ -183,10 +181,10 @@ impl WorkerProcess {
         }
     }
 
-    /// The next report; an interruption of the run is passed on meanwhile.
+    /// Waits for the next report; forwards an interruption to the worker meanwhile.
     ///
     /// # Errors
-    /// How the worker ended: by itself, or because its device is lost or hangs.
+    /// When the worker died, lost its device or hangs.
     fn receive(&mut self, interrupted: &AtomicBool) -> Result<WorkerReport, WorkerEnd> {
         loop {
             match self.helper.receive(POLL_INTERVAL) {
@@ -195,7 +193,7 @@ impl WorkerProcess {
                 Ok(report) => return Ok(report),
                 Err(RecvTimeoutError::Disconnected) => return Err(self.end(EndKind::Crashed, None)),
                 Err(RecvTimeoutError::Timeout) => {
-                    // Looks are counted, not time: this process may have been stopped meanwhile.
+                    // Polls are counted instead of time, because this process may have been stopped meanwhile.
                     self.time_left = self.time_left.map(|left| left.saturating_sub(POLL_INTERVAL));
                     if self.time_left == Some(Duration::ZERO) {
                         return Err(self.end(EndKind::Hung, Some("it has not listed its devices".into())));
@@ -212,7 +210,7 @@ impl WorkerProcess {
         }
     }
 
-    /// Ends the worker, if it has not ended by itself: then the system says how.
+    /// Ends the worker and describes its end: by `cause`, or by the exit status if there is none.
     fn end(&mut self, how: EndKind, cause: Option<String>) -> WorkerEnd {
         if cause.is_none() {
             self.helper.wait(FAREWELL);
@@ -226,9 +224,9 @@ impl WorkerProcess {
     }
 }
 
-/// That no worker can be started, and what does without.
+/// Returns the end of a worker that could not be started, with a remedy.
 fn cannot_start(error: &io::Error) -> WorkerEnd {
-    // Raising a limit mends this, a process fewer hardly ever does.
+    // A process limit was reached: raising the limit helps, --in-process rarely does.
     if error.kind() == io::ErrorKind::WouldBlock {
         return WorkerEnd::refused(format!("cannot start a worker process: {}", threads::explained(error)));
     }
@@ -236,7 +234,7 @@ fn cannot_start(error: &io::Error) -> WorkerEnd {
     WorkerEnd::refused(format!("cannot start a worker process: {error}{proc}; --in-process works without one"))
 }
 
-/// Returns the last lines of a text that are not empty.
+/// Returns the last non-empty lines of a text.
 fn last_lines(text: &str) -> Vec<String> {
     let lines = text.lines().map(|line| line.trim_end().chars().take(MAX_LINE_LENGTH).collect::<String>());
     let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
@@ -250,7 +248,6 @@ mod tests {
 
     #[test]
     fn where_this_program_cannot_be_found_again_the_error_names_what_does_without() {
-        // As on a system without /proc.
         let missing = || io::Error::from(io::ErrorKind::NotFound);
         let error = WorkerProcess::spawn(Err(missing()), None, &Setup::in_process(CacheFolder::none()))
             .map(drop)
