@@ -1,4 +1,4 @@
-//! Forecasts: how long a run takes before it is started, from smaller ones of the same variant.
+//! Predicts how long a run takes from smaller runs of the same variant.
 
 use super::Runner;
 use crate::algorithms::{CaseSpec, Problem};
@@ -11,25 +11,25 @@ use crate::vulkan::VulkanError;
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// Operations and bytes up to which a run is started without a forecast: some 15 s at 66 million operations a second, the
-/// least that was seen of a software device on a busy machine.
+/// Operations and bytes up to which a run starts without a forecast: some 15 s at 66 million operations per second, the lowest
+/// rate observed on a software device of a busy machine.
 const MAX_UNCHECKED_WORK: (u64, u64) = (1_000_000_000, 10_000_000_000);
-/// A run at least this long says what the work takes, not what a launch takes.
+/// Shortest run whose time scales with the work instead of being mostly launch overhead.
 const MIN_SCALING_TIME: Nanos = Nanos(10e6);
-/// Operations and bytes of the smallest probe: less of them tell nothing anywhere.
+/// Operations and bytes of the smallest useful probe.
 const MIN_PROBE_WORK: (u64, u64) = (1_000_000, 10_000_000);
 
-/// The share of the longest run that a probe may be foretold to take.
+/// Largest predicted time of a probe, as a share of the longest permitted run.
 const MAX_PROBE_SHARE: f64 = 0.1;
 
-/// Seconds that are foretold at most: nobody waits longer.
+/// Largest prediction in seconds.
 const MAX_FORECAST_SECONDS: f64 = 1e7;
 
-/// The runs so far, by which others are foretold.
+/// Runs so far, from which others are predicted.
 #[derive(Default)]
 pub(super) struct Forecasts(Vec<TimedRun>);
 
-/// A run that was timed. The time of others of its algorithm, variant and options grows with their work alone.
+/// Timed run. Runs with the same algorithm, variant and options take time in proportion to their work.
 struct TimedRun {
     algorithm: Cow<'static, str>,
     variant: Cow<'static, str>,
@@ -44,23 +44,23 @@ impl TimedRun {
             && axes::same(&self.options, &chosen.spec.options, |separates| separates.times)
     }
 
-    /// The time of a run like this of more work.
+    /// Predicts the time of a run like this one with more work.
     fn time_of(&self, work: Work) -> Nanos {
         Nanos(self.time.0 * ratio(work, self.work))
     }
 
-    /// Whether it was long enough to say what the work takes. Otherwise a forecast from it is the longest that a run can take.
+    /// Whether the run was long enough for its time to scale with the work. Predictions from shorter runs are upper bounds.
     fn scales_with_work(&self) -> bool {
         self.time.0 >= MIN_SCALING_TIME.0
     }
 }
 
-/// A smaller case on the device: runs it, and returns its time.
+/// Function that runs a smaller case on the device and returns its time.
 type Probe = Box<dyn FnMut() -> Result<Nanos, VulkanError>>;
-/// A probe, or why the device has no room for it.
+/// Probe, or the error that prevented its preparation.
 type Prepared = Result<Probe, VulkanError>;
 
-/// How many times the work of `other` this is.
+/// Returns the ratio of `work` to `other`, in operations or, without any, in bytes.
 fn ratio(work: Work, other: Work) -> f64 {
     match other.operations {
         0 => work.bytes.0 as f64 / other.bytes.0.max(1) as f64,
@@ -68,13 +68,13 @@ fn ratio(work: Work, other: Work) -> f64 {
     }
 }
 
-/// Whether `work` is more than so many operations and bytes.
+/// Whether `work` exceeds these operations or bytes.
 fn is_more(work: Work, (operations, bytes): (u64, u64)) -> bool {
     work.operations > operations || work.bytes.0 > bytes
 }
 
 impl Forecasts {
-    /// Notes what a run took.
+    /// Adds the time of a run.
     pub(super) fn note(
         &mut self,
         Configuration { algorithm, variant, spec, .. }: &Configuration,
@@ -85,7 +85,7 @@ impl Forecasts {
         self.0.push(TimedRun { algorithm, variant, options: spec.options, work, time });
     }
 
-    /// The largest run like `chosen` of no more than `work`.
+    /// Returns the largest run like `chosen` with at most `work`.
     fn largest(&self, chosen: &Configuration, work: Work) -> Option<&TimedRun> {
         let smaller = self.0.iter().filter(|run| run.is_like(chosen) && ratio(work, run.work) >= 1.0);
         smaller.min_by(|a, b| ratio(work, a.work).total_cmp(&ratio(work, b.work)))
@@ -95,11 +95,11 @@ impl Forecasts {
         self.largest(chosen, work).map(|run| run.time_of(work))
     }
 
-    /// Finds out what a run of `chosen` takes, which has so much work: by small probes, then larger ones, until one shows
-    /// that it is at most the `longest`, or would take long itself.
+    /// Runs larger and larger probes of `chosen` until one shows that the run takes at most `longest`, or the next probe would
+    /// take long itself.
     ///
     /// # Errors
-    /// The loss of the device.
+    /// When the device is lost.
     fn probe_until_known(
         &mut self,
         chosen: &Configuration,
@@ -124,9 +124,9 @@ impl Forecasts {
                 && let Some(probe) = prepare(&spec, problem.as_ref())
             {
                 let time = match probe.and_then(time_without_compilation) {
-                    // At least so long: larger probes would take as long in vain.
+                    // The probe took at least this long; larger ones would too.
                     Err(VulkanError::TooLong(_)) => longest,
-                    // The case itself tells what is wrong with it.
+                    // The case reports the error when it runs.
                     Err(error) if !error.is_loss() => continue,
                     time => time?,
                 };
@@ -137,7 +137,7 @@ impl Forecasts {
     }
 }
 
-/// The time of a probe without what a driver compiles when a kernel first runs, which does not grow with the work.
+/// Returns the time of a probe without compilation at the first run, which does not scale with the work.
 fn time_without_compilation(mut probe: Probe) -> Result<Nanos, VulkanError> {
     let first = probe()?;
     if first.0 < MIN_SCALING_TIME.0 {
@@ -147,14 +147,13 @@ fn time_without_compilation(mut probe: Probe) -> Result<Nanos, VulkanError> {
     Ok(Nanos(first.0.min(second.0)))
 }
 
-/// Why a run that takes `time` is not started.
+/// Returns the reason to skip a run that takes `time`.
 fn refusal(time: Nanos) -> String {
     let about = match time.seconds() {
         seconds if seconds < 100.0 => format!("{seconds:.0} s"),
         seconds if seconds < 6000.0 => format!("{:.0} min", seconds / 60.0),
         seconds => format!("{:.0} h", seconds / 3600.0),
     };
-    // A forecast is not exact.
     let enough = 1.2 * time.seconds();
     let steps = [(120.0, "2m"), (300.0, "5m"), (600.0, "10m"), (1200.0, "20m"), (1800.0, "30m"), (3600.0, "1h")];
     let allowed = steps.iter().find(|(most, _)| enough <= *most).map(|(_, text)| (*text).to_string());
@@ -162,7 +161,7 @@ fn refusal(time: Nanos) -> String {
     format!("predicted to take about {about} a run; `--max-run {allowed}` allows it")
 }
 
-/// Each extent of `size` halved so many times.
+/// Returns `size` with each extent halved `times` times.
 fn halved(size: Size, times: u32) -> Size {
     let half = |extent: u64| (extent >> times).max(1);
     match size {
@@ -173,7 +172,7 @@ fn halved(size: Size, times: u32) -> Size {
 }
 
 impl Runner {
-    /// Why a run of `chosen` is not started, if it would take too long. Its time is foretold to whoever waits for it.
+    /// Returns the reason to skip a run of `chosen` if it would take too long. Passes the prediction to the call monitor.
     pub(in crate::measure) fn too_long(&mut self, chosen: &Configuration, problem: &dyn Problem) -> Option<String> {
         self.device.calls().predict(None);
         let work = problem.work();
@@ -186,7 +185,7 @@ impl Runner {
             forecasts.probe_until_known(chosen, work, longest, &mut |spec, problem| self.probe(chosen, spec, problem));
         self.forecasts = forecasts;
         if let Err(error) = found {
-            // The case itself tells what is wrong with it.
+            // Only reports a lost device here; the case reports other errors when it runs.
             self.reason(&error);
         }
         let time = self.forecasts.time_of(chosen, work)?;
@@ -194,7 +193,7 @@ impl Runner {
         (time.0 > longest.0).then(|| refusal(time))
     }
 
-    /// Prepares a smaller case, to be run unchecked.
+    /// Prepares a smaller case to run without verification.
     fn probe(&mut self, chosen: &Configuration, spec: &CaseSpec, problem: &dyn Problem) -> Option<Prepared> {
         if self.keeper.interrupted() {
             return None;
@@ -203,7 +202,7 @@ impl Runner {
         Some(self.workbench.load(problem).and_then(|loaded| {
             let sampler = self.workbench.sampler_of_one(&loaded, &program)?;
             Ok(Box::new(move || {
-                // The sampler's commands refer to the buffers, which are captured, and dropped, after it.
+                // Captured in this order, so that the buffers outlive the sampler's commands.
                 let (sampler, _loaded) = (&sampler, &loaded);
                 sampler.sample().map(|(_, time)| time)
             }) as Probe)
@@ -268,8 +267,8 @@ mod tests {
         assert_eq!(forecasts.time_of(&usual(), bytes(30)), Some(Nanos(60e6)));
     }
 
-    /// The forecast in seconds for a product of 1500 where no run may take longer than 10 s, on a device that compiles a
-    /// kernel when it first runs, and launches and works for so many seconds each time; and the sizes that were run.
+    /// Returns the predicted seconds for a product of size 1500 with a limit of 10 s, and the sizes of the probes. The device
+    /// takes `compilation` seconds at the first run of a kernel, `launches` for every run and `operation` per operation.
     fn forecast(compilation: f64, launches: f64, operation: f64) -> (Option<f64>, Vec<u64>) {
         let chosen = case("naive", 1500, |_| {});
         let work = (MATMUL.problem)(&chosen.spec).expect("a size").work();
