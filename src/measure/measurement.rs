@@ -226,7 +226,7 @@ impl<'a> Measurement<'a> {
                 let others: Vec<_> = run.devices.iter().filter(|device| *device != HOST).cloned().collect();
                 for device in session.select_usable(&others)? {
                     let DeviceInfo { index, kind, .. } = *device;
-                    let run = run.anew(kind, |id| !planned.insert((index, id)));
+                    let run = run.without_known(kind, |id| !planned.insert((index, id)));
                     measurement.device_runs.push(DeviceRun { device, run });
                     kinds.push(kind);
                 }

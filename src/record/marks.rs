@@ -1,4 +1,4 @@
-//! What is true of all cases of a device, and what sets a case apart from the rest of them.
+//! Conditions that hold for all cases of a device, and marks on cases that differ from the rest.
 
 use super::{Case, Measured, Record, SLOW, Warning};
 use crate::basis::units::significant;
@@ -6,30 +6,29 @@ use crate::case::accepted::AcceptedMutation;
 use crate::stats;
 use std::borrow::Cow;
 
-/// Half the width of a median's interval, relative to it, from which a median may be marked.
+/// Relative half-width of a median's confidence interval from which the median may be marked.
 const MIN_MARKED_ERROR: f64 = 0.05;
-/// How many times as wide as that of the other cases it has to be.
+/// Smallest ratio of a marked half-width to the typical one.
 const MIN_MARKED_ERROR_RATIO: f64 = 3.0;
-/// The same half from which it is worth a word where it is that of most cases.
+/// Typical relative half-width from which the run's summary mentions it.
 const MIN_NOTED_ERROR: f64 = 0.02;
-/// How far a case's canary may be from that of the others, as a ratio, before it is marked: a GPU's clock moves by 3 %
-/// about its mean without anyone doing anything.
+/// Largest unmarked ratio of a case's canary time to the typical one: a GPU's clock varies by 3 % about its mean by itself.
 const MAX_CANARY_RATIO: f64 = 1.05;
-/// The same on the host's processors, where the canary itself is disturbed now and then.
+/// Largest unmarked ratio of canary times on the CPU, where the canary itself is sometimes disturbed.
 const MAX_CANARY_RATIO_ON_HOST: f64 = 1.10;
-/// How much more of the host's processors others may take beside one case, or one side, than beside the others.
+/// Largest difference of other programs' CPU share between one case, or side, and the others.
 pub(crate) const MAX_OTHERS_DIFFERENCE: f64 = 0.1;
-/// Cases that do not differ lie within so many robust standard deviations of the middle.
+/// Largest distance from the median, in robust standard deviations, of a case that does not differ.
 const MAX_DEVIATIONS: f64 = 4.0;
-/// From a median absolute deviation to the standard deviation of a normal distribution.
+/// Ratio of the standard deviation of a normal distribution to its median absolute deviation.
 const MAD_TO_SIGMA: f64 = 1.4826;
 
-/// A reason to be careful with one case and not with the others.
+/// Reason to be careful with one case but not with the others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Mark {
-    /// The sign that stands for it beside a number.
+    /// Sign beside a number.
     pub(crate) sign: Cow<'static, str>,
-    /// What it means.
+    /// Explanation of the sign.
     pub(crate) meaning: String,
 }
 
@@ -39,7 +38,7 @@ impl Mark {
     }
 }
 
-/// A figure of each case of a device: its middle, and how far from that a case may lie without being another.
+/// Distribution of a figure over the cases of a device: median, extremes and the largest deviation of an ordinary case.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct TypicalFigure {
     middle: f64,
@@ -49,7 +48,7 @@ struct TypicalFigure {
 }
 
 impl TypicalFigure {
-    /// `None` without figures. `least` is allowed in any case.
+    /// Returns the distribution of `figures`, in which deviations up to `least` are always ordinary; `None` without figures.
     fn of(figures: &[f64], least: f64) -> Option<Self> {
         let middle = stats::median(figures)?;
         let deviations: Vec<_> = figures.iter().map(|figure| (figure - middle).abs()).collect();
@@ -63,27 +62,27 @@ impl TypicalFigure {
     }
 }
 
-/// The conditions under which the cases of a device were sampled.
+/// Conditions under which the cases of a device were sampled.
 struct DeviceConditions {
     device: usize,
-    /// How many were measured.
+    /// Number of measured cases.
     cases: usize,
     /// Logarithm of the canary's time.
     canary: Option<TypicalFigure>,
-    /// Logarithm of the best that it ever took.
+    /// Logarithm of the canary's best time ever.
     best: Option<f64>,
     clock_mhz: Option<f64>,
     others: Option<TypicalFigure>,
-    /// Half the width of most intervals, relative to the median.
+    /// Typical relative half-width of the confidence intervals.
     error: Option<f64>,
     on_host: bool,
 }
 
-/// The conditions of a record, from which its cases may differ.
+/// Conditions of a record, by device.
 pub(crate) struct RunConditions(Vec<DeviceConditions>);
 
 impl RunConditions {
-    /// Those of `record`.
+    /// Derives the conditions of `record`.
     pub(crate) fn of(record: &Record) -> Self {
         let of = |device: &crate::device::capability::DeviceInfo| {
             let on_host = device.kind.runs_on_host_cores();
@@ -110,7 +109,7 @@ impl RunConditions {
         Self(record.devices.iter().map(of).collect())
     }
 
-    /// What makes the times of all cases of a device doubtful, in a sentence; `None` where nothing does.
+    /// Returns a sentence about conditions that make all times of a device doubtful; `None` if there are none.
     pub(crate) fn sentence(&self, device: usize) -> Option<String> {
         let of = self.0.iter().find(|of| of.device == device)?;
         let mut parts: Vec<String> = of.speed().into_iter().collect();
@@ -135,28 +134,28 @@ impl RunConditions {
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 
-    /// The signs of a case's marks: `± d`.
+    /// Formats the signs of a case's marks: `± d`.
     pub(crate) fn signs(&self, case: &Case) -> String {
         self.marks(case).into_iter().map(|mark| mark.sign).collect::<Vec<_>>().join(" ")
     }
 
-    /// What sets `case` apart from the others of its device.
+    /// Returns the marks of `case`.
     pub(crate) fn marks(&self, case: &Case) -> Vec<Mark> {
         let Some(m) = case.measured() else { return vec![] };
         let of = self.0.iter().find(|of| of.device == case.device);
         let mut marks: Vec<_> = m.verification.unverified().map(|why| Mark::new("u", why)).into_iter().collect();
         marks.extend(AcceptedMutation::sentence(&m.accepts).map(|sentence| Mark::new("w", sentence)));
-        let said = |kind: fn(&Warning) -> bool| m.warnings.iter().copied().find(kind);
+        let warning = |kind: fn(&Warning) -> bool| m.warnings.iter().copied().find(kind);
         let stated = [
-            ("i", said(|w| matches!(w, Warning::Interrupted))),
-            ("p", said(|w| matches!(w, Warning::Stopped { .. }))),
-            ("!", said(|w| matches!(w, Warning::AboveLimit { .. }))),
+            ("i", warning(|w| matches!(w, Warning::Interrupted))),
+            ("p", warning(|w| matches!(w, Warning::Stopped { .. }))),
+            ("!", warning(|w| matches!(w, Warning::AboveLimit { .. }))),
         ];
         let stated = stated.into_iter().filter_map(|(sign, warning)| Some(Mark::new(sign, warning?.explanation())));
         marks.extend(stated);
         let usual = of.and_then(|of| of.error);
         let wide = usual.map_or(MIN_MARKED_ERROR, |error| MIN_MARKED_ERROR.max(MIN_MARKED_ERROR_RATIO * error));
-        // What was run once for its answer has no time.
+        // A case without samples was only verified and has no time.
         if m.summary.relative_error().map_or(!m.samples.is_empty(), |error| error > wide) {
             let others =
                 if usual.is_some() { ", and at least three times the typical uncertainty of the others" } else { "" };
@@ -177,7 +176,7 @@ impl RunConditions {
 }
 
 impl DeviceConditions {
-    /// How slow the device was, in words, where it was.
+    /// Describes the device's speed, if it was slower than its best.
     fn speed(&self) -> Option<String> {
         let TypicalFigure { middle, least, most, .. } = self.canary?;
         let clock = self.clock_mhz.map(|mhz| format!(" at {} GHz", significant(mhz / 1000.0))).unwrap_or_default();
@@ -199,13 +198,13 @@ impl DeviceConditions {
         if canary(m).zip(self.canary).is_some_and(|(own, typical)| typical.is_outlier(own)) {
             return true;
         }
-        // On the host's processors one reading may be off for no reason that lasts.
+        // On the CPU, a single reading may be off by chance.
         let moved = m.conditions.canary.map_or(0.0, |[before, after]| (after.0 / before.0).ln().abs());
         !self.on_host && moved > MAX_CANARY_RATIO.ln()
     }
 }
 
-/// Logarithm of the canary's time while a case was sampled.
+/// Returns the logarithm of the canary's time while a case was sampled.
 fn canary(m: &Measured) -> Option<f64> {
     m.conditions.canary().map(|time| time.0.ln())
 }
@@ -218,7 +217,7 @@ pub(crate) mod tests {
     use crate::record::{Conditions, Outcome};
     use crate::stats::Summary;
 
-    /// A record of a device of this kind, with a case for each of these conditions.
+    /// Returns a record of a device of this kind, with a case for each of these conditions.
     fn record(kind: DeviceKind, conditions: &[Conditions]) -> Record {
         let mut record = crate::record::fixture::four_cases();
         record.devices[0].kind = kind;
@@ -243,7 +242,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Five cases on a GPU of which the fourth was disturbed.
+    /// Returns five cases on a GPU, the fourth disturbed.
     pub(crate) fn disturbed() -> Record {
         let mut conditions = [with_canary(75e3); 5];
         conditions[3] = with_canary(82e3);
@@ -281,7 +280,7 @@ pub(crate) mod tests {
         let (sentence, signs) = sentence_and_signs(&record(DeviceKind::DiscreteGpu, &conditions));
         assert_eq!(sentence, "the device ran at 91 to 100 % of its best speed so far");
         assert_eq!(signs, ["", "", "", "d", "", "d", "", "", ""]);
-        // One reading on the host's processors may be off; what others took, or most readings, tell.
+        // On the CPU, a single canary reading may be off; other programs' share, or most readings, count.
         conditions[7].others = Some(0.4);
         for of in &mut conditions {
             of.others = of.others.or(Some(0.03));
@@ -313,7 +312,7 @@ pub(crate) mod tests {
         let (sentence, signs) = sentence_and_signs(&record);
         assert_eq!(signs, ["", "", "±"]);
         assert_eq!(sentence, "");
-        // Where most are like that, it is true of the run.
+        // If most medians are uncertain, that is a property of the run.
         record.cases.swap_remove(0);
         record.cases.push(record.cases[0].clone());
         let (sentence, signs) = sentence_and_signs(&record);

@@ -1,4 +1,4 @@
-//! A record of several processes as tables, exports and reports show it: one case for those of all processes.
+//! Records of several processes with the cases of all processes combined, as tables, exports and reports show them.
 
 use super::{Case, Measured, Outcome, Record, Sample, Verification, Warning};
 use crate::algorithms::ALGORITHMS;
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::mem::discriminant;
 
 impl Record {
-    /// The cases of each device and id, in the order in which they come first: one case for each process.
+    /// Groups the cases by device and id, one case per process, in the order of first appearance.
     #[must_use]
     pub(crate) fn sightings(&self) -> Vec<Vec<&Case>> {
         let mut places: HashMap<(usize, &str), usize> = HashMap::new();
@@ -25,8 +25,7 @@ impl Record {
         sightings
     }
 
-    /// Records of one side of a comparison as one: the processes of all, on the devices of the first. A device that it lacks
-    /// is added.
+    /// Joins the records of one side of a comparison: the processes of all, on the devices of the first and further ones.
     pub(crate) fn pooled(records: Vec<Self>) -> Option<Self> {
         records.into_iter().reduce(|mut whole, record| {
             whole.add(record);
@@ -34,12 +33,12 @@ impl Record {
         })
     }
 
-    /// Adds the processes of `other`.
+    /// Adds the processes of `other` and their cases.
     fn add(&mut self, other: Self) {
         let mut processes = self.processes();
         let before = processes.len();
         processes.extend(other.processes());
-        // Each of several has an order, which is what makes their cases one.
+        // An order marks each of several processes whose cases are combined.
         for (process, seed) in processes.iter_mut().zip(0..) {
             process.order.get_or_insert(seed);
         }
@@ -65,9 +64,9 @@ impl Record {
         self.cases.extend(moved);
     }
 
-    /// The record with one case for those that several processes measured: a wrong answer or a failure in any of them, or
-    /// else the median of their medians, with the interval between processes. Each process took the cases in an order of
-    /// its own, so that here is the registry's.
+    /// Returns the record with the cases of several processes combined: a wrong answer or a failure in any of them, or else the
+    /// median of their medians, with the interval between processes. Sorts cases as in the registry, because each process took
+    /// them in a random order.
     #[must_use]
     pub fn across_processes(&self) -> Cow<'_, Self> {
         if self.processes.iter().all(|process| process.order.is_none()) {
@@ -79,7 +78,7 @@ impl Record {
     }
 }
 
-/// The place of a case in a table.
+/// Returns the place of a case in a table.
 pub(crate) fn rank(case: &Case) -> impl Ord + use<> {
     let algorithm = ALGORITHMS.iter().position(|known| known.name == case.algorithm);
     let variants = algorithm.map_or(&[][..], |index| &ALGORITHMS[index].variants);
@@ -90,7 +89,7 @@ pub(crate) fn rank(case: &Case) -> impl Ord + use<> {
     (case.device, algorithm.unwrap_or(usize::MAX), case.dtype, case.kind(), largest, extents, widths, case.id.clone())
 }
 
-/// One case for those of several processes.
+/// Combines the cases of several processes.
 fn across(sightings: &[&Case]) -> Case {
     let gravity = |case: &&&Case| match case.outcome {
         Outcome::Rejected(_) => 0,
@@ -121,7 +120,7 @@ fn across(sightings: &[&Case]) -> Case {
     case
 }
 
-/// The measurements of several processes as one: all samples, and a summary between processes.
+/// Combines the measurements of several processes: all samples, and a summary between processes.
 fn joined(measured: &[&Measured]) -> Measured {
     let mut whole = measured[0].clone();
     let residual = |of: &&Measured| of.verification.verified().and_then(|Verification { residual, .. }| *residual);
@@ -145,7 +144,7 @@ fn joined(measured: &[&Measured]) -> Measured {
     whole
 }
 
-/// The summary between processes; extremes and quartiles are those of all samples.
+/// Returns the summary between processes; extremes and quartiles are those of all samples.
 fn summary(measured: &[&Measured], samples: &[Sample]) -> Summary {
     let times: Vec<Nanos> = samples.iter().map(|sample| sample.device).collect();
     let medians: Vec<f64> = measured.iter().map(|of| of.summary.median.0).collect();
@@ -161,7 +160,7 @@ mod tests {
     use crate::record::fixture::six_cases;
     use crate::record::{Origin, Process};
 
-    /// A record whose first case was measured by processes with these medians; the second case stands alone.
+    /// Returns a record whose first case was measured by processes with these medians, the second case by one.
     fn several(medians: &[f64]) -> Record {
         let mut whole = six_cases();
         let process =
@@ -199,7 +198,7 @@ mod tests {
         assert!(low < 98.0 && high > 104.0, "{low} {high}");
         let count = six_cases().cases[0].measured().expect("measured").samples.len();
         assert_eq!((measured.samples.len(), measured.summary.count), (3 * count, 3 * count));
-        // Two do not tell how far a third may lie.
+        // Two medians give no interval.
         let two = several(&[100.0, 104.0]);
         let shown = two.across_processes();
         let case = shown.cases.iter().find(|case| case.id == six_cases().cases[0].id).expect("there");
@@ -237,7 +236,7 @@ mod tests {
             whole.across_processes().cases.iter().any(|case| case.id == id && case.outcome.failure().is_some())
         };
         assert!(failed(&whole));
-        // One that was merely interrupted takes nothing from the others.
+        // An interrupted process does not affect the others.
         whole.cases.last_mut().expect("cases").outcome = Outcome::Interrupted;
         assert!(!failed(&whole));
         let shown = whole.across_processes();
