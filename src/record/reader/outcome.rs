@@ -1,5 +1,5 @@
-//! Reads an outcome straight into its fields. What serde derives for a tagged enum keeps everything in between, which
-//! costs more than all else of reading a record: its samples are in there.
+//! Reads an outcome directly into its fields. The code that serde derives for a tagged enum buffers the contents, samples
+//! included, which would take longer than the rest of reading a record.
 
 use crate::basis::units::Metric;
 use crate::case::accepted::AcceptedMutation;
@@ -24,7 +24,7 @@ enum Status {
     Inspected,
 }
 
-/// The fields of every kind of outcome.
+/// Fields of every kind of outcome.
 #[derive(Deserialize)]
 struct Fields {
     status: Status,
@@ -74,7 +74,7 @@ impl Fields {
     }
 }
 
-/// The fields of both kinds of correctness.
+/// Fields of both kinds of correctness.
 #[derive(Deserialize)]
 struct Found {
     // Verified.
