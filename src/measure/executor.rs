@@ -93,7 +93,7 @@ impl Executor<'_> {
     /// Returns the outcome of a case whose worker ended unexpectedly.
     pub(super) fn outcome(&self, group: &CaseGroup, chosen: &Configuration, ended: &WorkerEnd) -> Outcome {
         let WorkerEnd { how, cause, said, .. } = ended.clone();
-        let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
+        let problem = group.problem();
         let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), &self.device);
         let program = match program {
             Ok(program) => program,
@@ -164,6 +164,6 @@ pub(crate) fn without(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned, gone
 
 /// Returns the case of `chosen` in `group` with an outcome that is not a measurement.
 pub(crate) fn unmeasured(group: &CaseGroup, chosen: &Configuration, device: &DeviceInfo, outcome: Outcome) -> Case {
-    let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
+    let problem = group.problem();
     group.case(&chosen.variant.name, problem.as_ref(), device.index, outcome)
 }

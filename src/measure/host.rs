@@ -40,7 +40,7 @@ fn processor() -> String {
 /// When the group's size is invalid, which plans refuse.
 #[must_use]
 pub(crate) fn measure(group: &CaseGroup, index: usize, sampling: &Sampling, interrupted: &AtomicBool) -> Case {
-    let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
+    let problem = group.problem();
     let Some(baseline) = baseline(&group.algorithm, &group.spec) else {
         let reason = format!("no baseline for {} in {}", group.algorithm.name, group.spec.dtype);
         return group.case("host", problem.as_ref(), index, Outcome::Skipped { reason });
@@ -126,23 +126,15 @@ mod tests {
     use crate::basis::dtype::DType;
     use crate::basis::size::Size;
     use crate::case::Goal;
-    use crate::plan::DeviceClass;
     use std::time::Duration;
 
     fn case(algorithm: &str, n: u64, interrupted: bool) -> Case {
         let algorithm = find(algorithm).expect("it is in the registry");
         let dtype = algorithm.dtypes(Goal::Result).next().expect("a type");
         let spec = CaseSpec::new(algorithm, Size::Uniform(n), dtype);
-        let group = CaseGroup {
-            algorithm: algorithm.into(),
-            spec,
-            variants: vec![],
-            on: DeviceClass::Any,
-            auto: false,
-            on_host: true,
-        };
-        let sampling = Sampling { max_time: Duration::from_millis(5), ..Sampling::default() };
-        let sampling = Sampling { patience: Some(Duration::from_millis(1)), ..sampling };
+        let group = CaseGroup::new(algorithm.into(), spec, vec![]);
+        let [max_time, warm_up] = [5, 1].map(Duration::from_millis);
+        let sampling = Sampling { max_time, patience: Some(warm_up), ..Sampling::default() };
         measure(&group, 3, &sampling, &AtomicBool::new(interrupted))
     }
 

@@ -6,7 +6,7 @@ use crate::basis::size::{Size, sweep};
 use crate::basis::units::Bytes;
 use crate::case::Goal;
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
-use crate::plan::{CaseGroup, DeviceClass, PlannedRun, Sampling};
+use crate::plan::{CaseGroup, PlannedRun, Sampling};
 use crate::record::peak::Extent;
 use std::time::Duration;
 
@@ -47,10 +47,10 @@ fn groups_of(
     let wanted = wanted(algorithm, extent);
     let problems = if wanted.is_empty() { vec![] } else { problems() };
     problems.into_iter().map(move |Probe { size, dtype, variant }| {
-        let named = |name: &str| variant.is_none_or(|own| own == name);
+        let named = |name: &str| variant.is_none_or(|only| only == name);
         let variants = wanted.iter().copied().filter(|v| named(&v.name) && v.supports(dtype)).cloned().collect();
         let spec = CaseSpec::new(algorithm, size, dtype);
-        CaseGroup { algorithm: algorithm.into(), spec, variants, on: DeviceClass::Any, auto: false, on_host: false }
+        CaseGroup::new(algorithm.into(), spec, variants)
     })
 }
 

@@ -11,7 +11,7 @@ mod shard;
 pub(crate) use cases::CaseId;
 pub(crate) use shard::Shard;
 
-use crate::algorithms::{self, Algorithm, CaseSpec, Variant};
+use crate::algorithms::{self, Algorithm, CaseSpec, Problem, Variant};
 use crate::basis::error::{Error, nearest};
 use crate::basis::handle::Handle;
 use crate::basis::input_file;
@@ -131,6 +131,21 @@ impl Default for Sampling {
 }
 
 impl CaseGroup {
+    /// Returns a group of named variants for all devices, without the host.
+    #[must_use]
+    pub(crate) fn new(algorithm: Handle<Algorithm>, spec: CaseSpec, variants: Vec<Variant>) -> Self {
+        Self { algorithm, spec, variants, on: DeviceClass::Any, auto: false, on_host: false }
+    }
+
+    /// Returns the problem.
+    ///
+    /// # Panics
+    /// When the size is invalid, which plans refuse.
+    #[must_use]
+    pub(crate) fn problem(&self) -> Box<dyn Problem> {
+        (self.algorithm.problem)(&self.spec).expect("sizes were checked when the plan was made")
+    }
+
     /// Returns the largest number of cases on one device.
     #[must_use]
     pub fn cases(&self) -> usize {
@@ -150,9 +165,7 @@ impl CaseGroup {
         let extents = (algorithm.problem)(spec).map_or_else(|_| spec.size.to_string(), |problem| problem.extents());
         CaseId { algorithm: algorithm.clone(), variant: variant.into(), extents, options: spec.options }
     }
-}
 
-impl CaseGroup {
     /// Returns the variants that the group may have on some device.
     fn candidates(&self) -> &[Variant] {
         if self.auto { &self.algorithm.variants } else { &self.variants }

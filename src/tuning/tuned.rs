@@ -466,7 +466,6 @@ mod tests {
     use crate::case::Goal;
     use crate::device::capability::DeviceKind;
     use crate::device::capability::tests::software_device;
-    use crate::plan::DeviceClass;
 
     const TILE: &str = "64x128x16/64x32/16x16";
 
@@ -499,7 +498,7 @@ mod tests {
     fn group(variants: &[&str], auto: bool, n: u64) -> CaseGroup {
         let variants = variants.iter().map(|name| MATMUL.variant(name).expect("it is in the table").clone()).collect();
         let spec = CaseSpec::new(&MATMUL, Size::Uniform(n), DType::F32);
-        CaseGroup { algorithm: (&MATMUL).into(), spec, variants, on: DeviceClass::Any, auto, on_host: false }
+        CaseGroup { auto, ..CaseGroup::new((&MATMUL).into(), spec, variants) }
     }
 
     fn chosen(group: &CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Vec<(String, Option<String>, Vec<String>)> {
@@ -511,14 +510,7 @@ mod tests {
     fn a_variant_that_was_only_measured_beside_a_search_leaves_the_tile_of_its_own() {
         let device = software_device();
         let own = kept(&device, "tiled", "1024", 40.0);
-        let beside = TuningResult {
-            tile: None,
-            built_in_tile: None,
-            built_in_gflops: None,
-            tried: None,
-            gflops: Some(30.0),
-            ..own.clone()
-        };
+        let beside = TuningResult { variant: "tiled".into(), ..kept(&device, "other", "1024", 30.0) };
         let later = TuningResult { gflops: Some(50.0), ..own.clone() };
         for (added, left) in [(vec![&own, &beside], &own), (vec![&beside, &own], &own), (vec![&own, &later], &later)] {
             let mut tuned = Tuned::none();

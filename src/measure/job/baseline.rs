@@ -41,7 +41,7 @@ impl<'a> HostWorker<'a> {
         self.ask(group, index, sampling, interrupted).unwrap_or_else(|ended| {
             self.process = None;
             let name = crate::host::baseline(&group.algorithm, &group.spec).map_or("host", |baseline| baseline.name);
-            let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
+            let problem = group.problem();
             let outcome = if interrupted.load(Ordering::Relaxed) {
                 Outcome::Interrupted
             } else {

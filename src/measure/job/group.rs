@@ -2,7 +2,7 @@
 
 use crate::algorithms::{Algorithm, CaseSpec};
 use crate::basis::handle::Handle;
-use crate::plan::{CaseGroup, DeviceClass};
+use crate::plan::CaseGroup;
 use serde::{Deserialize, Serialize};
 
 /// Group of cases with its algorithm and variants by name, for another process.
@@ -41,13 +41,6 @@ impl SentGroup {
         let algorithm = algorithms.iter().find(|algorithm| algorithm.name == self.algorithm);
         let algorithm = algorithm.ok_or_else(|| format!("there is no algorithm {}", self.algorithm))?;
         let variants = self.variants.iter().map(|name| algorithm.variant(name).cloned()).collect::<Result<_, _>>()?;
-        Ok(CaseGroup {
-            algorithm: algorithm.clone(),
-            spec: self.spec,
-            variants,
-            on: DeviceClass::Any,
-            auto: self.auto,
-            on_host: false,
-        })
+        Ok(CaseGroup { auto: self.auto, ..CaseGroup::new(algorithm.clone(), self.spec, variants) })
     }
 }

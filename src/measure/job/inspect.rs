@@ -33,7 +33,7 @@ impl Inspector {
         watcher: &dyn DeviceWatcher,
         observer: &mut dyn Observer,
     ) {
-        let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
+        let problem = group.problem();
         for chosen in tuned::choose(group, &self.device.info, &self.tuned) {
             let name = group.id(chosen.variant).to_string();
             observer.begin(&name);

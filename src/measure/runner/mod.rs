@@ -140,7 +140,7 @@ pub(super) struct SharedProblem<'a> {
 
 impl<'a> SharedProblem<'a> {
     pub(super) fn new(group: &'a CaseGroup) -> Self {
-        let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
+        let problem = group.problem();
         Self { group, problem, loaded: None }
     }
 
