@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn pivoting_factorises_what_elimination_without_it_cannot() {
+    fn pivoting_factorises_matrices_that_need_it() {
         let lu = find("lu").expect("it is in the registry");
         let case = CaseSpec::new(lu, Size::Uniform(65), DType::F32).with(|options| options.input = Input::Singular);
         passes(lu, &case);

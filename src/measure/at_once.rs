@@ -153,7 +153,7 @@ mod tests {
     use crate::record::fixture::six_cases;
 
     #[test]
-    fn a_device_whose_canary_is_slower_beside_others_was_disturbed() {
+    fn a_slower_canary_beside_other_devices_means_disturbed() {
         let mut case = six_cases().cases.remove(0);
         let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
         measured.conditions.canary = Some([Nanos(100.0), Nanos(120.0)]);

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_baseline_is_skipped_and_says_so() {
+    fn a_case_without_a_baseline_is_skipped_with_the_reason() {
         let Outcome::Skipped { reason } = case("collectives", 64, false).outcome else { panic!("skipped") };
         assert_eq!(reason, "no baseline for collectives in i32");
     }

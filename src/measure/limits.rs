@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_quick_run_left_out_is_not_kept_as_missing_when_limits_are_doubted() {
+    fn probes_left_out_by_a_quick_run_are_not_cached_as_missing() {
         let folder = tempfile::tempdir().expect("a folder");
         let setup = Setup::in_process(CacheFolder::new(Some(folder.path())));
         let mut executor = slow(&setup, Duration::ZERO);

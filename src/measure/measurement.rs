@@ -696,7 +696,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_alone_needs_no_vulkan_and_what_two_runs_name_is_measured_once() {
+    fn host_cases_need_no_vulkan_and_repeated_ones_run_once() {
         let (measured, notes) = measure(&plan(&["8", "16", "8"]), false);
         let ids = ["matmul/faer/f32/8x8x8", "matmul/faer/f32/16x16x16"];
         let MeasuredPlan { record, validated, .. } = measured.expect("measured");
@@ -734,7 +734,7 @@ mod tests {
     }
 
     #[test]
-    fn a_speed_up_is_over_the_host_with_the_same_stop_rule_whatever_the_sub_groups() {
+    fn a_speed_up_compares_equal_stop_rules_and_ignores_sub_groups() {
         let mut cases = [
             eigen("subgroup", 0, 1e-3, Some(8), 10.0),
             eigen("subgroup", 0, 1e-5, Some(8), 10.0),
@@ -748,7 +748,7 @@ mod tests {
     }
 
     #[test]
-    fn a_speed_up_is_over_the_same_problem_alone() {
+    fn a_speed_up_requires_the_same_problem() {
         let host = eigen("rayon", 1, 1e-3, None, 50.0);
         let same = Case { device: 0, size: "64x64x64".into(), ..host.clone() };
         let others = [

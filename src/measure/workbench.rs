@@ -1661,7 +1661,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_outside_wins_a_comparison_or_lies_within_a_small_range() {
+    fn poison_read_out_of_bounds_wins_a_comparison_or_is_small() {
         for number in 0..PATTERN_COUNT {
             let words = Poison::Number.words(number);
             let single = words.map(f32::from_bits);

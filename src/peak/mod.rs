@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_run_has_every_variant_that_finds_a_limit_and_each_case_says_which() {
+    fn a_full_run_has_every_variant_that_measures_a_limit() {
         let mut device = software_device();
         device.cooperative_matrices = [("f16", "f32"), ("f16", "f16")]
             .map(|(input, accumulator)| CooperativeMatrix {

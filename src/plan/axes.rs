@@ -594,7 +594,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_id_tells_cases_apart_that_have_other_answers_but_for_their_seeds() {
+    fn every_axis_but_seed_and_type_is_in_the_id() {
         for axis in AXES.iter().filter(|axis| ![SEED.name, DTYPE.name].contains(&axis.name)) {
             assert_ne!(id(&unusual_on(axis), &usual()), "", "{} is in no id", axis.name);
         }
@@ -603,7 +603,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_heading_tells_apart_what_stands_in_different_tables() {
+    fn headings_of_different_tables_differ() {
         for axis in AXES.iter().filter(|axis| axis.separates.tables && axis.name != INPUT.name) {
             let of = |options: &CaseOptions| heading("lu", options, |_| true);
             assert_ne!(of(&unusual_on(axis)), of(&usual()), "{}", axis.name);

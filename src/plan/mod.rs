@@ -536,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn verify_takes_factors_and_solutions_unless_told_to_take_solutions_alone() {
+    fn verify_includes_factors_unless_solve_is_given() {
         let goals = |solve| {
             let selection = Selection {
                 algorithm: vec!["lu".into()],
@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_auto_may_choose_can_be_asked_for_by_id() {
+    fn candidates_of_auto_can_be_selected_by_id() {
         let auto = Plan::new(&selection("auto", "8"), None).expect("a plan");
         let id = "matmul/texel/f32/8x8x8".to_string();
         assert!(auto.ids().contains(&id));
@@ -591,7 +591,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_that_is_known_is_left_out_of_a_run_and_so_is_what_is_for_other_devices() {
+    fn known_cases_and_other_devices_groups_are_left_out() {
         let run = PlannedRun::new(&selection("naive", "8,8x8x8,16"), Purpose::Bench).expect("a plan");
         let mut known = std::collections::BTreeSet::new();
         let mut new = |run: &PlannedRun| run.without_known(DeviceKind::Cpu, |id| !known.insert(id)).groups.len();
@@ -608,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_stands_for_the_variants_that_it_matches_and_that_have_the_case() {
+    fn a_pattern_selects_matching_variants_that_support_the_case() {
         let of = |algorithms: &[&str], variant: &str, axes: AxisValues, purpose| {
             let algorithm = algorithms.iter().map(ToString::to_string).collect();
             let variant = variant.split(',').map(String::from).collect();

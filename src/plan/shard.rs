@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn loads_are_even_and_the_same_for_everybody() {
+    fn shards_have_even_and_reproducible_loads() {
         let seconds = [9.0, 1.0, 5.0, 4.0, 3.0, 2.0];
         assert_eq!(shares(&seconds, 2), [0, 1, 1, 1, 0, 1]);
         assert_eq!(shares(&[1.0; 4], 3), [0, 1, 2, 0]);

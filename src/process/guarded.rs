@@ -291,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_takes_too_long_or_is_interrupted_is_ended_with_what_it_started() {
+    fn a_slow_or_interrupted_program_is_ended_with_its_children() {
         static INTERRUPTED: AtomicBool = AtomicBool::new(false);
         let timeout = Duration::from_millis(20);
         let limits = ProgramLimits { timeout, interrupted: Some(&INTERRUPTED), ..unlimited() };
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_program_where_there_is_none() {
+    fn a_missing_program_is_not_found() {
         let scratch = Scratch::new().expect("a folder");
         let error = run(&Command::new("no-such-program-here"), &scratch, true).expect_err("there is none");
         assert_eq!(error.kind(), ErrorKind::NotFound);

@@ -62,7 +62,7 @@ mod tests {
     use crate::record::reader;
 
     #[test]
-    fn a_record_from_before_shortcuts_were_noted_has_them_by_its_variants() {
+    fn old_records_derive_shortcuts_from_variants() {
         let of = |path: &str, variant: &str| {
             let bytes = std::fs::read(path).expect("a published record");
             let record = reader::parse(&bytes, path).expect("a record").record;

@@ -256,7 +256,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_true_of_the_whole_run_is_a_sentence_and_marks_no_row() {
+    fn conditions_of_the_whole_run_are_a_sentence_not_marks() {
         let throttled = Conditions { clock_mhz: Some([1900.0; 2]), ..with_canary(80e3) };
         let (sentence, signs) = sentence_and_signs(&record(DeviceKind::DiscreteGpu, &[throttled; 5]));
         assert_eq!(sentence, "the device ran at 1.900 GHz, 94 % of its best speed so far");
@@ -292,7 +292,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn in_a_run_that_is_restless_as_a_whole_a_row_has_to_differ_by_more() {
+    fn an_unsteady_run_raises_the_threshold_of_marks() {
         let restless = [0.1, 0.35, 0.2, 0.5, 0.3, 0.15, 0.45, 0.25, 0.4];
         let conditions = restless.map(|others| Conditions { others: Some(others), ..with_canary(75e3) });
         let (sentence, signs) = sentence_and_signs(&record(DeviceKind::Cpu, &conditions));
@@ -301,7 +301,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_median_that_is_hardly_known_is_marked_and_one_at_its_time_limit_is_not() {
+    fn an_uncertain_median_is_marked_but_not_a_time_limit() {
         let mut record = record(DeviceKind::Cpu, &[with_canary(75e3); 3]);
         let [known, hardly] = [[1.0, 1.0, 1.01, 1.01, 1.02, 1.02], [1.0, 1.0, 1.1, 1.2, 1.3, 1.4]];
         for (case, times) in record.cases.iter_mut().zip([known, known, hardly]) {

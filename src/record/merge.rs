@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_belong_together_is_refused_with_the_reason() {
+    fn incompatible_parts_are_refused_with_the_reason() {
         type Change = fn(&mut Record);
         let cases: [(Change, &str); 8] = [
             (|record| record.version = "9".into(), "'1.json' was measured by gpukern 9, and '0.json' by 0.0.0"),

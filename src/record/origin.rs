@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn several_agree_on_what_all_of_them_say() {
+    fn a_common_origin_has_the_texts_that_all_share() {
         let [a, b] = [origin("0123456", "a"), Origin { modified: true, ..origin("0123456", "b") }];
         let common = Origin { host: None, modified: true, ..a.clone() };
         assert_eq!(Origin::common([&a, &b]), common);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_named() {
+    fn impossible_origins_are_described() {
         let said = |origin: Origin| origin.nonsense();
         assert_eq!(said(origin("0123456", "a")), None);
         let error = said(origin("main", "a")).expect("no commit");

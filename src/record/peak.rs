@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_that_computes_in_another_type_is_held_against_its_rate() {
+    fn the_limit_follows_the_type_of_the_arithmetic() {
         let mut peak = peak();
         peak.add(figure(Quantity::Matrix { dtype: DType::F16, narrow: false, m: 16, n: 16, k: 16 }, 800e9));
         let computes = Some(Computes { dtype: DType::F16, operations: 4 });
@@ -416,14 +416,14 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_that_asks_for_most_time_binds() {
+    fn the_limit_with_the_longest_time_binds() {
         assert_eq!(share(1_000_000, 1000, 1, 20.0), (Limit::Compute, 0.5));
         assert_eq!(share(1000, 2 << 20, 1, 2.0 * 209.7152), (Limit::Memory, 0.5));
         assert_eq!(share(1000, 1000, 1, 5.0), (Limit::Launch, 0.2));
     }
 
     #[test]
-    fn what_the_hardware_allows_is_the_same_however_many_launches_a_variant_has() {
+    fn the_hardware_limit_ignores_the_number_of_launches() {
         let [one, many] = [1, 4].map(|launches| case(1000, 1000, launches));
         let of = |case: &Case| peak().share(case, Nanos(5e3)).map(|share| (share.limit, share.fraction));
         assert_eq!((of(&one), of(&many)), (Some((Limit::Launch, 0.2)), Some((Limit::Launch, 0.2))));
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_may_lie_as_far_beyond_its_best_as_that_is_from_its_median_and_as_the_canary_was_slow() {
+    fn the_interval_of_a_limit_covers_scatter_and_a_slow_canary() {
         let seen = |canary: f64, others| Conditions {
             canary: Some([Nanos(canary); 2]),
             canary_best: Some(Nanos(1e3)),
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_of_a_slow_device_is_not_sound_once_it_was_faster() {
+    fn cached_limits_of_a_slow_device_expire_once_it_is_faster() {
         let mut peak = peak();
         peak.figures.iter_mut().for_each(|figure| figure.canary = Some(Nanos(1e3)));
         peak.figures[0].disturbed = true;
@@ -472,14 +472,14 @@ mod tests {
     }
 
     #[test]
-    fn traffic_that_fits_a_cache_is_held_against_the_cache() {
+    fn traffic_that_fits_a_cache_is_compared_with_the_cache() {
         let peak = peak();
         let of = |bytes| best(peak.bandwidth(Bytes(bytes), Bytes(0)));
         assert_eq!([of(1), of(16 << 10), of(1 << 20), of(1 << 30)], [40e9, 40e9, 10e9, 10e9].map(Some));
     }
 
     #[test]
-    fn work_that_hardly_writes_is_held_against_reads() {
+    fn work_with_few_writes_is_compared_with_reads() {
         let mut peak = peak();
         peak.add(figure(Quantity::bandwidth(Pattern::Copy, 1 << 18), 15e9));
         let of = |written| best(peak.bandwidth(Bytes(1 << 20), Bytes(written)));

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_one_process_is_as_it_is() {
+    fn a_record_of_one_process_stays_unchanged() {
         let whole = six_cases();
         assert!(matches!(whole.across_processes(), Cow::Borrowed(same) if *same == whole));
     }
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn records_of_a_side_are_pooled_as_processes_of_one() {
+    fn records_of_a_side_are_joined_as_processes() {
         let third = |factor: f64| {
             let mut one = several(&[100.0 * factor]);
             one.processes.clear();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_went_wrong_in_one_process_is_what_is_shown() {
+    fn a_failure_in_one_process_is_the_outcome() {
         let mut whole = several(&[100.0, 104.0, 98.0]);
         let last = whole.cases.last_mut().expect("cases");
         last.outcome = Outcome::failed("lost".into());

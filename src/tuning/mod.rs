@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_tile_that_does_not_spill_is_found_and_without_one_that_which_spills_least() {
+    fn inspection_finds_the_nearest_tile_with_the_fewest_spills() {
         let built_in = flat([64, 64, 16]);
         let found = |spills: &dyn Fn([u32; 3]) -> Option<f64>, most: usize| {
             let mut left = most;
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_afforded_is_left_out() {
+    fn unaffordable_tiles_are_left_out() {
         let mut search = Search::new(&[flat([128, 128, 16])], space(), 1);
         let mut tried = 0;
         while let Some(tile) = search.next(None, |tile| block(tile)[0] < 128) {

@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variant_that_was_only_measured_beside_a_search_leaves_the_tile_of_its_own() {
+    fn a_rate_without_a_tile_does_not_replace_a_search() {
         let device = software_device();
         let own = kept(&device, "tiled", "1024", 40.0);
         let beside = TuningResult { variant: "tiled".into(), ..kept(&device, "other", "1024", 30.0) };
@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn results_survive_the_file_and_those_of_others_are_kept() {
+    fn results_survive_the_file_beside_those_of_other_devices() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("below/tuned.toml");
         assert_eq!(Tuned::read(&path).expect("no file is no mistake"), None);
@@ -562,7 +562,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_damaged_or_foreign_is_refused_with_its_path_and_stays_as_it_is() {
+    fn a_damaged_file_is_refused_by_path_and_stays_unchanged() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("tuned.toml");
         let whole = tuned(&[kept(&software_device(), "tiled", "1024", 4.5)]).text();
@@ -599,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_tile_is_used_for_its_device_type_and_class_alone_and_named() {
+    fn a_tuned_tile_applies_to_its_device_type_and_class_only() {
         let device = software_device();
         let tuned = tuned(&[kept(&device, "tiled", "1024", 4.5)]);
         let notes = |n, device: &DeviceInfo| chosen(&group(&["tiled", "naive"], false, n), device, &tuned);
@@ -618,7 +618,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_holds_where_the_axes_that_separate_tiles_agree() {
+    fn a_result_applies_if_the_axes_that_separate_tiles_agree() {
         let (device, spec) = (software_device(), CaseSpec::new(&MATMUL, Size::Uniform(1024), DType::F32));
         let kept = kept(&device, "tiled", "1024", 4.5);
         let holds = |spec: &CaseSpec| kept.applies_to(&Model::of(&device), &MATMUL, spec);
@@ -634,7 +634,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_compiled_alone_names_its_tile_and_never_replaces_what_was_measured() {
+    fn a_compiled_result_never_replaces_a_measured_one() {
         let device = software_device();
         let (compiled, measured) = (inspected(&device, "tiled", 0.0), kept(&device, "tiled", "1024", 4.5));
         let text = tuned(std::slice::from_ref(&compiled)).text();
@@ -656,7 +656,7 @@ mod tests {
     }
 
     #[test]
-    fn auto_leaves_what_spills_with_every_tile_to_the_next_that_does_not() {
+    fn auto_skips_a_variant_that_spills_with_every_tile() {
         let device = software_device();
         let all = group(&[], true, 1024);
         let reason = |results: &[TuningResult]| chosen(&all, &device, &tuned(results)).pop().expect("one").2.pop();
@@ -669,7 +669,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_result_loses_no_value_of_an_axis_that_separates_tiles() {
+    fn a_stored_result_keeps_every_axis_that_separates_tiles() {
         let usual = TuningResult { options: axes::tests::usual(), ..kept(&software_device(), "tiled", "1024", 4.5) };
         for axis in axes::AXES.iter().filter(|axis| axis.separates.tiles) {
             let other = TuningResult { options: axes::tests::unusual_on(axis), ..usual.clone() };
@@ -701,7 +701,7 @@ mod tests {
     }
 
     #[test]
-    fn auto_falls_back_where_the_device_lacks_what_the_favourite_needs_and_joins_the_named_ones() {
+    fn auto_falls_back_on_a_limited_device_and_joins_named_variants() {
         let mut device = software_device();
         device.limits.texel_buffer_elements = 1;
         let auto = |variants: &[&str], device: &DeviceInfo| {
@@ -746,7 +746,7 @@ mod tests {
     }
 
     #[test]
-    fn auto_never_picks_what_is_then_skipped_where_another_of_its_choices_runs() {
+    fn auto_never_picks_a_skipped_variant_if_another_runs() {
         let mut picked = std::collections::BTreeSet::new();
         for kind in [DeviceKind::Cpu, DeviceKind::DiscreteGpu] {
             for (lacks, device) in limited(kind) {

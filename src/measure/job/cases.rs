@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_is_marked_by_the_best_canary_of_all_even_a_later_one_or_one_that_was_kept() {
+    fn slow_clocks_are_marked_by_the_best_canary_of_all_cases() {
         // The first case of a cold device has seen nothing better than itself.
         let mut cases = [case(284.0, 284.0), case(75.0, 75.0)];
         assert!(!is_slow(&cases[0]));

@@ -169,14 +169,14 @@ mod tests {
     use crate::record::fixture::six_cases;
 
     #[test]
-    fn every_job_has_a_name_of_its_own() {
+    fn job_names_are_unique() {
         let names: std::collections::BTreeSet<_> = JOBS.iter().map(|(name, _)| name).collect();
         assert_eq!(names.len(), JOBS.len());
         assert!(performer("no such job").is_err());
     }
 
     #[test]
-    fn a_case_arrives_as_it_was_sent() {
+    fn a_case_survives_serialization() {
         for case in six_cases().cases {
             let sent = text(&cases::CaseEvent::End(Box::new(case.clone())));
             let Ok(cases::CaseEvent::End(read)) = serde_json::from_str(&sent) else { panic!("{sent}") };

@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tile_replaces_the_built_in_one_only_if_it_is_faster_by_more_than_noise() {
+    fn a_tile_replaces_the_built_in_one_only_if_clearly_faster() {
         for (other, best) in [(99.5, BUILT_IN), (98.0, OTHER), (100.0, BUILT_IN)] {
             let entries = [entry(Some(OTHER), Some(other)), entry(Some(BUILT_IN), Some(100.0))];
             // The run-off counts, not the search.
@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_without_a_tile_says_the_wrong_answer_before_the_failure() {
+    fn a_fruitless_search_reports_a_wrong_answer_before_a_failure() {
         let refused =
             [(BUILT_IN, Refusal::Failed("device lost".into())), (OTHER, Refusal::Rejected("C[0] is 3".into()))];
         let Err(Refusal::Rejected(why)) = tiles(&[], &refused).decide(BUILT_IN, 7, &[]) else {

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_driver_compiles_when_a_kernel_first_runs_is_no_part_of_a_forecast() {
+    fn compilation_at_the_first_run_does_not_count_in_a_forecast() {
         for compilation in [0.0, 3.0, 30.0] {
             let (time, runs) = forecast(compilation, 0.0, 1e-9);
             assert!(time.is_some_and(|time| (6.7..6.9).contains(&time)), "{compilation}: {time:?}, by {runs:?}");
@@ -296,21 +296,21 @@ mod tests {
     }
 
     #[test]
-    fn a_small_run_that_is_mostly_launches_refuses_nothing() {
+    fn launch_overhead_of_small_probes_refuses_no_run() {
         let (time, runs) = forecast(3.0, 0.02, 1e-9);
         assert!(time.is_some_and(|time| time <= 10.0), "{time:?}");
         assert_eq!(runs, [93, 93, 187, 187, 375, 375]);
     }
 
     #[test]
-    fn a_slow_device_is_found_out_by_runs_that_are_short_themselves() {
+    fn short_probes_detect_a_slow_device() {
         let (time, runs) = forecast(3.0, 0.0, 1e-7);
         assert!(time.is_some_and(|time| (650.0..700.0).contains(&time)), "{time:?}");
         assert_eq!(runs, [93; 2], "a run of 187 would take 1.3 s, more than a tenth of what any may");
     }
 
     #[test]
-    fn a_refusal_says_how_long_and_what_waits_for_it() {
+    fn a_refusal_names_the_predicted_time_and_the_option() {
         for (seconds, expected) in [
             (70.0, "predicted to take about 70 s a run; `--max-run 2m` allows it"),
             (2640.0, "predicted to take about 44 min a run; `--max-run 1h` allows it"),
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn extents_are_halved_and_stay() {
+    fn extents_are_halved_down_to_one() {
         assert_eq!(halved(Size::Three(1000, 70, 3), 3), Size::Three(125, 8, 1));
         assert_eq!(halved(Size::Uniform(8192), 13), Size::Uniform(1));
     }

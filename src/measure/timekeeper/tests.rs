@@ -130,7 +130,7 @@ fn restless(index: usize) -> f64 {
 }
 
 #[test]
-fn what_settles_is_sampled_until_its_median_is_precise() {
+fn a_settled_case_is_sampled_until_its_median_is_precise() {
     let (mut keeper, time) = scripted(Duration::MAX);
     // A clock that comes up during the warm-up.
     let ramp = [40.0, 34.0, 30.0, 30.1, 30.05];
@@ -145,7 +145,7 @@ fn what_settles_is_sampled_until_its_median_is_precise() {
 }
 
 #[test]
-fn what_never_settles_is_measured_after_its_patience_and_marked() {
+fn an_unsettled_case_is_sampled_after_its_warm_up_limit_and_marked() {
     for patience in [MAX_WARM_UP, MAX_FIRST_WARM_UP] {
         let (mut keeper, time) = scripted(Duration::MAX);
         let timed = run(&time, |index| if index % 2 == 0 { 40.0 * MS } else { 30.0 * MS });
@@ -223,7 +223,7 @@ fn a_device_on_the_host_s_cores_has_no_clock_to_wait_for() {
 }
 
 #[test]
-fn what_is_not_precise_ends_with_its_time_and_is_marked() {
+fn an_imprecise_case_ends_at_the_time_limit_and_is_marked() {
     let (mut keeper, time) = scripted(Duration::MAX);
     let sampling = Sampling { max_time: Duration::from_millis(200), ..Sampling::default() };
     let measured = sample_cold(&mut keeper, run(&time, restless), &sampling);
@@ -233,7 +233,7 @@ fn what_is_not_precise_ends_with_its_time_and_is_marked() {
 }
 
 #[test]
-fn the_time_of_a_case_is_that_of_its_own_turns() {
+fn other_cases_turns_do_not_count_in_the_time_limit() {
     let (mut keeper, time) = scripted(Duration::MAX);
     let mut states = [cold(run(&time, restless), MS), cold(run(&time, restless), MS)];
     let sampling = Sampling { max_time: Duration::from_millis(200), ..Sampling::default() };
@@ -257,7 +257,7 @@ fn an_interruption_keeps_the_samples_before_it_and_marks_the_case() {
 }
 
 #[test]
-fn a_sample_during_which_the_process_was_stopped_is_dropped_and_said() {
+fn samples_while_the_process_was_stopped_are_dropped_and_counted() {
     let (mut keeper, time) = scripted(Duration::MAX);
     let stopped = Rc::clone(&time.went_on);
     let timed = run(&time, |index| {
@@ -300,7 +300,7 @@ fn disturbed(time: &ScriptedTime, run_time: f64) -> ([State<Scripted<'static>>; 
 }
 
 #[test]
-fn the_first_sample_after_others_is_dropped_where_it_is_short() {
+fn the_first_short_sample_after_another_case_is_dropped() {
     let (mut keeper, time) = scripted(Duration::MAX);
     let (mut states, order) = disturbed(&time, 4.0 * MS);
     keeper.sample(states.iter_mut().collect(), &Sampling::default());
@@ -319,7 +319,7 @@ fn the_first_sample_after_others_is_dropped_where_it_is_short() {
 }
 
 #[test]
-fn alone_no_sample_is_dropped() {
+fn a_single_case_keeps_all_samples() {
     let (mut keeper, time) = scripted(Duration::MAX);
     let mut runs = 0;
     let timed = run(&time, |index| {
@@ -343,7 +343,7 @@ fn a_pause_precedes_each_sample_and_nothing_is_dropped_or_brought_up() {
 }
 
 #[test]
-fn one_that_fails_ends_and_the_others_go_on() {
+fn a_failing_case_does_not_stop_the_others() {
     let (mut keeper, time) = scripted(Duration::MAX);
     let [mut first, mut second] = [cold(failing(&time), MS), cold(run(&time, |_| MS), MS)];
     keeper.sample(vec![&mut first, &mut second], &Sampling::default());
@@ -370,7 +370,7 @@ fn duel<'a>(
 }
 
 #[test]
-fn a_duel_makes_all_three_again_in_each_round_and_takes_turns_in_all_orders() {
+fn a_duel_rebuilds_all_contenders_each_round_and_shuffles_turns() {
     let (mut keeper, time) = scripted(Duration::MAX);
     let (mut states, order) = disturbed(&time, 4.0 * MS);
     let [a, b] = &mut states;
@@ -390,7 +390,7 @@ fn a_duel_makes_all_three_again_in_each_round_and_takes_turns_in_all_orders() {
 }
 
 #[test]
-fn each_contender_of_a_duel_is_as_likely_to_be_made_first() {
+fn each_contender_of_a_duel_is_equally_likely_to_come_first() {
     let mut firsts = [0; 3];
     for seed in 0..60 {
         let (mut keeper, time) = scripted(Duration::MAX);

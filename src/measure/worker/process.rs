@@ -247,7 +247,7 @@ mod tests {
     use crate::device::cache::CacheFolder;
 
     #[test]
-    fn where_this_program_cannot_be_found_again_the_error_names_what_does_without() {
+    fn a_missing_executable_suggests_in_process() {
         let missing = || io::Error::from(io::ErrorKind::NotFound);
         let error = WorkerProcess::spawn(Err(missing()), None, &Setup::in_process(CacheFolder::none()))
             .map(drop)
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn a_worker_that_says_nothing_hangs_once_its_time_is_up() {
+    fn a_silent_worker_counts_as_hung_after_its_timeout() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().expect("a folder");
         let program = folder.path().join("silent");
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn a_process_that_was_killed_is_told_from_one_that_crashed() {
+    fn a_kill_is_distinguished_from_a_crash() {
         use std::os::unix::process::ExitStatusExt;
         use std::process::ExitStatus;
         for (signal, killed, text) in

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_stands_for_the_manifests_in_it_in_the_order_of_their_names() {
+    fn manifests_of_a_folder_are_sorted_by_name() {
         let folder = tempfile::tempdir().expect("a folder");
         for name in ["b.json", "a.json", "a.txt"] {
             std::fs::write(folder.path().join(name), "{}").expect("written");

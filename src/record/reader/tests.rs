@@ -49,7 +49,7 @@ fn a_byte_order_mark_and_pretty_printing_do_not_matter() {
 }
 
 #[test]
-fn what_is_no_json_is_told_from_what_is_cut_short() {
+fn other_text_is_distinguished_from_truncated_json() {
     refused("", &["is empty"]);
     refused("gpukern: error", &["it is not JSON", r#"{"schema":"gpukern-run/"#]);
     let text = current();
@@ -89,7 +89,7 @@ fn a_schema_from_the_future_asks_for_an_update() {
 }
 
 #[test]
-fn numbers_that_cannot_be_are_refused_with_their_place() {
+fn impossible_numbers_are_refused_with_their_position() {
     let sample = "/cases/1/outcome/samples/3/device";
     let case = "'lu/offset-copy/f32/1024x1024'";
     refused(&with(sample, Value::Null), &["case 2", case, "invalid type: null, expected f64", "line 1, column"]);
@@ -105,7 +105,7 @@ fn numbers_that_cannot_be_are_refused_with_their_place() {
 }
 
 #[test]
-fn a_case_that_is_there_twice_is_refused_by_name() {
+fn a_duplicate_case_is_refused_by_name() {
     let mut record: Value = serde_json::from_str(&current()).expect("JSON");
     let first = record["cases"][0].clone();
     record["cases"].as_array_mut().expect("cases").push(first);
@@ -122,7 +122,7 @@ fn an_error_behind_the_cases_has_the_right_place() {
 }
 
 #[test]
-fn samples_win_over_a_summary_that_says_otherwise() {
+fn samples_override_a_contradicting_summary() {
     let loaded = parse(with("/cases/0/outcome/summary/median", 1.0.into()).as_bytes(), "x").expect("a record");
     let expected = parse(OLD.as_bytes(), "old").expect("a record").record;
     assert_eq!(loaded.record.cases[0], expected.cases[0]);
@@ -130,14 +130,14 @@ fn samples_win_over_a_summary_that_says_otherwise() {
 }
 
 #[test]
-fn cases_that_were_only_verified_are_told() {
+fn cases_that_were_only_verified_are_noted() {
     let loaded = parse(with("/cases/0/outcome/samples", Value::Array(vec![])).as_bytes(), "x").expect("a record");
     assert_eq!(loaded.notes, ["'x': 1 cases were verified only: they have no samples, so no time"]);
     assert!(matches!(loaded.record.cases[0].outcome, Outcome::Measured(_)));
 }
 
 #[test]
-fn names_that_would_act_on_a_terminal_are_made_visible() {
+fn control_characters_in_names_are_escaped() {
     assert_eq!(printable("a\u{1b}[31mb\nc\u{202e}d<b>"), "a\\u{1b}[31mb\\nc\\u{202e}d<b>");
     refused(
         &with("/cases/0/id", "x\u{1b}]0;gone\u{7}".into()).replace("\"device\":0", "\"device\":9"),
@@ -146,7 +146,7 @@ fn names_that_would_act_on_a_terminal_are_made_visible() {
 }
 
 #[test]
-fn a_file_that_is_not_there_or_a_folder_is_named() {
+fn errors_name_a_missing_file_or_a_folder() {
     for (path, expected) in [("/nonexistent/run.json", "no such file"), (".", "it is a folder")] {
         let message = read(Path::new(path)).expect_err("refused").to_string();
         assert!(message.contains(path) && message.contains(expected), "{message}");
@@ -154,13 +154,13 @@ fn a_file_that_is_not_there_or_a_folder_is_named() {
 }
 
 #[test]
-fn endless_input_is_given_up() {
+fn endless_input_is_refused() {
     let message = take(std::io::repeat(b' ')).expect_err("refused").to_string();
     assert!(message.contains("standard input: it is larger than 256 MiB"), "{message}");
 }
 
 #[test]
-fn figures_that_cannot_be_are_refused_with_their_place() {
+fn impossible_figures_are_refused_with_their_position() {
     let at = |field: &str| format!("/cases/0/outcome/{field}");
     for (pointer, value, expected) in [
         (at("samples/0/device"), 5e-324, "sample 1 has a device time of"),
