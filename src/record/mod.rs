@@ -32,7 +32,7 @@ use crate::plan::options::Selection;
 use crate::plan::request::Request;
 use crate::stats::{Summary, noise};
 pub(crate) use case_size::CaseSize;
-pub(crate) use origin::{CHOOSING, LONGEST, Origin, is_commit};
+pub(crate) use origin::{CHOOSING, MAX_TEXT_LENGTH, Origin, is_commit};
 pub(crate) use peak::Peak;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::ops::{Deref, DerefMut};

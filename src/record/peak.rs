@@ -379,7 +379,7 @@ mod tests {
         figure.map(|figure| figure.best)
     }
 
-    /// 100 GFLOP/s, 40 GB/s to 16 KiB and 10 GB/s to 1 MiB, 1 µs a launch.
+    /// Returns limits of 100 GFLOP/s, 40 GB/s up to 16 KiB, 10 GB/s up to 1 MiB, and 1 µs per launch.
     fn peak() -> Peak {
         let mut peak = Peak::new(&software_device(), Extent::Full, String::new(), &[]);
         peak.add(figure(Quantity::Arithmetic { dtype: DType::F32 }, 100e9));
@@ -424,12 +424,11 @@ mod tests {
 
     #[test]
     fn the_hardware_limit_ignores_the_number_of_launches() {
+        assert_eq!([1, 4].map(|launches| share(1000, 1000, launches, 5.0)), [(Limit::Launch, 0.2); 2]);
         let [one, many] = [1, 4].map(|launches| case(1000, 1000, launches));
-        let of = |case: &Case| peak().share(case, Nanos(5e3)).map(|share| (share.limit, share.fraction));
-        assert_eq!((of(&one), of(&many)), (Some((Limit::Launch, 0.2)), Some((Limit::Launch, 0.2))));
         let of = |case: &Case| peak().structure(case, Nanos(5e3)).map(|share| (share.limit, share.fraction));
         assert_eq!((of(&one), of(&many)), (None, Some((Limit::Launch, 0.8))));
-        // Its arithmetic takes 10 µs whatever its launches do.
+        // The arithmetic takes 10 µs, longer than the launches.
         assert_eq!(peak().structure(&case(1_000_000, 1000, 4), Nanos(20e3)), None);
     }
 

@@ -36,7 +36,7 @@ const HEAD: &str = "\
 /// Results of searches, as stored in the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Tuned {
+pub(crate) struct Tuned {
     schema: String,
     #[serde(default, rename = "result")]
     results: Vec<TuningResult>,
@@ -45,7 +45,7 @@ pub struct Tuned {
 /// Model of a device with its driver. Results apply to every device of the model, so the UUID is no part of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Model {
+pub(crate) struct Model {
     pub device: String,
     /// PCI or Khronos vendor id.
     pub vendor_id: u32,
@@ -60,7 +60,7 @@ pub struct Model {
 impl Model {
     /// Returns the model of `device`.
     #[must_use]
-    pub fn of(device: &DeviceInfo) -> Self {
+    pub(crate) fn of(device: &DeviceInfo) -> Self {
         Self {
             device: device.name.clone(),
             vendor_id: device.vendor_id,
@@ -74,7 +74,7 @@ impl Model {
 /// Result of a search, or rate of a variant measured beside it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct TuningResult {
+pub(crate) struct TuningResult {
     /// Model to which the result applies.
     #[serde(flatten)]
     pub model: Model,
@@ -141,7 +141,7 @@ fn read_axes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<CaseOptions, 
 impl TuningResult {
     /// Returns the day of the search.
     #[must_use]
-    pub fn day(&self) -> &str {
+    pub(crate) fn day(&self) -> &str {
         self.date.split('T').next().unwrap_or(&self.date)
     }
 
@@ -190,7 +190,7 @@ impl Default for Tuned {
 impl Tuned {
     /// Returns no results.
     #[must_use]
-    pub fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self::default()
     }
 
@@ -198,7 +198,7 @@ impl Tuned {
     ///
     /// # Errors
     /// When the file cannot be read, is damaged or has another format.
-    pub fn read(path: &Path) -> Result<Option<Self>, Error> {
+    pub(crate) fn read(path: &Path) -> Result<Option<Self>, Error> {
         if is_device(path) {
             return Ok(None);
         }
@@ -234,7 +234,7 @@ impl Tuned {
     ///
     /// # Errors
     /// When the file has another format or cannot be written.
-    pub fn keep(path: &Path, found: &[TuningResult]) -> Result<(), Error> {
+    pub(crate) fn keep(path: &Path, found: &[TuningResult]) -> Result<(), Error> {
         let shown = path.shown();
         let refuse = |e: std::io::Error| {
             Error::Usage(format!(
@@ -278,7 +278,7 @@ impl Tuned {
     }
 
     /// Returns the results of all variants for a case of `algorithm` on `device`.
-    pub fn results<'a>(
+    pub(crate) fn results<'a>(
         &'a self,
         device: &DeviceInfo,
         algorithm: &'a Algorithm,
@@ -290,7 +290,7 @@ impl Tuned {
 
     /// Returns the tile and result of `variant` for a case of `algorithm` on `device`, if a search found one.
     #[must_use]
-    pub fn result(
+    pub(crate) fn result(
         &self,
         device: &DeviceInfo,
         algorithm: &Algorithm,

@@ -33,12 +33,12 @@ impl Open {
         }
         let mut runner = Runner::new(&device, self.timing, &setup.cache, interrupted).map_err(text)?;
         runner.set_max_run(setup.max_run);
-        runner.repeat(setup.repeat);
-        runner.set_watcher(Rc::clone(watcher));
+        runner.repeat = setup.repeat;
+        runner.watcher = Rc::clone(watcher);
         if self.canary {
             runner.start_canary()?;
         }
-        runner.set_tuned(self.tuned);
+        runner.tuned = self.tuned;
         Ok(Opened::Runner(Box::new(runner)))
     }
 }

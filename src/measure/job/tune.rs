@@ -504,13 +504,17 @@ mod tests {
         TriedTiles { tried: timed.len() + refused.len(), timed, refused: refused.to_vec() }
     }
 
+    /// Returns the result for these times of the search and participants of the run-off.
+    fn decided(timed: &[(Tile, f64)], entries: &[RunOffEntry]) -> Found {
+        tiles(timed, &[]).decide(BUILT_IN, 7, entries).expect("not fruitless").expect("a tile")
+    }
+
     #[test]
     fn a_tile_replaces_the_built_in_one_only_if_clearly_faster() {
         for (other, best) in [(99.5, BUILT_IN), (98.0, OTHER), (100.0, BUILT_IN)] {
             let entries = [entry(Some(OTHER), Some(other)), entry(Some(BUILT_IN), Some(100.0))];
             // The run-off counts, not the search.
-            let tiles = tiles(&[(OTHER, 50.0), (BUILT_IN, 100.0)], &[]);
-            let found = tiles.decide(BUILT_IN, 7, &entries).expect("not fruitless").expect("a tile");
+            let found = decided(&[(OTHER, 50.0), (BUILT_IN, 100.0)], &entries);
             assert_eq!((found.best.0, found.tried, found.space), (best, 2, 7), "{other}");
             assert_eq!(found.built_in, (BUILT_IN, Some(Nanos(100.0))));
         }
@@ -519,16 +523,14 @@ mod tests {
     #[test]
     fn without_a_run_off_the_times_of_the_search_decide() {
         let entries = [entry(Some(OTHER), None), entry(None, None)];
-        let found = tiles(&[(OTHER, 50.0)], &[]).decide(BUILT_IN, 7, &entries).expect("not fruitless");
-        let found = found.expect("a tile");
+        let found = decided(&[(OTHER, 50.0)], &entries);
         assert_eq!((found.best, found.built_in, found.rule), ((OTHER, Nanos(50.0)), (BUILT_IN, None), None));
     }
 
     #[test]
     fn the_rule_s_choice_is_reported_and_never_the_best_tile() {
         let entries = [entry(Some(OTHER), Some(50.0)), entry(None, Some(10.0))];
-        let found = tiles(&[(OTHER, 50.0)], &[]).decide(BUILT_IN, 7, &entries).expect("not fruitless");
-        let found = found.expect("a tile");
+        let found = decided(&[(OTHER, 50.0)], &entries);
         assert_eq!((found.best.0, found.rule), (OTHER, Some(("texel".to_string(), Nanos(10.0)))));
     }
 

@@ -26,7 +26,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// Watcher of the work on a device, which can name the culprit if the process dies.
-pub trait DeviceWatcher {
+pub(crate) trait DeviceWatcher {
     /// Called when a device was opened.
     fn opened(&self, _: &Rc<Device>) {}
     /// Called before each piece of work with the id of its case, the name of its tile or of a duel's side.
@@ -74,13 +74,14 @@ pub struct Runner {
     timing: Timing,
     cache: CacheFolder,
     pub(super) keeper: Timekeeper<'static>,
+    /// Tuning results from which cases take tiles, and `auto` its choices.
     pub(super) tuned: Tuned,
     pub(super) watcher: Rc<dyn DeviceWatcher>,
     forecasts: Forecasts,
     /// Longest time of a run; runs predicted to take longer are skipped.
     max_run: Duration,
     /// Number of further runs of each case whose answers are compared.
-    repeat: u32,
+    pub(super) repeat: u32,
     /// Device time of the latest verified program.
     last_run: Option<Nanos>,
     /// Whether the device has run a case: the first one needs a longer warm-up to raise the clock.
@@ -194,11 +195,6 @@ impl Runner {
         })
     }
 
-    /// Sets the tuning results from which cases take tiles, and `auto` its choices.
-    pub fn set_tuned(&mut self, tuned: Tuned) {
-        self.tuned = tuned;
-    }
-
     /// Returns the best time of the canary, if it ran.
     pub(crate) fn best_canary(&self) -> Option<Nanos> {
         self.keeper.canary().map(Canary::best)
@@ -217,16 +213,6 @@ impl Runner {
     pub fn set_max_run(&mut self, max_run: Duration) {
         self.max_run = max_run;
         self.workbench.leave_rounds_after(max_run);
-    }
-
-    /// Sets the number of further runs of each case.
-    pub(crate) fn repeat(&mut self, runs: u32) {
-        self.repeat = runs;
-    }
-
-    /// Sets the watcher.
-    pub fn set_watcher(&mut self, watcher: Rc<dyn DeviceWatcher>) {
-        self.watcher = watcher;
     }
 
     /// Checks once that the device executes commands, so that no kernel is blamed for a null driver, and that the device's clock

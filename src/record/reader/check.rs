@@ -3,7 +3,7 @@
 use crate::basis::printable::printable;
 use crate::basis::threads;
 use crate::basis::units::{Nanos, counted};
-use crate::record::{Case, CaseSize, LONGEST, Measured, Origin, Outcome, Record, Verification};
+use crate::record::{Case, CaseSize, MAX_TEXT_LENGTH, Measured, Origin, Outcome, Record, Verification};
 use crate::stats::Summary;
 use rayon::prelude::*;
 use std::collections::HashSet;
@@ -63,7 +63,7 @@ pub(super) fn check(record: &mut Record) -> Result<Vec<String>, (Option<usize>, 
     }
     let mut notes = vec![];
     if cut > 0 {
-        notes.push(format!("{} longer than {LONGEST} characters cut to that length", counted(cut, "name")));
+        notes.push(format!("{} longer than {MAX_TEXT_LENGTH} characters cut to that length", counted(cut, "name")));
     }
     if let [first, others @ ..] = &mended[..] {
         let others = if others.is_empty() { String::new() } else { format!(" (and of {} more)", others.len()) };
@@ -75,7 +75,7 @@ pub(super) fn check(record: &mut Record) -> Result<Vec<String>, (Option<usize>, 
     Ok(notes)
 }
 
-/// Cuts names of devices, variants, kernels and buffers to [`LONGEST`] characters; returns the number of cut names. Ids, which
+/// Cuts names of devices, variants, kernels and buffers to [`MAX_TEXT_LENGTH`] characters; returns the number of cut names. Ids, which
 /// join records, stay whole.
 fn cut_names(record: &mut Record) -> usize {
     let devices = record.devices.iter_mut().flat_map(|device| {
@@ -101,7 +101,7 @@ fn cut_names(record: &mut Record) -> usize {
 
 /// Cuts `name` if it is too long; returns the number of cut names.
 fn cut(name: &mut String) -> usize {
-    let Some((end, _)) = name.char_indices().nth(LONGEST) else { return 0 };
+    let Some((end, _)) = name.char_indices().nth(MAX_TEXT_LENGTH) else { return 0 };
     let end = name[..end].char_indices().next_back().map_or(0, |(last, _)| last);
     name.replace_range(end.., "…");
     1

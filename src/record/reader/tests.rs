@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 const OLD: &str = include_str!("../../../tests/fixtures/run-1.json");
 
-/// The fixture as this version writes it.
+/// Returns the fixture in the current schema.
 fn current() -> String {
     let record = parse(OLD.as_bytes(), "old").expect("a record").record;
     serde_json::to_string(&record).expect("JSON")
@@ -18,7 +18,7 @@ fn refused(text: &str, expected: &[&str]) {
     assert!(!message.contains(|c: char| c.is_control()), "{message:?}");
 }
 
-/// The current fixture with the value at `pointer` replaced.
+/// Returns the current fixture with the value at `pointer` replaced.
 fn with(pointer: &str, value: Value) -> String {
     let mut record: Value = serde_json::from_str(&current()).expect("JSON");
     *record.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer} is there")) = value;
@@ -96,12 +96,16 @@ fn impossible_numbers_are_refused_with_their_position() {
     refused(&with(sample, (-1.0).into()), &[case, "sample 4 has a device time of -1 ns"]);
     refused(&with(sample, 1e300.into()), &[case, "100 days"]);
     refused(&with(sample, "1e999".into()).replace("\"1e999\"", "1e999"), &[case, "number out of range"]);
-    refused(&with("/cases/0/outcome/summary/median", (-5.0).into()), &["it quotes a time of -5 ns"]);
-    refused(&with("/cases/0/outcome/repeats", 0.into()), &["0 repeats"]);
-    refused(&with("/cases/0/chain", 0.into()), &["a chain of 0 operations"]);
-    refused(&with("/wall_time", (-1.0).into()), &["`wall_time` is -1 ns"]);
-    refused(&with("/wall_time", Value::Null), &["invalid type: null, expected f64"]);
-    refused(&with("/cases/0/device", 3.into()), &["names device 3; the record has: 0"]);
+    for (pointer, value, expected) in [
+        ("/cases/0/outcome/summary/median", (-5.0).into(), "it quotes a time of -5 ns"),
+        ("/cases/0/outcome/repeats", 0.into(), "0 repeats"),
+        ("/cases/0/chain", 0.into(), "a chain of 0 operations"),
+        ("/wall_time", (-1.0).into(), "`wall_time` is -1 ns"),
+        ("/wall_time", Value::Null, "invalid type: null, expected f64"),
+        ("/cases/0/device", 3.into(), "names device 3; the record has: 0"),
+    ] {
+        refused(&with(pointer, value), &[expected]);
+    }
 }
 
 #[test]
@@ -186,7 +190,7 @@ fn impossible_figures_are_refused_with_their_position() {
     refused(&with("/peaks", negative), &["`peaks`: a limit of 'a device' is -1"]);
 }
 
-/// Text that breaks parsers.
+/// Returns text that breaks careless parsers.
 fn hostile() -> impl Strategy<Value = String> {
     prop_oneof![
         Just("null".to_string()),
@@ -250,8 +254,7 @@ proptest! {
 
 #[test]
 fn a_share_of_a_variants_own_launches_is_that_of_its_structure() {
-    use crate::record::Limit;
-    // Written when 3,070 launches counted as what the hardware allows LU of 1024 rows.
+    // A version that counted 3,070 launches as the hardware limit of LU with 1024 rows wrote this record.
     let text = include_bytes!("../../../results/lavapipe-lu.json");
     let record = parse(text, "published").expect("a record").record;
     let case = record.cases.iter().find(|case| case.launches == 3070).expect("lu/in-place");
@@ -271,7 +274,7 @@ fn names_of_any_length_are_cut_and_ids_are_not() {
     let loaded = parse(record.to_string().as_bytes(), "run.json").expect("no reason to refuse it");
     let (case, device) = (&loaded.record.cases[0], &loaded.record.devices[0]);
     for name in [&device.name, &case.variant, &case.size.to_string()] {
-        assert_eq!((name.chars().count(), name.chars().last()), (crate::record::LONGEST, Some('…')));
+        assert_eq!((name.chars().count(), name.chars().last()), (crate::record::MAX_TEXT_LENGTH, Some('…')));
     }
     assert_eq!(case.id, long);
     assert_eq!(loaded.notes, ["'run.json': 3 names longer than 1000 characters cut to that length"]);
