@@ -92,7 +92,8 @@ pub(super) fn variants(algorithm: &'static Algorithm, names: &[String]) -> Resul
     let (patterns, names): (Vec<_>, Vec<_>) =
         names.iter().filter(|name| *name != AUTO).partition(|name| is_pattern(name));
     let named = unique(names.into_iter().map(|name| algorithm.variant(name)), same)?;
-    let matching = algorithm.variants.iter().filter(|own| patterns.iter().any(|pattern| matches(pattern, &own.name)));
+    let matching =
+        algorithm.variants.iter().filter(|variant| patterns.iter().any(|pattern| matches(pattern, &variant.name)));
     let all = unique(named.iter().copied().chain(matching).map(Ok), same)?;
     Ok(Variants { all, named, auto })
 }

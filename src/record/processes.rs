@@ -6,7 +6,8 @@ use crate::basis::units::Nanos;
 use crate::device::capability::DeviceInfo;
 use crate::stats::{self, Summary, noise};
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::cmp::Ordering;
+use std::collections::{BTreeSet, HashMap};
 use std::mem::discriminant;
 
 impl Record {
@@ -45,23 +46,23 @@ impl Record {
         self.processes = processes;
         let mut places: HashMap<usize, usize> = HashMap::new();
         for device in other.devices {
-            let known = self.devices.iter().find(|own| {
-                (&own.name, &own.uuid) == (&device.name, &device.uuid)
-                    && !places.values().any(|place| *place == own.index)
-            });
-            let place =
-                known.map_or_else(|| self.devices.iter().map(|own| own.index + 1).max().unwrap_or(0), |own| own.index);
+            let is_same = |known: &&DeviceInfo| {
+                (&known.name, &known.uuid) == (&device.name, &device.uuid)
+                    && !places.values().any(|place| *place == known.index)
+            };
+            let known = self.devices.iter().find(is_same).map(|known| known.index);
+            let next = self.devices.iter().map(|known| known.index + 1).max().unwrap_or(0);
+            let place = known.unwrap_or(next);
             places.insert(device.index, place);
             if known.is_none() {
                 self.devices.push(DeviceInfo { index: place, ..device });
             }
         }
-        let moved = other.cases.into_iter().map(|mut case| {
+        for mut case in other.cases {
             case.device = places.get(&case.device).copied().unwrap_or(case.device);
             case.process += before;
-            case
-        });
-        self.cases.extend(moved);
+            self.cases.push(case);
+        }
     }
 
     /// Returns the record with the cases of several processes combined: a wrong answer or a failure in any of them, or else the
@@ -104,12 +105,9 @@ fn across(sightings: &[&Case]) -> Case {
         return (*worst).clone();
     }
     let speedups: Vec<f64> = sightings.iter().filter_map(|case| case.speedup).collect();
+    let notes: BTreeSet<_> = sightings.iter().flat_map(|case| case.notes.clone()).collect();
     let mut case = (*worst).clone();
-    (case.process, case.speedup) = (0, stats::median(&speedups));
-    let mut notes = sightings.iter().flat_map(|case| case.notes.clone()).collect::<Vec<_>>();
-    notes.sort();
-    notes.dedup();
-    case.notes = notes;
+    (case.process, case.speedup, case.notes) = (0, stats::median(&speedups), notes.into_iter().collect());
     let mut whole = joined(&measured);
     let of_all = |share: super::Share| share.of_time(whole.summary.median);
     (case.share, case.structure) = (case.share.map(of_all), case.structure.map(of_all));
@@ -124,11 +122,8 @@ fn across(sightings: &[&Case]) -> Case {
 fn joined(measured: &[&Measured]) -> Measured {
     let mut whole = measured[0].clone();
     let residual = |of: &&Measured| of.verification.verified().and_then(|Verification { residual, .. }| *residual);
-    if let Some(worst) = measured
-        .iter()
-        .copied()
-        .max_by(|a, b| residual(a).partial_cmp(&residual(b)).unwrap_or(std::cmp::Ordering::Equal))
-    {
+    let by_residual = |a: &&&Measured, b: &&&Measured| residual(a).partial_cmp(&residual(b)).unwrap_or(Ordering::Equal);
+    if let Some(worst) = measured.iter().max_by(by_residual) {
         whole.verification = worst.verification.clone();
     }
     whole.samples = measured.iter().flat_map(|of| of.samples.iter().copied()).collect();
@@ -180,6 +175,15 @@ mod tests {
         whole
     }
 
+    /// Returns the combined measurement of the first case of [`six_cases`].
+    fn combined(record: &Record) -> Measured {
+        let combined = record.across_processes();
+        let mut found = combined.cases.iter().filter(|case| case.id == six_cases().cases[0].id);
+        let case = found.next().expect("the case");
+        assert!(found.next().is_none(), "a second case {}", case.id);
+        case.measured().expect("measured").clone()
+    }
+
     #[test]
     fn a_record_of_one_process_stays_unchanged() {
         let whole = six_cases();
@@ -188,21 +192,14 @@ mod tests {
 
     #[test]
     fn several_processes_give_the_median_of_medians_and_the_interval_between_them() {
-        let whole = several(&[100.0, 104.0, 98.0]);
-        let shown = whole.across_processes();
-        let found: Vec<_> = shown.cases.iter().filter(|case| case.id == six_cases().cases[0].id).collect();
-        let [case] = found[..] else { panic!("{} cases", found.len()) };
-        let measured = case.measured().expect("measured");
+        let measured = combined(&several(&[100.0, 104.0, 98.0]));
         assert_eq!(measured.summary.median, Nanos(100.0));
         let [low, high] = measured.summary.interval.expect("three tell").map(|end| end.0);
         assert!(low < 98.0 && high > 104.0, "{low} {high}");
         let count = six_cases().cases[0].measured().expect("measured").samples.len();
         assert_eq!((measured.samples.len(), measured.summary.count), (3 * count, 3 * count));
         // Two medians give no interval.
-        let two = several(&[100.0, 104.0]);
-        let shown = two.across_processes();
-        let case = shown.cases.iter().find(|case| case.id == six_cases().cases[0].id).expect("there");
-        assert_eq!(case.measured().expect("measured").summary.interval, None);
+        assert_eq!(combined(&several(&[100.0, 104.0])).summary.interval, None);
     }
 
     #[test]
@@ -218,11 +215,9 @@ mod tests {
         other.cases.iter_mut().for_each(|case| case.device = 4);
         let pooled = Record::pooled(vec![third(1.0), other, third(0.98)]).expect("three");
         assert_eq!((pooled.processes.len(), pooled.devices.len()), (3, 1));
-        let shown = pooled.across_processes();
-        let case = shown.cases.iter().find(|case| case.id == six_cases().cases[0].id).expect("there");
-        assert_eq!(case.measured().expect("measured").summary.median, Nanos(100.0));
-        assert!(case.measured().expect("measured").summary.interval.is_some());
-        assert_eq!(shown.cases.len(), six_cases().cases.len());
+        let summary = combined(&pooled).summary;
+        assert!(summary.median == Nanos(100.0) && summary.interval.is_some(), "{summary:?}");
+        assert_eq!(pooled.across_processes().cases.len(), six_cases().cases.len());
         assert_eq!(Record::pooled(vec![third(1.0)]), Some(third(1.0)));
     }
 
@@ -239,8 +234,6 @@ mod tests {
         // An interrupted process does not affect the others.
         whole.cases.last_mut().expect("cases").outcome = Outcome::Interrupted;
         assert!(!failed(&whole));
-        let shown = whole.across_processes();
-        let case = shown.cases.iter().find(|case| case.id == id).expect("there");
-        assert_eq!(case.measured().expect("measured").summary.median, Nanos(102.0));
+        assert_eq!(combined(&whole).summary.median, Nanos(102.0));
     }
 }
