@@ -67,10 +67,10 @@ impl Executor<'_> {
     /// Runs the groups of `run`, the first in any case and others until `most` host time has passed; returns the
     /// remaining cases as missing.
     fn run_for(&mut self, run: PlannedRun, most: Duration, observer: &mut dyn Observer) -> (Vec<Case>, Vec<Missing>) {
-        let begun = Instant::now();
+        let start = Instant::now();
         let (mut cases, mut missing): (Vec<Case>, _) = (vec![], vec![]);
         for group in run.groups {
-            if !cases.is_empty() && begun.elapsed() >= most {
+            if !cases.is_empty() && start.elapsed() >= most {
                 let left_out = |variant: &Variant| Missing {
                     case: group.id(variant).to_string(),
                     reason: format!(

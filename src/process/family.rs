@@ -59,13 +59,13 @@ impl Family {
 
     /// Ends all remaining processes. Returns whether any was left after `grace`.
     pub(super) fn end(&mut self, grace: Duration) -> bool {
-        let begun = Instant::now();
-        while self.is_alive() && begun.elapsed() < grace {
+        let start = Instant::now();
+        while self.is_alive() && start.elapsed() < grace {
             std::thread::sleep(POLL_INTERVAL);
         }
         let left = self.is_alive();
-        let begun = Instant::now();
-        while self.is_alive() && begun.elapsed() < KILL_TIMEOUT {
+        let start = Instant::now();
+        while self.is_alive() && start.elapsed() < KILL_TIMEOUT {
             let _ = self.child.kill();
             kill_group(self.child.id());
             self.kill_children();

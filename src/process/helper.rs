@@ -99,8 +99,8 @@ impl<M> Helper<M> {
 
     /// Waits until the process ends, for `patience` at most.
     pub(crate) fn wait(&mut self, patience: Duration) {
-        let begun = Instant::now();
-        while begun.elapsed() < patience && self.is_alive() {
+        let start = Instant::now();
+        while start.elapsed() < patience && self.is_alive() {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
