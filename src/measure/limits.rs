@@ -31,8 +31,8 @@ fn cache_kind(validated: bool) -> &'static str {
 
 /// Reads a device's limits from earlier runs.
 pub(super) fn read_cached(cache: &CacheFolder, device: &DeviceInfo, validated: bool) -> Option<Peak> {
-    let kept = serde_json::from_slice::<Peak>(&cache.get(cache_kind(validated), device)?).ok();
-    kept.filter(|peak| peak.schema == crate::record::peak::SCHEMA)
+    let peak = serde_json::from_slice::<Peak>(&cache.get(cache_kind(validated), device)?).ok();
+    peak.filter(|peak| peak.schema == crate::record::peak::SCHEMA)
 }
 
 /// Kind of cache file for the limits.
@@ -90,9 +90,9 @@ impl Executor<'_> {
     /// Returns the limits from earlier runs, completed by a quick measurement of missing ones. Figures taken while the
     /// canary was slower than `best` are measured again.
     fn peak(&mut self, best: Option<Nanos>) -> Peak {
-        let kept = self.cached_peak().map(|peak| peak.sound(best));
+        let cached = self.cached_peak().map(|peak| peak.sound(best));
         let mut run = peak::run(self.info(), Extent::Quick);
-        let Some(mut peak) = kept else { return self.measure_limits(Extent::Quick, run, &mut Silent) };
+        let Some(mut peak) = cached else { return self.measure_limits(Extent::Quick, run, &mut Silent) };
         for group in &mut run.groups {
             if group.variants.iter().all(|variant| known(&peak, group, variant)) {
                 group.variants.clear();

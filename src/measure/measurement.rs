@@ -762,7 +762,7 @@ mod tests {
         ];
         let mut cases = [vec![host, same], others.to_vec()].concat();
         speed_up(&mut cases, 1);
-        let told: Vec<_> = cases.iter().map(|case| case.speedup.is_some()).collect();
-        assert_eq!(told, [vec![false, true], vec![false; 7]].concat());
+        let has_speedup: Vec<_> = cases.iter().map(|case| case.speedup.is_some()).collect();
+        assert_eq!(has_speedup, [vec![false, true], vec![false; 7]].concat());
     }
 }

@@ -12,12 +12,11 @@ use crate::record::{Case, Method, Outcome, Record, Warning};
 use crate::tuning::tuned::{self, Configuration, Tuned};
 use std::collections::BTreeSet;
 
-/// What can be taken over of `record` by a run of `plan`, or of its `shard`, with `method`: the cases that have a time,
-/// without what this process is to find anew, and all processes that measured them. `changed` names the users' kernels that
-/// are others now.
+/// Returns the reusable part of `record` for a run of `plan` or its `shard` with `method`: measured cases, without the figures
+/// that depend on other cases, and all processes. `changed` returns the users' kernels with different code.
 ///
 /// # Errors
-/// When the record is of another version, shard, plan or method.
+/// When the record has another version, shard, plan or method.
 pub(super) fn usable(
     record: Record,
     plan: &str,

@@ -253,7 +253,7 @@ mod tests {
         for algorithm in algorithms::ALGORITHMS.iter().filter(|algorithm| algorithm.finds_limits()) {
             for variant in algorithm.variants.iter() {
                 let groups = run.groups.iter().filter(|group| group.algorithm.name == algorithm.name);
-                let mut groups = groups.filter(|group| group.variants.iter().any(|own| own.name == variant.name));
+                let mut groups = groups.filter(|group| group.variants.iter().any(|known| known.name == variant.name));
                 let spec = groups.next().map(|group| group.spec);
                 let quantity = spec.and_then(|spec| variant.limit(spec.size, spec.dtype));
                 assert!(quantity.is_some(), "{}/{}", algorithm.name, variant.name);

@@ -139,7 +139,11 @@ pub(super) fn goals(algorithm: &Algorithm, solve: bool, purpose: Purpose) -> Res
 
 /// Returns the names of the algorithms that can solve systems of equations.
 fn solvers() -> Vec<&'static str> {
-    algorithms::ALGORITHMS.iter().filter(|own| own.solution.is_some()).map(|own| &*own.name).collect()
+    algorithms::ALGORITHMS
+        .iter()
+        .filter(|algorithm| algorithm.solution.is_some())
+        .map(|algorithm| &*algorithm.name)
+        .collect()
 }
 
 pub(super) fn layouts(choosing: &Choosing<'_>, names: &[String]) -> Result<Vec<Layout>, String> {

@@ -63,7 +63,7 @@ impl Family {
         while self.is_alive() && start.elapsed() < grace {
             std::thread::sleep(POLL_INTERVAL);
         }
-        let left = self.is_alive();
+        let outlived = self.is_alive();
         let start = Instant::now();
         while self.is_alive() && start.elapsed() < KILL_TIMEOUT {
             let _ = self.child.kill();
@@ -72,7 +72,7 @@ impl Family {
             self.tie.cut();
             std::thread::sleep(Duration::from_millis(1));
         }
-        left
+        outlived
     }
 
     /// Whether any process of the group is alive.
@@ -102,13 +102,13 @@ impl Family {
     fn kill_children(&self) {
         #[cfg(target_os = "linux")]
         if self.only {
-            let own = std::process::id().to_string();
+            let this_process = std::process::id().to_string();
             for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
                 let id = entry.file_name().to_string_lossy().parse::<u32>();
                 let status = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
                 // State and parent follow the name, which may contain any character.
                 let parent = status.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
-                if let (Ok(id), true) = (id, parent == Some(&own)) {
+                if let (Ok(id), true) = (id, parent == Some(&this_process)) {
                     let _ = nix::sys::signal::kill(pid(id), nix::sys::signal::Signal::SIGKILL);
                 }
             }

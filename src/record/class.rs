@@ -42,8 +42,9 @@ impl Class {
             ),
         });
         // A different arithmetic already implies less accuracy.
-        let told = |shortcut: &&Shortcut| arithmetic.is_none() || **shortcut != Shortcut::LessAccurate;
-        let shortcuts = self.shortcuts.iter().filter(told).map(|own| Mark::new(own.name(), own.meaning()));
+        let is_new = |shortcut: &&Shortcut| arithmetic.is_none() || **shortcut != Shortcut::LessAccurate;
+        let shortcuts =
+            self.shortcuts.iter().filter(is_new).map(|shortcut| Mark::new(shortcut.name(), shortcut.meaning()));
         shortcuts.chain(arithmetic.clone()).collect()
     }
 }

@@ -153,7 +153,7 @@ pub(crate) fn saying(text: &str) -> Record {
     }
     record.command = vec![text.into()];
     record.started = text.into();
-    record.origin.texts_mut().into_iter().for_each(|own| *own = Some(text.into()));
+    record.origin.texts_mut().into_iter().for_each(|field| *field = Some(text.into()));
     record.version = text.into();
     for (at, case) in record.cases.iter_mut().enumerate() {
         // The first as it is, like a formula; the others apart from it.

@@ -101,7 +101,7 @@ impl MergedRecord {
         let offset = self.record.processes.len();
         let processes: Vec<Process> = record.processes();
         self.record.processes.extend(processes);
-        let mut own = vec![];
+        let mut keys = vec![];
         for mut case in record.cases {
             let Some(place) = places.get(&case.device) else { continue };
             (case.device, case.process) = (*place, case.process + offset);
@@ -115,10 +115,10 @@ impl MergedRecord {
                     printable(other)
                 ));
             }
-            own.push(key);
+            keys.push(key);
             self.record.cases.push(case);
         }
-        self.cases.extend(own.into_iter().map(|key| (key, name.clone())));
+        self.cases.extend(keys.into_iter().map(|key| (key, name.clone())));
         for peak in record.peaks {
             if !self.record.peaks.iter().any(|known| (&known.uuid, &known.driver) == (&peak.uuid, &peak.driver)) {
                 self.record.peaks.push(peak);

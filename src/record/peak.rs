@@ -160,7 +160,7 @@ impl Peak {
         for figure in other.figures {
             self.add(figure);
         }
-        let known = |missing: &Missing| self.missing.iter().any(|own| own.case == missing.case);
+        let known = |missing: &Missing| self.missing.iter().any(|known| known.case == missing.case);
         let new: Vec<_> = other.missing.into_iter().filter(|missing| !known(missing)).collect();
         self.missing.extend(new);
         self.levels = levels(&self.bandwidths(Pattern::Read));
@@ -348,12 +348,12 @@ fn levels(staircase: &[(Bytes, f64)]) -> Vec<Level> {
         }
     }
     let last = steps.len().saturating_sub(1);
-    let kept = steps.iter().enumerate().filter(|(i, step)| step.len() > 1 || *i == 0 || *i == last);
+    let flat = steps.iter().enumerate().filter(|(i, step)| step.len() > 1 || *i == 0 || *i == last);
     let level = |(i, step): (usize, &Vec<(Bytes, f64)>)| Level {
         up_to: (i < last).then_some(step[step.len() - 1].0),
         bandwidth: stats::median(&step.iter().map(|(_, rate)| *rate).collect::<Vec<_>>()).unwrap_or_default(),
     };
-    kept.map(level).collect()
+    flat.map(level).collect()
 }
 
 /// Whether the quantity is plain arithmetic that can compute elements of this type.
@@ -466,8 +466,8 @@ mod tests {
         let mut peak = peak();
         peak.figures.iter_mut().for_each(|figure| figure.canary = Some(Nanos(1e3)));
         peak.figures[0].disturbed = true;
-        let left = |best: f64| peak.sound(Some(Nanos(best))).figures.len();
-        assert_eq!([peak.figures.len(), left(1e3), left(920.0), left(900.0)], [4, 3, 3, 0]);
+        let sound_figures = |best: f64| peak.sound(Some(Nanos(best))).figures.len();
+        assert_eq!([peak.figures.len(), sound_figures(1e3), sound_figures(920.0), sound_figures(900.0)], [4, 3, 3, 0]);
     }
 
     #[test]

@@ -103,11 +103,11 @@ impl Inspected {
     ) -> Option<Self> {
         let size = space.len();
         let mut search = Search::new(&[built_in], space, seed);
-        let (mut best, mut own, mut tried): (Option<(Tile, f64)>, _, _) = (None, None, 0);
+        let (mut best, mut built_in_spills, mut tried): (Option<(Tile, f64)>, _, _) = (None, None, 0);
         while let Some(tile) = search.next(Some(built_in), |_| true) {
             let ControlFlow::Continue(spills) = spilled(tile) else { break };
             tried += 1;
-            own = own.or(spills.filter(|_| tile == built_in));
+            built_in_spills = built_in_spills.or(spills.filter(|_| tile == built_in));
             // Of equals, keep the first, which is the nearest.
             let better = |spills: &f64| best.is_none_or(|(_, least)| *spills < least);
             best = spills.filter(better).map(|spills| (tile, spills)).or(best);
@@ -115,7 +115,7 @@ impl Inspected {
                 break;
             }
         }
-        Some(Self { best: best?, built_in: (built_in, own), tried, space: size })
+        Some(Self { best: best?, built_in: (built_in, built_in_spills), tried, space: size })
     }
 }
 
@@ -203,18 +203,18 @@ mod tests {
     fn inspection_finds_the_nearest_tile_with_the_fewest_spills() {
         let built_in = flat([64, 64, 16]);
         let found = |spills: &dyn Fn([u32; 3]) -> Option<f64>, most: usize| {
-            let mut left = most;
+            let mut remaining = most;
             Inspected::search(built_in, space(), 1, |tile| {
-                if left == 0 {
+                if remaining == 0 {
                     return ControlFlow::Break(());
                 }
-                left -= 1;
+                remaining -= 1;
                 ControlFlow::Continue(spills(block(&tile)))
             })
         };
         let area = |[bm, bn, _]: [u32; 3]| f64::from(bm * bn);
-        let own = found(&|_| Some(0.0), 99).expect("found");
-        assert_eq!((own.best, own.built_in, own.tried), ((built_in, 0.0), (built_in, Some(0.0)), 1));
+        let unspilled = found(&|_| Some(0.0), 99).expect("found");
+        assert_eq!((unspilled.best, unspilled.built_in, unspilled.tried), ((built_in, 0.0), (built_in, Some(0.0)), 1));
         let smaller = found(&|block| Some((area(block) - 2048.0).max(0.0)), 99).expect("found");
         assert!(area(block(&smaller.best.0)) == 2048.0 && smaller.best.1 == 0.0, "{smaller:?}");
         assert_eq!(smaller.built_in, (built_in, Some(2048.0)));

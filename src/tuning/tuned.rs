@@ -503,21 +503,33 @@ mod tests {
 
     fn chosen(group: &CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Vec<(String, Option<String>, Vec<String>)> {
         let chosen = choose(group, device, tuned).into_iter();
-        chosen.map(|own| (own.variant.name.to_string(), own.spec.tile.map(String::from), own.notes())).collect()
+        chosen
+            .map(|configuration| {
+                (
+                    configuration.variant.name.to_string(),
+                    configuration.spec.tile.map(String::from),
+                    configuration.notes(),
+                )
+            })
+            .collect()
     }
 
     #[test]
     fn a_rate_without_a_tile_does_not_replace_a_search() {
         let device = software_device();
-        let own = kept(&device, "tiled", "1024", 40.0);
+        let searched = kept(&device, "tiled", "1024", 40.0);
         let beside = TuningResult { variant: "tiled".into(), ..kept(&device, "other", "1024", 30.0) };
-        let later = TuningResult { gflops: Some(50.0), ..own.clone() };
-        for (added, left) in [(vec![&own, &beside], &own), (vec![&beside, &own], &own), (vec![&own, &later], &later)] {
+        let later = TuningResult { gflops: Some(50.0), ..searched.clone() };
+        for (added, expected) in [
+            (vec![&searched, &beside], &searched),
+            (vec![&beside, &searched], &searched),
+            (vec![&searched, &later], &later),
+        ] {
             let mut tuned = Tuned::none();
             for result in added {
                 tuned.add(std::slice::from_ref(result));
             }
-            assert_eq!(tuned.results, std::slice::from_ref(left));
+            assert_eq!(tuned.results, std::slice::from_ref(expected));
         }
     }
 
@@ -663,9 +675,12 @@ mod tests {
         let first = &favourites(&MATMUL, &all.spec, &device)[0].name;
         let by_model = reason(&[]).expect("a reason");
         assert_eq!(reason(&[inspected(&device, first, 0.0)]), Some(by_model));
-        let left = reason(&[inspected(&device, first, 12.0)]).expect("a reason");
-        assert!(left.ends_with(&format!("chosen by auto, by inspection: {first} spills here (12)")), "{left}");
-        assert!(!left.starts_with(&**first), "{left}");
+        let reason_of_next = reason(&[inspected(&device, first, 12.0)]).expect("a reason");
+        assert!(
+            reason_of_next.ends_with(&format!("chosen by auto, by inspection: {first} spills here (12)")),
+            "{reason_of_next}"
+        );
+        assert!(!reason_of_next.starts_with(&**first), "{reason_of_next}");
     }
 
     #[test]
@@ -687,11 +702,11 @@ mod tests {
         let rule = "texel chosen by auto, by the model";
         assert_eq!(auto(&Tuned::none()), [("texel".into(), None, vec![rule.into()])]);
         // A rate without one of the rule's choice does not count.
-        let alone = [kept(&device, "tiled", "1024", 4.5)];
-        assert_eq!(auto(&tuned(&alone))[0].0, "texel");
-        let slower = [&alone[..], &[kept(&device, "texel", "1024", 30.0)]].concat();
+        let tiled = [kept(&device, "tiled", "1024", 4.5)];
+        assert_eq!(auto(&tuned(&tiled))[0].0, "texel");
+        let slower = [&tiled[..], &[kept(&device, "texel", "1024", 30.0)]].concat();
         assert_eq!(auto(&tuned(&slower))[0].2, ["texel chosen by auto, the fastest of the results of 2026-11-21"]);
-        let faster = [&alone[..], &[kept(&device, "texel", "1024", 3.0)]].concat();
+        let faster = [&tiled[..], &[kept(&device, "texel", "1024", 3.0)]].concat();
         let [(name, tile, notes)] = &auto(&tuned(&faster))[..] else { panic!("one variant") };
         assert_eq!((name.as_str(), tile.as_deref()), ("tiled", Some(TILE)));
         assert_eq!(notes[1], "tiled chosen by auto, the fastest of the results of 2026-11-21");

@@ -154,7 +154,7 @@ fn perform<J: Job>(
 /// # Errors
 /// When there is none: the other process is another program.
 pub(super) fn performer(name: &str) -> Result<Perform, String> {
-    let found = JOBS.iter().find(|(own, _)| *own == name);
+    let found = JOBS.iter().find(|(known, _)| *known == name);
     found.map(|(_, perform)| *perform).ok_or_else(|| format!("there is no job {name}"))
 }
 

@@ -363,11 +363,11 @@ impl<'a> TileSearch<'a> {
     fn verify_round(&mut self, runner: &mut Runner) -> Option<Vec<VerifiedTile>> {
         let most = if self.info.kind == DeviceKind::Cpu { 1 } else { GPU_BATCH_SIZE };
         let best = fastest(&self.tiles.timed);
-        let left = self.time_left(runner);
+        let remaining = self.time_left(runner);
         let mut round = vec![];
         let mut exhausted = true;
         while self.tiles.tried == 0 || (round.len() < most && !self.time_left(runner).is_zero()) {
-            let dearest = left.as_secs_f64() / self.cost;
+            let dearest = remaining.as_secs_f64() / self.cost;
             let affordable = |tile: &Tile| best.is_none() || tile.code() <= dearest;
             let Some(tile) = self.search.next(best.map(|(tile, _)| tile), affordable) else { break };
             exhausted = false;
@@ -431,12 +431,12 @@ impl<'a> TileSearch<'a> {
 
     /// Samples the entries in turns if there is time for it: each needs a verified run, a warm-up and three samples.
     fn run_off(&self, runner: &mut Runner, entries: &mut [RunOffEntry]) {
-        let left = self.end.saturating_sub(runner.keeper.time().now());
+        let remaining = self.end.saturating_sub(runner.keeper.time().now());
         let time = |entry: &RunOffEntry| time_of(entry.tile?, &self.tiles.timed);
         let slowest = entries.iter().filter_map(time).map(Nanos::seconds).fold(0.0, f64::max);
         let needed = Duration::from_secs_f64(5.0 * slowest * entries.len() as f64);
-        if !entries.is_empty() && needed <= left.max(MIN_RUN_OFF) && !runner.keeper.interrupted() {
-            runner.run_off(&self.loaded, entries, left);
+        if !entries.is_empty() && needed <= remaining.max(MIN_RUN_OFF) && !runner.keeper.interrupted() {
+            runner.run_off(&self.loaded, entries, remaining);
         }
     }
 }

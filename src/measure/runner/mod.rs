@@ -529,7 +529,7 @@ impl Runner {
             let recorded = self.ready(name, program, sampler)?;
             return Ok(Err(self.verify_after_sampling(loaded, measured, &Recorded { runs: 1, answer, ..recorded })));
         }
-        // Its buffers make room for those of the samples.
+        // Free the buffers of the verified run before those of the samples are created.
         drop(again);
         let usual = if self.warm { sampling::MAX_WARM_UP } else { sampling::MAX_FIRST_WARM_UP };
         self.warm = true;

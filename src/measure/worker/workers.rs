@@ -79,22 +79,22 @@ impl<'a> Workers<'a> {
                 _ => alive.push(manifest),
             }
         }
-        let said = self.dead.iter().map(|driver| format!("; {driver}")).collect::<String>();
+        let crashes = self.dead.iter().map(|driver| format!("; {driver}")).collect::<String>();
         if self.dead.is_empty() || alive.is_empty() {
             let what = match ended.how {
                 EndKind::Killed => "the worker that lists devices died twice".into(),
                 EndKind::Hung => format!("{culprit} hung while listing devices"),
                 EndKind::Crashed | EndKind::Refused => format!("{culprit} crashed while listing devices"),
             };
-            return Err(format!("{what}: {ended}{said}"));
+            return Err(format!("{what}: {ended}{crashes}"));
         }
         let alive =
             env::join_paths(&alive).map_err(|e| format!("cannot pass a driver manifest's path to a worker: {e}"))?;
         self.drivers = Some(alive);
         let started = self.start(&uninterrupted);
         let (process, devices) =
-            started.map_err(|ended| format!("a driver crashes only when others are loaded too: {ended}{said}"))?;
-        Ok((process, devices.map_err(|error| format!("{error}{said}"))))
+            started.map_err(|ended| format!("a driver crashes only when others are loaded too: {ended}{crashes}"))?;
+        Ok((process, devices.map_err(|error| format!("{error}{crashes}"))))
     }
 
     /// Starts a worker with the same drivers.
