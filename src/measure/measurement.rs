@@ -180,8 +180,8 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// Whether `process` can skip this case: it is not selected, enough processes have measured it, or an earlier process
-    /// found that it cannot be measured.
+    /// Whether `process` can skip this case: it is not selected, enough processes have measured it, or an earlier
+    /// process found that it cannot be measured.
     fn is_done(&self, device: usize, id: &str, process: usize, options: &MeasureOptions<'_>) -> bool {
         let mut cases = self.cases.iter().filter(|case| case.device == device && case.id == id);
         let is_final = |case: &Case| case.measured().is_none() && case.outcome != Outcome::Interrupted;
@@ -236,7 +236,8 @@ impl<'a> Measurement<'a> {
         Ok(measurement)
     }
 
-    /// Adds the host's groups of `run`, with the sizes for the other devices' `kinds`, or for the host if there are none.
+    /// Adds the host's groups of `run`, with the sizes for the other devices' `kinds`, or for the host if there are
+    /// none.
     fn add_host(&mut self, run: &'a PlannedRun, kinds: &[DeviceKind]) {
         let suits = |group: &&CaseGroup| match kinds {
             [] => group.on.suits(DeviceKind::Host),
@@ -323,8 +324,8 @@ impl<'a> Measurement<'a> {
         self.device_runs.iter().flat_map(of_run).chain(on_host).filter(|(id, _)| options.selects(id)).collect()
     }
 
-    /// Returns the estimated time to measure limits, per software device without cached ones. Other devices take negligible
-    /// time.
+    /// Returns the estimated time to measure limits, per software device without cached ones. Other devices take
+    /// negligible time.
     #[must_use]
     pub(crate) fn expected_limits(&self, options: &MeasureOptions<'_>) -> Vec<Nanos> {
         let validated = self.setup.validation != Validation::Off;

@@ -12,8 +12,8 @@ use crate::record::{Case, Method, Outcome, Record, Warning};
 use crate::tuning::tuned::{self, Configuration, Tuned};
 use std::collections::BTreeSet;
 
-/// Returns the reusable part of `record` for a run of `plan` or its `shard` with `method`: measured cases, without the figures
-/// that depend on other cases, and all processes. `changed` returns the users' kernels with different code.
+/// Returns the reusable part of `record` for a run of `plan` or its `shard` with `method`: measured cases, without the
+/// figures that depend on other cases, and all processes. `changed` returns the users' kernels with different code.
 ///
 /// # Errors
 /// When the record has another version, shard, plan or method.
@@ -118,7 +118,8 @@ fn cases<'a>(earlier: &'a Record, id: &str, device: &DeviceInfo) -> Result<Vec<&
     }
 }
 
-/// Returns a measured case without the figures that depend on other cases; `None` if it was interrupted or not measured.
+/// Returns a measured case without the figures that depend on other cases; `None` if it was interrupted or not
+/// measured.
 fn as_measured(mut case: Case) -> Option<Case> {
     (case.share, case.structure, case.speedup) = (None, None, None);
     let Outcome::Measured(measured) = &mut case.outcome else { return None };

@@ -266,8 +266,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Returns a function that makes a session with the same devices and separate workers in another thread; `None` if device
-    /// work runs in this process.
+    /// Returns a function that makes a session with the same devices and separate workers in another thread; `None` if
+    /// device work runs in this process.
     pub(super) fn beside(&self) -> Option<impl FnOnce() -> Session<'a> + Send + use<'a>> {
         let Backend::Workers(workers) = &self.backend else { return None };
         let (setup, devices, workers) = (self.setup, self.devices.clone(), workers.beside());

@@ -1,5 +1,5 @@
-//! Axes on which cases differ besides algorithm, variant and size: element type, layout, input and others. Each axis is one
-//! entry of a table that the command line, configurations, ids, headings, commands and stored results read.
+//! Axes on which cases differ besides algorithm, variant and size: element type, layout, input and others. Each axis is
+//! one entry of a table that the command line, configurations, ids, headings, commands and stored results read.
 
 use super::choose::{self, Choosing};
 use crate::basis::layout::Layout;
@@ -431,8 +431,8 @@ impl AxisValues {
         Self(AXES.iter().filter_map(text).collect())
     }
 
-    /// Returns the values that select a case, without those that equal `usual`. The element type stays, because its default
-    /// depends on variants.
+    /// Returns the values that select a case, without those that equal `usual`. The element type stays, because its
+    /// default depends on variants.
     #[must_use]
     pub(crate) fn unusual(options: &CaseOptions, usual: &CaseOptions) -> Self {
         let is_needed = |axis: &Axis| axis.name == DTYPE.name || !(axis.same)(options, usual);

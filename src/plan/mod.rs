@@ -1,4 +1,5 @@
-//! Builds a plan of cases from options, configuration and registry. Reports every mistake that can be found without a device.
+//! Builds a plan of cases from options, configuration and registry. Reports every mistake that can be found without a
+//! device.
 
 pub(crate) mod axes;
 mod cases;
@@ -401,8 +402,8 @@ impl PlannedRun {
     }
 }
 
-/// Overrides the tables of a configuration by the typed options. Options of the stop rule only apply to tables of iterative
-/// algorithms, if there are any.
+/// Overrides the tables of a configuration by the typed options. Options of the stop rule only apply to tables of
+/// iterative algorithms, if there are any.
 fn merge(typed: &Selection, tables: Vec<Selection>) -> Vec<Selection> {
     let iterates =
         |names: &[String]| names.iter().any(|name| algorithms::find(name).is_ok_and(|algorithm| algorithm.iterative));

@@ -43,7 +43,8 @@ pub struct Request {
     pub only: Vec<String>,
     /// Options of Vulkan.
     pub vulkan: VulkanOptions,
-    /// User's defaults for fields that neither the options nor `config` set. Without `config`, the selection includes them.
+    /// User's defaults for fields that neither the options nor `config` set. Without `config`, the selection includes
+    /// them.
     #[serde(skip)]
     pub(crate) defaults: Selection,
 }

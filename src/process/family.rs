@@ -135,8 +135,8 @@ pub(super) fn kill_group(group: u32) {
     let _ = group;
 }
 
-/// Tie that ends a process when it is dropped or this process ends, in whatever way. A job object on Windows; on other systems
-/// the process ends itself.
+/// Tie that ends a process when it is dropped or this process ends, in whatever way. A job object on Windows; on other
+/// systems the process ends itself.
 pub(super) struct Tie {
     #[cfg(windows)]
     job: Option<win32job::Job>,
@@ -154,8 +154,8 @@ impl Tie {
 
 #[cfg(windows)]
 impl Tie {
-    /// Ties `child` to this process, with its children or `alone`: a worker's guards outlive it to clean up. If the system
-    /// refuses, the child ends when its standard input does.
+    /// Ties `child` to this process, with its children or `alone`: a worker's guards outlive it to clean up. If the
+    /// system refuses, the child ends when its standard input does.
     pub(super) fn of(child: &Child, alone: bool) -> Self {
         let job = || -> Result<_, win32job::JobError> {
             let mut limits = win32job::ExtendedLimitInfo::new();

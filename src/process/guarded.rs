@@ -1,9 +1,9 @@
-//! External programs (the commands of descriptions, compilers on the PATH), started so that each can be ended with all its
-//! children at any time, even when this process is killed.
+//! External programs (the commands of descriptions, compilers on the PATH), started so that each can be ended with all
+//! its children at any time, even when this process is killed.
 //!
-//! A killed process cannot clean up, so `gpukern` starts itself once more as a guard, which starts the program in a separate
-//! process group (on Windows: a job). The guard's standard input is a pipe whose other end only this process has: when the
-//! pipe closes, for whatever reason, the guard ends the group and removes the program's scratch folder.
+//! A killed process cannot clean up, so `gpukern` starts itself once more as a guard, which starts the program in a
+//! separate process group (on Windows: a job). The guard's standard input is a pipe whose other end only this process
+//! has: when the pipe closes, for whatever reason, the guard ends the group and removes the program's scratch folder.
 
 use super::family::{Family, KILL_TIMEOUT, POLL_INTERVAL, kill_group};
 use super::stderr_tail::StderrTail;
@@ -97,8 +97,8 @@ enum GuardReport {
     Ended(Option<String>, bool),
 }
 
-/// Runs `program` to its end. Discards its standard output or, if `joined`, treats it as standard error. If this process dies,
-/// the program is ended and `scratch` removed.
+/// Runs `program` to its end. Discards its standard output or, if `joined`, treats it as standard error. If this
+/// process dies, the program is ended and `scratch` removed.
 ///
 /// # Errors
 /// When the program cannot be started ([`ErrorKind::NotFound`] if it is missing), takes too long or is interrupted.
@@ -231,8 +231,8 @@ impl Drop for Guard {
     }
 }
 
-/// Runs the program in `words` and reports its end on standard output. When standard input ends first, ends the program with
-/// all its children and removes `scratch`.
+/// Runs the program in `words` and reports its end on standard output. When standard input ends first, ends the program
+/// with all its children and removes `scratch`.
 ///
 /// # Errors
 /// When the program's status cannot be determined.
@@ -256,8 +256,8 @@ pub(crate) fn guard(words: &[OsString], scratch: &[PathBuf], joined: bool) -> io
         Ok(family) => family,
         Err(e) => return tell(&GuardReport::Refused(e.kind() == ErrorKind::NotFound, e.to_string())),
     };
-    // Report the id first: if the guard is killed, its parent needs the id to end the program. Errors are ignored, because
-    // without a parent standard input has ended too.
+    // Report the id first: if the guard is killed, its parent needs the id to end the program. Errors are ignored,
+    // because without a parent standard input has ended too.
     let _ = tell(&GuardReport::Started(family.child.id()));
     let status = family.wait(&mut |look| match closed.recv_timeout(look) {
         Err(RecvTimeoutError::Timeout) if !asked.load(Ordering::Relaxed) => Ok(()),

@@ -53,7 +53,8 @@ impl StderrTail {
         Ok(Self { tail, end })
     }
 
-    /// Returns the tail, at the end of the stream or after `patience`: a process that left its group may hold the stream.
+    /// Returns the tail, at the end of the stream or after `patience`: a process that left its group may hold the
+    /// stream.
     pub(crate) fn last(&self, patience: Duration) -> String {
         let _ = self.end.recv_timeout(patience);
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,5 @@
-//! The figures of a case: tables, pages, exports and gates read them here, and so a new column is an entry of this file.
+//! The figures of a case: tables, pages, exports and gates read them here, and so a new column is an entry of this
+//! file.
 
 use super::Case;
 use crate::basis::units::{Nanos, percent, significant, trimmed};

@@ -115,7 +115,8 @@ pub(crate) fn four_cases() -> Record {
     }
 }
 
-/// Returns a record of one measured case with a warning, one with a share, and one rejected, skipped, failed and interrupted.
+/// Returns a record of one measured case with a warning, one with a share, and one rejected, skipped, failed and
+/// interrupted.
 pub(crate) fn six_cases() -> Record {
     let mut record = four_cases();
     record.command = ["gpukern", "bench", "matmul"].map(String::from).to_vec();

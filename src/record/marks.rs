@@ -12,7 +12,8 @@ const MIN_MARKED_ERROR: f64 = 0.05;
 const MIN_MARKED_ERROR_RATIO: f64 = 3.0;
 /// Typical relative half-width from which the run's summary mentions it.
 const MIN_NOTED_ERROR: f64 = 0.02;
-/// Largest unmarked ratio of a case's canary time to the typical one: a GPU's clock varies by 3 % about its mean by itself.
+/// Largest unmarked ratio of a case's canary time to the typical one: a GPU's clock varies by 3 % about its mean by
+/// itself.
 const MAX_CANARY_RATIO: f64 = 1.05;
 /// Largest unmarked ratio of canary times on the CPU, where the canary itself is sometimes disturbed.
 const MAX_CANARY_RATIO_ON_HOST: f64 = 1.10;
@@ -48,7 +49,8 @@ struct TypicalFigure {
 }
 
 impl TypicalFigure {
-    /// Returns the distribution of `figures`, in which deviations up to `least` are always ordinary; `None` without figures.
+    /// Returns the distribution of `figures`, in which deviations up to `least` are always ordinary; `None` without
+    /// figures.
     fn of(figures: &[f64], least: f64) -> Option<Self> {
         let middle = stats::median(figures)?;
         let deviations: Vec<_> = figures.iter().map(|figure| (figure - middle).abs()).collect();

@@ -141,8 +141,8 @@ impl MergedRecord {
 
     /// Returns the indices in the merged record for the devices of a part; adds new devices.
     ///
-    /// Devices of the same host are the same. Shards run on identical machines, so their devices on different hosts count as the
-    /// same if only the identity differs; in other records they are different devices.
+    /// Devices of the same host are the same. Shards run on identical machines, so their devices on different hosts
+    /// count as the same if only the identity differs; in other records they are different devices.
     fn device_indices(&mut self, record: &Record) -> HashMap<usize, usize> {
         let host = &record.origin.host;
         let sharded = !record.shards.is_empty() && !self.record.shards.is_empty();

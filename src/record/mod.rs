@@ -511,8 +511,8 @@ pub struct Share {
 pub(crate) const AT_MOST: &str = "≤";
 
 impl Share {
-    /// Formats the share with `percent`; as an upper bound, `≤52%`, if a limit that was measured on a busy device leaves the share
-    /// uncertain by a factor of two.
+    /// Formats the share with `percent`; as an upper bound, `≤52%`, if a limit that was measured on a busy device
+    /// leaves the share uncertain by a factor of two.
     pub(crate) fn told(self, percent: impl Fn(f64) -> String) -> String {
         format!("{}{}", if self.most().is_some() { AT_MOST } else { "" }, percent(self.shown()))
     }
@@ -522,7 +522,8 @@ impl Share {
         self.most().unwrap_or(self.fraction)
     }
 
-    /// Formats the shortest time that the limit allows, `≤52.10 µs`; divided by the median, it gives the displayed share.
+    /// Formats the shortest time that the limit allows, `≤52.10 µs`; divided by the median, it gives the displayed
+    /// share.
     pub(crate) fn least_told(self, case: &Case) -> String {
         let (sign, least) = match self.most() {
             Some(most) => (AT_MOST, Nanos(self.least.0 * most / self.fraction)),
@@ -536,8 +537,8 @@ impl Share {
         self.interval.filter(|[low, high]| *high > 2.0 * low).map(|[_, high]| high.min(1.0))
     }
 
-    /// Whether the share is informative: not if the limit is so uncertain that the share may be anything up to 1, or its bounds
-    /// differ by a large factor.
+    /// Whether the share is informative: not if the limit is so uncertain that the share may be anything up to 1, or
+    /// its bounds differ by a large factor.
     pub(crate) fn is_known(self) -> bool {
         const WIDE: f64 = 8.0;
         self.interval.is_none_or(|[low, high]| high <= 2.0 * low || high <= 1.0 && high < WIDE * low)
@@ -916,8 +917,8 @@ impl Case {
         self.algorithm == other.algorithm && axes::same(&self.options, &other.options, |separates| separates.tables)
     }
 
-    /// Returns the heading of this kind of case: `lu --solve f32, uniform input`. Without the input for a user's kernel, whose
-    /// description defines it.
+    /// Returns the heading of this kind of case: `lu --solve f32, uniform input`. Without the input for a user's
+    /// kernel, whose description defines it.
     #[must_use]
     pub fn kind(&self) -> String {
         self.subject() + &self.of_input()

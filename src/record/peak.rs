@@ -142,8 +142,8 @@ impl Peak {
         }
     }
 
-    /// Adds a figure, or replaces a worse one of the same quantity: a rate that was reached once is possible, even on a disturbed
-    /// device.
+    /// Adds a figure, or replaces a worse one of the same quantity: a rate that was reached once is possible, even on a
+    /// disturbed device.
     pub fn add(&mut self, figure: Figure) {
         let better = |known: &Figure| {
             if figure.is_time() { figure.best < known.best } else { figure.best > known.best }
@@ -203,8 +203,8 @@ impl Peak {
         found
     }
 
-    /// Returns the highest operation rate of kernels on elements of this type: in the type itself, in a wider one, or on matrix
-    /// units.
+    /// Returns the highest operation rate of kernels on elements of this type: in the type itself, in a wider one, or
+    /// on matrix units.
     #[must_use]
     pub(crate) fn arithmetic(&self, dtype: DType) -> Option<&Figure> {
         self.best(|quantity| {
@@ -220,9 +220,10 @@ impl Peak {
         (times > 1.0).then_some(times)
     }
 
-    /// Returns the highest bandwidth for work that moves `bytes`, of which it writes `written`: the best of the largest working set
-    /// that is no larger, and of all larger sets, because a smaller set can only be faster. Work that writes little is compared
-    /// with reads only: a copy reads half of its set, so a cache may hold the half but not the whole.
+    /// Returns the highest bandwidth for work that moves `bytes`, of which it writes `written`: the best of the largest
+    /// working set that is no larger, and of all larger sets, because a smaller set can only be faster. Work that
+    /// writes little is compared with reads only: a copy reads half of its set, so a cache may hold the half but not
+    /// the whole.
     #[must_use]
     pub(crate) fn bandwidth(&self, bytes: Bytes, written: Bytes) -> Option<&Figure> {
         let reads = MIN_READ_RATIO * written.0 < bytes.0;
@@ -241,9 +242,10 @@ impl Peak {
         self.figures.iter().find(|figure| figure.quantity == Quantity::Latency { of: Operation::DependentDispatch })
     }
 
-    /// Returns the share of its hardware limit that a case with this median reaches. The limit is the one of arithmetic, memory
-    /// and a single launch that takes longest; variants of a problem that compute in the same type have the same limit. `None` for
-    /// a case without work or measured limits, and for a chain, whose operations wait for one another.
+    /// Returns the share of its hardware limit that a case with this median reaches. The limit is the one of
+    /// arithmetic, memory and a single launch that takes longest; variants of a problem that compute in the same type
+    /// have the same limit. `None` for a case without work or measured limits, and for a chain, whose operations wait
+    /// for one another.
     #[must_use]
     pub fn share(&self, case: &Case, median: Nanos) -> Option<Share> {
         let work = case.work;
@@ -261,8 +263,8 @@ impl Peak {
         shares.max_by(|a, b| a.least.0.total_cmp(&b.least.0))
     }
 
-    /// Returns the share of the limit by the case's own launches that a case with this median reaches; `None` if the hardware
-    /// limit takes longer.
+    /// Returns the share of the limit by the case's own launches that a case with this median reaches; `None` if the
+    /// hardware limit takes longer.
     #[must_use]
     pub fn structure(&self, case: &Case, median: Nanos) -> Option<Share> {
         if case.chain.is_some() {
@@ -277,8 +279,8 @@ impl Peak {
 /// Ratio of bytes read to bytes written from which the writes are negligible.
 const MIN_READ_RATIO: u64 = 8;
 
-/// Largest ratio of the canary's time to its best during a reliable figure. Not closer to 1, because kernels for matrix units
-/// raise an H100's clock by 6 %, so its other limits are measured that much below its best.
+/// Largest ratio of the canary's time to its best during a reliable figure. Not closer to 1, because kernels for matrix
+/// units raise an H100's clock by 6 %, so its other limits are measured that much below its best.
 const MAX_SLOWNESS: f64 = 1.1;
 
 /// Largest share of the CPU that other programs may use during a reliable figure.
@@ -310,8 +312,8 @@ impl Figure {
         self.quantity.unit() == Unit::Nanoseconds
     }
 
-    /// Returns the share of this limit that a case with this median reaches. `amount` is the number of launches, or the number of
-    /// operations or bytes times 10⁹ ns/s.
+    /// Returns the share of this limit that a case with this median reaches. `amount` is the number of launches, or the
+    /// number of operations or bytes times 10⁹ ns/s.
     fn share(&self, limit: Limit, amount: f64, median: Nanos) -> Option<Share> {
         let least = |figure: f64| if self.is_time() { amount * figure } else { amount / figure };
         let share = |figure: f64| least(figure) / median.0;

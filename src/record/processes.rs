@@ -26,7 +26,8 @@ impl Record {
         sightings
     }
 
-    /// Joins the records of one side of a comparison: the processes of all, on the devices of the first and further ones.
+    /// Joins the records of one side of a comparison: the processes of all, on the devices of the first and further
+    /// ones.
     pub(crate) fn pooled(records: Vec<Self>) -> Option<Self> {
         records.into_iter().reduce(|mut whole, record| {
             whole.add(record);
@@ -65,9 +66,9 @@ impl Record {
         }
     }
 
-    /// Returns the record with the cases of several processes combined: a wrong answer or a failure in any of them, or else the
-    /// median of their medians, with the interval between processes. Sorts cases as in the registry, because each process took
-    /// them in a random order.
+    /// Returns the record with the cases of several processes combined: a wrong answer or a failure in any of them, or
+    /// else the median of their medians, with the interval between processes. Sorts cases as in the registry, because
+    /// each process took them in a random order.
     #[must_use]
     pub fn across_processes(&self) -> Cow<'_, Self> {
         if self.processes.iter().all(|process| process.order.is_none()) {

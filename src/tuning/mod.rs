@@ -1,5 +1,5 @@
-//! Search for tiles: the order of candidates (promising ones, then neighbours of the best so far, then the rest at random) and
-//! the results, which `tuned` stores. Uses a device's description only.
+//! Search for tiles: the order of candidates (promising ones, then neighbours of the best so far, then the rest at
+//! random) and the results, which `tuned` stores. Uses a device's description only.
 
 pub(crate) mod tuned;
 
@@ -10,12 +10,12 @@ use crate::plan::shuffle;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
-/// Largest number of doublings and halvings of an extent between neighbouring tiles. Two, because a lane's tile changes with its
-/// warp's.
+/// Largest number of doublings and halvings of an extent between neighbouring tiles. Two, because a lane's tile changes
+/// with its warp's.
 const NEAR: u32 = 2;
 
-/// Untried tiles of a search space. Untried neighbours of the best tile come next (coordinate descent). The same seed and times
-/// give the same order.
+/// Untried tiles of a search space. Untried neighbours of the best tile come next (coordinate descent). The same seed
+/// and times give the same order.
 #[derive(Debug)]
 pub(crate) struct Search {
     /// First tiles in reverse order.
@@ -93,8 +93,8 @@ pub(crate) struct Inspected {
 }
 
 impl Inspected {
-    /// Compiles the tiles of `space` in order of distance from `built_in`, until one does not spill. `spilled` returns a tile's
-    /// spills, or ends the search when the time is up. Returns `None` if no tile's spills are known.
+    /// Compiles the tiles of `space` in order of distance from `built_in`, until one does not spill. `spilled` returns
+    /// a tile's spills, or ends the search when the time is up. Returns `None` if no tile's spills are known.
     pub(crate) fn search(
         built_in: Tile,
         space: Vec<Tile>,

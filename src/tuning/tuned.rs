@@ -1,5 +1,5 @@
-//! Results of `gpukern tune` in the user's configuration folder: the best tile of a variant and its rate, for a device with its
-//! driver, an element type and a class of sizes.
+//! Results of `gpukern tune` in the user's configuration folder: the best tile of a variant and its rate, for a device
+//! with its driver, an element type and a class of sizes.
 
 use crate::algorithms::tile::Tile;
 use crate::algorithms::{ALGORITHMS, Algorithm, CaseSpec, Variant};
@@ -80,7 +80,8 @@ pub(crate) struct TuningResult {
     pub model: Model,
     pub algorithm: String,
     pub variant: String,
-    /// Options to which the result applies. The file has the axes that separate tiles: element type, and unusual values.
+    /// Options to which the result applies. The file has the axes that separate tiles: element type, and unusual
+    /// values.
     #[serde(flatten, serialize_with = "write_axes", deserialize_with = "read_axes")]
     pub options: CaseOptions,
     /// Class of sizes, as named by [`class`].
@@ -159,7 +160,8 @@ impl TuningResult {
     }
 }
 
-/// Returns the class of a size: each extent rounded to the nearest power of two, so that 1000 shares the results of 1024.
+/// Returns the class of a size: each extent rounded to the nearest power of two, so that 1000 shares the results of
+/// 1024.
 #[must_use]
 pub(crate) fn class(size: Size) -> String {
     let round = |n: u64| {
@@ -256,8 +258,8 @@ impl Tuned {
             .map_err(|e| Error::Failure(format!("cannot keep tuning results in '{shown}': {e}")))
     }
 
-    /// Adds results, each in place of the earlier one with the same key. A variant that was only measured, with its built-in tile,
-    /// does not replace the result of its own search, nor a compiled one a measured one.
+    /// Adds results, each in place of the earlier one with the same key. A variant that was only measured, with its
+    /// built-in tile, does not replace the result of its own search, nor a compiled one a measured one.
     fn add(&mut self, found: &[TuningResult]) {
         for new in found {
             let searched = |kept: &TuningResult| kept.key() == new.key() && kept.tile.is_some();
@@ -304,8 +306,8 @@ impl Tuned {
     }
 }
 
-/// Locks the folder of the file at `path` until the returned handle is dropped. Not the file itself, because it is replaced.
-/// Returns `None` if locks are not supported, as on some network file systems.
+/// Locks the folder of the file at `path` until the returned handle is dropped. Not the file itself, because it is
+/// replaced. Returns `None` if locks are not supported, as on some network file systems.
 fn take_turn(path: &Path) -> Option<std::fs::File> {
     let real = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -351,7 +353,8 @@ impl Configuration<'_> {
     }
 }
 
-/// Returns the variants of `group` as `device` runs them: the named ones with their tuned tiles, and the choice of `auto`.
+/// Returns the variants of `group` as `device` runs them: the named ones with their tuned tiles, and the choice of
+/// `auto`.
 #[must_use]
 pub(crate) fn choose<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Vec<Configuration<'a>> {
     let mut chosen: Vec<_> = group.variants.iter().map(|variant| with_tile(group, variant, device, tuned)).collect();
@@ -398,9 +401,9 @@ pub(crate) fn with_tile<'a>(
     Configuration { algorithm, variant, spec, tile, automatic: None }
 }
 
-/// Returns the choice of `auto`, and the reason. Stored rates decide if they include the model's choice: otherwise nothing shows
-/// that another variant is faster. They only decide among the variants of the model, because others use a different arithmetic,
-/// which users have to request by name.
+/// Returns the choice of `auto`, and the reason. Stored rates decide if they include the model's choice: otherwise
+/// nothing shows that another variant is faster. They only decide among the variants of the model, because others use a
+/// different arithmetic, which users have to request by name.
 fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Option<(&'a Variant, String)> {
     let CaseGroup { algorithm, spec, .. } = group;
     let rule = favourite(algorithm, spec, device)?;
@@ -432,7 +435,8 @@ fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Op
     Some((rule, "by the model".into()))
 }
 
-/// Returns the model's first choice that `device` can run or, if there is none, the last, whose case reports the reason.
+/// Returns the model's first choice that `device` can run or, if there is none, the last, whose case reports the
+/// reason.
 #[must_use]
 pub(crate) fn favourite<'a>(algorithm: &'a Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Option<&'a Variant> {
     let variants = favourites(algorithm, spec, device);

@@ -10,7 +10,8 @@ use crate::record::{Case, Outcome};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 job! {
-    /// Job that measures the host's baseline of a group; `index` is the host's among the devices. No device needs to be open.
+    /// Job that measures the host's baseline of a group; `index` is the host's among the devices. No device needs to be
+    /// open.
     HostBaseline("baseline") { group: SentGroup, index: usize, sampling: Sampling } -> Case
     |self, context| {
         let group = self.group.resolve(&context.algorithms)?;
@@ -38,7 +39,8 @@ impl<'a> HostWorker<'a> {
         sampling: &Sampling,
         interrupted: &AtomicBool,
     ) -> Case {
-        self.ask(group, index, sampling, interrupted).unwrap_or_else(|ended| {
+        let job = HostBaseline { group: group.into(), index, sampling: *sampling };
+        self.ask(&job, interrupted).unwrap_or_else(|ended| {
             self.process = None;
             let name = crate::host::baseline(&group.algorithm, &group.spec).map_or("host", |baseline| baseline.name);
             let problem = group.problem();
@@ -51,19 +53,12 @@ impl<'a> HostWorker<'a> {
         })
     }
 
-    fn ask(
-        &mut self,
-        group: &CaseGroup,
-        index: usize,
-        sampling: &Sampling,
-        interrupted: &AtomicBool,
-    ) -> Result<Case, WorkerEnd> {
+    fn ask(&mut self, job: &HostBaseline, interrupted: &AtomicBool) -> Result<Case, WorkerEnd> {
         let process = match &mut self.process {
             Some(process) => process,
             // Host baselines do not need Vulkan.
             none => none.insert(WorkerProcess::start(self.setup, None, interrupted)?.0),
         };
-        let job = HostBaseline { group: group.into(), index, sampling: *sampling };
-        process.ask(&job, interrupted, &mut |()| true).map(|(case, _)| case)
+        process.ask(job, interrupted, &mut |()| true).map(|(case, _)| case)
     }
 }

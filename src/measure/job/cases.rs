@@ -150,8 +150,8 @@ impl Executor<'_> {
         executor::without(run, &self.device, &self.tuned, gone)
     }
 
-    /// Measures the case that was on the device when a worker `ended` once more, in a fresh worker: a case that crashes again
-    /// is the culprit. A case that hung is not retried.
+    /// Measures the case that was on the device when a worker `ended` once more, in a fresh worker: a case that crashes
+    /// again is the culprit. A case that hung is not retried.
     fn retry(&mut self, run: &PlannedRun, ended: &WorkerEnd) -> Option<Case> {
         let retried = self.without(run, &|id| !ended.was_on_device(id));
         let (group, chosen) = self.chosen(&retried).into_iter().next()?;
@@ -174,8 +174,8 @@ pub(super) fn remeasured_note(ended: &WorkerEnd) -> String {
     format!("the worker it shared with other cases died ({}); measured again alone", ended.cause)
 }
 
-/// Marks the cases during which the device was slow. A worker knows only the best canary time before its own case; a later
-/// case, or another worker, may have seen a better one.
+/// Marks the cases during which the device was slow. A worker knows only the best canary time before its own case; a
+/// later case, or another worker, may have seen a better one.
 fn mark_slow_clocks(cases: &mut [Case]) {
     let best = best_canary(cases);
     for case in cases {

@@ -1,5 +1,5 @@
-//! Duels: two sides that take turns on one problem. If a worker dies, the side on the device loses its measurement, and the
-//! other side is measured without it.
+//! Duels: two sides that take turns on one problem. If a worker dies, the side on the device loses its measurement, and
+//! the other side is measured without it.
 
 use super::group::SentGroup;
 use super::{Job, JobContext, Report, job};
@@ -77,8 +77,8 @@ job! {
 }
 
 impl Executor<'_> {
-    /// Samples both sides and a control in turns on the problem of `group` until `decided` returns true for the rounds, or
-    /// `max_time` of `sampling` is over. Returns both cases, and the rounds.
+    /// Samples both sides and a control in turns on the problem of `group` until `decided` returns true for the rounds,
+    /// or `max_time` of `sampling` is over. Returns both cases, and the rounds.
     pub(crate) fn duel(
         &mut self,
         group: &CaseGroup,
@@ -192,8 +192,8 @@ impl Runner {
         self.recorded(name, loaded, program, run, sampling).map(Some)
     }
 
-    /// Runs the rounds of a duel on the buffers of `loaded`. Each round creates pipelines, command buffers and scratch buffers
-    /// again.
+    /// Runs the rounds of a duel on the buffers of `loaded`. Each round creates pipelines, command buffers and scratch
+    /// buffers again.
     fn rounds(
         &mut self,
         states: [&mut State<Recorded>; 2],

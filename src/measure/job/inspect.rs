@@ -25,7 +25,8 @@ impl Inspector {
         Ok(Self { device: Rc::clone(device), pipelines, texts, tuned })
     }
 
-    /// Compiles the kernels of each case of `group`. Reports finished cases to `observer` and the next one to `watcher`.
+    /// Compiles the kernels of each case of `group`. Reports finished cases to `observer` and the next one to
+    /// `watcher`.
     pub(super) fn inspect(
         &mut self,
         group: &CaseGroup,

@@ -1,5 +1,5 @@
-//! Jobs: the operations on a device, a file for each, with the work itself and what its caller does when a worker dies of
-//! it. A new one is a file here and a line in [`JOBS`].
+//! Jobs: the operations on a device, a file for each, with the work itself and what its caller does when a worker dies
+//! of it. A new one is a file here and a line in [`JOBS`].
 
 pub(crate) mod baseline;
 pub(crate) mod cases;

@@ -8,11 +8,11 @@ use crate::vulkan::{Device, VulkanError};
 use std::rc::Rc;
 
 job! {
-    /// Job that opens the device with index `device` in place of the open one, or returns the driver's reason for refusing.
-    /// With `canary`, the device has to run a kernel first.
+    /// Job that opens the device with index `device` in place of the open one, or returns the driver's reason for
+    /// refusing. With `canary`, the device has to run a kernel first.
     Open("open") { device: usize, timing: Timing, tuned: Tuned, canary: bool } -> Result<(), String>
     |self, context| {
-        // Some drivers open a device once only: close the open one first.
+        // Close the open device before the new one opens.
         context.opened = Opened::Nothing;
         Ok(self.open(context).map(|opened| context.opened = opened))
     }

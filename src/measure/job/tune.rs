@@ -1,5 +1,5 @@
-//! Searches for the best tile of a variant: verifies and times candidates, drops slow ones after few samples, and compares the
-//! best with the built-in one in turns. If a worker dies, only the tile on the device is lost.
+//! Searches for the best tile of a variant: verifies and times candidates, drops slow ones after few samples, and
+//! compares the best with the built-in one in turns. If a worker dies, only the tile on the device is lost.
 
 use super::group::SentGroup;
 use super::{Job, JobContext, Report};
@@ -25,7 +25,8 @@ use std::time::{Duration, Instant};
 const GPU_BATCH_SIZE: usize = 8;
 /// Share of the time budget reserved for the run-off.
 const RUN_OFF_SHARE: f64 = 0.25;
-/// Number of wrong answers and failures after which the search ends: the kernel or the driver is at fault, not the tiles.
+/// Number of wrong answers and failures after which the search ends: the kernel or the driver is at fault, not the
+/// tiles.
 const MAX_REFUSED: usize = 8;
 /// Host time that a run-off may take even when the budget is spent.
 const MIN_RUN_OFF: Duration = Duration::from_secs(1);
@@ -74,8 +75,8 @@ impl Job for Tune {
 }
 
 impl Executor<'_> {
-    /// Searches the tiles of the variant of `group` on its problem. An interrupted search returns its best tile so far; `None`
-    /// if there is none.
+    /// Searches the tiles of the variant of `group` on its problem. An interrupted search returns its best tile so far;
+    /// `None` if there is none.
     ///
     /// # Errors
     /// When the device cannot run the case, or every tried tile gave a wrong answer.
@@ -358,8 +359,8 @@ impl<'a> TileSearch<'a> {
         }
     }
 
-    /// Compiles and verifies the next candidates together, because a device that waits for the host lowers its clock. Returns
-    /// `None` if no tile is left.
+    /// Compiles and verifies the next candidates together, because a device that waits for the host lowers its clock.
+    /// Returns `None` if no tile is left.
     fn verify_round(&mut self, runner: &mut Runner) -> Option<Vec<VerifiedTile>> {
         let most = if self.info.kind == DeviceKind::Cpu { 1 } else { GPU_BATCH_SIZE };
         let best = fastest(&self.tiles.timed);
@@ -407,8 +408,8 @@ impl<'a> TileSearch<'a> {
         }
     }
 
-    /// Returns the participants of the run-off: the best tiles, the built-in tile and, if it is another one, the variant that
-    /// the rule of `auto` selects. Empty if no tile was timed.
+    /// Returns the participants of the run-off: the best tiles, the built-in tile and, if it is another one, the
+    /// variant that the rule of `auto` selects. Empty if no tile was timed.
     fn entries(&mut self) -> Vec<RunOffEntry> {
         let timed = &mut self.tiles.timed;
         timed.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
@@ -442,8 +443,8 @@ impl<'a> TileSearch<'a> {
 }
 
 impl TriedTiles {
-    /// Returns the result by the medians of the run-off or, without any, the times of the search. The built-in tile wins unless
-    /// another is faster by [`MIN_GAIN`].
+    /// Returns the result by the medians of the run-off or, without any, the times of the search. The built-in tile
+    /// wins unless another is faster by [`MIN_GAIN`].
     fn decide(mut self, built_in: Tile, space: usize, entries: &[RunOffEntry]) -> Result<Option<Found>, Refusal> {
         for entry in entries {
             if let (Some(tile), Some(wrong)) = (entry.tile, &entry.wrong) {

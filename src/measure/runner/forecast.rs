@@ -11,8 +11,8 @@ use crate::vulkan::VulkanError;
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// Operations and bytes up to which a run starts without a forecast: some 15 s at 66 million operations per second, the lowest
-/// rate observed on a software device of a busy machine.
+/// Operations and bytes up to which a run starts without a forecast: some 15 s at 66 million operations per second, the
+/// lowest rate observed on a software device of a busy machine.
 const MAX_UNCHECKED_WORK: (u64, u64) = (1_000_000_000, 10_000_000_000);
 /// Shortest run whose time scales with the work instead of being mostly launch overhead.
 const MIN_SCALING_TIME: Nanos = Nanos(10e6);
@@ -49,7 +49,8 @@ impl TimedRun {
         Nanos(self.time.0 * ratio(work, self.work))
     }
 
-    /// Whether the run was long enough for its time to scale with the work. Predictions from shorter runs are upper bounds.
+    /// Whether the run was long enough for its time to scale with the work. Predictions from shorter runs are upper
+    /// bounds.
     fn scales_with_work(&self) -> bool {
         self.time.0 >= MIN_SCALING_TIME.0
     }
@@ -95,8 +96,8 @@ impl Forecasts {
         self.largest(chosen, work).map(|run| run.time_of(work))
     }
 
-    /// Runs larger and larger probes of `chosen` until one shows that the run takes at most `longest`, or the next probe would
-    /// take long itself.
+    /// Runs larger and larger probes of `chosen` until one shows that the run takes at most `longest`, or the next
+    /// probe would take long itself.
     ///
     /// # Errors
     /// When the device is lost.
@@ -172,7 +173,8 @@ fn halved(size: Size, times: u32) -> Size {
 }
 
 impl Runner {
-    /// Returns the reason to skip a run of `chosen` if it would take too long. Passes the prediction to the call monitor.
+    /// Returns the reason to skip a run of `chosen` if it would take too long. Passes the prediction to the call
+    /// monitor.
     pub(in crate::measure) fn too_long(&mut self, chosen: &Configuration, problem: &dyn Problem) -> Option<String> {
         self.device.calls().predict(None);
         let work = problem.work();
@@ -267,8 +269,9 @@ mod tests {
         assert_eq!(forecasts.time_of(&usual(), bytes(30)), Some(Nanos(60e6)));
     }
 
-    /// Returns the predicted seconds for a product of size 1500 with a limit of 10 s, and the sizes of the probes. The device
-    /// takes `compilation` seconds at the first run of a kernel, `launches` for every run and `operation` per operation.
+    /// Returns the predicted seconds for a product of size 1500 with a limit of 10 s, and the sizes of the probes. The
+    /// device takes `compilation` seconds at the first run of a kernel, `launches` for every run and `operation` per
+    /// operation.
     fn forecast(compilation: f64, launches: f64, operation: f64) -> (Option<f64>, Vec<u64>) {
         let chosen = case("naive", 1500, |_| {});
         let work = (MATMUL.problem)(&chosen.spec).expect("a size").work();

@@ -215,8 +215,8 @@ impl Runner {
         self.workbench.leave_rounds_after(max_run);
     }
 
-    /// Checks once that the device executes commands, so that no kernel is blamed for a null driver, and that the device's clock
-    /// keeps time.
+    /// Checks once that the device executes commands, so that no kernel is blamed for a null driver, and that the
+    /// device's clock keeps time.
     pub(super) fn check_execution(&mut self) -> Result<(), Outcome> {
         if self.executes.is_none() {
             let executes = vulkan::executes(&self.device).and_then(|executes| {
@@ -382,8 +382,8 @@ impl Runner {
         case
     }
 
-    /// Checks that the answer is still right after the samples: a kernel may have found an earlier answer in its buffers and
-    /// skipped its work. Returns the outcome. An interrupted run is not checked.
+    /// Checks that the answer is still right after the samples: a kernel may have found an earlier answer in its
+    /// buffers and skipped its work. Returns the outcome. An interrupted run is not checked.
     pub(super) fn verify_after_sampling(
         &mut self,
         loaded: &LoadedProblem,
@@ -451,8 +451,8 @@ impl Runner {
         shared.load(&mut self.workbench, self.watcher.as_ref())
     }
 
-    /// Returns a case of the group of `shared` with the result of `prepare` for its program; skipped if the device cannot run
-    /// it.
+    /// Returns a case of the group of `shared` with the result of `prepare` for its program; skipped if the device
+    /// cannot run it.
     pub(super) fn prepare_case(
         &mut self,
         shared: &mut SharedProblem<'_>,
@@ -545,8 +545,8 @@ impl Runner {
         Ok(contender.map_err(|error| self.keeper.broken(&error)))
     }
 
-    /// Looks for mistakes that the check of an answer would not notice; returns the correctness of the answer in view of
-    /// them, the mutations that the check accepts, and the time spent. A user's check may be any; that of a built-in
+    /// Looks for mistakes that the check of an answer would not notice; returns the correctness of the answer in view
+    /// of them, the mutations that the check accepts, and the time spent. A user's check may be any; that of a built-in
     /// algorithm is asked by `verify` only, once for all variants.
     fn blind_spots(
         &mut self,

@@ -24,8 +24,8 @@ pub(super) const DRIVER_FILES: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES
 const WITHOUT_CACHES: [(&str, &str); 2] = [("MESA_SHADER_CACHE_DISABLE", "true"), ("__GL_SHADER_DISK_CACHE", "0")];
 /// Interval between checks for an interruption: long enough not to disturb measurements.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Multiple of `--timeout` after which a worker that has not listed its devices counts as hung. A worker watches its own
-/// calls, but a driver can stop the whole process.
+/// Multiple of `--timeout` after which a worker that has not listed its devices counts as hung. A worker watches its
+/// own calls, but a driver can stop the whole process.
 const START_TIMEOUT_FACTOR: u32 = 10;
 /// Largest number of standard error lines in a report.
 const MAX_STDERR_LINES: usize = 8;
@@ -139,8 +139,8 @@ impl WorkerProcess {
         Ok(Self { helper, interrupt_sent: None, time_left: None, device: None, on_device: None })
     }
 
-    /// Runs a job in the worker. Passes events to `report`, whose answer says whether to continue. Returns the result with
-    /// the messages of the validation layer.
+    /// Runs a job in the worker. Passes events to `report`, whose answer says whether to continue. Returns the result
+    /// with the messages of the validation layer.
     ///
     /// # Errors
     /// When the worker ended unexpectedly.

@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 
 /// Interval between checks of the current driver call.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Multiple of its expected time after which a driver call counts as hung. A compilation is expected to take the timeout per
-/// pipeline.
+/// Multiple of its expected time after which a driver call counts as hung. A compilation is expected to take the
+/// timeout per pipeline.
 const CALL_TIMEOUT_FACTOR: u32 = 10;
 /// Multiple of its expected time after which a call counts as hung once the run is interrupted.
 const INTERRUPTED_TIMEOUT_FACTOR: u32 = 2;
@@ -123,8 +123,8 @@ fn read_orders(sender: &Sender<Order>, interrupted: &AtomicBool) {
 
 /// Starts a thread that reports a call that takes too long or, if the worker only compiles, too much memory.
 ///
-/// Returns once the thread runs and has written for the first time: both need the dynamic linker's lock, which a library whose
-/// constructor hangs would hold.
+/// Returns once the thread runs and has written for the first time: both need the dynamic linker's lock, which a
+/// library whose constructor hangs would hold.
 fn watch(setup: &Setup, calls: &Arc<CallMonitor>, interrupted: &'static AtomicBool) -> Result<(), Error> {
     let Setup { timeout, inspects, .. } = *setup;
     let seen = Arc::clone(calls);
@@ -200,8 +200,8 @@ impl CallWatch {
         }
     }
 
-    /// Returns a description of the call if it takes longer than `timeout` and `timeout_factor` times its expected time: the
-    /// time of an earlier call, or the timeout per pipeline.
+    /// Returns a description of the call if it takes longer than `timeout` and `timeout_factor` times its expected
+    /// time: the time of an earlier call, or the timeout per pipeline.
     fn overdue(&mut self, wait: Option<Wait>, interrupted: bool, now: Instant) -> Option<String> {
         // Time during which the process was stopped, or the computer asleep, does not count.
         let passed = now.saturating_duration_since(self.last_poll).min(2 * POLL_INTERVAL);

@@ -1,5 +1,5 @@
-//! The workers of a session, for devices and for the host. If loading all drivers crashes a worker, each driver is tried in a
-//! separate process, and the session continues without the drivers that crash.
+//! The workers of a session, for devices and for the host. If loading all drivers crashes a worker, each driver is
+//! tried in a separate process, and the session continues without the drivers that crash.
 
 use super::process::{DRIVER_FILES, EndKind, Started, WorkerEnd, WorkerProcess};
 use crate::basis::error::Error;
@@ -51,8 +51,8 @@ impl<'a> Workers<'a> {
         Ok((workers, devices.map_err(Error::Failure)?))
     }
 
-    /// Tries each driver in a separate worker, after the worker with all drivers `ended`, and starts a worker that loads those
-    /// that do not crash.
+    /// Tries each driver in a separate worker, after the worker with all drivers `ended`, and starts a worker that
+    /// loads those that do not crash.
     ///
     /// # Errors
     /// When every driver crashes, or none does.
@@ -125,7 +125,8 @@ impl<'a> Workers<'a> {
     }
 }
 
-/// Returns the manifests that the loader reads: the `chosen` ones, or those from the environment, or those in its folders.
+/// Returns the manifests that the loader reads: the `chosen` ones, or those from the environment, or those in its
+/// folders.
 pub(crate) fn manifests(chosen: Option<&OsString>) -> Vec<PathBuf> {
     let named = |name: &str| env::var_os(name).filter(|paths| !paths.is_empty());
     let paths = |list: OsString| env::split_paths(&list).flat_map(|path| manifest_files(&path)).collect::<Vec<_>>();

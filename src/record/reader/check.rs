@@ -75,8 +75,8 @@ pub(super) fn check(record: &mut Record) -> Result<Vec<String>, (Option<usize>, 
     Ok(notes)
 }
 
-/// Cuts names of devices, variants, kernels and buffers to [`MAX_TEXT_LENGTH`] characters; returns the number of cut names. Ids, which
-/// join records, stay whole.
+/// Cuts names of devices, variants, kernels and buffers to [`MAX_TEXT_LENGTH`] characters; returns the number of cut
+/// names. Ids, which join records, stay whole.
 fn cut_names(record: &mut Record) -> usize {
     let devices = record.devices.iter_mut().flat_map(|device| {
         let driver = &mut device.driver;

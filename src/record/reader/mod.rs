@@ -1,7 +1,7 @@
 //! Reads records from a file or standard input, in this schema or an older one.
 //!
-//! A record is untrusted: everything in it is checked before any other module sees it, and every error names the file, the
-//! position and a remedy.
+//! A record is untrusted: everything in it is checked before any other module sees it, and every error names the file,
+//! the position and a remedy.
 
 mod check;
 mod foreign;
@@ -113,8 +113,8 @@ struct RawRecord<'a> {
     name: &'a str,
 }
 
-/// Outline of a record, parsed first. Cases stay text and are parsed one by one: so errors can name the case, old cases can be
-/// upgraded without the whole document as a tree in memory, and all cores can take part.
+/// Outline of a record, parsed first. Cases stay text and are parsed one by one: so errors can name the case, old cases
+/// can be upgraded without the whole document as a tree in memory, and all cores can take part.
 #[derive(Deserialize)]
 struct Frame<'a> {
     #[serde(borrow)]
@@ -126,8 +126,8 @@ struct Frame<'a> {
 }
 
 impl<'a> RawRecord<'a> {
-    /// Parses the journal of an unfinished run; `None` if the text is not a journal. A journal has a record without cases in the
-    /// first line and a case in each further one. The last line may be incomplete.
+    /// Parses the journal of an unfinished run; `None` if the text is not a journal. A journal has a record without
+    /// cases in the first line and a case in each further one. The last line may be incomplete.
     fn journal(&self) -> Option<Result<NamedRecord, Error>> {
         let (head, lines) = self.text.split_once('\n')?;
         let mut frame = serde_json::from_str::<Frame<'a>>(head).ok()?;
@@ -282,8 +282,8 @@ impl<'a> RawRecord<'a> {
     }
 }
 
-/// Splits the shares of versions that counted a variant's own launches as a hardware limit; they are a limit by its structure.
-/// Drops the shares of chains, whose operations wait for one another.
+/// Splits the shares of versions that counted a variant's own launches as a hardware limit; they are a limit by its
+/// structure. Drops the shares of chains, whose operations wait for one another.
 fn separate_shares(record: &mut Record) {
     let Record { devices, peaks, cases, .. } = record;
     for case in cases {

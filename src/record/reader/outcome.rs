@@ -1,5 +1,5 @@
-//! Reads an outcome directly into its fields. The code that serde derives for a tagged enum buffers the contents, samples
-//! included, which would take longer than the rest of reading a record.
+//! Reads an outcome directly into its fields. The code that serde derives for a tagged enum buffers the contents,
+//! samples included, which would take longer than the rest of reading a record.
 
 use crate::basis::units::Metric;
 use crate::case::accepted::AcceptedMutation;
