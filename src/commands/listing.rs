@@ -35,7 +35,7 @@ pub(super) fn algorithms(name: Option<&str>, json: bool, host: &Host) -> Result<
 /// That a device executes nothing, if it does not. Software and what has been measured here do.
 fn executes_nothing(session: &Session<'_>, device: &DeviceInfo) -> bool {
     static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-    let known = !device.kind.is_gpu() || device.unusable().is_some() || session.kept_limits(device).is_some();
+    let known = !device.kind.is_gpu() || device.unusable().is_some() || session.cached_limits(device).is_some();
     let open = || session.executor(device, Timing::VerifyOnly, &Tuned::none(), &INTERRUPTED).ok()?.executes().ok();
     !known && open() == Some(false)
 }
@@ -64,7 +64,7 @@ pub(super) fn devices(
         let card = |report: &DeviceCard<'_>| {
             let is_default = defaults.iter().any(|device| device.index == report.info.index);
             let form = if everything { DeviceCard::card } else { DeviceCard::summary };
-            form(report, is_default, session.kept_limits(report.info).as_ref(), width)
+            form(report, is_default, session.cached_limits(report.info).as_ref(), width)
         };
         let more = "`gpukern devices -v` lists features, all limits and what each variant needs";
         let more = if everything || reports.is_empty() { String::new() } else { table::prose(more, width, 2) };

@@ -15,7 +15,7 @@ use crate::measure::runner::Timing;
 use crate::measure::session::{Isolation, Setup};
 use crate::plan::request::Request;
 use crate::plan::{Plan, Shard};
-use crate::record::{CHOOSING, Case, LONGEST, Origin, Outcome, Record, Warning};
+use crate::record::{CHOOSING, Case, MAX_TEXT_LENGTH, Origin, Outcome, Record, Warning};
 use crate::report;
 use crate::report::long::{View, chosen};
 use crate::report::reference::ReferenceTime;
@@ -84,7 +84,7 @@ pub(super) fn carry_out(
     let processes = processes(request, setup)?;
     let path = output.json.as_deref().or(output.resume.as_deref());
     let without_limits = request.no_peak || request.noise.is_some() || planned.at_once;
-    let limits = if without_limits { LimitPolicy::Ignore } else { LimitPolicy::Hold };
+    let limits = if without_limits { LimitPolicy::Ignore } else { LimitPolicy::Apply };
     let tuned = tuned(request)?;
     let mut options = MeasureOptions { processes, ..planned.options(request, limits, &tuned, host)? };
     let mut notes = String::new();
@@ -155,7 +155,7 @@ fn changed_variables(earlier: &Record, now: &Origin, is_long: impl Fn(&str) -> b
         .filter_map(|(name, origin)| {
             let here = match value(now, name) {
                 Some(value) => value,
-                None if is_long(name) => format!("longer than the {LONGEST} characters that a record keeps"),
+                None if is_long(name) => format!("longer than the {MAX_TEXT_LENGTH} characters that a record keeps"),
                 None => "not set".into(),
             };
             match value(origin, name) {

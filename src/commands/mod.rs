@@ -273,7 +273,7 @@ fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup, Error> {
     let isolation = if *in_process { Isolation::InProcess } else { Isolation::Workers };
     let time = |name: &str, text: &str| duration(text).map_err(|e| Error::Usage(format!("{name}: {e}")));
     let (timeout, max_run) = (time("--timeout", timeout)?, time("--max-run", max_run)?);
-    let front_ends = if *in_process { FrontEnds::Here } else { FrontEnds::Apart };
+    let front_ends = if *in_process { FrontEnds::Here } else { FrontEnds::Separate };
     // Only this program can be its own guard and its own compiler.
     if host.program.is_none() {
         guarded::limit(ProgramLimits { timeout, interrupted: Some(host.interrupted()), front_ends });
@@ -391,7 +391,7 @@ fn measure_afresh(
     options: &MeasureOptions<'_>,
     host: &Host,
 ) -> Result<Option<Record>, Error> {
-    match measure_quietly(plan, &setup.in_workers(), &options.afresh(), host) {
+    match measure_quietly(plan, &setup.in_workers(), &options.for_another_process(), host) {
         _ if host.is_interrupted() => Ok(None),
         Ok(record) => Ok(Some(record)),
         Err(error) => Err(Error::Failure(format!("{name}: {error}"))),

@@ -4,7 +4,7 @@ use super::host::Host;
 use crate::basis::error::Error;
 use crate::basis::printable::brief;
 use crate::basis::threads;
-use crate::record::{CHOOSING, LONGEST, Origin, is_commit};
+use crate::record::{CHOOSING, MAX_TEXT_LENGTH, Origin, is_commit};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -102,7 +102,7 @@ pub(super) fn here(label: Option<&str>, here: &Host) -> Result<Origin, Error> {
     let mut origin = Origin { label: label.map(String::from), host, system, environment, ..known };
     // What cannot be kept is as good as unknown.
     for text in origin.texts_mut() {
-        *text = text.take().filter(|text| !text.is_empty() && text.chars().nth(LONGEST).is_none());
+        *text = text.take().filter(|text| !text.is_empty() && text.chars().nth(MAX_TEXT_LENGTH).is_none());
     }
     Ok(origin)
 }
@@ -114,12 +114,12 @@ pub(super) fn environment(host: &Host) -> BTreeMap<String, String> {
 
 /// Whether a variable is set, and too long to keep.
 pub(super) fn is_long(name: &str, host: &Host) -> bool {
-    host.variable(name).is_some_and(|value| value.chars().nth(LONGEST).is_some())
+    host.variable(name).is_some_and(|value| value.chars().nth(MAX_TEXT_LENGTH).is_some())
 }
 
 fn chosen(variable: impl Fn(&str) -> Option<String>) -> BTreeMap<String, String> {
     let set = CHOOSING.iter().filter_map(|name| Some((name.to_string(), variable(name)?)));
-    set.filter(|(_, value)| value.chars().nth(LONGEST).is_none()).collect()
+    set.filter(|(_, value)| value.chars().nth(MAX_TEXT_LENGTH).is_none()).collect()
 }
 
 /// What whoever runs it says: for places without git, such as containers and the nodes of a cluster.
@@ -136,10 +136,12 @@ fn of_user(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Origin>, 
 
 fn check_label(label: Option<&str>) -> Result<(), Error> {
     match label {
-        Some(label) if label.trim().is_empty() || label.chars().nth(LONGEST).is_some() => Err(Error::Usage(format!(
-            "--label '{}' is no label; write one of 1 to {LONGEST} characters, such as 'mesa-main, 24 h'",
-            brief(label)
-        ))),
+        Some(label) if label.trim().is_empty() || label.chars().nth(MAX_TEXT_LENGTH).is_some() => {
+            Err(Error::Usage(format!(
+                "--label '{}' is no label; write one of 1 to {MAX_TEXT_LENGTH} characters, such as 'mesa-main, 24 h'",
+                brief(label)
+            )))
+        }
         _ => Ok(()),
     }
 }
@@ -293,12 +295,12 @@ mod tests {
     fn variables_that_choose_the_driver_are_kept() {
         let of = |known: &'static str, value: &str| chosen(|name| (name == known).then(|| value.to_string()));
         assert_eq!(of("VK_DRIVER_FILES", "a b.json"), [("VK_DRIVER_FILES".into(), "a b.json".into())].into());
-        assert!(of("HOME", "/root").is_empty() && of("VK_DRIVER_FILES", &"x".repeat(LONGEST + 1)).is_empty());
+        assert!(of("HOME", "/root").is_empty() && of("VK_DRIVER_FILES", &"x".repeat(MAX_TEXT_LENGTH + 1)).is_empty());
     }
 
     #[test]
     fn a_label_is_a_text_of_some_characters() {
-        for label in ["", "  ", &"x".repeat(LONGEST + 1)] {
+        for label in ["", "  ", &"x".repeat(MAX_TEXT_LENGTH + 1)] {
             assert!(check_label(Some(label)).is_err());
         }
         assert!(check_label(None).is_ok() && check_label(Some("nightly")).is_ok());

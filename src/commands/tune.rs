@@ -26,7 +26,7 @@ use crate::plan::options::{self, Selection};
 use crate::plan::{CaseGroup, PlannedRun, Purpose, Sampling, axes};
 use crate::record::{Case, Outcome};
 use crate::report::tune::{self as report, InspectedRow, TunedRow};
-use crate::tuning::tuned::{self, Kept, Model, Tuned};
+use crate::tuning::tuned::{self, Model, Tuned, TuningResult};
 use crate::tuning::{Found, Inspected, Refusal};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -233,7 +233,7 @@ impl Tuning<'_> {
         };
         let plain = plain(&device, self.algorithm, tunable, group);
         let (built_in_tile, tried) = (Some(found.built_in.0), Some(found.tried));
-        let kept = Kept { tile: Some(found.best.0), spills: Some(found.best.1), built_in_tile, tried, ..plain };
+        let kept = TuningResult { tile: Some(found.best.0), spills: Some(found.best.1), built_in_tile, tried, ..plain };
         let kept = Tuned::keep(&self.path, &[kept]);
         self.kept |= kept.is_ok();
         self.beside(kept);
@@ -397,8 +397,8 @@ fn searches<'a>(
 }
 
 /// A result to keep, of which nothing is known yet.
-fn plain(device: &DeviceInfo, algorithm: &Algorithm, tunable: &Tunable, group: &CaseGroup) -> Kept {
-    Kept {
+fn plain(device: &DeviceInfo, algorithm: &Algorithm, tunable: &Tunable, group: &CaseGroup) -> TuningResult {
+    TuningResult {
         model: Model::of(device),
         algorithm: algorithm.name.to_string(),
         variant: tunable.variant.into(),
@@ -424,13 +424,14 @@ fn results(
     group: &CaseGroup,
     found: &Found,
     work: Work,
-) -> Vec<Kept> {
+) -> Vec<TuningResult> {
     // Four digits are more than repeats agree on.
     let gflops = |time| rounded(work.rate(time).0 * 1e-9).max(f64::MIN_POSITIVE);
     let plain = plain(device, algorithm, tunable, group);
     let rule = found.rule.as_ref();
-    let rule = rule.map(|(name, time)| Kept { variant: name.clone(), gflops: Some(gflops(*time)), ..plain.clone() });
-    let best = Kept {
+    let rule =
+        rule.map(|(name, time)| TuningResult { variant: name.clone(), gflops: Some(gflops(*time)), ..plain.clone() });
+    let best = TuningResult {
         tile: Some(found.best.0),
         gflops: Some(gflops(found.best.1)),
         built_in_tile: Some(found.built_in.0),

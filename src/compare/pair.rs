@@ -9,7 +9,7 @@ use super::{
 };
 use crate::basis::random::generator;
 use crate::basis::units::{Nanos, counted, significant, trimmed};
-use crate::record::marks::OTHERS_APART;
+use crate::record::marks::MAX_OTHERS_DIFFERENCE;
 use crate::record::{Case, Measured, SLOW};
 use crate::stats::bootstrap::{self, MIN_RUNS_FOR_SPREAD, ProcessSamples, SideSamples};
 use crate::stats::noise;
@@ -240,7 +240,7 @@ impl CasePair<'_> {
     /// programs' CPU use.
     fn another_speed(&self) -> bool {
         let others = why::others(&self.baseline, &self.candidate).map_or(0.0, |[before, after]| (after - before).abs());
-        !self.shared() && self.on_host() && (self.slowness().abs() > SLOW.ln() || others > OTHERS_APART)
+        !self.shared() && self.on_host() && (self.slowness().abs() > SLOW.ln() || others > MAX_OTHERS_DIFFERENCE)
     }
 
     /// Whether the sides ran on different boards of one model, with too few boards to know their spread. Two H100s
@@ -445,7 +445,7 @@ impl CasePair<'_> {
     /// the sides.
     fn load(&self) -> Option<f64> {
         let [before, after] = why::others(&self.baseline, &self.candidate)?;
-        let differs = (after - before).abs() > OTHERS_APART && self.slowness().abs() <= SLOW.ln();
+        let differs = (after - before).abs() > MAX_OTHERS_DIFFERENCE && self.slowness().abs() <= SLOW.ln();
         differs.then_some(after - before)
     }
 

@@ -153,10 +153,8 @@ mod tests {
             }
             for (goal, dtype) in asked(baseline) {
                 for size in &sizes {
-                    passes(
-                        baseline.algorithm,
-                        &CaseSpec::new(baseline.algorithm, *size, dtype).with(|options| options.goal = goal),
-                    );
+                    let case = CaseSpec::new(baseline.algorithm, *size, dtype).with(|options| options.goal = goal);
+                    passes(baseline.algorithm, &case);
                 }
             }
         }
@@ -185,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn pivoting_factorises_what_elimination_without_it_cannot() {
+    fn pivoting_factorises_matrices_that_need_it() {
         let lu = find("lu").expect("it is in the registry");
         let case = CaseSpec::new(lu, Size::Uniform(65), DType::F32).with(|options| options.input = Input::Singular);
         passes(lu, &case);
@@ -266,7 +264,7 @@ mod tests {
         // There is no suitable CPU library for products of 16-bit floats or integers, and sub-groups have no
         // counterpart.
         let known = ["matmul/f16", "matmul/bf16", "matmul/i32", "matmul/i8", "collectives/i32"];
-        let new: Vec<_> = without.iter().filter(|own| !known.contains(&own.as_str())).collect();
+        let new: Vec<_> = without.iter().filter(|name| !known.contains(&name.as_str())).collect();
         assert!(
             new.is_empty(),
             "no baseline for {new:?}: write one into BASELINES, or add these names to the list in this test if nobody \

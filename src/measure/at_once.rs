@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::ScopedJoinHandle;
 
-/// How much slower a canary may be beside other devices: what its time varies by alone.
-const UNDISTURBED: f64 = 1.02;
+/// Largest ratio of canary times, beside other devices to alone, that counts as undisturbed.
+const MAX_CANARY_RATIO: f64 = 1.02;
 
 /// Adds the cases of each device of `measurement`, in a thread for each, with workers of its own.
 ///
@@ -37,8 +37,8 @@ pub(super) fn devices(
             devices.push(device);
         }
     }
-    let alone = alone(session, &devices, options, interrupted)?;
-    // Nothing but what is measured is to run from here on.
+    let idle_times = idle_canary_times(session, &devices, options, interrupted)?;
+    // Idle workers could disturb the measurements.
     session.renew();
     let observer = Mutex::new(observer);
     let parts = std::thread::scope(|scope| {
@@ -63,17 +63,17 @@ pub(super) fn devices(
         };
         started.into_iter().map(join).collect::<Vec<_>>()
     });
-    for ((device, alone), part) in devices.iter().zip(alone).zip(parts) {
+    for ((device, idle_time), part) in devices.iter().zip(idle_times).zip(parts) {
         let part = part?;
-        results.caveats.extend(disturbed(device.index, alone, &part.cases));
+        results.caveats.extend(disturbed(device.index, idle_time, &part.cases));
         results.devices.extend(part.devices);
         results.cases.extend(part.cases);
     }
     Ok(())
 }
 
-/// The time of the canary on each device while the others idle, where others are measured beside it.
-fn alone(
+/// Returns the canary time of each device while the others idle; `None` for a single device.
+fn idle_canary_times(
     session: &Session<'_>,
     devices: &[&DeviceInfo],
     options: &MeasureOptions<'_>,
@@ -87,14 +87,14 @@ fn alone(
         if interrupted.load(Ordering::Relaxed) {
             return None;
         }
-        // One that cannot be opened fails its own cases.
+        // If the device cannot be opened, its cases fail later.
         let mut executor = session.executor(device, options.timing, options.tuned, interrupted).ok()?;
         canary(&executor.run(&run, &mut Silent))
     };
     Ok(devices.iter().map(measure).collect())
 }
 
-/// A short case around which the canary is timed.
+/// Returns a short case around which the canary is timed.
 fn any_case() -> Selection {
     Selection {
         algorithm: vec!["matmul".into()],
@@ -105,20 +105,20 @@ fn any_case() -> Selection {
     }
 }
 
-/// The median time of the canary kernel around `cases`.
+/// Returns the median time of the canary kernel around `cases`.
 fn canary(cases: &[Case]) -> Option<f64> {
     let around = |case: &Case| case.measured()?.conditions.canary;
     let times: Vec<f64> = cases.iter().filter_map(around).flatten().map(|time| time.0).collect();
     stats::median(&times)
 }
 
-/// That the device was slower during `cases` than `alone`, if it was.
-fn disturbed(device: usize, alone: Option<f64>, cases: &[Case]) -> Option<Caveat> {
-    let ratio = canary(cases)? / alone?;
-    (ratio > UNDISTURBED).then_some(Caveat::Disturbed { device, ratio })
+/// Returns a caveat if the canary was slower during `cases` than `idle_time`.
+fn disturbed(device: usize, idle_time: Option<f64>, cases: &[Case]) -> Option<Caveat> {
+    let ratio = canary(cases)? / idle_time?;
+    (ratio > MAX_CANARY_RATIO).then_some(Caveat::Disturbed { device, ratio })
 }
 
-/// One observer of several threads.
+/// Observer that several threads share.
 struct Shared<'a, 'o>(&'a Mutex<&'o mut (dyn Observer + Send)>);
 
 impl Shared<'_, '_> {
@@ -153,14 +153,14 @@ mod tests {
     use crate::record::fixture::six_cases;
 
     #[test]
-    fn a_device_whose_canary_is_slower_beside_others_was_disturbed() {
+    fn a_slower_canary_beside_other_devices_means_disturbed() {
         let mut case = six_cases().cases.remove(0);
         let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
         measured.conditions.canary = Some([Nanos(100.0), Nanos(120.0)]);
         let cases = [case];
         assert_eq!(disturbed(3, Some(100.0), &cases), Some(Caveat::Disturbed { device: 3, ratio: 1.1 }));
         assert_eq!(disturbed(3, Some(109.0), &cases), None);
-        // Without a time alone or beside others nobody knows.
+        // Without both times there is no ratio.
         assert_eq!((disturbed(3, None, &cases), disturbed(3, Some(100.0), &[])), (None, None));
     }
 }

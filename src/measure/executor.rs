@@ -1,8 +1,8 @@
-//! Executors: carry out jobs on a device, in this process or in a worker.
+//! Executors run jobs on a device, in this process or in a worker.
 
 use super::job::{Job, JobContext, Report};
 use super::session::Setup;
-use super::worker::{Ended, How, Remote};
+use super::worker::{EndKind, Remote, WorkerEnd};
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
 use crate::plan::{CaseGroup, CaseId, PlannedRun};
@@ -17,31 +17,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Executor of jobs on one device.
 pub(crate) struct Executor<'a> {
     pub(super) device: DeviceInfo,
-    /// Options of the session that it belongs to.
+    /// Options of the session.
     pub(super) setup: &'a Setup,
     pub(super) tuned: Tuned,
     pub(super) interrupted: &'static AtomicBool,
     pub(super) place: Place<'a>,
 }
 
-/// Place where jobs are carried out.
+/// Place where jobs run.
 pub(super) enum Place<'a> {
     /// This process.
     Here(Box<JobContext<'a>>),
-    /// A worker, and another one when that dies.
+    /// Worker, replaced when it dies.
     Worker(Box<Remote<'a>>),
-    /// A script of a test.
+    /// Script of a test.
     #[cfg(test)]
     Script(Script),
 }
 
-/// Answers each job, which it tells from others by its type; reports the job's events, and returns its `Done`.
+/// Function that stands in for a device: recognises each job by its type, reports events and returns the job's `Done`.
 #[cfg(test)]
-pub(crate) type Script = Box<dyn FnMut(&dyn Any, Report<'_, Box<dyn Any>>) -> Result<Box<dyn Any>, Ended>>;
+pub(crate) type Script = Box<dyn FnMut(&dyn Any, Report<'_, Box<dyn Any>>) -> Result<Box<dyn Any>, WorkerEnd>>;
 
 #[cfg(test)]
 impl<'a> Executor<'a> {
-    /// An executor of a test: `script` is the device.
+    /// Returns an executor that runs `script` instead of a device.
     pub(crate) fn scripted(device: DeviceInfo, setup: &'a Setup, script: Script) -> Self {
         static NEVER: AtomicBool = AtomicBool::new(false);
         Self { device, setup, tuned: Tuned::none(), interrupted: &NEVER, place: Place::Script(script) }
@@ -49,17 +49,16 @@ impl<'a> Executor<'a> {
 }
 
 impl Executor<'_> {
-    /// The device.
     pub(crate) fn info(&self) -> &DeviceInfo {
         &self.device
     }
 
-    /// Whether a validation layer watches.
+    /// Whether the validation layer is on.
     pub(super) fn is_validated(&self) -> bool {
         self.setup.validation == Validation::On
     }
 
-    /// Files kept of the device between runs.
+    /// Returns the folder of files that outlive the run.
     pub(super) fn cache(&self) -> &CacheFolder {
         &self.setup.cache
     }
@@ -68,13 +67,13 @@ impl Executor<'_> {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    /// Carries out a job; `report` is told of its events, and answers whether to go on.
+    /// Runs a job. Passes events to `report`, whose answer says whether to continue.
     ///
     /// # Errors
-    /// How the worker ended before its time.
-    pub(super) fn carry_out<J: Job>(&mut self, job: J, report: Report<'_, J::Event>) -> Result<J::Done, Ended> {
+    /// When the worker ended unexpectedly.
+    pub(super) fn carry_out<J: Job>(&mut self, job: J, report: Report<'_, J::Event>) -> Result<J::Done, WorkerEnd> {
         match &mut self.place {
-            Place::Here(context) => job.run(context, report).map_err(Ended::refused),
+            Place::Here(context) => job.run(context, report).map_err(WorkerEnd::refused),
             Place::Worker(remote) => remote.carry_out(&job, report),
             #[cfg(test)]
             Place::Script(script) => {
@@ -84,17 +83,17 @@ impl Executor<'_> {
         }
     }
 
-    /// Has the next job carried out by a worker of its own: whatever others left in a process is not its fault.
+    /// Runs the next job in a fresh worker, unaffected by earlier jobs.
     pub(super) fn renew(&mut self) {
         if let Place::Worker(remote) = &mut self.place {
             remote.renew();
         }
     }
 
-    /// Returns the outcome of a case whose worker ended like this.
-    pub(super) fn outcome(&self, group: &CaseGroup, chosen: &Configuration, ended: &Ended) -> Outcome {
-        let Ended { how, cause, said, .. } = ended.clone();
-        let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
+    /// Returns the outcome of a case whose worker ended unexpectedly.
+    pub(super) fn outcome(&self, group: &CaseGroup, chosen: &Configuration, ended: &WorkerEnd) -> Outcome {
+        let WorkerEnd { how, cause, said, .. } = ended.clone();
+        let problem = group.problem();
         let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), &self.device);
         let program = match program {
             Ok(program) => program,
@@ -105,20 +104,20 @@ impl Executor<'_> {
         let death = Death { cause, kernels: kernels.into_iter().collect(), driver, said };
         match how {
             _ if self.is_interrupted() => Outcome::Interrupted,
-            How::Crashed | How::Killed => Outcome::Crashed(death),
-            How::Hung => Outcome::TimedOut(death),
-            How::Refused => Outcome::failed(ended.to_string()),
+            EndKind::Crashed | EndKind::Killed => Outcome::Crashed(death),
+            EndKind::Hung => Outcome::TimedOut(death),
+            EndKind::Refused => Outcome::failed(ended.to_string()),
         }
     }
 }
 
-/// An observer of a run, told of each step.
+/// Observer of the steps of a run.
 pub trait Observer {
-    /// Called when another process begins, with the record as it stands: its own entry is the last of the processes.
+    /// Called when another process begins, with the record so far; the last entry of its processes is the new one.
     fn process(&mut self, _: &Record) {}
     /// Called before the cases of a device.
     fn device(&mut self, _: &DeviceInfo) {}
-    /// Called with the cases that will be skipped, by id, and why.
+    /// Called with the ids of the cases that will be skipped, and the reasons.
     fn skipped(&mut self, _: &[(CaseId, String)]) {}
     /// Called before the limits of the device are measured.
     fn limits(&mut self) {}
@@ -128,12 +127,12 @@ pub trait Observer {
     fn end(&mut self, _: &Case) {}
 }
 
-/// An observer that does nothing.
+/// Observer that does nothing.
 pub(crate) struct Silent;
 
 impl Observer for Silent {}
 
-/// The cases of `run` that `device` cannot run, each with the reason, in plan order.
+/// Returns the cases of `run` that `device` cannot run, each with the reason, in plan order.
 pub(crate) fn skipped(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned) -> Vec<(CaseId, String)> {
     run.groups_on(device.kind)
         .flat_map(|group| tuned::choose(group, device, tuned).into_iter().map(move |chosen| (group, chosen)))
@@ -145,7 +144,7 @@ pub(crate) fn skipped(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned) -> V
         .collect()
 }
 
-/// `run` without the cases that are `gone`, by id.
+/// Returns `run` without the cases whose ids are `gone`.
 pub(crate) fn without(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned, gone: &dyn Fn(&str) -> bool) -> PlannedRun {
     let mut run = run.clone();
     for group in &mut run.groups {
@@ -163,8 +162,8 @@ pub(crate) fn without(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned, gone
     run
 }
 
-/// The case of `chosen` in `group` that `device` did not measure.
+/// Returns the case of `chosen` in `group` with an outcome that is not a measurement.
 pub(crate) fn unmeasured(group: &CaseGroup, chosen: &Configuration, device: &DeviceInfo, outcome: Outcome) -> Case {
-    let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
+    let problem = group.problem();
     group.case(&chosen.variant.name, problem.as_ref(), device.index, outcome)
 }

@@ -1,4 +1,4 @@
-//! Times a baseline by the rules that devices are timed by: verified, warmed up, sampled until its median is precise.
+//! Measures a host baseline by the same rules as a device: verify, warm up, sample until the median is precise.
 
 use crate::algorithms::Problem;
 use crate::basis::dtype::HostArray;
@@ -12,7 +12,7 @@ use crate::record::{Case, Measured, Outcome, Phases, Sample, Verification};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-/// The host's processor as a device of a record.
+/// Returns the CPU as a device of a record.
 #[must_use]
 pub(crate) fn device(index: usize) -> DeviceInfo {
     DeviceInfo {
@@ -27,20 +27,20 @@ pub(crate) fn device(index: usize) -> DeviceInfo {
     }
 }
 
-/// The processor's name as the system tells it, or its architecture.
+/// Returns the CPU's name from the system, or its architecture.
 fn processor() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
     name.map_or_else(|| std::env::consts::ARCH.into(), |(_, name)| name.trim().into())
 }
 
-/// Measures the baseline of a group; where it has none, the case is skipped.
+/// Measures the baseline of a group; skips the case if there is none.
 ///
 /// # Panics
-/// When the group's size makes no sense: plans refuse such.
+/// When the group's size is invalid, which plans refuse.
 #[must_use]
 pub(crate) fn measure(group: &CaseGroup, index: usize, sampling: &Sampling, interrupted: &AtomicBool) -> Case {
-    let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
+    let problem = group.problem();
     let Some(baseline) = baseline(&group.algorithm, &group.spec) else {
         let reason = format!("no baseline for {} in {}", group.algorithm.name, group.spec.dtype);
         return group.case("host", problem.as_ref(), index, Outcome::Skipped { reason });
@@ -67,7 +67,10 @@ pub(crate) fn measure(group: &CaseGroup, index: usize, sampling: &Sampling, inte
     case
 }
 
-/// Runs a baseline for the first time and checks its answer; the outcome if there is none or it is wrong.
+/// Runs a baseline for the first time and checks its answer.
+///
+/// # Errors
+/// When there is no answer or a wrong one, as the outcome of the case.
 fn verify(
     problem: &dyn Problem,
     inputs: &[HostArray],
@@ -102,7 +105,7 @@ fn sample(
     };
     let mut keeper = Timekeeper::new(interrupted);
     keeper.watch_host(true);
-    // The host has no clock that a pause would lower.
+    // A pause between samples is for devices that lower their clock.
     let sampling = Sampling { pause: None, ..*sampling };
     let patience = sampling.patience.unwrap_or(sampling::MAX_WARM_UP);
     let mut state = keeper.warm(baseline, measured, patience, |_, _| Ok(())).map_err(|error| failed(&error));
@@ -110,7 +113,6 @@ fn sample(
     match state {
         Err(outcome) => outcome,
         Ok(contender) => contender.finish().map_or(Outcome::Interrupted, |(mut measured, _)| {
-            // No device worked for it.
             measured.phases.device = Nanos::default();
             Outcome::Measured(Box::new(measured))
         }),
@@ -124,23 +126,15 @@ mod tests {
     use crate::basis::dtype::DType;
     use crate::basis::size::Size;
     use crate::case::Goal;
-    use crate::plan::DeviceClass;
     use std::time::Duration;
 
     fn case(algorithm: &str, n: u64, interrupted: bool) -> Case {
         let algorithm = find(algorithm).expect("it is in the registry");
         let dtype = algorithm.dtypes(Goal::Result).next().expect("a type");
         let spec = CaseSpec::new(algorithm, Size::Uniform(n), dtype);
-        let group = CaseGroup {
-            algorithm: algorithm.into(),
-            spec,
-            variants: vec![],
-            on: DeviceClass::Any,
-            auto: false,
-            on_host: true,
-        };
-        let sampling = Sampling { max_time: Duration::from_millis(5), ..Sampling::default() };
-        let sampling = Sampling { patience: Some(Duration::from_millis(1)), ..sampling };
+        let group = CaseGroup::new(algorithm.into(), spec, vec![]);
+        let [max_time, warm_up] = [5, 1].map(Duration::from_millis);
+        let sampling = Sampling { max_time, patience: Some(warm_up), ..Sampling::default() };
         measure(&group, 3, &sampling, &AtomicBool::new(interrupted))
     }
 
@@ -155,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_baseline_is_skipped_and_says_so() {
+    fn a_case_without_a_baseline_is_skipped_with_the_reason() {
         let Outcome::Skipped { reason } = case("collectives", 64, false).outcome else { panic!("skipped") };
         assert_eq!(reason, "no baseline for collectives in i32");
     }

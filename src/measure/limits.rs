@@ -31,8 +31,8 @@ fn cache_kind(validated: bool) -> &'static str {
 
 /// Reads a device's limits from earlier runs.
 pub(super) fn read_cached(cache: &CacheFolder, device: &DeviceInfo, validated: bool) -> Option<Peak> {
-    let kept = serde_json::from_slice::<Peak>(&cache.get(cache_kind(validated), device)?).ok();
-    kept.filter(|peak| peak.schema == crate::record::peak::SCHEMA)
+    let peak = serde_json::from_slice::<Peak>(&cache.get(cache_kind(validated), device)?).ok();
+    peak.filter(|peak| peak.schema == crate::record::peak::SCHEMA)
 }
 
 /// Kind of cache file for the limits.
@@ -67,10 +67,10 @@ impl Executor<'_> {
     /// Runs the groups of `run`, the first in any case and others until `most` host time has passed; returns the
     /// remaining cases as missing.
     fn run_for(&mut self, run: PlannedRun, most: Duration, observer: &mut dyn Observer) -> (Vec<Case>, Vec<Missing>) {
-        let begun = Instant::now();
+        let start = Instant::now();
         let (mut cases, mut missing): (Vec<Case>, _) = (vec![], vec![]);
         for group in run.groups {
-            if !cases.is_empty() && begun.elapsed() >= most {
+            if !cases.is_empty() && start.elapsed() >= most {
                 let left_out = |variant: &Variant| Missing {
                     case: group.id(variant).to_string(),
                     reason: format!(
@@ -90,9 +90,9 @@ impl Executor<'_> {
     /// Returns the limits from earlier runs, completed by a quick measurement of missing ones. Figures taken while the
     /// canary was slower than `best` are measured again.
     fn peak(&mut self, best: Option<Nanos>) -> Peak {
-        let kept = self.cached_peak().map(|peak| peak.sound(best));
+        let cached = self.cached_peak().map(|peak| peak.sound(best));
         let mut run = peak::run(self.info(), Extent::Quick);
-        let Some(mut peak) = kept else { return self.measure_limits(Extent::Quick, run, &mut Silent) };
+        let Some(mut peak) = cached else { return self.measure_limits(Extent::Quick, run, &mut Silent) };
         for group in &mut run.groups {
             if group.variants.iter().all(|variant| known(&peak, group, variant)) {
                 group.variants.clear();
@@ -264,13 +264,13 @@ mod tests {
     use crate::measure::job::Report;
     use crate::measure::job::cases::{CaseEvent, RunCases};
     use crate::measure::session::Setup;
-    use crate::measure::worker::Ended;
+    use crate::measure::worker::WorkerEnd;
     use crate::tuning::tuned::{self, Tuned};
     use std::any::Any;
 
     /// An executor whose device takes `time` for each group, and has no results.
     fn slow(setup: &Setup, time: Duration) -> Executor<'_> {
-        let script = move |job: &dyn Any, report: Report<'_, Box<dyn Any>>| -> Result<Box<dyn Any>, Ended> {
+        let script = move |job: &dyn Any, report: Report<'_, Box<dyn Any>>| -> Result<Box<dyn Any>, WorkerEnd> {
             let Some(RunCases { groups, .. }) = job.downcast_ref() else {
                 return Ok(Box::new(HostSide::missing("a script")));
             };
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_quick_run_left_out_is_not_kept_as_missing_when_limits_are_doubted() {
+    fn probes_left_out_by_a_quick_run_are_not_cached_as_missing() {
         let folder = tempfile::tempdir().expect("a folder");
         let setup = Setup::in_process(CacheFolder::new(Some(folder.path())));
         let mut executor = slow(&setup, Duration::ZERO);

@@ -1,4 +1,4 @@
-//! A plan taken through the devices that it names: runners, host baselines, limits, the record.
+//! Measurement of a plan on its devices and the host: cases, limits, baselines and the resulting record.
 
 use super::executor::{self, Observer};
 use super::host;
@@ -23,18 +23,18 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Whether cases are held against the limits of their device.
+/// Whether to compute each case's share of its device's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LimitPolicy {
-    Hold,
+    Apply,
     Ignore,
 }
 
 impl CaseGroup {
-    /// The record of the variant, or the baseline, of this name on device `device`.
+    /// Returns the case of the variant or baseline with this name on a device.
     #[must_use]
     pub(crate) fn case(&self, variant: &str, problem: &dyn Problem, device: usize, outcome: Outcome) -> Case {
-        let of_variant = self.algorithm.variants.iter().find(|own| own.name == variant);
+        let of_variant = self.algorithm.variants.iter().find(|known| known.name == variant);
         let outputs: Vec<_> = problem.buffers().into_iter().filter(|buffer| buffer.role.is_output()).collect();
         let named = outputs.iter().any(|output| DType::ALL.contains(&output.dtype));
         Case {
@@ -64,75 +64,71 @@ impl CaseGroup {
     }
 }
 
-/// How a plan is measured, and what the record says of it.
+/// Options of a measurement, and metadata of its record.
 #[derive(Clone)]
 pub(crate) struct MeasureOptions<'a> {
     pub(crate) timing: Timing,
     pub(crate) limits: LimitPolicy,
     pub(crate) tuned: &'a Tuned,
-    /// The command line, as the record shows it.
+    /// Command line for the record.
     pub(crate) command: Vec<String>,
-    /// Request of the command, where it is one that makes records to be completed.
+    /// Request of the command, if its records can be completed later.
     pub(crate) request: Option<Request>,
-    /// Who measures, and at which commit.
     pub(crate) origin: Origin,
-    /// The hash of what was asked for, and which part of it the plan is.
+    /// Hash of the requested cases, of all shards.
     pub(crate) options_hash: Option<String>,
     pub(crate) shard: Option<Shard>,
-    /// Processes that measure each case, each of which takes the cases in a random order of its own.
+    /// Number of processes that measure each case, each in a different random order.
     pub(crate) processes: usize,
-    /// The ids of the cases to be measured of a plan that an earlier record has begun; all where none is given.
+    /// Ids of the cases to measure; empty for all.
     pub(crate) only: &'a [String],
-    /// Whether the host's cases run in a worker too, because this process has measured others before.
+    /// Whether host baselines run in a worker, because this process has measured other cases before.
     pub(crate) host_in_worker: bool,
     /// Whether all devices are measured at the same time.
     pub(crate) at_once: bool,
-    /// Why cases were left to other kinds of devices, and what takes them.
+    /// Reason why cases were left to other kinds of devices, with the option that includes them.
     pub(crate) left_out: Option<&'static str>,
     pub(crate) begun: Instant,
     pub(crate) started: jiff::Timestamp,
 }
 
 impl<'a> MeasureOptions<'a> {
-    /// Options of a measurement that begins now, in one process.
+    /// Returns options of a measurement that begins now, in one process.
     #[must_use]
     pub(crate) fn new(timing: Timing, limits: LimitPolicy, tuned: &'a Tuned, command: Vec<String>) -> Self {
-        let (begun, started) = (Instant::now(), jiff::Timestamp::now());
-        let (origin, options_hash, shard) = (Origin::default(), None, None);
-        let (processes, only, host_in_worker, at_once, left_out) = (1, &[][..], false, false, None);
         Self {
             timing,
             limits,
             tuned,
             command,
             request: None,
-            origin,
-            options_hash,
-            shard,
-            processes,
-            only,
-            host_in_worker,
-            at_once,
-            left_out,
-            begun,
-            started,
+            origin: Origin::default(),
+            options_hash: None,
+            shard: None,
+            processes: 1,
+            only: &[],
+            host_in_worker: false,
+            at_once: false,
+            left_out: None,
+            begun: Instant::now(),
+            started: jiff::Timestamp::now(),
         }
     }
 
-    /// The same for one more process, which begins now and looks at cases alone, not at the limits of devices.
+    /// Returns options of an additional process that begins now and measures cases, not device limits.
     #[must_use]
-    pub(crate) fn afresh(&self) -> Self {
+    pub(crate) fn for_another_process(&self) -> Self {
         let (begun, started) = (Instant::now(), jiff::Timestamp::now());
         let limits = LimitPolicy::Ignore;
         Self { limits, processes: 1, host_in_worker: true, at_once: false, begun, started, ..self.clone() }
     }
 
-    /// Whether the case of this id is one of those to be measured.
-    fn wants(&self, id: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|own| own == id)
+    /// Whether the case with this id is to be measured.
+    fn selects(&self, id: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|selected| selected == id)
     }
 
-    /// The entry of a process that begins now, the one of this index.
+    /// Returns the record's entry for a process that begins now.
     fn process(&self, index: usize) -> Process {
         let order = (self.processes > 1).then_some(index as u64);
         let started = jiff::Timestamp::now().to_string();
@@ -140,74 +136,74 @@ impl<'a> MeasureOptions<'a> {
     }
 }
 
-/// The results of a plan.
+/// Result of measuring a plan.
 pub(crate) struct MeasuredPlan {
-    /// The cases, the devices and their limits.
     pub record: Record,
-    /// Messages of the validation layer, as an error. They make no case wrong, and lose none.
+    /// Messages of the validation layer, as an error. They do not affect the record.
     pub validated: Result<(), Error>,
-    /// Whether an interruption left out limits or whole processes: of cases it says so itself.
+    /// Whether an interruption skipped limits or whole processes. Interrupted cases have their own outcome.
     pub cut_short: bool,
 }
 
-/// A run on one device, without the cases that earlier runs have.
+/// Run on one device, without the cases of earlier runs in the plan.
 pub(super) struct DeviceRun<'a> {
     pub(super) device: &'a DeviceInfo,
     run: PlannedRun,
 }
 
-/// The cases of a plan on the devices that it names. A case that several runs name is measured once in a process.
+/// Cases of a plan on its devices. A case that several runs name is measured once per process.
 pub(crate) struct Measurement<'a> {
     plan: &'a Plan,
     setup: &'a Setup,
     pub(super) device_runs: Vec<DeviceRun<'a>>,
     on_host: Vec<(&'a CaseGroup, &'a Sampling)>,
-    /// Cases of the run that this one resumes, and the processes that measured them.
+    /// Cases of the run that this one resumes.
     taken: Vec<Case>,
+    /// Processes of the run that this one resumes.
     processes: Vec<Process>,
     /// Index of the host among the devices.
     host_index: usize,
 }
 
-/// The measurements so far.
+/// Measurements so far.
 #[derive(Default)]
 pub(super) struct Results {
     pub(super) devices: Vec<DeviceInfo>,
     peaks: Vec<Peak>,
     pub(super) cases: Vec<Case>,
-    /// The processes that measured them, the one that is at it last.
+    /// Processes that measured the cases; the last is the current one.
     processes: Vec<Process>,
-    /// Whether limits or processes are missing because of an interruption.
+    /// Whether an interruption skipped limits or processes.
     cut_short: bool,
-    /// What to know of devices that were measured at once.
+    /// Caveats about devices that were measured at the same time.
     pub(super) caveats: Vec<Caveat>,
 }
 
 impl Results {
-    /// Whether the case of this id on a device is none of those that `process` is to measure: nobody wants it, it has, as
-    /// many as are wanted have, or one found that there is no time.
-    fn has(&self, device: usize, id: &str, process: usize, options: &MeasureOptions<'_>) -> bool {
+    /// Whether `process` can skip this case: it is not selected, enough processes have measured it, or an earlier
+    /// process found that it cannot be measured.
+    fn is_done(&self, device: usize, id: &str, process: usize, options: &MeasureOptions<'_>) -> bool {
         let mut cases = self.cases.iter().filter(|case| case.device == device && case.id == id);
         let is_final = |case: &Case| case.measured().is_none() && case.outcome != Outcome::Interrupted;
-        !options.wants(id)
+        !options.selects(id)
             || cases.clone().count() >= options.processes
             || cases.any(|case| is_final(case) || case.process == process)
     }
 
-    /// Takes out the part of one device, as it stands when that begins.
+    /// Removes and returns the cases of one device.
     pub(super) fn take(&mut self, device: usize) -> Self {
         let cases = self.cases.extract_if(.., |case| case.device == device).collect();
         Self { cases, processes: self.processes.clone(), ..Self::default() }
     }
 }
 
-/// Whether a run names more than the device `host`, which alone needs no Vulkan.
+/// Whether a run names a device other than `host`.
 fn needs_vulkan(run: &PlannedRun) -> bool {
     run.devices.is_empty() || run.devices.iter().any(|device| device != HOST)
 }
 
 impl<'a> Measurement<'a> {
-    /// A session, if `plan` needs one.
+    /// Opens a session if `plan` needs Vulkan.
     ///
     /// # Errors
     /// When Vulkan cannot be loaded.
@@ -215,10 +211,10 @@ impl<'a> Measurement<'a> {
         plan.runs.iter().any(needs_vulkan).then(|| Session::open(setup)).transpose()
     }
 
-    /// The measurement of `plan` with its [`Self::session`].
+    /// Returns the measurement of `plan` with its [`Self::session`].
     ///
     /// # Errors
-    /// When a run names a device that is not there, or on which nothing can be measured.
+    /// When a run names a missing or unusable device.
     pub(crate) fn new(plan: &'a Plan, setup: &'a Setup, session: Option<&'a Session<'a>>) -> Result<Self, Error> {
         let host_index = session.map_or(0, |session| session.devices().len());
         let (device_runs, on_host, taken, processes) = (vec![], vec![], vec![], vec![]);
@@ -230,7 +226,7 @@ impl<'a> Measurement<'a> {
                 let others: Vec<_> = run.devices.iter().filter(|device| *device != HOST).cloned().collect();
                 for device in session.select_usable(&others)? {
                     let DeviceInfo { index, kind, .. } = *device;
-                    let run = run.anew(kind, |id| !planned.insert((index, id)));
+                    let run = run.without_known(kind, |id| !planned.insert((index, id)));
                     measurement.device_runs.push(DeviceRun { device, run });
                     kinds.push(kind);
                 }
@@ -240,7 +236,8 @@ impl<'a> Measurement<'a> {
         Ok(measurement)
     }
 
-    /// Adds the host's groups of `run`: of the sizes that the devices beside it take, or its own.
+    /// Adds the host's groups of `run`, with the sizes for the other devices' `kinds`, or for the host if there are
+    /// none.
     fn add_host(&mut self, run: &'a PlannedRun, kinds: &[DeviceKind]) {
         let suits = |group: &&CaseGroup| match kinds {
             [] => group.on.suits(DeviceKind::Host),
@@ -254,10 +251,10 @@ impl<'a> Measurement<'a> {
         }
     }
 
-    /// Completes `record`: what it has of this plan is not measured again.
+    /// Takes over the cases of `record`, so that they are not measured again.
     ///
     /// # Errors
-    /// When it is of another plan, device or program.
+    /// When the record has another plan, device or program.
     pub(crate) fn resume(&mut self, record: Record, options: &MeasureOptions<'_>) -> Result<(), Error> {
         let changed = |record: &Record| {
             let of_run =
@@ -275,14 +272,14 @@ impl<'a> Measurement<'a> {
         Ok(())
     }
 
-    /// The cases that are taken over from an earlier run.
+    /// Returns the cases from the resumed run.
     #[must_use]
     pub(crate) fn taken(&self) -> &[Case] {
         &self.taken
     }
 
-    /// The record as it stands when a process begins.
-    fn standing(&self, options: &MeasureOptions<'_>, results: &Results) -> Record {
+    /// Returns the record at the beginning of a process.
+    fn partial_record(&self, options: &MeasureOptions<'_>, results: &Results) -> Record {
         let mut devices: Vec<DeviceInfo> = vec![];
         for DeviceRun { device, .. } in &self.device_runs {
             if !devices.iter().any(|known| known.index == device.index) {
@@ -296,15 +293,15 @@ impl<'a> Measurement<'a> {
         self.record(options, Results { devices, cases, processes, ..Results::default() })
     }
 
-    /// Number of cases to measure, each as often as there are processes to do so. What the devices cannot run is none.
+    /// Returns the number of measurements to make: cases that the devices can run, times processes.
     #[must_use]
     pub(crate) fn cases(&self, options: &MeasureOptions<'_>) -> usize {
-        let counts = |case: &&Case| options.wants(&case.id) && !matches!(case.outcome, Outcome::Skipped { .. });
+        let counts = |case: &&Case| options.selects(&case.id) && !matches!(case.outcome, Outcome::Skipped { .. });
         let taken = self.taken.iter().filter(counts).count();
         (self.expected(options).len() * options.processes).saturating_sub(taken)
     }
 
-    /// The cases that each process measures, by id, each with the time that it should take: those that the devices can run.
+    /// Returns the ids of the cases that each process measures, with estimated times.
     #[must_use]
     pub(crate) fn expected(&self, options: &MeasureOptions<'_>) -> Vec<(String, Nanos)> {
         let samples = options.timing == Timing::Sample;
@@ -324,34 +321,34 @@ impl<'a> Measurement<'a> {
             let time = estimate::of_case(group, DeviceKind::Host, samples.then_some(sampling));
             (group.host_id().unwrap_or_default(), time)
         });
-        self.device_runs.iter().flat_map(of_run).chain(on_host).filter(|(id, _)| options.wants(id)).collect()
+        self.device_runs.iter().flat_map(of_run).chain(on_host).filter(|(id, _)| options.selects(id)).collect()
     }
 
-    /// The time that limits take beside the cases on each software device of which none are kept; others measure them in no
-    /// time worth telling.
+    /// Returns the estimated time to measure limits, per software device without cached ones. Other devices take
+    /// negligible time.
     #[must_use]
     pub(crate) fn expected_limits(&self, options: &MeasureOptions<'_>) -> Vec<Nanos> {
         let validated = self.setup.validation != Validation::Off;
         let unknown = |device: &&DeviceInfo| limits::read_cached(&self.setup.cache, device, validated).is_none();
         let software = self.device_runs.iter().map(|run| run.device).filter(|device| device.kind == DeviceKind::Cpu);
         let devices = distinct(software.filter(unknown).map(|device| device.index)).len();
-        let devices = if options.limits == LimitPolicy::Hold { devices } else { 0 };
+        let devices = if options.limits == LimitPolicy::Apply { devices } else { 0 };
         vec![limits::MAX_QUICK_TIME.into(); devices]
     }
 
-    /// Whether any of its devices is the host's processors, which other programs use too.
+    /// Whether any case runs on the CPU, which other programs use too.
     #[must_use]
     pub(crate) fn uses_host_cores(&self) -> bool {
         !self.on_host.is_empty() || self.device_runs.iter().any(|run| run.device.kind.runs_on_host_cores())
     }
 
-    /// The cases that the devices cannot run, each with the reason.
+    /// Returns the cases that the devices cannot run, each with the reason.
     #[must_use]
     pub(crate) fn skipped(&self, tuned: &Tuned) -> Vec<(CaseId, String)> {
         self.device_runs.iter().flat_map(|DeviceRun { device, run }| executor::skipped(run, device, tuned)).collect()
     }
 
-    /// Measures every case in the session that this is made with. A device that cannot be opened fails its own cases.
+    /// Measures every case in `session`. If a device cannot be opened, only its cases fail.
     ///
     /// # Errors
     /// When there is nothing to measure, or the only device cannot be opened.
@@ -378,7 +375,7 @@ impl<'a> Measurement<'a> {
                 }
             }
             results.processes.push(options.process(results.processes.len()));
-            observer.process(&self.standing(options, &results));
+            observer.process(&self.partial_record(options, &results));
             self.process(session, options, interrupted, observer, &mut results)?;
         }
         let validated = session.map_or(Ok(()), Session::check_validation);
@@ -398,7 +395,7 @@ impl<'a> Measurement<'a> {
             };
             return Err(Error::Usage(format!("nothing to measure: {first}{others}")));
         }
-        // One that found nothing left to measure is none of them.
+        // A last process that measured nothing is no part of the record.
         let last = results.processes.len() - 1;
         if last > 0 && !results.cases.iter().any(|case| case.process == last) {
             results.processes.pop();
@@ -407,15 +404,15 @@ impl<'a> Measurement<'a> {
         Ok(MeasuredPlan { record: self.record(options, results), validated, cut_short })
     }
 
-    /// Whether there is a case for a further process.
+    /// Whether a further process would have a case to measure.
     fn leaves_any(&self, options: &MeasureOptions<'_>, results: &Results) -> bool {
         let next = results.processes.len();
-        let on_host = |group| results.has(self.host_index, &host_id(group), next, options);
-        self.device_runs.iter().any(|device_run| !left(device_run, options, results, next).groups.is_empty())
+        let on_host = |group| results.is_done(self.host_index, &host_id(group), next, options);
+        self.device_runs.iter().any(|device_run| !remaining_run(device_run, options, results, next).groups.is_empty())
             || self.on_host.iter().any(|(group, _)| !on_host(group))
     }
 
-    /// Measures in one process what lacks it: the last of those in `results`.
+    /// Measures the remaining cases of the current process, the last in `results`.
     fn process(
         &self,
         session: Option<&Session<'_>>,
@@ -441,7 +438,7 @@ impl<'a> Measurement<'a> {
         Ok(())
     }
 
-    /// Adds the cases of one run on one device.
+    /// Measures one run on one device and adds its cases to `results`.
     pub(super) fn add(
         &self,
         session: &Session<'_>,
@@ -452,7 +449,7 @@ impl<'a> Measurement<'a> {
         results: &mut Results,
     ) -> Result<(), Error> {
         let cases = self.run(session, device_run, options, interrupted, observer, results)?;
-        // What `auto` chose here may have been named in another run.
+        // Another run may have named the variant that `auto` chose in this one.
         let key = |case: &Case| (case.device, case.process, case.id.clone());
         let known: BTreeSet<_> = results.cases.iter().map(key).collect();
         results.cases.extend(cases.into_iter().filter(|case| !known.contains(&key(case))));
@@ -470,7 +467,7 @@ impl<'a> Measurement<'a> {
     ) -> Result<Vec<Case>, Error> {
         let DeviceRun { device: info, .. } = *device_run;
         let process = results.processes.len() - 1;
-        let run = &left(device_run, options, results, process);
+        let run = &remaining_run(device_run, options, results, process);
         let first = !results.devices.iter().any(|known| known.index == info.index);
         if first {
             results.devices.push(info.clone());
@@ -479,11 +476,10 @@ impl<'a> Measurement<'a> {
         if interrupted.load(Ordering::Relaxed) {
             return Ok(unmeasured(run, info, options.tuned, process, &Outcome::Interrupted));
         }
-        let alone = self.device_runs.len() == 1 && self.on_host.is_empty() && process == self.processes.len();
+        let is_only_run = self.device_runs.len() == 1 && self.on_host.is_empty() && process == self.processes.len();
         let mut runner = match session.executor(info, options.timing, options.tuned, interrupted) {
             Ok(runner) => runner,
-            // Nothing else is left to report.
-            Err(error) if alone => return Err(error),
+            Err(error) if is_only_run => return Err(error),
             Err(error) => {
                 let failed = Outcome::failed(error.to_string());
                 return Ok(unmeasured(run, info, options.tuned, process, &failed));
@@ -495,14 +491,13 @@ impl<'a> Measurement<'a> {
             case.process = process;
         }
         if first {
-            // Limits are held against what an earlier process measured, too.
+            // Shares are also computed for the cases of earlier processes.
             let (earlier, others) = results.cases.drain(..).partition(|case| case.device == info.index);
             results.cases = others;
             cases = [earlier, cases].concat();
         }
-        if options.limits == LimitPolicy::Hold {
+        if options.limits == LimitPolicy::Apply {
             let known = results.peaks.iter().find(|peak| process > self.processes.len() && peak.uuid == info.uuid);
-            // They were looked into when the first process was here.
             if let Some(peak) = known {
                 share(peak, &mut cases);
                 mark(&mut cases);
@@ -518,7 +513,7 @@ impl<'a> Measurement<'a> {
         Ok(cases)
     }
 
-    /// Measures the baselines on the host, and notes how much faster than they the devices were.
+    /// Measures the host baselines, and sets the speed-up of the devices' cases.
     fn run_host(
         &self,
         options: &MeasureOptions<'_>,
@@ -532,10 +527,10 @@ impl<'a> Measurement<'a> {
             observer.device(&device);
         }
         let process = results.processes.len() - 1;
-        // This process is none that could be started afresh.
+        // Several processes need fresh ones; this process cannot be restarted.
         let mut worker = (options.processes > 1 || options.host_in_worker).then(|| HostWorker::new(self.setup));
         for (group, sampling) in &self.on_host {
-            if results.has(device.index, &host_id(group), process, options) {
+            if results.is_done(device.index, &host_id(group), process, options) {
                 continue;
             }
             observer.begin(&group.id_of("host").to_string());
@@ -552,31 +547,30 @@ impl<'a> Measurement<'a> {
         }
     }
 
-    /// How the plan is measured. Runs of a configuration that differ in this would be records that nobody can compare:
-    /// plans refuse them.
+    /// Returns the method of the record. All runs of a plan have the same one.
     fn method(&self) -> Method {
         let Sampling { clock, cache, .. } = self.plan.runs.first().map(|run| run.sampling).unwrap_or_default();
         let validation = self.setup.validation == Validation::On;
         Method { validation, clock, cache, robust_access: Some(self.setup.robust_access()) }
     }
 
-    /// The record of what was measured.
+    /// Returns the record of `results`.
     fn record(
         &self,
         options: &MeasureOptions<'_>,
         Results { devices, peaks, cases, mut processes, caveats, .. }: Results,
     ) -> Record {
         let started = options.started.to_string();
-        // One of the usual kind needs no entry.
+        // A single process in the plan's order needs no entry.
         if self.processes.is_empty() && processes.iter().all(|process| process.order.is_none()) {
             processes.clear();
         }
-        let is_own = |case: &&Case| case.process >= self.processes.len();
+        let is_new = |case: &&Case| case.process >= self.processes.len();
         let origin = Origin::common(processes.iter().map(|process| &process.origin));
         let origin = if processes.is_empty() { options.origin.clone() } else { origin };
         let wall_time = Nanos::from(options.begun.elapsed());
-        let own = cases.iter().filter(is_own).filter_map(Case::measured);
-        let device_time = own.map(|measured| measured.phases.device).sum();
+        let new = cases.iter().filter(is_new).filter_map(Case::measured);
+        let device_time = new.map(|measured| measured.phases.device).sum();
         Record {
             schema: SCHEMA.into(),
             kind: options.timing.inspects().then_some(Kind::Inspection),
@@ -596,13 +590,13 @@ impl<'a> Measurement<'a> {
             cases,
             wall_time,
             device_time,
-            // Devices that are measured at once may have more time between them than passes.
+            // Devices that work at the same time may add up to more than the wall time.
             overhead: Nanos((wall_time.0 - device_time.0).max(0.0)),
         }
     }
 }
 
-/// The cases of `run` on a device that measured none of them.
+/// Returns the cases of `run` on a device, all with `outcome`.
 fn unmeasured(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned, process: usize, outcome: &Outcome) -> Vec<Case> {
     let cases = run.groups.iter().flat_map(|group| {
         let chosen = tuned::choose(group, device, tuned).into_iter();
@@ -611,22 +605,27 @@ fn unmeasured(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned, process: usi
     cases.collect()
 }
 
-/// What `device_run` has for a process, in the order of that.
-fn left(device_run: &DeviceRun<'_>, options: &MeasureOptions<'_>, results: &Results, process: usize) -> PlannedRun {
-    let gone = |id: &str| results.has(device_run.device.index, id, process, options);
-    let mut run = executor::without(&device_run.run, device_run.device, options.tuned, &gone);
+/// Returns the cases that a process has to measure, in the process's random order.
+fn remaining_run(
+    device_run: &DeviceRun<'_>,
+    options: &MeasureOptions<'_>,
+    results: &Results,
+    process: usize,
+) -> PlannedRun {
+    let is_done = |id: &str| results.is_done(device_run.device.index, id, process, options);
+    let mut run = executor::without(&device_run.run, device_run.device, options.tuned, &is_done);
     if let Some(order) = results.processes.get(process).and_then(|process| process.order) {
         run.shuffle(&mut generator(order, device_run.device.index as u64));
     }
     run
 }
 
-/// The id of the host's case of a group: a baseline's, or of one that is skipped for want of it.
+/// Returns the id of a group's case on the host: its baseline, or the case that is skipped for lack of a baseline.
 fn host_id(group: &CaseGroup) -> String {
     group.host_id().unwrap_or_else(|| group.id_of("host").to_string())
 }
 
-/// Notes the speed-up of cases over the host's case of the same problem, of the same process where it has one.
+/// Sets the speed-up of cases over the host's case of the same problem, preferably in the same process.
 fn speed_up(cases: &mut [Case], host: usize) {
     let median = |case: &Case| case.measured().map(|measured| measured.summary.median.0);
     let (on_host, on_devices): (Vec<_>, Vec<_>) = cases.iter_mut().partition(|case| case.device == host);
@@ -650,7 +649,7 @@ mod tests {
     use crate::plan::Purpose;
     use crate::plan::options::{SamplingArgs, Selection};
 
-    /// Writes down what it hears.
+    /// Observer that logs its calls.
     #[derive(Default)]
     struct Notes(Vec<String>);
 
@@ -683,7 +682,7 @@ mod tests {
     }
 
     fn measure(plan: &Plan, interrupted: bool) -> (Result<MeasuredPlan, Error>, Vec<String>) {
-        // No Vulkan is to be loaded from here.
+        // Loading Vulkan would fail.
         let loader = Some("/nonexistent".into());
         let setup = Setup { loader, isolation: Isolation::Workers, ..Setup::in_process(CacheFolder::none()) };
         let session = Measurement::session(plan, &setup).expect("none is needed");
@@ -698,7 +697,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_alone_needs_no_vulkan_and_what_two_runs_name_is_measured_once() {
+    fn host_cases_need_no_vulkan_and_repeated_ones_run_once() {
         let (measured, notes) = measure(&plan(&["8", "16", "8"]), false);
         let ids = ["matmul/faer/f32/8x8x8", "matmul/faer/f32/16x16x16"];
         let MeasuredPlan { record, validated, .. } = measured.expect("measured");
@@ -717,7 +716,7 @@ mod tests {
         assert_eq!(cases.iter().map(|case| &case.outcome).collect::<Vec<_>>(), [&Outcome::Interrupted; 2]);
     }
 
-    /// A case of eigen with a median of so many nanoseconds.
+    /// Returns a case of eigen with this median in nanoseconds.
     fn eigen(variant: &str, device: usize, eps: f64, subgroup_size: Option<u32>, median: f64) -> Case {
         let mut case = four_cases().cases.remove(0);
         let Outcome::Measured(measured) = &mut case.outcome else { panic!("the first case was measured") };
@@ -736,7 +735,7 @@ mod tests {
     }
 
     #[test]
-    fn a_speed_up_is_over_the_host_with_the_same_stop_rule_whatever_the_sub_groups() {
+    fn a_speed_up_compares_equal_stop_rules_and_ignores_sub_groups() {
         let mut cases = [
             eigen("subgroup", 0, 1e-3, Some(8), 10.0),
             eigen("subgroup", 0, 1e-5, Some(8), 10.0),
@@ -750,7 +749,7 @@ mod tests {
     }
 
     #[test]
-    fn a_speed_up_is_over_the_same_problem_alone() {
+    fn a_speed_up_requires_the_same_problem() {
         let host = eigen("rayon", 1, 1e-3, None, 50.0);
         let same = Case { device: 0, size: "64x64x64".into(), ..host.clone() };
         let others = [
@@ -764,7 +763,7 @@ mod tests {
         ];
         let mut cases = [vec![host, same], others.to_vec()].concat();
         speed_up(&mut cases, 1);
-        let told: Vec<_> = cases.iter().map(|case| case.speedup.is_some()).collect();
-        assert_eq!(told, [vec![false, true], vec![false; 7]].concat());
+        let has_speedup: Vec<_> = cases.iter().map(|case| case.speedup.is_some()).collect();
+        assert_eq!(has_speedup, [vec![false, true], vec![false; 7]].concat());
     }
 }

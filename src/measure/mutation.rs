@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_or_a_part_below_the_tolerance_and_one_number_everywhere_are_told() {
+    fn mutations_below_the_tolerance_name_the_row_part_or_number() {
         let near = |a: f32, b: f32| (a - b).abs() <= 1e-5 + 1e-4 * b.abs();
         // Rows of a structure of arrays, of which the last has a different unit.
         let of_rows: Vec<f32> = varied(80).into_iter().chain(varied(20).into_iter().map(|own| own * 1e-8)).collect();
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_is_far_smaller_than_the_tolerance_is_told_by_its_column() {
+    fn a_member_far_below_the_tolerance_is_named_by_its_column() {
         let pair = |index: u32| [1.5 + index as f32, f32::from_bits(index)];
         let right: Vec<f32> = (0..100).flat_map(pair).collect();
         let comparison = OutputComparison { row: 2, ..OutputComparison::default() };
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_the_answer_as_it_is_is_no_mutation_but_clearing_zeros_is() {
+    fn only_changes_of_the_answer_are_mutations_except_clearing_zeros() {
         let halves: Vec<f32> = (0..64).map(|index| if index < 32 { 2.5 } else { -2.5 }).collect();
         let found = accepted(&OutputComparison::default(), &halves, &halves, |a, b| a == b);
         assert!(found.is_empty(), "{found:?}");
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn low_bits_are_those_that_no_rounding_loses() {
+    fn low_bits_survive_rounding() {
         let kept = |dtype, bits| leading_bits(dtype, bits).expect("a number");
         assert_eq!(kept(DType::F32, u64::from(1.999f32.to_bits())), u64::from(1.875f32.to_bits()));
         assert_eq!(f64::from_bits(kept(DType::F64, 1.999_999_9_f64.to_bits())), 2.0 - 2f64.powi(-12));

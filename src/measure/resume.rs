@@ -12,12 +12,11 @@ use crate::record::{Case, Method, Outcome, Record, Warning};
 use crate::tuning::tuned::{self, Configuration, Tuned};
 use std::collections::BTreeSet;
 
-/// What can be taken over of `record` by a run of `plan`, or of its `shard`, with `method`: the cases that have a time,
-/// without what this process is to find anew, and all processes that measured them. `changed` names the users' kernels that
-/// are others now.
+/// Returns the reusable part of `record` for a run of `plan` or its `shard` with `method`: measured cases, without the
+/// figures that depend on other cases, and all processes. `changed` returns the users' kernels with different code.
 ///
 /// # Errors
-/// When the record is of another version, shard, plan or method.
+/// When the record has another version, shard, plan or method.
 pub(super) fn usable(
     record: Record,
     plan: &str,
@@ -33,9 +32,9 @@ pub(super) fn usable(
     if record.version != env!("CARGO_PKG_VERSION") {
         return refuse(&format!("was started by gpukern {}", printable(&record.version)));
     }
-    let own = shard.as_slice();
-    if record.shards != own {
-        return refuse(&format!("measured {}, and this one measures {}", part(&record.shards), part(own)));
+    let wanted = shard.as_slice();
+    if record.shards != wanted {
+        return refuse(&format!("measured {}, and this one measures {}", part(&record.shards), part(wanted)));
     }
     if record.plan.as_deref() != Some(plan) {
         let changed: Vec<_> = changed(&record).into_iter().collect();
@@ -55,7 +54,7 @@ pub(super) fn usable(
     Ok(Record { processes, cases, ..record })
 }
 
-/// What `shards` are of the whole.
+/// Returns the options that select `shards`, in words.
 fn part(shards: &[Shard]) -> String {
     let names: Vec<_> = shards.iter().map(ToString::to_string).collect();
     if names.is_empty() { "all cases (no --shard)".into() } else { format!("--shard {}", names.join(" and ")) }
@@ -98,7 +97,7 @@ pub(super) fn take_host(earlier: &Record, group: &CaseGroup, index: usize, taken
     Ok(())
 }
 
-/// The cases of this id on `device`, one of each process that measured it.
+/// Returns the cases of this id on `device`, one per process that measured it.
 fn cases<'a>(earlier: &'a Record, id: &str, device: &DeviceInfo) -> Result<Vec<&'a Case>, Error> {
     let cases: Vec<_> = earlier.cases.iter().filter(|case| case.device == device.index && case.id == id).collect();
     if cases.is_empty() {
@@ -119,7 +118,8 @@ fn cases<'a>(earlier: &'a Record, id: &str, device: &DeviceInfo) -> Result<Vec<&
     }
 }
 
-/// The case without what depends on the other cases of a run, if it has its time.
+/// Returns a measured case without the figures that depend on other cases; `None` if it was interrupted or not
+/// measured.
 fn as_measured(mut case: Case) -> Option<Case> {
     (case.share, case.structure, case.speedup) = (None, None, None);
     let Outcome::Measured(measured) = &mut case.outcome else { return None };
@@ -130,20 +130,19 @@ fn as_measured(mut case: Case) -> Option<Case> {
     Some(case)
 }
 
-/// The program of a configuration now, if the device runs it.
+/// Returns the program of a configuration.
 fn program(chosen: &Configuration, group: &CaseGroup, device: &DeviceInfo) -> Result<Program, String> {
     let problem = (group.algorithm.problem)(&group.spec)?;
     chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device)
 }
 
-/// The files of the users' kernels of `run` that `record` ran otherwise.
+/// Returns the files of users' kernels in `run` whose code differs from that in `record`.
 pub(super) fn changed(record: &Record, run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned) -> BTreeSet<String> {
     let mut changed = BTreeSet::new();
     for group in run.groups.iter().filter(|group| group.algorithm.fingerprint.is_some()) {
         for chosen in tuned::choose(group, device, tuned) {
             let Ok(program) = program(&chosen, group, device) else { continue };
-            let now: Vec<_> =
-                program.dispatches().map(|own| (own.shader.label(), own.hash(&own.shader.spirv))).collect();
+            let now: Vec<_> = program.dispatches().map(|d| (d.shader.label(), d.hash(&d.shader.spirv))).collect();
             let differs = |known: &&CompiledKernel| {
                 let named: Vec<_> = now.iter().filter(|(name, _)| *name == known.name).collect();
                 known.is_users() && !named.is_empty() && named.iter().all(|(_, hash)| *hash != known.hash)
@@ -156,7 +155,7 @@ pub(super) fn changed(record: &Record, run: &PlannedRun, device: &DeviceInfo, tu
     changed
 }
 
-/// Refuses a case that ran other programs than it would now.
+/// Returns an error if the case's kernels differ from those it would run now.
 fn check_program(case: &Case, chosen: &Configuration, group: &CaseGroup, device: &DeviceInfo) -> Result<(), Error> {
     let hashes = |program: Program| -> BTreeSet<String> {
         program.dispatches().map(|dispatch| dispatch.hash(&dispatch.shader.spirv)).collect()

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_finds_its_answer_is_told_from_noise() {
+    fn a_run_that_reuses_its_answer_is_distinguished_from_noise() {
         let mut missed = 0;
         for seed in 0..2000 {
             for noise in [1.0, 1.3, 10.0, 1000.0] {
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_launch_that_samples_share_makes_a_suspect_and_no_culprit() {
+    fn a_shared_launch_makes_a_suspect_not_a_culprit() {
         // Twenty runs per sample hide the launch overhead that a single run shows.
         let found = depends_on_contents(Nanos(2e3), |_| Ok::<_, ()>(Some([Nanos(5e3), Nanos(5e3)])));
         assert_eq!(found, Ok(None));

@@ -23,40 +23,39 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// The setup of a session: how Vulkan is loaded, what is kept between runs, and which kernels of the user's run. A worker
-/// gets it as it is.
+/// Setup of a session: how to load Vulkan, files that outlive runs, and the user's kernels. Workers receive a copy.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Setup {
-    /// Whether everything runs under the validation layer.
+    /// Whether the validation layer is on.
     pub validation: Validation,
-    /// The loader library, where it is not the system's.
+    /// Vulkan loader library; `None` for the system's.
     pub loader: Option<OsString>,
-    /// The manifests of the drivers to load, as the loader takes them, where not all of the system's are.
+    /// Manifests of the drivers to load, as a path list; `None` for all of the system's.
     pub drivers: Option<OsString>,
-    /// Files kept between runs.
+    /// Folder of files that outlive the run.
     pub cache: CacheFolder,
-    /// Where work on devices runs.
+    /// Place where device work runs.
     pub isolation: Isolation,
-    /// Time after which a call of a driver hangs, unless it took longer before.
+    /// Time after which a driver call counts as hung, unless an earlier call took longer.
     pub timeout: Duration,
-    /// Time that one run of a program may take.
+    /// Longest time that one run of a program may take.
     pub max_run: Duration,
-    /// The user's kernels that may run beside the built-in ones.
+    /// User's kernels, available beside the built-in ones.
     pub kernels: Vec<UserKernels>,
-    /// Whether kernels are compiled and not run: without caches of drivers, and within limits of time and memory.
+    /// Whether kernels are only compiled: without driver caches, within limits of time and memory.
     pub inspects: bool,
-    /// Further runs of each case, whose answers are compared.
+    /// Number of further runs of each case whose answers are compared.
     pub repeat: u32,
-    /// Where words of drivers go.
+    /// Destination of the drivers' messages.
     #[serde(skip)]
     pub messages: Messages,
-    /// Program that workers are processes of, where it is not the running one.
+    /// Executable that workers run; `None` for the running one.
     #[serde(skip)]
     pub program: Option<PathBuf>,
 }
 
 impl Setup {
-    /// Drivers of the system in this process.
+    /// Returns a setup that uses the system's drivers in this process.
     #[cfg(test)]
     pub(crate) fn in_process(cache: CacheFolder) -> Self {
         Self {
@@ -75,25 +74,25 @@ impl Setup {
         }
     }
 
-    /// The same for a plan with these kernels of the user's.
+    /// Returns this setup with the user's kernels.
     #[must_use]
     pub(crate) fn with_kernels(&self, kernels: Vec<UserKernels>) -> Self {
         Self { kernels, ..self.clone() }
     }
 
-    /// Whether the user's kernels run, which may reach nothing outside their descriptors.
+    /// Whether robust buffer access is on: only for users' kernels, which may access memory out of bounds.
     #[must_use]
     pub(super) fn robust_access(&self) -> bool {
         !self.kernels.is_empty()
     }
 
-    /// The same in workers, whatever this process does itself.
+    /// Returns this setup with device work in workers.
     #[must_use]
     pub(crate) fn in_workers(&self) -> Self {
         Self { isolation: Isolation::Workers, ..self.clone() }
     }
 
-    /// The same with these drivers alone, which only workers can load.
+    /// Returns this setup with only these drivers, in workers.
     #[must_use]
     pub(crate) fn with_drivers(&self, manifests: OsString) -> Self {
         Self { drivers: Some(manifests), ..self.in_workers() }
@@ -103,13 +102,13 @@ impl Setup {
 /// Whether driver calls run in this process or in workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Isolation {
-    /// Workers do the work on devices.
+    /// Worker processes.
     Workers,
-    /// This process does, as debuggers want it, and waits for ever.
+    /// This process, for debuggers; without timeouts.
     InProcess,
 }
 
-/// Vulkan in this process, with its devices.
+/// Vulkan instance of this process, with its devices.
 #[derive(Clone)]
 pub(super) struct LoadedVulkan {
     pub(super) instance: Rc<Instance>,
@@ -117,7 +116,7 @@ pub(super) struct LoadedVulkan {
 }
 
 impl LoadedVulkan {
-    /// Loads Vulkan, whose calls `calls` sees.
+    /// Loads Vulkan with its calls monitored by `calls`.
     ///
     /// # Errors
     /// When there is no loader, no driver or no layer for validation.
@@ -127,24 +126,22 @@ impl LoadedVulkan {
         Ok(Self { instance, physicals })
     }
 
-    /// The devices that it shows.
+    /// Returns the descriptions of the devices.
     pub(super) fn devices(&self) -> Vec<&DeviceInfo> {
         self.physicals.iter().map(|physical| &physical.info).collect()
     }
 }
 
-/// Vulkan and the devices that it shows.
+/// Vulkan with its devices, in this process or in workers.
 pub(crate) struct Session<'a> {
     setup: &'a Setup,
     devices: Vec<DeviceInfo>,
     backend: Backend<'a>,
 }
 
-/// Where work on devices runs.
+/// Place where device work runs, with its resources.
 enum Backend<'a> {
-    /// This process.
     InProcess(LoadedVulkan),
-    /// Other processes, which a driver that crashes may take with it.
     Workers(Workers<'a>),
 }
 
@@ -168,7 +165,7 @@ impl<'a> Session<'a> {
         Ok(Self { setup, devices, backend })
     }
 
-    /// One line per driver that crashed while listing its devices.
+    /// Returns one line per driver that crashed while listing its devices.
     pub(crate) fn dead_drivers(&self) -> Vec<String> {
         match &self.backend {
             Backend::InProcess(_) => vec![],
@@ -176,12 +173,11 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The devices that Vulkan shows.
     pub(super) fn devices(&self) -> &[DeviceInfo] {
         &self.devices
     }
 
-    /// The devices that `selectors` name, or the default one.
+    /// Returns the devices that `selectors` name, or the default one.
     ///
     /// # Errors
     /// When a selector names no device, or several.
@@ -190,21 +186,21 @@ impl<'a> Session<'a> {
         Ok(chosen.into_iter().map(|index| &self.devices[index]).collect())
     }
 
-    /// The limits of `device` that earlier runs measured and kept.
+    /// Returns the limits of `device` that earlier runs measured and cached.
     #[must_use]
-    pub(crate) fn kept_limits(&self, device: &DeviceInfo) -> Option<Peak> {
+    pub(crate) fn cached_limits(&self, device: &DeviceInfo) -> Option<Peak> {
         limits::read_cached(&self.setup.cache, device, self.setup.validation == Validation::On)
     }
 
-    /// Why this device is of no use for what is to be done, if so.
+    /// Returns the reason why this device cannot be used; `None` if it can.
     fn unusable(&self, device: &DeviceInfo) -> Option<String> {
         if self.setup.inspects { device.uninspectable() } else { device.unusable() }
     }
 
-    /// The devices that [`Self::select`] finds without those that nothing can be measured on, at least one.
+    /// Returns the usable ones of the devices that [`Self::select`] finds; at least one.
     ///
     /// # Errors
-    /// Those of [`Self::select`]; when there is no device, or nothing can be measured on any.
+    /// When [`Self::select`] fails, or no device is usable.
     pub(crate) fn select_usable(&self, selectors: &[String]) -> Result<Vec<&DeviceInfo>, Error> {
         if self.devices.is_empty() {
             return Err(VulkanError::NoDriver.into());
@@ -219,7 +215,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// One line per device that [`Self::select_usable`] leaves out.
+    /// Returns one line per device that [`Self::select_usable`] leaves out.
     pub(crate) fn left_out(&self, selectors: &[String]) -> Vec<String> {
         if self.select_usable(selectors).is_err() {
             return vec![];
@@ -231,7 +227,7 @@ impl<'a> Session<'a> {
         self.select(selectors).unwrap_or_default().iter().filter_map(line).collect()
     }
 
-    /// An executor on `device`, with what is kept of it between runs.
+    /// Opens `device` and returns its executor.
     ///
     /// # Errors
     /// When the device cannot be opened.
@@ -270,8 +266,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// What makes a session on the same devices in another thread, which has workers of its own; `None` where this process
-    /// does the work.
+    /// Returns a function that makes a session with the same devices and separate workers in another thread; `None` if
+    /// device work runs in this process.
     pub(super) fn beside(&self) -> Option<impl FnOnce() -> Session<'a> + Send + use<'a>> {
         let Backend::Workers(workers) = &self.backend else { return None };
         let (setup, devices, workers) = (self.setup, self.devices.clone(), workers.beside());

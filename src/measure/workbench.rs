@@ -322,8 +322,8 @@ impl Runs<'_> {
         let Self { loaded, program, regions, .. } = self;
         let Some((contents, spare)) = self.contents else { return };
         let spec = |place: usize| {
-            let own = || &program.scratch[place - loaded.specs.len()];
-            loaded.specs.get(place).unwrap_or_else(own)
+            let scratch = || &program.scratch[place - loaded.specs.len()];
+            loaded.specs.get(place).unwrap_or_else(scratch)
         };
         let restored = |place: usize| program.starts.iter().any(|start| start.buffer.0 == place);
         let changed = |place: &usize| matches!(spec(*place).role, Role::Output | Role::Scratch) && !restored(*place);
@@ -547,11 +547,11 @@ pub(super) fn correctness(
 
 /// Rewords the check of a second answer, over different memory contents than the first, which was correct.
 fn again(check: Result<CheckResult, String>) -> Result<CheckResult, String> {
-    let said = |wrong: &str| format!("right in one run, wrong in the next with other memory contents: {wrong}");
+    let reworded = |wrong: &str| format!("right in one run, wrong in the next with other memory contents: {wrong}");
     match check {
         Ok(check) if check.passes() => Ok(check),
-        Ok(check) => Ok(CheckResult { worst: said(&check.worst), ..check }),
-        Err(reason) => Err(said(&reason)),
+        Ok(check) => Ok(CheckResult { worst: reworded(&check.worst), ..check }),
+        Err(reason) => Err(reworded(&reason)),
     }
 }
 
@@ -718,13 +718,13 @@ impl Workbench {
     /// Runs a program once over poisoned outputs.
     fn run(&mut self, loaded: &LoadedProblem, program: &Program, poison: Poison) -> Result<Run, VulkanError> {
         self.poison(loaded, poison)?;
-        let kept = self.keep_inputs(loaded, program)?;
+        let copies = self.keep_inputs(loaded, program)?;
         let sampler = self.record(loaded, &program.guarded(), 1, (Clock::DeviceTimestamps, poison), None)?;
         let (_, time) = sampler.sample()?;
         let start = Instant::now();
         let outputs = self.outputs(loaded)?;
         let download = start.elapsed().into();
-        let changed = self.changed_input(loaded, &kept)?;
+        let changed = self.changed_input(loaded, &copies)?;
         let trespass = self.trespass(loaded, &sampler, poison)?.or(changed);
         Ok(Run { sampler, time, download, outputs, trespass })
     }
@@ -921,10 +921,11 @@ impl Workbench {
             if again.is_none_or(|again| fingerprint(&again) != fingerprint(&first)) {
                 return Ok(None);
             }
-            let left = |outputs: &[_], poison| poisoned(loaded, outputs, poison).into_iter().collect::<HashSet<_>>();
-            let left = [left(&first, Poison::NaN), left(&other, Poison::Number)];
+            let unwritten =
+                |outputs: &[_], poison| poisoned(loaded, outputs, poison).into_iter().collect::<HashSet<_>>();
+            let unwritten = [unwritten(&first, Poison::NaN), unwritten(&other, Poison::Number)];
             // A sum that includes poison may equal the poison, but not in every element.
-            let is_written = |place| !left.iter().all(|left| left.contains(&place));
+            let is_written = |place| !unwritten.iter().all(|unwritten| unwritten.contains(&place));
             if matches!(changed, Changed::Data) && difference(loaded, &first, &other, &is_written).is_none() {
                 return Ok(Some(format!("{element} was never written: does the grid, or an `if`, leave it out?")));
             }
@@ -1362,8 +1363,8 @@ impl Workbench {
         contents: Contents,
     ) -> Result<TimedRun, VulkanError> {
         let spare = self.spare()?;
-        let own = sampler.scratch.iter().map(|(spec, buffer)| region(buffer, spec));
-        let regions: Vec<_> = loaded.regions().into_iter().chain(own).collect();
+        let scratch = sampler.scratch.iter().map(|(spec, buffer)| region(buffer, spec));
+        let regions: Vec<_> = loaded.regions().into_iter().chain(scratch).collect();
         let contents = Some((contents, spare.as_ref()));
         let runs = Runs { loaded, program, regions: &regions, pristine: &sampler.pristine, evictor: None, contents };
         let (commands, timestamps) = self.record_runs(&runs, 1)?;
@@ -1661,7 +1662,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_outside_wins_a_comparison_or_lies_within_a_small_range() {
+    fn poison_read_out_of_bounds_wins_a_comparison_or_is_small() {
         for number in 0..PATTERN_COUNT {
             let words = Poison::Number.words(number);
             let single = words.map(f32::from_bits);

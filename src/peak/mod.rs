@@ -6,7 +6,7 @@ use crate::basis::size::{Size, sweep};
 use crate::basis::units::Bytes;
 use crate::case::Goal;
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
-use crate::plan::{CaseGroup, DeviceClass, PlannedRun, Sampling};
+use crate::plan::{CaseGroup, PlannedRun, Sampling};
 use crate::record::peak::Extent;
 use std::time::Duration;
 
@@ -47,10 +47,10 @@ fn groups_of(
     let wanted = wanted(algorithm, extent);
     let problems = if wanted.is_empty() { vec![] } else { problems() };
     problems.into_iter().map(move |Probe { size, dtype, variant }| {
-        let named = |name: &str| variant.is_none_or(|own| own == name);
+        let named = |name: &str| variant.is_none_or(|only| only == name);
         let variants = wanted.iter().copied().filter(|v| named(&v.name) && v.supports(dtype)).cloned().collect();
         let spec = CaseSpec::new(algorithm, size, dtype);
-        CaseGroup { algorithm: algorithm.into(), spec, variants, on: DeviceClass::Any, auto: false, on_host: false }
+        CaseGroup::new(algorithm.into(), spec, variants)
     })
 }
 
@@ -201,12 +201,8 @@ mod tests {
     #[test]
     fn working_sets_go_from_16_kib_to_the_share_of_the_heap() {
         let run = run(&software_device(), Extent::Full);
-        let sets = run
-            .groups
-            .iter()
-            .filter(|group| group.algorithm.name == probes::MEMORY_READ.name)
-            .map(|group| group.spec.size);
-        let sets: Vec<_> = sets.map(|size| size.to_string()).collect();
+        let reads = run.groups.iter().filter(|group| group.algorithm.name == probes::MEMORY_READ.name);
+        let sets: Vec<_> = reads.map(|group| group.spec.size.to_string()).collect();
         assert_eq!(sets.first().map(String::as_str), Some("4096x4194304"));
         assert_eq!(sets.last().map(String::as_str), Some("67108864x67108864"));
     }
@@ -226,16 +222,13 @@ mod tests {
         assert!(run.groups.iter().all(|group| !group.variants.is_empty()));
     }
 
+    fn shape(m: u32, input: &str, accumulator: &str, scope: &str) -> CooperativeMatrix {
+        let [input, accumulator, scope] = [input, accumulator, scope].map(String::from);
+        CooperativeMatrix { m, n: 16, k: 16, input, accumulator, scope }
+    }
+
     #[test]
     fn every_advertised_shape_that_has_a_kernel_is_measured_once() {
-        let shape = |m, input: &str, accumulator: &str, scope: &str| CooperativeMatrix {
-            m,
-            n: 16,
-            k: 16,
-            input: input.into(),
-            accumulator: accumulator.into(),
-            scope: scope.into(),
-        };
         let mut device = software_device();
         device.cooperative_matrices = vec![
             shape(16, "f16", "f32", "subgroup"),
@@ -253,23 +246,14 @@ mod tests {
     }
 
     #[test]
-    fn a_full_run_has_every_variant_that_finds_a_limit_and_each_case_says_which() {
+    fn a_full_run_has_every_variant_that_measures_a_limit() {
         let mut device = software_device();
-        device.cooperative_matrices = [("f16", "f32"), ("f16", "f16")]
-            .map(|(input, accumulator)| CooperativeMatrix {
-                m: 16,
-                n: 16,
-                k: 16,
-                input: input.into(),
-                accumulator: accumulator.into(),
-                scope: "subgroup".into(),
-            })
-            .to_vec();
+        device.cooperative_matrices = ["f32", "f16"].map(|wide| shape(16, "f16", wide, "subgroup")).to_vec();
         let run = run(&device, Extent::Full);
         for algorithm in algorithms::ALGORITHMS.iter().filter(|algorithm| algorithm.finds_limits()) {
             for variant in algorithm.variants.iter() {
                 let groups = run.groups.iter().filter(|group| group.algorithm.name == algorithm.name);
-                let mut groups = groups.filter(|group| group.variants.iter().any(|own| own.name == variant.name));
+                let mut groups = groups.filter(|group| group.variants.iter().any(|known| known.name == variant.name));
                 let spec = groups.next().map(|group| group.spec);
                 let quantity = spec.and_then(|spec| variant.limit(spec.size, spec.dtype));
                 assert!(quantity.is_some(), "{}/{}", algorithm.name, variant.name);

@@ -101,7 +101,7 @@ impl Cases {
         let compiled = |variant: &Variant| variant.shaders(spec.dtype, spec.layout).is_some();
         let unusual = self.any_layout && spec.layout.unusual().is_some();
         let has = |variant: &&Variant| {
-            let named = self.variants.named.iter().any(|own| std::ptr::eq(*own, *variant));
+            let named = self.variants.named.iter().any(|named| std::ptr::eq(*named, *variant));
             self.asks(spec, Some(variant)) && (named || reaches(variant)) && (named && !unusual || compiled(variant))
         };
         self.variants.all.iter().copied().filter(has).cloned().collect()

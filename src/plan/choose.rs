@@ -92,7 +92,8 @@ pub(super) fn variants(algorithm: &'static Algorithm, names: &[String]) -> Resul
     let (patterns, names): (Vec<_>, Vec<_>) =
         names.iter().filter(|name| *name != AUTO).partition(|name| is_pattern(name));
     let named = unique(names.into_iter().map(|name| algorithm.variant(name)), same)?;
-    let matching = algorithm.variants.iter().filter(|own| patterns.iter().any(|pattern| matches(pattern, &own.name)));
+    let matching =
+        algorithm.variants.iter().filter(|variant| patterns.iter().any(|pattern| matches(pattern, &variant.name)));
     let all = unique(named.iter().copied().chain(matching).map(Ok), same)?;
     Ok(Variants { all, named, auto })
 }
@@ -138,7 +139,11 @@ pub(super) fn goals(algorithm: &Algorithm, solve: bool, purpose: Purpose) -> Res
 
 /// Returns the names of the algorithms that can solve systems of equations.
 fn solvers() -> Vec<&'static str> {
-    algorithms::ALGORITHMS.iter().filter(|own| own.solution.is_some()).map(|own| &*own.name).collect()
+    algorithms::ALGORITHMS
+        .iter()
+        .filter(|algorithm| algorithm.solution.is_some())
+        .map(|algorithm| &*algorithm.name)
+        .collect()
 }
 
 pub(super) fn layouts(choosing: &Choosing<'_>, names: &[String]) -> Result<Vec<Layout>, String> {

@@ -1,5 +1,5 @@
-//! Options, configuration and registry become a plan of cases. Every mistake of the user's that can be seen without
-//! a device is reported here.
+//! Builds a plan of cases from options, configuration and registry. Reports every mistake that can be found without a
+//! device.
 
 pub(crate) mod axes;
 mod cases;
@@ -12,7 +12,7 @@ mod shard;
 pub(crate) use cases::CaseId;
 pub(crate) use shard::Shard;
 
-use crate::algorithms::{self, Algorithm, CaseSpec, Variant};
+use crate::algorithms::{self, Algorithm, CaseSpec, Problem, Variant};
 use crate::basis::error::{Error, nearest};
 use crate::basis::handle::Handle;
 use crate::basis::input_file;
@@ -34,60 +34,60 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-/// The plan of a `bench` command.
+/// Plan of a `bench` command.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// The runs, one for the command line or one for each `[[bench]]` of a configuration.
+    /// Runs: one for the command line, or one per `[[bench]]` of a configuration.
     pub runs: Vec<PlannedRun>,
-    /// The `[[run]]` tables of the configuration: commands add their runs, because they can compile kernels.
+    /// `[[run]]` tables of the configuration. Commands add their runs, because only they can compile kernels.
     pub run_tables: Vec<RunTable>,
 }
 
-/// Cases that share a choice of devices and a precision.
+/// Cases that share devices and sampling.
 #[derive(Clone, Debug)]
 pub struct PlannedRun {
-    /// Devices as they were asked for; empty for the default device.
+    /// Requested devices; empty for the default one.
     pub devices: Vec<String>,
-    /// The cases: for each algorithm, element type and size, the variants side by side.
+    /// Cases, grouped by problem: the variants of a group take turns.
     pub groups: Vec<CaseGroup>,
-    /// The way each case is sampled.
+    /// Options of sampling each case.
     pub sampling: Sampling,
 }
 
-/// The variants of one problem: they share inputs, buffers and oracle.
+/// Variants of one problem, which share inputs, buffers and oracle.
 #[derive(Clone)]
 pub struct CaseGroup {
     pub algorithm: Handle<Algorithm>,
     pub spec: CaseSpec,
-    /// The variants to run on it.
+    /// Variants to run.
     pub variants: Vec<Variant>,
-    /// The devices that the group is for.
+    /// Devices that the group is for.
     pub on: DeviceClass,
-    /// Whether the best variant for the device is added to them: `--variant auto`.
+    /// Whether the best variant for the device is added: `--variant auto`.
     pub auto: bool,
-    /// Whether the host's cores run the group too.
+    /// Whether the host baseline is measured too.
     pub on_host: bool,
 }
 
-/// Why the host takes no part in a run with cold caches.
+/// Error for host baselines in a run with cold caches.
 const COLD_HOST: &str = "the host's caches cannot be emptied; leave out --cache cold, or the host";
 
-/// The name of the host's cores among devices.
+/// Name of the host among devices.
 pub(crate) const HOST: &str = "host";
 
-/// The devices that a group is for: default sizes differ between kinds.
+/// Class of devices that a group is for: default sizes depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceClass {
-    /// Every device.
+    /// All devices.
     Any,
-    /// Devices that compute on the host's cores.
+    /// Devices that compute on the CPU.
     Cpu,
-    /// All others.
+    /// All other devices.
     Gpu,
 }
 
 impl DeviceClass {
-    /// Whether a device of this kind is one of them.
+    /// Whether the class includes this kind of device.
     #[must_use]
     pub fn suits(self, kind: DeviceKind) -> bool {
         match self {
@@ -98,23 +98,22 @@ impl DeviceClass {
     }
 }
 
-/// The way a case is sampled: by whose clock, in what state of the caches, and when to stop.
+/// Options of sampling: clock, state of the caches, and when to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sampling {
-    /// Half-width of the 95 % confidence interval of the median, relative to it.
+    /// Relative half-width of the median's 95 % confidence interval at which sampling ends.
     pub precision: f64,
-    /// Time after which a case ends even if it is less precise.
+    /// Time after which a case ends at any precision.
     pub max_time: Duration,
     /// Source of the times.
     pub clock: Clock,
     /// State of the caches before a sample.
     pub cache: CacheState,
-    /// Host time after which warm-up ends although its batches disagree; `None` for the default, which is longer for
-    /// the first case of a device.
+    /// Longest host time of the warm-up; `None` for the default, which is longer for the first case of a device.
     pub patience: Option<Duration>,
-    /// A pause before each sample, to let a device's clock fall: how tests see that it is noticed.
+    /// Pause before each sample, with which tests lower a device's clock.
     pub pause: Option<Duration>,
-    /// Whether each case then runs on to have its energy read.
+    /// Whether to measure each case's energy after its samples.
     pub energy: bool,
 }
 
@@ -133,34 +132,47 @@ impl Default for Sampling {
 }
 
 impl CaseGroup {
-    /// Number of cases on one device, at most.
+    /// Returns a group of named variants for all devices, without the host.
+    #[must_use]
+    pub(crate) fn new(algorithm: Handle<Algorithm>, spec: CaseSpec, variants: Vec<Variant>) -> Self {
+        Self { algorithm, spec, variants, on: DeviceClass::Any, auto: false, on_host: false }
+    }
+
+    /// Returns the problem.
+    ///
+    /// # Panics
+    /// When the size is invalid, which plans refuse.
+    #[must_use]
+    pub(crate) fn problem(&self) -> Box<dyn Problem> {
+        (self.algorithm.problem)(&self.spec).expect("sizes were checked when the plan was made")
+    }
+
+    /// Returns the largest number of cases on one device.
     #[must_use]
     pub fn cases(&self) -> usize {
         self.variants.len() + usize::from(self.auto)
     }
 
-    /// The id of a variant's case.
+    /// Returns the id of a variant's case.
     #[must_use]
     pub fn id(&self, variant: &Variant) -> CaseId {
         self.id_of(&variant.name)
     }
 
-    /// The id of the case of a variant, or a baseline, of this name.
+    /// Returns the id of the case of the variant or baseline with this name.
     #[must_use]
     pub fn id_of(&self, variant: &str) -> CaseId {
         let Self { algorithm, spec, .. } = self;
         let extents = (algorithm.problem)(spec).map_or_else(|_| spec.size.to_string(), |problem| problem.extents());
         CaseId { algorithm: algorithm.clone(), variant: variant.into(), extents, options: spec.options }
     }
-}
 
-impl CaseGroup {
-    /// The variants that it may have on some device.
+    /// Returns the variants that the group may have on some device.
     fn candidates(&self) -> &[Variant] {
         if self.auto { &self.algorithm.variants } else { &self.variants }
     }
 
-    /// The id of the case of the host's cores; `None` where they take no part or have no baseline.
+    /// Returns the id of the host baseline's case, if there is one.
     pub(crate) fn host_id(&self) -> Option<String> {
         let baseline = self.on_host.then(|| host::baseline(&self.algorithm, &self.spec)).flatten()?;
         Some(self.id_of(baseline.name).to_string())
@@ -174,11 +186,10 @@ impl fmt::Debug for CaseGroup {
 }
 
 impl Plan {
-    /// The plan of a `bench` command: of its options, and of a configuration with the user's defaults for what neither
-    /// says.
+    /// Builds the plan of a `bench` command from its options and a configuration with the user's defaults.
     ///
     /// # Errors
-    /// What is wrong with the options or the configuration.
+    /// When the options or the configuration are wrong.
     pub(crate) fn new(typed: &Selection, config: Option<(&Path, &Selection)>) -> Result<Self, Error> {
         let mut run_tables = vec![];
         let selections = match config {
@@ -200,13 +211,13 @@ impl Plan {
         Ok(Self { runs, run_tables })
     }
 
-    /// A hash of what is to be measured and how.
+    /// Returns a hash of the cases, devices and sampling.
     #[must_use]
     pub(crate) fn hash(&self) -> String {
         self.hashed(|run| format!("{:?}", run.devices))
     }
 
-    /// A hash of the same on whatever devices.
+    /// Returns a hash of the cases and sampling, independent of devices.
     #[must_use]
     pub(crate) fn options(&self) -> String {
         self.hashed(|_| String::new())
@@ -229,7 +240,7 @@ impl Plan {
         fingerprint(&[runs.join("\n").as_bytes()])
     }
 
-    /// The ids of its cases, and of those that `auto` may choose.
+    /// Returns the ids of all cases, including those that `auto` may choose.
     #[must_use]
     pub(crate) fn ids(&self) -> Vec<String> {
         let groups = self.runs.iter().flat_map(|run| &run.groups);
@@ -240,10 +251,10 @@ impl Plan {
         groups.flat_map(ids).collect()
     }
 
-    /// This plan with the host's cores beside the devices.
+    /// Adds host baselines.
     ///
     /// # Errors
-    /// When the plan asks for cold caches, which the host's are not brought into.
+    /// When the plan asks for cold caches, which host baselines do not support.
     pub(crate) fn with_host(mut self) -> Result<Self, Error> {
         if self.runs.iter().any(|run| run.sampling.cache == CacheState::Cold) {
             return Err(Error::Usage(COLD_HOST.into()));
@@ -252,10 +263,10 @@ impl Plan {
         Ok(self)
     }
 
-    /// This plan with only the cases of these ids; all of them where none is given.
+    /// Keeps only the cases with these ids; all of them if `ids` is empty.
     ///
     /// # Errors
-    /// When an id is that of no case.
+    /// When no case has an id.
     pub(crate) fn only(mut self, ids: &[String]) -> Result<Self, Error> {
         if ids.is_empty() {
             return Ok(self);
@@ -264,7 +275,7 @@ impl Plan {
         for run in &mut self.runs {
             for group in &mut run.groups {
                 let mut variants = group.candidates().to_vec();
-                // A device's choice is among them, if it is wanted.
+                // The candidates include the device's choice.
                 group.auto = false;
                 variants.retain(|variant| {
                     let id = group.id(variant).to_string();
@@ -298,13 +309,13 @@ impl Plan {
     }
 }
 
-/// Nominal work up to which a quick `verify` takes a problem to a software device.
-const MOST_QUICK_WORK: u64 = 100_000_000;
+/// Largest nominal work of a problem that a quick `verify` runs on a software device.
+const MAX_QUICK_WORK: u64 = 100_000_000;
 
-/// The name that stands for the best variant for a device, type and size.
+/// Name that selects the best variant for a device, type and size.
 pub(crate) const AUTO: &str = "auto";
 
-/// The purpose of the cases, which decides the defaults.
+/// Purpose of the cases, which determines the defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Timing: each algorithm's default sweep, in f32.
@@ -314,9 +325,9 @@ pub enum Purpose {
 }
 
 impl PlannedRun {
-    /// This run on a device of this kind, without the cases that `known` says are there already.
+    /// Returns this run for a kind of device, without the `known` cases.
     #[must_use]
-    pub fn anew(&self, kind: DeviceKind, mut known: impl FnMut(String) -> bool) -> Self {
+    pub fn without_known(&self, kind: DeviceKind, mut known: impl FnMut(String) -> bool) -> Self {
         let mut run = self.clone();
         run.groups.retain(|group| group.on.suits(kind));
         for group in &mut run.groups {
@@ -331,11 +342,11 @@ impl PlannedRun {
         run
     }
 
-    /// This run without the problems that take a software device long: those are left to GPUs.
+    /// Leaves problems that take a software device long to GPUs.
     #[must_use]
     pub(crate) fn quick(mut self) -> Self {
         let is_large = |group: &CaseGroup| {
-            (group.algorithm.problem)(&group.spec).is_ok_and(|problem| problem.work().operations > MOST_QUICK_WORK)
+            (group.algorithm.problem)(&group.spec).is_ok_and(|problem| problem.work().operations > MAX_QUICK_WORK)
         };
         self.groups.retain(|group| group.on != DeviceClass::Cpu || !is_large(group));
         self.groups.iter_mut().filter(|group| is_large(group)).for_each(|group| group.on = DeviceClass::Gpu);
@@ -350,15 +361,15 @@ impl PlannedRun {
         }
     }
 
-    /// The groups for a device of this kind.
+    /// Returns the groups for a kind of device.
     pub fn groups_on(&self, kind: DeviceKind) -> impl Iterator<Item = &CaseGroup> {
         self.groups.iter().filter(move |group| group.on.suits(kind))
     }
 
-    /// The run of these groups, sampled on the devices and in the way that `selection` names.
+    /// Returns the run of these groups with the devices and sampling of `selection`.
     ///
     /// # Errors
-    /// What is wrong with the selection.
+    /// When the selection is wrong.
     pub(crate) fn of(groups: Vec<CaseGroup>, selection: &Selection) -> Result<Self, String> {
         if selection.device.iter().any(|device| device == HOST) {
             return Err("kernels run on devices, not on 'host'; leave it out of --device".into());
@@ -367,10 +378,10 @@ impl PlannedRun {
         Ok(Self { devices, groups, sampling })
     }
 
-    /// The run of the cases that `selection` names.
+    /// Returns the run of the cases that `selection` names.
     ///
     /// # Errors
-    /// What is wrong with the selection.
+    /// When the selection is wrong.
     pub fn new(selection: &Selection, purpose: Purpose) -> Result<Self, String> {
         selector::check(&selection.device)?;
         let algorithms = choose::algorithms(&selection.algorithm, purpose)?;
@@ -391,8 +402,8 @@ impl PlannedRun {
     }
 }
 
-/// The tables of a configuration under the options that were typed. Those that say how eigen stops are for the tables
-/// that measure it, where there are any.
+/// Overrides the tables of a configuration by the typed options. Options of the stop rule only apply to tables of
+/// iterative algorithms, if there are any.
 fn merge(typed: &Selection, tables: Vec<Selection>) -> Vec<Selection> {
     let iterates =
         |names: &[String]| names.iter().any(|name| algorithms::find(name).is_ok_and(|algorithm| algorithm.iterative));
@@ -409,7 +420,7 @@ fn read_config(path: &Path) -> Result<Config, Error> {
     })?;
     let mut config: Config = toml::from_str(&text)
         .map_err(|e| Error::Usage(format!("configuration '{shown}' is not valid:\n{}", excerpt(&e.to_string()))))?;
-    // What two tables name is measured once.
+    // Measure identical tables once.
     let mut seen = HashSet::new();
     config.bench.retain(|table| seen.insert(format!("{table:?}")));
     if config.bench.is_empty() && config.run.is_empty() {
@@ -418,12 +429,11 @@ fn read_config(path: &Path) -> Result<Config, Error> {
     Ok(config)
 }
 
-/// What a plan's hash takes of a case. `stop` is that of the run: hashes have it for algorithms that do not iterate,
-/// too.
+/// Formats a case for the plan's hash, which includes the run's stop rule even for algorithms that do not iterate.
 fn hashed(algorithm: &Algorithm, spec: &CaseSpec, stop: StopRule) -> String {
     let CaseSpec { size, options, tile } = spec;
     let CaseOptions { dtype, layout, goal, input, seed, subgroup_size, .. } = options;
-    // Hashes of plans without the axes that came later stay what they were.
+    // Axes beyond the first ones only count if they are unusual, so that hashes of earlier versions stay valid.
     let first = ["solve", "dtype", "layout", "input", "seed", "subgroup-size", "stop", "eps", "max-rounds"];
     let usual = algorithm.options(*dtype);
     let later = AXES.iter().filter(|axis| !first.contains(&axis.name) && !(axis.same)(options, &usual));
@@ -434,7 +444,7 @@ fn hashed(algorithm: &Algorithm, spec: &CaseSpec, stop: StopRule) -> String {
     )
 }
 
-/// Refuses options of iterative algorithms where none was chosen.
+/// Returns an error if an option of the stop rule is set and no chosen algorithm iterates.
 fn check_iterates(selection: &Selection, chosen: &[&Algorithm]) -> Result<(), String> {
     match AXES.iter().find(|axis| axis.iterative && selection.axes.has(axis)) {
         Some(axis) if !chosen.iter().any(|algorithm| algorithm.iterative) => {
@@ -445,7 +455,7 @@ fn check_iterates(selection: &Selection, chosen: &[&Algorithm]) -> Result<(), St
     }
 }
 
-/// Puts `items` in a random order (Fisher and Yates); the slight preference of the remainder is of no account.
+/// Shuffles `items` (Fisher and Yates); the remainder's bias is negligible.
 pub(crate) fn shuffle<T>(items: &mut [T], random: &mut impl Rng) {
     for last in (1..items.len()).rev() {
         items.swap(last, (random.next_u64() % (last as u64 + 1)) as usize);
@@ -516,7 +526,7 @@ mod tests {
         let ids = |variant, solve| format!("{:?}", lu(variant, solve).expect("a plan").groups);
         assert_eq!(ids("blocked", false), "[[\"lu/blocked/f32/8x8\"]]");
         assert_eq!(ids("blocked", true), "[[\"lu/blocked/f32/8x8/solve\"]]");
-        // The one variant that has no factors is for solutions alone, and in f64.
+        // `refined` only computes solutions, in f64.
         assert_eq!(ids("refined", true), "[[\"lu/refined/f64/8x8/solve\"]]");
         assert!(ids("all", true).contains("lu/naive/f32/8x8/solve") && !ids("all", false).contains("refined"));
         let error = lu("refined", false).expect_err("no factors");
@@ -527,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn verify_takes_factors_and_solutions_unless_told_to_take_solutions_alone() {
+    fn verify_includes_factors_unless_solve_is_given() {
         let goals = |solve| {
             let selection = Selection {
                 algorithm: vec!["lu".into()],
@@ -573,24 +583,23 @@ mod tests {
     }
 
     #[test]
-    fn whatever_auto_may_choose_can_be_asked_for_by_id() {
+    fn candidates_of_auto_can_be_selected_by_id() {
         let auto = Plan::new(&selection("auto", "8"), None).expect("a plan");
         let id = "matmul/texel/f32/8x8x8".to_string();
         assert!(auto.ids().contains(&id));
         let cut = auto.only(std::slice::from_ref(&id)).expect("it is a candidate");
-        // Nothing beside it: a round of one case measures one.
         assert_eq!((cut.ids(), cut.runs[0].groups[0].cases()), (vec![id], 1));
     }
 
     #[test]
-    fn a_case_that_is_known_is_left_out_of_a_run_and_so_is_what_is_for_other_devices() {
+    fn known_cases_and_other_devices_groups_are_left_out() {
         let run = PlannedRun::new(&selection("naive", "8,8x8x8,16"), Purpose::Bench).expect("a plan");
         let mut known = std::collections::BTreeSet::new();
-        let mut anew = |run: &PlannedRun| run.anew(DeviceKind::Cpu, |id| !known.insert(id)).groups.len();
-        assert_eq!((anew(&run), anew(&run)), (2, 0));
+        let mut new = |run: &PlannedRun| run.without_known(DeviceKind::Cpu, |id| !known.insert(id)).groups.len();
+        assert_eq!((new(&run), new(&run)), (2, 0));
         let both =
             PlannedRun::new(&Selection { size: vec![], ..selection("naive", "") }, Purpose::Bench).expect("a plan");
-        assert_eq!(anew(&both), 1, "the sizes of software devices");
+        assert_eq!(new(&both), 1, "the sizes of software devices");
     }
 
     #[test]
@@ -600,7 +609,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_stands_for_the_variants_that_it_matches_and_that_have_the_case() {
+    fn a_pattern_selects_matching_variants_that_support_the_case() {
         let of = |algorithms: &[&str], variant: &str, axes: AxisValues, purpose| {
             let algorithm = algorithms.iter().map(ToString::to_string).collect();
             let variant = variant.split(',').map(String::from).collect();
@@ -620,18 +629,18 @@ mod tests {
             bench("tile-*,naive", dtype("f32")).expect("cases"),
             ["matmul/naive", "matmul/tile-1d", "matmul/tile-2d"]
         );
-        // What a pattern matches and lacks the type is left out, what is named is kept.
+        // Of variants without the type, those matched by a pattern are left out, named ones stay.
         assert_eq!(bench("s*", dtype("f16")).expect("cases"), ["matmul/subgroup", "matmul/subgroup-shuffle"]);
         assert!(bench("s*,split", dtype("f16")).expect("cases").contains(&"matmul/split".to_string()));
         assert!(bench("spli*", dtype("f16")).expect_err("it has f32 alone").contains("has dtype f16; available: f32"));
-        // One of several algorithms has to have it.
+        // A pattern has to match in at least one of several algorithms.
         let both = ["matmul", "lu"];
         assert_eq!(of(&both, "blocked-piv*", dtype("f32"), Purpose::Bench).expect("cases").len(), 2);
         let verified = of(&[], "*-texel", AxisValues::default(), Purpose::Verify).expect("cases");
         assert_eq!(verified, ["lu/blocked-pivot-texel", "matmul/gemv-texel"]);
         let error = of(&both, "*-subgruop", dtype("f32"), Purpose::Bench).expect_err("none");
         assert!(error.starts_with("no variant of matmul, lu matches '*-subgruop'; nearest: subgroup"), "{error}");
-        // Those that solve systems wait for --solve.
+        // Variants that solve systems need --solve.
         let error = of(&["lu"], "refine*", dtype("f64"), Purpose::Bench).expect_err("no factors");
         assert!(error.contains("solves systems of equations; add --solve"), "{error}");
         assert_eq!(
@@ -648,7 +657,7 @@ mod tests {
             for (goal, dtype) in
                 algorithm.goals().iter().flat_map(|goal| algorithm.dtypes(*goal).map(|dtype| (*goal, dtype)))
             {
-                // `signed` is there to be refused where an algorithm needs a positive matrix.
+                // Iterative algorithms need a positive matrix, so `signed` has no answer.
                 for input in algorithm
                     .inputs
                     .iter()
@@ -662,12 +671,12 @@ mod tests {
         }
     }
 
-    /// Whether no variant of lu promises to solve systems with such a matrix.
+    /// Whether no variant of lu can solve systems with this input accurately.
     fn is_unsolvable(input: Input, dtype: DType) -> bool {
         input == Input::Wilkinson || (input, dtype) == (Input::Hilbert, DType::F64)
     }
 
-    /// The inputs of the systems of equations that a run asks of a variant at a size.
+    /// Returns the inputs of the systems of equations that a run has for a variant at a size.
     fn systems(variant: &str, size: &str, input: Option<&str>, purpose: Purpose) -> Vec<Input> {
         let axes = solving(true).with("dtype", "f32");
         let axes = input.into_iter().fold(axes, |axes, input| axes.with("input", input));
@@ -683,7 +692,7 @@ mod tests {
         assert_eq!(of("blocked", "100"), [dominant, Input::Hilbert]);
         assert_eq!(of("blocked-pivot", "3000"), [Input::Uniform]);
         assert_eq!(of("blocked-pivot", "100"), [Input::Uniform, dominant, Input::Hilbert, Input::IllScaled]);
-        // Who names an input means it, and so does who measures.
+        // A named input is used as is, and `bench` uses its default.
         assert_eq!(systems("blocked", "3000", Some("uniform"), Purpose::Verify), [Input::Uniform]);
         assert_eq!(systems("blocked", "3000", None, Purpose::Bench), [Input::Uniform]);
     }

@@ -1,4 +1,4 @@
-//! The choices for a run as they are typed: the options of `bench`, which are also the fields of a configuration.
+//! Typed options of a run: the options of `bench`, which are also the fields of a configuration.
 
 use super::Sampling;
 use super::axes::{self, AxisValues, Value};
@@ -12,8 +12,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The options that `bench` and the `[[bench]]` tables of a configuration share. Everything is optional text here;
-/// the plan gives it a meaning.
+/// Options that `bench` and the `[[bench]]` tables of a configuration share, as optional text that the plan interprets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Selection {
@@ -23,25 +22,25 @@ pub struct Selection {
     pub variant: Vec<String>,
     /// Sizes and sweeps.
     pub size: Vec<String>,
-    /// The values of axes: element type, layout, input and the like.
+    /// Values of axes: element type, layout, input and others.
     #[serde(flatten)]
     pub axes: AxisValues,
-    /// Devices, as they are selected.
+    /// Selectors of devices.
     pub device: Vec<String>,
-    /// How to sample.
+    /// Options of sampling.
     #[serde(flatten)]
     pub sampling: SamplingArgs,
     /// Time to idle before each sample, for tests.
     pub pause: Option<String>,
 }
 
-/// How cases are sampled, as it is typed: options of `bench` and of `run`.
+/// Typed options of sampling, of `bench` and `run`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SamplingArgs {
     /// Relative half-width of the median's interval at which sampling ends.
     pub precision: Option<String>,
-    /// Most time for the samples of a case.
+    /// Longest time for the samples of a case.
     pub max_time: Option<String>,
     /// Clock of the samples: device or host.
     pub clock: Option<String>,
@@ -53,11 +52,11 @@ pub struct SamplingArgs {
 }
 
 impl Selection {
-    /// These options, and those of `config` where these say nothing.
+    /// Completes these options by those of `config`.
     #[must_use]
     pub fn or(self, config: Self) -> Self {
-        fn list<T>(own: Vec<T>, other: Vec<T>) -> Vec<T> {
-            if own.is_empty() { other } else { own }
+        fn list(typed: Vec<String>, other: Vec<String>) -> Vec<String> {
+            if typed.is_empty() { other } else { typed }
         }
         Self {
             algorithm: list(self.algorithm, config.algorithm),
@@ -76,10 +75,10 @@ impl Selection {
         }
     }
 
-    /// How cases are sampled.
+    /// Interprets the options of sampling.
     ///
     /// # Errors
-    /// What is wrong with the options.
+    /// When an option is wrong.
     pub(super) fn sampling(&self) -> Result<Sampling, String> {
         let (default, typed) = (Sampling::default(), &self.sampling);
         let clock = typed.clock.as_deref().map_or(Ok(default.clock), clock)?;
@@ -110,11 +109,11 @@ impl Selection {
     }
 }
 
-/// The fields of a `[[bench]]` table beside those of axes.
+/// Fields of a `[[bench]]` table, apart from axes.
 const FIELDS: [&str; 10] =
     ["algorithm", "variant", "size", "device", "precision", "max-time", "clock", "cache", "energy", "pause"];
 
-/// The name of a field, refused where there is none.
+/// Name of a known field.
 struct Field(String);
 
 impl<'de> Deserialize<'de> for Field {
@@ -195,7 +194,7 @@ impl Selection {
     }
 }
 
-/// A whole number, or the text of one that is too large for TOML.
+/// Whole number, or its text if it is too large for TOML.
 struct Whole(u64);
 
 impl<'de> Deserialize<'de> for Whole {
@@ -206,24 +205,23 @@ impl<'de> Deserialize<'de> for Whole {
     }
 }
 
-/// A configuration file: runs that belong together.
+/// Configuration file: runs that belong together.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
-    /// One sweep each, with the fields of [`Selection`].
+    /// Sweeps, with the fields of [`Selection`].
     #[serde(default)]
     pub bench: Vec<Selection>,
-    /// Kernels of the user's.
+    /// Runs of the user's kernels.
     #[serde(default)]
     pub run: Vec<RunTable>,
 }
 
-/// Kernels of the user's in a configuration, as `run` takes them. Paths are relative to the folder of the
-/// configuration.
+/// User's kernels in a configuration, with the arguments of `run`. Paths are relative to the configuration's folder.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RunTable {
-    /// The description of the kernels.
+    /// Description of the kernels.
     pub description: Option<PathBuf>,
     /// Kernels in place of those of the description.
     #[serde(deserialize_with = "one_or_many")]
@@ -236,7 +234,7 @@ pub(crate) struct RunTable {
     pub against: Vec<String>,
 }
 
-/// `"naive"`, `1024` or a list of such, where the command line takes a comma-separated list.
+/// `"naive"`, `1024` or a list of them: the command line takes a comma-separated list.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a string, a positive integer or a list of them")]
 enum OneOrMany {
@@ -269,13 +267,13 @@ fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>
     OneOrMany::deserialize(deserializer).map(OneOrMany::texts)
 }
 
-/// A fraction from `1%`.
+/// Parses a percentage such as `1%` into a fraction.
 ///
 /// # Errors
-/// A message when it is no percentage, or not above 0 and at most 100 %.
+/// When the text is not a percentage above 0 and up to 100 %.
 pub(crate) fn precision(text: &str) -> Result<f64, String> {
     let out = || format!("precision '{text}' is out of range; write a percentage above 0% and up to 100%");
-    // Neither reading of such a number would do.
+    // A bare number in this range is neither a fraction nor a percentage.
     if text.trim().parse::<f64>().is_ok_and(|bare| bare <= 0.0 || bare > 100.0) {
         return Err(out());
     }
@@ -283,10 +281,10 @@ pub(crate) fn precision(text: &str) -> Result<f64, String> {
     if value > 0.0 && value <= 1.0 { Ok(value) } else { Err(out()) }
 }
 
-/// A time such as `500ms`, `5s` or `1m`.
+/// Parses a time such as `500ms`, `5s` or `1m`.
 ///
 /// # Errors
-/// A message when it is malformed or not positive.
+/// When the text is malformed or not positive.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let time: jiff::SignedDuration =
         text.parse().map_err(|_| format!("malformed time '{}'; write 500ms, 5s or 1m", brief(text)))?;
@@ -296,10 +294,10 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// The clock that `--clock` names.
+/// Parses the value of `--clock`.
 ///
 /// # Errors
-/// A message when there is none of this name.
+/// When there is no clock with this name.
 pub(crate) fn clock(text: &str) -> Result<Clock, String> {
     match text {
         "device" => Ok(Clock::DeviceTimestamps),
@@ -308,10 +306,10 @@ pub(crate) fn clock(text: &str) -> Result<Clock, String> {
     }
 }
 
-/// The state of the caches that `--cache` names.
+/// Parses the value of `--cache`.
 ///
 /// # Errors
-/// A message when there is none of this name.
+/// When there is no state with this name.
 pub(crate) fn cache(text: &str) -> Result<CacheState, String> {
     match text {
         "hot" => Ok(CacheState::Hot),

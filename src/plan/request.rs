@@ -1,4 +1,4 @@
-//! A request: what is to be measured and how, as one value, and the command that asks for the same.
+//! Request of a measurement as one value, and its command.
 
 use super::options::Selection;
 use crate::basis::command_line::{self, arguments};
@@ -8,16 +8,16 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::path::{Path, PathBuf};
 use toml::Table;
 
-/// Everything that is to be measured, and how. The names of its fields are those of the options of `bench` and of `run`.
+/// Request of a measurement. Its fields have the names of the options of `bench` and `run`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Request {
-    /// The user's kernels, which `run` measures in place of algorithms.
+    /// User's kernels, which `run` measures instead of algorithms.
     pub(crate) kernels: Option<KernelFiles>,
     /// Algorithms, sizes, axes, devices and sampling.
     pub selection: Selection,
-    /// Configuration whose fields hold where `selection` says nothing.
+    /// Configuration that completes `selection`.
     #[serde(serialize_with = "command_line::path")]
     pub config: Option<PathBuf>,
     /// Whether descriptions that run commands are refused.
@@ -37,18 +37,19 @@ pub struct Request {
     pub no_tuned: bool,
     /// Number of processes that measure each case.
     pub processes: Option<u32>,
-    /// The same, to show how much they differ.
+    /// Number of processes that measure each case to show how much they differ.
     pub noise: Option<u32>,
     /// Ids of the only cases to be measured.
     pub only: Vec<String>,
-    /// How Vulkan is loaded, watched and waited for.
+    /// Options of Vulkan.
     pub vulkan: VulkanOptions,
-    /// The user's defaults for what neither the options nor `config` say. Without `config` the selection has them.
+    /// User's defaults for fields that neither the options nor `config` set. Without `config`, the selection includes
+    /// them.
     #[serde(skip)]
     pub(crate) defaults: Selection,
 }
 
-/// Kernels of the user's, as `run` takes them.
+/// User's kernels, with the arguments of `run`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
 pub(crate) struct KernelFiles {
@@ -63,7 +64,7 @@ pub(crate) struct KernelFiles {
     pub(crate) tune: bool,
 }
 
-/// How Vulkan is loaded, watched and waited for.
+/// Options for loading Vulkan, validation and timeouts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
 pub struct VulkanOptions {
@@ -91,13 +92,13 @@ impl Default for VulkanOptions {
 }
 
 impl Request {
-    /// The command that asks for this, for a person to paste into a shell.
+    /// Returns the command of this request, for pasting into a shell.
     #[must_use]
     pub(crate) fn command(&self) -> String {
         self.command_with("gpukern", Table::new())
     }
 
-    /// The same command of a program at this path, with the options that `more` states.
+    /// Returns the command of this request for a program at this path, with the additional options `more`.
     #[must_use]
     pub(crate) fn command_with(&self, program: &str, more: Table) -> String {
         let command = if self.kernels.is_some() { "run" } else { "bench" };
@@ -105,7 +106,7 @@ impl Request {
         format!("{} {command} {}", shown_word(program), arguments(fields))
     }
 
-    /// The fields that are not the usual ones: a person reads them.
+    /// Returns the fields that differ from the defaults, as shown to the user.
     #[must_use]
     pub(crate) fn stated(&self) -> Table {
         let usual = Self { kernels: self.kernels.is_some().then(KernelFiles::default), ..Self::default() };
@@ -116,13 +117,13 @@ impl Request {
         stated
     }
 
-    /// The same cases, in a number of processes that the caller names.
+    /// Returns this request without the number of processes.
     #[must_use]
     pub(crate) fn once(&self) -> Self {
         Self { processes: None, noise: None, ..self.clone() }
     }
 
-    /// The same request with each of its files where `found` finds it.
+    /// Returns this request with the paths of its files replaced by `found`.
     #[must_use]
     pub(crate) fn with_files(mut self, found: impl Fn(&Path) -> Option<PathBuf>) -> Self {
         let kernels = self.kernels.iter_mut().flat_map(|kernels| &mut kernels.kernel);
@@ -136,13 +137,13 @@ impl Request {
     }
 }
 
-/// The request of a record, with the fields that are not the usual ones.
+/// Serializes the request of a record, with the fields that differ from the defaults.
 #[expect(clippy::ref_option, reason = "serde passes fields so")]
 pub(crate) fn serialize<S: Serializer>(request: &Option<Request>, serializer: S) -> Result<S::Ok, S::Error> {
     request.as_ref().map(Request::stated).serialize(serializer)
 }
 
-/// The request of a record; `None` where another version wrote it, with options that are not known here.
+/// Deserializes the request of a record; `None` if another version wrote it, with unknown options.
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Request>, D::Error> {
     Ok(serde_json::from_value(serde_json::Value::deserialize(deserializer)?).ok())
 }

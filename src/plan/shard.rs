@@ -48,17 +48,17 @@ impl Plan {
             self.runs.iter().flat_map(|run| run.groups.iter().map(move |group| (run, group))).collect();
         let count = groups.len();
         let times: Vec<_> = groups.iter().map(|(run, group)| estimated(group, &run.sampling)).collect();
-        let mut own = vec![false; count];
+        let mut is_selected = vec![false; count];
         for class in [DeviceClass::Any, DeviceClass::Gpu, DeviceClass::Cpu] {
             let members: Vec<usize> = (0..count).filter(|at| groups[*at].1.on == class).collect();
             let seconds: Vec<f64> = members.iter().map(|at| times[*at]).collect();
             for (at, shard_of) in members.into_iter().zip(shares(&seconds, shard.count as usize)) {
-                own[at] = shard_of + 1 == shard.index as usize;
+                is_selected[at] = shard_of + 1 == shard.index as usize;
             }
         }
-        let mut own = own.into_iter();
+        let mut is_selected = is_selected.into_iter();
         for run in &mut self.runs {
-            run.groups.retain(|_| own.next().unwrap_or_default());
+            run.groups.retain(|_| is_selected.next().unwrap_or_default());
         }
         self.runs.retain(|run| !run.groups.is_empty());
         if self.runs.is_empty() {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn loads_are_even_and_the_same_for_everybody() {
+    fn shards_have_even_and_reproducible_loads() {
         let seconds = [9.0, 1.0, 5.0, 4.0, 3.0, 2.0];
         assert_eq!(shares(&seconds, 2), [0, 1, 1, 1, 0, 1]);
         assert_eq!(shares(&[1.0; 4], 3), [0, 1, 2, 0]);

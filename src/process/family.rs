@@ -1,4 +1,4 @@
-//! A program in a process group of its own, on Windows a job, and all that it started.
+//! A program in a separate process group (on Windows: a job) with all its children.
 
 use std::io;
 #[cfg(unix)]
@@ -8,12 +8,12 @@ use std::os::windows::{io::AsRawHandle, process::CommandExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Interval at which a program is looked at.
+/// Interval between checks of a program.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// Time after which a process that was killed is left to the system, which waits for a disk perhaps.
+/// Longest wait for the end of a killed process, which may be blocked by a disk.
 pub(super) const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Gives a program its own process group, so that Ctrl-C in the terminal does not reach it.
+/// Makes `command` start in a new process group, which Ctrl-C in the terminal does not reach.
 pub(super) fn leave_group(command: &mut Command) {
     #[cfg(unix)]
     command.process_group(0);
@@ -22,7 +22,7 @@ pub(super) fn leave_group(command: &mut Command) {
     command.creation_flags(0x200);
 }
 
-/// A program and all that it started.
+/// Program with all its children.
 pub(super) struct Family {
     pub(super) child: Child,
     tie: Tie,
@@ -34,9 +34,9 @@ pub(super) struct Family {
 }
 
 impl Family {
-    /// Starts `command` in a process group of its own; `only` where this process has no other children.
+    /// Starts `command` in a new process group; `only` says that this process has no other children.
     pub(super) fn start(command: &mut Command, only: bool) -> io::Result<Self> {
-        // What leaves the group becomes a child of this process when its parent ends, and is found.
+        // Processes that leave the group become children of this process when their parent ends.
         #[cfg(target_os = "linux")]
         if only {
             let _ = nix::sys::prctl::set_child_subreaper(true);
@@ -46,7 +46,7 @@ impl Family {
         Ok(Self { tie: Tie::of(&child, false), child, only, ended: false })
     }
 
-    /// Waits until the program ends; `look` waits for the time that it is given, and may end the waiting.
+    /// Waits until the program ends. `look` sleeps for the given time, and ends the wait by an error.
     pub(super) fn wait(&mut self, look: &mut dyn FnMut(Duration) -> io::Result<()>) -> io::Result<ExitStatus> {
         loop {
             if let Some(status) = self.child.try_wait()? {
@@ -57,32 +57,32 @@ impl Family {
         }
     }
 
-    /// Ends what is left of it; whether anything was after `grace`.
+    /// Ends all remaining processes. Returns whether any was left after `grace`.
     pub(super) fn end(&mut self, grace: Duration) -> bool {
-        let begun = Instant::now();
-        while self.is_alive() && begun.elapsed() < grace {
+        let start = Instant::now();
+        while self.is_alive() && start.elapsed() < grace {
             std::thread::sleep(POLL_INTERVAL);
         }
-        let left = self.is_alive();
-        let begun = Instant::now();
-        while self.is_alive() && begun.elapsed() < KILL_TIMEOUT {
+        let outlived = self.is_alive();
+        let start = Instant::now();
+        while self.is_alive() && start.elapsed() < KILL_TIMEOUT {
             let _ = self.child.kill();
             kill_group(self.child.id());
             self.kill_children();
             self.tie.cut();
             std::thread::sleep(Duration::from_millis(1));
         }
-        left
+        outlived
     }
 
-    /// Whether any process of it is alive.
+    /// Whether any process of the group is alive.
     fn is_alive(&mut self) -> bool {
         self.ended = self.ended || matches!(self.child.try_wait(), Ok(Some(_)) | Err(_));
         #[cfg(unix)]
         {
             use nix::errno::Errno;
             use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-            // Ended processes that lost their parents wait for this one to ask how they ended.
+            // Reap orphans, of which this process is the new parent.
             if self.only && self.ended {
                 loop {
                     match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
@@ -98,17 +98,17 @@ impl Family {
         return !self.ended || self.tie.holds_any();
     }
 
-    /// Kills the children of this process, where it has no others and the system names them.
+    /// Kills the children of this process, if it has no others and the system lists them.
     fn kill_children(&self) {
         #[cfg(target_os = "linux")]
         if self.only {
-            let own = std::process::id().to_string();
+            let this_process = std::process::id().to_string();
             for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
                 let id = entry.file_name().to_string_lossy().parse::<u32>();
                 let status = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-                // Behind the name, which may hold anything, come the state and the parent.
+                // State and parent follow the name, which may contain any character.
                 let parent = status.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
-                if let (Ok(id), true) = (id, parent == Some(&own)) {
+                if let (Ok(id), true) = (id, parent == Some(&this_process)) {
                     let _ = nix::sys::signal::kill(pid(id), nix::sys::signal::Signal::SIGKILL);
                 }
             }
@@ -127,7 +127,7 @@ fn pid(id: u32) -> nix::unistd::Pid {
     nix::unistd::Pid::from_raw(id as i32)
 }
 
-/// Kills the processes of a group. Those of Windows are in a [`Tie`], and end with whoever has that.
+/// Kills the processes of a group. On Windows their [`Tie`] ends them.
 pub(super) fn kill_group(group: u32) {
     #[cfg(unix)]
     let _ = nix::sys::signal::killpg(pid(group), nix::sys::signal::Signal::SIGKILL);
@@ -135,8 +135,8 @@ pub(super) fn kill_group(group: u32) {
     let _ = group;
 }
 
-/// A tie of a process to this one: it ends when that is cut, and when this process ends, in whatever way. That is a job
-/// object of Windows; processes of other systems see to it themselves.
+/// Tie that ends a process when it is dropped or this process ends, in whatever way. A job object on Windows; on other
+/// systems the process ends itself.
 pub(super) struct Tie {
     #[cfg(windows)]
     job: Option<win32job::Job>,
@@ -154,8 +154,8 @@ impl Tie {
 
 #[cfg(windows)]
 impl Tie {
-    /// A tie of `child`, with all that it starts or `alone`: a worker's guards outlive it to clean up. Where the system
-    /// refuses, the process ends when its standard input does.
+    /// Ties `child` to this process, with its children or `alone`: a worker's guards outlive it to clean up. If the
+    /// system refuses, the child ends when its standard input does.
     pub(super) fn of(child: &Child, alone: bool) -> Self {
         let job = || -> Result<_, win32job::JobError> {
             let mut limits = win32job::ExtendedLimitInfo::new();

@@ -1,9 +1,9 @@
-//! Programs of others (the commands of descriptions, compilers on the PATH), started so that each can be ended with all
-//! that it started, at any time, even when this process is killed.
+//! External programs (the commands of descriptions, compilers on the PATH), started so that each can be ended with all
+//! its children at any time, even when this process is killed.
 //!
-//! A killed process cleans nothing up, so this program starts itself once more as a guard, which starts the other one in a
-//! process group of its own, on Windows a job. The guard's standard input is a pipe that nobody else holds: when that
-//! closes, for whatever reason, the guard ends the group and removes the folder that the program was given.
+//! A killed process cannot clean up, so `gpukern` starts itself once more as a guard, which starts the program in a
+//! separate process group (on Windows: a job). The guard's standard input is a pipe whose other end only this process
+//! has: when the pipe closes, for whatever reason, the guard ends the group and removes the program's scratch folder.
 
 use super::family::{Family, KILL_TIMEOUT, POLL_INTERVAL, kill_group};
 use super::stderr_tail::StderrTail;
@@ -23,49 +23,48 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// The shell that runs the commands of descriptions.
+/// Shell that runs the commands of descriptions.
 pub(crate) const SHELL: &str = if cfg!(windows) { "cmd" } else { "sh" };
-/// The sub-command that makes a process a guard.
+/// Sub-command of `gpukern` that runs a guard.
 const SUBCOMMAND: &str = "guard";
-/// A program may take so many times the `--timeout` of a driver's call.
-const PATIENCE: u32 = 10;
-/// Time that what a program left running has to end by itself.
-const GRACE: Duration = Duration::from_millis(500);
+/// Multiple of `--timeout` that a program may take.
+const TIMEOUT_FACTOR: u32 = 10;
+/// Grace period for processes that outlive the program.
+const EXIT_GRACE: Duration = Duration::from_millis(500);
 
 /// Limits of the programs that this process starts.
 pub(crate) struct ProgramLimits {
-    /// `--timeout` of a driver's call, of which a program may take [`PATIENCE`] times as much.
+    /// `--timeout` of driver calls; a program may take [`TIMEOUT_FACTOR`] times as long.
     pub(crate) timeout: Duration,
-    /// Becomes true when they are to end.
+    /// Flag that is set when the programs have to end.
     pub(crate) interrupted: Option<&'static AtomicBool>,
-    /// Where front ends of languages run.
+    /// Place where language front ends run.
     pub(crate) front_ends: FrontEnds,
 }
 
-/// Where front ends of languages run.
+/// Place where language front ends run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FrontEnds {
-    /// In this process.
+    /// This process.
     Here,
-    /// In another process of this program.
-    Apart,
+    /// Separate process of this program.
+    Separate,
 }
 
-/// Limits of this process. A process without any is not `gpukern`, and cannot be its own guard.
+/// Limits of this process; unset in test binaries, which cannot run a guard.
 static LIMITS: OnceLock<ProgramLimits> = OnceLock::new();
 
-/// Sets the limits of this process, which is `gpukern`.
+/// Sets the limits of this process.
 pub(crate) fn limit(limits: ProgramLimits) {
-    // A process has one setup.
     let _ = LIMITS.set(limits);
 }
 
-/// Whether front ends run in another process.
-pub(crate) fn has_front_ends_apart() -> bool {
-    LIMITS.get().is_some_and(|limits| limits.front_ends == FrontEnds::Apart)
+/// Whether front ends run in a separate process.
+pub(crate) fn runs_front_ends_separately() -> bool {
+    LIMITS.get().is_some_and(|limits| limits.front_ends == FrontEnds::Separate)
 }
 
-/// Whether the programs of this process are to end.
+/// Whether the programs of this process have to end.
 pub(crate) fn interrupted() -> bool {
     LIMITS.get().is_some_and(ProgramLimits::are_interrupted)
 }
@@ -76,38 +75,38 @@ impl ProgramLimits {
     }
 }
 
-/// The end of a program.
+/// End of a program.
 #[derive(Debug)]
-pub(crate) struct Ended {
-    /// How, where that was no success: `exit code 1`.
+pub(crate) struct ProgramEnd {
+    /// Exit code or signal of a failure: `exit code 1`.
     pub(crate) failed: Option<String>,
-    /// Whether it left processes running, which were ended.
+    /// Whether processes outlived the program and were ended.
     pub(crate) left: bool,
-    /// The last that it wrote to standard error.
+    /// Tail of the program's standard error.
     pub(crate) said: String,
 }
 
-/// What a guard tells.
+/// Message from a guard.
 #[derive(Serialize, Deserialize)]
 enum GuardReport {
-    /// The program runs, with this id.
+    /// Process id of the running program.
     Started(u32),
-    /// The program could not be started: whether there is none, and what the system says.
+    /// Failure to start the program: whether it is missing, and the system's message.
     Refused(bool, String),
-    /// The program ended: [`Ended::failed`], [`Ended::left`].
+    /// End of the program: [`ProgramEnd::failed`], [`ProgramEnd::left`].
     Ended(Option<String>, bool),
 }
 
-/// Runs `program` to its end, with what it writes to standard output discarded or, if `joined`, taken as what it says. When
-/// this process dies, so do the program and `scratch`.
+/// Runs `program` to its end. Discards its standard output or, if `joined`, treats it as standard error. If this
+/// process dies, the program is ended and `scratch` removed.
 ///
 /// # Errors
-/// When it cannot be started ([`ErrorKind::NotFound`] where there is none), takes too long, or was interrupted.
-pub(crate) fn run(program: &Command, scratch: &Scratch, joined: bool) -> io::Result<Ended> {
+/// When the program cannot be started ([`ErrorKind::NotFound`] if it is missing), takes too long or is interrupted.
+pub(crate) fn run(program: &Command, scratch: &Scratch, joined: bool) -> io::Result<ProgramEnd> {
     let Some(limits) = LIMITS.get() else {
-        return alone(program, joined, &unlimited());
+        return run_unguarded(program, joined, &unlimited());
     };
-    let mut watch = Watch::new();
+    let mut timer = ProgramTimer::new();
     let mut command = Command::new(std::env::current_exe()?);
     command.arg(SUBCOMMAND);
     for folder in scratch.folders() {
@@ -117,7 +116,7 @@ pub(crate) fn run(program: &Command, scratch: &Scratch, joined: bool) -> io::Res
     if let Some(folder) = program.get_current_dir() {
         command.current_dir(folder);
     }
-    let helper = Helper::start(&mut command, Printed::Kept, Lifetime::Apart)?;
+    let helper = Helper::start(&mut command, Printed::Kept, Lifetime::Detached)?;
     let mut guard = Guard { helper, group: None };
     loop {
         match guard.helper.receive(POLL_INTERVAL) {
@@ -127,9 +126,9 @@ pub(crate) fn run(program: &Command, scratch: &Scratch, joined: bool) -> io::Res
             }
             Ok(GuardReport::Ended(failed, left)) => {
                 guard.group = None;
-                return Ok(Ended { failed, left, said: guard.helper.last_words(GRACE) });
+                return Ok(ProgramEnd { failed, left, said: guard.helper.last_words(EXIT_GRACE) });
             }
-            Err(RecvTimeoutError::Timeout) => watch.look(limits)?,
+            Err(RecvTimeoutError::Timeout) => timer.check(limits)?,
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(io::Error::other("was lost: the process that guards it died"));
             }
@@ -137,14 +136,14 @@ pub(crate) fn run(program: &Command, scratch: &Scratch, joined: bool) -> io::Res
     }
 }
 
-/// Limits of a program of a process that has none.
+/// Returns limits for a process without any.
 fn unlimited() -> ProgramLimits {
     ProgramLimits { timeout: Duration::from_secs(30), interrupted: None, front_ends: FrontEnds::Here }
 }
 
-/// The same without a guard.
-fn alone(program: &Command, joined: bool, limits: &ProgramLimits) -> io::Result<Ended> {
-    let mut watch = Watch::new();
+/// Runs `program` like [`run`], without a guard.
+fn run_unguarded(program: &Command, joined: bool, limits: &ProgramLimits) -> io::Result<ProgramEnd> {
+    let mut timer = ProgramTimer::new();
     let mut command = command(program.get_program(), program.get_args());
     if let Some(folder) = program.get_current_dir() {
         command.current_dir(folder);
@@ -152,18 +151,18 @@ fn alone(program: &Command, joined: bool, limits: &ProgramLimits) -> io::Result<
     let (source, stream) = io::pipe()?;
     command.stdout(if joined { stream.try_clone()?.into() } else { Stdio::null() }).stderr(stream);
     let mut family = Family::start(&mut command, false)?;
-    // Its ends of the pipe, at whose end this process waits.
+    // Close the command's ends of the pipe, so that the reader sees its end.
     drop(command);
     let said = StderrTail::of(source, Printed::Kept)?;
     let status = family.wait(&mut |look| {
         std::thread::sleep(look);
-        watch.look(limits)
+        timer.check(limits)
     })?;
-    let left = family.end(GRACE);
-    Ok(Ended { failed: failed(status), left, said: said.last(GRACE) })
+    let left = family.end(EXIT_GRACE);
+    Ok(ProgramEnd { failed: failed(status), left, said: said.last(EXIT_GRACE) })
 }
 
-/// A program with arguments; the shell of Windows takes its own as they are, others as the C library quotes them.
+/// Returns a command; the Windows shell gets its arguments unquoted.
 fn command(program: &OsStr, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
     let mut command = Command::new(program);
     #[cfg(windows)]
@@ -177,32 +176,32 @@ fn command(program: &OsStr, arguments: impl IntoIterator<Item = impl AsRef<OsStr
     command
 }
 
-/// How a program ended, unless it was a success.
+/// Returns the exit code or signal of a failed program.
 fn failed(status: ExitStatus) -> Option<String> {
     (!status.success()).then(|| ending(status))
 }
 
-/// The time that a program has taken.
-struct Watch {
+/// Timer of a program.
+struct ProgramTimer {
     waited: Duration,
-    looked: Instant,
+    last_check: Instant,
 }
 
-impl Watch {
+impl ProgramTimer {
     fn new() -> Self {
-        Self { waited: Duration::ZERO, looked: Instant::now() }
+        Self { waited: Duration::ZERO, last_check: Instant::now() }
     }
 
-    /// Why the program is not to go on.
-    fn look(&mut self, limits: &ProgramLimits) -> io::Result<()> {
+    /// Returns an error if the program has to end.
+    fn check(&mut self, limits: &ProgramLimits) -> io::Result<()> {
         if limits.are_interrupted() {
             return Err(io::Error::other("was interrupted"));
         }
-        // A process that was stopped, on a computer that slept perhaps, did not wait meanwhile.
-        let passed = self.looked.elapsed().min(Duration::from_secs(1));
+        // Time during which this process was stopped, or the computer asleep, does not count.
+        let passed = self.last_check.elapsed().min(Duration::from_secs(1));
         self.waited += passed;
-        self.looked = Instant::now();
-        let most = limits.timeout.saturating_mul(PATIENCE);
+        self.last_check = Instant::now();
+        let most = limits.timeout.saturating_mul(TIMEOUT_FACTOR);
         if self.waited < most {
             return Ok(());
         }
@@ -210,33 +209,33 @@ impl Watch {
         Err(io::Error::new(
             ErrorKind::TimedOut,
             format!(
-                "did not end within {seconds:.1} s, {PATIENCE} times --timeout; --timeout={twice}s gives it more time"
+                "did not end within {seconds:.1} s, {TIMEOUT_FACTOR} times --timeout; --timeout={twice}s gives it more time"
             ),
         ))
     }
 }
 
-/// A guard, as the process sees it that started it.
+/// Guard process, from its parent's side.
 struct Guard {
     helper: Helper<GuardReport>,
-    /// Group of the program, while that may run.
+    /// Process group of the program, while it may run.
     group: Option<u32>,
 }
 
 impl Drop for Guard {
-    /// Has the guard end the program, or ends it if the guard is dead.
+    /// Makes the guard end the program, or ends it directly if the guard is dead.
     fn drop(&mut self) {
-        if !self.helper.end(KILL_TIMEOUT + GRACE).is_ok_and(|status| status.success()) {
+        if !self.helper.end(KILL_TIMEOUT + EXIT_GRACE).is_ok_and(|status| status.success()) {
             self.group.into_iter().for_each(kill_group);
         }
     }
 }
 
-/// Guards the program of these `words`: runs it, reports what comes of it on standard output, and ends it with all that it
-/// started as soon as standard input ends. Then `scratch` goes too.
+/// Runs the program in `words` and reports its end on standard output. When standard input ends first, ends the program
+/// with all its children and removes `scratch`.
 ///
 /// # Errors
-/// When the system does not say what becomes of it.
+/// When the program's status cannot be determined.
 pub(crate) fn guard(words: &[OsString], scratch: &[PathBuf], joined: bool) -> io::Result<()> {
     let Some((program, arguments)) = words.split_first() else { return Ok(()) };
     let mut command = command(program, arguments);
@@ -257,30 +256,29 @@ pub(crate) fn guard(words: &[OsString], scratch: &[PathBuf], joined: bool) -> io
         Ok(family) => family,
         Err(e) => return tell(&GuardReport::Refused(e.kind() == ErrorKind::NotFound, e.to_string())),
     };
-    // Nobody can end the program of a guard that is killed before it has said this, so it is the first thing that it does.
-    // Where nobody hears it, standard input has ended too.
+    // Report the id first: if the guard is killed, its parent needs the id to end the program. Errors are ignored,
+    // because without a parent standard input has ended too.
     let _ = tell(&GuardReport::Started(family.child.id()));
-    let gone = || io::Error::other("nobody waits for it");
     let status = family.wait(&mut |look| match closed.recv_timeout(look) {
         Err(RecvTimeoutError::Timeout) if !asked.load(Ordering::Relaxed) => Ok(()),
-        _ => Err(gone()),
+        _ => Err(io::Error::other("nobody waits for it")),
     });
     if let Ok(status) = status {
-        let left = family.end(GRACE);
+        let left = family.end(EXIT_GRACE);
         return tell(&GuardReport::Ended(failed(status), left));
     }
     family.end(Duration::ZERO);
-    // Windows removes no file that a process has open, dying as it is.
-    let begun = Instant::now();
+    // Windows cannot remove a file while any process has it open.
+    let start = Instant::now();
     for folder in scratch {
-        while std::fs::remove_dir_all(folder).is_err() && folder.exists() && begun.elapsed() < KILL_TIMEOUT {
+        while std::fs::remove_dir_all(folder).is_err() && folder.exists() && start.elapsed() < KILL_TIMEOUT {
             std::thread::sleep(POLL_INTERVAL);
         }
     }
     Ok(())
 }
 
-/// The standard error of this process, for another's standard output.
+/// Returns this process's standard error, for use as another's standard output.
 fn standard_error() -> io::Result<Stdio> {
     #[cfg(unix)]
     return Ok(std::os::fd::AsFd::as_fd(&io::stderr()).try_clone_to_owned()?.into());
@@ -293,35 +291,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_takes_too_long_or_is_interrupted_is_ended_with_what_it_started() {
+    fn a_slow_or_interrupted_program_is_ended_with_its_children() {
         static INTERRUPTED: AtomicBool = AtomicBool::new(false);
         let timeout = Duration::from_millis(20);
         let limits = ProgramLimits { timeout, interrupted: Some(&INTERRUPTED), ..unlimited() };
         let folder = tempfile::tempdir().expect("a folder");
         let mut program = Command::new("sh");
         program.args(["-c", "{ sleep 60; echo late > late; } & sleep 60; echo late > late"]).current_dir(folder.path());
-        let begun = Instant::now();
-        let error = alone(&program, false, &limits).expect_err("it takes too long");
+        let start = Instant::now();
+        let error = run_unguarded(&program, false, &limits).expect_err("it takes too long");
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         let text = error.to_string();
         assert_eq!(text, "did not end within 0.2 s, 10 times --timeout; --timeout=0.04s gives it more time");
         INTERRUPTED.store(true, Ordering::Relaxed);
-        assert_eq!(alone(&program, false, &limits).expect_err("interrupted").to_string(), "was interrupted");
-        assert!(begun.elapsed() < Duration::from_secs(50) && !folder.path().join("late").exists());
+        assert_eq!(run_unguarded(&program, false, &limits).expect_err("interrupted").to_string(), "was interrupted");
+        assert!(start.elapsed() < Duration::from_secs(50) && !folder.path().join("late").exists());
     }
 
     #[test]
     fn the_time_that_a_process_is_stopped_counts_a_second_at_most() {
         let limits = unlimited();
         let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap_or_else(Instant::now);
-        let mut watch = Watch { waited: Duration::from_secs(200), looked: ago(120) };
-        watch.look(&limits).expect("it was stopped");
-        watch.waited = Duration::from_secs(300);
-        watch.look(&limits).expect_err("it took too long");
+        let mut timer = ProgramTimer { waited: Duration::from_secs(200), last_check: ago(120) };
+        timer.check(&limits).expect("it was stopped");
+        timer.waited = Duration::from_secs(300);
+        timer.check(&limits).expect_err("it took too long");
     }
 
     #[test]
-    fn there_is_no_program_where_there_is_none() {
+    fn a_missing_program_is_not_found() {
         let scratch = Scratch::new().expect("a folder");
         let error = run(&Command::new("no-such-program-here"), &scratch, true).expect_err("there is none");
         assert_eq!(error.kind(), ErrorKind::NotFound);

@@ -1,4 +1,4 @@
-//! Another process of this program, started for one purpose: a worker, a guard or a compiler.
+//! Child process of this program with one purpose: a worker, a guard or a compiler.
 
 use super::family::{Tie, leave_group};
 use super::message;
@@ -12,15 +12,15 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// Time that a process has to end by itself when nothing is left to do.
+/// Grace period of a process without further work.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Treatment of text that a process prints beside its messages.
+/// Handling of text that a process prints between its messages.
 #[derive(Clone, Debug)]
 pub(crate) enum Printed {
-    /// Passed on as messages; the last of its standard error is kept.
+    /// Text is shown as messages, and the tail of standard error kept.
     Shown(Messages),
-    /// The last of its standard error is kept.
+    /// Only the tail of standard error is kept.
     Kept,
     Discarded,
 }
@@ -28,13 +28,13 @@ pub(crate) enum Printed {
 /// Relation of a process to this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lifetime {
-    /// It ends with this one, whatever way that ends, and gets the same signals of the terminal.
+    /// Ends with this process in any case, and gets the same signals of the terminal.
     Tied,
-    /// It outlives this one to clean up, and gets no signals of the terminal.
-    Apart,
+    /// Outlives this process to clean up, and gets no signals of the terminal.
+    Detached,
 }
 
-/// A process that reports messages of type `M`.
+/// Process that reports messages of type `M`.
 pub(crate) struct Helper<M> {
     child: Child,
     _tie: Option<Tie>,
@@ -51,7 +51,7 @@ impl<M: DeserializeOwned + Send + 'static> Helper<M> {
     pub(crate) fn start(command: &mut Command, printed: Printed, lifetime: Lifetime) -> io::Result<Self> {
         let errors = if matches!(printed, Printed::Discarded) { Stdio::null() } else { Stdio::piped() };
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
-        if lifetime == Lifetime::Apart {
+        if lifetime == Lifetime::Detached {
             leave_group(command);
         }
         let mut child = command.spawn()?;
@@ -64,7 +64,7 @@ impl<M: DeserializeOwned + Send + 'static> Helper<M> {
                         (None, Printed::Shown(messages)) => messages.say(&line),
                         (None, _) => {}
                         (Some(Ok(message)), _) => drop(sender.send(message)),
-                        // Nothing that follows could be relied on.
+                        // After a damaged message, nothing is reliable.
                         (Some(Err(_)), _) => return,
                     }
                 }
@@ -77,7 +77,7 @@ impl<M: DeserializeOwned + Send + 'static> Helper<M> {
 }
 
 impl<M> Helper<M> {
-    /// Sends a message. One that a dead process does not get is answered by [`Self::receive`].
+    /// Sends a message. If the process is dead, [`Self::receive`] reports that.
     pub(crate) fn send(&mut self, message: &impl Serialize) {
         if let Some(input) = &mut self.input {
             let _ = message::write(input, message);
@@ -99,8 +99,8 @@ impl<M> Helper<M> {
 
     /// Waits until the process ends, for `patience` at most.
     pub(crate) fn wait(&mut self, patience: Duration) {
-        let begun = Instant::now();
-        while begun.elapsed() < patience && self.is_alive() {
+        let start = Instant::now();
+        while start.elapsed() < patience && self.is_alive() {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -124,7 +124,7 @@ impl<M> Helper<M> {
         self.kill()
     }
 
-    /// Returns the last that the process wrote to standard error; waits for the end of that, for `patience` at most.
+    /// Returns the tail of the process's standard error; waits at most `patience` for its end.
     pub(crate) fn last_words(&self, patience: Duration) -> String {
         self.stderr.as_ref().map_or_else(String::new, |stderr| stderr.last(patience))
     }

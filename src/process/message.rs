@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_read_as_it_was_sent_whatever_a_driver_printed_before_it() {
+    fn a_message_survives_text_that_a_driver_printed_before_it() {
         let mut output = b"a driver's word without an end".to_vec();
         write(&mut output, &("two\nlines", 3)).expect("written");
         let read: Vec<_> = lines(&output[..]).filter_map(|line| parse::<(String, u32)>(&line)?.ok()).collect();
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_told_from_a_broken_one() {
+    fn other_text_is_distinguished_from_a_broken_message() {
         assert!(parse::<u32>("MESA: warning\n").is_none());
         assert!(matches!(parse::<u32>("\u{1e}{\"End\": 1}\n"), Some(Err(_))));
     }

@@ -1,4 +1,4 @@
-//! The last that a process wrote to standard error.
+//! Tail of a process's standard error.
 
 use super::Printed;
 use crate::basis::threads;
@@ -8,18 +8,18 @@ use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Bytes that are kept.
+/// Size of the tail.
 const TAIL_BYTES: usize = 64 << 10;
 
 /// Tail of a stream, read by a thread so that its writer never waits.
 pub(crate) struct StderrTail {
     tail: Arc<Mutex<VecDeque<u8>>>,
-    /// Disconnected at the end of the stream.
+    /// Channel that disconnects at the end of the stream.
     end: Receiver<()>,
 }
 
 impl StderrTail {
-    /// Reads `source`, whose lines are passed on if they are to be shown.
+    /// Starts a thread that reads `source` and shows its lines if `printed` says so.
     ///
     /// # Errors
     /// When no thread can be started.
@@ -53,7 +53,8 @@ impl StderrTail {
         Ok(Self { tail, end })
     }
 
-    /// Returns the tail, at the end of the stream or after `patience`: a process that left its group may hold the stream.
+    /// Returns the tail, at the end of the stream or after `patience`: a process that left its group may hold the
+    /// stream.
     pub(crate) fn last(&self, patience: Duration) -> String {
         let _ = self.end.recv_timeout(patience);
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! The size of a case in a record.
+//! Size of a case in a record.
 
 use crate::basis::size::Size;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub enum CaseSize {
 }
 
 impl CaseSize {
-    /// The size, if this program has a meaning for it.
+    /// Returns the size, if this version knows it.
     #[must_use]
     pub fn known(&self) -> Option<Size> {
         match self {
@@ -24,7 +24,7 @@ impl CaseSize {
         }
     }
 
-    /// Whether both are the same problem, however it was written: `64` and `64x64x64` are.
+    /// Whether both are the same problem in any notation, like `64` and `64x64x64`.
     #[must_use]
     pub fn same(&self, other: &Self) -> bool {
         match (self, other) {
@@ -41,7 +41,7 @@ impl From<Size> for CaseSize {
 }
 
 impl From<&str> for CaseSize {
-    /// A text that is not the one of a size stays a text, so that it is written as it was read.
+    /// Keeps text that is not the canonical form of a size, so that it is written as it was read.
     fn from(text: &str) -> Self {
         let size = text.parse::<Size>().ok().filter(|size| size.to_string() == text);
         size.map_or_else(|| Self::Foreign(text.into()), Self::Known)

@@ -1,4 +1,4 @@
-//! What a case may be ranked among.
+//! Classes of cases that may be ranked together.
 
 use super::Case;
 use super::marks::Mark;
@@ -8,29 +8,29 @@ use crate::case::Computes;
 use crate::case::Shortcut;
 use std::fmt;
 
-/// Answers that compete: those in the same arithmetic and by the same shortcuts.
+/// Class of cases that compete: same arithmetic and same shortcuts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Class {
     shortcuts: Vec<Shortcut>,
-    /// The arithmetic, and the element type that it stands in for.
+    /// Arithmetic, and the element type that it replaces.
     computes: Option<(Computes, DType)>,
 }
 
 impl Class {
-    /// The class of `case`.
+    /// Returns the class of `case`.
     pub(crate) fn of(case: &Case) -> Self {
-        // Records from before shortcuts were noted have the names of variants.
+        // Old records lack shortcuts: derive them from the names of variants.
         let known = || case.registered().map_or(&[][..], Variant::shortcuts).to_vec();
         let shortcuts = if case.shortcuts.is_empty() { known() } else { case.shortcuts.clone() };
         Self { shortcuts, computes: case.computes.map(|computes| (computes, case.dtype)) }
     }
 
-    /// Whether its answers are all that algorithm and element type promise.
+    /// Whether the answers are as good as algorithm and element type promise.
     pub(crate) fn is_exact(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What to know before an answer is taken for one of another class.
+    /// Describes the limitations of answers in this class.
     pub(crate) fn caveats(&self) -> Vec<Mark> {
         let less = self.shortcuts.contains(&Shortcut::LessAccurate);
         let errors = if less { ", and is less accurate" } else { "" };
@@ -41,14 +41,15 @@ impl Class {
                 format!("takes {count} operations in {dtype} for each one in {own}{errors}"),
             ),
         });
-        // Other arithmetic says already that it errs more.
-        let told = |shortcut: &&Shortcut| arithmetic.is_none() || **shortcut != Shortcut::LessAccurate;
-        let shortcuts = self.shortcuts.iter().filter(told).map(|own| Mark::new(own.name(), own.meaning()));
+        // A different arithmetic already implies less accuracy.
+        let is_new = |shortcut: &&Shortcut| arithmetic.is_none() || **shortcut != Shortcut::LessAccurate;
+        let shortcuts =
+            self.shortcuts.iter().filter(is_new).map(|shortcut| Mark::new(shortcut.name(), shortcut.meaning()));
         shortcuts.chain(arithmetic.clone()).collect()
     }
 }
 
-/// As it stands beside the name of a variant: `(no pivoting, 3×f16)`; nothing for an exact one.
+/// Formats the class for display beside the name of a variant: `(no pivoting, 3×f16)`; empty for an exact one.
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.caveats().into_iter().map(|caveat| caveat.sign).collect();
@@ -62,7 +63,7 @@ mod tests {
     use crate::record::reader;
 
     #[test]
-    fn a_record_from_before_shortcuts_were_noted_has_them_by_its_variants() {
+    fn old_records_derive_shortcuts_from_variants() {
         let of = |path: &str, variant: &str| {
             let bytes = std::fs::read(path).expect("a published record");
             let record = reader::parse(&bytes, path).expect("a record").record;

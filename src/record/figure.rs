@@ -1,4 +1,5 @@
-//! The figures of a case: tables, pages, exports and gates read them here, and so a new column is an entry of this file.
+//! The figures of a case: tables, pages, exports and gates read them here, and so a new column is an entry of this
+//! file.
 
 use super::Case;
 use crate::basis::units::{Nanos, percent, significant, trimmed};
@@ -221,8 +222,8 @@ impl LongColumn {
     /// Lists every column by name, with the heading where that says something else.
     pub(crate) fn list() -> String {
         let listed = LONG.iter().map(|Self { name, heading, .. }| {
-            let is_alike = heading.starts_with(name.trim_end_matches('s')) || heading.replace(' ', "-") == *name;
-            if is_alike { (*name).to_string() } else { format!("{name} ({heading})") }
+            let is_redundant = heading.starts_with(name.trim_end_matches('s')) || heading.replace(' ', "-") == *name;
+            if is_redundant { (*name).to_string() } else { format!("{name} ({heading})") }
         });
         listed.collect::<Vec<_>>().join(", ")
     }

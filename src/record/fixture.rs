@@ -1,4 +1,4 @@
-//! Records for tests of every room above.
+//! Records for tests.
 
 use super::{
     Case, Caveat, Conditions, Correctness, Death, Limit, Measured, Method, Origin, Outcome, Phases, Record, SCHEMA,
@@ -14,7 +14,7 @@ use crate::case::{CaseOptions, Goal};
 use crate::device::capability::tests::software_device;
 use crate::stats::Summary;
 
-/// A case of a product by a variant.
+/// Returns a case of a product by a variant.
 pub(crate) fn case(variant: &str, outcome: Outcome) -> Case {
     Case {
         id: format!("matmul/{variant}/f32/64x64x64"),
@@ -50,7 +50,7 @@ pub(crate) fn case(variant: &str, outcome: Outcome) -> Case {
     }
 }
 
-/// How an answer with this residual was checked.
+/// Returns the verification of an answer with this residual.
 pub(crate) fn verification(residual: f64) -> Verification {
     Verification {
         residual: Some(residual),
@@ -62,7 +62,7 @@ pub(crate) fn verification(residual: f64) -> Verification {
     }
 }
 
-/// A measurement of about so many microseconds.
+/// Returns a measurement of about this many microseconds.
 pub(crate) fn timed(micros: f64, warnings: Vec<Warning>) -> Outcome {
     let times = [0.98, 0.99, 1.0, 1.0, 1.01, 1.02].map(|scale| Nanos(scale * micros * 1e3));
     Outcome::Measured(Box::new(Measured {
@@ -80,7 +80,7 @@ pub(crate) fn timed(micros: f64, warnings: Vec<Warning>) -> Outcome {
     }))
 }
 
-/// One timed case with a warning, one without, one rejected, one skipped.
+/// Returns a record of one timed case with a warning, one without, one rejected and one skipped.
 pub(crate) fn four_cases() -> Record {
     Record {
         kind: None,
@@ -115,22 +115,21 @@ pub(crate) fn four_cases() -> Record {
     }
 }
 
-/// One measured case with a warning, one with a share; one rejected, skipped, failed and interrupted.
+/// Returns a record of one measured case with a warning, one with a share, and one rejected, skipped, failed and
+/// interrupted.
 pub(crate) fn six_cases() -> Record {
     let mut record = four_cases();
     record.command = ["gpukern", "bench", "matmul"].map(String::from).to_vec();
     record.cases[1].share = Some(Share { limit: Limit::Compute, least: Nanos(50e3), fraction: 0.4, interval: None });
     let mut add = |variant: &str, outcome| {
-        let id = format!("matmul/{variant}/f32/64x64x64");
-        let case = Case { id, variant: variant.into(), outcome, ..record.cases[0].clone() };
-        record.cases.push(case);
+        record.cases.push(case(variant, outcome));
     };
     add("broken", Outcome::failed("device lost".into()));
     add("late", Outcome::Interrupted);
     record
 }
 
-/// That record with a first case whose answer nobody checked.
+/// Returns the record of [`six_cases`] with an unverified first case.
 pub(crate) fn unverified() -> Record {
     let mut record = six_cases();
     let Outcome::Measured(measured) = &mut record.cases[0].outcome else { panic!("the first case is measured") };
@@ -138,15 +137,15 @@ pub(crate) fn unverified() -> Record {
     record
 }
 
-/// A name that breaks careless formats.
+/// Name that breaks careless formats.
 pub(crate) const HOSTILE: &str = "=1+1|<script>alert(1)</script>\"'`]]>&\n@all\u{1},*_\\";
 
-/// A record with [`HOSTILE`] wherever a record has text from elsewhere.
+/// Returns a record with [`HOSTILE`] in place of every untrusted text.
 pub(crate) fn hostile() -> Record {
     saying(HOSTILE)
 }
 
-/// A record with `text` wherever a record has text from elsewhere.
+/// Returns a record with `text` in place of every untrusted text.
 pub(crate) fn saying(text: &str) -> Record {
     let mut record = six_cases();
     for device in &mut record.devices {
@@ -155,7 +154,7 @@ pub(crate) fn saying(text: &str) -> Record {
     }
     record.command = vec![text.into()];
     record.started = text.into();
-    record.origin.texts_mut().into_iter().for_each(|own| *own = Some(text.into()));
+    record.origin.texts_mut().into_iter().for_each(|field| *field = Some(text.into()));
     record.version = text.into();
     for (at, case) in record.cases.iter_mut().enumerate() {
         // The first as it is, like a formula; the others apart from it.

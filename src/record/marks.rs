@@ -1,4 +1,4 @@
-//! What is true of all cases of a device, and what sets a case apart from the rest of them.
+//! Conditions that hold for all cases of a device, and marks on cases that differ from the rest.
 
 use super::{Case, Measured, Record, SLOW, Warning};
 use crate::basis::units::significant;
@@ -6,30 +6,30 @@ use crate::case::accepted::AcceptedMutation;
 use crate::stats;
 use std::borrow::Cow;
 
-/// Half the width of a median's interval, relative to it, from which a median may be marked.
-const WIDE: f64 = 0.05;
-/// How many times as wide as that of the other cases it has to be.
-const WIDER: f64 = 3.0;
-/// The same half from which it is worth a word where it is that of most cases.
-const LOOSE: f64 = 0.02;
-/// How far a case's canary may be from that of the others, as a ratio, before it is marked: a GPU's clock moves by 3 %
-/// about its mean without anyone doing anything.
-const APART: f64 = 1.05;
-/// The same on the host's processors, where the canary itself is disturbed now and then.
-const APART_ON_HOST: f64 = 1.10;
-/// How much more of the host's processors others may take beside one case, or one side, than beside the others.
-pub(crate) const OTHERS_APART: f64 = 0.1;
-/// Cases that do not differ lie within so many robust standard deviations of the middle.
-const DEVIATIONS: f64 = 4.0;
-/// From a median absolute deviation to the standard deviation of a normal distribution.
-const ROBUST: f64 = 1.4826;
+/// Relative half-width of a median's confidence interval from which the median may be marked.
+const MIN_MARKED_ERROR: f64 = 0.05;
+/// Smallest ratio of a marked half-width to the typical one.
+const MIN_MARKED_ERROR_RATIO: f64 = 3.0;
+/// Typical relative half-width from which the run's summary mentions it.
+const MIN_NOTED_ERROR: f64 = 0.02;
+/// Largest unmarked ratio of a case's canary time to the typical one: a GPU's clock varies by 3 % about its mean by
+/// itself.
+const MAX_CANARY_RATIO: f64 = 1.05;
+/// Largest unmarked ratio of canary times on the CPU, where the canary itself is sometimes disturbed.
+const MAX_CANARY_RATIO_ON_HOST: f64 = 1.10;
+/// Largest difference of other programs' CPU share between one case, or side, and the others.
+pub(crate) const MAX_OTHERS_DIFFERENCE: f64 = 0.1;
+/// Largest distance from the median, in robust standard deviations, of a case that does not differ.
+const MAX_DEVIATIONS: f64 = 4.0;
+/// Ratio of the standard deviation of a normal distribution to its median absolute deviation.
+const MAD_TO_SIGMA: f64 = 1.4826;
 
-/// A reason to be careful with one case and not with the others.
+/// Reason to be careful with one case but not with the others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Mark {
-    /// The sign that stands for it beside a number.
+    /// Sign beside a number.
     pub(crate) sign: Cow<'static, str>,
-    /// What it means.
+    /// Explanation of the sign.
     pub(crate) meaning: String,
 }
 
@@ -39,51 +39,52 @@ impl Mark {
     }
 }
 
-/// A figure of each case of a device: its middle, and how far from that a case may lie without being another.
+/// Distribution of a figure over the cases of a device: median, extremes and the largest deviation of an ordinary case.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Typical {
+struct TypicalFigure {
     middle: f64,
     least: f64,
     most: f64,
     allowed: f64,
 }
 
-impl Typical {
-    /// `None` without figures. `least` is allowed in any case.
+impl TypicalFigure {
+    /// Returns the distribution of `figures`, in which deviations up to `least` are always ordinary; `None` without
+    /// figures.
     fn of(figures: &[f64], least: f64) -> Option<Self> {
         let middle = stats::median(figures)?;
-        let apart: Vec<_> = figures.iter().map(|figure| (figure - middle).abs()).collect();
-        let spread = ROBUST * stats::median(&apart)?;
+        let deviations: Vec<_> = figures.iter().map(|figure| (figure - middle).abs()).collect();
+        let spread = MAD_TO_SIGMA * stats::median(&deviations)?;
         let ends = |pick: fn(f64, f64) -> f64| figures.iter().copied().reduce(pick).unwrap_or(middle);
-        Some(Self { middle, least: ends(f64::min), most: ends(f64::max), allowed: least.max(DEVIATIONS * spread) })
+        Some(Self { middle, least: ends(f64::min), most: ends(f64::max), allowed: least.max(MAX_DEVIATIONS * spread) })
     }
 
-    fn is_apart(self, figure: f64) -> bool {
+    fn is_outlier(self, figure: f64) -> bool {
         (figure - self.middle).abs() > self.allowed
     }
 }
 
-/// The conditions under which the cases of a device were sampled.
-struct OnDevice {
+/// Conditions under which the cases of a device were sampled.
+struct DeviceConditions {
     device: usize,
-    /// How many were measured.
+    /// Number of measured cases.
     cases: usize,
     /// Logarithm of the canary's time.
-    canary: Option<Typical>,
-    /// Logarithm of the best that it ever took.
+    canary: Option<TypicalFigure>,
+    /// Logarithm of the canary's best time ever.
     best: Option<f64>,
     clock_mhz: Option<f64>,
-    others: Option<Typical>,
-    /// Half the width of most intervals, relative to the median.
+    others: Option<TypicalFigure>,
+    /// Typical relative half-width of the confidence intervals.
     error: Option<f64>,
     on_host: bool,
 }
 
-/// The conditions of a record, from which its cases may differ.
-pub(crate) struct RunConditions(Vec<OnDevice>);
+/// Conditions of a record, by device.
+pub(crate) struct RunConditions(Vec<DeviceConditions>);
 
 impl RunConditions {
-    /// Those of `record`.
+    /// Derives the conditions of `record`.
     pub(crate) fn of(record: &Record) -> Self {
         let of = |device: &crate::device::capability::DeviceInfo| {
             let on_host = device.kind.runs_on_host_cores();
@@ -93,13 +94,16 @@ impl RunConditions {
                 measured.iter().filter_map(|m| figure(m)).collect()
             };
             let clock = |m: &Measured| m.conditions.clock_mhz.map(|[before, after]| f64::midpoint(before, after));
-            OnDevice {
+            DeviceConditions {
                 device: device.index,
                 cases: measured.len(),
-                canary: Typical::of(&figures(canary), if on_host { APART_ON_HOST } else { APART }.ln()),
+                canary: TypicalFigure::of(
+                    &figures(canary),
+                    if on_host { MAX_CANARY_RATIO_ON_HOST } else { MAX_CANARY_RATIO }.ln(),
+                ),
                 best: figures(|m| m.conditions.canary_best.map(|best| best.0.ln())).into_iter().reduce(f64::min),
                 clock_mhz: stats::median(&figures(clock)),
-                others: Typical::of(&figures(|m| m.conditions.others), OTHERS_APART),
+                others: TypicalFigure::of(&figures(|m| m.conditions.others), MAX_OTHERS_DIFFERENCE),
                 error: stats::median(&figures(|m| m.summary.relative_error())),
                 on_host,
             }
@@ -107,20 +111,22 @@ impl RunConditions {
         Self(record.devices.iter().map(of).collect())
     }
 
-    /// What makes the times of all cases of a device doubtful, in a sentence; `None` where nothing does.
+    /// Returns a sentence about conditions that make all times of a device doubtful; `None` if there are none.
     pub(crate) fn sentence(&self, device: usize) -> Option<String> {
         let of = self.0.iter().find(|of| of.device == device)?;
         let mut parts: Vec<String> = of.speed().into_iter().collect();
-        if let Some(Typical { middle, least, most, .. }) = of.others.filter(|others| others.most > OTHERS_APART) {
+        if let Some(TypicalFigure { middle, least, most, .. }) =
+            of.others.filter(|others| others.most > MAX_OTHERS_DIFFERENCE)
+        {
             let percent = |share: f64| format!("{:.0}", 100.0 * share);
-            let share = if most - least > OTHERS_APART {
+            let share = if most - least > MAX_OTHERS_DIFFERENCE {
                 format!("{} to {} %", percent(least), percent(most))
             } else {
                 format!("{} %", percent(middle))
             };
             parts.push(format!("other programs used {share} of the CPU"));
         }
-        if let Some(error) = of.error.filter(|error| *error > LOOSE) {
+        if let Some(error) = of.error.filter(|error| *error > MIN_NOTED_ERROR) {
             let error = 100.0 * error;
             parts.push(match of.cases {
                 1 => format!("the median is uncertain by ±{error:.0} %"),
@@ -130,28 +136,28 @@ impl RunConditions {
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 
-    /// The signs of a case's marks: `± d`.
+    /// Formats the signs of a case's marks: `± d`.
     pub(crate) fn signs(&self, case: &Case) -> String {
         self.marks(case).into_iter().map(|mark| mark.sign).collect::<Vec<_>>().join(" ")
     }
 
-    /// What sets `case` apart from the others of its device.
+    /// Returns the marks of `case`.
     pub(crate) fn marks(&self, case: &Case) -> Vec<Mark> {
         let Some(m) = case.measured() else { return vec![] };
         let of = self.0.iter().find(|of| of.device == case.device);
         let mut marks: Vec<_> = m.verification.unverified().map(|why| Mark::new("u", why)).into_iter().collect();
         marks.extend(AcceptedMutation::sentence(&m.accepts).map(|sentence| Mark::new("w", sentence)));
-        let said = |kind: fn(&Warning) -> bool| m.warnings.iter().copied().find(kind);
+        let warning = |kind: fn(&Warning) -> bool| m.warnings.iter().copied().find(kind);
         let stated = [
-            ("i", said(|w| matches!(w, Warning::Interrupted))),
-            ("p", said(|w| matches!(w, Warning::Stopped { .. }))),
-            ("!", said(|w| matches!(w, Warning::AboveLimit { .. }))),
+            ("i", warning(|w| matches!(w, Warning::Interrupted))),
+            ("p", warning(|w| matches!(w, Warning::Stopped { .. }))),
+            ("!", warning(|w| matches!(w, Warning::AboveLimit { .. }))),
         ];
         let stated = stated.into_iter().filter_map(|(sign, warning)| Some(Mark::new(sign, warning?.explanation())));
         marks.extend(stated);
         let usual = of.and_then(|of| of.error);
-        let wide = usual.map_or(WIDE, |error| WIDE.max(WIDER * error));
-        // What was run once for its answer has no time.
+        let wide = usual.map_or(MIN_MARKED_ERROR, |error| MIN_MARKED_ERROR.max(MIN_MARKED_ERROR_RATIO * error));
+        // A case without samples was only verified and has no time.
         if m.summary.relative_error().map_or(!m.samples.is_empty(), |error| error > wide) {
             let others =
                 if usual.is_some() { ", and at least three times the typical uncertainty of the others" } else { "" };
@@ -171,12 +177,12 @@ impl RunConditions {
     }
 }
 
-impl OnDevice {
-    /// How slow the device was, in words, where it was.
+impl DeviceConditions {
+    /// Describes the device's speed, if it was slower than its best.
     fn speed(&self) -> Option<String> {
-        let Typical { middle, least, most, .. } = self.canary?;
+        let TypicalFigure { middle, least, most, .. } = self.canary?;
         let clock = self.clock_mhz.map(|mhz| format!(" at {} GHz", significant(mhz / 1000.0))).unwrap_or_default();
-        let slow = if self.on_host { APART_ON_HOST } else { SLOW };
+        let slow = if self.on_host { MAX_CANARY_RATIO_ON_HOST } else { SLOW };
         let best = self.best.filter(|best| most - best > slow.ln())?;
         let percent = |log: f64| format!("{:.0}", 100.0 * (best - log).exp().min(1.0));
         let [fastest, slowest, typical] = [least, most, middle].map(percent);
@@ -188,19 +194,19 @@ impl OnDevice {
 
     fn disturbed(&self, m: &Measured) -> bool {
         let others = m.conditions.others.zip(self.others);
-        if others.is_some_and(|(own, typical)| typical.is_apart(own)) {
+        if others.is_some_and(|(own, typical)| typical.is_outlier(own)) {
             return true;
         }
-        if canary(m).zip(self.canary).is_some_and(|(own, typical)| typical.is_apart(own)) {
+        if canary(m).zip(self.canary).is_some_and(|(own, typical)| typical.is_outlier(own)) {
             return true;
         }
-        // On the host's processors one reading may be off for no reason that lasts.
+        // On the CPU, a single reading may be off by chance.
         let moved = m.conditions.canary.map_or(0.0, |[before, after]| (after.0 / before.0).ln().abs());
-        !self.on_host && moved > APART.ln()
+        !self.on_host && moved > MAX_CANARY_RATIO.ln()
     }
 }
 
-/// Logarithm of the canary's time while a case was sampled.
+/// Returns the logarithm of the canary's time while a case was sampled.
 fn canary(m: &Measured) -> Option<f64> {
     m.conditions.canary().map(|time| time.0.ln())
 }
@@ -213,7 +219,7 @@ pub(crate) mod tests {
     use crate::record::{Conditions, Outcome};
     use crate::stats::Summary;
 
-    /// A record of a device of this kind, with a case for each of these conditions.
+    /// Returns a record of a device of this kind, with a case for each of these conditions.
     fn record(kind: DeviceKind, conditions: &[Conditions]) -> Record {
         let mut record = crate::record::fixture::four_cases();
         record.devices[0].kind = kind;
@@ -228,7 +234,7 @@ pub(crate) mod tests {
         record
     }
 
-    fn seen(canary: f64) -> Conditions {
+    fn with_canary(canary: f64) -> Conditions {
         let canary = Nanos(canary);
         Conditions {
             canary: Some([canary; 2]),
@@ -238,83 +244,83 @@ pub(crate) mod tests {
         }
     }
 
-    /// Five cases on a GPU of which the fourth was disturbed.
+    /// Returns five cases on a GPU, the fourth disturbed.
     pub(crate) fn disturbed() -> Record {
-        let mut conditions = [seen(75e3); 5];
-        conditions[3] = seen(82e3);
+        let mut conditions = [with_canary(75e3); 5];
+        conditions[3] = with_canary(82e3);
         record(DeviceKind::DiscreteGpu, &conditions)
     }
 
-    fn told(record: &Record) -> (String, Vec<String>) {
+    fn sentence_and_signs(record: &Record) -> (String, Vec<String>) {
         let conditions = RunConditions::of(record);
         let signs = |case| conditions.marks(case).into_iter().map(|mark| mark.sign).collect::<String>();
         (conditions.sentence(0).unwrap_or_default(), record.cases.iter().map(signs).collect())
     }
 
     #[test]
-    fn what_is_true_of_the_whole_run_is_a_sentence_and_marks_no_row() {
-        let throttled = Conditions { clock_mhz: Some([1900.0; 2]), ..seen(80e3) };
-        let (sentence, signs) = told(&record(DeviceKind::DiscreteGpu, &[throttled; 5]));
+    fn conditions_of_the_whole_run_are_a_sentence_not_marks() {
+        let throttled = Conditions { clock_mhz: Some([1900.0; 2]), ..with_canary(80e3) };
+        let (sentence, signs) = sentence_and_signs(&record(DeviceKind::DiscreteGpu, &[throttled; 5]));
         assert_eq!(sentence, "the device ran at 1.900 GHz, 94 % of its best speed so far");
         assert_eq!(signs, [""; 5]);
-        let (sentence, _) = told(&record(DeviceKind::DiscreteGpu, &[seen(75.2e3); 5]));
+        let (sentence, _) = sentence_and_signs(&record(DeviceKind::DiscreteGpu, &[with_canary(75.2e3); 5]));
         assert_eq!(sentence, "", "nothing to know");
-        let idle = Conditions { clock_mhz: Some([1980.0; 2]), others: Some(0.02), ..seen(76e3) };
-        assert_eq!(told(&record(DeviceKind::Cpu, &[idle; 5])).0, "");
-        let loaded = Conditions { others: Some(0.5), ..seen(75e3) };
-        let (sentence, signs) = told(&record(DeviceKind::Cpu, &[loaded; 5]));
+        let idle = Conditions { clock_mhz: Some([1980.0; 2]), others: Some(0.02), ..with_canary(76e3) };
+        assert_eq!(sentence_and_signs(&record(DeviceKind::Cpu, &[idle; 5])).0, "");
+        let loaded = Conditions { others: Some(0.5), ..with_canary(75e3) };
+        let (sentence, signs) = sentence_and_signs(&record(DeviceKind::Cpu, &[loaded; 5]));
         assert_eq!(sentence, "other programs used 50 % of the CPU");
         assert_eq!(signs, [""; 5]);
-        assert_eq!(told(&record(DeviceKind::Cpu, &[Conditions::default(); 2])).0, "");
+        assert_eq!(sentence_and_signs(&record(DeviceKind::Cpu, &[Conditions::default(); 2])).0, "");
     }
 
     #[test]
     fn a_row_that_differs_from_the_rest_of_its_run_is_marked() {
-        let mut conditions = [seen(75e3); 9];
-        conditions[3] = seen(82e3);
+        let mut conditions = [with_canary(75e3); 9];
+        conditions[3] = with_canary(82e3);
         conditions[5].canary = Some([Nanos(75e3), Nanos(80e3)]);
-        let (sentence, signs) = told(&record(DeviceKind::DiscreteGpu, &conditions));
+        let (sentence, signs) = sentence_and_signs(&record(DeviceKind::DiscreteGpu, &conditions));
         assert_eq!(sentence, "the device ran at 91 to 100 % of its best speed so far");
         assert_eq!(signs, ["", "", "", "d", "", "d", "", "", ""]);
-        // One reading on the host's processors may be off; what others took, or most readings, tell.
+        // On the CPU, a single canary reading may be off; other programs' share, or most readings, count.
         conditions[7].others = Some(0.4);
         for of in &mut conditions {
             of.others = of.others.or(Some(0.03));
         }
-        let (_, signs) = told(&record(DeviceKind::Cpu, &conditions));
+        let (_, signs) = sentence_and_signs(&record(DeviceKind::Cpu, &conditions));
         assert_eq!(signs, ["", "", "", "", "", "", "", "d", ""]);
-        conditions[3] = Conditions { others: Some(0.03), ..seen(100e3) };
-        assert_eq!(told(&record(DeviceKind::Cpu, &conditions)).1[3], "d");
+        conditions[3] = Conditions { others: Some(0.03), ..with_canary(100e3) };
+        assert_eq!(sentence_and_signs(&record(DeviceKind::Cpu, &conditions)).1[3], "d");
     }
 
     #[test]
-    fn in_a_run_that_is_restless_as_a_whole_a_row_has_to_differ_by_more() {
+    fn an_unsteady_run_raises_the_threshold_of_marks() {
         let restless = [0.1, 0.35, 0.2, 0.5, 0.3, 0.15, 0.45, 0.25, 0.4];
-        let conditions = restless.map(|others| Conditions { others: Some(others), ..seen(75e3) });
-        let (sentence, signs) = told(&record(DeviceKind::Cpu, &conditions));
+        let conditions = restless.map(|others| Conditions { others: Some(others), ..with_canary(75e3) });
+        let (sentence, signs) = sentence_and_signs(&record(DeviceKind::Cpu, &conditions));
         assert_eq!(sentence, "other programs used 10 to 50 % of the CPU");
         assert_eq!(signs, [""; 9]);
     }
 
     #[test]
-    fn a_median_that_is_hardly_known_is_marked_and_one_at_its_time_limit_is_not() {
-        let mut record = record(DeviceKind::Cpu, &[seen(75e3); 3]);
+    fn an_uncertain_median_is_marked_but_not_a_time_limit() {
+        let mut record = record(DeviceKind::Cpu, &[with_canary(75e3); 3]);
         let [known, hardly] = [[1.0, 1.0, 1.01, 1.01, 1.02, 1.02], [1.0, 1.0, 1.1, 1.2, 1.3, 1.4]];
         for (case, times) in record.cases.iter_mut().zip([known, known, hardly]) {
             let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
             measured.summary = Summary::of(&times.map(Nanos)).expect("samples");
             measured.warnings = vec![Warning::TimeLimit, Warning::UnstableClock];
         }
-        let (sentence, signs) = told(&record);
+        let (sentence, signs) = sentence_and_signs(&record);
         assert_eq!(signs, ["", "", "±"]);
         assert_eq!(sentence, "");
-        // Where most are like that, it is true of the run.
+        // If most medians are uncertain, that is a property of the run.
         record.cases.swap_remove(0);
         record.cases.push(record.cases[0].clone());
-        let (sentence, signs) = told(&record);
+        let (sentence, signs) = sentence_and_signs(&record);
         assert_eq!(signs, [""; 3]);
         assert_eq!(sentence, "half the medians are uncertain by ±17 % or more");
         record.cases.drain(..2);
-        assert_eq!(told(&record).0, "the median is uncertain by ±17 %");
+        assert_eq!(sentence_and_signs(&record).0, "the median is uncertain by ±17 %");
     }
 }

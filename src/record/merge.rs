@@ -1,4 +1,4 @@
-//! Records of shards and devices joined in one.
+//! Merges records of shards and devices into one.
 
 use super::{NamedRecord, Origin, Process, Record};
 use crate::basis::printable::printable;
@@ -7,56 +7,56 @@ use crate::device::capability::DeviceInfo;
 use crate::plan::Shard;
 use std::collections::{BTreeSet, HashMap};
 
-/// A device of the joined record, at the same place there.
-struct Joined {
-    /// As its own record has it, whose index may be another.
+/// Device of the merged record, at the same index.
+struct MergedDevice {
+    /// Description in its original record, where the index may differ.
     info: DeviceInfo,
-    /// Where it was measured; of shards, every host that has its like.
+    /// Hosts with this device; several for shards.
     hosts: BTreeSet<Option<String>>,
 }
 
-/// The record of all `parts`, which `command` joins, and a note for what is missing.
+/// Merges `parts` into the record of `command`; returns it with notes about missing parts.
 ///
 /// # Errors
-/// Why two of them do not belong together.
+/// When two parts do not belong together.
 pub(crate) fn merge(parts: Vec<NamedRecord>, command: Vec<String>) -> Result<(Record, Vec<String>), String> {
     let mut parts = parts.into_iter();
     let Some(first) = parts.next() else { return Err("nothing to merge; name two records".into()) };
     let origin = first.record.origin.clone();
-    let mut whole = Whole::new(first, command);
+    let mut merged = MergedRecord::new(first, command);
     let mut origins = vec![origin];
     for part in parts {
-        whole.check(&part)?;
+        merged.check(&part)?;
         origins.push(part.record.origin.clone());
-        whole.add(part)?;
+        merged.add(part)?;
     }
-    whole.record.origin = Origin::common(&origins);
-    Ok(whole.finished())
+    merged.record.origin = Origin::common(&origins);
+    Ok(merged.finish())
 }
 
-/// The joined record as far as it is.
-struct Whole {
-    /// Name of the first part.
+/// Merged record in progress.
+struct MergedRecord {
+    /// File name of the first part.
     name: String,
     record: Record,
-    devices: Vec<Joined>,
-    /// The part that each case of a device is from.
+    devices: Vec<MergedDevice>,
+    /// File name of the part that has each case of a device.
     cases: HashMap<(usize, String), String>,
 }
 
-impl Whole {
+impl MergedRecord {
     fn new(first: NamedRecord, command: Vec<String>) -> Self {
         let NamedRecord { name, mut record, .. } = first;
         let processes = record.processes();
         let host = record.origin.host.clone();
-        let device = |info: &DeviceInfo| Joined { info: info.clone(), hosts: [host.clone()].into() };
+        let device = |info: &DeviceInfo| MergedDevice { info: info.clone(), hosts: [host.clone()].into() };
         let devices = record.devices.iter().map(device).collect();
         let cases = record.cases.iter().map(|case| ((case.device, case.id.clone()), name.clone())).collect();
         (record.processes, record.plan, record.request, record.command) = (processes, None, None, command);
         Self { name, record, devices, cases }
     }
 
-    /// Refuses a part that does not belong to the first.
+    /// Returns an error if a part does not belong to the first.
     fn check(&self, part: &NamedRecord) -> Result<(), String> {
         let (own, other) = (&self.record, &part.record);
         let [a, b] = [&self.name, &part.name].map(|name| format!("'{}'", printable(name)));
@@ -97,11 +97,11 @@ impl Whole {
     /// Adds the cases of a part.
     fn add(&mut self, part: NamedRecord) -> Result<(), String> {
         let NamedRecord { name, record, .. } = part;
-        let places = self.places(&record);
+        let places = self.device_indices(&record);
         let offset = self.record.processes.len();
         let processes: Vec<Process> = record.processes();
         self.record.processes.extend(processes);
-        let mut own = vec![];
+        let mut keys = vec![];
         for mut case in record.cases {
             let Some(place) = places.get(&case.device) else { continue };
             (case.device, case.process) = (*place, case.process + offset);
@@ -115,10 +115,10 @@ impl Whole {
                     printable(other)
                 ));
             }
-            own.push(key);
+            keys.push(key);
             self.record.cases.push(case);
         }
-        self.cases.extend(own.into_iter().map(|key| (key, name.clone())));
+        self.cases.extend(keys.into_iter().map(|key| (key, name.clone())));
         for peak in record.peaks {
             if !self.record.peaks.iter().any(|known| (&known.uuid, &known.driver) == (&peak.uuid, &peak.driver)) {
                 self.record.peaks.push(peak);
@@ -130,39 +130,39 @@ impl Whole {
                 self.record.caveats.push(caveat);
             }
         }
-        let whole = &mut self.record;
-        whole.shards.extend(record.shards);
-        whole.started = whole.started.clone().min(record.started);
-        whole.wall_time = Nanos(whole.wall_time.0 + record.wall_time.0);
-        whole.device_time = Nanos(whole.device_time.0 + record.device_time.0);
-        whole.overhead = Nanos(whole.overhead.0 + record.overhead.0);
+        let merged = &mut self.record;
+        merged.shards.extend(record.shards);
+        merged.started = merged.started.clone().min(record.started);
+        merged.wall_time = Nanos(merged.wall_time.0 + record.wall_time.0);
+        merged.device_time = Nanos(merged.device_time.0 + record.device_time.0);
+        merged.overhead = Nanos(merged.overhead.0 + record.overhead.0);
         Ok(())
     }
 
-    /// The indices that the devices of a part have in the whole, where new ones are added.
+    /// Returns the indices in the merged record for the devices of a part; adds new devices.
     ///
-    /// A device of the same host is the same. Of shards, whose machines are to be alike, one of another host is too,
-    /// where nothing but its identity differs; of other records it is another one.
-    fn places(&mut self, record: &Record) -> HashMap<usize, usize> {
+    /// Devices of the same host are the same. Shards run on identical machines, so their devices on different hosts
+    /// count as the same if only the identity differs; in other records they are different devices.
+    fn device_indices(&mut self, record: &Record) -> HashMap<usize, usize> {
         let host = &record.origin.host;
         let sharded = !record.shards.is_empty() && !self.record.shards.is_empty();
         let mut places: HashMap<usize, usize> = HashMap::new();
         for info in &record.devices {
-            let same = |joined: &Joined| {
+            let same = |joined: &MergedDevice| {
                 let here = host.is_some() && joined.hosts.contains(host) && joined.info == *info;
-                here || (sharded && kind(&joined.info) == kind(info))
+                here || (sharded && identical_model(&joined.info) == identical_model(info))
             };
             let taken = |at: usize| places.values().any(|place| *place == at);
             let found = (0..self.devices.len()).find(|at| !taken(*at) && same(&self.devices[*at]));
-            let place = found.unwrap_or_else(|| self.join(info));
+            let place = found.unwrap_or_else(|| self.add_device(info));
             self.devices[place].hosts.insert(host.clone());
             places.insert(info.index, place);
         }
         places.into_iter().map(|(index, place)| (index, self.record.devices[place].index)).collect()
     }
 
-    /// Adds a device; returns its place.
-    fn join(&mut self, info: &DeviceInfo) -> usize {
+    /// Adds a device; returns its index.
+    fn add_device(&mut self, info: &DeviceInfo) -> usize {
         let used = |index: usize| self.record.device(index).is_some();
         let index = if used(info.index) {
             (0..=self.devices.len()).find(|index| !used(*index)).unwrap_or_default()
@@ -170,12 +170,12 @@ impl Whole {
             info.index
         };
         self.record.devices.push(DeviceInfo { index, ..info.clone() });
-        self.devices.push(Joined { info: info.clone(), hosts: BTreeSet::new() });
+        self.devices.push(MergedDevice { info: info.clone(), hosts: BTreeSet::new() });
         self.devices.len() - 1
     }
 
-    /// The record, and what of it is missing.
-    fn finished(mut self) -> (Record, Vec<String>) {
+    /// Returns the record, and a note about missing shards.
+    fn finish(mut self) -> (Record, Vec<String>) {
         self.record.shards.sort();
         self.record.shards.dedup();
         let shards = &self.record.shards;
@@ -187,8 +187,8 @@ impl Whole {
     }
 }
 
-/// What devices that are alike have in common.
-fn kind(info: &DeviceInfo) -> DeviceInfo {
+/// Returns `device` without the properties that differ between identical machines.
+fn identical_model(info: &DeviceInfo) -> DeviceInfo {
     DeviceInfo { index: 0, uuid: String::new(), pci_address: None, ..info.clone() }
 }
 
@@ -198,7 +198,7 @@ mod tests {
     use crate::record::fixture::four_cases;
     use crate::record::reader;
 
-    /// A part with the case at `at` alone, measured on `host`.
+    /// Returns a part with only the case at index `at`, measured on `host`.
     fn part(at: usize, host: &str, shard: Option<Shard>) -> NamedRecord {
         let mut record = four_cases();
         record.cases = vec![record.cases[at].clone()];
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_belong_together_is_refused_with_the_reason() {
+    fn incompatible_parts_are_refused_with_the_reason() {
         type Change = fn(&mut Record);
         let cases: [(Change, &str); 8] = [
             (|record| record.version = "9".into(), "'1.json' was measured by gpukern 9, and '0.json' by 0.0.0"),

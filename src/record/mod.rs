@@ -32,7 +32,7 @@ use crate::plan::options::Selection;
 use crate::plan::request::Request;
 use crate::stats::{Summary, noise};
 pub(crate) use case_size::CaseSize;
-pub(crate) use origin::{CHOOSING, LONGEST, Origin, is_commit};
+pub(crate) use origin::{CHOOSING, MAX_TEXT_LENGTH, Origin, is_commit};
 pub(crate) use peak::Peak;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::ops::{Deref, DerefMut};
@@ -109,19 +109,19 @@ pub enum Kind {
     Inspection,
 }
 
-/// A record with what people call it.
+/// Record with its file name.
 #[derive(Clone, Debug)]
 pub struct NamedRecord {
-    /// The file that it was read from, or its name as given; escape it before printing.
+    /// File from which the record was read, or its name as given; escape it before printing.
     pub name: String,
-    /// The record. Its summaries are those of its samples.
+    /// Record, with summaries that match its samples.
     pub record: Record,
-    /// What was mended or looks odd where it was read, for standard error.
+    /// Notes about repairs and oddities, for standard error.
     pub notes: Vec<String>,
 }
 
 impl NamedRecord {
-    /// A record of which there is nothing to note.
+    /// Returns a record without notes.
     #[must_use]
     pub fn new(name: impl Into<String>, record: Record) -> Self {
         Self { name: name.into(), record, notes: vec![] }
@@ -265,19 +265,19 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The outcome of a case that the device, its driver or the system failed.
+    /// Returns the outcome of a case that the device, its driver or the system failed.
     #[must_use]
     pub fn failed(error: String) -> Self {
         Self::Failed { error, mistake: false }
     }
 
-    /// The outcome of a case that ended with `error`.
+    /// Returns the outcome of a case that ended with `error`.
     #[must_use]
     pub(crate) fn of(error: &Error) -> Self {
         Self::Failed { error: error.to_string(), mistake: matches!(error, Error::Usage(_)) }
     }
 
-    /// The exit code that a failure asks for.
+    /// Returns the exit code of a failure.
     #[must_use]
     pub(crate) fn exit(&self) -> Option<Exit> {
         match self {
@@ -287,7 +287,7 @@ impl Outcome {
         }
     }
 
-    /// What went wrong where it failed, crashed or timed out: the device, its driver or the system is at fault.
+    /// Returns the reason of a failure, crash or timeout, for which the device, its driver or the system is at fault.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         match self {
@@ -297,7 +297,7 @@ impl Outcome {
         }
     }
 
-    /// Why it has no time, where a reason is known: what is wrong with its answer, what the device lacks, what failed.
+    /// Returns the reason for a missing time: a wrong answer, a missing capability or a failure.
     #[must_use]
     pub(crate) fn reason(&self) -> Option<String> {
         match self {
@@ -310,7 +310,7 @@ impl Outcome {
         }
     }
 
-    /// Its status in prose: `timed out`. Where programs read it, it is spelled as in the record: `timed-out`.
+    /// Returns the status in prose: `timed out`. For programs it is spelled as in the record: `timed-out`.
     #[must_use]
     pub fn status(&self) -> &'static str {
         match self {
@@ -428,7 +428,7 @@ pub struct Energy {
 }
 
 impl Energy {
-    /// What it says of a case of so much work, in a sentence.
+    /// Describes the energy of a case with this work, in a sentence.
     pub(crate) fn sentence(self, work: Work) -> String {
         let Self { joules, watts, seconds, busy } = self;
         let efficiency = match work.operations {
@@ -458,7 +458,7 @@ pub enum Correctness {
 }
 
 impl Correctness {
-    /// What was found when the answer was checked, if it was.
+    /// Returns the verification, if the answer was checked.
     #[must_use]
     pub fn verified(&self) -> Option<&Verification> {
         match self {
@@ -467,7 +467,7 @@ impl Correctness {
         }
     }
 
-    /// That the answer was not checked, and why, if it was not.
+    /// Returns a sentence with the reason if the answer was not checked.
     #[must_use]
     pub fn unverified(&self) -> Option<String> {
         match self {
@@ -484,8 +484,7 @@ impl From<Verification> for Correctness {
 }
 
 impl Measured {
-    /// What a reader should know before believing it, a sentence each: that its answer is unverified, what its check would
-    /// also accept, its warnings.
+    /// Returns one sentence per reason for doubt: an unverified answer, accepted mutations, warnings.
     pub fn cautions(&self) -> impl Iterator<Item = String> {
         let warnings = self.warnings.iter().map(|warning| warning.explanation().to_string());
         self.verification.unverified().into_iter().chain(AcceptedMutation::sentence(&self.accepts)).chain(warnings)
@@ -508,22 +507,23 @@ pub struct Share {
     pub interval: Option<[f64; 2]>,
 }
 
-/// What stands before a share of which only the most that it can be is known.
+/// Prefix of a share of which only the upper bound is known.
 pub(crate) const AT_MOST: &str = "≤";
 
 impl Share {
-    /// The share as `percent` writes it, or the most that it can be where a limit that was measured on a busy device
-    /// leaves it open by a factor of two: `≤52%`.
+    /// Formats the share with `percent`; as an upper bound, `≤52%`, if a limit that was measured on a busy device
+    /// leaves the share uncertain by a factor of two.
     pub(crate) fn told(self, percent: impl Fn(f64) -> String) -> String {
         format!("{}{}", if self.most().is_some() { AT_MOST } else { "" }, percent(self.shown()))
     }
 
-    /// The fraction that is told: the most that it can be, where that is all that is known.
+    /// Returns the displayed fraction: the upper bound if only that is known.
     pub(crate) fn shown(self) -> f64 {
         self.most().unwrap_or(self.fraction)
     }
 
-    /// The least time that the limit allows, which divided by the median is the share that is told: `≤52.10 µs`.
+    /// Formats the shortest time that the limit allows, `≤52.10 µs`; divided by the median, it gives the displayed
+    /// share.
     pub(crate) fn least_told(self, case: &Case) -> String {
         let (sign, least) = match self.most() {
             Some(most) => (AT_MOST, Nanos(self.least.0 * most / self.fraction)),
@@ -532,19 +532,19 @@ impl Share {
         format!("{sign}{}", case.shown(least))
     }
 
-    /// The most that it can be, where that is all that is known.
+    /// Returns the upper bound of the share, if only that is known.
     pub(crate) fn most(self) -> Option<f64> {
         self.interval.filter(|[low, high]| *high > 2.0 * low).map(|[_, high]| high.min(1.0))
     }
 
-    /// Whether it says anything: not where the limit is known so badly that the share lies anywhere up to all of it, or
-    /// within a range of which one end is many times the other.
+    /// Whether the share is informative: not if the limit is so uncertain that the share may be anything up to 1, or
+    /// its bounds differ by a large factor.
     pub(crate) fn is_known(self) -> bool {
         const WIDE: f64 = 8.0;
         self.interval.is_none_or(|[low, high]| high <= 2.0 * low || high <= 1.0 && high < WIDE * low)
     }
 
-    /// The share of the same limit that another time has.
+    /// Returns the share of the same limit for another time.
     pub(crate) fn of_time(self, median: Nanos) -> Self {
         let fraction = self.least.0 / median.0;
         let scale = fraction / self.fraction;
@@ -566,7 +566,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// As tables and pages name it.
+    /// Returns the name in tables and pages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Compute => "compute",
@@ -607,14 +607,14 @@ pub struct Conditions {
 pub(crate) const SLOW: f64 = 1.05;
 
 impl Conditions {
-    /// The canary's time while the case was sampled.
+    /// Returns the canary's time while the case was sampled.
     #[must_use]
     pub fn canary(&self) -> Option<Nanos> {
         let midpoint = self.canary.map(|[before, after]| Nanos(f64::midpoint(before.0, after.0)));
         self.canary_median.or(midpoint).filter(|time| time.0 > 0.0)
     }
 
-    /// The canary's time while the case was sampled, divided by its best.
+    /// Returns the canary's time while the case was sampled, divided by its best.
     #[must_use]
     pub fn slowness(&self) -> Option<f64> {
         Some(self.canary()?.0 / self.canary_best?.0).filter(|ratio| ratio.is_finite())
@@ -669,7 +669,7 @@ impl From<CheckResult> for Verification {
 }
 
 impl Verification {
-    /// The residual beside what is allowed.
+    /// Formats the residual with its tolerance.
     #[must_use]
     pub fn figures(&self) -> String {
         let residual =
@@ -677,8 +677,7 @@ impl Verification {
         format!("{residual}, allowed {:.2e}", self.tolerance)
     }
 
-    /// Outputs that are no answer at all: a pivot is zero, the rounds did not suffice, the kernel wrote beside its
-    /// buffers.
+    /// Returns the verification of outputs that are no answer: a zero pivot, too few rounds, writes out of bounds.
     #[must_use]
     pub fn without_answer(reason: String) -> Self {
         let (method, metrics, wrong) = (CheckMethod::Elementwise, vec![], WrongElements::default());
@@ -720,7 +719,7 @@ pub enum Warning {
 }
 
 impl Warning {
-    /// The kind of warning in words, for the foot of a table.
+    /// Describes the kind of warning, for the footer of a table.
     #[must_use]
     pub fn explanation(self) -> &'static str {
         match self {
@@ -763,14 +762,14 @@ pub enum Caveat {
 }
 
 impl Caveat {
-    /// Those of `devices`.
+    /// Returns the caveats about `devices`.
     #[must_use]
     pub fn of(devices: &[DeviceInfo]) -> Vec<Self> {
         let on_host = devices.iter().filter(|device| device.kind.runs_on_host_cores());
         on_host.map(|device| Self::OneProcess { device: device.index, apart: noise::ASSUMED_ON_HOST }).collect()
     }
 
-    /// The same of a device whose index is another.
+    /// Returns this caveat with its device's index mapped by `index`.
     fn moved(self, index: impl Fn(usize) -> usize) -> Self {
         match self {
             Self::OneProcess { device, apart } => Self::OneProcess { device: index(device), apart },
@@ -833,31 +832,32 @@ fn is_default<T: Default + PartialEq>(field: &T) -> bool {
 }
 
 impl Record {
-    /// The name of a device, with its index where others have the same.
+    /// Returns the name of a device, with its index if several have the same name.
     #[must_use]
     pub fn device_name(&self, index: usize) -> String {
         let Some(device) = self.device(index) else { return String::new() };
-        let alike = self.devices.iter().filter(|other| other.name == device.name).count() > 1;
-        if alike { format!("{} [{index}]", device.name) } else { device.name.clone() }
+        let is_ambiguous = self.devices.iter().filter(|other| other.name == device.name).count() > 1;
+        if is_ambiguous { format!("{} [{index}]", device.name) } else { device.name.clone() }
     }
 
-    /// The device of this index.
+    /// Returns the device with this index.
     #[must_use]
     pub(crate) fn device(&self, index: usize) -> Option<&DeviceInfo> {
         self.devices.iter().find(|device| device.index == index)
     }
 
-    /// The processes that measured it.
+    /// Returns the processes that measured the record; at least one.
     #[must_use]
     pub fn processes(&self) -> Vec<Process> {
-        let Self { started, command, origin, .. } = self;
-        let (started, command, origin) = (started.clone(), command.clone(), origin.clone());
-        let only = || vec![Process { started, command, order: None, origin }];
-        if self.processes.is_empty() { only() } else { self.processes.clone() }
+        if !self.processes.is_empty() {
+            return self.processes.clone();
+        }
+        let Self { started, command, origin, .. } = self.clone();
+        vec![Process { started, command, order: None, origin }]
     }
 }
 
-/// A case reads as its options do: `case.dtype`.
+/// Gives direct access to the options: `case.dtype`.
 impl Deref for Case {
     type Target = CaseOptions;
 
@@ -873,7 +873,7 @@ impl DerefMut for Case {
 }
 
 impl Case {
-    /// The options that select it alone, on any device.
+    /// Returns options that select only this case, on any device.
     #[must_use]
     pub(crate) fn selection(&self) -> Selection {
         Selection {
@@ -885,26 +885,25 @@ impl Case {
         }
     }
 
-    /// The size as a table row shows it, with the sub-group size where one was required.
+    /// Formats the size for a table row, with the required sub-group size if there is one.
     #[must_use]
     pub fn row(&self) -> String {
         self.subgroup_size.map_or_else(|| self.size.to_string(), |width| format!("{} @{width}", self.size))
     }
 
-    /// Its variant, if this program has it.
+    /// Returns the built-in variant; `None` if this program does not have it.
     #[must_use]
     pub fn registered(&self) -> Option<&'static Variant> {
         algorithms::registered(&self.algorithm, &self.variant)
     }
 
-    /// The operation that it is a chain of, and in which form.
+    /// Returns the operation of a chain, and its form.
     #[must_use]
     pub fn form(&self) -> Option<Form> {
         self.registered()?.form()
     }
 
-    /// Whether it has the same answer as `other`, whatever computes it and however: neither variant nor sub-group size
-    /// nor device matter.
+    /// Whether the answer is the same as that of `other`, regardless of variant, sub-group size and device.
     #[must_use]
     pub fn same_problem(&self, other: &Self) -> bool {
         self.algorithm == other.algorithm
@@ -912,51 +911,51 @@ impl Case {
             && self.size.same(&other.size)
     }
 
-    /// Whether tables and charts show it beside `other`: cases of the same algorithm, goal, element type and input.
+    /// Whether tables and charts show this case together with `other`: same algorithm, goal, element type and input.
     #[must_use]
     pub fn same_kind(&self, other: &Self) -> bool {
         self.algorithm == other.algorithm && axes::same(&self.options, &other.options, |separates| separates.tables)
     }
 
-    /// The heading over cases of its kind: `lu --solve f32, uniform input`; of a kernel of the user's, whose inputs
-    /// are its description's, without.
+    /// Returns the heading of this kind of case: `lu --solve f32, uniform input`. Without the input for a user's
+    /// kernel, whose description defines it.
     #[must_use]
     pub fn kind(&self) -> String {
         self.subject() + &self.of_input()
     }
 
-    /// What a heading says of the kind of input: `, uniform input`; nothing of a kernel of the user's.
+    /// Returns the input for a heading, `, uniform input`; empty for a user's kernel.
     #[must_use]
     pub(crate) fn of_input(&self) -> String {
-        let ours = ALGORITHMS.iter().any(|algorithm| algorithm.name == self.algorithm);
-        if ours { format!(", {} input", self.input) } else { String::new() }
+        let is_built_in = ALGORITHMS.iter().any(|algorithm| algorithm.name == self.algorithm);
+        if is_built_in { format!(", {} input", self.input) } else { String::new() }
     }
 
-    /// The algorithm, what was asked of it, the element type, and the layout that is not the usual: `lu --solve f32`.
+    /// Returns the algorithm with its goal, element type and any unusual layout: `lu --solve f32`.
     #[must_use]
     pub fn subject(&self) -> String {
         axes::heading(&self.algorithm, &CaseOptions { dtype: self.element(), ..self.options }, |_| true)
     }
 
-    /// The type of its elements.
+    /// Returns the element type.
     #[must_use]
     pub fn element(&self) -> DType {
         self.element.unwrap_or(self.dtype)
     }
 
-    /// The algorithm and what was asked of it: `lu --solve`.
+    /// Returns the algorithm with its goal: `lu --solve`.
     #[must_use]
     pub fn asked(&self) -> String {
         axes::heading(&self.algorithm, &self.options, |axis| axis.name == axes::GOAL.name)
     }
 
-    /// What it computes with.
+    /// Returns the arithmetic.
     #[must_use]
     pub fn computed_in(&self) -> Computes {
         self.computes.unwrap_or(Computes { dtype: self.element(), operations: 1 })
     }
 
-    /// Its measurement, if it was measured.
+    /// Returns the measurement, if the case was measured.
     #[must_use]
     pub fn measured(&self) -> Option<&Measured> {
         match &self.outcome {
@@ -965,7 +964,7 @@ impl Case {
         }
     }
 
-    /// How its answer was checked, if it was.
+    /// Returns the verification, if the answer was checked.
     pub(crate) fn verification(&self) -> Option<&Verification> {
         match &self.outcome {
             Outcome::Rejected(verification) => Some(verification),
@@ -973,8 +972,7 @@ impl Case {
         }
     }
 
-    /// The time that a table shows of `time`, the time of the whole case: that of one operation where the case is a
-    /// chain of them.
+    /// Converts the time of the whole case to the displayed one: for a chain, the time of one operation.
     #[must_use]
     pub fn shown(&self, time: Nanos) -> Nanos {
         Nanos(time.0 / self.chain.unwrap_or(1) as f64)
@@ -985,14 +983,14 @@ impl Case {
 pub(crate) mod tests {
     use super::*;
 
-    /// Holds `schema` against the committed file at `path`, or writes it there where `UPDATE_SCHEMA` is set.
+    /// Compares `schema` with the committed file at `path`, or writes the file if `UPDATE_SCHEMA` is set.
     pub(crate) fn assert_committed(path: &str, schema: &schemars::Schema) {
         let generated = serde_json::to_string_pretty(schema).expect("a schema is JSON") + "\n";
         if std::env::var_os("UPDATE_SCHEMA").is_some() {
             std::fs::write(path, &generated).expect("docs/ can be written");
         } else {
             let committed = std::fs::read_to_string(path).expect("it is committed");
-            // Not `assert_eq!`, which would print both.
+            // `assert_eq!` would print both schemas.
             assert!(
                 committed == generated,
                 "{path}: run `UPDATE_SCHEMA=1 cargo test --release schema` and review the change"

@@ -1,13 +1,13 @@
-//! The origin of a record: what places it among others.
+//! Origin of a record: commit, host and environment.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Digits of a commit that a person reads.
-const SHORT: usize = 12;
+/// Number of displayed digits of a commit.
+const COMMIT_DIGITS: usize = 12;
 
-/// Characters that a text of an origin has at most.
-pub(crate) const LONGEST: usize = 1000;
+/// Largest number of characters of a text in an origin.
+pub(crate) const MAX_TEXT_LENGTH: usize = 1000;
 
 /// Variables that choose the driver or change what it does, and those that stand for options of `bench`.
 pub(crate) const CHOOSING: [&str; 28] = [
@@ -76,37 +76,37 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// What all of `origins` agree on.
+    /// Returns the properties that all `origins` share.
     #[must_use]
     pub(crate) fn common<'a>(origins: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut origins = origins.into_iter();
         let first = origins.next().cloned().unwrap_or_default();
         origins.fold(first, |mut common, other| {
             let fields = common.texts_mut().into_iter().zip(other.texts());
-            fields.filter(|(own, (_, other))| **own != **other).for_each(|(own, _)| *own = None);
+            fields.filter(|(text, (_, other))| **text != **other).for_each(|(text, _)| *text = None);
             common.modified |= other.modified;
             common.environment.retain(|name, value| other.environment.get(name) == Some(value));
             common
         })
     }
 
-    /// The commit as a person reads it, with its branch: `5f3a9c0d1e2b (main, modified)`.
+    /// Formats the abbreviated commit with its branch: `5f3a9c0d1e2b (main, modified)`.
     #[must_use]
     pub(crate) fn commit_text(&self) -> Option<String> {
-        let short = self.commit.as_ref()?.chars().take(SHORT).collect::<String>();
+        let short = self.commit.as_ref()?.chars().take(COMMIT_DIGITS).collect::<String>();
         let branch = self.branch.as_deref();
         let remarks: Vec<_> = branch.into_iter().chain(self.modified.then_some("modified")).collect();
         Some(if remarks.is_empty() { short } else { format!("{short} ({})", remarks.join(", ")) })
     }
 
-    /// The host and its system: `builder-7, Linux 6.1.0-40-amd64`.
+    /// Formats the host and its system: `builder-7, Linux 6.1.0-40-amd64`.
     #[must_use]
     pub(crate) fn host_text(&self) -> Option<String> {
         let known: Vec<_> = [&self.host, &self.system].into_iter().flatten().map(String::as_str).collect();
         (!known.is_empty()).then(|| known.join(", "))
     }
 
-    /// The texts by their names.
+    /// Returns the texts with their names.
     pub(crate) fn texts(&self) -> [(&'static str, &Option<String>); 7] {
         let Self { commit, modified: _, committed, branch, label, job, host, system, environment: _ } = self;
         let names = ["commit", "committed", "branch", "label", "job", "host", "system"];
@@ -114,35 +114,35 @@ impl Origin {
         std::array::from_fn(|at| (names[at], texts[at]))
     }
 
-    /// The texts, to be replaced.
+    /// Returns mutable references to the texts.
     pub(crate) fn texts_mut(&mut self) -> [&mut Option<String>; 7] {
         let Self { commit, modified: _, committed, branch, label, job, host, system, environment: _ } = self;
         [commit, committed, branch, label, job, host, system]
     }
 
-    /// What makes it unbelievable.
+    /// Describes an impossible property, if there is one.
     pub(super) fn nonsense(&self) -> Option<String> {
-        if let Some((name, _)) = self
-            .texts()
-            .into_iter()
-            .find(|(_, text)| text.as_ref().is_some_and(|text| text.is_empty() || text.chars().nth(LONGEST).is_some()))
-        {
-            return Some(format!("`{name}` is empty, or longer than {LONGEST} characters"));
+        let is_long = |text: &str| text.chars().nth(MAX_TEXT_LENGTH).is_some();
+        for (name, text) in self.texts() {
+            if text.as_ref().is_some_and(|text| text.is_empty() || is_long(text)) {
+                return Some(format!("`{name}` is empty, or longer than {MAX_TEXT_LENGTH} characters"));
+            }
         }
-        let long = |text: &String| text.chars().nth(LONGEST).is_some();
         let mut variables = self.environment.iter();
-        if self.environment.len() > CHOOSING.len() || variables.any(|(name, value)| long(name) || long(value)) {
+        if self.environment.len() > CHOOSING.len() || variables.any(|(name, value)| is_long(name) || is_long(value)) {
             return Some(format!(
-                "`environment` has more than {} variables, or one of more than {LONGEST} characters",
+                "`environment` has more than {} variables, or one of more than {MAX_TEXT_LENGTH} characters",
                 CHOOSING.len()
             ));
         }
-        let hexadecimal = |text: &&String| !is_commit(text);
-        if let Some(commit) = self.commit.as_ref().filter(hexadecimal) {
+        if let Some(commit) = self.commit.as_ref().filter(|commit| !is_commit(commit)) {
             return Some(format!("`commit` is '{commit}', not 7 to 64 hexadecimal digits"));
         }
-        let time = |text: &&String| text.parse::<jiff::Timestamp>().is_err();
-        self.committed.as_ref().filter(time).map(|text| format!("`committed` is '{text}', not a time (RFC 3339)"))
+        let is_malformed = |text: &&String| text.parse::<jiff::Timestamp>().is_err();
+        self.committed
+            .as_ref()
+            .filter(is_malformed)
+            .map(|text| format!("`committed` is '{text}', not a time (RFC 3339)"))
     }
 }
 
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn several_agree_on_what_all_of_them_say() {
+    fn a_common_origin_has_the_texts_that_all_share() {
         let [a, b] = [origin("0123456", "a"), Origin { modified: true, ..origin("0123456", "b") }];
         let common = Origin { host: None, modified: true, ..a.clone() };
         assert_eq!(Origin::common([&a, &b]), common);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn it_reads_as_a_line() {
+    fn commit_and_host_are_formatted_in_one_line() {
         let mut origin = origin("0123456789abcdef", "a");
         assert_eq!(origin.commit_text().as_deref(), Some("0123456789ab (main)"));
         (origin.modified, origin.branch, origin.system) = (true, None, Some("Linux 6".into()));
@@ -185,20 +185,18 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_named() {
-        let said = |origin: Origin| origin.nonsense();
-        assert_eq!(said(origin("0123456", "a")), None);
-        let error = said(origin("main", "a")).expect("no commit");
-        assert!(error.contains("`commit` is 'main'"), "{error}");
-        assert!(said(origin("0123456", "")).is_some_and(|error| error.contains("`host` is empty")));
-        let long = Origin { label: Some("x".repeat(LONGEST + 1)), ..Origin::default() };
-        assert!(said(long).is_some_and(|error| error.contains("`label`")));
-        let late = Origin { committed: Some("yesterday".into()), ..Origin::default() };
-        assert!(said(late).is_some_and(|error| error.contains("`committed` is 'yesterday'")));
-        let crowded = Origin {
-            environment: (0..=CHOOSING.len()).map(|at| (at.to_string(), String::new())).collect(),
-            ..Origin::default()
-        };
-        assert!(said(crowded).is_some_and(|error| error.contains("`environment`")));
+    fn impossible_origins_are_described() {
+        assert_eq!(origin("0123456", "a").nonsense(), None);
+        let environment = (0..=CHOOSING.len()).map(|at| (at.to_string(), String::new())).collect();
+        for (origin, expected) in [
+            (origin("main", "a"), "`commit` is 'main'"),
+            (origin("0123456", ""), "`host` is empty"),
+            (Origin { label: Some("x".repeat(MAX_TEXT_LENGTH + 1)), ..Origin::default() }, "`label`"),
+            (Origin { committed: Some("yesterday".into()), ..Origin::default() }, "`committed` is 'yesterday'"),
+            (Origin { environment, ..Origin::default() }, "`environment`"),
+        ] {
+            let error = origin.nonsense().expect(expected);
+            assert!(error.contains(expected), "{error}");
+        }
     }
 }

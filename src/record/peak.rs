@@ -99,7 +99,7 @@ pub struct Missing {
 }
 
 impl Peak {
-    /// The peak of `device` from the probes that were measured on it. Figures are the best of several variants.
+    /// Returns the limits of `device` from the cases of its probes. Each figure is the best of several variants.
     #[must_use]
     pub fn new(device: &DeviceInfo, extent: Extent, measured: String, cases: &[Case]) -> Self {
         let mut peak = Self {
@@ -121,7 +121,7 @@ impl Peak {
         peak
     }
 
-    /// Adds what a probe measured.
+    /// Adds the result of a probe.
     pub fn add_case(&mut self, case: &Case) {
         let missing = |reason: String| Missing { case: case.id.clone(), reason };
         let quantity = || case.registered()?.limit(case.size.known()?, case.dtype);
@@ -142,8 +142,8 @@ impl Peak {
         }
     }
 
-    /// Adds a figure, or replaces one of the same quantity that is less good: what was reached can be reached, however
-    /// disturbed the device was.
+    /// Adds a figure, or replaces a worse one of the same quantity: a rate that was reached once is possible, even on a
+    /// disturbed device.
     pub fn add(&mut self, figure: Figure) {
         let better = |known: &Figure| {
             if figure.is_time() { figure.best < known.best } else { figure.best > known.best }
@@ -155,41 +155,40 @@ impl Peak {
         }
     }
 
-    /// Adds what `other` found of the same device.
+    /// Adds the figures of `other`, measured on the same device.
     pub(crate) fn join(&mut self, other: Self) {
         for figure in other.figures {
             self.add(figure);
         }
-        let known = |missing: &Missing| self.missing.iter().any(|own| own.case == missing.case);
+        let known = |missing: &Missing| self.missing.iter().any(|known| known.case == missing.case);
         let new: Vec<_> = other.missing.into_iter().filter(|missing| !known(missing)).collect();
         self.missing.extend(new);
         self.levels = levels(&self.bandwidths(Pattern::Read));
     }
 
-    /// The part that is worth keeping: figures of a device that was nearly as fast as at its best, which is now known to be
-    /// `best`.
+    /// Returns the reliable part: figures from times when the device was undisturbed and its canary close to `best`.
     #[must_use]
     pub(crate) fn sound(&self, best: Option<Nanos>) -> Self {
-        let slow = |canary: Nanos| best.is_some_and(|best| canary.0 > TOO_SLOW * best.0);
+        let slow = |canary: Nanos| best.is_some_and(|best| canary.0 > MAX_SLOWNESS * best.0);
         let mut sound = self.clone();
         sound.figures.retain(|figure| !figure.disturbed && !figure.canary.is_some_and(slow));
         sound.levels = levels(&sound.bandwidths(Pattern::Read));
         sound
     }
 
-    /// Whether a figure of this quantity is there, or is known to be missing.
+    /// Whether the quantity has a figure, or its case is known to have none.
     #[must_use]
     pub(crate) fn knows(&self, quantity: Quantity, case: &str) -> bool {
         self.figures.iter().any(|figure| figure.quantity == quantity) || self.missing.iter().any(|m| m.case == case)
     }
 
-    /// The best of the figures that `wanted` finds, all of them rates.
+    /// Returns the highest of the rates that `wanted` selects.
     fn best(&self, wanted: impl Fn(Quantity) -> bool) -> Option<&Figure> {
         let found = self.figures.iter().filter(|figure| wanted(figure.quantity));
         found.max_by(|a, b| a.best.total_cmp(&b.best))
     }
 
-    /// The best bandwidth of each working set, from the smallest.
+    /// Returns the best bandwidth of each working set, from the smallest.
     #[must_use]
     pub fn bandwidths(&self, wanted: Pattern) -> Vec<(Bytes, f64)> {
         let mut found: Vec<_> = self
@@ -204,16 +203,16 @@ impl Peak {
         found
     }
 
-    /// The most operations a second that kernels on elements of this type can do: in the type itself, in a wider one
-    /// that it is computed in, or on the matrix units.
+    /// Returns the highest operation rate of kernels on elements of this type: in the type itself, in a wider one, or
+    /// on matrix units.
     #[must_use]
     pub(crate) fn arithmetic(&self, dtype: DType) -> Option<&Figure> {
         self.best(|quantity| {
-            plain(quantity, dtype) || matches!(quantity, Quantity::Matrix { dtype: own, .. } if own == dtype)
+            plain(quantity, dtype) || matches!(quantity, Quantity::Matrix { dtype: of, .. } if of == dtype)
         })
     }
 
-    /// How many times as slow as plain arithmetic a figure of matrix units is, where it is slower.
+    /// Returns the ratio of plain arithmetic's rate to a figure of matrix units, if the latter is slower.
     #[must_use]
     pub(crate) fn slower_than_plain(&self, figure: &Figure) -> Option<f64> {
         let Quantity::Matrix { dtype, .. } = figure.quantity else { return None };
@@ -221,32 +220,32 @@ impl Peak {
         (times > 1.0).then_some(times)
     }
 
-    /// The most bytes a second for work that moves `bytes` at least, of which it writes `written`: the best of the working
-    /// sets from the largest that is no larger. Of larger ones too, for a cache that holds less can only be faster. Work
-    /// that hardly writes is held against reads: a copy reads half of its set, which a cache may hold where all of it
-    /// would not fit.
+    /// Returns the highest bandwidth for work that moves `bytes`, of which it writes `written`: the best of the largest
+    /// working set that is no larger, and of all larger sets, because a smaller set can only be faster. Work that
+    /// writes little is compared with reads only: a copy reads half of its set, so a cache may hold the half but not
+    /// the whole.
     #[must_use]
     pub(crate) fn bandwidth(&self, bytes: Bytes, written: Bytes) -> Option<&Figure> {
-        let reads = HARDLY * written.0 < bytes.0;
+        let reads = MIN_READ_RATIO * written.0 < bytes.0;
         let like = move |quantity: Quantity| match quantity {
             Quantity::Bandwidth { pattern, working_set } if !reads || pattern == Pattern::Read => Some(working_set),
             _ => None,
         };
         let sets = || self.figures.iter().filter_map(|figure| like(figure.quantity));
         let set = sets().filter(|set| *set <= bytes).max().or_else(|| sets().min())?;
-        self.best(|quantity| like(quantity).is_some_and(|own| own >= set))
+        self.best(|quantity| like(quantity).is_some_and(|working_set| working_set >= set))
     }
 
-    /// The least time of a launch that waits for the one before.
+    /// Returns the shortest time of a launch that waits for the previous one.
     #[must_use]
     pub(crate) fn launch(&self) -> Option<&Figure> {
         self.figures.iter().find(|figure| figure.quantity == Quantity::Latency { of: Operation::DependentDispatch })
     }
 
-    /// The share of what the hardware allows that a case reaches which took `median`: the limit is whichever of
-    /// arithmetic, memory and one launch asks for most time, the same for all variants of a problem that compute in one
-    /// type. `None` for a case without work, for a chain, whose operations wait for one another and not for a limit, and where
-    /// no limit was measured.
+    /// Returns the share of its hardware limit that a case with this median reaches. The limit is the one of
+    /// arithmetic, memory and a single launch that takes longest; variants of a problem that compute in the same type
+    /// have the same limit. `None` for a case without work or measured limits, and for a chain, whose operations wait
+    /// for one another.
     #[must_use]
     pub fn share(&self, case: &Case, median: Nanos) -> Option<Share> {
         let work = case.work;
@@ -264,57 +263,57 @@ impl Peak {
         shares.max_by(|a, b| a.least.0.total_cmp(&b.least.0))
     }
 
-    /// The share of what its own launches allow that a case reaches which took `median`; `None` where the hardware asks
-    /// for more time than they do.
+    /// Returns the share of the limit by the case's own launches that a case with this median reaches; `None` if the
+    /// hardware limit takes longer.
     #[must_use]
     pub fn structure(&self, case: &Case, median: Nanos) -> Option<Share> {
         if case.chain.is_some() {
             return None;
         }
-        let own = self.launch()?.share(Limit::Launch, case.launches as f64, median)?;
+        let launches = self.launch()?.share(Limit::Launch, case.launches as f64, median)?;
         let hardware = self.share(case, median);
-        (case.launches > 1 && hardware.is_none_or(|share| own.least.0 > share.least.0)).then_some(own)
+        (case.launches > 1 && hardware.is_none_or(|share| launches.least.0 > share.least.0)).then_some(launches)
     }
 }
 
-/// What work writes is nothing beside what it reads where that is so many times as much.
-const HARDLY: u64 = 8;
+/// Ratio of bytes read to bytes written from which the writes are negligible.
+const MIN_READ_RATIO: u64 = 8;
 
-/// Ratio by which the canary may be slower than its best while a limit is measured that is kept, with a doubt as large.
-/// Kernels for matrix units raise an H100's clock by 6 %, so its other limits are measured that much below its best.
-const TOO_SLOW: f64 = 1.1;
+/// Largest ratio of the canary's time to its best during a reliable figure. Not closer to 1, because kernels for matrix
+/// units raise an H100's clock by 6 %, so its other limits are measured that much below its best.
+const MAX_SLOWNESS: f64 = 1.1;
 
-/// Share of the host's processors that others may take while a limit is measured that is kept.
-const MOST_OTHERS: f64 = 0.1;
+/// Largest share of the CPU that other programs may use during a reliable figure.
+const MAX_OTHERS: f64 = 0.1;
 
-/// The largest share of them that a doubt counts with: beyond it nothing is known.
-const MOST_TAKEN: f64 = 0.95;
+/// Largest share of other programs that counts in an interval.
+const MAX_TAKEN_SHARE: f64 = 0.95;
 
 impl Figure {
-    /// A figure from its best and its median, and what was seen meanwhile.
+    /// Returns a figure from the best and the median, with an interval from the conditions of the measurement.
     pub(crate) fn new(quantity: Quantity, [best, median]: [f64; 2], conditions: &Conditions, case: String) -> Self {
         let slowness = conditions.slowness().map_or(1.0, |slowness| slowness.max(1.0));
-        // The canary runs in one work-group, which finds a free processor where a kernel for all of them does not.
-        let left = 1.0 - conditions.others.unwrap_or(0.0).clamp(0.0, MOST_TAKEN);
-        let (scatter, held) = (best / median, slowness / left);
+        // The canary's single work-group finds a free CPU core even when a kernel for all of them does not.
+        let available = 1.0 - conditions.others.unwrap_or(0.0).clamp(0.0, MAX_TAKEN_SHARE);
+        let (scatter, slowdown) = (best / median, slowness / available);
         let interval = match quantity.unit() {
-            Unit::Nanoseconds => [best * scatter / held, median],
+            Unit::Nanoseconds => [best * scatter / slowdown, median],
             Unit::BytesPerSecond | Unit::OperationsPerSecond | Unit::AdditionsPerSecond => {
-                [median, best * scatter * held]
+                [median, best * scatter * slowdown]
             }
         };
         let interval = interval.iter().all(|end| end.is_finite()).then_some(interval);
-        let disturbed = slowness > TOO_SLOW || conditions.others.is_some_and(|others| others > MOST_OTHERS);
+        let disturbed = slowness > MAX_SLOWNESS || conditions.others.is_some_and(|others| others > MAX_OTHERS);
         Self { quantity, best, median, interval, canary: conditions.canary(), disturbed, case }
     }
 
-    /// Whether less is better.
+    /// Whether smaller values are better.
     fn is_time(&self) -> bool {
         self.quantity.unit() == Unit::Nanoseconds
     }
 
-    /// The share of this limit that a case reaches which took `median` for `amount`: launches, or what the rate counts times
-    /// the nanoseconds of a second.
+    /// Returns the share of this limit that a case with this median reaches. `amount` is the number of launches, or the
+    /// number of operations or bytes times 10⁹ ns/s.
     fn share(&self, limit: Limit, amount: f64, median: Nanos) -> Option<Share> {
         let least = |figure: f64| if self.is_time() { amount * figure } else { amount / figure };
         let share = |figure: f64| least(figure) / median.0;
@@ -325,49 +324,48 @@ impl Figure {
     }
 }
 
-/// Whether the limit on a case that computes in `dtype` may be a figure of this quantity.
+/// Whether a figure of this quantity can be the limit of a case that computes in `dtype`.
 #[must_use]
 pub(crate) fn may_limit(quantity: Quantity, limit: Limit, dtype: DType) -> bool {
     match quantity.facts().bounds {
         Bounds::Arithmetic => limit == Limit::Compute,
-        Bounds::ArithmeticOf(own) => limit == Limit::Compute && own == dtype,
+        Bounds::ArithmeticOf(of) => limit == Limit::Compute && of == dtype,
         Bounds::Memory => limit == Limit::Memory,
         Bounds::Launches => limit == Limit::Launch,
         Bounds::Nothing => false,
     }
 }
 
-/// Below this share of the median of a level's working sets begins the next.
-const STEP: f64 = 0.7;
+/// Smallest share of a memory level's median bandwidth that still belongs to the level.
+const MIN_LEVEL_SHARE: f64 = 0.7;
 
-/// The levels of memory that a staircase of bandwidths shows. A single working set between two levels belongs to both
-/// and so to neither.
+/// Derives the memory levels from the bandwidths of working sets. A single set between two levels belongs to neither.
 fn levels(staircase: &[(Bytes, f64)]) -> Vec<Level> {
     let mut steps: Vec<Vec<(Bytes, f64)>> = vec![];
     for point in staircase {
         let level = |step: &Vec<(Bytes, f64)>| stats::median(&step.iter().map(|(_, rate)| *rate).collect::<Vec<_>>());
         match steps.last_mut() {
-            Some(step) if level(step).is_some_and(|median| point.1 >= STEP * median) => step.push(*point),
+            Some(step) if level(step).is_some_and(|median| point.1 >= MIN_LEVEL_SHARE * median) => step.push(*point),
             _ => steps.push(vec![*point]),
         }
     }
     let last = steps.len().saturating_sub(1);
-    let kept = steps.iter().enumerate().filter(|(i, step)| step.len() > 1 || *i == 0 || *i == last);
+    let flat = steps.iter().enumerate().filter(|(i, step)| step.len() > 1 || *i == 0 || *i == last);
     let level = |(i, step): (usize, &Vec<(Bytes, f64)>)| Level {
         up_to: (i < last).then_some(step[step.len() - 1].0),
         bandwidth: stats::median(&step.iter().map(|(_, rate)| *rate).collect::<Vec<_>>()).unwrap_or_default(),
     };
-    kept.map(level).collect()
+    flat.map(level).collect()
 }
 
-/// Whether it is arithmetic outside matrix units that elements of this type can be computed by.
+/// Whether the quantity is plain arithmetic that can compute elements of this type.
 fn plain(quantity: Quantity, dtype: DType) -> bool {
     let wider = match dtype {
         DType::F16 | DType::Bf16 => DType::F32,
         DType::I8 | DType::U8 | DType::I16 | DType::U16 | DType::U32 => DType::I32,
-        own => own,
+        other => other,
     };
-    matches!(quantity, Quantity::Arithmetic { dtype: own } if own == dtype || own == wider)
+    matches!(quantity, Quantity::Arithmetic { dtype: of } if of == dtype || of == wider)
 }
 
 #[cfg(test)]
@@ -383,7 +381,7 @@ mod tests {
         figure.map(|figure| figure.best)
     }
 
-    /// 100 GFLOP/s, 40 GB/s to 16 KiB and 10 GB/s to 1 MiB, 1 µs a launch.
+    /// Returns limits of 100 GFLOP/s, 40 GB/s up to 16 KiB, 10 GB/s up to 1 MiB, and 1 µs per launch.
     fn peak() -> Peak {
         let mut peak = Peak::new(&software_device(), Extent::Full, String::new(), &[]);
         peak.add(figure(Quantity::Arithmetic { dtype: DType::F32 }, 100e9));
@@ -405,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_that_computes_in_another_type_is_held_against_its_rate() {
+    fn the_limit_follows_the_type_of_the_arithmetic() {
         let mut peak = peak();
         peak.add(figure(Quantity::Matrix { dtype: DType::F16, narrow: false, m: 16, n: 16, k: 16 }, 800e9));
         let computes = Some(Computes { dtype: DType::F16, operations: 4 });
@@ -420,25 +418,24 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_that_asks_for_most_time_binds() {
+    fn the_limit_with_the_longest_time_binds() {
         assert_eq!(share(1_000_000, 1000, 1, 20.0), (Limit::Compute, 0.5));
         assert_eq!(share(1000, 2 << 20, 1, 2.0 * 209.7152), (Limit::Memory, 0.5));
         assert_eq!(share(1000, 1000, 1, 5.0), (Limit::Launch, 0.2));
     }
 
     #[test]
-    fn what_the_hardware_allows_is_the_same_however_many_launches_a_variant_has() {
+    fn the_hardware_limit_ignores_the_number_of_launches() {
+        assert_eq!([1, 4].map(|launches| share(1000, 1000, launches, 5.0)), [(Limit::Launch, 0.2); 2]);
         let [one, many] = [1, 4].map(|launches| case(1000, 1000, launches));
-        let of = |case: &Case| peak().share(case, Nanos(5e3)).map(|share| (share.limit, share.fraction));
-        assert_eq!((of(&one), of(&many)), (Some((Limit::Launch, 0.2)), Some((Limit::Launch, 0.2))));
         let of = |case: &Case| peak().structure(case, Nanos(5e3)).map(|share| (share.limit, share.fraction));
         assert_eq!((of(&one), of(&many)), (None, Some((Limit::Launch, 0.8))));
-        // Its arithmetic takes 10 µs whatever its launches do.
+        // The arithmetic takes 10 µs, longer than the launches.
         assert_eq!(peak().structure(&case(1_000_000, 1000, 4), Nanos(20e3)), None);
     }
 
     #[test]
-    fn a_limit_may_lie_as_far_beyond_its_best_as_that_is_from_its_median_and_as_the_canary_was_slow() {
+    fn the_interval_of_a_limit_covers_scatter_and_a_slow_canary() {
         let seen = |canary: f64, others| Conditions {
             canary: Some([Nanos(canary); 2]),
             canary_best: Some(Nanos(1e3)),
@@ -467,23 +464,23 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_of_a_slow_device_is_not_sound_once_it_was_faster() {
+    fn cached_limits_of_a_slow_device_expire_once_it_is_faster() {
         let mut peak = peak();
         peak.figures.iter_mut().for_each(|figure| figure.canary = Some(Nanos(1e3)));
         peak.figures[0].disturbed = true;
-        let left = |best: f64| peak.sound(Some(Nanos(best))).figures.len();
-        assert_eq!([peak.figures.len(), left(1e3), left(920.0), left(900.0)], [4, 3, 3, 0]);
+        let sound_figures = |best: f64| peak.sound(Some(Nanos(best))).figures.len();
+        assert_eq!([peak.figures.len(), sound_figures(1e3), sound_figures(920.0), sound_figures(900.0)], [4, 3, 3, 0]);
     }
 
     #[test]
-    fn traffic_that_fits_a_cache_is_held_against_the_cache() {
+    fn traffic_that_fits_a_cache_is_compared_with_the_cache() {
         let peak = peak();
         let of = |bytes| best(peak.bandwidth(Bytes(bytes), Bytes(0)));
         assert_eq!([of(1), of(16 << 10), of(1 << 20), of(1 << 30)], [40e9, 40e9, 10e9, 10e9].map(Some));
     }
 
     #[test]
-    fn work_that_hardly_writes_is_held_against_reads() {
+    fn work_with_few_writes_is_compared_with_reads() {
         let mut peak = peak();
         peak.add(figure(Quantity::bandwidth(Pattern::Copy, 1 << 18), 15e9));
         let of = |written| best(peak.bandwidth(Bytes(1 << 20), Bytes(written)));

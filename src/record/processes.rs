@@ -1,4 +1,4 @@
-//! A record of several processes as tables, exports and reports show it: one case for those of all processes.
+//! Records of several processes with the cases of all processes combined, as tables, exports and reports show them.
 
 use super::{Case, Measured, Outcome, Record, Sample, Verification, Warning};
 use crate::algorithms::ALGORITHMS;
@@ -6,11 +6,12 @@ use crate::basis::units::Nanos;
 use crate::device::capability::DeviceInfo;
 use crate::stats::{self, Summary, noise};
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::cmp::Ordering;
+use std::collections::{BTreeSet, HashMap};
 use std::mem::discriminant;
 
 impl Record {
-    /// The cases of each device and id, in the order in which they come first: one case for each process.
+    /// Groups the cases by device and id, one case per process, in the order of first appearance.
     #[must_use]
     pub(crate) fn sightings(&self) -> Vec<Vec<&Case>> {
         let mut places: HashMap<(usize, &str), usize> = HashMap::new();
@@ -25,8 +26,8 @@ impl Record {
         sightings
     }
 
-    /// Records of one side of a comparison as one: the processes of all, on the devices of the first. A device that it lacks
-    /// is added.
+    /// Joins the records of one side of a comparison: the processes of all, on the devices of the first and further
+    /// ones.
     pub(crate) fn pooled(records: Vec<Self>) -> Option<Self> {
         records.into_iter().reduce(|mut whole, record| {
             whole.add(record);
@@ -34,40 +35,40 @@ impl Record {
         })
     }
 
-    /// Adds the processes of `other`.
+    /// Adds the processes of `other` and their cases.
     fn add(&mut self, other: Self) {
         let mut processes = self.processes();
         let before = processes.len();
         processes.extend(other.processes());
-        // Each of several has an order, which is what makes their cases one.
+        // An order marks each of several processes whose cases are combined.
         for (process, seed) in processes.iter_mut().zip(0..) {
             process.order.get_or_insert(seed);
         }
         self.processes = processes;
         let mut places: HashMap<usize, usize> = HashMap::new();
         for device in other.devices {
-            let known = self.devices.iter().find(|own| {
-                (&own.name, &own.uuid) == (&device.name, &device.uuid)
-                    && !places.values().any(|place| *place == own.index)
-            });
-            let place =
-                known.map_or_else(|| self.devices.iter().map(|own| own.index + 1).max().unwrap_or(0), |own| own.index);
+            let is_same = |known: &&DeviceInfo| {
+                (&known.name, &known.uuid) == (&device.name, &device.uuid)
+                    && !places.values().any(|place| *place == known.index)
+            };
+            let known = self.devices.iter().find(is_same).map(|known| known.index);
+            let next = self.devices.iter().map(|known| known.index + 1).max().unwrap_or(0);
+            let place = known.unwrap_or(next);
             places.insert(device.index, place);
             if known.is_none() {
                 self.devices.push(DeviceInfo { index: place, ..device });
             }
         }
-        let moved = other.cases.into_iter().map(|mut case| {
+        for mut case in other.cases {
             case.device = places.get(&case.device).copied().unwrap_or(case.device);
             case.process += before;
-            case
-        });
-        self.cases.extend(moved);
+            self.cases.push(case);
+        }
     }
 
-    /// The record with one case for those that several processes measured: a wrong answer or a failure in any of them, or
-    /// else the median of their medians, with the interval between processes. Each process took the cases in an order of
-    /// its own, so that here is the registry's.
+    /// Returns the record with the cases of several processes combined: a wrong answer or a failure in any of them, or
+    /// else the median of their medians, with the interval between processes. Sorts cases as in the registry, because
+    /// each process took them in a random order.
     #[must_use]
     pub fn across_processes(&self) -> Cow<'_, Self> {
         if self.processes.iter().all(|process| process.order.is_none()) {
@@ -79,7 +80,7 @@ impl Record {
     }
 }
 
-/// The place of a case in a table.
+/// Returns the place of a case in a table.
 pub(crate) fn rank(case: &Case) -> impl Ord + use<> {
     let algorithm = ALGORITHMS.iter().position(|known| known.name == case.algorithm);
     let variants = algorithm.map_or(&[][..], |index| &ALGORITHMS[index].variants);
@@ -90,7 +91,7 @@ pub(crate) fn rank(case: &Case) -> impl Ord + use<> {
     (case.device, algorithm.unwrap_or(usize::MAX), case.dtype, case.kind(), largest, extents, widths, case.id.clone())
 }
 
-/// One case for those of several processes.
+/// Combines the cases of several processes.
 fn across(sightings: &[&Case]) -> Case {
     let gravity = |case: &&&Case| match case.outcome {
         Outcome::Rejected(_) => 0,
@@ -105,12 +106,9 @@ fn across(sightings: &[&Case]) -> Case {
         return (*worst).clone();
     }
     let speedups: Vec<f64> = sightings.iter().filter_map(|case| case.speedup).collect();
+    let notes: BTreeSet<_> = sightings.iter().flat_map(|case| case.notes.clone()).collect();
     let mut case = (*worst).clone();
-    (case.process, case.speedup) = (0, stats::median(&speedups));
-    let mut notes = sightings.iter().flat_map(|case| case.notes.clone()).collect::<Vec<_>>();
-    notes.sort();
-    notes.dedup();
-    case.notes = notes;
+    (case.process, case.speedup, case.notes) = (0, stats::median(&speedups), notes.into_iter().collect());
     let mut whole = joined(&measured);
     let of_all = |share: super::Share| share.of_time(whole.summary.median);
     (case.share, case.structure) = (case.share.map(of_all), case.structure.map(of_all));
@@ -121,15 +119,12 @@ fn across(sightings: &[&Case]) -> Case {
     case
 }
 
-/// The measurements of several processes as one: all samples, and a summary between processes.
+/// Combines the measurements of several processes: all samples, and a summary between processes.
 fn joined(measured: &[&Measured]) -> Measured {
     let mut whole = measured[0].clone();
     let residual = |of: &&Measured| of.verification.verified().and_then(|Verification { residual, .. }| *residual);
-    if let Some(worst) = measured
-        .iter()
-        .copied()
-        .max_by(|a, b| residual(a).partial_cmp(&residual(b)).unwrap_or(std::cmp::Ordering::Equal))
-    {
+    let by_residual = |a: &&&Measured, b: &&&Measured| residual(a).partial_cmp(&residual(b)).unwrap_or(Ordering::Equal);
+    if let Some(worst) = measured.iter().max_by(by_residual) {
         whole.verification = worst.verification.clone();
     }
     whole.samples = measured.iter().flat_map(|of| of.samples.iter().copied()).collect();
@@ -145,7 +140,7 @@ fn joined(measured: &[&Measured]) -> Measured {
     whole
 }
 
-/// The summary between processes; extremes and quartiles are those of all samples.
+/// Returns the summary between processes; extremes and quartiles are those of all samples.
 fn summary(measured: &[&Measured], samples: &[Sample]) -> Summary {
     let times: Vec<Nanos> = samples.iter().map(|sample| sample.device).collect();
     let medians: Vec<f64> = measured.iter().map(|of| of.summary.median.0).collect();
@@ -161,7 +156,7 @@ mod tests {
     use crate::record::fixture::six_cases;
     use crate::record::{Origin, Process};
 
-    /// A record whose first case was measured by processes with these medians; the second case stands alone.
+    /// Returns a record whose first case was measured by processes with these medians, the second case by one.
     fn several(medians: &[f64]) -> Record {
         let mut whole = six_cases();
         let process =
@@ -181,33 +176,35 @@ mod tests {
         whole
     }
 
+    /// Returns the combined measurement of the first case of [`six_cases`].
+    fn combined(record: &Record) -> Measured {
+        let combined = record.across_processes();
+        let mut found = combined.cases.iter().filter(|case| case.id == six_cases().cases[0].id);
+        let case = found.next().expect("the case");
+        assert!(found.next().is_none(), "a second case {}", case.id);
+        case.measured().expect("measured").clone()
+    }
+
     #[test]
-    fn a_record_of_one_process_is_as_it_is() {
+    fn a_record_of_one_process_stays_unchanged() {
         let whole = six_cases();
         assert!(matches!(whole.across_processes(), Cow::Borrowed(same) if *same == whole));
     }
 
     #[test]
     fn several_processes_give_the_median_of_medians_and_the_interval_between_them() {
-        let whole = several(&[100.0, 104.0, 98.0]);
-        let shown = whole.across_processes();
-        let found: Vec<_> = shown.cases.iter().filter(|case| case.id == six_cases().cases[0].id).collect();
-        let [case] = found[..] else { panic!("{} cases", found.len()) };
-        let measured = case.measured().expect("measured");
+        let measured = combined(&several(&[100.0, 104.0, 98.0]));
         assert_eq!(measured.summary.median, Nanos(100.0));
         let [low, high] = measured.summary.interval.expect("three tell").map(|end| end.0);
         assert!(low < 98.0 && high > 104.0, "{low} {high}");
         let count = six_cases().cases[0].measured().expect("measured").samples.len();
         assert_eq!((measured.samples.len(), measured.summary.count), (3 * count, 3 * count));
-        // Two do not tell how far a third may lie.
-        let two = several(&[100.0, 104.0]);
-        let shown = two.across_processes();
-        let case = shown.cases.iter().find(|case| case.id == six_cases().cases[0].id).expect("there");
-        assert_eq!(case.measured().expect("measured").summary.interval, None);
+        // Two medians give no interval.
+        assert_eq!(combined(&several(&[100.0, 104.0])).summary.interval, None);
     }
 
     #[test]
-    fn records_of_a_side_are_pooled_as_processes_of_one() {
+    fn records_of_a_side_are_joined_as_processes() {
         let third = |factor: f64| {
             let mut one = several(&[100.0 * factor]);
             one.processes.clear();
@@ -219,16 +216,14 @@ mod tests {
         other.cases.iter_mut().for_each(|case| case.device = 4);
         let pooled = Record::pooled(vec![third(1.0), other, third(0.98)]).expect("three");
         assert_eq!((pooled.processes.len(), pooled.devices.len()), (3, 1));
-        let shown = pooled.across_processes();
-        let case = shown.cases.iter().find(|case| case.id == six_cases().cases[0].id).expect("there");
-        assert_eq!(case.measured().expect("measured").summary.median, Nanos(100.0));
-        assert!(case.measured().expect("measured").summary.interval.is_some());
-        assert_eq!(shown.cases.len(), six_cases().cases.len());
+        let summary = combined(&pooled).summary;
+        assert!(summary.median == Nanos(100.0) && summary.interval.is_some(), "{summary:?}");
+        assert_eq!(pooled.across_processes().cases.len(), six_cases().cases.len());
         assert_eq!(Record::pooled(vec![third(1.0)]), Some(third(1.0)));
     }
 
     #[test]
-    fn what_went_wrong_in_one_process_is_what_is_shown() {
+    fn a_failure_in_one_process_is_the_outcome() {
         let mut whole = several(&[100.0, 104.0, 98.0]);
         let last = whole.cases.last_mut().expect("cases");
         last.outcome = Outcome::failed("lost".into());
@@ -237,11 +232,9 @@ mod tests {
             whole.across_processes().cases.iter().any(|case| case.id == id && case.outcome.failure().is_some())
         };
         assert!(failed(&whole));
-        // One that was merely interrupted takes nothing from the others.
+        // An interrupted process does not affect the others.
         whole.cases.last_mut().expect("cases").outcome = Outcome::Interrupted;
         assert!(!failed(&whole));
-        let shown = whole.across_processes();
-        let case = shown.cases.iter().find(|case| case.id == id).expect("there");
-        assert_eq!(case.measured().expect("measured").summary.median, Nanos(102.0));
+        assert_eq!(combined(&whole).summary.median, Nanos(102.0));
     }
 }

@@ -35,7 +35,7 @@ static IDLE: Mutex<Option<CompilerProcess>> = Mutex::new(None);
 pub(super) fn compile(source: &KernelSource, overrides: &[(String, f64)]) -> Result<Compiled, String> {
     let request = (source, overrides);
     // A path that is not UTF-8 cannot be sent as JSON.
-    if !guarded::has_front_ends_apart() || serde_json::to_value(request).is_err() {
+    if !guarded::runs_front_ends_separately() || serde_json::to_value(request).is_err() {
         return on_large_stack(|| source.compile_here(overrides));
     }
     let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);

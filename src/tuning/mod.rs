@@ -1,5 +1,5 @@
-//! The search for tiles: the order in which it tries them (promising ones, then neighbours of the best so far, then the rest
-//! by chance) and what it finds. `tuned` keeps its results. Knows no device but its description.
+//! Search for tiles: the order of candidates (promising ones, then neighbours of the best so far, then the rest at
+//! random) and the results, which `tuned` stores. Uses a device's description only.
 
 pub(crate) mod tuned;
 
@@ -10,22 +10,22 @@ use crate::plan::shuffle;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
-/// Steps, each a doubling or halving of one extent, between tiles that count as neighbours. Two, since a lane's tile
-/// changes with its warp's.
+/// Largest number of doublings and halvings of an extent between neighbouring tiles. Two, because a lane's tile changes
+/// with its warp's.
 const NEAR: u32 = 2;
 
-/// The untried tiles of a search space. The search descends by coordinates: while the best has untried neighbours they
-/// are next. The same seed tries the same tiles in the same order, as long as the times agree.
+/// Untried tiles of a search space. Untried neighbours of the best tile come next (coordinate descent). The same seed
+/// and times give the same order.
 #[derive(Debug)]
 pub(crate) struct Search {
-    /// Reversed: the next at the end.
+    /// First tiles in reverse order.
     first: Vec<Tile>,
-    /// In random order, which breaks ties.
+    /// Other tiles in random order.
     rest: Vec<Tile>,
 }
 
 impl Search {
-    /// A search of `space` that begins with `first`, in this order.
+    /// Returns a search of `space` that begins with `first`, in this order.
     #[must_use]
     pub(crate) fn new(first: &[Tile], space: Vec<Tile>, seed: u64) -> Self {
         let mut unique: Vec<Tile> = vec![];
@@ -41,7 +41,7 @@ impl Search {
         Self { first: unique, rest }
     }
 
-    /// The next tile to try that is `affordable`, when `best` is the fastest so far; `None` when all are tried.
+    /// Returns the next `affordable` tile, given the fastest so far; `None` if none is left.
     pub(crate) fn next(&mut self, best: Option<Tile>, affordable: impl Fn(&Tile) -> bool) -> Option<Tile> {
         let next = loop {
             match self.first.pop() {
@@ -62,39 +62,39 @@ impl Search {
     }
 }
 
-/// The result of a search.
+/// Result of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Found {
-    /// The best tile and its median.
+    /// Best tile and its median.
     pub best: (Tile, Nanos),
-    /// The built-in tile, and its median where it is known.
+    /// Built-in tile, and its median if measured.
     pub built_in: (Tile, Option<Nanos>),
-    /// The variant that the rule of `auto` takes, and its median, where that is another variant.
+    /// Variant that the rule of `auto` selects, with its median, if it is another variant.
     pub rule: Option<(String, Nanos)>,
-    /// Tiles that were tried.
+    /// Number of tried tiles.
     pub tried: usize,
     /// Number of tiles in the search space.
     pub space: usize,
-    /// Tiles whose answer was wrong, or on which the device failed, and why.
+    /// Tiles with wrong answers or failures, with the reasons.
     pub refused: Vec<(Tile, Refusal)>,
 }
 
-/// The result of a search that has tiles compiled and runs none.
+/// Result of a search that only compiles tiles.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Inspected {
-    /// The tile nearest to the built-in one that spills least, and what it spills.
+    /// Tile with the fewest spills, nearest to the built-in one, and its spills.
     pub best: (Tile, f64),
-    /// The built-in tile, and what that spills, if it could be compiled.
+    /// Built-in tile, and its spills if it could be compiled.
     pub built_in: (Tile, Option<f64>),
-    /// Tiles that were compiled.
+    /// Number of compiled tiles.
     pub tried: usize,
     /// Number of tiles in the search space.
     pub space: usize,
 }
 
 impl Inspected {
-    /// Compiles the tiles of `space` from `built_in` outwards, until one does not spill or `spilled` says that there is no time
-    /// left: what a tile spills, `None` where that is not known. `None` where it is not known of any.
+    /// Compiles the tiles of `space` in order of distance from `built_in`, until one does not spill. `spilled` returns
+    /// a tile's spills, or ends the search when the time is up. Returns `None` if no tile's spills are known.
     pub(crate) fn search(
         built_in: Tile,
         space: Vec<Tile>,
@@ -103,30 +103,30 @@ impl Inspected {
     ) -> Option<Self> {
         let size = space.len();
         let mut search = Search::new(&[built_in], space, seed);
-        let (mut best, mut own, mut tried): (Option<(Tile, f64)>, _, _) = (None, None, 0);
+        let (mut best, mut built_in_spills, mut tried): (Option<(Tile, f64)>, _, _) = (None, None, 0);
         while let Some(tile) = search.next(Some(built_in), |_| true) {
             let ControlFlow::Continue(spills) = spilled(tile) else { break };
             tried += 1;
-            own = own.or(spills.filter(|_| tile == built_in));
-            // Of equals the first is the nearest.
+            built_in_spills = built_in_spills.or(spills.filter(|_| tile == built_in));
+            // Of equals, keep the first, which is the nearest.
             let better = |spills: &f64| best.is_none_or(|(_, least)| *spills < least);
             best = spills.filter(better).map(|spills| (tile, spills)).or(best);
             if best.is_some_and(|(_, spills)| spills == 0.0) {
                 break;
             }
         }
-        Some(Self { best: best?, built_in: (built_in, own), tried, space: size })
+        Some(Self { best: best?, built_in: (built_in, built_in_spills), tried, space: size })
     }
 }
 
-/// Why a tile is out of the question, or the whole search.
+/// Reason for the failure of a tile, or of the whole search.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Refusal {
-    /// The device lacks what the case needs.
+    /// Capability that the device lacks.
     Unsupported(String),
-    /// The answer was wrong, and where.
+    /// Location of a wrong answer.
     Rejected(String),
-    /// The device or its driver failed.
+    /// Failure of the device or its driver.
     Failed(String),
 }
 
@@ -136,7 +136,7 @@ impl From<String> for Refusal {
     }
 }
 
-/// Doublings and halvings from one tile to another.
+/// Returns the number of doublings and halvings from one tile to another.
 fn distance(a: Tile, b: Tile) -> u32 {
     let power = |extent: u32| extent.max(1).ilog2();
     a.extents().into_iter().zip(b.extents()).map(|(a, b)| power(a).abs_diff(power(b))).sum()
@@ -151,7 +151,7 @@ mod tests {
         matmul::ProductTile::flat(block, [4, 4]).into()
     }
 
-    /// Rows, columns and depth of a block.
+    /// Returns the rows, columns and depth of a block.
     fn block(tile: &Tile) -> [u32; 3] {
         let Tile::Product(matmul::ProductTile { bm, bn, bk, .. }) = *tile else { panic!("{tile} is no product") };
         [bm, bn, bk]
@@ -200,26 +200,26 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_tile_that_does_not_spill_is_found_and_without_one_that_which_spills_least() {
+    fn inspection_finds_the_nearest_tile_with_the_fewest_spills() {
         let built_in = flat([64, 64, 16]);
         let found = |spills: &dyn Fn([u32; 3]) -> Option<f64>, most: usize| {
-            let mut left = most;
+            let mut remaining = most;
             Inspected::search(built_in, space(), 1, |tile| {
-                if left == 0 {
+                if remaining == 0 {
                     return ControlFlow::Break(());
                 }
-                left -= 1;
+                remaining -= 1;
                 ControlFlow::Continue(spills(block(&tile)))
             })
         };
         let area = |[bm, bn, _]: [u32; 3]| f64::from(bm * bn);
-        let own = found(&|_| Some(0.0), 99).expect("found");
-        assert_eq!((own.best, own.built_in, own.tried), ((built_in, 0.0), (built_in, Some(0.0)), 1));
+        let unspilled = found(&|_| Some(0.0), 99).expect("found");
+        assert_eq!((unspilled.best, unspilled.built_in, unspilled.tried), ((built_in, 0.0), (built_in, Some(0.0)), 1));
         let smaller = found(&|block| Some((area(block) - 2048.0).max(0.0)), 99).expect("found");
         assert!(area(block(&smaller.best.0)) == 2048.0 && smaller.best.1 == 0.0, "{smaller:?}");
         assert_eq!(smaller.built_in, (built_in, Some(2048.0)));
         assert!(distance(built_in, smaller.best.0) <= 2 && smaller.tried < 12, "{smaller:?}");
-        // The least of those for which there was time; one that its compiler fails on is none.
+        // The fewest spills so far win when the time is up; a tile that fails to compile does not count.
         let least = found(&|block| (block != [64, 64, 16]).then(|| area(block)), 5).expect("found");
         assert_eq!((least.built_in.1, least.tried, least.space), (None, 5, 32));
         assert_eq!(found(&|_| None, 99), None);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_afforded_is_left_out() {
+    fn unaffordable_tiles_are_left_out() {
         let mut search = Search::new(&[flat([128, 128, 16])], space(), 1);
         let mut tried = 0;
         while let Some(tile) = search.next(None, |tile| block(tile)[0] < 128) {

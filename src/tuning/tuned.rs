@@ -1,5 +1,5 @@
-//! Results of `gpukern tune`, kept in your configuration folder: the best tile of a variant and its rate, for a
-//! device with its driver, an element type and a class of sizes.
+//! Results of `gpukern tune` in the user's configuration folder: the best tile of a variant and its rate, for a device
+//! with its driver, an element type and a class of sizes.
 
 use crate::algorithms::tile::Tile;
 use crate::algorithms::{ALGORITHMS, Algorithm, CaseSpec, Variant};
@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 /// Name and version of the file's format.
 const SCHEMA: &str = "gpukern-tuned/1";
 
-/// The head of the file.
+/// Comment at the top of the file.
 const HEAD: &str = "\
 # What `gpukern tune` found, used by `gpukern bench` on the same device with the same driver (--no-tuned ignores it).
 # A tile is block/warp/part: rows x columns x depth of a work-group's block, rows x columns of a warp and of a part of
@@ -33,34 +33,34 @@ const HEAD: &str = "\
 # Delete a result, or the file, to forget it.
 ";
 
-/// The results that are kept, as the file has them.
+/// Results of searches, as stored in the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Tuned {
+pub(crate) struct Tuned {
     schema: String,
     #[serde(default, rename = "result")]
-    results: Vec<Kept>,
+    results: Vec<TuningResult>,
 }
 
-/// The key under which a device finds its results. Not its UUID: another of the same model is as fast.
+/// Model of a device with its driver. Results apply to every device of the model, so the UUID is no part of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Model {
+pub(crate) struct Model {
     pub device: String,
     /// PCI or Khronos vendor id.
     pub vendor_id: u32,
-    /// The vendor's device id.
+    /// Vendor's device id.
     pub device_id: u32,
-    /// The driver's name and its own description of its version: another compiler has other favourites.
+    /// Driver's name and description of its version: the best tile depends on the compiler.
     pub driver: String,
-    /// The version as the vendor encodes it.
+    /// Driver version in the vendor's encoding.
     pub driver_version: u32,
 }
 
 impl Model {
-    /// The model of `device`.
+    /// Returns the model of `device`.
     #[must_use]
-    pub fn of(device: &DeviceInfo) -> Self {
+    pub(crate) fn of(device: &DeviceInfo) -> Self {
         Self {
             device: device.name.clone(),
             vendor_id: device.vendor_id,
@@ -71,58 +71,59 @@ impl Model {
     }
 }
 
-/// A result that is kept.
+/// Result of a search, or rate of a variant measured beside it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Kept {
-    /// The model of device on which it holds.
+pub(crate) struct TuningResult {
+    /// Model to which the result applies.
     #[serde(flatten)]
     pub model: Model,
     pub algorithm: String,
     pub variant: String,
-    /// What it holds for on the axes that separate tiles, a field for each: the element type, and what is not usual.
+    /// Options to which the result applies. The file has the axes that separate tiles: element type, and unusual
+    /// values.
     #[serde(flatten, serialize_with = "write_axes", deserialize_with = "read_axes")]
     pub options: CaseOptions,
-    /// The class of sizes, as [`class`] names it.
+    /// Class of sizes, as named by [`class`].
     pub sizes: String,
-    /// The best tile; none for a variant that was only measured.
+    /// Best tile; `None` for a variant that was only measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tile: Option<Tile>,
-    /// Rate of the best tile, or of the variant, in GFLOP/s; none where nothing was measured.
+    /// Rate of the best tile, or of the variant, in GFLOP/s; `None` if it was only compiled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gflops: Option<f64>,
-    /// What the tile spills, of one that was chosen by what its compiler says.
+    /// Registers that the tile spills, if it was chosen by the compiler's statistics.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spills: Option<f64>,
-    /// The tile that it replaces.
+    /// Built-in tile that the best one replaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub built_in_tile: Option<Tile>,
-    /// Rate of that tile in GFLOP/s, measured in turns with the best.
+    /// Rate of the built-in tile in GFLOP/s, measured in turns with the best.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub built_in_gflops: Option<f64>,
-    /// The size that was measured.
+    /// Measured size.
     pub measured_at: String,
-    /// Tiles that were timed.
+    /// Number of timed tiles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tried: Option<usize>,
-    /// When it was found (RFC 3339, UTC).
+    /// Time of the search (RFC 3339, UTC).
     pub date: String,
-    /// The version of gpukern.
+    /// Version of gpukern.
     pub gpukern: String,
 }
 
-/// What a result is of: model, algorithm, values on the axes that separate tiles, class of sizes, variant.
+/// Key of a result: model, algorithm, values on the axes that separate tiles, class of sizes, variant.
 type Key<'a> = (&'a Model, &'a str, Vec<String>, &'a str, &'a str);
 
-/// What stands for the fields that a result leaves out.
+/// Returns the options for fields that a result omits.
 fn usual(dtype: DType) -> CaseOptions {
     ALGORITHMS[0].options(dtype)
 }
 
 fn write_axes<S: Serializer>(options: &CaseOptions, serializer: S) -> Result<S::Ok, S::Error> {
     let usual = usual(options.dtype);
-    let said = |column: &&Column| column.name == "dtype" || (column.value)(options) != (column.value)(&usual);
-    serializer.collect_map(axes::tile_columns().filter(said).map(|column| (column.name, (column.value)(options))))
+    let is_needed = |column: &&Column| column.name == "dtype" || (column.value)(options) != (column.value)(&usual);
+    serializer.collect_map(axes::tile_columns().filter(is_needed).map(|column| (column.name, (column.value)(options))))
 }
 
 fn read_axes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<CaseOptions, D::Error> {
@@ -130,41 +131,42 @@ fn read_axes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<CaseOptions, 
     if !fields.contains_key("dtype") {
         return Err(D::Error::missing_field("dtype"));
     }
-    let said = axes::tile_columns().filter_map(|column| Some((column, fields.get(column.name)?)));
+    let columns = axes::tile_columns().filter_map(|column| Some((column, fields.get(column.name)?)));
     let read = |options, (column, value): (&Column, &toml::Value)| {
         let text = value.as_str().map_or_else(|| value.to_string(), String::from);
         (column.read)(&text, options).map_err(|reason| format!("{}: {reason}", column.name))
     };
-    said.into_iter().try_fold(usual(DType::F32), read).map_err(D::Error::custom)
+    columns.into_iter().try_fold(usual(DType::F32), read).map_err(D::Error::custom)
 }
 
-impl Kept {
-    /// The day on which it was found.
+impl TuningResult {
+    /// Returns the day of the search.
     #[must_use]
-    pub fn day(&self) -> &str {
+    pub(crate) fn day(&self) -> &str {
         self.date.split('T').next().unwrap_or(&self.date)
     }
 
-    /// Whether it is of a case of `algorithm` on a device of this model.
-    fn holds(&self, model: &Model, algorithm: &Algorithm, spec: &CaseSpec) -> bool {
+    /// Whether the result applies to a case of `algorithm` on a device of this model.
+    fn applies_to(&self, model: &Model, algorithm: &Algorithm, spec: &CaseSpec) -> bool {
         (&self.model, &*self.algorithm) == (model, &*algorithm.name)
             && axes::same(&self.options, &spec.options, |separates| separates.tiles)
             && self.sizes == class(spec.size)
     }
 
-    /// The key of a result: of two with the same key, the later replaces the earlier.
+    /// Returns the key: of two results with the same key, the later replaces the earlier.
     fn key(&self) -> Key<'_> {
         let along = axes::tile_columns().map(|column| column.text(&self.options)).collect();
         (&self.model, &self.algorithm, along, &self.sizes, &self.variant)
     }
 }
 
-/// The class of a size: each extent rounded to the nearest power of two, so that 1000 shares the results of 1024.
+/// Returns the class of a size: each extent rounded to the nearest power of two, so that 1000 shares the results of
+/// 1024.
 #[must_use]
 pub(crate) fn class(size: Size) -> String {
     let round = |n: u64| {
         let below = 1u64 << n.max(1).ilog2();
-        // Nearest on a scale of ratios: √2 is half-way.
+        // Nearest on a logarithmic scale, where √2 is half-way.
         if u128::from(n).pow(2) > 2 * u128::from(below).pow(2) { 2 * below } else { below }
     };
     let rounded = match size {
@@ -175,7 +177,7 @@ pub(crate) fn class(size: Size) -> String {
     rounded.shortest().to_string()
 }
 
-/// The user's file: `gpukern/tuned.toml` in the configuration folder, where there is one.
+/// Returns the user's file, `gpukern/tuned.toml` in the configuration folder, if the system has such a folder.
 #[must_use]
 pub(crate) fn default_path() -> Option<PathBuf> {
     dirs::config_dir().map(|folder| folder.join("gpukern").join("tuned.toml"))
@@ -188,17 +190,17 @@ impl Default for Tuned {
 }
 
 impl Tuned {
-    /// No results.
+    /// Returns no results.
     #[must_use]
-    pub fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self::default()
     }
 
-    /// The results in the file at `path`; `None` where there is none, or a device such as /dev/null.
+    /// Reads the results in the file at `path`; `None` if it is missing, or a device such as /dev/null.
     ///
     /// # Errors
-    /// When it cannot be read, is damaged, or is none of ours.
-    pub fn read(path: &Path) -> Result<Option<Self>, Error> {
+    /// When the file cannot be read, is damaged or has another format.
+    pub(crate) fn read(path: &Path) -> Result<Option<Self>, Error> {
         if is_device(path) {
             return Ok(None);
         }
@@ -210,7 +212,7 @@ impl Tuned {
     }
 
     fn parse(text: &str, path: &Path) -> Result<Self, Error> {
-        // The schema first: a newer one may have what this one does not know.
+        // Check the schema first: a newer one may have unknown fields.
         let table: toml::Table = text.parse().map_err(|e: toml::de::Error| unusable(path, &e.to_string()))?;
         match table.get("schema").and_then(toml::Value::as_str) {
             Some(SCHEMA) => {}
@@ -219,8 +221,8 @@ impl Tuned {
         }
         let tuned: Self = toml::from_str(text).map_err(|e| unusable(path, &e.to_string()))?;
         let rate = |rate: f64| rate.is_finite() && rate > 0.0;
-        for Kept { variant, sizes, gflops, built_in_gflops, spills, .. } in &tuned.results {
-            if let Some(wrong) = [gflops, built_in_gflops].into_iter().flatten().find(|own| !rate(**own)) {
+        for TuningResult { variant, sizes, gflops, built_in_gflops, spills, .. } in &tuned.results {
+            if let Some(wrong) = [gflops, built_in_gflops].into_iter().flatten().find(|found| !rate(**found)) {
                 return Err(unusable(path, &format!("the rate of {variant} at {sizes}, {wrong}, cannot be")));
             }
             if gflops.is_none() && spills.is_none() {
@@ -230,12 +232,11 @@ impl Tuned {
         Ok(tuned)
     }
 
-    /// Adds `found` to the file at `path`, which is replaced in one step. What it holds of other devices, drivers,
-    /// types, sizes and variants stays.
+    /// Adds `found` to the file at `path`, which is replaced atomically. Results with other keys stay.
     ///
     /// # Errors
-    /// When the file there is none of ours, or cannot be written.
-    pub fn keep(path: &Path, found: &[Kept]) -> Result<(), Error> {
+    /// When the file has another format or cannot be written.
+    pub(crate) fn keep(path: &Path, found: &[TuningResult]) -> Result<(), Error> {
         let shown = path.shown();
         let refuse = |e: std::io::Error| {
             Error::Usage(format!(
@@ -243,26 +244,26 @@ impl Tuned {
             ))
         };
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // A file that somebody names may be for others too.
-        let own = default_path().is_some_and(|usual| usual == path) && !path.exists();
-        if own { make_private_folder(folder) } else { std::fs::create_dir_all(folder) }.map_err(refuse)?;
-        // From reading to writing the file is this process's alone: another that searches adds to it before or after.
+        // A file that the user names may be shared with others.
+        let is_private = default_path().is_some_and(|usual| usual == path) && !path.exists();
+        if is_private { make_private_folder(folder) } else { std::fs::create_dir_all(folder) }.map_err(refuse)?;
+        // Lock from reading to writing, so that concurrent searches do not lose each other's results.
         let _turn = take_turn(path);
         let mut tuned = Self::read(path)?.unwrap_or_default();
         tuned.add(found);
         let destination = Destination::open(path);
-        if own { destination.and_then(Destination::private) } else { destination }
+        if is_private { destination.and_then(Destination::private) } else { destination }
             .map_err(refuse)?
             .write(tuned.text().as_bytes())
             .map_err(|e| Error::Failure(format!("cannot keep tuning results in '{shown}': {e}")))
     }
 
-    /// A result replaces the earlier of the same question; but a variant that was only measured beside a search, with
-    /// its built-in tile, leaves what its own search found, and one that was only compiled leaves what was measured.
-    fn add(&mut self, found: &[Kept]) {
+    /// Adds results, each in place of the earlier one with the same key. A variant that was only measured, with its
+    /// built-in tile, does not replace the result of its own search, nor a compiled one a measured one.
+    fn add(&mut self, found: &[TuningResult]) {
         for new in found {
-            let searched = |kept: &Kept| kept.key() == new.key() && kept.tile.is_some();
-            let measured = |kept: &Kept| kept.key() == new.key() && kept.gflops.is_some();
+            let searched = |kept: &TuningResult| kept.key() == new.key() && kept.tile.is_some();
+            let measured = |kept: &TuningResult| kept.key() == new.key() && kept.gflops.is_some();
             if (new.tile.is_none() && self.results.iter().any(searched))
                 || (new.gflops.is_none() && self.results.iter().any(measured))
             {
@@ -278,36 +279,35 @@ impl Tuned {
         format!("{HEAD}\n{}", toml::to_string(self).expect("every field is a value of TOML"))
     }
 
-    /// The results for a case of `algorithm` on `device`, of every variant.
-    pub fn results<'a>(
+    /// Returns the results of all variants for a case of `algorithm` on `device`.
+    pub(crate) fn results<'a>(
         &'a self,
         device: &DeviceInfo,
         algorithm: &'a Algorithm,
         spec: &CaseSpec,
-    ) -> impl Iterator<Item = &'a Kept> {
+    ) -> impl Iterator<Item = &'a TuningResult> {
         let (model, spec) = (Model::of(device), *spec);
-        self.results.iter().filter(move |kept| kept.holds(&model, algorithm, &spec))
+        self.results.iter().filter(move |kept| kept.applies_to(&model, algorithm, &spec))
     }
 
-    /// The result of `variant` for a case of `algorithm` on `device`, if a tile was found for it.
+    /// Returns the tile and result of `variant` for a case of `algorithm` on `device`, if a search found one.
     #[must_use]
-    pub fn result(
+    pub(crate) fn result(
         &self,
         device: &DeviceInfo,
         algorithm: &Algorithm,
         variant: &str,
         spec: &CaseSpec,
-    ) -> Option<(Tile, &Kept)> {
+    ) -> Option<(Tile, &TuningResult)> {
         let model = Model::of(device);
         let mut results = self.results.iter().filter(|kept| kept.variant == variant);
-        let found = results.find(|kept| kept.holds(&model, algorithm, spec))?;
+        let found = results.find(|kept| kept.applies_to(&model, algorithm, spec))?;
         Some((found.tile?, found))
     }
 }
 
-/// A lock on the folder of the file at `path` until it is dropped: the file is replaced, so a lock on that would be
-/// one on what was there before. Where nothing can be locked (some network file systems), processes do not wait for
-/// each other.
+/// Locks the folder of the file at `path` until the returned handle is dropped. Not the file itself, because it is
+/// replaced. Returns `None` if locks are not supported, as on some network file systems.
 fn take_turn(path: &Path) -> Option<std::fs::File> {
     let real = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -316,7 +316,7 @@ fn take_turn(path: &Path) -> Option<std::fs::File> {
     Some(folder)
 }
 
-/// Whether `path` is a character device: some of them never end.
+/// Whether `path` is a character device, which may be endless.
 fn is_device(path: &Path) -> bool {
     #[cfg(unix)]
     let device = std::os::unix::fs::FileTypeExt::is_char_device;
@@ -334,27 +334,27 @@ fn unusable(path: &Path, reason: &str) -> Error {
     ))
 }
 
-/// A variant with its tile, as a device runs it.
+/// Variant with its tile, as a device runs it.
 pub(crate) struct Configuration<'a> {
     pub algorithm: &'a Algorithm,
     pub variant: &'a Variant,
-    /// The case with its tile.
+    /// Case with its tile.
     pub spec: CaseSpec,
-    /// The tile, where the variant has some to choose from.
+    /// Tile with its source, if the variant has tiles.
     pub tile: Option<CaseTile>,
-    /// Why `auto` chose it, if it did.
+    /// Reason of `auto` for its choice.
     pub automatic: Option<String>,
 }
 
 impl Configuration<'_> {
-    /// Sources of tile and variant, for the notes of the case.
+    /// Returns the sources of tile and variant, for the notes of the case.
     pub(crate) fn notes(&self) -> Vec<String> {
         self.tile.iter().map(ToString::to_string).chain(self.automatic.clone()).collect()
     }
 }
 
-/// The variants of `group` as `device` runs them: those that were named, with the tiles that were kept for them, and
-/// the one that `auto` stands for.
+/// Returns the variants of `group` as `device` runs them: the named ones with their tuned tiles, and the choice of
+/// `auto`.
 #[must_use]
 pub(crate) fn choose<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Vec<Configuration<'a>> {
     let mut chosen: Vec<_> = group.variants.iter().map(|variant| with_tile(group, variant, device, tuned)).collect();
@@ -370,7 +370,7 @@ pub(crate) fn choose<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tune
     chosen
 }
 
-/// A variant of `group` with the tile that was kept for it.
+/// Returns a variant of `group` with its tuned tile.
 pub(crate) fn with_tile<'a>(
     group: &'a CaseGroup,
     variant: &'a Variant,
@@ -379,19 +379,19 @@ pub(crate) fn with_tile<'a>(
 ) -> Configuration<'a> {
     let CaseGroup { ref algorithm, mut spec, .. } = *group;
     let tile = algorithm.tunable(variant).map(|tunable| {
-        let own = tunable.built_in(&spec, device);
-        let built_in = CaseTile::BuiltIn { tile: own.to_string() };
+        let built_in_tile = tunable.built_in(&spec, device);
+        let built_in = CaseTile::BuiltIn { tile: built_in_tile.to_string() };
         let Some((tile, kept)) = tuned.result(device, algorithm, &variant.name, &spec) else { return built_in };
         let with_tile = CaseSpec { tile: Some(tile), ..spec };
-        // A device that cannot run the variant at all says so of the built-in tile.
+        // If the device cannot run the variant with any tile, its case reports that for the built-in one.
         let reason = tunable.legal(&tile, &spec, device).err().or_else(|| {
             let reason = feasible(algorithm, variant, &with_tile, device).err()?;
             feasible(algorithm, variant, &spec, device).is_ok().then_some(reason)
         });
         if let Some(reason) = reason {
-            return CaseTile::Refused { tile: own.to_string(), tuned: tile.to_string(), reason };
+            return CaseTile::Refused { tile: built_in_tile.to_string(), tuned: tile.to_string(), reason };
         }
-        if tile == own && kept.gflops.is_none() {
+        if tile == built_in_tile && kept.gflops.is_none() {
             return built_in;
         }
         spec = with_tile;
@@ -401,28 +401,27 @@ pub(crate) fn with_tile<'a>(
     Configuration { algorithm, variant, spec, tile, automatic: None }
 }
 
-/// The variant that `auto` stands for, and why. Kept rates decide where they include that of the model's
-/// choice: a search that never measured it cannot have found something better. They decide among the variants that the
-/// model knows, for the others compute in an arithmetic that a person has to ask for by name.
+/// Returns the choice of `auto`, and the reason. Stored rates decide if they include the model's choice: otherwise
+/// nothing shows that another variant is faster. They only decide among the variants of the model, because others use a
+/// different arithmetic, which users have to request by name.
 fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Option<(&'a Variant, String)> {
     let CaseGroup { algorithm, spec, .. } = group;
     let rule = favourite(algorithm, spec, device)?;
     let (results, inspected): (Vec<_>, Vec<_>) =
         tuned.results(device, algorithm, spec).partition(|kept| kept.gflops.is_some());
     if results.iter().any(|kept| kept.variant == rule.name) {
-        // With the tile that the variant would be run with.
         let runs = |variant: &'a Variant| {
             feasible(algorithm, variant, &with_tile(group, variant, device, tuned).spec, device).is_ok()
         };
         let candidates: Vec<_> = favourites(algorithm, spec, device).into_iter().filter(|v| runs(v)).collect();
-        let of = |kept: &Kept| candidates.iter().copied().find(|variant| variant.name == kept.variant);
+        let of = |kept: &TuningResult| candidates.iter().copied().find(|variant| variant.name == kept.variant);
         let found = results.iter().filter_map(|kept| Some((of(kept)?, kept)));
-        let rate = |kept: &Kept| kept.gflops.unwrap_or_default();
+        let rate = |kept: &TuningResult| kept.gflops.unwrap_or_default();
         if let Some((variant, best)) = found.max_by(|a, b| rate(a.1).total_cmp(&rate(b.1))) {
             return Some((variant, format!("the fastest of the results of {}", best.day())));
         }
     }
-    // Where nothing was measured, what spills whatever its tile gives way to the model's next choice that does not.
+    // Without rates, a variant that spills with every tile is replaced by the model's next choice that does not.
     let spills = |variant: &Variant| {
         inspected.iter().find(|kept| kept.variant == variant.name)?.spills.filter(|spills| *spills > 0.0)
     };
@@ -436,8 +435,8 @@ fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Op
     Some((rule, "by the model".into()))
 }
 
-/// The first choice of the model that `device` can run; where it can run none, the last, whose case then says
-/// why.
+/// Returns the model's first choice that `device` can run or, if there is none, the last, whose case reports the
+/// reason.
 #[must_use]
 pub(crate) fn favourite<'a>(algorithm: &'a Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Option<&'a Variant> {
     let variants = favourites(algorithm, spec, device);
@@ -445,7 +444,7 @@ pub(crate) fn favourite<'a>(algorithm: &'a Algorithm, spec: &CaseSpec, device: &
     variants.iter().find(runs).or(variants.last()).copied()
 }
 
-/// The variants that the model knows, what should be fastest first.
+/// Returns the variants of the model, the fastest first.
 fn favourites<'a>(algorithm: &'a Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Vec<&'a Variant> {
     let candidates = algorithm.candidates.map_or(vec![], |model| model(algorithm, spec, device));
     let mut variants: Vec<&Variant> = vec![];
@@ -471,13 +470,12 @@ mod tests {
     use crate::case::Goal;
     use crate::device::capability::DeviceKind;
     use crate::device::capability::tests::software_device;
-    use crate::plan::DeviceClass;
 
     const TILE: &str = "64x128x16/64x32/16x16";
 
-    fn kept(device: &DeviceInfo, variant: &str, sizes: &str, gflops: f64) -> Kept {
+    fn kept(device: &DeviceInfo, variant: &str, sizes: &str, gflops: f64) -> TuningResult {
         let tile = (variant == "tiled").then(|| TILE.parse().expect("a tile"));
-        Kept {
+        TuningResult {
             model: Model::of(device),
             algorithm: "matmul".into(),
             variant: variant.into(),
@@ -495,7 +493,7 @@ mod tests {
         }
     }
 
-    fn tuned(results: &[Kept]) -> Tuned {
+    fn tuned(results: &[TuningResult]) -> Tuned {
         let mut tuned = Tuned::none();
         tuned.add(results);
         tuned
@@ -504,38 +502,43 @@ mod tests {
     fn group(variants: &[&str], auto: bool, n: u64) -> CaseGroup {
         let variants = variants.iter().map(|name| MATMUL.variant(name).expect("it is in the table").clone()).collect();
         let spec = CaseSpec::new(&MATMUL, Size::Uniform(n), DType::F32);
-        CaseGroup { algorithm: (&MATMUL).into(), spec, variants, on: DeviceClass::Any, auto, on_host: false }
+        CaseGroup { auto, ..CaseGroup::new((&MATMUL).into(), spec, variants) }
     }
 
     fn chosen(group: &CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Vec<(String, Option<String>, Vec<String>)> {
         let chosen = choose(group, device, tuned).into_iter();
-        chosen.map(|own| (own.variant.name.to_string(), own.spec.tile.map(String::from), own.notes())).collect()
+        chosen
+            .map(|configuration| {
+                (
+                    configuration.variant.name.to_string(),
+                    configuration.spec.tile.map(String::from),
+                    configuration.notes(),
+                )
+            })
+            .collect()
     }
 
     #[test]
-    fn a_variant_that_was_only_measured_beside_a_search_leaves_the_tile_of_its_own() {
+    fn a_rate_without_a_tile_does_not_replace_a_search() {
         let device = software_device();
-        let own = kept(&device, "tiled", "1024", 40.0);
-        let beside = Kept {
-            tile: None,
-            built_in_tile: None,
-            built_in_gflops: None,
-            tried: None,
-            gflops: Some(30.0),
-            ..own.clone()
-        };
-        let later = Kept { gflops: Some(50.0), ..own.clone() };
-        for (added, left) in [(vec![&own, &beside], &own), (vec![&beside, &own], &own), (vec![&own, &later], &later)] {
+        let searched = kept(&device, "tiled", "1024", 40.0);
+        let beside = TuningResult { variant: "tiled".into(), ..kept(&device, "other", "1024", 30.0) };
+        let later = TuningResult { gflops: Some(50.0), ..searched.clone() };
+        for (added, expected) in [
+            (vec![&searched, &beside], &searched),
+            (vec![&beside, &searched], &searched),
+            (vec![&searched, &later], &later),
+        ] {
             let mut tuned = Tuned::none();
             for result in added {
                 tuned.add(std::slice::from_ref(result));
             }
-            assert_eq!(tuned.results, std::slice::from_ref(left));
+            assert_eq!(tuned.results, std::slice::from_ref(expected));
         }
     }
 
     #[test]
-    fn results_survive_the_file_and_those_of_others_are_kept() {
+    fn results_survive_the_file_beside_those_of_other_devices() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("below/tuned.toml");
         assert_eq!(Tuned::read(&path).expect("no file is no mistake"), None);
@@ -575,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_damaged_or_foreign_is_refused_with_its_path_and_stays_as_it_is() {
+    fn a_damaged_file_is_refused_by_path_and_stays_unchanged() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("tuned.toml");
         let whole = tuned(&[kept(&software_device(), "tiled", "1024", 4.5)]).text();
@@ -612,7 +615,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_tile_is_used_for_its_device_type_and_class_alone_and_named() {
+    fn a_tuned_tile_applies_to_its_device_type_and_class_only() {
         let device = software_device();
         let tuned = tuned(&[kept(&device, "tiled", "1024", 4.5)]);
         let notes = |n, device: &DeviceInfo| chosen(&group(&["tiled", "naive"], false, n), device, &tuned);
@@ -631,23 +634,23 @@ mod tests {
     }
 
     #[test]
-    fn a_result_holds_where_the_axes_that_separate_tiles_agree() {
+    fn a_result_applies_if_the_axes_that_separate_tiles_agree() {
         let (device, spec) = (software_device(), CaseSpec::new(&MATMUL, Size::Uniform(1024), DType::F32));
         let kept = kept(&device, "tiled", "1024", 4.5);
-        let holds = |spec: &CaseSpec| kept.holds(&Model::of(&device), &MATMUL, spec);
+        let holds = |spec: &CaseSpec| kept.applies_to(&Model::of(&device), &MATMUL, spec);
         assert!(holds(&spec) && holds(&spec.with(|options| options.seed = 2)));
         assert!(holds(&spec.with(|options| (options.goal, options.subgroup_size) = (Goal::Solution, Some(8)))));
         assert!(!holds(&spec.with(|options| options.dtype = DType::F16)));
         assert!(!holds(&spec.with(|options| options.layout = Layout::Nt)));
     }
 
-    /// A result of `tune --by-inspection`.
-    fn inspected(device: &DeviceInfo, variant: &str, spills: f64) -> Kept {
-        Kept { gflops: None, built_in_gflops: None, spills: Some(spills), ..kept(device, variant, "1024", 1.0) }
+    /// Returns a result of `tune --by-inspection`.
+    fn inspected(device: &DeviceInfo, variant: &str, spills: f64) -> TuningResult {
+        TuningResult { gflops: None, built_in_gflops: None, spills: Some(spills), ..kept(device, variant, "1024", 1.0) }
     }
 
     #[test]
-    fn what_was_compiled_alone_names_its_tile_and_never_replaces_what_was_measured() {
+    fn a_compiled_result_never_replaces_a_measured_one() {
         let device = software_device();
         let (compiled, measured) = (inspected(&device, "tiled", 0.0), kept(&device, "tiled", "1024", 4.5));
         let text = tuned(std::slice::from_ref(&compiled)).text();
@@ -669,26 +672,29 @@ mod tests {
     }
 
     #[test]
-    fn auto_leaves_what_spills_with_every_tile_to_the_next_that_does_not() {
+    fn auto_skips_a_variant_that_spills_with_every_tile() {
         let device = software_device();
         let all = group(&[], true, 1024);
-        let reason = |results: &[Kept]| chosen(&all, &device, &tuned(results)).pop().expect("one").2.pop();
+        let reason = |results: &[TuningResult]| chosen(&all, &device, &tuned(results)).pop().expect("one").2.pop();
         let first = &favourites(&MATMUL, &all.spec, &device)[0].name;
         let by_model = reason(&[]).expect("a reason");
         assert_eq!(reason(&[inspected(&device, first, 0.0)]), Some(by_model));
-        let left = reason(&[inspected(&device, first, 12.0)]).expect("a reason");
-        assert!(left.ends_with(&format!("chosen by auto, by inspection: {first} spills here (12)")), "{left}");
-        assert!(!left.starts_with(&**first), "{left}");
+        let reason_of_next = reason(&[inspected(&device, first, 12.0)]).expect("a reason");
+        assert!(
+            reason_of_next.ends_with(&format!("chosen by auto, by inspection: {first} spills here (12)")),
+            "{reason_of_next}"
+        );
+        assert!(!reason_of_next.starts_with(&**first), "{reason_of_next}");
     }
 
     #[test]
-    fn a_kept_result_loses_no_value_of_an_axis_that_separates_tiles() {
-        let usual = Kept { options: axes::tests::usual(), ..kept(&software_device(), "tiled", "1024", 4.5) };
+    fn a_stored_result_keeps_every_axis_that_separates_tiles() {
+        let usual = TuningResult { options: axes::tests::usual(), ..kept(&software_device(), "tiled", "1024", 4.5) };
         for axis in axes::AXES.iter().filter(|axis| axis.separates.tiles) {
-            let other = Kept { options: axes::tests::unusual_on(axis), ..usual.clone() };
+            let other = TuningResult { options: axes::tests::unusual_on(axis), ..usual.clone() };
             let text = tuned(&[usual.clone(), other.clone()]).text();
             let read = Tuned::parse(&text, Path::new("tuned.toml")).expect(&text).results;
-            let has = |kept: &Kept| read.iter().any(|read| (axis.same)(&read.options, &kept.options));
+            let has = |kept: &TuningResult| read.iter().any(|read| (axis.same)(&read.options, &kept.options));
             assert!(read.len() == 2 && has(&usual) && has(&other), "{}: {text}", axis.name);
         }
     }
@@ -699,22 +705,22 @@ mod tests {
         let auto = |tuned: &Tuned| chosen(&group(&[], true, 1024), &device, tuned);
         let rule = "texel chosen by auto, by the model";
         assert_eq!(auto(&Tuned::none()), [("texel".into(), None, vec![rule.into()])]);
-        // A rate that was never held against the rule's choice says nothing.
-        let alone = [kept(&device, "tiled", "1024", 4.5)];
-        assert_eq!(auto(&tuned(&alone))[0].0, "texel");
-        let slower = [&alone[..], &[kept(&device, "texel", "1024", 30.0)]].concat();
+        // A rate without one of the rule's choice does not count.
+        let tiled = [kept(&device, "tiled", "1024", 4.5)];
+        assert_eq!(auto(&tuned(&tiled))[0].0, "texel");
+        let slower = [&tiled[..], &[kept(&device, "texel", "1024", 30.0)]].concat();
         assert_eq!(auto(&tuned(&slower))[0].2, ["texel chosen by auto, the fastest of the results of 2026-11-21"]);
-        let faster = [&alone[..], &[kept(&device, "texel", "1024", 3.0)]].concat();
+        let faster = [&tiled[..], &[kept(&device, "texel", "1024", 3.0)]].concat();
         let [(name, tile, notes)] = &auto(&tuned(&faster))[..] else { panic!("one variant") };
         assert_eq!((name.as_str(), tile.as_deref()), ("tiled", Some(TILE)));
         assert_eq!(notes[1], "tiled chosen by auto, the fastest of the results of 2026-11-21");
-        // However fast, an arithmetic of its own is for a person to ask for.
+        // A variant with different arithmetic is never chosen, however fast.
         let split = [&slower[..], &[kept(&device, "split", "1024", 300.0)]].concat();
         assert_eq!(auto(&tuned(&split))[0].0, "texel");
     }
 
     #[test]
-    fn auto_falls_back_where_the_device_lacks_what_the_favourite_needs_and_joins_the_named_ones() {
+    fn auto_falls_back_on_a_limited_device_and_joins_named_variants() {
         let mut device = software_device();
         device.limits.texel_buffer_elements = 1;
         let auto = |variants: &[&str], device: &DeviceInfo| {
@@ -727,7 +733,7 @@ mod tests {
         assert_eq!(auto(&["naive"], &device), ["naive", "tiled"]);
     }
 
-    /// A device that lacks something, by what it lacks.
+    /// Returns devices that lack something, with the name of it.
     fn limited(kind: DeviceKind) -> Vec<(&'static str, DeviceInfo)> {
         let device = |change: fn(&mut DeviceInfo)| {
             let mut device = software_device();
@@ -759,7 +765,7 @@ mod tests {
     }
 
     #[test]
-    fn auto_never_picks_what_is_then_skipped_where_another_of_its_choices_runs() {
+    fn auto_never_picks_a_skipped_variant_if_another_runs() {
         let mut picked = std::collections::BTreeSet::new();
         for kind in [DeviceKind::Cpu, DeviceKind::DiscreteGpu] {
             for (lacks, device) in limited(kind) {

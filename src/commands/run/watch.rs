@@ -117,7 +117,7 @@ fn measure(request: &Request, setup: &Setup, host: &Host, resolved: Vec<Resolved
         all.push(kernels);
     }
     let plan = Plan { runs, run_tables: vec![] };
-    let limits = if request.no_peak { LimitPolicy::Ignore } else { LimitPolicy::Hold };
+    let limits = if request.no_peak { LimitPolicy::Ignore } else { LimitPolicy::Apply };
     let tuned = Tuned::none();
     measure_quietly(
         &plan,

@@ -1,48 +1,37 @@
 //! Measures baselines on the host.
 
 use super::group::SentGroup;
-use super::{Job, JobContext, Report};
+use super::job;
 use crate::measure::host;
 use crate::measure::session::Setup;
-use crate::measure::worker::{Ended, Process};
+use crate::measure::worker::{WorkerEnd, WorkerProcess};
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::{Case, Outcome};
-use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Job that measures the host's baseline of a group. No device needs to be open.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct HostBaseline {
-    group: SentGroup,
-    /// Index of the host among the devices.
-    index: usize,
-    sampling: Sampling,
-}
-
-impl Job for HostBaseline {
-    type Done = Case;
-    type Event = ();
-    const NAME: &'static str = "baseline";
-
-    fn run(self, context: &mut JobContext<'_>, _: Report<'_, ()>) -> Result<Case, String> {
+job! {
+    /// Job that measures the host's baseline of a group; `index` is the host's among the devices. No device needs to be
+    /// open.
+    HostBaseline("baseline") { group: SentGroup, index: usize, sampling: Sampling } -> Case
+    |self, context| {
         let group = self.group.resolve(&context.algorithms)?;
         Ok(host::measure(&group, self.index, &self.sampling, context.interrupted))
     }
 }
 
-/// A worker that measures baselines on the host, and another when that dies.
+/// Worker that measures baselines on the host, replaced when it dies.
 pub(crate) struct HostWorker<'a> {
     setup: &'a Setup,
-    process: Option<Process>,
+    process: Option<WorkerProcess>,
 }
 
 impl<'a> HostWorker<'a> {
-    /// One that begins with its first case.
+    /// Returns a worker that starts with its first case.
     pub(crate) fn new(setup: &'a Setup) -> Self {
         Self { setup, process: None }
     }
 
-    /// Measures the baseline of a group, as this process would.
+    /// Measures the baseline of a group.
     pub(crate) fn measure(
         &mut self,
         group: &CaseGroup,
@@ -50,10 +39,11 @@ impl<'a> HostWorker<'a> {
         sampling: &Sampling,
         interrupted: &AtomicBool,
     ) -> Case {
-        self.ask(group, index, sampling, interrupted).unwrap_or_else(|ended| {
+        let job = HostBaseline { group: group.into(), index, sampling: *sampling };
+        self.ask(&job, interrupted).unwrap_or_else(|ended| {
             self.process = None;
             let name = crate::host::baseline(&group.algorithm, &group.spec).map_or("host", |baseline| baseline.name);
-            let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
+            let problem = group.problem();
             let outcome = if interrupted.load(Ordering::Relaxed) {
                 Outcome::Interrupted
             } else {
@@ -63,19 +53,12 @@ impl<'a> HostWorker<'a> {
         })
     }
 
-    fn ask(
-        &mut self,
-        group: &CaseGroup,
-        index: usize,
-        sampling: &Sampling,
-        interrupted: &AtomicBool,
-    ) -> Result<Case, Ended> {
+    fn ask(&mut self, job: &HostBaseline, interrupted: &AtomicBool) -> Result<Case, WorkerEnd> {
         let process = match &mut self.process {
             Some(process) => process,
-            // Whether it could load Vulkan does not matter.
-            none => none.insert(Process::start(self.setup, None, interrupted)?.0),
+            // Host baselines do not need Vulkan.
+            none => none.insert(WorkerProcess::start(self.setup, None, interrupted)?.0),
         };
-        let job = HostBaseline { group: group.into(), index, sampling: *sampling };
-        process.ask(&job, interrupted, &mut |()| true).map(|(case, _)| case)
+        process.ask(job, interrupted, &mut |()| true).map(|(case, _)| case)
     }
 }

@@ -1,21 +1,21 @@
-//! Runs cases. A death of a worker costs the case on the device.
+//! Runs cases. If a worker dies, only the case on the device is lost.
 
 use super::group::SentGroup;
 use super::{Job, JobContext, Opened, Report};
 use crate::measure::executor::{self, Executor, Observer, Silent, unmeasured};
 use crate::measure::limits::best_canary;
 use crate::measure::timekeeper::warn_of_clock;
-use crate::measure::worker::Ended;
+use crate::measure::worker::WorkerEnd;
 use crate::plan::{CaseGroup, PlannedRun, Sampling};
 use crate::record::Case;
 use crate::tuning::tuned::{self, Configuration};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Deaths with no case on the device after which no other worker is started.
+/// Number of deaths without a case on the device after which no further worker starts.
 const MAX_DEATHS_WITHOUT_CASE: u32 = 1;
 
-/// Job that runs every case of groups, or compiles it where the device was opened for that.
+/// Job that runs every case of groups, or compiles them if the device was opened for inspection.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct RunCases {
     pub(crate) groups: Vec<SentGroup>,
@@ -32,7 +32,6 @@ pub(crate) enum CaseEvent {
 }
 
 impl Job for RunCases {
-    /// Nothing: each case is in an event.
     type Done = ();
     type Event = CaseEvent;
     const NAME: &'static str = "cases";
@@ -86,8 +85,8 @@ impl Executor<'_> {
         cases
     }
 
-    /// Runs the cases of `run` until the end, or a death. Those that ended go to `cases`.
-    fn pass(&mut self, run: &PlannedRun, observer: &mut dyn Observer, cases: &mut Vec<Case>) -> Result<(), Ended> {
+    /// Runs the cases of `run` until the end or a death of the worker. Appends finished cases to `cases`.
+    fn pass(&mut self, run: &PlannedRun, observer: &mut dyn Observer, cases: &mut Vec<Case>) -> Result<(), WorkerEnd> {
         let groups = run.groups.iter().map(SentGroup::from).collect();
         self.carry_out(RunCases { groups, sampling: run.sampling }, &mut |event| {
             match event {
@@ -101,33 +100,32 @@ impl Executor<'_> {
         })
     }
 
-    /// Runs the cases of `run`, with a new worker for those behind each death. Returns the deaths that had a case on the
-    /// device.
-    fn pass_all(&mut self, run: &PlannedRun, observer: &mut dyn Observer, cases: &mut Vec<Case>) -> Vec<Ended> {
-        let mut left = run.clone();
-        let mut deaths: Vec<Ended> = vec![];
-        let mut deaths_of_nothing = 0;
-        while !left.groups.is_empty() {
-            let Err(ended) = self.pass(&left, observer, cases) else { return deaths };
-            let ended_ones: BTreeSet<_> = cases.iter().map(|case| case.id.clone()).collect();
-            let is_left = |id: &String| !ended_ones.contains(id) && self.ids(&left).contains(id);
-            if ended.on_device.as_ref().is_some_and(is_left) {
+    /// Runs the cases of `run`, with a new worker after each death. Returns the deaths that had a case on the device.
+    fn pass_all(&mut self, run: &PlannedRun, observer: &mut dyn Observer, cases: &mut Vec<Case>) -> Vec<WorkerEnd> {
+        let mut remaining = run.clone();
+        let mut deaths: Vec<WorkerEnd> = vec![];
+        let mut deaths_without_case = 0;
+        while !remaining.groups.is_empty() {
+            let Err(ended) = self.pass(&remaining, observer, cases) else { return deaths };
+            let ended_ids: BTreeSet<_> = cases.iter().map(|case| case.id.clone()).collect();
+            let is_remaining = |id: &String| !ended_ids.contains(id) && self.ids(&remaining).contains(id);
+            if ended.on_device.as_ref().is_some_and(is_remaining) {
                 deaths.push(ended.clone());
             } else {
-                deaths_of_nothing += 1;
+                deaths_without_case += 1;
             }
-            let gone = |id: &str| ended_ones.contains(id) || deaths.iter().any(|death| death.was_on_device(id));
-            left = self.without(&left, &gone);
-            if self.is_interrupted() || deaths_of_nothing > MAX_DEATHS_WITHOUT_CASE {
-                self.abandon(&left, &ended, observer, cases);
+            let is_settled = |id: &str| ended_ids.contains(id) || deaths.iter().any(|death| death.was_on_device(id));
+            remaining = self.without(&remaining, &is_settled);
+            if self.is_interrupted() || deaths_without_case > MAX_DEATHS_WITHOUT_CASE {
+                self.abandon(&remaining, &ended, observer, cases);
                 break;
             }
         }
         deaths
     }
 
-    /// Gives the cases of `run` up after a death that was none's.
-    fn abandon(&self, run: &PlannedRun, ended: &Ended, observer: &mut dyn Observer, cases: &mut Vec<Case>) {
+    /// Appends the cases of `run` as unmeasured, after a death that no case caused.
+    fn abandon(&self, run: &PlannedRun, ended: &WorkerEnd, observer: &mut dyn Observer, cases: &mut Vec<Case>) {
         for (group, chosen) in self.chosen(run) {
             let outcome = self.outcome(group, &chosen, ended);
             let case = unmeasured(group, &chosen, &self.device, outcome);
@@ -136,7 +134,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Returns every case of `run`.
+    /// Returns the configuration of every case of `run`, with its group.
     fn chosen<'r>(&self, run: &'r PlannedRun) -> Vec<(&'r CaseGroup, Configuration<'r>)> {
         let choose =
             |group| tuned::choose(group, &self.device, &self.tuned).into_iter().map(move |chosen| (group, chosen));
@@ -147,24 +145,23 @@ impl Executor<'_> {
         self.chosen(run).iter().map(|(group, chosen)| group.id(chosen.variant).to_string()).collect()
     }
 
-    /// `run` without the cases that are `gone`.
+    /// Returns `run` without the cases that are `gone`.
     fn without(&self, run: &PlannedRun, gone: &dyn Fn(&str) -> bool) -> PlannedRun {
         executor::without(run, &self.device, &self.tuned, gone)
     }
 
-    /// The case that was on the device when a worker `ended`, tried once more in a process of its own: what crashes again
-    /// is the culprit, and what does not was the victim of another. One that hung is not waited for again.
-    fn retry(&mut self, run: &PlannedRun, ended: &Ended) -> Option<Case> {
-        let alone = self.without(run, &|id| !ended.was_on_device(id));
-        let (group, chosen) = self.chosen(&alone).into_iter().next()?;
+    /// Measures the case that was on the device when a worker `ended` once more, in a fresh worker: a case that crashes
+    /// again is the culprit. A case that hung is not retried.
+    fn retry(&mut self, run: &PlannedRun, ended: &WorkerEnd) -> Option<Case> {
+        let retried = self.without(run, &|id| !ended.was_on_device(id));
+        let (group, chosen) = self.chosen(&retried).into_iter().next()?;
         if ended.how.is_death() && !self.is_interrupted() {
-            // Whatever others left in a process is not this one's.
             self.renew();
             let mut cases = vec![];
-            if self.pass(&alone, &mut Silent, &mut cases).is_ok()
+            if self.pass(&retried, &mut Silent, &mut cases).is_ok()
                 && let Some(mut case) = cases.pop()
             {
-                case.notes.push(victim(ended));
+                case.notes.push(remeasured_note(ended));
                 return Some(case);
             }
         }
@@ -172,13 +169,13 @@ impl Executor<'_> {
     }
 }
 
-/// Returns the note on a case that was measured after all.
-pub(super) fn victim(ended: &Ended) -> String {
+/// Returns the note on a case that was measured again after its worker died.
+pub(super) fn remeasured_note(ended: &WorkerEnd) -> String {
     format!("the worker it shared with other cases died ({}); measured again alone", ended.cause)
 }
 
-/// Marks the cases during which the device was slow. A worker compares with the best that it had seen until then; the
-/// best may have come later, or in the worker of another case.
+/// Marks the cases during which the device was slow. A worker knows only the best canary time before its own case; a
+/// later case, or another worker, may have seen a better one.
 fn mark_slow_clocks(cases: &mut [Case]) {
     let best = best_canary(cases);
     for case in cases {
@@ -193,7 +190,7 @@ mod tests {
     use crate::record::fixture::six_cases;
     use crate::record::{Outcome, Warning};
 
-    /// A case during which the canary took so long, marked by a worker that had seen `best`.
+    /// Returns a case with this canary time, marked by a worker that had seen `best`.
     fn case(canary: f64, best: f64) -> Case {
         let mut case = six_cases().cases.remove(0);
         let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
@@ -208,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_is_marked_by_the_best_canary_of_all_even_a_later_one_or_one_that_was_kept() {
+    fn slow_clocks_are_marked_by_the_best_canary_of_all_cases() {
         // The first case of a cold device has seen nothing better than itself.
         let mut cases = [case(284.0, 284.0), case(75.0, 75.0)];
         assert!(!is_slow(&cases[0]));

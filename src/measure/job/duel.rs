@@ -1,53 +1,52 @@
-//! Duels: two sides that take turns on one problem. A death of a worker costs the side on the device, and the other one is
-//! measured without it.
+//! Duels: two sides that take turns on one problem. If a worker dies, the side on the device loses its measurement, and
+//! the other side is measured without it.
 
 use super::group::SentGroup;
-use super::{Job, JobContext, Report};
+use super::{Job, JobContext, Report, job};
 use crate::algorithms::Variant;
 use crate::basis::random::orders_seed;
 use crate::basis::units::Nanos;
 use crate::case::method::Round;
 use crate::kernel::program::Program;
 use crate::measure::executor::{Executor, unmeasured};
-use crate::measure::job::cases::victim;
+use crate::measure::job::cases::remeasured_note;
 use crate::measure::runner::{Recorded, Runner, SharedProblem};
 use crate::measure::timekeeper::{Decided, State, failed, warn_of_clock};
 use crate::measure::workbench::LoadedProblem;
-use crate::measure::worker::Ended;
+use crate::measure::worker::WorkerEnd;
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::Case;
 use crate::tuning::tuned;
 use crate::vulkan::VulkanError;
 use serde::{Deserialize, Serialize};
 
-/// The names of the sides.
+/// Names of the sides.
 const SIDE_NAMES: [&str; 2] = ["A", "B"];
 
-/// One side of a duel on the problem of a group.
+/// Side of a duel on the problem of a group.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Side {
-    /// The name of a variant of the group's algorithm.
+    /// Name of a variant of the group's algorithm.
     variant: String,
-    /// The label of a kernel of the variant, and the SPIR-V that runs in its place.
+    /// Label of a kernel of the variant, and the SPIR-V that replaces it.
     pub(crate) substitute: Option<(String, Vec<u8>)>,
 }
 
 impl Side {
-    /// The side of `variant`, which may have another kernel in place of one of its own.
     pub(crate) fn new(variant: &Variant, substitute: Option<(String, Vec<u8>)>) -> Self {
         Self { variant: variant.name.to_string(), substitute }
     }
 
-    /// Its variant.
+    /// Returns the variant of this side.
     ///
     /// # Panics
-    /// When the algorithm of `group` has no such variant: the side was made for another.
+    /// When the algorithm of `group` has no such variant: the side belongs to another group.
     pub(crate) fn variant<'g>(&self, group: &'g CaseGroup) -> &'g Variant {
         group.algorithm.variant(&self.variant).expect("the side of another algorithm")
     }
 }
 
-/// Job that lets two sides and a control take turns. Each round is an event, whose answer says whether to go on.
+/// Job that lets two sides and a control take turns. Each round is an event; the answer to it says whether to continue.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Duel {
     pub(crate) group: SentGroup,
@@ -68,28 +67,18 @@ impl Job for Duel {
     }
 }
 
-/// Job that measures one side of a duel, without the other.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct RunSide {
-    pub(crate) group: SentGroup,
-    pub(crate) side: Side,
-    pub(crate) sampling: Sampling,
-}
-
-impl Job for RunSide {
-    type Done = Case;
-    type Event = ();
-    const NAME: &'static str = "side";
-
-    fn run(self, context: &mut JobContext<'_>, _: Report<'_, ()>) -> Result<Case, String> {
+job! {
+    /// Job that measures one side of a duel without the other.
+    RunSide("side") { group: SentGroup, side: Side, sampling: Sampling } -> Case
+    |self, context| {
         let group = self.group.resolve(&context.algorithms)?;
-        Ok(context.runner()?.alone(&group, &self.side, &self.sampling))
+        Ok(context.runner()?.run_side(&group, &self.side, &self.sampling))
     }
 }
 
 impl Executor<'_> {
-    /// Samples both sides and a control in turns on the problem of `group` until `decided` returns true for the rounds, or
-    /// `max_time` of `sampling` is over. Returns both cases, and the rounds.
+    /// Samples both sides and a control in turns on the problem of `group` until `decided` returns true for the rounds,
+    /// or `max_time` of `sampling` is over. Returns both cases, and the rounds.
     pub(crate) fn duel(
         &mut self,
         group: &CaseGroup,
@@ -107,49 +96,47 @@ impl Executor<'_> {
             Ok(cases) => return (cases, rounds),
             Err(ended) => ended,
         };
-        // The other side is measured alone: that it had a bad opponent is not its fault. The suspect is, too, after it.
         let culprit = SIDE_NAMES.iter().position(|side| ended.was_on_device(side));
         let Some(culprit) = culprit else {
-            return (sides.each_ref().map(|side| self.dead(group, side, &ended)), rounds);
+            return (sides.each_ref().map(|side| self.lost_side(group, side, &ended)), rounds);
         };
-        let other = self.alone(group, &sides[1 - culprit], sampling);
-        let suspect = self.suspected(group, &sides[culprit], sampling, &ended);
+        let other = self.run_side(group, &sides[1 - culprit], sampling);
+        let suspect = self.retry_side(group, &sides[culprit], sampling, &ended);
         (if culprit == 0 { [suspect, other] } else { [other, suspect] }, rounds)
     }
 
-    /// The case of one side of a duel, without the other.
-    fn alone(&mut self, group: &CaseGroup, side: &Side, sampling: &Sampling) -> Case {
+    /// Measures one side of a duel without the other.
+    fn run_side(&mut self, group: &CaseGroup, side: &Side, sampling: &Sampling) -> Case {
         let job = RunSide { group: group.into(), side: side.clone(), sampling: *sampling };
-        self.carry_out(job, &mut |()| true).unwrap_or_else(|ended| self.dead(group, side, &ended))
+        self.carry_out(job, &mut |()| true).unwrap_or_else(|ended| self.lost_side(group, side, &ended))
     }
 
-    /// The case of the side whose worker died, tried once more in a process of its own unless it hung.
-    fn suspected(&mut self, group: &CaseGroup, side: &Side, sampling: &Sampling, ended: &Ended) -> Case {
+    /// Measures the side whose worker died once more, in a fresh worker, unless the worker hung.
+    fn retry_side(&mut self, group: &CaseGroup, side: &Side, sampling: &Sampling, ended: &WorkerEnd) -> Case {
         if !ended.how.is_death() || self.is_interrupted() {
-            return self.dead(group, side, ended);
+            return self.lost_side(group, side, ended);
         }
-        // Whatever others left in a process is not this one's.
         self.renew();
-        let mut case = self.alone(group, side, sampling);
+        let mut case = self.run_side(group, side, sampling);
         if case.outcome.failure().is_none() {
-            case.notes.push(victim(ended));
+            case.notes.push(remeasured_note(ended));
         }
         case
     }
 
-    fn dead(&self, group: &CaseGroup, side: &Side, ended: &Ended) -> Case {
+    fn lost_side(&self, group: &CaseGroup, side: &Side, ended: &WorkerEnd) -> Case {
         let chosen = tuned::with_tile(group, side.variant(group), &self.device, &self.tuned);
         unmeasured(group, &chosen, &self.device, self.outcome(group, &chosen, ended))
     }
 }
 
 impl Runner {
-    /// Returns both cases; each round goes to `decided`.
+    /// Measures both sides in turns; returns their cases. Passes each round to `decided`.
     fn duel(&mut self, group: &CaseGroup, sides: &[Side; 2], sampling: &Sampling, decided: Decided<'_>) -> [Case; 2] {
         self.wake_canary();
         let mut shared = SharedProblem::new(group);
         let [mut a, mut b] =
-            std::array::from_fn(|at| self.enter_one(&mut shared, SIDE_NAMES[at], &sides[at], sampling));
+            std::array::from_fn(|at| self.prepare_side_case(&mut shared, SIDE_NAMES[at], &sides[at], sampling));
         self.workbench.pipelines.keep();
         match self.control(&a.1, shared.loaded(), sampling) {
             Ok(Some(control)) => {
@@ -166,20 +153,20 @@ impl Runner {
         cases
     }
 
-    /// The case of `side`, measured without another.
-    fn alone(&mut self, group: &CaseGroup, side: &Side, sampling: &Sampling) -> Case {
+    /// Measures `side` without another.
+    fn run_side(&mut self, group: &CaseGroup, side: &Side, sampling: &Sampling) -> Case {
         self.wake_canary();
-        // `shared` keeps the buffers that are sampled.
+        // `shared` owns the sampled buffers.
         let mut shared = SharedProblem::new(group);
-        let (case, mut state) = self.enter_one(&mut shared, SIDE_NAMES[0], side, sampling);
+        let (case, mut state) = self.prepare_side_case(&mut shared, SIDE_NAMES[0], side, sampling);
         self.keeper.sample(vec![&mut state], sampling);
         let mut case = self.finish(case, state, shared.loaded());
         warn_of_clock(self.best_canary(), &mut case.outcome);
         case
     }
 
-    /// The case of `side`, with its substitute in place of its kernel. The watcher knows it by `name`.
-    fn enter_one(
+    /// Prepares the case of `side` with its substitute kernel. The watcher knows the case by `name`.
+    fn prepare_side_case(
         &mut self,
         shared: &mut SharedProblem<'_>,
         name: &str,
@@ -188,12 +175,12 @@ impl Runner {
     ) -> (Case, State<Recorded>) {
         let chosen = tuned::with_tile(shared.group, side.variant(shared.group), &self.device.info, &self.tuned);
         self.watcher.on_device(name);
-        self.enter(shared, &chosen, |runner, loaded, program| {
+        self.prepare_case(shared, &chosen, |runner, loaded, program| {
             runner.prepare_side(name, loaded, program, side, sampling)
         })
     }
 
-    /// A second making of the first side of a duel, unless there is no first.
+    /// Returns the control, which runs the program of the first side; `None` if that side has no measurement.
     fn control(
         &mut self,
         first: &State<Recorded>,
@@ -202,12 +189,11 @@ impl Runner {
     ) -> Result<Option<Recorded>, VulkanError> {
         let (Ok(contender), Some(loaded)) = (first, loaded) else { return Ok(None) };
         let (Recorded { name, program, .. }, run) = (contender.timed(), contender.measured().summary.median);
-        // It runs nothing before it is made again for the first round.
         self.recorded(name, loaded, program, run, sampling).map(Some)
     }
 
-    /// The rounds of a duel over the buffers of `loaded`. Pipelines, command buffers and the programs' own buffers are
-    /// new in each round.
+    /// Runs the rounds of a duel on the buffers of `loaded`. Each round creates pipelines, command buffers and scratch
+    /// buffers again.
     fn rounds(
         &mut self,
         states: [&mut State<Recorded>; 2],
@@ -220,11 +206,11 @@ impl Runner {
         let bench = &mut self.workbench;
         let mut remake = |recorded: &mut Recorded, role: usize, run: Nanos| {
             let program = &recorded.program;
-            // The control is of the first side.
+            // The control, role 2, runs the first side.
             if let Some((label, spirv)) = &sides[usize::from(role == 1)].substitute
-                && let Some(own) = program.dispatches().find(|dispatch| dispatch.shader.label() == *label)
+                && let Some(replaced) = program.dispatches().find(|dispatch| dispatch.shader.label() == *label)
             {
-                bench.pipelines.substitute(&own.shader, spirv.clone());
+                bench.pipelines.substitute(&replaced.shader, spirv.clone());
             }
             bench.pipelines.forget(program);
             let sampler = bench.sampler(loaded, program, run, sampling);
@@ -244,11 +230,11 @@ impl Runner {
         sampling: &Sampling,
     ) -> State<Recorded> {
         if let Some((label, spirv)) = &side.substitute {
-            // Which of a variant's kernels run is a matter of the device and the size.
-            let Some(own) = program.dispatches().find(|dispatch| dispatch.shader.label() == *label) else {
+            // The device and the size determine which of a variant's kernels run.
+            let Some(replaced) = program.dispatches().find(|dispatch| dispatch.shader.label() == *label) else {
                 return Err(failed(&format!("the case does not use {label} at this size; choose another size")));
             };
-            self.workbench.pipelines.substitute(&own.shader, spirv.clone());
+            self.workbench.pipelines.substitute(&replaced.shader, spirv.clone());
         }
         let state = self.prepare(name, loaded, program, sampling);
         self.workbench.pipelines.restore();

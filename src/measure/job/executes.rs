@@ -1,20 +1,13 @@
-//! Sees whether a device executes anything.
+//! Checks whether a device executes anything.
 
-use super::{Job, JobContext, Report};
+use super::job;
 use crate::measure::executor::Executor;
 use crate::vulkan;
-use serde::{Deserialize, Serialize};
 
-/// Job that fills four bytes and looks at them.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct Executes;
-
-impl Job for Executes {
-    type Done = Result<bool, String>;
-    type Event = ();
-    const NAME: &'static str = "executes";
-
-    fn run(self, context: &mut JobContext<'_>, _: Report<'_, ()>) -> Result<Self::Done, String> {
+job! {
+    /// Job that fills four bytes and reads them back.
+    Executes("executes") {} -> Result<bool, String>
+    |self, context| {
         let runner = context.runner()?;
         runner.watcher.on_device("a fill");
         Ok(vulkan::executes(&runner.device).map_err(|error| runner.reason(&error)))
@@ -25,8 +18,8 @@ impl Executor<'_> {
     /// Whether the device executes anything.
     ///
     /// # Errors
-    /// Why that cannot be said.
+    /// When the check failed or its worker died.
     pub(crate) fn executes(&mut self) -> Result<bool, String> {
-        self.carry_out(Executes, &mut |()| true).unwrap_or_else(|ended| Err(ended.to_string()))
+        self.carry_out(Executes {}, &mut |()| true).unwrap_or_else(|ended| Err(ended.to_string()))
     }
 }

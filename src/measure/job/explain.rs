@@ -1,7 +1,7 @@
-//! Times what `auto` chooses from on one problem.
+//! Times the candidates of `auto` on one problem.
 
 use super::group::SentGroup;
-use super::{Job, JobContext, Report};
+use super::job;
 use crate::algorithms::Problem;
 use crate::basis::units::Nanos;
 use crate::kernel::program::Program;
@@ -11,36 +11,25 @@ use crate::measure::timekeeper::SampleSource;
 use crate::measure::workbench::LoadedProblem;
 use crate::plan::{CaseGroup, Sampling};
 use crate::tuning::Refusal;
-use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// A time of each candidate, or why it has none.
+/// Median time of each candidate, or the reason for its absence.
 pub(crate) type Explained = Vec<Result<Nanos, String>>;
 
-/// Job that times candidates of `auto` on the problem that they share, each a group of one variant.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct Explain {
-    candidates: Vec<SentGroup>,
-    sampling: Sampling,
-}
-
-impl Job for Explain {
-    type Done = Result<Explained, String>;
-    type Event = ();
-    const NAME: &'static str = "explain";
-
-    fn run(self, context: &mut JobContext<'_>, _: Report<'_, ()>) -> Result<Self::Done, String> {
+job! {
+    /// Job that times candidates of `auto` on the problem that they share, each a group of one variant.
+    Explain("explain") { candidates: Vec<SentGroup>, sampling: Sampling } -> Result<Explained, String>
+    |self, context| {
         let candidates = context.groups(self.candidates)?;
         Ok(context.runner()?.explain(&candidates, &self.sampling))
     }
 }
 
 impl Executor<'_> {
-    /// Times candidates of `auto` on the problem that they share, each a group of one variant: the median of each, or why
-    /// it has none.
+    /// Times candidates of `auto` on the problem that they share, each a group of one variant.
     ///
     /// # Errors
-    /// Why the problem cannot be loaded.
+    /// When the problem cannot be loaded.
     pub(crate) fn explain(&mut self, candidates: &[CaseGroup], sampling: &Sampling) -> Result<Explained, String> {
         let candidates = candidates.iter().map(SentGroup::from).collect();
         self.carry_out(Explain { candidates, sampling: *sampling }, &mut |()| true)
@@ -48,7 +37,7 @@ impl Executor<'_> {
     }
 }
 
-/// Host time for the samples of a candidate, where no less was asked for.
+/// Longest host time for the samples of a candidate.
 const EXPLAIN_SAMPLING: Duration = Duration::from_millis(100);
 
 impl Runner {
@@ -56,11 +45,12 @@ impl Runner {
         let Some(first) = candidates.first() else { return Ok(vec![]) };
         let problem = (first.algorithm.problem)(&first.spec)?;
         self.wake_canary();
-        let programs: Vec<_> = candidates.iter().map(|own| self.program_of(own, problem.as_ref())).collect();
+        let programs: Vec<_> =
+            candidates.iter().map(|candidate| self.program_of(candidate, problem.as_ref())).collect();
         self.watcher.on_device(&first.variants[0].name);
         self.workbench.pipelines.prepare_together(programs.iter().flatten().map(|(_, program)| program));
         let loaded = self.workbench.load(problem.as_ref()).map_err(|error| self.reason(&error))?;
-        // All are verified before the first is timed: a device that waits for the host drops its clock.
+        // Verify all candidates before timing any: a device that waits for the host lowers its clock.
         let verified: Vec<_> = programs
             .into_iter()
             .map(|planned| planned.and_then(|(name, program)| self.verified(name, &loaded, program)))
@@ -76,14 +66,20 @@ impl Runner {
         Ok(times.collect())
     }
 
-    /// The name of a candidate and its program, or why it has none.
+    /// Returns the name of a candidate and its program.
+    ///
+    /// # Errors
+    /// When the device cannot run the candidate.
     fn program_of(&self, candidate: &CaseGroup, problem: &dyn Problem) -> Result<(String, Program), String> {
         let CaseGroup { algorithm, spec, variants, .. } = candidate;
         let program = algorithm.feasible(&variants[0], spec, problem, &self.device.info)?;
         Ok((candidate.id(&variants[0]).to_string(), program))
     }
 
-    /// A candidate with the time of its first run, if its answer is right.
+    /// Returns a candidate with the time of its first run.
+    ///
+    /// # Errors
+    /// When its answer is wrong, or the run failed or was interrupted.
     fn verified(
         &mut self,
         name: String,
@@ -100,7 +96,7 @@ impl Runner {
         }
     }
 
-    /// The median of a few samples, once the clock is up.
+    /// Returns the median of a few samples of a candidate, after a warm-up.
     fn time_briefly(
         &mut self,
         name: &str,

@@ -1,18 +1,18 @@
-//! Groups of cases in jobs.
+//! Serializable groups of cases.
 
 use crate::algorithms::{Algorithm, CaseSpec};
 use crate::basis::handle::Handle;
-use crate::plan::{CaseGroup, DeviceClass};
+use crate::plan::CaseGroup;
 use serde::{Deserialize, Serialize};
 
-/// Group of cases, sent to another process by the names of its algorithm and variants.
+/// Group of cases with its algorithm and variants by name, for another process.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct SentGroup {
     algorithm: String,
     spec: CaseSpec,
     variants: Vec<String>,
     auto: bool,
-    /// The group itself, in the process that made it.
+    /// Group itself; `None` in the other process.
     #[serde(skip)]
     group: Option<CaseGroup>,
 }
@@ -30,10 +30,10 @@ impl From<&CaseGroup> for SentGroup {
 }
 
 impl SentGroup {
-    /// Returns the group, of one of these algorithms.
+    /// Returns the group of one of these algorithms.
     ///
     /// # Errors
-    /// When there is no such algorithm or variant: the other process is another program.
+    /// When there is no such algorithm or variant: the other process runs another version.
     pub(crate) fn resolve(self, algorithms: &[Handle<Algorithm>]) -> Result<CaseGroup, String> {
         if let Some(group) = self.group {
             return Ok(group);
@@ -41,13 +41,6 @@ impl SentGroup {
         let algorithm = algorithms.iter().find(|algorithm| algorithm.name == self.algorithm);
         let algorithm = algorithm.ok_or_else(|| format!("there is no algorithm {}", self.algorithm))?;
         let variants = self.variants.iter().map(|name| algorithm.variant(name).cloned()).collect::<Result<_, _>>()?;
-        Ok(CaseGroup {
-            algorithm: algorithm.clone(),
-            spec: self.spec,
-            variants,
-            on: DeviceClass::Any,
-            auto: self.auto,
-            on_host: false,
-        })
+        Ok(CaseGroup { auto: self.auto, ..CaseGroup::new(algorithm.clone(), self.spec, variants) })
     }
 }

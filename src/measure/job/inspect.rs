@@ -1,4 +1,4 @@
-//! Compiles the cases of a plan and runs none: what it takes of a device is its compiler.
+//! Compiles the cases of a plan without running them.
 
 use crate::device::cache::CacheFolder;
 use crate::measure::executor::Observer;
@@ -10,26 +10,23 @@ use crate::vulkan::{Device, Pipelines, VulkanError};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A device whose driver compiles kernels.
+/// Device whose driver compiles kernels.
 pub(super) struct Inspector {
     device: Rc<Device>,
     pipelines: Pipelines,
-    /// Whether the driver's internal representations are wanted.
+    /// Whether to fetch the driver's internal representations.
     texts: bool,
     tuned: Tuned,
 }
 
 impl Inspector {
-    /// An inspector of kernels with these tiles.
-    ///
-    /// # Errors
-    /// When the driver cannot make a cache.
     pub(super) fn new(device: &Rc<Device>, texts: bool, tuned: Tuned) -> Result<Self, VulkanError> {
         let pipelines = Pipelines::new(device, &CacheFolder::none())?;
         Ok(Self { device: Rc::clone(device), pipelines, texts, tuned })
     }
 
-    /// Has the driver compile the kernels of each case of `group`; tells `observer` of each, and `watcher` which is next.
+    /// Compiles the kernels of each case of `group`. Reports finished cases to `observer` and the next one to
+    /// `watcher`.
     pub(super) fn inspect(
         &mut self,
         group: &CaseGroup,
@@ -37,7 +34,7 @@ impl Inspector {
         watcher: &dyn DeviceWatcher,
         observer: &mut dyn Observer,
     ) {
-        let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
+        let problem = group.problem();
         for chosen in tuned::choose(group, &self.device.info, &self.tuned) {
             let name = group.id(chosen.variant).to_string();
             observer.begin(&name);

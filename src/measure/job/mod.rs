@@ -1,5 +1,5 @@
-//! Jobs: the operations on a device, a file for each, with the work itself and what its caller does when a worker dies of
-//! it. A new one is a file here and a line in [`JOBS`].
+//! Jobs: the operations on a device, a file for each, with the work itself and what its caller does when a worker dies
+//! of it. A new one is a file here and a line in [`JOBS`].
 
 pub(crate) mod baseline;
 pub(crate) mod cases;
@@ -41,6 +41,36 @@ pub(crate) trait Job: Serialize + DeserializeOwned + 'static {
     /// When the context lacks what the job needs: no device was opened, or the other process is another program.
     fn run(self, context: &mut JobContext<'_>, report: Report<'_, Self::Event>) -> Result<Self::Done, String>;
 }
+
+/// Defines a job without events: a struct of the job's arguments, its name, its result and its work.
+macro_rules! job {
+    (
+        $(#[$doc:meta])*
+        $job:ident($name:literal) { $($argument:ident: $type:ty),* } -> $done:ty
+        |$self:ident, $context:ident| $work:expr
+    ) => {
+        $(#[$doc])*
+        #[derive(serde::Serialize, serde::Deserialize)]
+        pub(crate) struct $job {
+            $(pub(crate) $argument: $type),*
+        }
+
+        impl $crate::measure::job::Job for $job {
+            type Done = $done;
+            type Event = ();
+            const NAME: &'static str = $name;
+
+            fn run(
+                $self,
+                $context: &mut $crate::measure::job::JobContext<'_>,
+                _: $crate::measure::job::Report<'_, ()>,
+            ) -> Result<$done, String> {
+                $work
+            }
+        }
+    };
+}
+use job;
 
 /// Receiver of events, which answers whether to go on.
 pub(crate) type Report<'a, E> = &'a mut dyn FnMut(E) -> bool;
@@ -124,7 +154,7 @@ fn perform<J: Job>(
 /// # Errors
 /// When there is none: the other process is another program.
 pub(super) fn performer(name: &str) -> Result<Perform, String> {
-    let found = JOBS.iter().find(|(own, _)| *own == name);
+    let found = JOBS.iter().find(|(known, _)| *known == name);
     found.map(|(_, perform)| *perform).ok_or_else(|| format!("there is no job {name}"))
 }
 
@@ -139,14 +169,14 @@ mod tests {
     use crate::record::fixture::six_cases;
 
     #[test]
-    fn every_job_has_a_name_of_its_own() {
+    fn job_names_are_unique() {
         let names: std::collections::BTreeSet<_> = JOBS.iter().map(|(name, _)| name).collect();
         assert_eq!(names.len(), JOBS.len());
         assert!(performer("no such job").is_err());
     }
 
     #[test]
-    fn a_case_arrives_as_it_was_sent() {
+    fn a_case_survives_serialization() {
         for case in six_cases().cases {
             let sent = text(&cases::CaseEvent::End(Box::new(case.clone())));
             let Ok(cases::CaseEvent::End(read)) = serde_json::from_str(&sent) else { panic!("{sent}") };

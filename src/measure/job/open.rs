@@ -1,32 +1,18 @@
 //! Opens a device.
 
 use super::inspect::Inspector;
-use super::{Job, JobContext, Opened, Report};
+use super::{JobContext, Opened, job};
 use crate::measure::runner::{Runner, Timing};
 use crate::tuning::tuned::Tuned;
 use crate::vulkan::{Device, VulkanError};
-use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 
-/// Job that opens a device in place of the one that was open.
-#[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Open {
-    /// Index of the device.
-    pub(crate) device: usize,
-    pub(crate) timing: Timing,
-    pub(crate) tuned: Tuned,
-    /// Whether to see first that the device still runs anything.
-    pub(crate) canary: bool,
-}
-
-impl Job for Open {
-    /// The driver's reason for not opening it.
-    type Done = Result<(), String>;
-    type Event = ();
-    const NAME: &'static str = "open";
-
-    fn run(self, context: &mut JobContext<'_>, _: Report<'_, ()>) -> Result<Self::Done, String> {
-        // The one before is closed first.
+job! {
+    /// Job that opens the device with index `device` in place of the open one, or returns the driver's reason for
+    /// refusing. With `canary`, the device has to run a kernel first.
+    Open("open") { device: usize, timing: Timing, tuned: Tuned, canary: bool } -> Result<(), String>
+    |self, context| {
+        // Close the open device before the new one opens.
         context.opened = Opened::Nothing;
         Ok(self.open(context).map(|opened| context.opened = opened))
     }
@@ -42,17 +28,17 @@ impl Open {
         watcher.opened(&device);
         if let Timing::Inspect { texts } = self.timing {
             return Inspector::new(&device, texts, self.tuned)
-                .map(|own| Opened::Inspector(Box::new(own)))
+                .map(|inspector| Opened::Inspector(Box::new(inspector)))
                 .map_err(text);
         }
         let mut runner = Runner::new(&device, self.timing, &setup.cache, interrupted).map_err(text)?;
-        runner.wait_for_runs_of(setup.max_run);
-        runner.repeat(setup.repeat);
-        runner.watched_by(Rc::clone(watcher));
+        runner.set_max_run(setup.max_run);
+        runner.repeat = setup.repeat;
+        runner.watcher = Rc::clone(watcher);
         if self.canary {
-            runner.prove()?;
+            runner.start_canary()?;
         }
-        runner.use_tuned(self.tuned);
+        runner.tuned = self.tuned;
         Ok(Opened::Runner(Box::new(runner)))
     }
 }

@@ -1,5 +1,5 @@
-//! Searches for the best tile of a variant: verifies and times candidates, drops losers after few samples, and lets the
-//! best run against the built-in one in turns. A death of a worker costs the tile on the device.
+//! Searches for the best tile of a variant: verifies and times candidates, drops slow ones after few samples, and
+//! compares the best with the built-in one in turns. If a worker dies, only the tile on the device is lost.
 
 use super::group::SentGroup;
 use super::{Job, JobContext, Report};
@@ -12,7 +12,7 @@ use crate::measure::executor::Executor;
 use crate::measure::runner::Runner;
 use crate::measure::timekeeper::failed;
 use crate::measure::workbench::LoadedProblem;
-use crate::measure::worker::How;
+use crate::measure::worker::EndKind;
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::Outcome;
 use crate::tuning::tuned::{self, Configuration};
@@ -21,37 +21,37 @@ use crate::vulkan::VulkanError;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
-/// Candidates of a GPU that are compiled and verified before any of them is timed: it drops its clock while it waits.
-const BATCH: usize = 8;
-/// The share of the time that is left for the run-off.
-const RUN_OFF: f64 = 0.25;
-/// Wrong answers and failures after which the search ends: the kernel or the driver is at fault, not the tiles.
-const MOST_REFUSED: usize = 8;
-/// Host time of a run-off that is affordable although the time is up.
-const LEAST_RUN_OFF: Duration = Duration::from_secs(1);
-/// Candidates in the run-off, beside the built-in tile.
+/// Number of candidates that are compiled and verified on a GPU before any is timed: a waiting GPU lowers its clock.
+const GPU_BATCH_SIZE: usize = 8;
+/// Share of the time budget reserved for the run-off.
+const RUN_OFF_SHARE: f64 = 0.25;
+/// Number of wrong answers and failures after which the search ends: the kernel or the driver is at fault, not the
+/// tiles.
+const MAX_REFUSED: usize = 8;
+/// Host time that a run-off may take even when the budget is spent.
+const MIN_RUN_OFF: Duration = Duration::from_secs(1);
+/// Number of candidates in the run-off, beside the built-in tile.
 const RUN_OFF_TILES: usize = 3;
-/// A tile replaces the built-in one if it is faster by this much: less is noise.
-const GAIN: f64 = 1.01;
-
-/// Tiles of a search whose processes may die before the search ends.
+/// Smallest speed-up with which a tile replaces the built-in one: less is noise.
+const MIN_GAIN: f64 = 1.01;
+/// Number of tiles that may crash their worker before the search ends.
 const MAX_DEAD_TILES: usize = 8;
 
-/// A question to a search for the fastest tile of a variant on a problem.
+/// Parameters of a search for the fastest tile of a variant on a problem.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Question {
-    /// A tile that an earlier search found, so that this one ends with nothing worse.
+    /// Tile that an earlier search found, tried first.
     pub kept: Option<Tile>,
-    /// Tiles to leave out: their processes died.
+    /// Tiles to skip because they crashed their worker.
     pub avoid: Vec<Tile>,
-    /// Host time to spend.
+    /// Host time budget.
     pub budget: Duration,
 }
 
-/// Told of every tile before it is tried and after it is timed, and of the best so far with its time.
+/// Callback with every tile before it is tried and after it is timed, and with the best so far and its time.
 pub(crate) type Progress<'a> = &'a mut dyn FnMut(Tile, Option<(Tile, Nanos)>);
 
-/// Job that searches the fastest tile of the group's variant. Its events are those of [`Progress`].
+/// Job that searches the fastest tile of the group's variant. Its events are the arguments of [`Progress`].
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Tune {
     pub(crate) group: SentGroup,
@@ -75,11 +75,11 @@ impl Job for Tune {
 }
 
 impl Executor<'_> {
-    /// Searches the tiles of the variant of `group` on its problem; tells `progress` of every tile before it is tried and
-    /// after it is timed, and of the best so far. Interrupted, it returns what it has; `None` if that is nothing.
+    /// Searches the tiles of the variant of `group` on its problem. An interrupted search returns its best tile so far;
+    /// `None` if there is none.
     ///
     /// # Errors
-    /// Why the device cannot run the case at all, or that it ran it wrongly with every tile that was tried.
+    /// When the device cannot run the case, or every tried tile gave a wrong answer.
     pub(crate) fn tune(
         &mut self,
         group: &CaseGroup,
@@ -87,11 +87,11 @@ impl Executor<'_> {
         progress: Progress<'_>,
     ) -> Result<Option<Found>, Refusal> {
         let budget = question.budget;
-        let begun = Instant::now();
-        let mut dead: Vec<(Tile, Refusal)> = vec![];
+        let start = Instant::now();
+        let mut dead_tiles: Vec<(Tile, Refusal)> = vec![];
         let (mut timed, mut killed) = (None, false);
         loop {
-            question.budget = budget.saturating_sub(begun.elapsed());
+            question.budget = budget.saturating_sub(start.elapsed());
             let job = Tune { group: group.into(), question: question.clone() };
             let mut tried: Vec<Tile> = vec![];
             let answer = self.carry_out(job, &mut |(tile, best)| {
@@ -105,63 +105,65 @@ impl Executor<'_> {
             });
             let interrupted = self.is_interrupted();
             let ended = match answer {
-                Ok(found) if !(interrupted && found == Ok(None)) => return with_dead(found, dead),
-                // A driver that does not end its call soon takes the process, but not what was timed before.
+                Ok(found) if !(interrupted && found == Ok(None)) => return with_dead(found, dead_tiles),
+                // If the worker was ended within a driver call, earlier times still count.
                 _ if interrupted => {
                     let tried = question.avoid.len() + tried.len();
-                    return Ok(timed.and_then(|best| self.cut_off(group, best, tried, dead)));
+                    return Ok(timed.and_then(|best| self.cut_off(group, best, tried, dead_tiles)));
                 }
                 Ok(_) => return Ok(None),
                 Err(ended) => ended,
             };
-            // The search goes on where it was: the tile on the device had no part in it.
-            if ended.how == How::Killed && !std::mem::replace(&mut killed, true) {
+            // A kill from outside is not the fault of the tile on the device: continue once.
+            if ended.how == EndKind::Killed && !std::mem::replace(&mut killed, true) {
                 continue;
             }
             let refusal = Refusal::Failed(ended.to_string());
             let tile = tried.into_iter().find(|tile| ended.was_on_device(&tile.to_string()));
-            let Some(tile) = tile.filter(|_| dead.len() < MAX_DEAD_TILES) else { return Err(refusal) };
-            dead.push((tile, refusal));
+            let Some(tile) = tile.filter(|_| dead_tiles.len() < MAX_DEAD_TILES) else { return Err(refusal) };
+            dead_tiles.push((tile, refusal));
             question.avoid.push(tile);
             question.kept = question.kept.filter(|kept| *kept != tile);
         }
     }
 
-    /// The result of a search that ended behind `tried` tiles, of which `best` was the fastest and some died.
+    /// Returns the result of a search that was cut off after `tried` tiles.
     fn cut_off(
         &self,
         group: &CaseGroup,
         best: (Tile, Nanos),
         tried: usize,
-        dead: Vec<(Tile, Refusal)>,
+        dead_tiles: Vec<(Tile, Refusal)>,
     ) -> Option<Found> {
         let CaseGroup { algorithm, spec, variants, .. } = group;
         let tunable = algorithm.tunable(&variants[0])?;
         let built_in = tunable.built_in(spec, &self.device);
         let built_in = (built_in, Some(best.1).filter(|_| best.0 == built_in));
         let space = algorithm.tiles(tunable, spec, &self.device).len();
-        Some(Found { best, built_in, rule: None, tried, space, refused: dead })
+        Some(Found { best, built_in, rule: None, tried, space, refused: dead_tiles })
     }
 }
 
-/// The result of a search beside tiles whose processes died.
-fn with_dead(found: Result<Option<Found>, Refusal>, dead: Vec<(Tile, Refusal)>) -> Result<Option<Found>, Refusal> {
+/// Adds the tiles that crashed their worker to the result of a search.
+fn with_dead(
+    found: Result<Option<Found>, Refusal>,
+    dead_tiles: Vec<(Tile, Refusal)>,
+) -> Result<Option<Found>, Refusal> {
     match found {
         Ok(Some(mut found)) => {
-            found.tried += dead.len();
-            found.refused.extend(dead);
+            found.tried += dead_tiles.len();
+            found.refused.extend(dead_tiles);
             Ok(Some(found))
         }
-        Ok(None) => dead.into_iter().next().map_or(Ok(None), |(_, refusal)| Err(refusal)),
+        Ok(None) => dead_tiles.into_iter().next().map_or(Ok(None), |(_, refusal)| Err(refusal)),
         fruitless => fruitless,
     }
 }
 
-/// A search under way.
+/// Search in progress.
 struct TileSearch<'a> {
     group: &'a CaseGroup,
-    /// Called with every tile before it is tried and after it is timed, and with the best so far.
-    progress: &'a mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
+    progress: Progress<'a>,
     variant: &'a Variant,
     info: DeviceInfo,
     problem: Box<dyn Problem>,
@@ -170,15 +172,16 @@ struct TileSearch<'a> {
     search: Search,
     /// Number of tiles in the search space.
     space: usize,
-    /// Times to stop searching, and to be done, by the timekeeper's clock.
+    /// Time at which the search stops, by the timekeeper's clock.
     search_until: Duration,
+    /// Time at which the run-off has to end.
     end: Duration,
     tiles: TriedTiles,
-    /// Host seconds of compilation and first run for each unrolled multiply-add, at worst so far.
+    /// Largest host time of compilation and first run so far, in seconds per unrolled multiply-add.
     cost: f64,
 }
 
-/// The results of the tiles that a search has tried.
+/// Results of the tiles that a search has tried.
 #[derive(Default)]
 struct TriedTiles {
     timed: Vec<(Tile, Nanos)>,
@@ -186,22 +189,25 @@ struct TriedTiles {
     tried: usize,
 }
 
-/// A participant of the run-off, and its median there.
+/// Participant of the run-off.
 struct RunOffEntry {
-    /// A tile of the variant; none for the variant that the rule of `auto` takes.
+    /// Tile of the variant; `None` for the variant that the rule of `auto` selects.
     tile: Option<Tile>,
     name: String,
     program: Program,
     median: Option<Nanos>,
-    /// What is wrong with its answer after all.
+    /// Description of a wrong answer in the run-off.
     wrong: Option<String>,
 }
 
-/// A tile whose answer is right, with its program and what its first run took.
+/// Tile with a right answer, its program and the time of its first run.
 type VerifiedTile = (Tile, Program, Nanos);
 
 impl Runner {
-    /// The device time of the first run of a candidate, if its answer is right. The watcher knows it by `name`.
+    /// Returns the device time of a candidate's first run. The watcher knows the candidate by `name`.
+    ///
+    /// # Errors
+    /// When the answer is wrong or the run failed.
     pub(super) fn verify_candidate(
         &mut self,
         name: &str,
@@ -219,7 +225,7 @@ impl Runner {
         }
     }
 
-    /// The median of a candidate, timed as long as it may win; `None` once it cannot.
+    /// Returns the median of a candidate; `None` as soon as it cannot become the best.
     fn time_tile(
         &mut self,
         loaded: &LoadedProblem,
@@ -228,7 +234,7 @@ impl Runner {
         until: Duration,
     ) -> Result<Option<Nanos>, String> {
         let sampling = Sampling::default();
-        // A warm-up: the verified run may have included compilation, and this one finds the caches of others.
+        // Warm up first: the verified run may have included compilation.
         let failed = |error: VulkanError| error.to_string();
         let name = tile.to_string();
         let mut recorded = self.recorded(&name, loaded, program, *first_run, &sampling).map_err(failed)?;
@@ -237,12 +243,11 @@ impl Runner {
         self.keeper.race(&mut recorded, heat, best, until)
     }
 
-    /// Takes the medians of `entries`, sampled in turns for about `time`; none of one that fails.
+    /// Samples `entries` in turns for about `time` and sets their medians. An entry that fails has none.
     fn run_off(&mut self, loaded: &LoadedProblem, entries: &mut [RunOffEntry], time: Duration) {
-        // Half of each one's share for its warm-up; a few samples even when the time is up.
+        // Half of each entry's share is for its warm-up; at least a few samples even when the time is up.
         let share = (time / (2 * entries.len() as u32)).max(Duration::from_millis(20));
         let sampling = Sampling { max_time: share, patience: Some(share), ..Sampling::default() };
-        // An entry that fails has no median. The search's times decide then, and no tile is to blame.
         let prepare = |RunOffEntry { name, program, .. }: &RunOffEntry| {
             self.try_prepare(name, loaded, program, &sampling).unwrap_or_else(|error| Err(failed(&error)))
         };
@@ -251,7 +256,7 @@ impl Runner {
         for (entry, state) in entries.iter_mut().zip(states) {
             if let Ok(contender) = state {
                 let Some((measured, recorded)) = contender.finish() else { continue };
-                match self.lasting(loaded, measured, &recorded) {
+                match self.verify_after_sampling(loaded, measured, &recorded) {
                     Outcome::Measured(measured) => entry.median = Some(measured.summary.median),
                     Outcome::Rejected(verification) => entry.wrong = Some(verification.worst),
                     _ => {}
@@ -267,16 +272,16 @@ impl<'a> TileSearch<'a> {
         runner: &mut Runner,
         group: &'a CaseGroup,
         Question { kept, avoid, budget }: Question,
-        progress: &'a mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
+        progress: Progress<'a>,
     ) -> Result<Self, Refusal> {
         let CaseGroup { algorithm, spec, variants, .. } = group;
         let (variant, spec) = (&variants[0], *spec);
         let tunable = algorithm.tunable(variant).ok_or_else(|| "the variant has no tiles".to_string())?;
         let wanted = |tile: &Tile| !avoid.contains(tile);
-        let begun = runner.keeper.time().now();
+        let start = runner.keeper.time().now();
         let info = runner.device.info.clone();
         let problem: Box<dyn Problem> = (algorithm.problem)(&spec)?;
-        // The reason that keeps the case itself from running is said once, not of every tile.
+        // If the case itself cannot run, report that once instead of for every tile.
         let built_in = tunable.built_in(&spec, &info);
         algorithm.feasible(variant, &CaseSpec { tile: Some(built_in), ..spec }, problem.as_ref(), &info)?;
         let chosen = Configuration {
@@ -294,7 +299,7 @@ impl<'a> TileSearch<'a> {
         let loaded = runner.workbench.load(problem.as_ref()).map_err(|error| Refusal::Failed(runner.reason(&error)))?;
         let space = algorithm.tiles(tunable, &spec, &info);
         let size = space.len();
-        // The kept tile comes first of all: cut off right behind it, the search ends with nothing worse.
+        // The kept tile comes first, so that even a search that is cut off early ends with nothing worse.
         let first = kept.into_iter().chain([built_in]).chain(space.iter().copied().take(4));
         let first: Vec<_> = first.filter(wanted).collect();
         let space = space.into_iter().filter(wanted).collect();
@@ -308,17 +313,17 @@ impl<'a> TileSearch<'a> {
             built_in,
             search: Search::new(&first, space, spec.seed),
             space: size,
-            search_until: begun.saturating_add(budget.mul_f64(1.0 - RUN_OFF)),
-            end: begun.saturating_add(budget),
+            search_until: start.saturating_add(budget.mul_f64(1.0 - RUN_OFF_SHARE)),
+            end: start.saturating_add(budget),
             tiles: TriedTiles::default(),
             cost: 0.0,
         })
     }
 
-    /// The result of the whole search.
+    /// Runs the search and the run-off; returns the result.
     ///
     /// # Errors
-    /// That the device ran the case wrongly with every tile that was tried.
+    /// When every tried tile failed or gave a wrong answer.
     fn result(mut self, runner: &mut Runner) -> Result<Option<Found>, Refusal> {
         self.search(runner);
         let mut entries = self.entries();
@@ -326,27 +331,26 @@ impl<'a> TileSearch<'a> {
         self.tiles.decide(self.built_in, self.space, &entries)
     }
 
-    /// The variant's program with `tile`.
     fn program(&self, tile: Tile) -> Result<Program, String> {
         let CaseGroup { algorithm, spec, .. } = self.group;
         algorithm.feasible(self.variant, &CaseSpec { tile: Some(tile), ..*spec }, self.problem.as_ref(), &self.info)
     }
 
-    /// Time that is left for the search.
-    fn left(&self, runner: &Runner) -> Duration {
+    /// Returns the remaining time of the search.
+    fn time_left(&self, runner: &Runner) -> Duration {
         self.search_until.saturating_sub(runner.keeper.time().now())
     }
 
-    /// Whether to try no further tile.
+    /// Whether an interruption or too many refused tiles end the search.
     fn stopped(&self, runner: &Runner) -> bool {
-        runner.keeper.interrupted() || self.tiles.refused.len() >= MOST_REFUSED
+        runner.keeper.interrupted() || self.tiles.refused.len() >= MAX_REFUSED
     }
 
     /// Tries tiles while there is time.
     fn search(&mut self, runner: &mut Runner) {
         loop {
-            // One tile is tried in any case.
-            let over = self.left(runner).is_zero() && self.tiles.tried > 0;
+            // At least one tile is tried.
+            let over = self.time_left(runner).is_zero() && self.tiles.tried > 0;
             if over || self.stopped(runner) {
                 return;
             }
@@ -355,16 +359,16 @@ impl<'a> TileSearch<'a> {
         }
     }
 
-    /// Compiles and verifies the candidates that are timed next: a device that waits for the host drops its clock.
-    /// `None` when there is nothing left to try.
+    /// Compiles and verifies the next candidates together, because a device that waits for the host lowers its clock.
+    /// Returns `None` if no tile is left.
     fn verify_round(&mut self, runner: &mut Runner) -> Option<Vec<VerifiedTile>> {
-        let most = if self.info.kind == DeviceKind::Cpu { 1 } else { BATCH };
+        let most = if self.info.kind == DeviceKind::Cpu { 1 } else { GPU_BATCH_SIZE };
         let best = fastest(&self.tiles.timed);
-        let left = self.left(runner);
+        let remaining = self.time_left(runner);
         let mut round = vec![];
         let mut exhausted = true;
-        while self.tiles.tried == 0 || (round.len() < most && !self.left(runner).is_zero()) {
-            let dearest = left.as_secs_f64() / self.cost;
+        while self.tiles.tried == 0 || (round.len() < most && !self.time_left(runner).is_zero()) {
+            let dearest = remaining.as_secs_f64() / self.cost;
             let affordable = |tile: &Tile| best.is_none() || tile.code() <= dearest;
             let Some(tile) = self.search.next(best.map(|(tile, _)| tile), affordable) else { break };
             exhausted = false;
@@ -385,17 +389,17 @@ impl<'a> TileSearch<'a> {
         (!exhausted).then_some(round)
     }
 
-    /// Times the candidates of a round, the first in any case.
+    /// Times the candidates of a round while there is time; at least one in the search.
     fn time_round(&mut self, runner: &mut Runner, round: Vec<VerifiedTile>) {
         for candidate in round {
-            if self.left(runner).is_zero() && !self.tiles.timed.is_empty() {
+            if self.time_left(runner).is_zero() && !self.tiles.timed.is_empty() {
                 return;
             }
             let best = fastest(&self.tiles.timed).map(|(_, time)| time);
             match runner.time_tile(&self.loaded, &candidate, best, self.search_until) {
                 Ok(Some(time)) => {
                     self.tiles.timed.push((candidate.0, time));
-                    // At once: whatever the next call of the driver does, this one is known.
+                    // Report at once, because the next driver call may crash.
                     (self.progress)(candidate.0, fastest(&self.tiles.timed));
                 }
                 Ok(None) => {}
@@ -404,8 +408,8 @@ impl<'a> TileSearch<'a> {
         }
     }
 
-    /// The best so far, the built-in tile, and the variant that the rule of `auto` takes where that is another. None
-    /// where no tile was timed.
+    /// Returns the participants of the run-off: the best tiles, the built-in tile and, if it is another one, the
+    /// variant that the rule of `auto` selects. Empty if no tile was timed.
     fn entries(&mut self) -> Vec<RunOffEntry> {
         let timed = &mut self.tiles.timed;
         timed.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
@@ -426,22 +430,21 @@ impl<'a> TileSearch<'a> {
         tiles.chain(rule).collect()
     }
 
-    /// Lets the entries run in turns, where that does not take far longer than is left: each needs a verified run, one
-    /// of warm-up and three samples. Otherwise the times of the search have to do.
+    /// Samples the entries in turns if there is time for it: each needs a verified run, a warm-up and three samples.
     fn run_off(&self, runner: &mut Runner, entries: &mut [RunOffEntry]) {
-        let left = self.end.saturating_sub(runner.keeper.time().now());
+        let remaining = self.end.saturating_sub(runner.keeper.time().now());
         let time = |entry: &RunOffEntry| time_of(entry.tile?, &self.tiles.timed);
         let slowest = entries.iter().filter_map(time).map(Nanos::seconds).fold(0.0, f64::max);
         let needed = Duration::from_secs_f64(5.0 * slowest * entries.len() as f64);
-        if !entries.is_empty() && needed <= left.max(LEAST_RUN_OFF) && !runner.keeper.interrupted() {
-            runner.run_off(&self.loaded, entries, left);
+        if !entries.is_empty() && needed <= remaining.max(MIN_RUN_OFF) && !runner.keeper.interrupted() {
+            runner.run_off(&self.loaded, entries, remaining);
         }
     }
 }
 
 impl TriedTiles {
-    /// The result, by the medians of the run-off or, without them, the times of the search. A tile that is not faster
-    /// than the built-in one by [`GAIN`] does not replace it.
+    /// Returns the result by the medians of the run-off or, without any, the times of the search. The built-in tile
+    /// wins unless another is faster by [`MIN_GAIN`].
     fn decide(mut self, built_in: Tile, space: usize, entries: &[RunOffEntry]) -> Result<Option<Found>, Refusal> {
         for entry in entries {
             if let (Some(tile), Some(wrong)) = (entry.tile, &entry.wrong) {
@@ -449,22 +452,22 @@ impl TriedTiles {
                 self.refused.push((tile, Refusal::Rejected(wrong.clone())));
             }
         }
-        let mut ranked: Vec<_> = entries.iter().filter_map(|own| Some((own.tile?, own.median?))).collect();
+        let mut ranked: Vec<_> = entries.iter().filter_map(|entry| Some((entry.tile?, entry.median?))).collect();
         if ranked.is_empty() {
             ranked.clone_from(&self.timed);
         }
         let Some(mut best) = fastest(&ranked) else { return self.fruitless().map_or(Ok(None), Err) };
-        let own = time_of(built_in, &ranked);
-        if let Some(own) = own.filter(|own| own.0 < best.1.0 * GAIN) {
-            best = (built_in, own);
+        let built_in_time = time_of(built_in, &ranked);
+        if let Some(time) = built_in_time.filter(|time| time.0 < best.1.0 * MIN_GAIN) {
+            best = (built_in, time);
         }
         let Self { refused, tried, .. } = self;
-        let mut rule = entries.iter().filter(|own| own.tile.is_none());
-        let rule = rule.find_map(|own| Some((own.name.clone(), own.median?)));
-        Ok(Some(Found { best, built_in: (built_in, own), rule, tried, space, refused }))
+        let mut rule = entries.iter().filter(|entry| entry.tile.is_none());
+        let rule = rule.find_map(|entry| Some((entry.name.clone(), entry.median?)));
+        Ok(Some(Found { best, built_in: (built_in, built_in_time), rule, tried, space, refused }))
     }
 
-    /// Why no tile was timed: a wrong answer weighs more than a failure. `None` where none was refused.
+    /// Returns the reason why no tile was timed, preferably a wrong answer; `None` if no tile was refused.
     fn fruitless(self) -> Option<Refusal> {
         let Self { mut refused, tried, .. } = self;
         refused.sort_by_key(|(_, refusal)| matches!(refusal, Refusal::Failed(_)));
@@ -502,13 +505,17 @@ mod tests {
         TriedTiles { tried: timed.len() + refused.len(), timed, refused: refused.to_vec() }
     }
 
+    /// Returns the result for these times of the search and participants of the run-off.
+    fn decided(timed: &[(Tile, f64)], entries: &[RunOffEntry]) -> Found {
+        tiles(timed, &[]).decide(BUILT_IN, 7, entries).expect("not fruitless").expect("a tile")
+    }
+
     #[test]
-    fn a_tile_replaces_the_built_in_one_only_if_it_is_faster_by_more_than_noise() {
+    fn a_tile_replaces_the_built_in_one_only_if_clearly_faster() {
         for (other, best) in [(99.5, BUILT_IN), (98.0, OTHER), (100.0, BUILT_IN)] {
             let entries = [entry(Some(OTHER), Some(other)), entry(Some(BUILT_IN), Some(100.0))];
             // The run-off counts, not the search.
-            let tiles = tiles(&[(OTHER, 50.0), (BUILT_IN, 100.0)], &[]);
-            let found = tiles.decide(BUILT_IN, 7, &entries).expect("not fruitless").expect("a tile");
+            let found = decided(&[(OTHER, 50.0), (BUILT_IN, 100.0)], &entries);
             assert_eq!((found.best.0, found.tried, found.space), (best, 2, 7), "{other}");
             assert_eq!(found.built_in, (BUILT_IN, Some(Nanos(100.0))));
         }
@@ -517,21 +524,19 @@ mod tests {
     #[test]
     fn without_a_run_off_the_times_of_the_search_decide() {
         let entries = [entry(Some(OTHER), None), entry(None, None)];
-        let found = tiles(&[(OTHER, 50.0)], &[]).decide(BUILT_IN, 7, &entries).expect("not fruitless");
-        let found = found.expect("a tile");
+        let found = decided(&[(OTHER, 50.0)], &entries);
         assert_eq!((found.best, found.built_in, found.rule), ((OTHER, Nanos(50.0)), (BUILT_IN, None), None));
     }
 
     #[test]
     fn the_rule_s_choice_is_reported_and_never_the_best_tile() {
         let entries = [entry(Some(OTHER), Some(50.0)), entry(None, Some(10.0))];
-        let found = tiles(&[(OTHER, 50.0)], &[]).decide(BUILT_IN, 7, &entries).expect("not fruitless");
-        let found = found.expect("a tile");
+        let found = decided(&[(OTHER, 50.0)], &entries);
         assert_eq!((found.best.0, found.rule), (OTHER, Some(("texel".to_string(), Nanos(10.0)))));
     }
 
     #[test]
-    fn a_search_without_a_tile_says_the_wrong_answer_before_the_failure() {
+    fn a_fruitless_search_reports_a_wrong_answer_before_a_failure() {
         let refused =
             [(BUILT_IN, Refusal::Failed("device lost".into())), (OTHER, Refusal::Rejected("C[0] is 3".into()))];
         let Err(Refusal::Rejected(why)) = tiles(&[], &refused).decide(BUILT_IN, 7, &[]) else {

@@ -1,4 +1,4 @@
-//! Forecasts: how long a run takes before it is started, from smaller ones of the same variant.
+//! Predicts how long a run takes from smaller runs of the same variant.
 
 use super::Runner;
 use crate::algorithms::{CaseSpec, Problem};
@@ -11,26 +11,26 @@ use crate::vulkan::VulkanError;
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// Operations and bytes up to which a run is started without a forecast: some 15 s at 66 million operations a second, the
-/// least that was seen of a software device on a busy machine.
-const UNASKED: (u64, u64) = (1_000_000_000, 10_000_000_000);
-/// A run at least this long says what the work takes, not what a launch takes.
-const TELLING: Nanos = Nanos(10e6);
-/// Operations and bytes of the smallest probe: less of them tell nothing anywhere.
-const LEAST_PROBE: (u64, u64) = (1_000_000, 10_000_000);
+/// Operations and bytes up to which a run starts without a forecast: some 15 s at 66 million operations per second, the
+/// lowest rate observed on a software device of a busy machine.
+const MAX_UNCHECKED_WORK: (u64, u64) = (1_000_000_000, 10_000_000_000);
+/// Shortest run whose time scales with the work instead of being mostly launch overhead.
+const MIN_SCALING_TIME: Nanos = Nanos(10e6);
+/// Operations and bytes of the smallest useful probe.
+const MIN_PROBE_WORK: (u64, u64) = (1_000_000, 10_000_000);
 
-/// The share of the longest run that a probe may be foretold to take.
-const PATIENCE: f64 = 0.1;
+/// Largest predicted time of a probe, as a share of the longest permitted run.
+const MAX_PROBE_SHARE: f64 = 0.1;
 
-/// Seconds that are foretold at most: nobody waits longer.
-const MOST_FORETOLD: f64 = 1e7;
+/// Largest prediction in seconds.
+const MAX_FORECAST_SECONDS: f64 = 1e7;
 
-/// The runs so far, by which others are foretold.
+/// Runs so far, from which others are predicted.
 #[derive(Default)]
-pub(super) struct Forecasts(Vec<Seen>);
+pub(super) struct Forecasts(Vec<TimedRun>);
 
-/// A run that was timed. The time of others of its algorithm, variant and options grows with their work alone.
-struct Seen {
+/// Timed run. Runs with the same algorithm, variant and options take time in proportion to their work.
+struct TimedRun {
     algorithm: Cow<'static, str>,
     variant: Cow<'static, str>,
     options: CaseOptions,
@@ -38,29 +38,30 @@ struct Seen {
     time: Nanos,
 }
 
-impl Seen {
+impl TimedRun {
     fn is_like(&self, chosen: &Configuration) -> bool {
         (&self.algorithm, &self.variant) == (&chosen.algorithm.name, &chosen.variant.name)
             && axes::same(&self.options, &chosen.spec.options, |separates| separates.times)
     }
 
-    /// The time of a run like this of more work.
+    /// Predicts the time of a run like this one with more work.
     fn time_of(&self, work: Work) -> Nanos {
         Nanos(self.time.0 * ratio(work, self.work))
     }
 
-    /// Whether it was long enough to say what the work takes. Otherwise a forecast from it is the longest that a run can take.
-    fn tells(&self) -> bool {
-        self.time.0 >= TELLING.0
+    /// Whether the run was long enough for its time to scale with the work. Predictions from shorter runs are upper
+    /// bounds.
+    fn scales_with_work(&self) -> bool {
+        self.time.0 >= MIN_SCALING_TIME.0
     }
 }
 
-/// A smaller case on the device: runs it, and returns its time.
+/// Function that runs a smaller case on the device and returns its time.
 type Probe = Box<dyn FnMut() -> Result<Nanos, VulkanError>>;
-/// A probe, or why the device has no room for it.
+/// Probe, or the error that prevented its preparation.
 type Prepared = Result<Probe, VulkanError>;
 
-/// How many times the work of `other` this is.
+/// Returns the ratio of `work` to `other`, in operations or, without any, in bytes.
 fn ratio(work: Work, other: Work) -> f64 {
     match other.operations {
         0 => work.bytes.0 as f64 / other.bytes.0.max(1) as f64,
@@ -68,13 +69,13 @@ fn ratio(work: Work, other: Work) -> f64 {
     }
 }
 
-/// Whether `work` is more than so many operations and bytes.
+/// Whether `work` exceeds these operations or bytes.
 fn is_more(work: Work, (operations, bytes): (u64, u64)) -> bool {
     work.operations > operations || work.bytes.0 > bytes
 }
 
 impl Forecasts {
-    /// Notes what a run took.
+    /// Adds the time of a run.
     pub(super) fn note(
         &mut self,
         Configuration { algorithm, variant, spec, .. }: &Configuration,
@@ -82,25 +83,25 @@ impl Forecasts {
         time: Nanos,
     ) {
         let (algorithm, variant) = (algorithm.name.clone(), variant.name.clone());
-        self.0.push(Seen { algorithm, variant, options: spec.options, work, time });
+        self.0.push(TimedRun { algorithm, variant, options: spec.options, work, time });
     }
 
-    /// The largest run like `chosen` of no more than `work`.
-    fn largest(&self, chosen: &Configuration, work: Work) -> Option<&Seen> {
-        let smaller = self.0.iter().filter(|seen| seen.is_like(chosen) && ratio(work, seen.work) >= 1.0);
+    /// Returns the largest run like `chosen` with at most `work`.
+    fn largest(&self, chosen: &Configuration, work: Work) -> Option<&TimedRun> {
+        let smaller = self.0.iter().filter(|run| run.is_like(chosen) && ratio(work, run.work) >= 1.0);
         smaller.min_by(|a, b| ratio(work, a.work).total_cmp(&ratio(work, b.work)))
     }
 
     fn time_of(&self, chosen: &Configuration, work: Work) -> Option<Nanos> {
-        self.largest(chosen, work).map(|seen| seen.time_of(work))
+        self.largest(chosen, work).map(|run| run.time_of(work))
     }
 
-    /// Finds out what a run of `chosen` takes, which has so much work: by small probes, then larger ones, until one shows
-    /// that it is at most the `longest`, or would take long itself.
+    /// Runs larger and larger probes of `chosen` until one shows that the run takes at most `longest`, or the next
+    /// probe would take long itself.
     ///
     /// # Errors
-    /// The loss of the device.
-    fn foretell(
+    /// When the device is lost.
+    fn probe_until_known(
         &mut self,
         chosen: &Configuration,
         work: Work,
@@ -115,18 +116,18 @@ impl Forecasts {
             let Ok(problem) = (chosen.algorithm.problem)(&spec) else { continue };
             let smaller = problem.work();
             let known = self.largest(chosen, smaller);
-            if known.is_some_and(|seen| seen.tells() && seen.time_of(smaller).0 > longest.0 * PATIENCE) {
+            if known.is_some_and(|run| run.scales_with_work() && run.time_of(smaller).0 > longest.0 * MAX_PROBE_SHARE) {
                 break;
             }
-            let is_new = known.is_none_or(|seen| seen.work != smaller);
-            if is_more(smaller, LEAST_PROBE)
+            let is_new = known.is_none_or(|run| run.work != smaller);
+            if is_more(smaller, MIN_PROBE_WORK)
                 && is_new
                 && let Some(probe) = prepare(&spec, problem.as_ref())
             {
-                let time = match probe.and_then(settled) {
-                    // At least so long: larger probes would take as long in vain.
+                let time = match probe.and_then(time_without_compilation) {
+                    // The probe took at least this long; larger ones would too.
                     Err(VulkanError::TooLong(_)) => longest,
-                    // The case itself tells what is wrong with it.
+                    // The case reports the error when it runs.
                     Err(error) if !error.is_loss() => continue,
                     time => time?,
                 };
@@ -137,24 +138,23 @@ impl Forecasts {
     }
 }
 
-/// The time of a probe without what a driver compiles when a kernel first runs, which does not grow with the work.
-fn settled(mut probe: Probe) -> Result<Nanos, VulkanError> {
+/// Returns the time of a probe without compilation at the first run, which does not scale with the work.
+fn time_without_compilation(mut probe: Probe) -> Result<Nanos, VulkanError> {
     let first = probe()?;
-    if first.0 < TELLING.0 {
+    if first.0 < MIN_SCALING_TIME.0 {
         return Ok(first);
     }
     let second = probe()?;
     Ok(Nanos(first.0.min(second.0)))
 }
 
-/// Why a run that takes `time` is not started.
+/// Returns the reason to skip a run that takes `time`.
 fn refusal(time: Nanos) -> String {
     let about = match time.seconds() {
         seconds if seconds < 100.0 => format!("{seconds:.0} s"),
         seconds if seconds < 6000.0 => format!("{:.0} min", seconds / 60.0),
         seconds => format!("{:.0} h", seconds / 3600.0),
     };
-    // A forecast is not exact.
     let enough = 1.2 * time.seconds();
     let steps = [(120.0, "2m"), (300.0, "5m"), (600.0, "10m"), (1200.0, "20m"), (1800.0, "30m"), (3600.0, "1h")];
     let allowed = steps.iter().find(|(most, _)| enough <= *most).map(|(_, text)| (*text).to_string());
@@ -162,7 +162,7 @@ fn refusal(time: Nanos) -> String {
     format!("predicted to take about {about} a run; `--max-run {allowed}` allows it")
 }
 
-/// Each extent of `size` halved so many times.
+/// Returns `size` with each extent halved `times` times.
 fn halved(size: Size, times: u32) -> Size {
     let half = |extent: u64| (extent >> times).max(1);
     match size {
@@ -173,27 +173,29 @@ fn halved(size: Size, times: u32) -> Size {
 }
 
 impl Runner {
-    /// Why a run of `chosen` is not started, if it would take too long. Its time is foretold to whoever waits for it.
+    /// Returns the reason to skip a run of `chosen` if it would take too long. Passes the prediction to the call
+    /// monitor.
     pub(in crate::measure) fn too_long(&mut self, chosen: &Configuration, problem: &dyn Problem) -> Option<String> {
         self.device.calls().predict(None);
         let work = problem.work();
-        if !is_more(work, UNASKED) {
+        if !is_more(work, MAX_UNCHECKED_WORK) {
             return None;
         }
         let mut forecasts = std::mem::take(&mut self.forecasts);
         let longest = Nanos::from(self.max_run);
-        let found = forecasts.foretell(chosen, work, longest, &mut |spec, problem| self.probe(chosen, spec, problem));
+        let found =
+            forecasts.probe_until_known(chosen, work, longest, &mut |spec, problem| self.probe(chosen, spec, problem));
         self.forecasts = forecasts;
         if let Err(error) = found {
-            // The case itself tells what is wrong with it.
+            // Only reports a lost device here; the case reports other errors when it runs.
             self.reason(&error);
         }
         let time = self.forecasts.time_of(chosen, work)?;
-        self.device.calls().predict(Some(Duration::from_secs_f64(time.seconds().clamp(0.0, MOST_FORETOLD))));
+        self.device.calls().predict(Some(Duration::from_secs_f64(time.seconds().clamp(0.0, MAX_FORECAST_SECONDS))));
         (time.0 > longest.0).then(|| refusal(time))
     }
 
-    /// Prepares a smaller case, to be run unchecked.
+    /// Prepares a smaller case to run without verification.
     fn probe(&mut self, chosen: &Configuration, spec: &CaseSpec, problem: &dyn Problem) -> Option<Prepared> {
         if self.keeper.interrupted() {
             return None;
@@ -202,7 +204,7 @@ impl Runner {
         Some(self.workbench.load(problem).and_then(|loaded| {
             let sampler = self.workbench.sampler_of_one(&loaded, &program)?;
             Ok(Box::new(move || {
-                // The sampler's commands refer to the buffers, which are captured, and dropped, after it.
+                // Captured in this order, so that the buffers outlive the sampler's commands.
                 let (sampler, _loaded) = (&sampler, &loaded);
                 sampler.sample().map(|(_, time)| time)
             }) as Probe)
@@ -243,20 +245,20 @@ mod tests {
     #[test]
     fn a_forecast_comes_from_the_largest_smaller_run_of_the_same_kind() {
         let mut forecasts = Forecasts::default();
-        let told = |forecasts: &Forecasts, of| {
-            let seen = forecasts.largest(&usual(), of);
-            seen.map(|seen| (seen.tells(), seen.work, seen.time_of(of)))
+        let forecast = |forecasts: &Forecasts, of| {
+            let run = forecasts.largest(&usual(), of);
+            run.map(|run| (run.scales_with_work(), run.work, run.time_of(of)))
         };
-        assert_eq!(told(&forecasts, work(1000)), None);
+        assert_eq!(forecast(&forecasts, work(1000)), None);
         forecasts.note(&usual(), work(10), Nanos(5e3));
         forecasts.note(&case("tiled", 64, |_| {}), work(900), Nanos(1.0));
         forecasts.note(&case("naive", 64, |options| options.layout = Layout::Nt), work(900), Nanos(1.0));
         forecasts.note(&case("naive", 64, |options| options.goal = Goal::Solution), work(900), Nanos(1.0));
         forecasts.note(&usual(), work(2000), Nanos(1.0));
-        assert_eq!(told(&forecasts, work(1000)), Some((false, work(10), Nanos(5e5))));
+        assert_eq!(forecast(&forecasts, work(1000)), Some((false, work(10), Nanos(5e5))));
         forecasts.note(&usual(), work(100), Nanos(20e6));
-        assert_eq!(told(&forecasts, work(1000)), Some((true, work(100), Nanos(200e6))));
-        assert_eq!(told(&forecasts, work(5)), None, "the smaller of two says nothing of the larger");
+        assert_eq!(forecast(&forecasts, work(1000)), Some((true, work(100), Nanos(200e6))));
+        assert_eq!(forecast(&forecasts, work(5)), None, "the smaller of two says nothing of the larger");
     }
 
     #[test]
@@ -267,9 +269,10 @@ mod tests {
         assert_eq!(forecasts.time_of(&usual(), bytes(30)), Some(Nanos(60e6)));
     }
 
-    /// The forecast in seconds for a product of 1500 where no run may take longer than 10 s, on a device that compiles a
-    /// kernel when it first runs, and launches and works for so many seconds each time; and the sizes that were run.
-    fn foretold(compilation: f64, launches: f64, operation: f64) -> (Option<f64>, Vec<u64>) {
+    /// Returns the predicted seconds for a product of size 1500 with a limit of 10 s, and the sizes of the probes. The
+    /// device takes `compilation` seconds at the first run of a kernel, `launches` for every run and `operation` per
+    /// operation.
+    fn forecast(compilation: f64, launches: f64, operation: f64) -> (Option<f64>, Vec<u64>) {
         let chosen = case("naive", 1500, |_| {});
         let work = (MATMUL.problem)(&chosen.spec).expect("a size").work();
         let runs = Rc::new(RefCell::new(vec![]));
@@ -283,34 +286,34 @@ mod tests {
             }) as Probe))
         };
         let mut forecasts = Forecasts::default();
-        forecasts.foretell(&chosen, work, Nanos(10e9), &mut prepare).expect("no probe fails");
+        forecasts.probe_until_known(&chosen, work, Nanos(10e9), &mut prepare).expect("no probe fails");
         (forecasts.time_of(&chosen, work).map(Nanos::seconds), runs.take())
     }
 
     #[test]
-    fn what_a_driver_compiles_when_a_kernel_first_runs_is_no_part_of_a_forecast() {
+    fn compilation_at_the_first_run_does_not_count_in_a_forecast() {
         for compilation in [0.0, 3.0, 30.0] {
-            let (time, runs) = foretold(compilation, 0.0, 1e-9);
+            let (time, runs) = forecast(compilation, 0.0, 1e-9);
             assert!(time.is_some_and(|time| (6.7..6.9).contains(&time)), "{compilation}: {time:?}, by {runs:?}");
         }
     }
 
     #[test]
-    fn a_small_run_that_is_mostly_launches_refuses_nothing() {
-        let (time, runs) = foretold(3.0, 0.02, 1e-9);
+    fn launch_overhead_of_small_probes_refuses_no_run() {
+        let (time, runs) = forecast(3.0, 0.02, 1e-9);
         assert!(time.is_some_and(|time| time <= 10.0), "{time:?}");
         assert_eq!(runs, [93, 93, 187, 187, 375, 375]);
     }
 
     #[test]
-    fn a_slow_device_is_found_out_by_runs_that_are_short_themselves() {
-        let (time, runs) = foretold(3.0, 0.0, 1e-7);
+    fn short_probes_detect_a_slow_device() {
+        let (time, runs) = forecast(3.0, 0.0, 1e-7);
         assert!(time.is_some_and(|time| (650.0..700.0).contains(&time)), "{time:?}");
         assert_eq!(runs, [93; 2], "a run of 187 would take 1.3 s, more than a tenth of what any may");
     }
 
     #[test]
-    fn a_refusal_says_how_long_and_what_waits_for_it() {
+    fn a_refusal_names_the_predicted_time_and_the_option() {
         for (seconds, expected) in [
             (70.0, "predicted to take about 70 s a run; `--max-run 2m` allows it"),
             (2640.0, "predicted to take about 44 min a run; `--max-run 1h` allows it"),
@@ -321,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn extents_are_halved_and_stay() {
+    fn extents_are_halved_down_to_one() {
         assert_eq!(halved(Size::Three(1000, 70, 3), 3), Size::Three(125, 8, 1));
         assert_eq!(halved(Size::Uniform(8192), 13), Size::Uniform(1));
     }

@@ -1,4 +1,4 @@
-//! Takes the cases of a plan through a device: skip, verify, warm up, sample.
+//! Runs the cases of a plan on a device: skip, verify, warm up, sample.
 
 mod forecast;
 
@@ -25,36 +25,36 @@ use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// A watcher of what is on the device: should the process die there, someone else is to know.
-pub trait DeviceWatcher {
+/// Watcher of the work on a device, which can name the culprit if the process dies.
+pub(crate) trait DeviceWatcher {
     /// Called when a device was opened.
     fn opened(&self, _: &Rc<Device>) {}
-    /// Called with the id of the case whose work comes next, or the tile's name in a search.
+    /// Called before each piece of work with the id of its case, the name of its tile or of a duel's side.
     fn on_device(&self, _: &str) {}
-    /// Called when the device is lost: nothing more can be done with it in this process.
+    /// Called when the device is lost: this process cannot use it any longer.
     fn lost(&self, _: &str) {}
 }
 
 impl DeviceWatcher for Silent {}
 
-/// What is said of a device that takes commands and drops them.
+/// Error of a device that accepts commands and does not execute them.
 pub(crate) const EXECUTES_NOTHING: &str = "the device executes nothing: a fill of four bytes did not arrive; `gpukern inspect` shows what its driver compiles";
-/// The doubt about a case whose outputs hold a right answer before the kernel runs.
+/// Reason to doubt a case whose outputs hold a right answer before the kernel runs.
 const NOTHING_DONE_PASSES: &str = "a kernel that does nothing would pass: before the run the outputs already hold what the reference expects; use \
      another fill";
-/// Time that a run may take, unless one is asked to wait longer.
-const MOST_RUN: Duration = Duration::from_secs(60);
+/// Default for the longest time of a run.
+const DEFAULT_MAX_RUN: Duration = Duration::from_secs(60);
 
 /// Whether correct cases are timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Timing {
-    /// Verify, warm up and sample.
+    /// Verification, warm-up and samples.
     Sample,
-    /// Verify only: one sample, no warm-up.
+    /// Verification only, with one sample and no warm-up.
     VerifyOnly,
-    /// Compile only: nothing runs on the device.
+    /// Compilation only: nothing runs on the device.
     Inspect {
-        /// Whether the driver's internal representations are wanted.
+        /// Whether to fetch the driver's internal representations.
         texts: bool,
     },
 }
@@ -67,45 +67,46 @@ impl Timing {
     }
 }
 
-/// A device that runs plans.
+/// Device that runs plans.
 pub struct Runner {
     pub(super) device: Rc<Device>,
     pub(super) workbench: Workbench,
     timing: Timing,
     cache: CacheFolder,
     pub(super) keeper: Timekeeper<'static>,
+    /// Tuning results from which cases take tiles, and `auto` its choices.
     pub(super) tuned: Tuned,
     pub(super) watcher: Rc<dyn DeviceWatcher>,
     forecasts: Forecasts,
-    /// Time that a run may take; what is foretold to take longer is skipped.
+    /// Longest time of a run; runs predicted to take longer are skipped.
     max_run: Duration,
-    /// Further runs of each case, whose answers are compared.
-    repeat: u32,
-    /// Device time of the program that was verified last.
+    /// Number of further runs of each case whose answers are compared.
+    pub(super) repeat: u32,
+    /// Device time of the latest verified program.
     last_run: Option<Nanos>,
-    /// Whether the device has run a case: the first one has to bring its clock up.
+    /// Whether the device has run a case: the first one needs a longer warm-up to raise the clock.
     warm: bool,
-    /// Whether the device executes anything, once that is known.
+    /// Whether the device executes commands; `None` until checked.
     executes: Option<bool>,
 }
 
-/// Share of the time in which a case must run for its energy to be its own.
-const MOSTLY_BUSY: f64 = 0.9;
+/// Smallest share of the time in which a case has to run for its energy to need no note.
+const MIN_BUSY_SHARE: f64 = 0.9;
 
-/// The program of a variant on the device, or why it cannot run.
+/// Program of a variant on the device, or the reason why the device cannot run it.
 type Planned = Result<Program, String>;
 
-/// A program on a device, ready to be timed.
+/// Program on a device, ready for timing.
 pub(super) struct Recorded {
-    /// The name that the watcher knows it by.
+    /// Name for the watcher.
     pub(super) name: String,
     pub(super) watcher: Rc<dyn DeviceWatcher>,
     pub(super) sampler: Sampler,
     pub(super) kernels: Vec<CompiledKernel>,
     pub(super) program: Program,
-    /// Runs of the sampler.
+    /// Number of runs in samples so far.
     pub(super) runs: u64,
-    /// The answer that was verified before the samples.
+    /// Hash of the answer that was verified before the samples.
     pub(super) answer: Option<u64>,
 }
 
@@ -113,7 +114,7 @@ impl SampleSource for Recorded {
     fn sample(&mut self) -> Result<(Sample, Nanos), String> {
         self.watcher.on_device(&self.name);
         self.runs += u64::from(self.sampler.repeats);
-        self.sampler.sample().map_err(|error| told(self.watcher.as_ref(), &error))
+        self.sampler.sample().map_err(|error| report_error(self.watcher.as_ref(), &error))
     }
 
     fn repeats(&self) -> u32 {
@@ -121,8 +122,8 @@ impl SampleSource for Recorded {
     }
 }
 
-/// The text of `error`, which the watcher is told of if it means that the device is lost.
-fn told(watcher: &dyn DeviceWatcher, error: &VulkanError) -> String {
+/// Returns the text of `error`; reports a lost device to the watcher.
+fn report_error(watcher: &dyn DeviceWatcher, error: &VulkanError) -> String {
     let text = error.to_string();
     if error.is_loss() {
         watcher.lost(&text);
@@ -130,38 +131,38 @@ fn told(watcher: &dyn DeviceWatcher, error: &VulkanError) -> String {
     text
 }
 
-/// A group's problem, on the device once a case of it can run: a group without one makes no inputs.
+/// Problem of a group, loaded on the device when the first case that can run needs it.
 pub(super) struct SharedProblem<'a> {
     pub(super) group: &'a CaseGroup,
     problem: Box<dyn Problem>,
-    /// With the outcome of its cases where it cannot be loaded.
+    /// Problem on the device, or the outcome of the group's cases if loading failed.
     loaded: Option<Result<LoadedProblem, Outcome>>,
 }
 
 impl<'a> SharedProblem<'a> {
     pub(super) fn new(group: &'a CaseGroup) -> Self {
-        let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
+        let problem = group.problem();
         Self { group, problem, loaded: None }
     }
 
-    /// Loads the problem, unless it is on the device already.
+    /// Returns the problem on the device, loaded if necessary.
     fn load(&mut self, workbench: &mut Workbench, watcher: &dyn DeviceWatcher) -> Result<&LoadedProblem, Outcome> {
         let failed = |error: VulkanError| match error {
             VulkanError::Problem(error) => Outcome::of(&error),
-            error => Outcome::failed(told(watcher, &error)),
+            error => Outcome::failed(report_error(watcher, &error)),
         };
         let load = || workbench.load(self.problem.as_ref()).map_err(failed);
         self.loaded.get_or_insert_with(load).as_ref().map_err(Clone::clone)
     }
 
-    /// The problem on the device, if it was loaded.
+    /// Returns the problem on the device, if it was loaded.
     pub(super) fn loaded(&self) -> Option<&LoadedProblem> {
         self.loaded.as_ref()?.as_ref().ok()
     }
 }
 
 impl Runner {
-    /// A runner on `device` that stops when `interrupted` becomes true, and keeps compiled kernels in `cache`.
+    /// Returns a runner on `device` that stops when `interrupted` becomes true, and caches compiled kernels in `cache`.
     ///
     /// # Errors
     /// When the device cannot be prepared.
@@ -174,7 +175,7 @@ impl Runner {
         let mut keeper = Timekeeper::new(interrupted);
         let mut workbench = Workbench::new(device, cache)?;
         workbench.leave_rounds_when(interrupted);
-        workbench.leave_rounds_after(MOST_RUN);
+        workbench.leave_rounds_after(DEFAULT_MAX_RUN);
         keeper.watch_clock((timing == Timing::Sample).then(|| ClockSource::of(&device.info)).flatten());
         keeper.watch_host(timing == Timing::Sample && device.info.kind.runs_on_host_cores());
         Ok(Self {
@@ -186,7 +187,7 @@ impl Runner {
             tuned: Tuned::none(),
             watcher: Rc::new(Silent),
             forecasts: Forecasts::default(),
-            max_run: MOST_RUN,
+            max_run: DEFAULT_MAX_RUN,
             repeat: 0,
             last_run: None,
             warm: false,
@@ -194,43 +195,28 @@ impl Runner {
         })
     }
 
-    /// Lets cases take the tiles, and `auto` the rates, that were kept for the device.
-    pub fn use_tuned(&mut self, tuned: Tuned) {
-        self.tuned = tuned;
-    }
-
-    /// The best time of the canary, if it ran.
+    /// Returns the best time of the canary, if it ran.
     pub(crate) fn best_canary(&self) -> Option<Nanos> {
         self.keeper.canary().map(Canary::best)
     }
 
-    /// Lets the canary run, to see whether the device runs anything.
+    /// Runs the canary, which shows that the device works.
     ///
     /// # Errors
-    /// Why it does not.
-    pub(crate) fn prove(&mut self) -> Result<(), String> {
+    /// When the device cannot run it.
+    pub(crate) fn start_canary(&mut self) -> Result<(), String> {
         self.keeper.watch_canary(Canary::new(&mut self.workbench, &self.cache)?);
         Ok(())
     }
 
-    /// Lets a run take so long.
-    pub fn wait_for_runs_of(&mut self, max_run: Duration) {
+    /// Sets the longest time of a run.
+    pub fn set_max_run(&mut self, max_run: Duration) {
         self.max_run = max_run;
         self.workbench.leave_rounds_after(max_run);
     }
 
-    /// Runs each case so many times more, and compares the answers.
-    pub(crate) fn repeat(&mut self, runs: u32) {
-        self.repeat = runs;
-    }
-
-    /// Lets `watcher` know what is on the device.
-    pub fn watched_by(&mut self, watcher: Rc<dyn DeviceWatcher>) {
-        self.watcher = watcher;
-    }
-
-    /// Sees once whether the device executes anything, so that no kernel is accused of what a null driver leaves undone, and
-    /// whether its clock keeps time.
+    /// Checks once that the device executes commands, so that no kernel is blamed for a null driver, and that the
+    /// device's clock keeps time.
     pub(super) fn check_execution(&mut self) -> Result<(), Outcome> {
         if self.executes.is_none() {
             let executes = vulkan::executes(&self.device).and_then(|executes| {
@@ -244,12 +230,12 @@ impl Runner {
         if self.executes == Some(true) { Ok(()) } else { Err(Outcome::failed(EXECUTES_NOTHING.into())) }
     }
 
-    /// The text of `error`.
+    /// Returns the text of `error`; reports a lost device.
     pub(super) fn reason(&self, error: &VulkanError) -> String {
-        told(self.watcher.as_ref(), error)
+        report_error(self.watcher.as_ref(), error)
     }
 
-    /// The outcome of a case whose first run ended like this.
+    /// Returns the outcome of a case whose first run failed.
     pub(super) fn broken(&self, error: VulkanError) -> Outcome {
         match error {
             VulkanError::TooLong(reason) => Outcome::Skipped { reason },
@@ -257,7 +243,7 @@ impl Runner {
         }
     }
 
-    /// The workbench, for tests that swap in broken kernels.
+    /// Returns the workbench, for tests that substitute broken kernels.
     pub fn workbench(&mut self) -> &mut Workbench {
         &mut self.workbench
     }
@@ -280,7 +266,7 @@ impl Runner {
         if let Some(canary) = self.keeper.canary() {
             canary.keep(&self.cache, &self.device.info);
         }
-        // The canary's best may have come later.
+        // The canary's best time may be later than a case's own check.
         let best = self.best_canary();
         for case in &mut cases {
             warn_of_clock(best, &mut case.outcome);
@@ -288,7 +274,7 @@ impl Runner {
         cases
     }
 
-    /// Compiles the kernels of `run` before any is timed: a device that waits for a compiler drops its clock.
+    /// Compiles the kernels of `run` before any is timed: a device that waits for a compiler lowers its clock.
     fn compile(&mut self, run: &PlannedRun) {
         if self.timing == Timing::VerifyOnly {
             return;
@@ -301,7 +287,7 @@ impl Runner {
                 }
                 if let Ok(program) = self.plan(&chosen, problem.as_ref()) {
                     self.watcher.on_device(&group.id(chosen.variant).to_string());
-                    // A pipeline that cannot be made fails its case later, where the error is recorded.
+                    // The error is recorded later, when the case runs.
                     let _ = self.workbench.pipelines.prepare(&program);
                 }
             }
@@ -314,7 +300,7 @@ impl Runner {
             if self.check_execution().is_err() {
                 return;
             }
-            // A device that cannot run it fails the cases too, where the error is recorded.
+            // If the device cannot run the canary, the cases fail too and record the error.
             self.keeper.watch_canary(Canary::new(&mut self.workbench, &self.cache).unwrap_or_default());
         }
     }
@@ -327,23 +313,23 @@ impl Runner {
             observer.begin(&name);
             self.watcher.on_device(&name);
             let prepare = |runner: &mut Self, loaded: &_, program: &_| runner.prepare(&name, loaded, program, sampling);
-            let (case, state) = self.enter(&mut shared, &chosen, prepare);
-            // What has its outcome is told at once: whatever happens to the others, it is not lost.
+            let (case, state) = self.prepare_case(&mut shared, &chosen, prepare);
+            // Report a final outcome at once, so that a crash of another case does not lose it.
             if let Err(outcome) = &state {
                 observer.end(&Case { outcome: outcome.clone(), ..case.clone() });
             }
             entries.push((case, state));
         }
-        let told: Vec<_> = entries.iter().map(|(_, state)| state.is_err()).collect();
+        let is_reported: Vec<_> = entries.iter().map(|(_, state)| state.is_err()).collect();
         self.keeper.sample(entries.iter_mut().map(|(_, state)| state).collect(), sampling);
         if let Some(loaded) = shared.loaded().filter(|_| sampling.energy) {
             self.weigh(&mut entries, loaded, sampling);
         }
         let best = self.best_canary();
         let mut cases = vec![];
-        for ((case, state), told) in entries.into_iter().zip(told) {
+        for ((case, state), is_reported) in entries.into_iter().zip(is_reported) {
             let mut case = self.finish(case, state, shared.loaded());
-            if !told {
+            if !is_reported {
                 warn_of_clock(best, &mut case.outcome);
                 observer.end(&case);
             }
@@ -352,9 +338,9 @@ impl Runner {
         cases
     }
 
-    /// Lets each case that was sampled run on until its energy is known; one whose is not has a note that says why.
+    /// Measures the energy of each sampled case; adds a note if that fails.
     fn weigh(&mut self, entries: &mut [(Case, State<Recorded>)], loaded: &LoadedProblem, sampling: &Sampling) {
-        // As many runs a submission as where the host is the clock: the gaps between them are no part of the case.
+        // As many runs per submission as for the host clock, because the gaps between submissions use energy too.
         let how = Sampling { clock: Clock::Host, ..*sampling };
         for (case, state) in entries {
             let Ok(contender) = state else { continue };
@@ -366,7 +352,7 @@ impl Runner {
                     .map_err(|error| error.to_string())
             };
             match self.keeper.weigh(contender, recount) {
-                Ok(energy) if energy.busy < MOSTLY_BUSY => {
+                Ok(energy) if energy.busy < MIN_BUSY_SHARE => {
                     let share = percent(energy.busy);
                     case.notes.push(format!(
                         "energy: the device ran it {share} of the time; waiting for the host counts too"
@@ -378,7 +364,7 @@ impl Runner {
         }
     }
 
-    /// The case with its outcome.
+    /// Returns the case with its final outcome.
     pub(super) fn finish(&mut self, mut case: Case, state: State<Recorded>, loaded: Option<&LoadedProblem>) -> Case {
         match state {
             Err(outcome) => case.outcome = outcome,
@@ -386,7 +372,7 @@ impl Runner {
                 if let Some((measured, recorded)) = contender.finish() {
                     case.outcome = match (vulkan::check_clock(&self.device), loaded) {
                         (Err(error), _) if !self.keeper.interrupted() => Outcome::failed(self.reason(&error)),
-                        (_, Some(loaded)) => self.lasting(loaded, measured, &recorded),
+                        (_, Some(loaded)) => self.verify_after_sampling(loaded, measured, &recorded),
                         (_, None) => Outcome::Measured(Box::new(measured)),
                     };
                     case.kernels = recorded.kernels;
@@ -396,9 +382,14 @@ impl Runner {
         case
     }
 
-    /// The outcome of what was measured, if the answer is still right after the samples: what was timed may have found in
-    /// its own buffers that there is nothing left to do. An interrupted run ends without another look.
-    pub(super) fn lasting(&mut self, loaded: &LoadedProblem, mut measured: Measured, recorded: &Recorded) -> Outcome {
+    /// Checks that the answer is still right after the samples: a kernel may have found an earlier answer in its
+    /// buffers and skipped its work. Returns the outcome. An interrupted run is not checked.
+    pub(super) fn verify_after_sampling(
+        &mut self,
+        loaded: &LoadedProblem,
+        mut measured: Measured,
+        recorded: &Recorded,
+    ) -> Outcome {
         let Recorded { name, sampler, program, runs, answer: Some(answer), .. } = recorded else {
             return Outcome::Measured(Box::new(measured));
         };
@@ -409,7 +400,7 @@ impl Runner {
         let start = Instant::now();
         let mut later = self.workbench.verify_another_sample(loaded, program, sampler, *answer);
         if let (Ok(None | Some(Ok(_))), Timing::Sample) = (&later, self.timing) {
-            // Times by the host say nothing of a single run.
+            // Host times do not resolve a single run.
             let sampled = if sampler.is_timed_by_device() { measured.summary.median } else { Nanos::default() };
             match self.workbench.check_contents_dependence(loaded, program, sampler, (*answer, sampled)) {
                 Ok(None) => {}
@@ -438,13 +429,16 @@ impl Runner {
                 }
                 Outcome::Measured(Box::new(measured))
             }
-            // What was sampled before an interruption counts.
+            // Samples from before an interruption count.
             Err(_) if self.keeper.interrupted() => Outcome::Measured(Box::new(measured)),
             Err(error) => Outcome::failed(self.reason(&error)),
         }
     }
 
-    /// The problem of `shared` on the device, if that works and `chosen` does not take too long on it.
+    /// Returns the problem of `shared` on the device.
+    ///
+    /// # Errors
+    /// When the device does not work or `chosen` would take too long, as the outcome of the case.
     pub(super) fn loaded<'s>(
         &mut self,
         shared: &'s mut SharedProblem<'_>,
@@ -457,8 +451,9 @@ impl Runner {
         shared.load(&mut self.workbench, self.watcher.as_ref())
     }
 
-    /// A case of the group of `shared`, with what `prepare` makes of its program; skipped where the device cannot run it.
-    pub(super) fn enter(
+    /// Returns a case of the group of `shared` with the result of `prepare` for its program; skipped if the device
+    /// cannot run it.
+    pub(super) fn prepare_case(
         &mut self,
         shared: &mut SharedProblem<'_>,
         chosen: &Configuration,
@@ -469,7 +464,7 @@ impl Runner {
         let mut case = group.case(&chosen.variant.name, shared.problem.as_ref(), index, Outcome::Interrupted);
         let blind_spot = planned.as_ref().ok().and_then(Program::blind_spot);
         let note = planned.as_ref().ok().and_then(|program| program.note);
-        // Where a tile comes from says something of times alone.
+        // The source of a tile only matters for times.
         let sources = if self.timing == Timing::Sample { chosen.notes() } else { vec![] };
         case.tile = chosen.tile.clone().filter(|_| self.timing == Timing::Sample);
         let note = note.map(String::from).into_iter().chain(blind_spot);
@@ -482,7 +477,7 @@ impl Runner {
                 Ok(loaded) => {
                     case.notes.extend(loaded.notes());
                     let state = prepare(self, loaded, &program);
-                    // What its compiler said may explain why it has no time.
+                    // The compiler's messages may explain a missing time.
                     case.kernels = self.workbench.pipelines.made(&program);
                     state
                 }
@@ -496,7 +491,7 @@ impl Runner {
         (case, state)
     }
 
-    /// Verifies a variant and warms it up; an error is the outcome of its case.
+    /// Verifies a variant and warms it up. Turns any error into the outcome of its case.
     pub(super) fn prepare(
         &mut self,
         name: &str,
@@ -508,7 +503,7 @@ impl Runner {
         state.unwrap_or_else(|error| Err(self.broken(error)))
     }
 
-    /// The same. The caller decides what an error of the driver's is the fault of.
+    /// Verifies a variant and warms it up. The caller handles errors of the driver.
     pub(super) fn try_prepare(
         &mut self,
         name: &str,
@@ -532,9 +527,9 @@ impl Runner {
         if self.timing == Timing::VerifyOnly {
             let Some((sampler, _)) = again else { return Ok(Err(Outcome::Measured(Box::new(measured)))) };
             let recorded = self.ready(name, program, sampler)?;
-            return Ok(Err(self.lasting(loaded, measured, &Recorded { runs: 1, answer, ..recorded })));
+            return Ok(Err(self.verify_after_sampling(loaded, measured, &Recorded { runs: 1, answer, ..recorded })));
         }
-        // Its buffers make room for those of the samples.
+        // Free the buffers of the verified run before those of the samples are created.
         drop(again);
         let usual = if self.warm { sampling::MAX_WARM_UP } else { sampling::MAX_FIRST_WARM_UP };
         self.warm = true;
@@ -550,8 +545,8 @@ impl Runner {
         Ok(contender.map_err(|error| self.keeper.broken(&error)))
     }
 
-    /// Looks for mistakes that the check of an answer would not notice; returns the correctness of the answer in view of
-    /// them, the mutations that the check accepts, and the time spent. A user's check may be any; that of a built-in
+    /// Looks for mistakes that the check of an answer would not notice; returns the correctness of the answer in view
+    /// of them, the mutations that the check accepts, and the time spent. A user's check may be any; that of a built-in
     /// algorithm is asked by `verify` only, once for all variants.
     fn blind_spots(
         &mut self,
@@ -587,7 +582,7 @@ impl Runner {
         self.ready(name, program, sampler)
     }
 
-    /// What `sampler` takes samples of.
+    /// Returns `program` with its sampler and compiled kernels.
     fn ready(&mut self, name: &str, program: &Program, sampler: Sampler) -> Result<Recorded, VulkanError> {
         let (name, watcher) = (name.to_string(), Rc::clone(&self.watcher));
         let kernels = self.workbench.pipelines.kernels(program)?;

@@ -19,14 +19,14 @@ pub(super) type Step = (Duration, f64);
 pub(super) type Done = (Duration, Nanos);
 
 /// Reads the counter with `joules` until `ended`; returns its steps.
-pub(super) fn watch(joules: impl Fn() -> Option<f64>, begun: Instant, ended: &AtomicBool) -> Vec<Step> {
+pub(super) fn watch(joules: impl Fn() -> Option<f64>, start: Instant, ended: &AtomicBool) -> Vec<Step> {
     let mut steps = vec![];
     let mut last = joules();
     while !ended.load(Ordering::Relaxed) {
         std::thread::sleep(READING_INTERVAL);
         let now = joules();
         if let Some(count) = now.filter(|_| now != last) {
-            steps.push((begun.elapsed(), count));
+            steps.push((start.elapsed(), count));
         }
         last = now;
     }
@@ -39,16 +39,16 @@ pub(super) fn watch(joules: impl Fn() -> Option<f64>, begun: Instant, ended: &At
 /// Why a sample failed, or that the user interrupted.
 pub(super) fn work(
     mut sample: impl FnMut() -> Result<(Sample, Nanos), String>,
-    begun: Instant,
+    start: Instant,
     interrupted: impl Fn() -> bool,
 ) -> Result<Vec<Done>, String> {
     let (mut done, mut settled) = (vec![], 0);
-    while begun.elapsed() < POWER_SETTLING_TIME + MIN_ENERGY_TIME || settled < 2 {
+    while start.elapsed() < POWER_SETTLING_TIME + MIN_ENERGY_TIME || settled < 2 {
         if interrupted() {
             return Err("interrupted".into());
         }
         let (_, device) = sample()?;
-        let now = begun.elapsed();
+        let now = start.elapsed();
         settled += usize::from(now >= POWER_SETTLING_TIME);
         done.push((now, device));
     }
@@ -63,9 +63,9 @@ pub(super) fn work(
 pub(super) fn energy(steps: &[Step], done: &[Done], repeats: u32) -> Result<Energy, String> {
     let steps: Vec<_> = steps.iter().filter(|(at, _)| *at >= POWER_SETTLING_TIME).collect();
     let done: Vec<_> = done.iter().filter(|(at, _)| *at >= POWER_SETTLING_TIME).collect();
-    let [(begun, before), .., (ended, after)] = steps[..] else { return Err("the counter does not move".into()) };
+    let [(start, before), .., (ended, after)] = steps[..] else { return Err("the counter does not move".into()) };
     let [(first, _), .., (last, _)] = done[..] else { return Err("too few runs".into()) };
-    let seconds = ended.saturating_sub(*begun).as_secs_f64();
+    let seconds = ended.saturating_sub(*start).as_secs_f64();
     if seconds < MIN_ENERGY_TIME.as_secs_f64() / 2.0 {
         return Err(format!("the counter moved for {seconds:.1} s only, too short to tell"));
     }
@@ -114,9 +114,9 @@ mod tests {
     #[test]
     fn an_interruption_or_a_failure_ends_it() {
         let sample = Sample { device: Nanos(1.0), host: Nanos(1.0), outlier: false };
-        let begun = Instant::now();
-        assert_eq!(work(|| Ok((sample, Nanos(1.0))), begun, || true), Err("interrupted".into()));
-        assert_eq!(work(|| Err("lost".into()), begun, || false), Err("lost".into()));
+        let start = Instant::now();
+        assert_eq!(work(|| Ok((sample, Nanos(1.0))), start, || true), Err("interrupted".into()));
+        assert_eq!(work(|| Err("lost".into()), start, || false), Err("lost".into()));
     }
 
     #[test]

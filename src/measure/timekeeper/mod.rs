@@ -104,13 +104,13 @@ pub(crate) static CONTINUED: AtomicBool = AtomicBool::new(false);
 
 /// Wall clock, with the user's interruption.
 struct WallTime<'a> {
-    begun: Instant,
+    start: Instant,
     interrupted: &'a AtomicBool,
 }
 
 impl Time for WallTime<'_> {
     fn now(&self) -> Duration {
-        self.begun.elapsed()
+        self.start.elapsed()
     }
 
     fn sleep(&self, pause: Duration) {
@@ -155,7 +155,7 @@ pub(crate) struct Timekeeper<'a> {
 impl<'a> Timekeeper<'a> {
     /// Creates a timekeeper on the wall clock that stops when `interrupted` becomes true.
     pub(crate) fn new(interrupted: &'a AtomicBool) -> Self {
-        Self::by(WallTime { begun: Instant::now(), interrupted })
+        Self::by(WallTime { start: Instant::now(), interrupted })
     }
 
     fn by(time: impl Time + 'a) -> Self {
@@ -236,8 +236,8 @@ impl<'a> Timekeeper<'a> {
                 self.clock_patience = MAX_LATER_CLOCK_WAIT;
                 break;
             }
-            let begun = self.time.now();
-            while self.time.since(begun) < READING_INTERVAL {
+            let reading_start = self.time.now();
+            while self.time.since(reading_start) < READING_INTERVAL {
                 work()?;
             }
         }
@@ -340,7 +340,7 @@ impl<'a> Timekeeper<'a> {
         (generator, decided): (&mut impl Rng, Decided<'_>),
         rounds: &mut Vec<Round>,
     ) -> Result<(), (usize, String)> {
-        let begun = self.time.now();
+        let start = self.time.now();
         while rounds.len() < MAX_ROUNDS {
             let fastest = match rounds.last() {
                 Some(round) => round.map(|time| time.0),
@@ -367,7 +367,7 @@ impl<'a> Timekeeper<'a> {
                 round[role] = median;
             }
             rounds.push(round);
-            if decided(rounds) || self.time.since(begun) >= sampling.max_time {
+            if decided(rounds) || self.time.since(start) >= sampling.max_time {
                 break;
             }
         }
@@ -416,7 +416,7 @@ impl<'a> Timekeeper<'a> {
     fn observe(&mut self) -> Reading {
         // If the device fails here, its cases fail too, where the error is recorded.
         let canary = self.canary.as_mut().and_then(|canary| Some((canary.read().ok()?, canary.steps())));
-        let load = self.load.and_then(|begun| Some([HostLoad::now()?, begun]));
+        let load = self.load.and_then(|initial| Some([HostLoad::now()?, initial]));
         Reading { canary, clock_mhz: self.clock.as_ref().and_then(ClockSource::mhz), load }
     }
 }

@@ -1,4 +1,4 @@
-//! The loop without a device: what is timed, the canary and time itself follow a script.
+//! Tests of the timekeeper without a device: time, canary and samples follow a script.
 
 use super::*;
 use crate::case::check::CheckMethod;
@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 const MS: f64 = 1e6;
 
-/// Time that passes only when something runs or sleeps.
+/// Clock that advances only when something runs or sleeps.
 #[derive(Clone)]
 struct ScriptedTime {
     now: Rc<Cell<Duration>>,
@@ -35,7 +35,7 @@ impl Time for ScriptedTime {
     }
 }
 
-/// Something whose n-th run takes what a function says, in nanoseconds.
+/// Source of samples whose n-th run takes `run(n)` ns.
 struct Scripted<'a> {
     time: ScriptedTime,
     runs: usize,
@@ -57,18 +57,23 @@ impl SampleSource for Scripted<'_> {
     }
 }
 
-/// A timekeeper on a script, and its time.
+/// Returns a timekeeper with a scripted clock, and the clock.
 fn scripted(interrupted_at: Duration) -> (Timekeeper<'static>, ScriptedTime) {
     let time = ScriptedTime { now: Rc::default(), interrupted_at, went_on: Rc::default() };
     (Timekeeper::by(time.clone()), time)
 }
 
-fn run<'a>(time: &ScriptedTime, run: impl FnMut(usize) -> f64 + 'a) -> Scripted<'a> {
-    let mut run = run;
+fn run<'a>(time: &ScriptedTime, mut run: impl FnMut(usize) -> f64 + 'a) -> Scripted<'a> {
     Scripted { time: time.clone(), runs: 0, repeats: 1, run: Box::new(move |index| Ok(run(index))) }
 }
 
-/// A canary whose n-th run takes what a function says, on a device of its own.
+/// Returns a source whose fourth run fails.
+fn failing(time: &ScriptedTime) -> Scripted<'static> {
+    let fails = |index| if index < 3 { Ok(MS) } else { Err("the device is lost".to_string()) };
+    Scripted { time: time.clone(), runs: 0, repeats: 1, run: Box::new(fails) }
+}
+
+/// Returns a canary whose n-th run takes `times(n)` ns, on a separate device.
 fn canary(time: &ScriptedTime, best: f64, times: impl FnMut(usize) -> f64 + 'static) -> Option<Canary> {
     Canary::of(Box::new(run(time, times)), 2048, Nanos(best), true).ok()
 }
@@ -85,15 +90,30 @@ fn verified(time: f64) -> Measured {
     once(verification.into(), Nanos(time), Phases::default())
 }
 
-/// Warms `timed` up as later cases of a device are.
+/// Warms `timed` up like any but the first case of a device.
 fn warm<'a>(keeper: &Timekeeper<'_>, timed: Scripted<'a>) -> State<Scripted<'a>> {
     keeper.warm(timed, verified(MS), MAX_WARM_UP, |_, _| Ok(())).map_err(|error| failed(&error))
 }
 
-/// A contender that is not warmed up at all.
+/// Returns a contender without a warm-up.
 #[expect(clippy::unnecessary_wraps, reason = "the loop takes cases that may have their outcome already")]
 fn cold(timed: Scripted<'_>, first_run: f64) -> State<Scripted<'_>> {
     Ok(Contender::new(timed, verified(first_run), None))
+}
+
+/// Samples `timed` without a warm-up.
+fn sample_cold(keeper: &mut Timekeeper<'_>, timed: Scripted<'_>, sampling: &Sampling) -> Measured {
+    let mut state = cold(timed, MS);
+    keeper.sample(vec![&mut state], sampling);
+    measured(state)
+}
+
+/// Returns `measured` with the warnings that depend on the canary's best time.
+fn with_clock_warnings(keeper: &Timekeeper<'_>, measured: Measured) -> Measured {
+    let mut outcome = Outcome::Measured(Box::new(measured));
+    warn_of_clock(keeper.canary().map(Canary::best), &mut outcome);
+    let Outcome::Measured(measured) = outcome else { panic!("{outcome:?}") };
+    *measured
 }
 
 fn measured(state: State<Scripted<'_>>) -> Measured {
@@ -104,13 +124,13 @@ fn times(measured: &Measured) -> Vec<f64> {
     measured.samples.iter().map(|sample| sample.device.0).collect()
 }
 
-/// Times that never agree to one per cent.
+/// Returns times that never agree within one per cent.
 fn restless(index: usize) -> f64 {
     [10.0 * MS, 13.0 * MS, 17.0 * MS][index % 3]
 }
 
 #[test]
-fn what_settles_is_sampled_until_its_median_is_precise() {
+fn a_settled_case_is_sampled_until_its_median_is_precise() {
     let (mut keeper, time) = scripted(Duration::MAX);
     // A clock that comes up during the warm-up.
     let ramp = [40.0, 34.0, 30.0, 30.1, 30.05];
@@ -125,7 +145,7 @@ fn what_settles_is_sampled_until_its_median_is_precise() {
 }
 
 #[test]
-fn what_never_settles_is_measured_after_its_patience_and_marked() {
+fn an_unsettled_case_is_sampled_after_its_warm_up_limit_and_marked() {
     for patience in [MAX_WARM_UP, MAX_FIRST_WARM_UP] {
         let (mut keeper, time) = scripted(Duration::MAX);
         let timed = run(&time, |index| if index % 2 == 0 { 40.0 * MS } else { 30.0 * MS });
@@ -160,11 +180,8 @@ fn a_canary_that_changes_while_a_case_is_sampled_marks_it() {
         let (mut keeper, time) = scripted(Duration::MAX);
         // Read once when it wakes, once before the clock is brought up, once before the samples.
         keeper.watch_canary(canary(&time, 75e3 * 0.97, move |run| if run < 15 { 75e3 } else { 75e3 * after }));
-        let mut state = cold(run(&time, |_| MS), MS);
-        keeper.sample(vec![&mut state], &Sampling::default());
-        let mut outcome = Outcome::Measured(Box::new(measured(state)));
-        warn_of_clock(keeper.canary().map(Canary::best), &mut outcome);
-        let Outcome::Measured(measured) = outcome else { panic!("measured") };
+        let measured = sample_cold(&mut keeper, run(&time, |_| MS), &Sampling::default());
+        let measured = with_clock_warnings(&keeper, measured);
         assert_eq!(measured.conditions.canary, Some([Nanos(75e3), Nanos(75e3 * after)]));
         assert_eq!(measured.conditions.canary_steps, Some(2048));
         let expected: &[_] = if drifted { &[Warning::Drift { ratio: 75e3 * after / 75e3 }] } else { &[] };
@@ -178,28 +195,21 @@ fn a_clock_that_rises_is_waited_for_and_one_that_stays_low_marks_the_case() {
     let (mut keeper, time) = scripted(Duration::MAX);
     let seen = time.clone();
     keeper.watch_canary(canary(&time, 75e3, move |_| if seen.now() < Duration::from_secs(1) { 100e3 } else { 75e3 }));
-    let mut state = cold(run(&time, |_| MS), MS);
-    keeper.sample(vec![&mut state], &Sampling::default());
-    let mut outcome = Outcome::Measured(Box::new(measured(state)));
-    warn_of_clock(keeper.canary().map(Canary::best), &mut outcome);
-    let Outcome::Measured(measured_) = outcome else { panic!("measured") };
-    assert_eq!((measured_.samples.len(), &measured_.warnings[..]), (10, &[][..]));
+    let measured = sample_cold(&mut keeper, run(&time, |_| MS), &Sampling::default());
+    let measured = with_clock_warnings(&keeper, measured);
+    assert_eq!((measured.samples.len(), &measured.warnings[..]), (10, &[][..]));
     assert!(time.now() >= Duration::from_secs(1) && time.now() < Duration::from_millis(1100), "{:?}", time.now());
-    assert!(measured_.phases.device.0 > 900.0 * MS, "the work that brought it up is device time");
+    assert!(measured.phases.device.0 > 900.0 * MS, "the work that brought it up is device time");
 
     // It never does: three seconds for the first case, a third of one for later ones.
     let (mut keeper, time) = scripted(Duration::MAX);
     keeper.watch_canary(canary(&time, 75e3, |_| 100e3));
     for patience in [3000, 300] {
-        let begun = time.now();
-        let mut state = cold(run(&time, |_| MS), MS);
-        keeper.sample(vec![&mut state], &Sampling::default());
-        let spent = time.since(begun);
+        let start = time.now();
+        let measured = sample_cold(&mut keeper, run(&time, |_| MS), &Sampling::default());
+        let spent = time.since(start);
         assert!(spent >= Duration::from_millis(patience) && spent < Duration::from_millis(patience + 100), "{spent:?}");
-        let mut outcome = Outcome::Measured(Box::new(measured(state)));
-        warn_of_clock(keeper.canary().map(Canary::best), &mut outcome);
-        let Outcome::Measured(measured) = outcome else { panic!("measured") };
-        assert_eq!(measured.warnings, [Warning::SlowClock { ratio: 100e3 / 75e3 }]);
+        assert_eq!(with_clock_warnings(&keeper, measured).warnings, [Warning::SlowClock { ratio: 100e3 / 75e3 }]);
     }
 }
 
@@ -213,18 +223,17 @@ fn a_device_on_the_host_s_cores_has_no_clock_to_wait_for() {
 }
 
 #[test]
-fn what_is_not_precise_ends_with_its_time_and_is_marked() {
+fn an_imprecise_case_ends_at_the_time_limit_and_is_marked() {
     let (mut keeper, time) = scripted(Duration::MAX);
-    let mut state = cold(run(&time, restless), MS);
-    keeper.sample(vec![&mut state], &Sampling { max_time: Duration::from_millis(200), ..Sampling::default() });
-    let measured = measured(state);
+    let sampling = Sampling { max_time: Duration::from_millis(200), ..Sampling::default() };
+    let measured = sample_cold(&mut keeper, run(&time, restless), &sampling);
     assert_eq!(measured.warnings, [Warning::TimeLimit]);
     // Five times 10 + 13 + 17 ms.
     assert_eq!((measured.samples.len(), measured.phases.sampling), (15, Nanos(200.0 * MS)));
 }
 
 #[test]
-fn the_time_of_a_case_is_that_of_its_own_turns() {
+fn other_cases_turns_do_not_count_in_the_time_limit() {
     let (mut keeper, time) = scripted(Duration::MAX);
     let mut states = [cold(run(&time, restless), MS), cold(run(&time, restless), MS)];
     let sampling = Sampling { max_time: Duration::from_millis(200), ..Sampling::default() };
@@ -248,7 +257,7 @@ fn an_interruption_keeps_the_samples_before_it_and_marks_the_case() {
 }
 
 #[test]
-fn a_sample_during_which_the_process_was_stopped_is_dropped_and_said() {
+fn samples_while_the_process_was_stopped_are_dropped_and_counted() {
     let (mut keeper, time) = scripted(Duration::MAX);
     let stopped = Rc::clone(&time.went_on);
     let timed = run(&time, |index| {
@@ -275,7 +284,7 @@ fn an_interruption_before_the_first_sample_leaves_no_time() {
     assert!(contender.finish().is_none() && time.now() == Duration::ZERO);
 }
 
-/// Two whose runs take ten times as long after the other ran, and the runs of both in their order.
+/// Returns two contenders whose runs take ten times as long after the other ran, and the log of their runs.
 fn disturbed(time: &ScriptedTime, run_time: f64) -> ([State<Scripted<'static>>; 2], Rc<RefCell<Vec<usize>>>) {
     let order: Rc<RefCell<Vec<usize>>> = Rc::default();
     let states = [0, 1].map(|side| {
@@ -291,7 +300,7 @@ fn disturbed(time: &ScriptedTime, run_time: f64) -> ([State<Scripted<'static>>; 
 }
 
 #[test]
-fn the_first_sample_after_others_is_dropped_where_it_is_short() {
+fn the_first_short_sample_after_another_case_is_dropped() {
     let (mut keeper, time) = scripted(Duration::MAX);
     let (mut states, order) = disturbed(&time, 4.0 * MS);
     keeper.sample(states.iter_mut().collect(), &Sampling::default());
@@ -310,46 +319,39 @@ fn the_first_sample_after_others_is_dropped_where_it_is_short() {
 }
 
 #[test]
-fn alone_no_sample_is_dropped() {
+fn a_single_case_keeps_all_samples() {
     let (mut keeper, time) = scripted(Duration::MAX);
     let mut runs = 0;
-    let mut state = cold(
-        run(&time, |index| {
-            runs = index + 1;
-            MS
-        }),
-        MS,
-    );
-    keeper.sample(vec![&mut state], &Sampling::default());
-    assert_eq!(measured(state).samples.len(), runs);
+    let timed = run(&time, |index| {
+        runs = index + 1;
+        MS
+    });
+    let measured = sample_cold(&mut keeper, timed, &Sampling::default());
+    assert_eq!(measured.samples.len(), runs);
 }
 
 #[test]
 fn a_pause_precedes_each_sample_and_nothing_is_dropped_or_brought_up() {
     let (mut keeper, time) = scripted(Duration::MAX);
     keeper.watch_canary(canary(&time, 75e3, |_| 100e3));
-    let begun = time.now();
-    let mut state = cold(run(&time, |_| MS), MS);
-    let pause = Some(Duration::from_millis(9));
-    keeper.sample(vec![&mut state], &Sampling { pause, ..Sampling::default() });
-    let measured = measured(state);
+    let start = time.now();
+    let sampling = Sampling { pause: Some(Duration::from_millis(9)), ..Sampling::default() };
+    let measured = sample_cold(&mut keeper, run(&time, |_| MS), &sampling);
     assert_eq!((measured.samples.len(), measured.phases.sampling), (10, Nanos(100.0 * MS)));
     // Five turns of two samples, and the canary around each.
-    assert_eq!(time.since(begun), Duration::from_millis(100 + 5));
+    assert_eq!(time.since(start), Duration::from_millis(100 + 5));
 }
 
 #[test]
-fn one_that_fails_ends_and_the_others_go_on() {
+fn a_failing_case_does_not_stop_the_others() {
     let (mut keeper, time) = scripted(Duration::MAX);
-    let fails = |index| if index < 3 { Ok(MS) } else { Err("the device is lost".to_string()) };
-    let failing = Scripted { time: time.clone(), runs: 0, repeats: 1, run: Box::new(fails) };
-    let [mut first, mut second] = [cold(failing, MS), cold(run(&time, |_| MS), MS)];
+    let [mut first, mut second] = [cold(failing(&time), MS), cold(run(&time, |_| MS), MS)];
     keeper.sample(vec![&mut first, &mut second], &Sampling::default());
     let Err(Outcome::Failed { error, .. }) = first else { panic!("failed") };
     assert_eq!((error.as_str(), measured(second).samples.len()), ("the device is lost", 10));
 }
 
-/// A duel of two and a control whose runs take `run_time`; with the roles in the order that they were made.
+/// Runs a duel of two and a control; returns the rounds, and the roles in the order in which they were made.
 fn duel<'a>(
     keeper: &mut Timekeeper<'_>,
     time: &ScriptedTime,
@@ -368,12 +370,11 @@ fn duel<'a>(
 }
 
 #[test]
-fn a_duel_makes_all_three_again_in_each_round_and_takes_turns_in_all_orders() {
+fn a_duel_rebuilds_all_contenders_each_round_and_shuffles_turns() {
     let (mut keeper, time) = scripted(Duration::MAX);
     let (mut states, order) = disturbed(&time, 4.0 * MS);
     let [a, b] = &mut states;
-    let (rounds, made) =
-        duel(&mut keeper, &time, [a, b], (&Sampling::default(), 1), |rounds: &[Round]| rounds.len() == 3);
+    let (rounds, made) = duel(&mut keeper, &time, [a, b], (&Sampling::default(), 1), |rounds| rounds.len() == 3);
     assert_eq!(rounds, [[Nanos(4.0 * MS); 3]; 3]);
     for round in made.chunks(3) {
         let mut round = round.to_vec();
@@ -389,14 +390,13 @@ fn a_duel_makes_all_three_again_in_each_round_and_takes_turns_in_all_orders() {
 }
 
 #[test]
-fn each_contender_of_a_duel_is_as_likely_to_be_made_first() {
+fn each_contender_of_a_duel_is_equally_likely_to_come_first() {
     let mut firsts = [0; 3];
     for seed in 0..60 {
         let (mut keeper, time) = scripted(Duration::MAX);
         let [mut a, mut b] = disturbed(&time, 25.0 * MS).0;
         let sampling = Sampling { max_time: Duration::from_secs(600), ..Sampling::default() };
-        let (_, made) =
-            duel(&mut keeper, &time, [&mut a, &mut b], (&sampling, seed), |rounds: &[Round]| rounds.len() == 10);
+        let (_, made) = duel(&mut keeper, &time, [&mut a, &mut b], (&sampling, seed), |rounds| rounds.len() == 10);
         made.chunks(3).for_each(|round| firsts[round[0]] += 1);
     }
     assert!(firsts.iter().all(|count| (150..=250).contains(count)), "{firsts:?}");
@@ -416,9 +416,7 @@ fn a_duel_ends_with_its_time_an_interruption_or_a_failure() {
     assert_eq!(rounds.len(), 1);
 
     let (mut keeper, time) = scripted(Duration::MAX);
-    let fails = |index| if index < 3 { Ok(MS) } else { Err("the device is lost".to_string()) };
-    let failing = Scripted { time: time.clone(), runs: 0, repeats: 1, run: Box::new(fails) };
-    let [mut a, mut b] = [cold(run(&time, |_| MS), MS), cold(failing, MS)];
+    let [mut a, mut b] = [cold(run(&time, |_| MS), MS), cold(failing(&time), MS)];
     assert!(duel(&mut keeper, &time, [&mut a, &mut b], (&sampling, 1), |_: &[Round]| false).0.is_empty());
     assert!(matches!(b, Err(Outcome::Failed { .. })) && a.is_ok());
 }

@@ -1,5 +1,5 @@
-//! Workers: this program as another process that does all work on a device, so that a driver that crashes or hangs takes
-//! one case with it. The process that started it plans, prints and writes.
+//! Workers: this program as another process that does all work on a device, so that a driver that crashes or hangs
+//! takes one case with it. The process that started it plans, prints and writes.
 
 mod process;
 mod protocol;
@@ -7,7 +7,7 @@ mod remote;
 mod serve;
 mod workers;
 
-pub(crate) use process::{Ended, How, Process};
+pub(crate) use process::{EndKind, WorkerEnd, WorkerProcess};
 pub(crate) use remote::Remote;
 pub(crate) use serve::serve;
 pub(crate) use workers::{Workers, manifest_files, manifests};

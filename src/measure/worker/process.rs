@@ -1,4 +1,4 @@
-//! A worker as its parent sees it: what it is asked, what it reports, and how it ended.
+//! A worker process from the parent's side: start, orders, reports and end.
 
 use super::protocol::{Order, WorkerReport};
 use crate::basis::printable::{ending, is_kill};
@@ -16,77 +16,77 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-/// The sub-command that makes a process a worker.
+/// Sub-command of `gpukern` that runs a worker.
 const SUBCOMMAND: &str = "worker";
-/// The loader's variable for the manifests of drivers, and what older loaders call it.
+/// Environment variables that list the driver manifests for the Vulkan loader; the second is for older loaders.
 pub(super) const DRIVER_FILES: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
-/// What has Mesa's and NVIDIA's drivers keep no compiled kernels of their own.
+/// Environment variables that disable the shader caches of Mesa's and NVIDIA's drivers.
 const WITHOUT_CACHES: [(&str, &str); 2] = [("MESA_SHADER_CACHE_DISABLE", "true"), ("__GL_SHADER_DISK_CACHE", "0")];
-/// Time between two looks at whether the run was interrupted: long enough not to disturb what is measured.
-const LOOK: Duration = Duration::from_millis(50);
-/// Timeouts of a call after which a worker that has not listed its devices hangs. It watches its calls itself, unless a
-/// driver stops the whole process.
-const START_PATIENCE: u32 = 10;
-/// Lines of standard error that are kept.
-const LAST_LINES: usize = 8;
-/// Bytes of such a line that are kept.
-const LINE: usize = 400;
+/// Interval between checks for an interruption: long enough not to disturb measurements.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Multiple of `--timeout` after which a worker that has not listed its devices counts as hung. A worker watches its
+/// own calls, but a driver can stop the whole process.
+const START_TIMEOUT_FACTOR: u32 = 10;
+/// Largest number of standard error lines in a report.
+const MAX_STDERR_LINES: usize = 8;
+/// Largest number of characters per standard error line in a report.
+const MAX_LINE_LENGTH: usize = 400;
 
-/// Time that a worker has to end its case: one that was stopped, or waits for a disk, does not hear.
-const HEARD: Duration = Duration::from_secs(10);
+/// Time after an interruption within which a worker has to end its case: a stopped one never answers.
+const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A worker with the devices that it sees, or why it cannot load Vulkan.
-pub(crate) type Started = (Process, Result<Vec<DeviceInfo>, String>);
+/// Worker with the devices that it sees, or the reason why it cannot load Vulkan.
+pub(crate) type Started = (WorkerProcess, Result<Vec<DeviceInfo>, String>);
 
-/// A worker.
-pub(crate) struct Process {
+/// Worker process.
+pub(crate) struct WorkerProcess {
     helper: Helper<WorkerReport>,
-    /// When it was told to end its case.
-    interrupted: Option<Instant>,
-    /// Time left for its next report, where that is limited.
-    patience: Option<Duration>,
-    /// The device that it has opened.
+    /// Time at which the worker was told to end its case.
+    interrupt_sent: Option<Instant>,
+    /// Remaining time for the next report; `None` if unlimited.
+    time_left: Option<Duration>,
+    /// Index of the open device.
     pub(super) device: Option<usize>,
-    /// The last name reported on the device for this order.
+    /// Latest name reported as on the device, for the current order.
     on_device: Option<String>,
 }
 
-/// The end of a worker before its time.
+/// Unexpected end of a worker.
 #[derive(Clone, Debug)]
-pub(crate) struct Ended {
-    pub(crate) how: How,
-    /// `SIGSEGV`, `exit code 1`, or what it said of its device.
+pub(crate) struct WorkerEnd {
+    pub(crate) how: EndKind,
+    /// Signal, exit code, or the worker's reason: `SIGSEGV`, `exit code 1`.
     pub(crate) cause: String,
-    /// The last lines of its standard error.
+    /// Last lines of the worker's standard error.
     pub(crate) said: Vec<String>,
-    /// The name of what was on the device, if anything was.
+    /// Name of the case, tile or side on the device.
     pub(crate) on_device: Option<String>,
 }
 
-/// The way in which a worker ended.
+/// Kind of a worker's unexpected end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum How {
-    /// It died, or lost its device.
+pub(crate) enum EndKind {
+    /// Death of the process, or loss of its device.
     Crashed,
-    /// Another process ended it, or a system out of memory.
+    /// Kill by another process or by a system out of memory.
     Killed,
-    /// A call did not return in time.
+    /// Call that did not return in time.
     Hung,
-    /// It never had the device open, and says why.
+    /// Failure before the device was open.
     Refused,
 }
 
-impl How {
-    /// Whether the process died, which another may not.
+impl EndKind {
+    /// Whether the process died, so that a fresh one may succeed.
     pub(crate) fn is_death(self) -> bool {
         matches!(self, Self::Crashed | Self::Killed)
     }
 }
 
-impl Ended {
-    /// A worker without the device, for this reason.
+impl WorkerEnd {
+    /// Returns the end of a worker that could not open its device.
     pub(crate) fn refused(cause: String) -> Self {
-        Self { how: How::Refused, cause, said: vec![], on_device: None }
+        Self { how: EndKind::Refused, cause, said: vec![], on_device: None }
     }
 
     /// Whether `name` was on the device.
@@ -95,37 +95,39 @@ impl Ended {
     }
 }
 
-impl std::fmt::Display for Ended {
+impl std::fmt::Display for WorkerEnd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.cause)?;
         self.said.last().map_or(Ok(()), |last| write!(f, "; its process last printed: {last}"))
     }
 }
 
-impl Process {
-    /// Starts a worker; returns it with the devices that it sees, or why it cannot load Vulkan. One that is killed before
-    /// it has listed them, which is no driver's fault, gets a second try.
-    pub(crate) fn start(setup: &Setup, drivers: Option<&OsStr>, interrupted: &AtomicBool) -> Result<Started, Ended> {
+impl WorkerProcess {
+    /// Starts a worker. Retries once if the worker is killed before it lists its devices, which is no driver's fault.
+    pub(crate) fn start(
+        setup: &Setup,
+        drivers: Option<&OsStr>,
+        interrupted: &AtomicBool,
+    ) -> Result<Started, WorkerEnd> {
         match Self::begin(setup, drivers, interrupted) {
-            Err(ended) if ended.how == How::Killed && !interrupted.load(Ordering::Relaxed) => {
+            Err(ended) if ended.how == EndKind::Killed && !interrupted.load(Ordering::Relaxed) => {
                 Self::begin(setup, drivers, interrupted)
             }
             started => started,
         }
     }
 
-    fn begin(setup: &Setup, drivers: Option<&OsStr>, interrupted: &AtomicBool) -> Result<Started, Ended> {
+    fn begin(setup: &Setup, drivers: Option<&OsStr>, interrupted: &AtomicBool) -> Result<Started, WorkerEnd> {
         let program = setup.program.clone().map_or_else(std::env::current_exe, Ok);
         let mut process = Self::spawn(program, drivers, setup).map_err(|error| cannot_start(&error))?;
-        process.patience = Some(setup.timeout.saturating_mul(START_PATIENCE));
+        process.time_left = Some(setup.timeout.saturating_mul(START_TIMEOUT_FACTOR));
         let (devices, _) =
             process.send_and_wait(&Order::Begin(Box::new(setup.clone())), interrupted, &mut |()| true)?;
-        process.patience = None;
+        process.time_left = None;
         Ok((process, devices))
     }
 
-    /// Starts `program`: Linux finds this one through `/proc`, which a sandbox may lack.
-    /// One that inspects gets drivers without caches of their own.
+    /// Starts `program` as a worker; without driver caches if it inspects.
     fn spawn(program: io::Result<PathBuf>, drivers: Option<&OsStr>, setup: &Setup) -> io::Result<Self> {
         let mut command = Command::new(program?);
         command.arg(SUBCOMMAND);
@@ -134,32 +136,32 @@ impl Process {
         }
         command.envs(WITHOUT_CACHES.into_iter().filter(|_| setup.inspects));
         let helper = Helper::start(&mut command, Printed::Shown(setup.messages.clone()), Lifetime::Tied)?;
-        Ok(Self { helper, interrupted: None, patience: None, device: None, on_device: None })
+        Ok(Self { helper, interrupt_sent: None, time_left: None, device: None, on_device: None })
     }
 
-    /// Has a job carried out; `report` is told of its events, and answers whether to go on. With the result come messages
-    /// of the validation layer.
+    /// Runs a job in the worker. Passes events to `report`, whose answer says whether to continue. Returns the result
+    /// with the messages of the validation layer.
     ///
     /// # Errors
-    /// How the worker ended before its time.
+    /// When the worker ended unexpectedly.
     pub(crate) fn ask<J: Job>(
         &mut self,
         job: &J,
         interrupted: &AtomicBool,
         report: job::Report<'_, J::Event>,
-    ) -> Result<(J::Done, Vec<String>), Ended> {
+    ) -> Result<(J::Done, Vec<String>), WorkerEnd> {
         let order = Order::Do(J::NAME.into(), job::text(job));
         self.send_and_wait(&order, interrupted, report)
     }
 
-    /// Sends an order, and waits for its result. Events that wait for an answer get one.
+    /// Sends an order, answers events and returns the result.
     fn send_and_wait<T: DeserializeOwned, E: DeserializeOwned>(
         &mut self,
         order: &Order,
         interrupted: &AtomicBool,
         report: job::Report<'_, E>,
-    ) -> Result<(T, Vec<String>), Ended> {
-        let other_build = |_| Ended::refused("the worker runs another build of gpukern; repeat the command".into());
+    ) -> Result<(T, Vec<String>), WorkerEnd> {
+        let other_build = |_| WorkerEnd::refused("the worker runs another build of gpukern; repeat the command".into());
         self.on_device = None;
         self.helper.send(order);
         loop {
@@ -179,28 +181,28 @@ impl Process {
         }
     }
 
-    /// The next report; an interruption of the run is passed on meanwhile.
+    /// Waits for the next report; forwards an interruption to the worker meanwhile.
     ///
     /// # Errors
-    /// How the worker ended: by itself, or because its device is lost or hangs.
-    fn receive(&mut self, interrupted: &AtomicBool) -> Result<WorkerReport, Ended> {
+    /// When the worker died, lost its device or hangs.
+    fn receive(&mut self, interrupted: &AtomicBool) -> Result<WorkerReport, WorkerEnd> {
         loop {
-            match self.helper.receive(LOOK) {
-                Ok(WorkerReport::Lost(cause)) => return Err(self.end(How::Crashed, Some(cause))),
-                Ok(WorkerReport::Hung(cause)) => return Err(self.end(How::Hung, Some(cause))),
+            match self.helper.receive(POLL_INTERVAL) {
+                Ok(WorkerReport::Lost(cause)) => return Err(self.end(EndKind::Crashed, Some(cause))),
+                Ok(WorkerReport::Hung(cause)) => return Err(self.end(EndKind::Hung, Some(cause))),
                 Ok(report) => return Ok(report),
-                Err(RecvTimeoutError::Disconnected) => return Err(self.end(How::Crashed, None)),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.end(EndKind::Crashed, None)),
                 Err(RecvTimeoutError::Timeout) => {
-                    // Looks are counted, not time: this process may have been stopped meanwhile.
-                    self.patience = self.patience.map(|left| left.saturating_sub(LOOK));
-                    if self.patience == Some(Duration::ZERO) {
-                        return Err(self.end(How::Hung, Some("it has not listed its devices".into())));
+                    // Polls are counted instead of time, because this process may have been stopped meanwhile.
+                    self.time_left = self.time_left.map(|left| left.saturating_sub(POLL_INTERVAL));
+                    if self.time_left == Some(Duration::ZERO) {
+                        return Err(self.end(EndKind::Hung, Some("it has not listed its devices".into())));
                     }
-                    if self.interrupted.is_some_and(|told| told.elapsed() > HEARD) {
-                        return Err(self.end(How::Killed, Some("it ignored the request to end".into())));
+                    if self.interrupt_sent.is_some_and(|sent| sent.elapsed() > INTERRUPT_TIMEOUT) {
+                        return Err(self.end(EndKind::Killed, Some("it ignored the request to end".into())));
                     }
-                    if interrupted.load(Ordering::Relaxed) && self.interrupted.is_none() {
-                        self.interrupted = Some(Instant::now());
+                    if interrupted.load(Ordering::Relaxed) && self.interrupt_sent.is_none() {
+                        self.interrupt_sent = Some(Instant::now());
                         self.helper.send(&Order::Interrupt);
                     }
                 }
@@ -208,35 +210,35 @@ impl Process {
         }
     }
 
-    /// Ends the worker, if it has not ended by itself: then the system says how.
-    fn end(&mut self, how: How, cause: Option<String>) -> Ended {
+    /// Ends the worker and describes its end: by `cause`, or by the exit status if there is none.
+    fn end(&mut self, how: EndKind, cause: Option<String>) -> WorkerEnd {
         if cause.is_none() {
             self.helper.wait(FAREWELL);
         }
         let status = self.helper.kill();
         let killed = cause.is_none() && status.as_ref().is_ok_and(|status| is_kill(*status));
-        let how = if killed { How::Killed } else { how };
+        let how = if killed { EndKind::Killed } else { how };
         let cause = cause.unwrap_or_else(|| status.map_or_else(|e| e.to_string(), ending));
         let said = last_lines(&self.helper.last_words(FAREWELL));
-        Ended { how, cause, said, on_device: self.on_device.take() }
+        WorkerEnd { how, cause, said, on_device: self.on_device.take() }
     }
 }
 
-/// That no worker can be started, and what does without.
-fn cannot_start(error: &io::Error) -> Ended {
-    // Raising a limit mends this, a process fewer hardly ever does.
+/// Returns the end of a worker that could not be started, with a remedy.
+fn cannot_start(error: &io::Error) -> WorkerEnd {
+    // A process limit was reached: raising the limit helps, --in-process rarely does.
     if error.kind() == io::ErrorKind::WouldBlock {
-        return Ended::refused(format!("cannot start a worker process: {}", threads::explained(error)));
+        return WorkerEnd::refused(format!("cannot start a worker process: {}", threads::explained(error)));
     }
     let proc = if cfg!(target_os = "linux") { " (is /proc mounted?)" } else { "" };
-    Ended::refused(format!("cannot start a worker process: {error}{proc}; --in-process works without one"))
+    WorkerEnd::refused(format!("cannot start a worker process: {error}{proc}; --in-process works without one"))
 }
 
-/// Returns the last lines of a text that are not empty.
+/// Returns the last non-empty lines of a text.
 fn last_lines(text: &str) -> Vec<String> {
-    let lines = text.lines().map(|line| line.trim_end().chars().take(LINE).collect::<String>());
+    let lines = text.lines().map(|line| line.trim_end().chars().take(MAX_LINE_LENGTH).collect::<String>());
     let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
-    lines[lines.len().saturating_sub(LAST_LINES)..].to_vec()
+    lines[lines.len().saturating_sub(MAX_STDERR_LINES)..].to_vec()
 }
 
 #[cfg(test)]
@@ -245,14 +247,13 @@ mod tests {
     use crate::device::cache::CacheFolder;
 
     #[test]
-    fn where_this_program_cannot_be_found_again_the_error_names_what_does_without() {
-        // As on a system without /proc.
+    fn a_missing_executable_suggests_in_process() {
         let missing = || io::Error::from(io::ErrorKind::NotFound);
-        let error = Process::spawn(Err(missing()), None, &Setup::in_process(CacheFolder::none()))
+        let error = WorkerProcess::spawn(Err(missing()), None, &Setup::in_process(CacheFolder::none()))
             .map(drop)
             .expect_err("there is no program");
         let ended = cannot_start(&error);
-        assert_eq!(ended.how, How::Refused);
+        assert_eq!(ended.how, EndKind::Refused);
         assert!(ended.cause.contains("; --in-process works without one"), "{ended}");
         #[cfg(target_os = "linux")]
         assert!(ended.cause.contains("is /proc mounted?"), "{ended}");
@@ -260,22 +261,22 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn a_worker_that_says_nothing_hangs_once_its_time_is_up() {
+    fn a_silent_worker_counts_as_hung_after_its_timeout() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().expect("a folder");
         let program = folder.path().join("silent");
         std::fs::write(&program, "#!/bin/sh\nexec sleep 600\n").expect("written");
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("allowed");
         let mut process =
-            Process::spawn(Ok(program), None, &Setup::in_process(CacheFolder::none())).expect("it starts");
-        process.patience = Some(3 * LOOK);
+            WorkerProcess::spawn(Ok(program), None, &Setup::in_process(CacheFolder::none())).expect("it starts");
+        process.time_left = Some(3 * POLL_INTERVAL);
         let ended = process.receive(&AtomicBool::new(false)).map(drop).expect_err("nothing is reported");
-        assert_eq!((ended.how, ended.cause.as_str()), (How::Hung, "it has not listed its devices"));
+        assert_eq!((ended.how, ended.cause.as_str()), (EndKind::Hung, "it has not listed its devices"));
     }
 
     #[test]
     #[cfg(unix)]
-    fn a_process_that_was_killed_is_told_from_one_that_crashed() {
+    fn a_kill_is_distinguished_from_a_crash() {
         use std::os::unix::process::ExitStatusExt;
         use std::process::ExitStatus;
         for (signal, killed, text) in

@@ -1,4 +1,4 @@
-//! Messages between a process and its worker. Jobs, events and results travel as texts of JSON, which only the job reads.
+//! Messages between a process and its worker. Jobs, events and results travel as JSON text that only the job parses.
 
 use crate::measure::session::Setup;
 use serde::{Deserialize, Serialize};
@@ -6,27 +6,27 @@ use serde::{Deserialize, Serialize};
 /// Message to a worker.
 #[derive(Serialize, Deserialize)]
 pub(super) enum Order {
-    /// The first of all: load Vulkan. The result lists the devices: `Result<Vec<DeviceInfo>, String>`.
+    /// First order: load Vulkan. The result lists the devices: `Result<Vec<DeviceInfo>, String>`.
     Begin(Box<Setup>),
-    /// Carry out the job of this name.
+    /// Name and arguments of the job to run.
     Do(String, String),
-    /// Answer to an event: whether the job goes on.
+    /// Answer to an event: whether the job continues.
     GoOn(bool),
-    /// End the case on the device soon, and all others at once.
+    /// Interruption: end the case on the device soon, and skip all others.
     Interrupt,
 }
 
 /// Message from a worker.
 #[derive(Serialize, Deserialize)]
 pub(super) enum WorkerReport {
-    /// Name of what is on the device from now on.
+    /// Name of the case, tile or side that is on the device from now on.
     OnDevice(String),
-    /// An event of the job, and whether that waits for an answer.
+    /// Event of the job, and whether the event waits for an answer.
     Event(String, bool),
-    /// The device is lost.
+    /// Reason for the loss of the device.
     Lost(String),
-    /// A call has not returned in time.
+    /// Description of a call that has not returned in time.
     Hung(String),
-    /// The job is done, with its result, and messages of the validation layer meanwhile.
+    /// Result of the job, and the validation layer's messages since the previous result.
     Done(String, Vec<String>),
 }

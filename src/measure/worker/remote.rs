@@ -1,7 +1,7 @@
-//! The worker of an executor, and another one when that dies.
+//! The worker of an executor, replaced when it dies.
 
 use super::Workers;
-use super::process::{Ended, How, Process};
+use super::process::{EndKind, WorkerEnd, WorkerProcess};
 use crate::device::capability::DeviceInfo;
 use crate::measure::job::open::Open;
 use crate::measure::job::{Job, Report};
@@ -16,19 +16,19 @@ pub(crate) struct Remote<'a> {
     timing: Timing,
     tuned: Tuned,
     interrupted: &'a AtomicBool,
-    /// The worker, if it is alive, with the device open.
-    process: Option<Process>,
-    /// Whether the last one hung: the next has to see whether the device runs anything.
+    /// Live worker with the device open.
+    process: Option<WorkerProcess>,
+    /// Whether the previous worker hung: the next one has to run the canary before anything else.
     hung: bool,
-    /// How the worker died that was to open the device: no other is started.
-    dead: Option<Ended>,
+    /// Death of the worker while it opened the device; no other worker starts after it.
+    dead: Option<WorkerEnd>,
 }
 
 impl<'a> Remote<'a> {
-    /// An executor with `device` open, or one whose cases all crash because that ended the worker.
+    /// Opens `device` in a worker. If that kills the worker, every job of the returned value fails.
     ///
     /// # Errors
-    /// The driver's reason for not opening it.
+    /// When the driver refuses to open the device.
     pub(crate) fn open(
         workers: &'a Workers<'a>,
         device: &DeviceInfo,
@@ -39,27 +39,27 @@ impl<'a> Remote<'a> {
         let (device, tuned) = (device.clone(), tuned.clone());
         let mut remote = Self { workers, device, timing, tuned, interrupted, process: None, hung: false, dead: None };
         let idle = workers.idle.borrow_mut().take();
-        // A worker is for one device.
+        // A worker serves a single device.
         let idle = idle.filter(|process| process.device.is_none_or(|index| index == remote.device.index));
         let was_used = idle.as_ref().is_some_and(|process| process.device.is_some());
         let mut opened = remote.opened(idle);
-        // Some drivers open a device once in a process. Whatever others left in one is not the fault of what comes next.
+        // Some drivers open a device only once per process, so a used worker gets a second chance as a fresh one.
         if opened.as_ref().is_err_and(|ended| was_used && ended.how.is_death()) {
             opened = remote.opened(None);
         }
         match opened {
             Ok(()) => {}
-            Err(ended) if ended.how == How::Refused => return Err(ended.to_string()),
+            Err(ended) if ended.how == EndKind::Refused => return Err(ended.to_string()),
             Err(ended) => {
                 let cause = format!("{} while opening '{}'", ended.cause, remote.device.name);
-                remote.dead = Some(Ended { cause, ..ended });
+                remote.dead = Some(WorkerEnd { cause, ..ended });
             }
         }
         Ok(remote)
     }
 
-    /// A worker with the device open.
-    fn ready(&mut self) -> Result<&mut Process, Ended> {
+    /// Returns the worker, started if necessary, with the device open.
+    fn ready(&mut self) -> Result<&mut WorkerProcess, WorkerEnd> {
         if self.process.is_none() {
             self.opened(None)?;
         }
@@ -67,39 +67,39 @@ impl<'a> Remote<'a> {
     }
 
     /// Opens the device in `process`, or in a new one.
-    fn opened(&mut self, process: Option<Process>) -> Result<(), Ended> {
+    fn opened(&mut self, process: Option<WorkerProcess>) -> Result<(), WorkerEnd> {
         let mut process = match process {
             Some(process) => process,
             None => self.start()?,
         };
         let Self { timing, hung, .. } = *self;
-        // Nothing runs where kernels are compiled alone.
+        // An inspection runs no kernel, so not the canary either.
         let canary = hung && !timing.inspects();
         let open = Open { device: self.device.index, timing, tuned: self.tuned.clone(), canary };
         let (opened, _) = process.ask(&open, self.interrupted, &mut |()| true)?;
-        opened.map_err(Ended::refused)?;
+        opened.map_err(WorkerEnd::refused)?;
         process.device = Some(self.device.index);
         self.hung = false;
         self.process = Some(process);
         Ok(())
     }
 
-    /// A new worker that sees the same device.
-    fn start(&self) -> Result<Process, Ended> {
+    /// Starts a new worker; refuses it if it sees another device.
+    fn start(&self) -> Result<WorkerProcess, WorkerEnd> {
         let (process, devices) = self.workers.start(self.interrupted)?;
-        let devices = devices.map_err(Ended::refused)?;
+        let devices = devices.map_err(WorkerEnd::refused)?;
         let same = |other: &DeviceInfo| (&other.uuid, &other.name) == (&self.device.uuid, &self.device.name);
         if !devices.get(self.device.index).is_some_and(same) {
-            return Err(Ended::refused(format!("device '{}' has disappeared", self.device.name)));
+            return Err(WorkerEnd::refused(format!("device '{}' has disappeared", self.device.name)));
         }
         Ok(process)
     }
 
-    /// Carries out a job; `report` is told of its events, and answers whether to go on.
+    /// Runs a job. Passes events to `report`, whose answer says whether to continue.
     ///
     /// # Errors
-    /// How the worker ended before its time.
-    pub(crate) fn carry_out<J: Job>(&mut self, job: &J, report: Report<'_, J::Event>) -> Result<J::Done, Ended> {
+    /// When the worker ended unexpectedly.
+    pub(crate) fn carry_out<J: Job>(&mut self, job: &J, report: Report<'_, J::Event>) -> Result<J::Done, WorkerEnd> {
         if let Some(ended) = self.dead.clone() {
             return Err(ended);
         }
@@ -111,13 +111,13 @@ impl<'a> Remote<'a> {
             }
             Err(ended) => {
                 self.renew();
-                self.hung = ended.how == How::Hung;
+                self.hung = ended.how == EndKind::Hung;
                 Err(ended)
             }
         }
     }
 
-    /// Has the next job carried out by a new worker.
+    /// Runs the next job in a fresh worker.
     pub(crate) fn renew(&mut self) {
         self.process = None;
     }

@@ -1,4 +1,4 @@
-//! A worker from inside: carries out the jobs that it is sent, and reports each step.
+//! Main loop of a worker: runs the jobs that its parent sends and reports each step.
 
 use super::protocol::{Order, WorkerReport};
 use crate::algorithms::{ALGORITHMS, Algorithm};
@@ -22,26 +22,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
-/// Time between two looks at the call that the worker is in.
-const LOOK: Duration = Duration::from_millis(100);
-/// A call hangs that takes so many times what it took before; one that compiles, so many times the timeout, or the timeout
-/// where nothing is to run.
-const PATIENCE: u32 = 10;
-/// The same once the run is interrupted, and time that it has in any case: what a driver compiles on a busy machine takes a second, and with
-/// its worker goes what `tune` found.
-const LAST_PATIENCE: (u32, Duration) = (2, Duration::from_secs(3));
-/// Memory by which a worker that only compiles may grow in one call. A compiler that takes more takes the machine's.
-const MOST_MEMORY: Bytes = Bytes(4 << 30);
-/// Time that a worker has to end by itself when its parent is gone.
-const ORPHANED: Duration = Duration::from_secs(1);
+/// Interval between checks of the current driver call.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Multiple of its expected time after which a driver call counts as hung. A compilation is expected to take the
+/// timeout per pipeline.
+const CALL_TIMEOUT_FACTOR: u32 = 10;
+/// Multiple of its expected time after which a call counts as hung once the run is interrupted.
+const INTERRUPTED_TIMEOUT_FACTOR: u32 = 2;
+/// Shortest time that a call gets after an interruption: ending it early loses the results of `tune`.
+const MIN_INTERRUPTED_TIME: Duration = Duration::from_secs(3);
+/// Memory growth in one call after which a worker that only compiles ends.
+const MAX_MEMORY_GROWTH: Bytes = Bytes(4 << 30);
+/// Grace period of a worker whose parent is gone.
+const ORPHAN_GRACE: Duration = Duration::from_secs(1);
 
-/// Carries out what the process at the other end of standard input orders, until that is closed.
+/// Runs the jobs that arrive on standard input until it closes.
 ///
 /// # Errors
-/// When an order cannot be understood: the other process is no such program.
+/// When a job cannot be parsed: the parent runs another version.
 pub(crate) fn serve() -> Result<(), Error> {
     process::end_with_parent();
-    // It lives as long as the threads that look at it.
+    // Leaked, because detached threads read the flag.
     let interrupted: &'static AtomicBool = Box::leak(Box::default());
     let refused = |error: String| report(&WorkerReport::Done(job::text(&Err::<(), _>(error)), vec![]));
     let orders = match listen(interrupted) {
@@ -62,7 +63,7 @@ pub(crate) fn serve() -> Result<(), Error> {
             report(&WorkerReport::Done(job::text(&Ok::<_, String>(vulkan.devices())), vec![]));
             Some(vulkan)
         }
-        // The host's own cases need none.
+        // Host baselines do not need Vulkan.
         Err(error) => {
             refused(error.to_string());
             None
@@ -77,7 +78,6 @@ pub(crate) fn serve() -> Result<(), Error> {
         reporter.on_device.borrow_mut().clear();
         let mut events = |event, waits| {
             report(&WorkerReport::Event(event, waits));
-            // Without an answer there is nobody to go on for.
             !waits || matches!(orders.recv(), Ok(Order::GoOn(true)))
         };
         let done = job::performer(&name).and_then(|perform| perform(&job, &mut context, &mut events));
@@ -88,21 +88,21 @@ pub(crate) fn serve() -> Result<(), Error> {
     Ok(())
 }
 
-/// The algorithms of the table, and those of the user's kernels.
+/// Returns the built-in algorithms and the user's.
 fn catalogue(kernels: &[UserKernels]) -> Result<Vec<Handle<Algorithm>>, String> {
-    let own = kernels.iter().cloned().map(UserKernels::algorithm);
-    ALGORITHMS.iter().map(|own| Ok(Handle::Static(*own))).chain(own).collect()
+    let users = kernels.iter().cloned().map(UserKernels::algorithm);
+    ALGORITHMS.iter().map(|algorithm| Ok(Handle::Static(*algorithm))).chain(users).collect()
 }
 
-/// Returns orders as they come; an interruption is noted while another is carried out.
+/// Starts a thread that reads orders; returns their receiver. An interruption sets `interrupted` at once.
 fn listen(interrupted: &'static AtomicBool) -> Result<Receiver<Order>, Error> {
     let (sender, orders) = mpsc::channel();
     let listening = threads::start(move || {
         read_orders(&sender, interrupted);
         drop(sender);
-        // Nobody is left to report to: a case on the device is not worth its end.
+        // The parent is gone, so nobody would receive the result of the current case.
         interrupted.store(true, Ordering::Relaxed);
-        std::thread::sleep(ORPHANED);
+        std::thread::sleep(ORPHAN_GRACE);
         std::process::exit(0);
     });
     listening.map(|_| orders).map_err(|e| Error::Failure(e.to_string()))
@@ -121,10 +121,10 @@ fn read_orders(sender: &Sender<Order>, interrupted: &AtomicBool) {
     }
 }
 
-/// Reports a call that does not return in time, or, of a worker that only compiles, takes too much memory.
+/// Starts a thread that reports a call that takes too long or, if the worker only compiles, too much memory.
 ///
-/// Returns once the watch is under way. A library whose constructor hangs holds the dynamic linker's lock, which a thread
-/// needs to start and to write for the first time.
+/// Returns once the thread runs and has written for the first time: both need the dynamic linker's lock, which a
+/// library whose constructor hangs would hold.
 fn watch(setup: &Setup, calls: &Arc<CallMonitor>, interrupted: &'static AtomicBool) -> Result<(), Error> {
     let Setup { timeout, inspects, .. } = *setup;
     let seen = Arc::clone(calls);
@@ -133,11 +133,11 @@ fn watch(setup: &Setup, calls: &Arc<CallMonitor>, interrupted: &'static AtomicBo
         let _ = std::io::stdout().lock().write(&[]);
         let _ = process::resident().filter(|_| inspects);
         let _ = sender.send(());
-        let patience = if inspects { 1 } else { PATIENCE };
-        let mut calls = CallWatch { patience, ..CallWatch::new(timeout, Instant::now()) };
+        let timeout_factor = if inspects { 1 } else { CALL_TIMEOUT_FACTOR };
+        let mut calls = CallWatch { timeout_factor, ..CallWatch::new(timeout, Instant::now()) };
         let mut memory = MemoryWatch::default();
         loop {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
             let (wait, interrupted) = (seen.waiting(), interrupted.load(Ordering::Relaxed));
             if let Some(reason) = calls.overdue(wait, interrupted, Instant::now()) {
                 report(&WorkerReport::Hung(reason));
@@ -154,15 +154,15 @@ fn watch(setup: &Setup, calls: &Arc<CallMonitor>, interrupted: &'static AtomicBo
     Ok(())
 }
 
-/// Watches over the memory of the call that the worker is in.
+/// Watchdog for the memory growth of the current driver call.
 #[derive(Default)]
 struct MemoryWatch {
-    /// When the call began, and what the process had when it was first seen in it.
+    /// Start of the call, and the process's memory when the watchdog first saw the call.
     first: Option<(Instant, Bytes)>,
 }
 
 impl MemoryWatch {
-    /// That the call takes too much memory, if it compiles and does.
+    /// Returns a description of the call if it is a compilation that takes too much memory.
     fn outgrown(&mut self, wait: Option<Wait>, resident: impl FnOnce() -> Option<Bytes>) -> Option<String> {
         let wait = wait.filter(|wait| wait.pipelines > 0)?;
         let now = resident()?;
@@ -172,18 +172,18 @@ impl MemoryWatch {
             return None;
         }
         let grown = Bytes(now.0.saturating_sub(first.0));
-        (grown > MOST_MEMORY).then(|| format!("{} took more than {MOST_MEMORY} of memory", wait.call))
+        (grown > MAX_MEMORY_GROWTH).then(|| format!("{} took more than {MAX_MEMORY_GROWTH} of memory", wait.call))
     }
 }
 
-/// Watches over the call that the worker is in.
+/// Watchdog for the duration of the current driver call.
 struct CallWatch {
     timeout: Duration,
-    /// A call hangs that takes so many times what it took before; one that compiles, so many times the timeout.
-    patience: u32,
-    looked: Instant,
+    /// Multiple of its expected time after which a call counts as hung.
+    timeout_factor: u32,
+    last_poll: Instant,
     started: Option<Instant>,
-    /// Time that the call was seen to take, and the part of it since the run was interrupted.
+    /// Time that the call has taken so far, and the part since the run was interrupted.
     waited: Duration,
     interrupted: Duration,
 }
@@ -192,20 +192,20 @@ impl CallWatch {
     fn new(timeout: Duration, now: Instant) -> Self {
         Self {
             timeout,
-            patience: PATIENCE,
-            looked: now,
+            timeout_factor: CALL_TIMEOUT_FACTOR,
+            last_poll: now,
             started: None,
             waited: Duration::ZERO,
             interrupted: Duration::ZERO,
         }
     }
 
-    /// That the call takes too long, if it does: longer than `timeout` and than [`PATIENCE`] times what it took before, or
-    /// the timeout for each pipeline that it makes.
+    /// Returns a description of the call if it takes longer than `timeout` and `timeout_factor` times its expected
+    /// time: the time of an earlier call, or the timeout per pipeline.
     fn overdue(&mut self, wait: Option<Wait>, interrupted: bool, now: Instant) -> Option<String> {
-        // A process that was stopped, on a computer that slept perhaps, did not wait meanwhile.
-        let passed = now.saturating_duration_since(self.looked).min(2 * LOOK);
-        self.looked = now;
+        // Time during which the process was stopped, or the computer asleep, does not count.
+        let passed = now.saturating_duration_since(self.last_poll).min(2 * POLL_INTERVAL);
+        self.last_poll = now;
         if self.started != wait.map(|wait| wait.started) {
             (self.started, self.waited, self.interrupted) =
                 (wait.map(|wait| wait.started), Duration::ZERO, Duration::ZERO);
@@ -216,26 +216,25 @@ impl CallWatch {
         self.interrupted += if interrupted { passed } else { Duration::ZERO };
         let expected = wait.expected.unwrap_or(self.timeout * wait.pipelines);
         let over = if interrupted {
-            let (times, least) = LAST_PATIENCE;
-            self.waited >= expected * times && self.interrupted >= least
+            self.waited >= expected * INTERRUPTED_TIMEOUT_FACTOR && self.interrupted >= MIN_INTERRUPTED_TIME
         } else {
-            self.waited >= (expected * self.patience).max(self.timeout)
+            self.waited >= (expected * self.timeout_factor).max(self.timeout)
         };
         over.then(|| format!("{} has not returned after {:.1} s", wait.call, self.waited.as_secs_f64()))
     }
 }
 
-/// Writes a report. One that nobody reads is lost, and the end of the orders follows.
+/// Writes a report. Errors are ignored: if the parent is gone, the orders end too.
 fn report(report: &WorkerReport) {
     let _ = message::write(&mut std::io::stdout().lock(), report);
 }
 
-/// Tells the parent what is on the device.
+/// Watcher that reports to the parent.
 #[derive(Default)]
 struct Reporter {
-    /// The device that is at work, whose loss is to be explained.
+    /// Open device, which explains its own loss.
     device: RefCell<Weak<Device>>,
-    /// Name of what is on the device, for the parent's job.
+    /// Latest name that was reported as on the device, for the current job.
     on_device: RefCell<String>,
 }
 
@@ -253,7 +252,7 @@ impl DeviceWatcher for Reporter {
     }
 
     fn lost(&self, error: &str) {
-        // The parent keeps the last lines.
+        // The parent shows the last lines of standard error.
         for line in self.device.borrow().upgrade().iter().flat_map(|device| device.fault()) {
             Messages::default().say(&format!("{line}\n"));
         }
@@ -269,22 +268,24 @@ impl DeviceWatcher for Reporter {
 mod tests {
     use super::*;
 
-    /// Seconds until a call that takes for ever is given up; every `gap` seconds the process is stopped for a minute.
-    fn given_up(expected: Option<u64>, interrupted_after: f64, gap: Option<u64>) -> f64 {
+    fn wait(expected: Option<u64>) -> Wait {
         let expected = expected.map(Duration::from_secs);
-        let wait = Wait { call: "vkWaitForFences", started: Instant::now(), expected, pipelines: 0 };
-        given_up_of(wait, 30, interrupted_after, gap)
+        Wait { call: "vkWaitForFences", started: Instant::now(), expected, pipelines: 0 }
     }
 
-    /// The same of any call, with a timeout of so many seconds.
-    fn given_up_of(wait: Wait, timeout: u64, interrupted_after: f64, gap: Option<u64>) -> f64 {
+    fn compilation(pipelines: u32) -> Wait {
+        Wait { call: "vkCreateComputePipelines", started: Instant::now(), expected: None, pipelines }
+    }
+
+    /// Returns the seconds until an endless call counts as hung; every `gap` seconds the process stops for a minute.
+    fn seconds_to_hang(wait: Wait, timeout: u64, interrupted_after: f64, gap: Option<u64>) -> f64 {
         let started = wait.started;
         let mut calls = CallWatch::new(Duration::from_secs(timeout), started);
         let (mut looks, mut now) = (0, started);
         loop {
             looks += 1;
-            now += LOOK;
-            let seconds = f64::from(looks) * LOOK.as_secs_f64();
+            now += POLL_INTERVAL;
+            let seconds = f64::from(looks) * POLL_INTERVAL.as_secs_f64();
             if gap.is_some_and(|gap| looks % (10 * gap as u32) == 0) {
                 now += Duration::from_secs(60);
             }
@@ -296,52 +297,46 @@ mod tests {
     }
 
     #[test]
-    fn a_call_has_the_timeout_or_ten_times_what_it_took_before() {
-        let near = |time: f64, expected: f64| assert!((time - expected).abs() < 0.5, "{time}, not {expected}");
-        near(given_up(None, f64::INFINITY, None), 30.0);
-        near(given_up(Some(2), f64::INFINITY, None), 30.0);
-        near(given_up(Some(5), f64::INFINITY, None), 50.0);
-        // Interrupted, it ends at once unless it is likely to end soon.
-        near(given_up(None, 3.0, None), 6.0);
-        near(given_up(Some(5), 3.0, None), 10.0);
+    fn a_call_counts_as_hung_after_a_multiple_of_its_expected_time() {
+        let never = f64::INFINITY;
+        for (call, timeout, interrupted_after, expected) in [
+            (wait(None), 30, never, 30.0),
+            (wait(Some(2)), 30, never, 30.0),
+            (wait(Some(5)), 30, never, 50.0),
+            // Interrupted, a call ends soon unless it is expected to return soon.
+            (wait(None), 30, 3.0, 6.0),
+            (wait(Some(5)), 30, 3.0, 10.0),
+            // A compilation is expected to take the timeout per pipeline.
+            (compilation(1), 30, never, 300.0),
+            (compilation(1), 1, never, 10.0),
+            (compilation(3), 1, never, 30.0),
+            (compilation(1), 30, 3.0, 60.0),
+            (compilation(1), 1, 3.0, 6.0),
+        ] {
+            let seconds = seconds_to_hang(call, timeout, interrupted_after, None);
+            assert!((seconds - expected).abs() < 0.5, "{seconds}, not {expected}");
+        }
     }
 
     #[test]
-    fn a_pipeline_has_ten_times_the_timeout_to_compile_and_several_have_it_each() {
-        let near = |time: f64, expected: f64| assert!((time - expected).abs() < 0.5, "{time}, not {expected}");
-        let compiled = |pipelines: u32, timeout: u64, interrupted_after: f64| {
-            let wait = Wait { call: "vkCreateComputePipelines", started: Instant::now(), expected: None, pipelines };
-            given_up_of(wait, timeout, interrupted_after, None)
-        };
-        near(compiled(1, 30, f64::INFINITY), 300.0);
-        near(compiled(1, 1, f64::INFINITY), 10.0);
-        near(compiled(3, 1, f64::INFINITY), 30.0);
-        // Interrupted, a compilation that is likely to end soon is waited for.
-        near(compiled(1, 30, 3.0), 60.0);
-        near(compiled(1, 1, 3.0), 6.0);
-    }
-
-    #[test]
-    fn a_compiler_may_take_so_much_memory_in_one_call_and_anything_else_what_it_likes() {
-        let wait =
-            |pipelines| Wait { call: "vkCreateComputePipelines", started: Instant::now(), expected: None, pipelines };
+    fn only_a_compilation_has_a_memory_limit() {
         let gib = |count: u64| move || Some(Bytes(count << 30));
-        let (first, second) = (wait(1), wait(1));
+        let (first, second) = (compilation(1), compilation(1));
         let mut memory = MemoryWatch::default();
         assert_eq!(memory.outgrown(Some(first), gib(1)), None);
         assert_eq!(memory.outgrown(Some(first), gib(5)), None);
-        // What earlier calls kept is not this one's.
+        // Memory that earlier calls kept does not count.
         assert_eq!(memory.outgrown(Some(second), gib(6)), None);
         assert_eq!(memory.outgrown(Some(second), gib(10)), None);
         assert_eq!(memory.outgrown(None, gib(20)), None);
-        assert_eq!(memory.outgrown(Some(wait(0)), gib(20)), None);
+        assert_eq!(memory.outgrown(Some(compilation(0)), gib(20)), None);
         let reason = memory.outgrown(Some(second), gib(11));
         assert_eq!(reason.as_deref(), Some("vkCreateComputePipelines took more than 4 GiB of memory"));
     }
 
     #[test]
     fn the_time_that_a_process_is_stopped_does_not_count() {
-        let time = given_up(None, f64::INFINITY, Some(5));
+        let time = seconds_to_hang(wait(None), 30, f64::INFINITY, Some(5));
         assert!((29.0..31.0).contains(&time), "{time}");
     }
 
@@ -350,8 +345,8 @@ mod tests {
         let started = Instant::now();
         let mut calls = CallWatch::new(Duration::from_secs(1), started);
         for look in 1..100 {
-            let now = started + look * LOOK;
-            let started = started + (look / 5) * 5 * LOOK;
+            let now = started + look * POLL_INTERVAL;
+            let started = started + (look / 5) * 5 * POLL_INTERVAL;
             let wait = Wait { call: "vkQueueSubmit", started, expected: None, pipelines: 0 };
             assert_eq!(calls.overdue(Some(wait), false, now), None, "{look}");
         }

@@ -1,7 +1,7 @@
-//! The workers of a session, for devices and for the host. Where one of the drivers that Vulkan's loader would load
-//! crashes, each is asked in a process of its own, and the others are used without it.
+//! The workers of a session, for devices and for the host. If loading all drivers crashes a worker, each driver is
+//! tried in a separate process, and the session continues without the drivers that crash.
 
-use super::process::{DRIVER_FILES, Ended, How, Process, Started};
+use super::process::{DRIVER_FILES, EndKind, Started, WorkerEnd, WorkerProcess};
 use crate::basis::error::Error;
 use crate::basis::printable::Shown;
 use crate::device::capability::DeviceInfo;
@@ -14,23 +14,23 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The loader's variable for further manifests.
+/// Environment variable that lists further driver manifests for the Vulkan loader.
 const MORE_DRIVER_FILES: &str = "VK_ADD_DRIVER_FILES";
-/// A manifest that is not there, with which the loader loads no driver.
+/// Path of a missing manifest, with which the loader loads no driver.
 const NO_DRIVER: &str = "/nonexistent/driver.json";
-/// The folder of manifests below the system's and the user's folders.
+/// Folder of manifests below the system's and the user's configuration folders.
 const MANIFESTS: &str = "vulkan/icd.d";
 
-/// The worker of a session between two executors, and what it said.
+/// Workers of a session: the idle one between two executors, and the messages of all.
 pub(crate) struct Workers<'a> {
     pub(super) setup: &'a Setup,
-    /// A process that has listed the devices and is not in use.
-    pub(super) idle: RefCell<Option<Process>>,
-    /// What the validation layer said in all processes, those of other threads too.
+    /// Worker that has listed the devices and is not in use.
+    pub(super) idle: RefCell<Option<WorkerProcess>>,
+    /// Messages of the validation layer from all workers, including those of other threads.
     pub(super) messages: Arc<Mutex<Vec<String>>>,
-    /// The manifests of the drivers to load, where one of the system's crashes.
+    /// Manifests of the drivers to load; `None` for the system's.
     drivers: Option<OsString>,
-    /// Those that crash, and how.
+    /// One line per driver that crashes.
     pub(crate) dead: Vec<String>,
 }
 
@@ -38,12 +38,12 @@ impl<'a> Workers<'a> {
     /// Starts a worker and lists the devices that it sees.
     ///
     /// # Errors
-    /// When it cannot be started, or cannot load Vulkan, or dies of a driver.
+    /// When the worker cannot start or load Vulkan, or a driver crashes it.
     pub(crate) fn open(setup: &'a Setup) -> Result<(Self, Vec<DeviceInfo>), Error> {
         let (idle, messages) = (RefCell::default(), Arc::default());
         let mut workers = Self { setup, idle, messages, drivers: setup.drivers.clone(), dead: vec![] };
         let started = match workers.start(&AtomicBool::new(false)) {
-            Err(ended) if ended.how != How::Refused => workers.start_without_dead_drivers(&ended),
+            Err(ended) if ended.how != EndKind::Refused => workers.start_without_dead_drivers(&ended),
             started => started.map_err(|ended| ended.to_string()),
         };
         let (process, devices) = started.map_err(Error::Failure)?;
@@ -51,27 +51,27 @@ impl<'a> Workers<'a> {
         Ok((workers, devices.map_err(Error::Failure)?))
     }
 
-    /// Asks each driver in a process of its own, after one with all of them `ended`, and starts a worker that loads those
-    /// that live.
+    /// Tries each driver in a separate worker, after the worker with all drivers `ended`, and starts a worker that
+    /// loads those that do not crash.
     ///
     /// # Errors
-    /// When no driver is left, or none is to blame.
-    fn start_without_dead_drivers(&mut self, ended: &Ended) -> Result<Started, String> {
+    /// When every driver crashes, or none does.
+    fn start_without_dead_drivers(&mut self, ended: &WorkerEnd) -> Result<Started, String> {
         let uninterrupted = AtomicBool::new(false);
         let mut alive = vec![];
-        // A worker that dies without a driver dies of the loader or a layer.
-        let suspects = match Process::start(self.setup, Some(OsStr::new(NO_DRIVER)), &uninterrupted) {
-            Err(ended) if ended.how != How::Refused => vec![],
+        // If a worker dies even without drivers, the loader or a layer is at fault.
+        let suspects = match WorkerProcess::start(self.setup, Some(OsStr::new(NO_DRIVER)), &uninterrupted) {
+            Err(ended) if ended.how != EndKind::Refused => vec![],
             _ => manifests(self.drivers.as_ref()),
         };
         let culprit = if suspects.is_empty() { "the Vulkan loader or a layer" } else { "a driver or a layer" };
         for manifest in suspects {
-            match Process::start(self.setup, Some(manifest.as_os_str()), &uninterrupted) {
-                Err(ended) if ended.how != How::Refused => {
+            match WorkerProcess::start(self.setup, Some(manifest.as_os_str()), &uninterrupted) {
+                Err(ended) if ended.how != EndKind::Refused => {
                     let how = match ended.how {
-                        How::Hung => "hung",
-                        How::Killed => "was killed",
-                        How::Crashed | How::Refused => "crashed",
+                        EndKind::Hung => "hung",
+                        EndKind::Killed => "was killed",
+                        EndKind::Crashed | EndKind::Refused => "crashed",
                     };
                     let manifest = manifest.shown();
                     self.dead.push(format!("driver {manifest} {how} while listing its devices: {ended}"));
@@ -79,53 +79,54 @@ impl<'a> Workers<'a> {
                 _ => alive.push(manifest),
             }
         }
-        let said = self.dead.iter().map(|driver| format!("; {driver}")).collect::<String>();
+        let crashes = self.dead.iter().map(|driver| format!("; {driver}")).collect::<String>();
         if self.dead.is_empty() || alive.is_empty() {
             let what = match ended.how {
-                How::Killed => "the worker that lists devices died twice".into(),
-                How::Hung => format!("{culprit} hung while listing devices"),
-                How::Crashed | How::Refused => format!("{culprit} crashed while listing devices"),
+                EndKind::Killed => "the worker that lists devices died twice".into(),
+                EndKind::Hung => format!("{culprit} hung while listing devices"),
+                EndKind::Crashed | EndKind::Refused => format!("{culprit} crashed while listing devices"),
             };
-            return Err(format!("{what}: {ended}{said}"));
+            return Err(format!("{what}: {ended}{crashes}"));
         }
         let alive =
             env::join_paths(&alive).map_err(|e| format!("cannot pass a driver manifest's path to a worker: {e}"))?;
         self.drivers = Some(alive);
         let started = self.start(&uninterrupted);
         let (process, devices) =
-            started.map_err(|ended| format!("a driver crashes only when others are loaded too: {ended}{said}"))?;
-        Ok((process, devices.map_err(|error| format!("{error}{said}"))))
+            started.map_err(|ended| format!("a driver crashes only when others are loaded too: {ended}{crashes}"))?;
+        Ok((process, devices.map_err(|error| format!("{error}{crashes}"))))
     }
 
-    /// A new worker that sees the same drivers, with the devices that it sees.
-    pub(super) fn start(&self, interrupted: &AtomicBool) -> Result<Started, Ended> {
-        Process::start(self.setup, self.drivers.as_deref(), interrupted)
+    /// Starts a worker with the same drivers.
+    pub(super) fn start(&self, interrupted: &AtomicBool) -> Result<Started, WorkerEnd> {
+        WorkerProcess::start(self.setup, self.drivers.as_deref(), interrupted)
     }
 
-    /// Ends the worker that is not in use: what is measured next is in a new one.
+    /// Ends the idle worker, so that the next job runs in a fresh one.
     pub(crate) fn renew(&self) {
         self.idle.borrow_mut().take();
     }
 
-    /// What the validation layer said so far.
+    /// Returns the messages of the validation layer so far.
     pub(crate) fn messages(&self) -> Vec<String> {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Workers for another thread, of the same drivers.
+    /// Returns workers with the same drivers for another thread.
     pub(crate) fn beside(&self) -> Self {
         let Self { setup, messages, drivers, dead, .. } = self;
         let (messages, drivers, dead) = (Arc::clone(messages), drivers.clone(), dead.clone());
         Self { setup, idle: RefCell::default(), messages, drivers, dead }
     }
 
-    /// Adds what the validation layer said.
+    /// Adds messages of the validation layer.
     pub(super) fn hear(&self, messages: Vec<String>) {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner).extend(messages);
     }
 }
 
-/// The manifests that the loader reads: those that were `chosen`, those that variables name, or else those in its folders.
+/// Returns the manifests that the loader reads: the `chosen` ones, or those from the environment, or those in its
+/// folders.
 pub(crate) fn manifests(chosen: Option<&OsString>) -> Vec<PathBuf> {
     let named = |name: &str| env::var_os(name).filter(|paths| !paths.is_empty());
     let paths = |list: OsString| env::split_paths(&list).flat_map(|path| manifest_files(&path)).collect::<Vec<_>>();
@@ -139,7 +140,7 @@ pub(crate) fn manifests(chosen: Option<&OsString>) -> Vec<PathBuf> {
     found.into_iter().filter(|path| known.insert(path.clone())).collect()
 }
 
-/// A manifest, or those in a folder of them.
+/// Returns the manifests in a folder, or `path` itself if it is not a folder.
 pub(crate) fn manifest_files(path: &Path) -> Vec<PathBuf> {
     if !path.is_dir() {
         return vec![path.to_path_buf()];
@@ -150,16 +151,16 @@ pub(crate) fn manifest_files(path: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The folders that the loader looks into, in its order ("Driver Discovery on Linux" of its documentation).
+/// Returns the folders that the loader searches, in order ("Driver Discovery on Linux" in its documentation).
 fn folders() -> Vec<PathBuf> {
     let list = |name: &str, default: &str| {
         let list = env::var_os(name).filter(|list| !list.is_empty()).unwrap_or_else(|| default.into());
         env::split_paths(&list).collect::<Vec<_>>()
     };
     let fixed = ["/usr/local/etc", "/etc"].map(PathBuf::from);
-    let own = dirs::config_dir().into_iter().chain(list("XDG_CONFIG_DIRS", "/etc/xdg"));
+    let config = dirs::config_dir().into_iter().chain(list("XDG_CONFIG_DIRS", "/etc/xdg"));
     let data = dirs::data_dir().into_iter().chain(list("XDG_DATA_DIRS", "/usr/local/share:/usr/share"));
-    own.chain(fixed).chain(data).collect()
+    config.chain(fixed).chain(data).collect()
 }
 
 #[cfg(test)]
@@ -167,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_stands_for_the_manifests_in_it_in_the_order_of_their_names() {
+    fn manifests_of_a_folder_are_sorted_by_name() {
         let folder = tempfile::tempdir().expect("a folder");
         for name in ["b.json", "a.json", "a.txt"] {
             std::fs::write(folder.path().join(name), "{}").expect("written");

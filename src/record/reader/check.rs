@@ -1,29 +1,29 @@
-//! Checks whether what a record says is possible.
+//! Checks whether the contents of a record are possible.
 
 use crate::basis::printable::printable;
 use crate::basis::threads;
 use crate::basis::units::{Nanos, counted};
-use crate::record::{Case, CaseSize, LONGEST, Measured, Origin, Outcome, Record, Verification};
+use crate::record::{Case, CaseSize, MAX_TEXT_LENGTH, Measured, Origin, Outcome, Record, Verification};
 use crate::stats::Summary;
 use rayon::prelude::*;
 use std::collections::HashSet;
 
-/// Longest time that is believed: a hundred days.
-const MOST_TIME: f64 = 100.0 * 86_400e9;
+/// Longest plausible time: a hundred days.
+const MAX_TIME: f64 = 100.0 * 86_400e9;
 
-/// Shortest time but none at all: a nanosecond in a thousand samples of the most repeats there are.
-const LEAST_TIME: f64 = 1e-8;
+/// Shortest plausible time other than zero: a nanosecond divided by the largest number of repeats.
+const MIN_TIME: f64 = 1e-8;
 
-/// The times that are believed, for messages.
+/// Plausible times, for messages.
 const TIMES: &str = "times are 0, or from 1e-8 ns to 100 days";
 
-/// How far figures may lie from those of the samples, relative to them: rounding of other writers.
+/// Largest relative difference between a summary and its samples that counts as rounding.
 const ROUNDING: f64 = 1e-6;
 
-/// Checks `record` and makes its summaries those of its samples. Returns notes.
+/// Checks `record` and recomputes its summaries from the samples. Returns notes.
 ///
 /// # Errors
-/// The case at fault, and why the record is refused.
+/// When something is impossible: the index of the case at fault, and a message.
 pub(super) fn check(record: &mut Record) -> Result<Vec<String>, (Option<usize>, String)> {
     let indices = check_whole(record).map_err(|message| (None, message))?;
     threads::prepare();
@@ -63,7 +63,7 @@ pub(super) fn check(record: &mut Record) -> Result<Vec<String>, (Option<usize>, 
     }
     let mut notes = vec![];
     if cut > 0 {
-        notes.push(format!("{} longer than {LONGEST} characters cut to that length", counted(cut, "name")));
+        notes.push(format!("{} longer than {MAX_TEXT_LENGTH} characters cut to that length", counted(cut, "name")));
     }
     if let [first, others @ ..] = &mended[..] {
         let others = if others.is_empty() { String::new() } else { format!(" (and of {} more)", others.len()) };
@@ -75,8 +75,8 @@ pub(super) fn check(record: &mut Record) -> Result<Vec<String>, (Option<usize>, 
     Ok(notes)
 }
 
-/// Cuts names of devices, variants, kernels and buffers to the length that those of hosts have at most; returns how many it
-/// cut. Ids, which join records, stay as they are.
+/// Cuts names of devices, variants, kernels and buffers to [`MAX_TEXT_LENGTH`] characters; returns the number of cut
+/// names. Ids, which join records, stay whole.
 fn cut_names(record: &mut Record) -> usize {
     let devices = record.devices.iter_mut().flat_map(|device| {
         let driver = &mut device.driver;
@@ -99,15 +99,15 @@ fn cut_names(record: &mut Record) -> usize {
     devices.chain(peaks).map(cut).sum::<usize>() + cases.sum::<usize>()
 }
 
-/// Cuts `name` where it is too long; returns how many names that are.
+/// Cuts `name` if it is too long; returns the number of cut names.
 fn cut(name: &mut String) -> usize {
-    let Some((end, _)) = name.char_indices().nth(LONGEST) else { return 0 };
+    let Some((end, _)) = name.char_indices().nth(MAX_TEXT_LENGTH) else { return 0 };
     let end = name[..end].char_indices().next_back().map_or(0, |(last, _)| last);
     name.replace_range(end.., "…");
     1
 }
 
-/// Checks what is not of a case; returns the indices of the devices.
+/// Checks everything except cases; returns the indices of the devices.
 fn check_whole(record: &Record) -> Result<HashSet<usize>, String> {
     let mut indices = HashSet::new();
     for device in &record.devices {
@@ -139,7 +139,7 @@ fn check_whole(record: &Record) -> Result<HashSet<usize>, String> {
     Ok(indices)
 }
 
-/// Checks a case and makes its summary that of its samples. Returns whether the stated one differed.
+/// Checks a case and recomputes its summary from the samples. Returns whether the stated one differed.
 fn check_case(case: &mut Case) -> Result<bool, String> {
     check_size(&case.size)?;
     let measured = match &mut case.outcome {
@@ -185,14 +185,14 @@ fn check_case(case: &mut Case) -> Result<bool, String> {
     }
     let times: Vec<Nanos> = samples.iter().map(|sample| sample.device).collect();
     let Some(found) = Summary::of(&times) else { return Ok(false) };
-    let said = std::mem::replace(summary, found);
+    let stated = std::mem::replace(summary, found);
     for sample in samples.iter_mut() {
         sample.outlier = found.is_outlier(sample.device);
     }
-    Ok(!agree(&said, &found))
+    Ok(!agree(&stated, &found))
 }
 
-/// Refuses a size with an extent of zero. One of another version may be any other text.
+/// Returns an error for a size with an extent of zero. Sizes of other versions may be any other text.
 fn check_size(size: &CaseSize) -> Result<(), String> {
     let text = size.to_string();
     if text.split('x').any(|extent| extent.trim().parse() == Ok(0u64)) {
@@ -201,7 +201,7 @@ fn check_size(size: &CaseSize) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses a residual or a tolerance below zero.
+/// Returns an error for a negative residual or tolerance.
 fn check_figures(verification: &Verification) -> Result<(), String> {
     let residual = verification.residual.unwrap_or_default();
     match [residual, verification.tolerance].into_iter().find(|figure| *figure < 0.0) {
@@ -210,16 +210,16 @@ fn check_figures(verification: &Verification) -> Result<(), String> {
     }
 }
 
-/// Whether two summaries agree. Outliers do not count: older records do not have them.
-fn agree(said: &Summary, found: &Summary) -> bool {
+/// Whether two summaries agree. Outliers are not compared, because older records lack them.
+fn agree(stated: &Summary, found: &Summary) -> bool {
     let figures = |s: &Summary| {
         let [low, high] = s.interval.unwrap_or_default();
         [s.min, s.lower_quartile, s.median, s.upper_quartile, s.max, low, high]
     };
     let near = |(a, b): (Nanos, Nanos)| (a.0 - b.0).abs() <= ROUNDING * b.0;
-    said.count == found.count && figures(said).into_iter().zip(figures(found)).all(near)
+    stated.count == found.count && figures(stated).into_iter().zip(figures(found)).all(near)
 }
 
 fn believable(time: Nanos) -> bool {
-    time.0 == 0.0 || (LEAST_TIME..=MOST_TIME).contains(&time.0)
+    time.0 == 0.0 || (MIN_TIME..=MAX_TIME).contains(&time.0)
 }

@@ -1,14 +1,14 @@
-//! Says what a document is when it is no record.
+//! Recognises documents that are not records, for messages.
 
 use crate::basis::printable::brief;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
-/// What a record looks like, for messages.
+/// Description of a record, for messages.
 pub(super) const RECORD: &str =
     r#"a record begins with {"schema":"gpukern-run/…"; `gpukern bench` and `gpukern run` write one with --json PATH"#;
 
-/// The message for a document whose schema is not that of a run.
+/// Returns the message for a document with another schema.
 pub(super) fn schema(name: &str) -> String {
     let what = match name.split('/').next() {
         Some("gpukern-peak") => "it holds the limits of a device, from `gpukern peak`, not a run",
@@ -18,7 +18,7 @@ pub(super) fn schema(name: &str) -> String {
     format!("{what}; {RECORD}")
 }
 
-/// The message for JSON without a schema: it names the tool that wrote it, if the shape is known.
+/// Returns the message for JSON without a schema, with the name of the tool that wrote it if its shape is known.
 pub(super) fn explain(text: &str) -> String {
     let what = recognise(text).map_or_else(
         || "it is JSON, but not a record".to_string(),
@@ -27,7 +27,7 @@ pub(super) fn explain(text: &str) -> String {
     format!("{what}; {RECORD}")
 }
 
-/// The keys of an object, with the text of their values.
+/// Keys of an object, with the text of their values.
 pub(super) type Keys<'a> = BTreeMap<String, &'a RawValue>;
 
 fn recognise(text: &str) -> Option<&'static str> {

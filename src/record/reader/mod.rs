@@ -1,7 +1,7 @@
-//! Reads records: from a file or standard input, of this schema or an older one, whole and believable or not at all.
+//! Reads records from a file or standard input, in this schema or an older one.
 //!
-//! A record is somebody else's file: everything in it is checked before any other module sees it, and every refusal
-//! names the file, the place in it and what to do.
+//! A record is untrusted: everything in it is checked before any other module sees it, and every error names the file,
+//! the position and a remedy.
 
 mod check;
 mod foreign;
@@ -15,17 +15,16 @@ use crate::basis::units::Bytes;
 use crate::record::{Case, Limit, NamedRecord, Record, SCHEMA};
 use rayon::prelude::*;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
-/// Largest record that is read: some ten times the largest that `bench` can write.
-pub(crate) const MOST_BYTES: u64 = 256 << 20;
+/// Largest size of a record: some ten times the largest that `bench` can write.
+const MAX_BYTES: u64 = 256 << 20;
 
-/// Bytes of cases from which on they are parsed on all cores.
-const PARALLEL: usize = 1 << 20;
+/// Size of a record from which its cases are parsed on all cores.
+const MIN_PARALLEL_BYTES: usize = 1 << 20;
 
 const PREFIX: &str = "gpukern-run/";
 const NEWEST: u32 = 2;
@@ -33,14 +32,14 @@ const NEWEST: u32 = 2;
 /// Reads the record at `path`, or from standard input for `-`.
 ///
 /// # Errors
-/// When it cannot be read, is too large, or is not a record that can be believed.
+/// When the input cannot be read, is too large, or is not a plausible record.
 pub(crate) fn read(path: &Path) -> Result<NamedRecord, Error> {
     if path == Path::new("-") {
         return parse(&take(std::io::stdin().lock())?, "standard input");
     }
     let name = path.shown();
     let refuse = |reason: String| Error::Usage(format!("cannot read '{name}': {reason}"));
-    let bytes = input_file::read(path, MOST_BYTES).map_err(|e| match e.kind() {
+    let bytes = input_file::read(path, MAX_BYTES).map_err(|e| match e.kind() {
         ErrorKind::Other => {
             refuse(format!("{e}; name a record that --json PATH of `gpukern bench` or `gpukern run` wrote"))
         }
@@ -49,21 +48,21 @@ pub(crate) fn read(path: &Path) -> Result<NamedRecord, Error> {
     parse(&bytes, &name)
 }
 
-/// What standard input holds.
+/// Reads all of `input`, which is standard input except in tests.
 fn take(input: impl Read) -> Result<Vec<u8>, Error> {
     let refuse = |reason: String| Error::Usage(format!("cannot read standard input: {reason}"));
     let mut bytes = vec![];
-    input.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|e| refuse(e.to_string()))?;
-    if bytes.len() as u64 > MOST_BYTES {
-        return Err(refuse(format!("it is larger than {}, too large for a record", Bytes(MOST_BYTES))));
+    input.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|e| refuse(e.to_string()))?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(refuse(format!("it is larger than {}, too large for a record", Bytes(MAX_BYTES))));
     }
     Ok(bytes)
 }
 
-/// Parses a record. `name` says where it came from.
+/// Parses a record. `name` is its source, for messages.
 ///
 /// # Errors
-/// When it is not a record that can be believed.
+/// When it is not a plausible record.
 pub fn parse(bytes: &[u8], name: &str) -> Result<NamedRecord, Error> {
     let text = decode(bytes, name)?;
     let document = RawRecord { text, name };
@@ -96,14 +95,14 @@ fn decode<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str, Error> {
     })
 }
 
-/// The line and column of a byte, both from 1, columns in bytes as `serde_json` counts them.
+/// Returns the line and column of a byte, both from 1, with columns in bytes as in `serde_json`.
 fn position(bytes: &[u8], offset: usize) -> (usize, usize) {
     let before = &bytes[..offset.min(bytes.len())];
     let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
     (before.split(|byte| *byte == b'\n').count(), before.len() - line_start + 1)
 }
 
-/// The offset of what `serde_json` calls `line` and `column`.
+/// Returns the offset of a position in terms of `serde_json`.
 fn offset_of(text: &str, line: usize, column: usize) -> usize {
     let start: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     (start + column.saturating_sub(1)).min(text.len())
@@ -114,8 +113,8 @@ struct RawRecord<'a> {
     name: &'a str,
 }
 
-/// The outline of a record, parsed first. The cases stay text, so that each is parsed by itself: errors can then name
-/// it, older ones can be upgraded without the whole document as a tree in memory, and all cores can help.
+/// Outline of a record, parsed first. Cases stay text and are parsed one by one: so errors can name the case, old cases
+/// can be upgraded without the whole document as a tree in memory, and all cores can take part.
 #[derive(Deserialize)]
 struct Frame<'a> {
     #[serde(borrow)]
@@ -127,8 +126,8 @@ struct Frame<'a> {
 }
 
 impl<'a> RawRecord<'a> {
-    /// What it holds where it is the journal of a run that is not over, or was killed: a record without cases in the first
-    /// line, and a case in each further one. The last line may break off: that of the case whose writing was cut short.
+    /// Parses the journal of an unfinished run; `None` if the text is not a journal. A journal has a record without
+    /// cases in the first line and a case in each further one. The last line may be incomplete.
     fn journal(&self) -> Option<Result<NamedRecord, Error>> {
         let (head, lines) = self.text.split_once('\n')?;
         let mut frame = serde_json::from_str::<Frame<'a>>(head).ok()?;
@@ -154,7 +153,7 @@ impl<'a> RawRecord<'a> {
         }))
     }
 
-    /// An error at a byte of the text.
+    /// Returns an error at a byte of the text.
     fn error(&self, offset: Option<usize>, message: &str) -> Error {
         let place = offset.map_or_else(String::new, |offset| {
             let (line, column) = position(self.text.as_bytes(), offset);
@@ -163,12 +162,12 @@ impl<'a> RawRecord<'a> {
         Error::Usage(format!("cannot use '{}'{place}: {message}", self.name))
     }
 
-    /// Where `raw`, a part of the text, begins in it.
+    /// Returns the offset of `raw`, a part of the text.
     fn offset(&self, raw: &RawValue) -> usize {
         (raw.get().as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize)
     }
 
-    /// What `serde_json` says of the part of the text that begins at `start`.
+    /// Converts an error of `serde_json` in the part of the text that begins at `start`.
     fn syntax(&self, error: &serde_json::Error, part: &str, start: usize, what: &str) -> Error {
         let at = start + offset_of(part, error.line(), error.column());
         let message = error.to_string();
@@ -187,11 +186,8 @@ impl<'a> RawRecord<'a> {
         if let Some(error) = refusal.as_ref().filter(|error| error.is_eof() && matches!(first, Some('{' | '['))) {
             return Err(self.syntax(error, self.text, 0, "it is cut short; copy or measure it again: "));
         }
-        match first {
-            Some('{' | '[') => {}
-            _ => {
-                return Err(self.error(None, &format!("it is not JSON; {RECORD}", RECORD = foreign::RECORD)));
-            }
+        if !matches!(first, Some('{' | '[')) {
+            return Err(self.error(None, &format!("it is not JSON; {}", foreign::RECORD)));
         }
         // Other tools' documents are JSON too, but differ in shape.
         match refusal {
@@ -201,7 +197,7 @@ impl<'a> RawRecord<'a> {
         }
     }
 
-    /// The number of the schema.
+    /// Returns the number of the schema.
     fn version(&self, frame: &Frame<'_>) -> Result<u32, Error> {
         let schema = frame.schema.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
         let Some(schema) = schema else { return Err(self.error(None, &foreign::explain(self.text))) };
@@ -224,12 +220,12 @@ impl<'a> RawRecord<'a> {
         }
     }
 
-    /// The record without its cases.
+    /// Parses the record without its cases.
     fn record(&self, frame: &Frame<'_>) -> Result<Record, Error> {
         let Some(cases) = frame.cases.as_ref() else {
             return Err(self.error(None, "it lacks `cases`; is it only part of a record?"));
         };
-        // Cut the cases out of the text, so that positions before them are right and those after can be mended.
+        // Cut the cases out of the text, so that positions before them are right and those after can be corrected.
         let cut = match (cases.first(), cases.last()) {
             (Some(first), Some(last)) => self.offset(first)..self.offset(last) + last.get().len(),
             _ => 0..0,
@@ -242,7 +238,7 @@ impl<'a> RawRecord<'a> {
         })
     }
 
-    /// The record with its cases, once they are checked.
+    /// Returns the checked record with its cases.
     fn loaded(
         &self,
         mut record: Record,
@@ -261,14 +257,14 @@ impl<'a> RawRecord<'a> {
             self.error(place, &message)
         };
         notes.extend(check::check(&mut record).map_err(refuse)?.into_iter().map(|note| format!("'{name}': {note}")));
-        part_shares(&mut record);
+        separate_shares(&mut record);
         Ok(NamedRecord { name: name.into(), record, notes })
     }
 
     fn cases(&self, frame: &Frame<'_>, version: u32) -> Result<Vec<Case>, Error> {
         let raws = frame.cases.as_deref().unwrap_or_default();
         let parse = |(index, raw): (usize, &&RawValue)| self.case(index, raw, version);
-        if self.text.len() < PARALLEL {
+        if self.text.len() < MIN_PARALLEL_BYTES {
             return raws.iter().enumerate().map(parse).collect();
         }
         threads::prepare();
@@ -276,7 +272,7 @@ impl<'a> RawRecord<'a> {
     }
 
     fn case(&self, index: usize, raw: &RawValue, version: u32) -> Result<Case, Error> {
-        let parsed = if version == 1 { upgrade(raw.get()) } else { strict(raw.get()) };
+        let parsed = if version == 1 { upgrade(raw.get()) } else { serde_json::from_str(raw.get()) };
         parsed.map_err(|error| {
             let keys = serde_json::from_str::<foreign::Keys<'_>>(raw.get()).unwrap_or_default();
             let id = keys.get("id").and_then(|id| serde_json::from_str::<String>(id.get()).ok());
@@ -286,32 +282,28 @@ impl<'a> RawRecord<'a> {
     }
 }
 
-/// Parts the shares of a version that took a variant's own launches for a limit of the hardware: those are of its
-/// structure. Drops those of chains, whose operations wait for one another.
-fn part_shares(record: &mut Record) {
+/// Splits the shares of versions that counted a variant's own launches as a hardware limit; they are a limit by its
+/// structure. Drops the shares of chains, whose operations wait for one another.
+fn separate_shares(record: &mut Record) {
     let Record { devices, peaks, cases, .. } = record;
     for case in cases {
         if case.chain.is_some() {
             (case.share, case.structure) = (None, None);
         }
-        let own = case.share.is_some_and(|share| share.limit == Limit::Launch) && case.launches > 1;
+        let by_launches = case.share.is_some_and(|share| share.limit == Limit::Launch) && case.launches > 1;
         let device = devices.iter().find(|device| device.index == case.device);
         let peak = device.and_then(|device| peaks.iter().find(|peak| peak.uuid == device.uuid));
         let median = case.measured().map(|measured| measured.summary.median);
-        if let (true, None, Some(peak), Some(median)) = (own, case.structure, peak, median) {
+        if let (true, None, Some(peak), Some(median)) = (by_launches, case.structure, peak, median) {
             case.structure = peak.structure(case, median);
             case.share = peak.share(case, median);
         }
     }
 }
 
-fn strict<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
-    serde_json::from_str(text)
-}
-
-/// A case of gpukern-run/1: its warnings are names alone.
+/// Parses a case of gpukern-run/1, in which warnings are just names.
 fn upgrade(text: &str) -> Result<Case, serde_json::Error> {
-    let mut case: Value = strict(text)?;
+    let mut case: Value = serde_json::from_str(text)?;
     if let Some(warnings) = case.pointer_mut("/outcome/warnings").and_then(Value::as_array_mut) {
         for warning in warnings.iter_mut().filter(|warning| warning.is_string()) {
             *warning = serde_json::json!({ "kind": warning.take() });

@@ -1,5 +1,5 @@
-//! Reads an outcome straight into its fields. What serde derives for a tagged enum keeps everything in between, which
-//! costs more than all else of reading a record: its samples are in there.
+//! Reads an outcome directly into its fields. The code that serde derives for a tagged enum buffers the contents,
+//! samples included, which would take longer than the rest of reading a record.
 
 use crate::basis::units::Metric;
 use crate::case::accepted::AcceptedMutation;
@@ -24,7 +24,7 @@ enum Status {
     Inspected,
 }
 
-/// The fields of every kind of outcome.
+/// Fields of every kind of outcome.
 #[derive(Deserialize)]
 struct Fields {
     status: Status,
@@ -74,7 +74,7 @@ impl Fields {
     }
 }
 
-/// The fields of both kinds of correctness.
+/// Fields of both kinds of correctness.
 #[derive(Deserialize)]
 struct Found {
     // Verified.
@@ -154,7 +154,7 @@ mod tests {
     use crate::record::fixture::{six_cases, unverified};
 
     #[test]
-    fn every_outcome_is_read_as_it_was_written() {
+    fn every_outcome_survives_serialization() {
         for case in six_cases().cases {
             let text = serde_json::to_string(&case.outcome).expect("JSON");
             let read: Outcome = serde_json::from_str(&text).expect(&text);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_nobody_checked_is_read_as_it_was_written_and_is_not_verified() {
+    fn an_unverified_answer_survives_serialization() {
         let case = unverified().cases.remove(0);
         let text = serde_json::to_string(&case.outcome).expect("JSON");
         let written = r#""verification":{"unverified":"no expected output was given"},"#;
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_outcome_lacks_is_named() {
+    fn errors_name_the_missing_field_of_an_outcome() {
         for (text, expected) in [
             ("{}", "missing field `status`"),
             (r#"{"status": "lost"}"#, "unknown variant `lost`"),

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 const OLD: &str = include_str!("../../../tests/fixtures/run-1.json");
 
-/// The fixture as this version writes it.
+/// Returns the fixture in the current schema.
 fn current() -> String {
     let record = parse(OLD.as_bytes(), "old").expect("a record").record;
     serde_json::to_string(&record).expect("JSON")
@@ -18,7 +18,7 @@ fn refused(text: &str, expected: &[&str]) {
     assert!(!message.contains(|c: char| c.is_control()), "{message:?}");
 }
 
-/// The current fixture with the value at `pointer` replaced.
+/// Returns the current fixture with the value at `pointer` replaced.
 fn with(pointer: &str, value: Value) -> String {
     let mut record: Value = serde_json::from_str(&current()).expect("JSON");
     *record.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer} is there")) = value;
@@ -49,7 +49,7 @@ fn a_byte_order_mark_and_pretty_printing_do_not_matter() {
 }
 
 #[test]
-fn what_is_no_json_is_told_from_what_is_cut_short() {
+fn other_text_is_distinguished_from_truncated_json() {
     refused("", &["is empty"]);
     refused("gpukern: error", &["it is not JSON", r#"{"schema":"gpukern-run/"#]);
     let text = current();
@@ -89,23 +89,27 @@ fn a_schema_from_the_future_asks_for_an_update() {
 }
 
 #[test]
-fn numbers_that_cannot_be_are_refused_with_their_place() {
+fn impossible_numbers_are_refused_with_their_position() {
     let sample = "/cases/1/outcome/samples/3/device";
     let case = "'lu/offset-copy/f32/1024x1024'";
     refused(&with(sample, Value::Null), &["case 2", case, "invalid type: null, expected f64", "line 1, column"]);
     refused(&with(sample, (-1.0).into()), &[case, "sample 4 has a device time of -1 ns"]);
     refused(&with(sample, 1e300.into()), &[case, "100 days"]);
     refused(&with(sample, "1e999".into()).replace("\"1e999\"", "1e999"), &[case, "number out of range"]);
-    refused(&with("/cases/0/outcome/summary/median", (-5.0).into()), &["it quotes a time of -5 ns"]);
-    refused(&with("/cases/0/outcome/repeats", 0.into()), &["0 repeats"]);
-    refused(&with("/cases/0/chain", 0.into()), &["a chain of 0 operations"]);
-    refused(&with("/wall_time", (-1.0).into()), &["`wall_time` is -1 ns"]);
-    refused(&with("/wall_time", Value::Null), &["invalid type: null, expected f64"]);
-    refused(&with("/cases/0/device", 3.into()), &["names device 3; the record has: 0"]);
+    for (pointer, value, expected) in [
+        ("/cases/0/outcome/summary/median", (-5.0).into(), "it quotes a time of -5 ns"),
+        ("/cases/0/outcome/repeats", 0.into(), "0 repeats"),
+        ("/cases/0/chain", 0.into(), "a chain of 0 operations"),
+        ("/wall_time", (-1.0).into(), "`wall_time` is -1 ns"),
+        ("/wall_time", Value::Null, "invalid type: null, expected f64"),
+        ("/cases/0/device", 3.into(), "names device 3; the record has: 0"),
+    ] {
+        refused(&with(pointer, value), &[expected]);
+    }
 }
 
 #[test]
-fn a_case_that_is_there_twice_is_refused_by_name() {
+fn a_duplicate_case_is_refused_by_name() {
     let mut record: Value = serde_json::from_str(&current()).expect("JSON");
     let first = record["cases"][0].clone();
     record["cases"].as_array_mut().expect("cases").push(first);
@@ -122,7 +126,7 @@ fn an_error_behind_the_cases_has_the_right_place() {
 }
 
 #[test]
-fn samples_win_over_a_summary_that_says_otherwise() {
+fn samples_override_a_contradicting_summary() {
     let loaded = parse(with("/cases/0/outcome/summary/median", 1.0.into()).as_bytes(), "x").expect("a record");
     let expected = parse(OLD.as_bytes(), "old").expect("a record").record;
     assert_eq!(loaded.record.cases[0], expected.cases[0]);
@@ -130,14 +134,14 @@ fn samples_win_over_a_summary_that_says_otherwise() {
 }
 
 #[test]
-fn cases_that_were_only_verified_are_told() {
+fn cases_that_were_only_verified_are_noted() {
     let loaded = parse(with("/cases/0/outcome/samples", Value::Array(vec![])).as_bytes(), "x").expect("a record");
     assert_eq!(loaded.notes, ["'x': 1 cases were verified only: they have no samples, so no time"]);
     assert!(matches!(loaded.record.cases[0].outcome, Outcome::Measured(_)));
 }
 
 #[test]
-fn names_that_would_act_on_a_terminal_are_made_visible() {
+fn control_characters_in_names_are_escaped() {
     assert_eq!(printable("a\u{1b}[31mb\nc\u{202e}d<b>"), "a\\u{1b}[31mb\\nc\\u{202e}d<b>");
     refused(
         &with("/cases/0/id", "x\u{1b}]0;gone\u{7}".into()).replace("\"device\":0", "\"device\":9"),
@@ -146,7 +150,7 @@ fn names_that_would_act_on_a_terminal_are_made_visible() {
 }
 
 #[test]
-fn a_file_that_is_not_there_or_a_folder_is_named() {
+fn errors_name_a_missing_file_or_a_folder() {
     for (path, expected) in [("/nonexistent/run.json", "no such file"), (".", "it is a folder")] {
         let message = read(Path::new(path)).expect_err("refused").to_string();
         assert!(message.contains(path) && message.contains(expected), "{message}");
@@ -154,13 +158,13 @@ fn a_file_that_is_not_there_or_a_folder_is_named() {
 }
 
 #[test]
-fn endless_input_is_given_up() {
+fn endless_input_is_refused() {
     let message = take(std::io::repeat(b' ')).expect_err("refused").to_string();
     assert!(message.contains("standard input: it is larger than 256 MiB"), "{message}");
 }
 
 #[test]
-fn figures_that_cannot_be_are_refused_with_their_place() {
+fn impossible_figures_are_refused_with_their_position() {
     let at = |field: &str| format!("/cases/0/outcome/{field}");
     for (pointer, value, expected) in [
         (at("samples/0/device"), 5e-324, "sample 1 has a device time of"),
@@ -186,7 +190,7 @@ fn figures_that_cannot_be_are_refused_with_their_place() {
     refused(&with("/peaks", negative), &["`peaks`: a limit of 'a device' is -1"]);
 }
 
-/// Text that breaks parsers.
+/// Returns text that breaks careless parsers.
 fn hostile() -> impl Strategy<Value = String> {
     prop_oneof![
         Just("null".to_string()),
@@ -250,8 +254,7 @@ proptest! {
 
 #[test]
 fn a_share_of_a_variants_own_launches_is_that_of_its_structure() {
-    use crate::record::Limit;
-    // Written when 3,070 launches counted as what the hardware allows LU of 1024 rows.
+    // A version that counted 3,070 launches as the hardware limit of LU with 1024 rows wrote this record.
     let text = include_bytes!("../../../results/lavapipe-lu.json");
     let record = parse(text, "published").expect("a record").record;
     let case = record.cases.iter().find(|case| case.launches == 3070).expect("lu/in-place");
@@ -271,7 +274,7 @@ fn names_of_any_length_are_cut_and_ids_are_not() {
     let loaded = parse(record.to_string().as_bytes(), "run.json").expect("no reason to refuse it");
     let (case, device) = (&loaded.record.cases[0], &loaded.record.devices[0]);
     for name in [&device.name, &case.variant, &case.size.to_string()] {
-        assert_eq!((name.chars().count(), name.chars().last()), (crate::record::LONGEST, Some('…')));
+        assert_eq!((name.chars().count(), name.chars().last()), (crate::record::MAX_TEXT_LENGTH, Some('…')));
     }
     assert_eq!(case.id, long);
     assert_eq!(loaded.notes, ["'run.json': 3 names longer than 1000 characters cut to that length"]);
