@@ -34,8 +34,8 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput, Erro
     let files = Files::default().read("a record", paths.iter().flatten()).read("--gate", &args.gate);
     files.written("--json", &args.json).written("--junit", &args.junit).check(host)?;
     let limits = args.gate.as_deref().map(read_limits).transpose()?;
-    let json = args.json.as_deref().map(|path| Target::open(JSON, path)).transpose()?;
-    let junit = args.junit.as_deref().map(|path| Target::open(JUNIT, path)).transpose()?;
+    let json = Target::open_if_named(JSON, args.json.as_ref())?;
+    let junit = Target::open_if_named(JUNIT, args.junit.as_ref())?;
     let mut notes = String::new();
     let [baseline, candidate] = [judging::read_all(&paths[0], &mut notes)?, judging::read_all(&paths[1], &mut notes)?];
 
@@ -63,7 +63,7 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput, Erro
     Ok(answer)
 }
 
-/// The same comparison with other files in place of the first one of each side.
+/// Returns the command of the same comparison, with the first file of each side replaced.
 fn with_records(args: &CompareArgs, program: &str, replaced: [Option<String>; 2]) -> String {
     let mut args = args.clone();
     let first =
@@ -74,10 +74,12 @@ fn with_records(args: &CompareArgs, program: &str, replaced: [Option<String>; 2]
 
 const JUNIT: Document = ["JUnit XML", "--junit"];
 
+/// Returns all files of a side.
 fn side<'a>(first: Option<&'a PathBuf>, more: &'a [PathBuf]) -> Vec<&'a Path> {
     first.into_iter().chain(more).map(PathBuf::as_path).collect()
 }
 
+/// Reads the limits of `--gate`.
 fn read_limits(path: &Path) -> Result<Vec<GateLimit>, Error> {
     let shown = path.shown();
     let text = input_file::read_text(path)

@@ -4,7 +4,7 @@ mod pairs;
 
 use super::campaign::Campaign;
 use super::document::{Files, JSON, Target};
-use super::{CommandOutput, beside, failures, judging, measure_afresh};
+use super::{CommandOutput, combined_exit, failures, judging, measure_in_fresh_processes};
 use crate::algorithms::{self, Algorithm, Variant};
 use crate::basis::command_line::{arguments, stated};
 use crate::basis::error::{Error, Exit};
@@ -294,7 +294,7 @@ impl<'a> Contest<'a> {
             )));
         }
         let mut notes = self.notes.clone();
-        let exit = beside(exit(&trials, host), trouble, &mut notes);
+        let exit = combined_exit(exit(&trials, host), trouble, &mut notes);
         trials.exit = exit as u8;
         let mut text = report::ab::text(&trials, host.width());
         if trials.cases.iter().any(wants_time) && !host.is_interrupted() {
@@ -305,7 +305,7 @@ impl<'a> Contest<'a> {
         let mut answer = CommandOutput::new(text, notes, exit);
         answer.deliver_json(target, &trials);
         if let Some(folder) = failed {
-            answer.kept(self.keep(folder, &trials));
+            answer.add_note(self.keep(folder, &trials));
         }
         Ok(answer)
     }
@@ -324,7 +324,7 @@ impl<'a> Contest<'a> {
             host.messages.line(&format!("{} of {all}: {}", trials.cases.len(), report::ab::brief(trial, options)));
         }
         trials.exit = exit(trials, host) as u8;
-        target.map_or(Ok(()), |target| target.keep_json(trials))
+        target.map_or(Ok(()), |target| target.write_unfinished(trials))
     }
 
     /// Says how long the matches may take.
@@ -469,7 +469,7 @@ impl Match<'_> {
             let tuned = Tuned::none();
             let options = MeasureOptions::new(Timing::Sample, LimitPolicy::Ignore, &tuned, host.command_line());
             // A process that fails late must not lose the rounds before it.
-            let seen = match measure_afresh(&name, plan, &setup, &options, host) {
+            let seen = match measure_in_fresh_processes(&name, plan, &setup, &options, host) {
                 Ok(Some(record)) => side_result(record, &self.labels[side], &name)?,
                 Ok(None) => return Ok(Err(None)),
                 Err(error) => return Ok(Err(Some(error))),
