@@ -137,7 +137,7 @@ pub(super) fn carry_out(
         None => {}
     }
     if let Some(folder) = failed {
-        answer.add_note(failures::keep(folder, &shown, plan, &tuned, request));
+        answer.add_note(failures::save(folder, &shown, plan, &tuned, request));
     }
     if let Some(rounds) = rounds {
         let judged = rounds.judge(record, plan, setup, &options, host);

@@ -61,7 +61,7 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
     let exit = combined_exit(exit, validated, &mut notes);
     let mut answer = CommandOutput::new(output, notes, exit);
     if let Some(folder) = failed {
-        answer.add_note(failures::keep(folder, &record, &plan, &tuned, &request));
+        answer.add_note(failures::save(folder, &record, &plan, &tuned, &request));
     }
     if let Some(target) = target {
         answer.deliver(target, &Format::Junit.export(&record)?);
