@@ -93,23 +93,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_record_takes_the_place_of_the_first_of_its_side_and_of_nothing_that_is_called_alike() {
+    fn a_new_record_replaces_the_first_of_its_side_and_no_other_word() {
         let of = |line: &str, replaced: [Option<&str>; 2]| {
-            let words: Vec<_> = line.split(' ').map(std::ffi::OsString::from).collect();
-            let Command::Compare(args) =
-                Cli::parsed(&words, &crate::commands::cli::Variables::new()).expect("it parses").command
-            else {
-                panic!("{line}")
-            };
+            let Command::Compare(args) = Cli::parsed_line(line).expect("it parses").command else { panic!("{line}") };
             let command = with_records(&args, "gpukern", replaced.map(|path| path.map(String::from)));
             command.split_once(" compare ").expect("a comparison").1.to_string()
         };
-        assert_eq!(of("gpukern compare compare b", [Some("c"), None]), "c b");
-        assert_eq!(of("gpukern compare --gate x --force x b", [Some("y"), None]), "y b --force --gate=x");
+        assert_eq!(of("compare compare b", [Some("c"), None]), "c b");
+        assert_eq!(of("compare --gate x --force x b", [Some("y"), None]), "y b --force --gate=x");
         assert_eq!(
-            of("gpukern compare --json=- --baseline - d --candidate b", [Some("baseline.json"), Some("c")]),
+            of("compare --json=- --baseline - d --candidate b", [Some("baseline.json"), Some("c")]),
             "--baseline=baseline.json --baseline=d --candidate=c --json=-"
         );
-        assert_eq!(of("gpukern compare - b --to markdown", [None, Some("c")]), "- c --to=markdown");
+        assert_eq!(of("compare - b --to markdown", [None, Some("c")]), "- c --to=markdown");
     }
 }
