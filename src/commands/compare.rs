@@ -39,9 +39,9 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput, Erro
     let mut notes = String::new();
     let [baseline, candidate] = [judging::read_all(&paths[0], &mut notes)?, judging::read_all(&paths[1], &mut notes)?];
 
-    judging::check_alike(&baseline, &candidate, &args.judging)?;
+    judging::check_conditions(&baseline, &candidate, &args.judging)?;
     let mut comparison = compare(&baseline, &candidate, &settings);
-    judging::check_any(&comparison)?;
+    judging::check_common_case(&comparison)?;
     let sides = [Kept { records: &baseline, paths: &paths[0] }, Kept { records: &candidate, paths: &paths[1] }];
     let program = host.program_name();
     let command = |_, replaced| with_records(args, &program, replaced);

@@ -38,7 +38,7 @@ pub(super) fn run(args: &HistoryArgs, host: &Host) -> Result<CommandOutput, Erro
     let history = History::new(runs, left_out, &settings);
     let mut notes = String::new();
     if let [first, others @ ..] = &history.left_out[..] {
-        // The page has all.
+        // The page lists all of them.
         let more = if others.is_empty() { String::new() } else { format!("; and {} more", others.len()) };
         let _ = writeln!(notes, "left out: {first}{more}");
     }
@@ -61,7 +61,7 @@ pub(super) fn run(args: &HistoryArgs, host: &Host) -> Result<CommandOutput, Erro
     Ok(answer)
 }
 
-/// Writes files into a folder, made if need be.
+/// Writes files into a folder, which is created if necessary.
 fn write_folder(folder: &Path, files: &[(String, String)]) -> Result<(), Error> {
     std::fs::create_dir_all(folder)
         .map_err(|e| Error::Usage(format!("cannot write to '{}': {e}; choose another -o folder", folder.shown())))?;
@@ -71,6 +71,7 @@ fn write_folder(folder: &Path, files: &[(String, String)]) -> Result<(), Error> 
     Ok(())
 }
 
+/// Returns the settings that the options state.
 fn settings(args: &HistoryArgs) -> Result<HistorySettings, Error> {
     let apart = args.apart.iter().map(|text| {
         let names = SEPARATING_TRAITS.map(|(name, _)| name);
@@ -85,7 +86,7 @@ fn settings(args: &HistoryArgs) -> Result<HistorySettings, Error> {
     })
 }
 
-/// The order that `--order` names: a word, or a file of commits.
+/// Returns the order that `--order` names: a keyword, or a file of commits.
 fn order(text: &str) -> Result<RunOrder, Error> {
     match text {
         "started" => return Ok(RunOrder::Started),

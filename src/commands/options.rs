@@ -1,5 +1,5 @@
-//! The options that state a request: one entry each, with its help and the field that it sets. The first paragraph of a
-//! help is what `-h` shows, `--help` has all of it.
+//! The options that state a request: one entry each, with its help and the field that it sets. `-h` shows the first paragraph
+//! of a help text, `--help` all of it.
 
 use crate::plan::axes::{AXES, AxisValues, Value};
 use crate::plan::options::{SamplingArgs, Selection};
@@ -10,19 +10,19 @@ use serde::Serialize;
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 
-/// A value whose fields options of the command line state.
+/// Value whose fields are set by options of the command line.
 pub trait Options: Default {
-    /// The options of a command.
+    /// Returns the options of a command.
     fn options(command: &str) -> Vec<Entry<Self>>;
 }
 
-/// An option, and the field that it sets.
+/// Option, and the field that it sets.
 pub struct Entry<T> {
     arg: Arg,
     set: Box<dyn Fn(&mut T, &ArgMatches)>,
 }
 
-/// A value as the command line states it.
+/// Value parsed from the command line.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(transparent)]
 pub struct Typed<T>(pub T);
@@ -56,7 +56,7 @@ impl<T: Options> clap::FromArgMatches for Typed<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut value = T::default();
         for entry in T::options("") {
-            // Not every command has every option.
+            // A command may have only some of the options.
             if matches.try_contains_id(entry.arg.get_id().as_str()).unwrap_or(false) {
                 (entry.set)(&mut value, matches);
             }
@@ -79,22 +79,23 @@ impl<T: 'static> Entry<T> {
         Self { arg, set: Box::new(set) }
     }
 
+    /// Returns the id of the argument.
     pub(super) fn id(&self) -> &str {
         self.arg.get_id().as_str()
     }
 
-    /// The same option, with `change` made to its argument.
+    /// Applies `change` to the argument.
     fn with(self, change: impl FnOnce(Arg) -> Arg) -> Self {
         Self { arg: change(self.arg), ..self }
     }
 
-    /// The same option of a value that has this one at `at`.
+    /// Makes this an option of a value that contains its own at `at`.
     fn within<U: 'static>(self, at: fn(&mut U) -> &mut T) -> Entry<U> {
         Entry { arg: self.arg, set: Box::new(move |own, matches| (self.set)(at(own), matches)) }
     }
 }
 
-/// An argument with the paragraphs of its help.
+/// Returns an argument with short and long help from the paragraphs of `help`.
 fn documented(name: &'static str, help: &'static str) -> Arg {
     let arg = Arg::new(name).long(name);
     match help.split_once("\n\n") {
@@ -103,11 +104,13 @@ fn documented(name: &'static str, help: &'static str) -> Arg {
     }
 }
 
+/// Returns an option without a value.
 fn flag<T: 'static>(name: &'static str, help: &'static str, of: fn(&mut T) -> &mut bool) -> Entry<T> {
     let set = move |own: &mut T, values: Vec<bool>| *of(own) = values == [true];
     Entry::new(documented(name, help).action(ArgAction::SetTrue), set)
 }
 
+/// Returns an option with a text value.
 fn text<T: 'static>(
     name: &'static str,
     value: &'static str,
@@ -118,8 +121,8 @@ fn text<T: 'static>(
     Entry::new(documented(name, help).value_name(value), set)
 }
 
-/// A text with a default.
-fn word<T: 'static>(
+/// Returns an option with a time value that has a default.
+fn time<T: 'static>(
     name: &'static str,
     default: &'static str,
     help: &'static str,
@@ -129,11 +132,13 @@ fn word<T: 'static>(
     Entry::new(documented(name, help).value_name("TIME").default_value(default), set)
 }
 
+/// Returns an option with a number value.
 fn number<T: 'static>(name: &'static str, help: &'static str, of: fn(&mut T) -> &mut Option<u32>) -> Entry<T> {
     let set = move |own: &mut T, mut values: Vec<u32>| *of(own) = values.pop();
     Entry::new(documented(name, help).value_name("N").value_parser(value_parser!(u32)), set)
 }
 
+/// Returns an option with a path value.
 fn path<T: 'static>(
     name: &'static str,
     value: &'static str,
@@ -144,7 +149,7 @@ fn path<T: 'static>(
     Entry::new(documented(name, help).value_name(value).value_parser(value_parser!(PathBuf)), set)
 }
 
-/// An option that can be repeated.
+/// Returns an option that can be repeated.
 fn list<T: 'static>(
     name: &'static str,
     value: &'static str,
@@ -155,6 +160,7 @@ fn list<T: 'static>(
     Entry::new(documented(name, help).value_name(value).action(ArgAction::Append), set)
 }
 
+/// Makes a variable of the environment the default of an argument.
 fn from_environment(arg: Arg, variable: &'static str) -> Arg {
     arg.env(variable).hide_env(true)
 }
@@ -163,11 +169,11 @@ impl Options for Request {
     fn options(command: &str) -> Vec<Entry<Self>> {
         let selected =
             Selection::options(command).into_iter().map(|entry| entry.within(|own: &mut Self| &mut own.selection));
-        selected.chain(sources()).chain(processes()).collect()
+        selected.chain(sources()).chain(measuring()).collect()
     }
 }
 
-/// Options that say where a request comes from and which part of it is measured.
+/// Returns the options for the source of a request, and for the part of it to measure.
 fn sources() -> Vec<Entry<Request>> {
     vec![
         path(
@@ -206,8 +212,8 @@ fn sources() -> Vec<Entry<Request>> {
     ]
 }
 
-/// Options that say how its cases are measured.
-fn processes() -> Vec<Entry<Request>> {
+/// Returns the options for how cases are measured.
+fn measuring() -> Vec<Entry<Request>> {
     vec![
         flag("no-peak", "Do not show shares of the device's limits", |own: &mut Request| &mut own.no_peak),
         path(
@@ -390,14 +396,14 @@ impl Options for VulkanOptions {
                 |own: &mut Self| &mut own.cache_dir,
             )
             .with(|arg| from_environment(arg, "GPUKERN_CACHE")),
-            word(
+            time(
                 "timeout",
                 "30s",
                 "Abandon a driver call, and its case, after this time\n\nPipeline compilation and a description's \
                  commands get ten times this; a call that was slow last time gets ten times that long.",
                 |own: &mut Self| &mut own.timeout,
             ),
-            word(
+            time(
                 "max-run",
                 "60s",
                 "Skip runs predicted to take longer than this; print the prediction",
@@ -410,7 +416,7 @@ impl Options for VulkanOptions {
                 |own: &mut Self| &mut own.in_process,
             ),
         ];
-        // The last of several counts.
+        // If an option is repeated, the last value counts.
         let global = |arg: Arg| {
             let id = arg.get_id().clone();
             arg.global(true).hide(true).overrides_with(id)
@@ -419,7 +425,7 @@ impl Options for VulkanOptions {
     }
 }
 
-/// The value of a flag that a variable of the environment states; an empty one states none.
+/// Parses the value of a flag in a variable of the environment; an empty value means off.
 fn truth(text: &str) -> Result<bool, String> {
     match text.to_lowercase().as_str() {
         "1" | "true" | "t" | "yes" | "y" | "on" => Ok(true),

@@ -146,9 +146,9 @@ impl Rounds {
     ) -> Result<(String, Exit), Error> {
         let planned = plan.ids();
         let mut candidate = vec![first];
-        judging::check_alike(&self.baseline, &candidate, &self.comparing.judging)?;
+        judging::check_conditions(&self.baseline, &candidate, &self.comparing.judging)?;
         let mut comparison = compare(&self.baseline, &candidate, &self.settings);
-        judging::check_any(&comparison)?;
+        judging::check_common_case(&comparison)?;
         let started = host.elapsed();
         let mut last_duration = None;
         let (mut failure, mut too_long) = (None, None);
