@@ -1,6 +1,6 @@
 //! `ab`: two variants, SPIR-V files or drivers in turns.
 
-use super::{expect_exit, gpukern, run, stderr, stdout};
+use super::{expect_error, expect_exit, expect_output, gpukern, run, stderr, stdout};
 use gpukern::{DType, Shader};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -58,8 +58,7 @@ fn a_variant_is_the_same_as_itself() {
 #[test]
 fn what_time_does_not_suffice_for_is_undecided() {
     let mut command = ab(&["--a", "naive", "--b", "naive", "--max-time", "1ms"]);
-    let text = stdout(&expect_exit(&mut command, 4));
-    assert!(text.contains("\nundecided: too few rounds ("), "{text}");
+    expect_output(&mut command, 4, &["\nundecided: too few rounds ("]);
     let output = expect_exit(command.args(["--json", "-"]), 4);
     let document = document(&output);
     assert_eq!(document["finding"], Value::Null);
@@ -95,12 +94,10 @@ fn of_several_kernels_a_file_takes_the_place_of_the_one_that_it_fits() {
     assert_eq!((&same["a"]["label"], &same["b"]["label"]), (&"matmul/tiled.f32".into(), &own.into()));
     assert_eq!(same["b"]["case"]["outcome"]["status"], "measured");
     let naive = write(&folder, "naive.spv", &spirv("matmul/naive"));
-    let refused = stderr(&expect_exit(matmul("96x96x4").args(["--b-spirv", &naive]), 2));
-    assert!(refused.contains("it fits 0 of the 3 kernels of variant 'tiled'"), "{refused}");
+    expect_error(matmul("96x96x4").args(["--b-spirv", &naive]), 2, &["it fits 0 of the 3 kernels of variant 'tiled'"]);
     // A kernel that the case has no use for is not measured under its name.
     let sums = write(&folder, "sums.spv", &spirv("matmul/sum-shared"));
-    let output = expect_exit(matmul("96x96x4").args(["--b-spirv", &sums]), 3);
-    assert!(stdout(&output).contains("the case does not use matmul/sum-shared.f32"), "{}", stdout(&output));
+    expect_output(matmul("96x96x4").args(["--b-spirv", &sums]), 3, &["the case does not use matmul/sum-shared.f32"]);
 }
 
 #[test]
@@ -118,8 +115,11 @@ fn a_kernel_with_a_wrong_answer_has_no_time() {
     words[at] = words[at] & 0xffff_0000 | 0x81;
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let wrong = write(&folder, "wrong.spv", &bytes);
-    let text = stdout(&expect_exit(&mut ab(&["-V", "naive", "--b-spirv", &wrong]), 1));
-    assert!(text.contains("no verdict: B is wrong (0 rounds)") && text.contains("rejected: "), "{text}");
+    expect_output(
+        &mut ab(&["-V", "naive", "--b-spirv", &wrong]),
+        1,
+        &["no verdict: B is wrong (0 rounds)", "rejected: "],
+    );
 }
 
 #[test]
@@ -205,8 +205,7 @@ fn patterns_pair_variants_and_what_one_side_lacks_is_left_out() {
     let refused = stderr(&run(&mut gpukern(&mixed)));
     assert!(refused.contains("'split'") && refused.contains("choose a size and type that both can run"), "{refused}");
     let none = ["ab", "matmul", "-V", "spli*", "--against", "naive", "-s", "16", "-t", "f16"];
-    let refused = stderr(&expect_exit(&mut gpukern(&none), 2));
-    assert!(refused.contains("'spli*' and 'naive' have no case in common"), "{refused}");
+    expect_error(&mut gpukern(&none), 2, &["'spli*' and 'naive' have no case in common"]);
 }
 
 #[test]

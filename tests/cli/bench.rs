@@ -1,6 +1,6 @@
 //! `bench` and `verify` on the software device.
 
-use super::{brief_bench, expect_exit, gpukern, stderr, stdout, valid_record};
+use super::{brief_bench, expect_error, expect_exit, expect_output, gpukern, stderr, stdout, valid_record};
 use gpukern::{ALGORITHMS, find_algorithm};
 
 #[test]
@@ -35,8 +35,7 @@ fn energy_of_a_device_without_a_counter_is_said_to_be_missing_and_no_more() {
     let record = valid_record(&std::fs::read_to_string(path).expect("a record"));
     let cases = record["cases"].as_array().expect("cases");
     assert!(cases.iter().all(|case| case["outcome"]["status"] == "measured" && case["outcome"]["energy"].is_null()));
-    let refused = expect_exit(brief_bench(&bench).args(["-", "--cache", "cold"]), 2);
-    assert!(stderr(&refused).contains("--cache cold empties the caches"), "{}", stderr(&refused));
+    expect_error(brief_bench(&bench).args(["-", "--cache", "cold"]), 2, &["--cache cold empties the caches"]);
 }
 
 #[test]
@@ -90,8 +89,7 @@ fn figures_of_others_stand_beside_the_measured_ones() {
     let long = stdout(&expect_exit(bench("--resume").args(["--columns", "median,reference"]), 0));
     assert!(long.contains("× reference") && !long.contains("GFLOP/s"), "{long}");
     std::fs::write(&path, "algorithm,dtype,size,time,source\nmatmul,f32,16,soon,magic\n").expect("written");
-    let output = expect_exit(&mut bench("--json"), 2);
-    assert!(stderr(&output).contains("line 2: malformed time 'soon'"), "{}", stderr(&output));
+    expect_error(&mut bench("--json"), 2, &["line 2: malformed time 'soon'"]);
 }
 
 #[test]
@@ -118,8 +116,7 @@ fn a_record_file_replaces_an_older_one_and_the_table_still_goes_to_standard_outp
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("run.json");
     std::fs::write(&path, "an older record").expect("written");
-    let output = expect_exit(brief_bench(&["matmul", "-V", "v0,v2", "-s", "16"]).arg("--json").arg(&path), 0);
-    assert!(stdout(&output).contains("★"));
+    expect_output(brief_bench(&["matmul", "-V", "v0,v2", "-s", "16"]).arg("--json").arg(&path), 0, &["★"]);
     let record = valid_record(&std::fs::read_to_string(&path).expect("written"));
     assert_eq!(record["cases"].as_array().map(Vec::len), Some(2));
 }

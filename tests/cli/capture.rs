@@ -1,7 +1,7 @@
 //! `gpukern capture`: programs under the layer, their exit codes and their profiles.
 #![cfg(target_os = "linux")]
 
-use super::{expect_exit, gpukern, read_json, signal, stderr, stdout, wait_until};
+use super::{expect_error, expect_exit, expect_output, gpukern, read_json, signal, stdout, wait_until};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -92,16 +92,14 @@ fn the_program_s_exit_code_is_handed_on() {
     let program = folder.path().join("gpukern");
     std::os::unix::fs::symlink(BENCH[0], &program).expect("linked");
     let words = [&[program.to_str().expect("text")], &BENCH[1..]].concat();
-    let output = expect_exit(&mut capture(&[], &shell(line, &words)), 7);
-    assert!(stdout(&output).contains("exit code 7"), "{}", stdout(&output));
+    expect_output(&mut capture(&[], &shell(line, &words)), 7, &["exit code 7"]);
     for (program, code, said) in [
         (shell("exit 3", &[]), 3, "created no Vulkan device: it does not use Vulkan"),
         (shell("true", &[]), 3, "created no Vulkan device"),
         (shell("kill -SEGV $$", &[]), 139, "note: 'sh' ended: SIGSEGV; exit code 139"),
         (vec![BENCH[0], "devices", "--device", "none"], 2, "created no Vulkan device"),
     ] {
-        let output = expect_exit(&mut capture(&[], &program), code);
-        assert!(stderr(&output).contains(said), "{program:?}: {}", stderr(&output));
+        expect_error(&mut capture(&[], &program), code, &[said]);
     }
 }
 
@@ -112,8 +110,7 @@ fn a_program_that_cannot_be_started_is_a_mistake() {
         ("./no-such-program", "check the path"),
         (concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"), "is it executable?"),
     ] {
-        let output = expect_exit(&mut capture(&[], &[program]), 2);
-        assert!(stderr(&output).contains(remedy), "{program}: {}", stderr(&output));
+        expect_error(&mut capture(&[], &[program]), 2, &[remedy]);
     }
     let full = tempfile::tempdir().expect("a folder");
     std::fs::write(full.path().join("mine"), "").expect("written");
@@ -124,8 +121,7 @@ fn a_program_that_cannot_be_started_is_a_mistake() {
         (&["-o", "/nonexistent/cases", "--kernel", "("], "--kernel '(' is no regular expression"),
         (&["-o", "x", "--max-bytes", "much"], "write a size such as 512MiB or 4GiB"),
     ] {
-        let output = expect_exit(&mut capture(options, &["true"]), 2);
-        assert!(stderr(&output).contains(said), "{options:?}: {}", stderr(&output));
+        expect_error(&mut capture(options, &["true"]), 2, &[said]);
     }
 }
 
@@ -139,8 +135,7 @@ fn a_program_that_is_killed_leaves_the_profile_of_what_it_did() {
         kill -KILL $!; wait $!";
     let words = [&BENCH[..7], &["--max-time=300s", "--precision=0.00001%"]].concat();
     let option = format!("--json={}", json.display());
-    let output = expect_exit(&mut capture(&[&option], &shell(line, &words)), 137);
-    assert!(stdout(&output).contains("exit code 137 after"), "{}", stdout(&output));
+    expect_output(&mut capture(&[&option], &shell(line, &words)), 137, &["exit code 137 after"]);
     assert!(!kernels(&json).is_empty());
 }
 

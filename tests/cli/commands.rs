@@ -1,7 +1,7 @@
 //! The commands of descriptions: named before they run, refused where they are forbidden, ended with all that they start.
 #![cfg(unix)]
 
-use super::{BRIEF, brief_bench, expect_exit, gpukern, signal, stderr, stdout, valid_record, wait_until};
+use super::{BRIEF, brief_bench, expect_error, expect_exit, gpukern, signal, stderr, stdout, valid_record, wait_until};
 use std::fs;
 use std::io::Read;
 use std::path::Path;
@@ -262,8 +262,7 @@ fn what_a_script_starts_in_the_background_is_deaf_to_ctrl_c_and_ends_when_it_is_
 fn a_process_that_a_command_leaves_behind_is_ended_with_a_note() {
     let line = format!("{RIGHT}; {{ exec 9>alive; sleep 100; echo late >&9; }} & exit 0");
     let folder = folder(Some(&line));
-    let output = expect_exit(&mut run(folder.path(), &["-s=N=100"]), 0);
-    assert!(stderr(&output).contains("left processes running; gpukern ended them"), "{}", stderr(&output));
+    expect_error(&mut run(folder.path(), &["-s=N=100"]), 0, &["left processes running; gpukern ended them"]);
     assert_eq!(fs::read_to_string(folder.path().join("alive")).unwrap_or_default(), "");
 }
 
@@ -300,10 +299,10 @@ fn commands_are_named_once_before_they_run_and_refused_where_they_are_forbidden(
         "--set=reference={ builtin = 'matmul', size = ['N', 1, 1] }",
     ];
     let by = ["--no-commands", "--set=reference.command=cp {in}/A.npy {out}/D.npy"];
-    let said = stderr(&expect_exit(&mut run(path, &by), 2));
-    assert!(
-        said.contains("error: --set reference.command=cp {in}/A.npy {out}/D.npy: reference.command: --no-commands"),
-        "{said}"
+    expect_error(
+        &mut run(path, &by),
+        2,
+        &["error: --set reference.command=cp {in}/A.npy {out}/D.npy: reference.command: --no-commands"],
     );
     for (mut command, forbidden) in [
         (run(path, &["--no-commands"]), line.as_str()),

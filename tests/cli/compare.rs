@@ -1,6 +1,6 @@
 //! `compare`: verdicts, exit codes and refusals. Records are made here; no device is needed.
 
-use super::{brief_bench, expect_exit, gpukern, limited, read_json, run, stderr, stdout};
+use super::{brief_bench, expect_error, expect_exit, expect_output, gpukern, limited, read_json, run, stderr, stdout};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
@@ -65,18 +65,15 @@ fn quiet(started: &str, centre: f64) -> Value {
 fn a_record_is_the_same_as_itself() {
     let records = Records::new();
     let path = records.record("a.json", &record("2026-01-01T00:00:00Z", 3, 20, 1e6, 0.3));
-    let text = stdout(&expect_exit(&mut gpukern(&["compare", &path, &path]), 0));
-    assert!(text.contains("\n3 same (changes below 2 % do not matter)\n"), "{text}");
+    expect_output(&mut gpukern(&["compare", &path, &path]), 0, &["\n3 same (changes below 2 % do not matter)\n"]);
 }
 
 #[test]
 fn five_percent_more_is_slower_and_less_is_faster() {
     let records = Records::new();
     let [a, b] = [records.record("a.json", &quiet("a", 1e6)), records.record("b.json", &quiet("b", 1.05e6))];
-    let text = stdout(&expect_exit(&mut gpukern(&["compare", &a, &b]), 1));
-    assert!(text.contains("SLOWER") && text.contains("1.0500") && text.contains("\n2 slower ("), "{text}");
-    let text = stdout(&expect_exit(&mut gpukern(&["compare", &b, &a]), 0));
-    assert!(text.contains("\n2 faster ("), "{text}");
+    expect_output(&mut gpukern(&["compare", &a, &b]), 1, &["SLOWER", "1.0500", "\n2 slower ("]);
+    expect_output(&mut gpukern(&["compare", &b, &a]), 0, &["\n2 faster ("]);
     expect_exit(&mut gpukern(&["compare", &a, &b, "--min-effect", "10%"]), 0);
 }
 
@@ -86,13 +83,11 @@ fn few_or_noisy_samples_are_undecided() {
     let a = records.record("a.json", &quiet("a", 1e6));
     let few = records.record("few.json", &record("b", 2, 3, 1.05e6, 0.005));
     let noisy = records.record("noisy.json", &record("c", 2, 20, 1.05e6, 0.6));
-    let text = stdout(&expect_exit(&mut gpukern(&["compare", &a, &few]), 4));
-    assert!(text.contains("candidate has 3 samples, 6 are needed") && text.contains("2 undecided"), "{text}");
+    expect_output(&mut gpukern(&["compare", &a, &few]), 4, &["candidate has 3 samples, 6 are needed", "2 undecided"]);
     expect_exit(&mut gpukern(&["compare", &a, &noisy]), 4);
     expect_exit(&mut gpukern(&["compare", &a, &a, "--process-noise", "50%"]), 0);
     let again = records.record("again.json", &quiet("d", 1e6));
-    let text = stdout(&expect_exit(&mut gpukern(&["compare", &a, &again, "--process-noise", "50%"]), 4));
-    assert!(text.contains("only 1 process") && text.contains("±50 %"), "{text}");
+    expect_output(&mut gpukern(&["compare", &a, &again, "--process-noise", "50%"]), 4, &["only 1 process", "±50 %"]);
 }
 
 #[test]
@@ -115,8 +110,11 @@ fn several_processes_of_a_side_are_taken_together() {
     assert_eq!((&case["verdict"], &case["baseline"]["processes"]), (&json!("slower"), &json!(4)), "{case}");
     let [low, high] = [0, 1].map(|end| case["interval"][end].as_f64().expect("a number"));
     assert!(low < 1.06 && 1.06 < high, "{case}");
-    let output = expect_exit(gpukern(&["compare", &a[0], &b[0], "--candidate"]).args(&b), 2);
-    assert!(stderr(&output).contains("is the same run as another record of its side"), "{}", stderr(&output));
+    expect_error(
+        gpukern(&["compare", &a[0], &b[0], "--candidate"]).args(&b),
+        2,
+        &["is the same run as another record of its side"],
+    );
 }
 
 #[test]
@@ -126,8 +124,11 @@ fn a_new_wrong_answer_is_a_regression_and_a_missing_case_is_listed() {
     let mut wrong = quiet("b", 1e6);
     wrong["cases"][0]["outcome"] = json!({"status": "rejected", "residual": null, "tolerance": 0.1, "method": "elementwise", "worst": "C is NaN", "metrics": []});
     let wrong = records.record("wrong.json", &wrong);
-    let text = stdout(&expect_exit(&mut gpukern(&["compare", &a, &wrong]), 1));
-    assert!(text.contains("REGRESSED  lu/case-0/f32/1024x1024: measured → rejected: C is NaN"), "{text}");
+    expect_output(
+        &mut gpukern(&["compare", &a, &wrong]),
+        1,
+        &["REGRESSED  lu/case-0/f32/1024x1024: measured → rejected: C is NaN"],
+    );
     let mut short = quiet("c", 1e6);
     short["cases"].as_array_mut().expect("cases").pop();
     let short = records.record("short.json", &short);
@@ -154,16 +155,14 @@ fn records_that_differ_in_more_than_time_are_refused_unless_that_is_allowed() {
         let output = expect_exit(&mut gpukern(&["compare", &a, &b]), 2);
         assert!(stderr(&output).contains(expected) && stderr(&output).contains("--allow "), "{}", stderr(&output));
         assert!(stdout(&output).is_empty());
-        let text = stdout(&expect_exit(&mut gpukern(&["compare", &a, &b, "--force"]), 0));
-        assert!(text.contains(expected), "{text}");
+        expect_output(&mut gpukern(&["compare", &a, &b, "--force"]), 0, &[expected]);
         let name = expected.split_once(':').expect("a name").0.replace(' ', "-");
         for (allowed, code) in [(name.as_str(), 0), ("work,buffers", 2)] {
             let output = expect_exit(&mut gpukern(&["compare", &a, &b, "--allow", allowed]), code);
             assert!([stdout(&output), stderr(&output)].concat().contains(expected), "{allowed}: {output:?}");
         }
     }
-    let output = expect_exit(&mut gpukern(&["compare", &a, &a, "--allow", "time"]), 2);
-    assert!(stderr(&output).contains("validation-layers"), "{}", stderr(&output));
+    expect_error(&mut gpukern(&["compare", &a, &a, "--allow", "time"]), 2, &["validation-layers"]);
     // What is not allowed is named alone.
     let mut other = quiet("b", 1e6);
     other["devices"][0]["driver"]["info"] = "590.1".into();
@@ -310,8 +309,11 @@ fn a_comparison_is_written_as_tests_for_ci_systems() {
         text.starts_with("<?xml") && text.contains(r#"failures="0""#) && text.ends_with("</testsuites>\n"),
         "{text}"
     );
-    let message = stderr(&expect_exit(&mut gpukern(&["compare", &a, &a, "--junit", "-", "--json", "-"]), 2));
-    assert!(message.contains("--json and --junit both name standard output"), "{message}");
+    expect_error(
+        &mut gpukern(&["compare", &a, &a, "--junit", "-", "--json", "-"]),
+        2,
+        &["--json and --junit both name standard output"],
+    );
 }
 
 #[test]
@@ -331,8 +333,7 @@ fn a_thousand_cases_of_a_thousand_samples_are_compared_in_seconds() {
     let records = Records::new();
     let a = records.record("a.json", &record("a", 1000, 1000, 1e6, 0.01));
     let b = records.record("b.json", &record("b", 1000, 1000, 1.001e6, 0.01));
-    let text = stdout(&expect_exit(&mut limited("ulimit -t 10", &gpukern(&["compare", &a, &b])), 0));
-    assert!(text.contains("\n1000 same"), "{text}");
+    expect_output(&mut limited("ulimit -t 10", &gpukern(&["compare", &a, &b])), 0, &["\n1000 same"]);
 }
 
 /// A short bench of one small case, with more arguments.
@@ -345,8 +346,7 @@ fn short_bench(more: &[&str]) -> std::process::Command {
 /// A record of that bench with every time multiplied by `factor`, of another process.
 fn baseline(records: &Records, factor: f64) -> String {
     let path = records.0.path().join("measured.json");
-    let output = expect_exit(short_bench(&["--json"]).arg(&path), 0);
-    assert!(stdout(&output).contains("matmul"), "{}", stdout(&output));
+    expect_output(short_bench(&["--json"]).arg(&path), 0, &["matmul"]);
     let mut record: Value = serde_json::from_str(&std::fs::read_to_string(path).expect("written")).expect("JSON");
     // What the canary said beside it is none of that: tests share their processors.
     record["cases"][0]["outcome"].as_object_mut().expect("an outcome").remove("conditions");
@@ -381,10 +381,10 @@ fn a_bench_is_judged_against_a_baseline_and_exits_as_compare_does() {
     // The record that was written is one like any other.
     expect_exit(&mut gpukern(&["compare", &faster, path, "--process-noise", "50%"]), 1);
     // Of one process a side on the host's processors nobody knows who else was there.
-    let text = stdout(&expect_exit(&mut gpukern(&["compare", &faster, path]), 4));
-    assert!(
-        text.contains("a change may just be\n  a busy moment") && text.contains("for n in $(seq 2 5); do"),
-        "{text}"
+    expect_output(
+        &mut gpukern(&["compare", &faster, path]),
+        4,
+        &["a change may just be\n  a busy moment", "for n in $(seq 2 5); do"],
     );
 }
 
@@ -463,8 +463,7 @@ fn a_report_of_two_sides_shows_the_verdicts_of_their_comparison() {
     // Two records are two sides; of another number nothing is compared.
     let two = |more: &[&str]| stdout(&expect_exit(gpukern(&["report", "-o", "-", &a[0], &c]).args(more), 0));
     assert!(two(&[]).contains("No verdict") && two(&["--force"]).contains("c.json compared with a0.json"));
-    let text = stderr(&expect_exit(&mut gpukern(&["report", "-o", "-", &a[0], "--force"]), 2));
-    assert!(text.contains("are about a comparison"), "{text}");
+    expect_error(&mut gpukern(&["report", "-o", "-", &a[0], "--force"]), 2, &["are about a comparison"]);
     expect_exit(&mut gpukern(&["report", "-o", "-", "--baseline", &a[0]]), 2);
 }
 
@@ -482,8 +481,7 @@ fn undecided_cases_are_measured_again_in_other_processes_whose_records_are_kept(
     let text = stdout(&run(gpukern(&["compare", "--json", "-", &baseline]).arg(round)));
     let document: Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(document["cases"][0]["id"], "matmul/naive/f32/16x16x16");
-    let output = expect_exit(short_bench(&options).arg(&folder), 2);
-    assert!(stderr(&output).contains("it is not empty; name a new folder"), "{}", stderr(&output));
+    expect_error(short_bench(&options).arg(&folder), 2, &["it is not empty; name a new folder"]);
     let output =
         expect_exit(&mut short_bench(&["--compare", &baseline, "--process-noise", "900%", "--budget", "0s"]), 4);
     assert!(!stderr(&output).contains("round 2"), "{}", stderr(&output));
@@ -537,7 +535,6 @@ fn mistakes_about_a_baseline_are_found_before_a_device_is_opened() {
         (vec!["--compare", &a, "--only", "none"], "no selected case is called 'none'"),
         (vec!["--budget", "1s"], "--compare"),
     ] {
-        let output = expect_exit(short_bench(&arguments).env("GPUKERN_LOADER", "/nonexistent"), 2);
-        assert!(stderr(&output).contains(expected), "{arguments:?}: {}", stderr(&output));
+        expect_error(short_bench(&arguments).env("GPUKERN_LOADER", "/nonexistent"), 2, &[expected]);
     }
 }

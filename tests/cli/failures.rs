@@ -1,6 +1,6 @@
 //! What the machine gets wrong: exit code 3 and a message that says what to do.
 
-use super::{BRIEF, expect_exit, gpukern, read_json, statuses, stderr, stdout};
+use super::{BRIEF, expect_error, expect_exit, expect_output, gpukern, read_json, statuses, stderr, stdout};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -22,8 +22,7 @@ fn without_a_driver_the_software_device_is_recommended() {
         // An ICD list without a file in it; `VK_ICD_FILENAMES` is what older loaders know.
         let mut command = gpukern(arguments);
         command.env("VK_DRIVER_FILES", "/nonexistent.json").env("VK_ICD_FILENAMES", "/nonexistent.json");
-        let message = stderr(&expect_exit(&mut command, 3));
-        assert!(message.contains("found no usable driver") && message.contains("mesa-vulkan-drivers"), "{message}");
+        expect_error(&mut command, 3, &["found no usable driver", "mesa-vulkan-drivers"]);
     }
 }
 
@@ -40,8 +39,7 @@ fn a_driver_that_cannot_be_loaded_is_as_good_as_none() {
     std::fs::write(&manifest, text.to_string()).expect("written");
     let mut command = gpukern(&["devices"]);
     command.env("VK_DRIVER_FILES", &manifest).env("VK_ICD_FILENAMES", &manifest);
-    let message = stderr(&expect_exit(&mut command, 3));
-    assert!(message.contains("found no usable driver"), "{message}");
+    expect_error(&mut command, 3, &["found no usable driver"]);
 }
 
 /// The library of tests/layer/failing.rs.
@@ -122,8 +120,7 @@ fn a_driver_that_cannot_create_a_device_is_named_and_devices_still_lists_it() {
     let message = stderr(&output);
     assert!(message.contains("vkCreateDevice failed") && message.contains("--device"), "{message}");
     assert!(stdout(&output).is_empty());
-    let output = expect_exit(&mut with_failing("vkCreateDevice", &["devices"], folder.path()), 0);
-    assert!(stdout(&output).contains("device 0"));
+    expect_output(&mut with_failing("vkCreateDevice", &["devices"], folder.path()), 0, &["device 0"]);
 }
 
 #[test]
@@ -188,8 +185,7 @@ fn a_full_disk_is_a_failure_of_every_command_that_writes() {
         &["compare", run, run, "--json", "/dev/full"],
         &["compare", run, run, "--junit", "/dev/full"],
     ] {
-        let message = stderr(&expect_exit(&mut gpukern(arguments), 3));
-        assert!(message.contains("to '/dev/full': No space left on device"), "{arguments:?}: {message}");
+        expect_error(&mut gpukern(arguments), 3, &["to '/dev/full': No space left on device"]);
     }
 }
 

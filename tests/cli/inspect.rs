@@ -2,7 +2,7 @@
 
 use super::failures::with_failing;
 use super::workers::with_bad_naive;
-use super::{expect_exit, gpukern, statuses, stderr, stdout, valid_record};
+use super::{expect_error, expect_exit, gpukern, statuses, stderr, stdout, valid_record};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -90,8 +90,7 @@ fn algorithms_and_files_are_inspected_apart() {
         (&["matmull"], "matmul"),
         (&["missing.toml"], "missing.toml"),
     ] {
-        let message = stderr(&expect_exit(gpukern(&["inspect"]).args(words), 2));
-        assert!(message.contains(expected), "{words:?}: {message}");
+        expect_error(gpukern(&["inspect"]).args(words), 2, &[expected]);
     }
 }
 
@@ -149,8 +148,7 @@ fn a_device_that_executes_nothing_is_named_so_and_accused_of_nothing_else() {
         &["verify", "matmul", "-V", "naive", "-s", "8", "-t=f32"][..],
         &["bench", "matmul", "-V=naive", "-s=8", "--no-peak"],
     ] {
-        let notes = stderr(&expect_exit(&mut dropping(command), 3));
-        assert!(notes.contains("the device executes nothing: a fill of four bytes did not arrive"), "{notes}");
+        expect_error(&mut dropping(command), 3, &["the device executes nothing: a fill of four bytes did not arrive"]);
     }
     expect_exit(&mut dropping(&INSPECT), 0);
 }

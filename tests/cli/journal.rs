@@ -3,7 +3,8 @@
 use super::ab::software_driver;
 use super::workers::two_of;
 use super::{
-    brief_bench, expect_exit, gpukern, journal, limited, read_json, run, signal, stderr, stdout, wait_for_journal,
+    brief_bench, expect_error, expect_exit, gpukern, journal, limited, read_json, run, signal, stderr, stdout,
+    wait_for_journal,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -81,8 +82,7 @@ fn a_killed_run_is_completed_and_says_which_process_measured_what() {
     assert!(command(0).contains("--json") && command(1).contains("--resume"), "{processes:?}");
 
     // A whole record has nothing left to measure.
-    let output = expect_exit(bench(SIZES).arg("--resume").arg(&path), 0);
-    assert!(stderr(&output).contains("resuming: 6 cases measured, 0 to go"), "{}", stderr(&output));
+    expect_error(bench(SIZES).arg("--resume").arg(&path), 0, &["resuming: 6 cases measured, 0 to go"]);
     assert_eq!(cases(&read_json(&path)), found);
 }
 
@@ -211,8 +211,7 @@ fn what_cannot_be_resumed_is_refused_and_left_alone() {
 
     // A last line that breaks off is that of the case in flight.
     std::fs::write(journal(&path), &text[..text.len() - 40]).expect("written");
-    let output = expect_exit(gpukern(&["export", "--to", "csv"]).arg(journal(&path)), 0);
-    assert!(stderr(&output).contains("and part of the next"), "{}", stderr(&output));
+    expect_error(gpukern(&["export", "--to", "csv"]).arg(journal(&path)), 0, &["and part of the next"]);
     expect_exit(bench(SIZES).arg("--resume").arg(&path), 0);
     assert_eq!(cases(&read_json(&path)).len(), CASES);
 }
@@ -289,8 +288,7 @@ fn a_part_of_the_cases_is_resumed_as_the_same_part_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("run.json");
     let refused = |shard: &[&str], said: &str| {
-        let output = expect_exit(bench("8,16").args(shard).arg("--resume").arg(&path), 2);
-        assert!(stderr(&output).contains(said), "lacks '{said}': {}", stderr(&output));
+        expect_error(bench("8,16").args(shard).arg("--resume").arg(&path), 2, &[said]);
     };
     expect_exit(bench("8,16").arg("--json").arg(&path), 0);
     // A part may be all there is.

@@ -227,3 +227,21 @@ fn expect_exit(command: &mut Command, code: i32) -> Output {
     assert_eq!(output.status.code(), Some(code), "{command:?}\n{}\n{}", stdout(&output), stderr(&output));
     output
 }
+
+/// Runs `command` and checks its exit code, and that standard error has all of `parts`.
+fn expect_error(command: &mut Command, code: i32, parts: &[&str]) {
+    let text = stderr(&expect_exit(command, code));
+    check_parts(command, &text, parts);
+}
+
+/// Runs `command` and checks its exit code, and that standard output has all of `parts`.
+fn expect_output(command: &mut Command, code: i32, parts: &[&str]) {
+    let text = stdout(&expect_exit(command, code));
+    check_parts(command, &text, parts);
+}
+
+fn check_parts(command: &Command, text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{command:?} lacks '{part}':\n{text}");
+    }
+}

@@ -1,6 +1,6 @@
 //! Colors, and the user's defaults.
 
-use super::{brief_bench, expect_exit, gpukern, stderr, stdout};
+use super::{brief_bench, expect_error, expect_exit, gpukern, stderr, stdout};
 use std::process::Command;
 
 /// What a terminal takes for the begin of a color.
@@ -85,22 +85,22 @@ fn the_defaults_of_a_person_hold_for_every_command_and_their_mistakes_are_named(
     };
     // The device that nobody has proves who was asked for it.
     for arguments in [&["bench", "lu", "-s", "8"][..], &["verify", "lu", "-s", "8"], &["peak"]] {
-        let said = stderr(&expect_exit(&mut with("device = 'voodoo'", arguments), 2));
-        assert!(said.contains("no device matches 'voodoo'"), "{arguments:?}: {said}");
-        let said = stderr(&expect_exit(with("device = 'voodoo'", arguments).env("GPUKERN_DEVICE", "banshee"), 2));
-        assert!(said.contains("no device matches 'banshee'"), "{arguments:?}: {said}");
+        expect_error(&mut with("device = 'voodoo'", arguments), 2, &["no device matches 'voodoo'"]);
+        expect_error(
+            with("device = 'voodoo'", arguments).env("GPUKERN_DEVICE", "banshee"),
+            2,
+            &["no device matches 'banshee'"],
+        );
     }
     // A configuration comes before the file, and the command line before both.
     let sweep = folder.path().join("sweep.toml");
     std::fs::write(&sweep, "[[bench]]\nalgorithm = 'lu'\nsize = 8\ndevice = 'cpu'\n").expect("written");
     let sweep = format!("--config={}", sweep.display());
     expect_exit(&mut with("device = 'voodoo'", &["bench", &sweep, "--dry-run"]), 0);
-    let said = stderr(&expect_exit(&mut with("", &["bench", &sweep, "--device=rage"]), 2));
-    assert!(said.contains("no device matches 'rage'"), "{said}");
+    expect_error(&mut with("", &["bench", &sweep, "--device=rage"]), 2, &["no device matches 'rage'"]);
 
     for arguments in [&["list"][..], &["config"], &["bench", "lu"]] {
-        let said = stderr(&expect_exit(&mut with("\nprecision = '0.5'", arguments), 2));
-        assert!(said.contains(&format!("{shown}, line 2: ")) && said.contains("0.5%"), "{said}");
+        expect_error(&mut with("\nprecision = '0.5'", arguments), 2, &[&format!("{shown}, line 2: "), "0.5%"]);
     }
     // The request of a record holds where there is another file; its command is as it was typed.
     let record = folder.path().join("run.json");
@@ -114,10 +114,12 @@ fn the_defaults_of_a_person_hold_for_every_command_and_their_mistakes_are_named(
     // Without a file, and where packages are built.
     expect_exit(with("nonsense", &["list"]).env("GPUKERN_CONFIG", ""), 0);
     expect_exit(&mut with("nonsense", &["completions", "bash"]), 0);
-    let said = stderr(&expect_exit(gpukern(&["list"]).env("GPUKERN_CONFIG", "/nonexistent.toml"), 2));
-    assert!(said.contains("'/nonexistent.toml': no such file; set GPUKERN_CONFIG"), "{said}");
+    expect_error(
+        gpukern(&["list"]).env("GPUKERN_CONFIG", "/nonexistent.toml"),
+        2,
+        &["'/nonexistent.toml': no such file; set GPUKERN_CONFIG"],
+    );
     // It is no place for anything else.
     let arguments = ["bench", "lu", "-s", "8", "--json", shown];
-    let said = stderr(&expect_exit(&mut with("", &arguments), 2));
-    assert!(said.contains("which is the file of your defaults too"), "{said}");
+    expect_error(&mut with("", &arguments), 2, &["which is the file of your defaults too"]);
 }

@@ -1,6 +1,9 @@
 //! `bench --processes`: each case in several fresh processes, and one record of all.
 
-use super::{brief_bench, expect_exit, gpukern, journal, read_json, signal, stderr, stdout, wait_for_journal};
+use super::{
+    brief_bench, expect_error, expect_exit, expect_output, gpukern, journal, read_json, signal, stdout,
+    wait_for_journal,
+};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -46,8 +49,7 @@ fn one_record_holds_all_processes_and_tables_and_exports_have_a_row_a_case() {
 
     let csv = stdout(&expect_exit(gpukern(&["export", "--to", "csv"]).arg(&path), 0));
     assert_eq!(csv.lines().count(), 1 + 6, "{csv}");
-    let page = stdout(&expect_exit(gpukern(&["report", "-o", "-"]).arg(&path), 0));
-    assert!(page.contains("naive"), "{page}");
+    expect_output(gpukern(&["report", "-o", "-"]).arg(&path), 0, &["naive"]);
     let compared = gpukern(&["compare", "--json", "-"]).arg(&path).arg(&again).output().expect("it starts");
     let compared: Value = serde_json::from_slice(&compared.stdout).expect("JSON");
     let cases = compared["cases"].as_array().expect("cases");
@@ -94,8 +96,7 @@ fn a_killed_run_of_several_processes_is_completed() {
     let mut child = in_the_second_process(&path);
     child.kill().expect("it was alive");
     child.wait().expect("it ends");
-    let output = expect_exit(bench(&["--processes=3", "--resume"]).arg(&path), 0);
-    assert!(stderr(&output).contains("resuming: "), "{}", stderr(&output));
+    expect_error(bench(&["--processes=3", "--resume"]).arg(&path), 0, &["resuming: "]);
     assert!(!journal(&path).exists());
     let record = read_json(&path);
     let (processes, _) = sightings(&record);
@@ -131,7 +132,6 @@ fn a_number_of_processes_that_makes_no_sense_is_refused() {
         (&["--noise=1"], "--noise=1: it takes two processes to differ; write a number from 2 to 1000"),
         (&["--processes=2", "--in-process"], "--in-process"),
     ] {
-        let message = stderr(&expect_exit(&mut bench(options), 2));
-        assert!(message.contains(reason), "{message}");
+        expect_error(&mut bench(options), 2, &[reason]);
     }
 }

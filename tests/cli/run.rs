@@ -1,6 +1,6 @@
 //! `run`: kernels of the user's, verified, timed, compared and guarded.
 
-use super::{BRIEF, brief_bench, expect_exit, gpukern, signal, stderr, stdout};
+use super::{BRIEF, brief_bench, expect_error, expect_exit, expect_output, gpukern, signal, stderr, stdout};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -114,14 +114,19 @@ fn a_kernel_is_verified_by_another_and_timed_and_its_record_is_read_by_other_com
     expect_exit(gpukern(&["compare", "run.json", "run.json"]).current_dir(path), 0);
     expect_exit(gpukern(&["export", "run.json", "--to=markdown"]).current_dir(path), 0);
     expect_exit(gpukern(&["report", "run.json", "-o", "run.html"]).current_dir(path), 0);
-    let resumed = expect_exit(&mut command(path, &["--config=ref.toml", "--resume=run.json"]), 0);
-    assert!(stderr(&resumed).contains("resuming: 1 case measured, 0 to go"), "{}", stderr(&resumed));
+    expect_error(
+        &mut command(path, &["--config=ref.toml", "--resume=run.json"]),
+        0,
+        &["resuming: 1 case measured, 0 to go"],
+    );
     // Another kernel under the same name is another plan.
     fs::write(path.join("double.comp"), DOUBLE.replace("2.0", "3.0")).expect("written");
-    let other = expect_exit(&mut command(path, &["--config=ref.toml", "--resume=run.json"]), 2);
-    assert!(stderr(&other).contains("cannot resume: double.comp changed"), "{}", stderr(&other));
-    let wrong = expect_exit(&mut command(path, &["--config=ref.toml"]), 1);
-    assert!(stderr(&wrong).contains("the reference has"), "{}", stderr(&wrong));
+    expect_error(
+        &mut command(path, &["--config=ref.toml", "--resume=run.json"]),
+        2,
+        &["cannot resume: double.comp changed"],
+    );
+    expect_error(&mut command(path, &["--config=ref.toml"]), 1, &["the reference has"]);
 }
 
 #[test]
@@ -161,8 +166,11 @@ fn several_processes_measure_each_case_once() {
     let output = expect_exit(&mut command(path, &["double.toml", "--processes=3", "--json=-"]), 0);
     let measured: Vec<_> = cases(&output).iter().map(|case| case["process"].as_u64().unwrap_or(0)).collect();
     assert_eq!(measured, [0, 1, 2]);
-    let refused = stderr(&expect_exit(&mut command(path, &["double.toml", "--processes=3", "--in-process"]), 2));
-    assert!(refused.contains("--processes=3 takes other processes"), "{refused}");
+    expect_error(
+        &mut command(path, &["double.toml", "--processes=3", "--in-process"]),
+        2,
+        &["--processes=3 takes other processes"],
+    );
 }
 
 #[test]
@@ -173,8 +181,7 @@ fn further_rounds_take_the_options_of_the_first_but_those_about_the_comparison()
     super::forget_conditions(&path.join("before.json"));
     let options = ["--compare=before.json", "--process-noise", "900%", "--min-effect=1%", "--budget=20s", "--save"];
     let mut again = command(path, &["double.toml", "--timeout=20s", "--rounds=rounds"]);
-    let output = expect_exit(again.args(options).arg("D=d.npy"), 4);
-    assert!(stderr(&output).contains("round 2: 1 undecided"), "{}", stderr(&output));
+    expect_error(again.args(options).arg("D=d.npy"), 4, &["round 2: 1 undecided"]);
     let round = fs::read_to_string(path.join("rounds/round-2.json")).expect("a record");
     let round: Value = serde_json::from_str(&round).expect("JSON");
     let started: jiff::Timestamp = round["started"].as_str().expect("text").parse().expect("a time");
@@ -188,10 +195,16 @@ fn of_several_entry_points_one_is_named_and_has_its_own_buffers_alone() {
     let path = folder.path();
     for version in [(1, 3), (1, 5)] {
         fs::write(path.join("two.spv"), spirv(TWO, version)).expect("written");
-        let unnamed = stderr(&expect_exit(&mut command(path, &["two.spv"]), 2));
-        assert!(unnamed.contains("it has several entry points (double, triple); choose one with --entry"), "{unnamed}");
-        let missing = stderr(&expect_exit(&mut command(path, &["two.spv", "--entry=tripple"]), 2));
-        assert!(missing.contains("unknown entry point 'tripple'; did you mean 'triple'?"), "{missing}");
+        expect_error(
+            &mut command(path, &["two.spv"]),
+            2,
+            &["it has several entry points (double, triple); choose one with --entry"],
+        );
+        expect_error(
+            &mut command(path, &["two.spv", "--entry=tripple"]),
+            2,
+            &["unknown entry point 'tripple'; did you mean 'triple'?"],
+        );
         for (entry, output, local, shown) in [("double", "d", 64, "0 2 4"), ("triple", "e", 32, "0 3 6")] {
             let (entry, output) =
                 (format!("--entry={entry}"), format!("--set=buffer.{output}={{ type = 'f32', shape = 'N' }}"));
@@ -199,8 +212,11 @@ fn of_several_entry_points_one_is_named_and_has_its_own_buffers_alone() {
                 (format!("--set=dispatch.groups=cdiv(N,{local})"), format!("--print={}[0:3]", &output[13..14]));
             let inputs = ["two.spv", "--size=N=256", "--set=buffer.a={ type = 'f32', shape = 'N', fill = 'iota' }"];
             let arguments = [&inputs[..], &[&entry, &output, &groups, &print]].concat();
-            let text = stdout(&expect_exit(&mut command(path, &arguments), 0));
-            assert!(text.contains(", elements 0 to 2 of 256 (") && text.contains(&format!("\n  {shown}\n")), "{text}");
+            expect_output(
+                &mut command(path, &arguments),
+                0,
+                &[", elements 0 to 2 of 256 (", &format!("\n  {shown}\n")],
+            );
         }
     }
 }
@@ -213,8 +229,7 @@ fn what_was_wrong_is_kept_with_all_that_runs_it_again() {
     let folder = folder(&files);
     let path = folder.path();
     let arguments = ["wrong.comp", "double.comp", "--config=ref.toml", "--keep-failures", "kept"];
-    let said = stderr(&expect_exit(&mut command(path, &arguments), 1));
-    assert!(said.contains("1 failure saved in kept"), "{said}");
+    expect_error(&mut command(path, &arguments), 1, &["1 failure saved in kept"]);
     let kept: Vec<_> =
         fs::read_dir(path.join("kept")).expect("kept").map(|entry| entry.expect("a folder").path()).collect();
     let [failure] = &kept[..] else { panic!("{kept:?}") };
@@ -231,8 +246,7 @@ fn what_was_wrong_is_kept_with_all_that_runs_it_again() {
     let cases = cases(&expect_exit(gpukern(&words).current_dir(path), 1));
     assert_eq!(cases.iter().map(|case| &case["id"]).collect::<Vec<_>>(), ["double/wrong/f32/N=1000"]);
     let duel = ["double.comp", "wrong.comp", "--config=ref.toml", "--ab", "--keep-failures=duel"];
-    let said = stderr(&expect_exit(&mut command(path, &duel), 1));
-    assert!(said.contains("1 failure saved in duel"), "{said}");
+    expect_error(&mut command(path, &duel), 1, &["1 failure saved in duel"]);
 }
 
 #[test]
@@ -250,8 +264,7 @@ fn without_a_reference_a_time_is_marked_and_elements_are_shown_and_saved() {
     let checked =
         command(path, &["--config=double.toml", "--set=reference.file=d.npy", "--json=-"]).output().expect("it runs");
     assert!(cases(&checked)[0]["outcome"]["verification"]["residual"].is_number(), "{}", stderr(&checked));
-    let refused = expect_exit(&mut command(path, &["--config=double.toml", "--print=E"]), 2);
-    assert!(stderr(&refused).contains("unknown output 'E'"), "{}", stderr(&refused));
+    expect_error(&mut command(path, &["--config=double.toml", "--print=E"]), 2, &["unknown output 'E'"]);
 }
 
 #[test]
@@ -326,8 +339,7 @@ fn of_several_choices_the_first_is_timed_printed_and_named() {
     assert!(stdout(&output).contains("\n  0 2\n"), "{}", stdout(&output));
     let said = stderr(&output);
     assert!(said.contains("note      double: WORK = 1, the first of 2 choices; --tune times all\n"), "{said}");
-    let refused = expect_exit(command(folder.path(), &first).arg("--tune"), 2);
-    assert!(stderr(&refused).contains("this selects 2; give each axis one value"), "{}", stderr(&refused));
+    expect_error(command(folder.path(), &first).arg("--tune"), 2, &["this selects 2; give each axis one value"]);
     let listed = expect_exit(&mut command(folder.path(), &["--config=double.toml", "--dry-run"]), 0);
     let (listed, said) = (stdout(&listed), stderr(&listed));
     assert!(listed.contains("double/double/f32/N=1000\n") && listed.contains("\n1 case, roughly "), "{listed}{said}");
@@ -502,8 +514,7 @@ fn what_would_be_ignored_is_refused() {
         (&["named.toml", "--set=spec.1=2"][..], "spec.1: is the same constant as WORK; set only one"),
         (&["double.toml", "-s=N=64", "-s=N=128"], "--size states N twice; write its values in one"),
     ] {
-        let output = expect_exit(&mut command(folder.path(), arguments), 2);
-        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+        expect_error(&mut command(folder.path(), arguments), 2, &[expected]);
     }
 }
 
@@ -563,8 +574,7 @@ fn tables_of_a_configuration_run_kernels_beside_algorithms() {
     let double = fs::read_to_string(folder.path().join("double.toml")).expect("read");
     fs::write(folder.path().join("wrong.toml"), double + "[reference]\ncommand = 'false'\n").expect("written");
     let forbidden = ["verify", "--config=all.toml", "--no-commands"];
-    let refused = stderr(&expect_exit(gpukern(&forbidden).current_dir(folder.path()), 2));
-    assert!(refused.contains("--no-commands forbids `false`"), "{refused}");
+    expect_error(gpukern(&forbidden).current_dir(folder.path()), 2, &["--no-commands forbids `false`"]);
 }
 
 #[cfg(unix)]
@@ -698,8 +708,7 @@ fn members_of_uniform_blocks_are_stated_by_name_and_counters_begin_where_they_sh
     // Options win over the description.
     let off = folder(&files);
     fs::write(off.path().join("k.toml"), &description).expect("written");
-    let output = expect_exit(&mut command(off.path(), &["k.toml", "--set=uniform.params.scale=3"]), 1);
-    assert!(stderr(&output).contains("the reference has"), "{}", stderr(&output));
+    expect_error(&mut command(off.path(), &["k.toml", "--set=uniform.params.scale=3"]), 1, &["the reference has"]);
 }
 
 #[test]
@@ -926,10 +935,12 @@ fn folders_are_cases_each_a_problem_of_its_own_and_other_kernels_compete_on_thei
     assert_eq!(text.matches("63.10 µs there, ").count(), 2, "{text}");
     let judged = expect_exit(&mut command(folder.path(), &["a", "wrong.comp", "--ab"]), 1);
     assert!((stdout(&judged) + &stderr(&judged)).contains("D[7] is 21"), "{}", stdout(&judged));
-    let mixed = expect_exit(&mut command(folder.path(), &["a", "b", "wrong.comp"]), 2);
-    assert!(stderr(&mixed).contains("'wrong.comp' stands beside several cases"), "{}", stderr(&mixed));
+    expect_error(
+        &mut command(folder.path(), &["a", "b", "wrong.comp"]),
+        2,
+        &["'wrong.comp' stands beside several cases"],
+    );
     fs::write(folder.path().join("b/case.toml"), format!("{DESCRIPTION}\n[inputs]\ncommand = 'touch {{out}}/x'\n"))
         .expect("written");
-    let refused = expect_exit(&mut command(folder.path(), &["b"]), 2);
-    assert!(stderr(&refused).contains("a case runs no commands, and this has `touch {out}/x`"), "{}", stderr(&refused));
+    expect_error(&mut command(folder.path(), &["b"]), 2, &["a case runs no commands, and this has `touch {out}/x`"]);
 }

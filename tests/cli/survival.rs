@@ -2,8 +2,8 @@
 #![cfg(unix)]
 
 use super::{
-    expect_exit, gpukern, limited, read_json, run, run_process, signal, statuses, stderr, stdout, valid_record,
-    wait_for_journal, wait_until,
+    expect_error, expect_exit, gpukern, limited, read_json, run, run_process, signal, statuses, stderr, stdout,
+    valid_record, wait_for_journal, wait_until,
 };
 use std::ffi::OsStr;
 use std::io::Read;
@@ -132,8 +132,7 @@ fn a_record_that_cannot_be_written_takes_no_table_with_it() {
     // Standard output may be such a file too.
     let mut command = limited("ulimit -f 1", &gpukern(&["list", "--json"]));
     let shown = std::fs::File::create(&path).expect("made");
-    let message = stderr(&expect_exit(command.stdout(shown), 3));
-    assert!(message.contains("cannot write to standard output: the file would exceed"), "{message}");
+    expect_error(command.stdout(shown), 3, &["cannot write to standard output: the file would exceed"]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `tune`, and what `bench` makes of its results, on the software device.
 
 use super::failures::with_failing;
-use super::{BRIEF, expect_exit, gpukern, limited, signal, stderr, stdout, wait_until};
+use super::{BRIEF, expect_error, expect_exit, expect_output, gpukern, limited, signal, stderr, stdout, wait_until};
 use gpukern::{DType, Shader};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -59,8 +59,7 @@ fn the_widths_of_a_factorisation_are_searched_kept_and_taken() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("tuned.toml");
     let mut tune = gpukern(&["tune", "lu", "-V", "blocked,blocked-pivot", "-s", "256", "--budget", "8s", "--tuned"]);
-    let output = expect_exit(tune.arg(&path), 0);
-    assert!(stdout(&output).contains("lu f32, the best tiles"), "{}", stdout(&output));
+    expect_output(tune.arg(&path), 0, &["lu f32, the best tiles"]);
 
     let text = std::fs::read_to_string(&path).expect("kept");
     let kept: toml::Table = text.parse().expect("TOML");
@@ -200,15 +199,17 @@ fn results_behind_a_link_are_replaced_there_with_their_mode() {
 fn results_that_do_not_fit_on_the_disk_are_a_failure_and_leave_the_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("tuned.toml");
-    let message = stderr(&expect_exit(&mut gpukern(&["tune", "matmul", "--tuned", "/dev/full"]), 3));
-    assert!(message.contains("cannot keep tuning results in '/dev/full': No space left on device"), "{message}");
+    expect_error(
+        &mut gpukern(&["tune", "matmul", "--tuned", "/dev/full"]),
+        3,
+        &["cannot keep tuning results in '/dev/full': No space left on device"],
+    );
     let old = "schema = \"gpukern-tuned/1\"\n";
     std::fs::write(&path, old).expect("written");
     // No file may grow: a write fails as on a full disk, once the signal for it is ignored.
     let tune = gpukern(&["tune", "matmul", "-s", "32", "--budget", "1ms", "--tuned"]);
     let mut command = limited("trap '' XFSZ; ulimit -f 0", &tune);
-    let message = stderr(&expect_exit(command.arg(&path), 3));
-    assert!(message.contains(&format!("cannot keep tuning results in '{}': ", path.display())), "{message}");
+    expect_error(command.arg(&path), 3, &[&format!("cannot keep tuning results in '{}': ", path.display())]);
     assert_eq!(std::fs::read_to_string(&path).expect("readable"), old);
     assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 1, "a draft was left behind");
 }
@@ -266,7 +267,10 @@ fn by_inspection_nothing_is_kept_where_the_driver_tells_nothing_of_spills() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("tuned.toml");
     let mut tune = gpukern(&["tune", "matmul", "-s", "64", "--by-inspection"]);
-    let error = stderr(&expect_exit(tune.env("GPUKERN_TUNED", &path), 2));
-    assert!(error.contains("skipped   tiled f32 64: the driver does not tell what a kernel spills"), "{error}");
+    expect_error(
+        tune.env("GPUKERN_TUNED", &path),
+        2,
+        &["skipped   tiled f32 64: the driver does not tell what a kernel spills"],
+    );
     assert!(!std::fs::read_to_string(path).expect("the file").contains("[[result]]"));
 }

@@ -2,7 +2,9 @@
 
 use super::ab::software_driver;
 use super::failures::{failing_library, with_failing};
-use super::{BRIEF, expect_exit, gpukern, read_json, signal, statuses, stderr, stdout, wait_until};
+use super::{
+    BRIEF, expect_error, expect_exit, expect_output, gpukern, read_json, signal, statuses, stderr, stdout, wait_until,
+};
 use gpukern::{DType, Shader};
 use std::path::Path;
 use std::process::{Child, Command};
@@ -72,8 +74,7 @@ fn a_record_has_the_crashed_case_beside_the_measured_ones() {
     assert_eq!((&outcome["cause"], &outcome["kernels"][0]), (&"SIGSEGV".into(), &"matmul/naive.f32".into()));
     // Every command reads it.
     for (arguments, code) in [(&["export", "--to", "junit"][..], 0), (&["report", "-o", "-"], 0)] {
-        let output = expect_exit(gpukern(arguments).arg(&path), code);
-        assert!(stdout(&output).contains("SIGSEGV"), "{arguments:?}");
+        expect_output(gpukern(arguments).arg(&path), code, &["SIGSEGV"]);
     }
 }
 
@@ -136,8 +137,7 @@ fn a_run_that_goes_on_round_by_round_ends_when_it_is_asked_to_or_has_taken_too_l
     wait_until("a round", || sign.exists());
     signal(&child, "TERM");
     assert_eq!(end_of(&mut child), Some(130));
-    let message = stderr(&expect_exit(&mut gpukern(&[&endless[..], &["--max-run=1s"]].concat()), 2));
-    assert!(message.contains("stopped after ") && message.contains("`--max-run`"), "{message}");
+    expect_error(&mut gpukern(&[&endless[..], &["--max-run=1s"]].concat()), 2, &["stopped after ", "`--max-run`"]);
 }
 
 #[test]
@@ -152,8 +152,7 @@ fn a_run_that_would_take_minutes_is_skipped_with_the_forecast() {
     assert!(stdout(&output).contains("1 passed, 0 wrong, 1 skipped"), "{}", stdout(&output));
     assert!(!notes.contains('±'), "signs of times beside answers alone: {notes}");
     let all = ["verify", "matmul", "-V", "naive", "-s", "4096", "-t", "f32", "--input=uniform", "--max-run=1s"];
-    let message = stderr(&expect_exit(&mut gpukern(&all), 2));
-    assert!(message.contains("nothing to measure") && message.contains("predicted to take about"), "{message}");
+    expect_error(&mut gpukern(&all), 2, &["nothing to measure", "predicted to take about"]);
 }
 
 /// A run of a thousandth of its work is mostly launches, and a driver that compiles; a scripted device in
@@ -161,8 +160,7 @@ fn a_run_that_would_take_minutes_is_skipped_with_the_forecast() {
 #[test]
 fn a_small_run_alone_refuses_nothing() {
     let verify = ["verify", "lu", "-V", "blocked-pivot-texel", "-s", "1500", "--input=uniform"];
-    let text = stdout(&expect_exit(&mut gpukern(&verify), 0));
-    assert!(text.contains("2 passed, 0 wrong, 0 skipped"), "{text}");
+    expect_output(&mut gpukern(&verify), 0, &["2 passed, 0 wrong, 0 skipped"]);
 }
 
 #[test]
@@ -184,8 +182,7 @@ fn a_device_that_crashes_when_opened_leaves_the_host_s_cases() {
     for (how, cause) in [("segv", "SIGSEGV"), ("abort", "SIGABRT"), ("exit", "exit code 7"), ("hang", "vkCreateDevice")]
     {
         let mut command = with_failing("vkCreateDevice", &bench, folder.path());
-        let output = expect_exit(command.env("GPUKERN_TEST_HOW", how).args(BRIEF).arg("--json").arg(&path), 3);
-        assert!(stderr(&output).contains(cause), "{how}: {}", stderr(&output));
+        expect_error(command.env("GPUKERN_TEST_HOW", how).args(BRIEF).arg("--json").arg(&path), 3, &[cause]);
         let expected = if how == "hang" { "timed-out" } else { "crashed" };
         assert_eq!(statuses(&read_json(&path)), [expected, "measured"], "{how}");
     }
@@ -259,8 +256,7 @@ fn a_worker_that_is_killed_while_devices_are_listed_gets_a_second_try() {
     let output = expect_exit(devices(&both).env("GPUKERN_TEST_ONCE", folder.path().join("once")), 0);
     assert!(stdout(&output).contains("llvmpipe") && !stderr(&output).contains("kill"), "{}", stderr(&output));
     // One that is killed whenever it loads a driver does without that.
-    let notes = stderr(&expect_exit(&mut devices(&both), 0));
-    assert!(notes.contains("was killed while listing its devices: killed (SIGKILL"), "{notes}");
+    expect_error(&mut devices(&both), 0, &["was killed while listing its devices: killed (SIGKILL"]);
     let message = stderr(&expect_exit(&mut devices(bad.as_os_str()), 3));
     assert!(message.contains("the worker that lists devices died twice: killed (SIGKILL"), "{message}");
     assert!(!message.contains("crash"), "{message}");
@@ -338,8 +334,7 @@ fn known_failures_are_expected_new_ones_and_those_that_went_away_are_not() {
     ] {
         std::fs::write(&known, cases.iter().map(|case| table(case)).collect::<String>()).expect("written");
         let mut command = with_bad_naive("vkQueueSubmit", "segv", &VERIFY, folder.path());
-        let output = expect_exit(command.arg("--expect").arg(&known).arg("--junit").arg(&junit), code);
-        assert!(stderr(&output).contains(note), "{cases:?}: {}", stderr(&output));
+        expect_error(command.arg("--expect").arg(&known).arg("--junit").arg(&junit), code, &[note]);
         let xml = std::fs::read_to_string(&junit).expect("written");
         assert!(xml.contains("<error type=\"crashed\" message=\"SIGSEGV"), "{xml}");
     }
@@ -368,8 +363,7 @@ fn what_runs_a_failure_again_is_kept() {
     let folder = tempfile::tempdir().expect("a folder");
     let kept = folder.path().join("kept");
     let mut command = with_bad_naive("vkQueueSubmit", "abort", &VERIFY, folder.path());
-    let output = expect_exit(command.arg("--keep-failures").arg(&kept), 3);
-    assert!(stderr(&output).contains("2 failures saved in "), "{}", stderr(&output));
+    expect_error(command.arg("--keep-failures").arg(&kept), 3, &["2 failures saved in "]);
     let case = kept.join("matmul_naive_f32_8x8x8_device-0");
     let failure = read_json(&case.join("failure.json"));
     assert_eq!(failure["case"]["outcome"]["said"][0], "the layer aborts");
@@ -380,8 +374,7 @@ fn what_runs_a_failure_again_is_kept() {
     // The command runs that case, on a driver that works.
     let command = failure["command"].as_str().expect("a command").to_string();
     let arguments: Vec<_> = command.split(' ').skip(1).collect();
-    let output = expect_exit(gpukern(&arguments).arg("--max-time=100ms"), 0);
-    assert!(stdout(&output).contains("naive"), "{}", stdout(&output));
+    expect_output(gpukern(&arguments).arg("--max-time=100ms"), 0, &["naive"]);
 }
 
 /// The kernel of matmul/naive with its additions replaced by `operation`.
@@ -398,8 +391,7 @@ fn the_sides_of_ab_that_fail_are_kept_with_their_wrong_elements() {
     let wrong = with_additions(SUBTRACT_FLOATS);
     std::fs::write(&kernel, &wrong).expect("written");
     let mut command = gpukern(&["ab", "matmul", "-V", "naive", "-s", "40", "--max-time=50ms"]);
-    let output = expect_exit(command.arg("--b-spirv").arg(&kernel).arg("--keep-failures").arg(&kept), 1);
-    assert!(stderr(&output).contains("1 failure saved in "), "{}", stderr(&output));
+    expect_error(command.arg("--b-spirv").arg(&kernel).arg("--keep-failures").arg(&kept), 1, &["1 failure saved in "]);
     let side = kept.join("B_matmul_naive_f32_40x40x40_device-0");
     assert_eq!(std::fs::read(side.join("matmul-naive.f32.spv")).expect("kept"), wrong);
     let failure = read_json(&side.join("failure.json"));
@@ -431,8 +423,7 @@ fn a_side_of_ab_whose_process_died_is_tried_again_alone() {
 
 #[test]
 fn in_this_process_a_run_is_the_same() {
-    let output = expect_exit(gpukern(&VERIFY).arg("--in-process"), 0);
-    assert!(stdout(&output).contains("4 passed, 0 wrong, 0 skipped"), "{}", stdout(&output));
+    expect_output(gpukern(&VERIFY).arg("--in-process"), 0, &["4 passed, 0 wrong, 0 skipped"]);
 }
 
 /// A matrix product whose loop counter is multiplied where it should be increased: it stays 0.
