@@ -1,6 +1,8 @@
 //! `ab`: two variants, SPIR-V files or drivers in turns.
 
-use super::{expect_error, expect_exit, expect_output, gpukern, run, stderr, stdout};
+use super::{
+    driver_manifest, expect_error, expect_exit, expect_output, gpukern, patched, run, stderr, stdout, temporary,
+};
 use gpukern::{DType, Shader};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -103,18 +105,10 @@ fn of_several_kernels_a_file_takes_the_place_of_the_one_that_it_fits() {
 #[test]
 fn a_kernel_with_a_wrong_answer_has_no_time() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut words: Vec<u32> = spirv("matmul/naive")
-        .chunks_exact(4)
-        .map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
-        .collect();
-    let mut at = 5;
-    while words[at] as u16 != 133 {
-        at += (words[at] >> 16) as usize;
-    }
-    // OpFMul becomes OpFAdd.
-    words[at] = words[at] & 0xffff_0000 | 0x81;
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let wrong = write(&folder, "wrong.spv", &bytes);
+    const MULTIPLY_FLOATS: u32 = 133;
+    const ADD_FLOATS: u32 = 129;
+    let wrong = patched(&spirv("matmul/naive"), MULTIPLY_FLOATS, ADD_FLOATS, 1);
+    let wrong = write(&folder, "wrong.spv", &wrong);
     expect_output(
         &mut ab(&["-V", "naive", "--b-spirv", &wrong]),
         1,
@@ -166,8 +160,7 @@ fn cases(document: &Value) -> Vec<String> {
 
 #[test]
 fn each_pair_has_a_verdict_at_each_size() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("ab.json");
+    let (_folder, path) = temporary("ab.json");
     let mut command =
         gpukern(&["ab", "matmul", "-V", "tile-2d,local", "--against", "naive", "-s", "16,24", "--max-time=100ms"]);
     let output = run(command.arg("--json").arg(&path).env("COLUMNS", "80"));
@@ -211,8 +204,7 @@ fn patterns_pair_variants_and_what_one_side_lacks_is_left_out() {
 #[test]
 #[cfg(unix)]
 fn an_interruption_keeps_the_cases_before_it() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("ab.json");
+    let (_folder, path) = temporary("ab.json");
     // The first is decided at once, the second as good as never.
     let mut command =
         gpukern(&["ab", "matmul", "-V", "tile-2d,naive", "--against", "naive", "-s", "96", "--max-time=1h"]);
@@ -264,10 +256,8 @@ fn drivers_take_turns_in_processes_of_their_own() {
 #[test]
 fn a_driver_that_does_not_load_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
-    let text =
-        json!({"file_format_version": "1.0.0", "ICD": {"library_path": "/nonexistent.so", "api_version": "1.3.0"}});
-    let broken = write(&folder, "broken.json", text.to_string().as_bytes());
-    let output = expect_exit(&mut ab(&["-V", "naive", "--a-driver", &broken, "--b-driver", &broken]), 3);
-    let message = stderr(&output);
-    assert!(message.contains(" with driver '") && message.contains("found no usable driver"), "{message}");
+    let broken = driver_manifest(folder.path(), "/nonexistent.so");
+    let broken = broken.to_str().expect("UTF-8");
+    let mut ab = ab(&["-V", "naive", "--a-driver", broken, "--b-driver", broken]);
+    expect_error(&mut ab, 3, &[" with driver '", "found no usable driver"]);
 }

@@ -1,6 +1,6 @@
 //! `bench` and `verify` on the software device.
 
-use super::{brief_bench, expect_error, expect_exit, expect_output, gpukern, stderr, stdout, valid_record};
+use super::{brief_bench, expect_error, expect_exit, expect_output, gpukern, stderr, stdout, temporary, valid_record};
 use gpukern::{ALGORITHMS, find_algorithm};
 
 #[test]
@@ -22,8 +22,7 @@ fn json_on_standard_output_is_a_valid_record_and_nothing_else() {
 #[test]
 fn energy_of_a_device_without_a_counter_is_said_to_be_missing_and_no_more() {
     let bench = ["matmul", "-V", "naive,local", "-s", "16", "--energy", "--table", "both", "--json"];
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (_folder, path) = temporary("run.json");
     let output = expect_exit(brief_bench(&bench).arg(&path), 0);
     assert_eq!(
         stderr(&output).matches("no energy: this device has no energy counter").count(),
@@ -49,8 +48,7 @@ fn a_case_that_is_named_twice_is_measured_once() {
 
 #[test]
 fn the_table_has_sizes_by_variants_and_fits_the_terminal() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (_folder, path) = temporary("run.json");
     let variants = ["naive", "naive-column", "local", "local-2d", "subgroup", "subgroup-shuffle"];
     // The second one finds every case measured, and prints the same record for another terminal.
     for (columns, json) in [(80_usize, "--json"), (260, "--resume")] {
@@ -72,8 +70,7 @@ fn the_table_has_sizes_by_variants_and_fits_the_terminal() {
 
 #[test]
 fn figures_of_others_stand_beside_the_measured_ones() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("reference.csv");
+    let (folder, path) = temporary("reference.csv");
     std::fs::write(&path, "algorithm,dtype,size,time,source\nmatmul,f32,16,1 ns,magic 2.0\n").expect("written");
     let record = folder.path().join("run.json");
     let bench = |json: &str| {
@@ -113,8 +110,7 @@ fn quiet_says_nothing_of_progress_and_verbose_says_what_came_of_each_case() {
 
 #[test]
 fn a_record_file_replaces_an_older_one_and_the_table_still_goes_to_standard_output() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (_folder, path) = temporary("run.json");
     std::fs::write(&path, "an older record").expect("written");
     expect_output(brief_bench(&["matmul", "-V", "v0,v2", "-s", "16"]).arg("--json").arg(&path), 0, &["★"]);
     let record = valid_record(&std::fs::read_to_string(&path).expect("written"));

@@ -1,7 +1,9 @@
 //! `gpukern capture`: programs under the layer, their exit codes and their profiles.
 #![cfg(target_os = "linux")]
 
-use super::{expect_error, expect_exit, expect_output, gpukern, read_json, signal, stdout, wait_until};
+use super::{
+    check_schema, expect_error, expect_exit, expect_output, gpukern, read_json, signal, stdout, temporary, wait_until,
+};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -34,10 +36,7 @@ fn shell<'a>(line: &'a str, words: &[&'a str]) -> Vec<&'a str> {
 /// The kernels of the only device in the profile at `path`, which its schema describes.
 fn kernels(path: &Path) -> Vec<Value> {
     let profile = read_json(path);
-    let schema: Value = serde_json::from_str(include_str!("../../docs/profile.schema.json")).expect("JSON");
-    let validator = jsonschema::validator_for(&schema).expect("a valid schema");
-    let errors: Vec<_> = validator.iter_errors(&profile).map(|e| format!("{}: {e}", e.instance_path())).collect();
-    assert!(errors.is_empty(), "{errors:#?}");
+    check_schema(&profile, include_str!("../../docs/profile.schema.json"));
     let devices: Vec<&Value> = profile["processes"]
         .as_array()
         .expect("processes")
@@ -127,8 +126,7 @@ fn a_program_that_cannot_be_started_is_a_mistake() {
 
 #[test]
 fn a_program_that_is_killed_leaves_the_profile_of_what_it_did() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let json = folder.path().join("p.json");
+    let (_folder, json) = temporary("p.json");
     // It is killed once it told of some dispatches; the shell ends as it did.
     let line = "\"$0\" \"$@\" --in-process > /dev/null & \
         until [ \"$(cat \"$GPUKERN_CAPTURE\"/*.events 2>/dev/null | wc -c)\" -gt 30000 ]; do sleep 0.01; done; \
@@ -141,8 +139,7 @@ fn a_program_that_is_killed_leaves_the_profile_of_what_it_did() {
 
 #[test]
 fn what_ends_gpukern_alone_ends_the_program_too() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let ready = folder.path().join("ready");
+    let (_folder, ready) = temporary("ready");
     let line = "trap 'exit 5' TERM; touch \"$0\"; while :; do sleep 0.05; done";
     let mut command = capture(&[], &shell(line, &[ready.to_str().expect("text")]));
     let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");

@@ -1,13 +1,12 @@
 //! Kernels that try to be timed for less work than they are verified for.
 
-use super::{BRIEF, expect_error, expect_exit, gpukern, read_json, stderr};
+use super::{BRIEF, expect_error, expect_exit, gpukern, read_json, stderr, temporary};
 use serde_json::Value;
 use std::path::Path;
 
 /// Cases of a run of the cheats, with these options.
 fn run(options: &[&str], code: i32) -> (Vec<Value>, String) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (_folder, path) = temporary("run.json");
     let cheats = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cheats");
     let mut command = gpukern(&["run", "cheats.toml"]);
     let output = expect_exit(command.args(BRIEF).args(options).arg("--json").arg(&path).current_dir(cheats), code);

@@ -1,6 +1,9 @@
 //! `compare`: verdicts, exit codes and refusals. Records are made here; no device is needed.
 
-use super::{brief_bench, expect_error, expect_exit, expect_output, gpukern, limited, read_json, run, stderr, stdout};
+use super::{
+    brief_bench, check_schema, expect_error, expect_exit, expect_output, gpukern, limited, read_json, run, stderr,
+    stdout,
+};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
@@ -49,12 +52,9 @@ fn record(started: &str, cases: usize, count: usize, centre: f64, spread: f64) -
     record
 }
 
-/// Checks the JSON of a comparison against the committed schema.
-fn valid(document: &Value) {
-    let schema: Value = serde_json::from_str(include_str!("../../docs/compare.schema.json")).expect("JSON");
-    let validator = jsonschema::validator_for(&schema).expect("a valid schema");
-    let errors: Vec<_> = validator.iter_errors(document).map(|e| format!("{}: {e}", e.instance_path())).collect();
-    assert!(errors.is_empty(), "{errors:#?}");
+/// Checks the JSON of a comparison against the published schema.
+fn check_comparison(document: &Value) {
+    check_schema(document, include_str!("../../docs/compare.schema.json"));
 }
 
 fn quiet(started: &str, centre: f64) -> Value {
@@ -103,7 +103,7 @@ fn several_processes_of_a_side_are_taken_together() {
     let output =
         expect_exit(gpukern(&["compare", "--json", "-", "--baseline"]).args(&a).arg("--candidate").args(&b), 1);
     let document: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
-    valid(&document);
+    check_comparison(&document);
     assert_eq!(document["schema"], "gpukern-compare/1");
     assert_eq!(document["exit"], 1);
     let case = &document["cases"][0];
@@ -298,7 +298,7 @@ fn a_comparison_is_written_as_tests_for_ci_systems() {
     let path = records.0.path().join("kernels.xml");
     let output = expect_exit(gpukern(&["compare", &a, &b, "--json", "-", "--junit"]).arg(&path), 1);
     let document: Value = serde_json::from_str(&stdout(&output)).expect("standard output is JSON alone");
-    valid(&document);
+    check_comparison(&document);
     let text = std::fs::read_to_string(path).expect("written");
     let xml = roxmltree::Document::parse(&text).expect("XML");
     let failures: Vec<_> = xml.descendants().filter_map(|node| node.attribute("failures")).collect();

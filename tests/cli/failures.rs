@@ -1,6 +1,9 @@
 //! What the machine gets wrong: exit code 3 and a message that says what to do.
 
-use super::{BRIEF, expect_error, expect_exit, expect_output, gpukern, read_json, statuses, stderr, stdout};
+use super::{
+    BRIEF, driver_manifest, expect_error, expect_exit, expect_output, gpukern, read_json, statuses, stderr, stdout,
+    temporary,
+};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -28,15 +31,9 @@ fn without_a_driver_the_software_device_is_recommended() {
 
 #[test]
 fn a_driver_that_cannot_be_loaded_is_as_good_as_none() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let library = folder.path().join("libbroken.so");
+    let (folder, library) = temporary("libbroken.so");
     std::fs::write(&library, "not a library").expect("written");
-    let manifest = folder.path().join("broken.json");
-    let text = serde_json::json!({
-        "file_format_version": "1.0.0",
-        "ICD": { "library_path": library, "api_version": "1.3.0" }
-    });
-    std::fs::write(&manifest, text.to_string()).expect("written");
+    let manifest = driver_manifest(folder.path(), &library);
     let mut command = gpukern(&["devices"]);
     command.env("VK_DRIVER_FILES", &manifest).env("VK_ICD_FILENAMES", &manifest);
     expect_error(&mut command, 3, &["found no usable driver"]);
@@ -89,8 +86,7 @@ pub(super) fn with_failing(function: &str, arguments: &[&str], folder: &Path) ->
 
 #[test]
 fn a_clock_that_runs_backwards_or_stands_still_fails_every_case() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (folder, path) = temporary("run.json");
     for (clock, counted) in [("back", "18446744074 s"), ("zero", "0 ns")] {
         let bench = ["bench", "matmul", "-V", "naive", "-s", "8", "--json"];
         let mut command = with_failing("none", &bench, folder.path());
@@ -133,8 +129,7 @@ fn running_out_of_memory_says_what_was_to_be_allocated() {
 
 #[test]
 fn a_lost_device_fails_its_cases_and_the_record_is_written_all_the_same() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (folder, path) = temporary("run.json");
     let bench = ["bench", "matmul", "-V", "naive", "-s", "8,16", "--json"];
     let cache = folder.path().join("cache");
     let output =
@@ -153,8 +148,7 @@ fn a_lost_device_fails_its_cases_and_the_record_is_written_all_the_same() {
 
 #[test]
 fn limits_and_noise_of_a_lost_device_are_failures() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let cache = folder.path().join("cache");
+    let (folder, cache) = temporary("cache");
     for arguments in [&["peak", "--quick"][..], &["bench", "matmul", "-V", "naive", "-s", "8", "--noise=2"]] {
         let mut command = with_failing("vkQueueSubmit", arguments, folder.path());
         let output = expect_exit(command.env("GPUKERN_CACHE", &cache), 3);
@@ -193,8 +187,7 @@ fn a_full_disk_is_a_failure_of_every_command_that_writes() {
 #[cfg(target_os = "linux")]
 fn standard_output_that_is_a_file_is_written_and_not_replaced() {
     use std::os::unix::fs::MetadataExt;
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("out.csv");
+    let (_folder, path) = temporary("out.csv");
     let file = std::fs::File::create(&path).expect("made");
     let run = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/run-1.json");
     let export = |output: &str| gpukern(&["export", run, "--to", "csv", "--output", output]);

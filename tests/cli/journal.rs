@@ -3,13 +3,13 @@
 use super::ab::software_driver;
 use super::workers::two_of;
 use super::{
-    brief_bench, expect_error, expect_exit, gpukern, journal, limited, read_json, run, signal, stderr, stdout,
-    wait_for_journal,
+    brief_bench, expect_error, expect_exit, gpukern, journal, limited, read_json, run, signal, start, stderr, stdout,
+    temporary, wait_for_journal,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 /// A bench of six short cases.
@@ -20,15 +20,16 @@ fn bench(sizes: &str) -> Command {
     brief_bench(&["matmul", "-V", "naive,local", "-s", sizes])
 }
 
-fn start(command: &mut Command) -> Child {
-    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts")
-}
-
-/// The id and the process of each case that was measured.
-fn cases(record: &Value) -> Vec<(String, u64)> {
+/// Returns the id of each measured case with its `field`, a number that is 0 if it is absent.
+fn measured_with(field: &str, record: &Value) -> Vec<(String, u64)> {
     let cases = record["cases"].as_array().expect("cases").iter();
     let measured = cases.filter(|case| case["outcome"]["status"] == "measured");
-    measured.map(|case| (case["id"].as_str().expect("an id").into(), case["process"].as_u64().unwrap_or(0))).collect()
+    measured.map(|case| (case["id"].as_str().expect("an id").into(), case[field].as_u64().unwrap_or(0))).collect()
+}
+
+/// Returns the id and the process of each measured case.
+fn cases(record: &Value) -> Vec<(String, u64)> {
+    measured_with("process", record)
 }
 
 /// Starts `command` and kills it once its journal has `lines` lines, one of which is its head.
@@ -54,8 +55,7 @@ fn random() -> impl FnMut(u64) -> u64 {
 #[test]
 #[cfg(unix)]
 fn a_killed_run_is_completed_and_says_which_process_measured_what() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (_folder, path) = temporary("run.json");
     kill_at(bench(SIZES).arg("--json").arg(&path), &path, 4);
     assert!(!path.exists());
     let kept = std::fs::read_to_string(journal(&path)).expect("a journal").lines().count() - 1;
@@ -153,8 +153,7 @@ fn runs_that_are_killed_at_random_lose_no_case_and_have_none_twice() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_disk_that_is_full_in_the_middle_loses_the_cases_behind_it_and_no_others() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (folder, path) = temporary("run.json");
     // Blocks of 512 bytes, in a shell of POSIX.
     let mut command = limited("ulimit -f 20", &bench(SIZES));
     let output = expect_exit(command.arg("--json").arg(&path).env("GPUKERN_CACHE", folder.path().join("cache")), 3);
@@ -179,8 +178,7 @@ fn a_disk_that_is_full_in_the_middle_loses_the_cases_behind_it_and_no_others() {
 #[test]
 #[cfg(unix)]
 fn what_cannot_be_resumed_is_refused_and_left_alone() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (_folder, path) = temporary("run.json");
     let refused = |command: &mut Command, expected: &[&str]| {
         let message = stderr(&expect_exit(command, 2));
         for part in expected {
@@ -219,8 +217,7 @@ fn what_cannot_be_resumed_is_refused_and_left_alone() {
 #[test]
 #[cfg(unix)]
 fn two_runs_do_not_share_a_journal() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (_folder, path) = temporary("run.json");
     let long = ["bench", "matmul", "-V", "naive", "-s", "16..512:16", "--precision", "0.001%", "--no-peak", "--json"];
     let mut first = start(gpukern(&long).arg(&path));
     wait_for_journal(&mut first, &path, |text| !text.is_empty());
@@ -241,14 +238,6 @@ fn at_once(drivers: &std::ffi::OsStr) -> Command {
     command
 }
 
-/// The id and the device of each measured case, in the order of the record.
-#[cfg(unix)]
-fn on_devices(record: &Value) -> Vec<(String, u64)> {
-    let cases = record["cases"].as_array().expect("cases").iter();
-    let measured = cases.filter(|case| case["outcome"]["status"] == "measured");
-    measured.map(|case| (case["id"].as_str().expect("an id").into(), case["device"].as_u64().unwrap_or(0))).collect()
-}
-
 #[test]
 #[cfg(unix)]
 fn devices_that_are_measured_at_once_lose_nothing_either() {
@@ -258,7 +247,7 @@ fn devices_that_are_measured_at_once_lose_nothing_either() {
     let whole = folder.path().join("whole.json");
     expect_exit(at_once(&drivers).arg("--json").arg(&whole), 0);
     let whole = read_json(&whole);
-    assert_eq!(on_devices(&whole).len(), 8);
+    assert_eq!(measured_with("device", &whole).len(), 8);
 
     for how in ["KILL", "TERM"] {
         let path = folder.path().join(format!("{how}.json"));
@@ -277,7 +266,7 @@ fn devices_that_are_measured_at_once_lose_nothing_either() {
         let said = format!("resuming: {kept} cases measured, {} to go", 8 - kept);
         assert!(stderr(&output).contains(&said), "{how} lacks '{said}': {}", stderr(&output));
         let record = read_json(&path);
-        assert_eq!(on_devices(&record), on_devices(&whole), "{how}");
+        assert_eq!(measured_with("device", &record), measured_with("device", &whole), "{how}");
         assert_eq!((&record["devices"], &record["plan"]), (&whole["devices"], &whole["plan"]), "{how}");
         assert!(!journal(&path).exists(), "{how}");
     }
@@ -285,8 +274,7 @@ fn devices_that_are_measured_at_once_lose_nothing_either() {
 
 #[test]
 fn a_part_of_the_cases_is_resumed_as_the_same_part_alone() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (_folder, path) = temporary("run.json");
     let refused = |shard: &[&str], said: &str| {
         expect_error(bench("8,16").args(shard).arg("--resume").arg(&path), 2, &[said]);
     };
@@ -305,8 +293,7 @@ fn a_part_of_the_cases_is_resumed_as_the_same_part_alone() {
 
 #[test]
 fn an_interrupted_record_is_resumed_and_a_finished_one_leaves_no_journal() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (folder, path) = temporary("run.json");
     expect_exit(bench("8,16").arg("--json").arg(&path), 0);
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
     // As Ctrl-C leaves it: cases without a time, and one that was cut short.
@@ -331,8 +318,7 @@ fn an_interrupted_record_is_resumed_and_a_finished_one_leaves_no_journal() {
 
 #[test]
 fn some_cases_of_a_record_get_more_processes_alone_and_the_others_can_follow() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (_folder, path) = temporary("run.json");
     let counts = || {
         let mut counts = std::collections::BTreeMap::<String, usize>::new();
         for (id, _) in cases(&read_json(&path)) {

@@ -1,6 +1,6 @@
 //! `peak`, shares of limits, the host baseline and the clocks and caches of `bench`.
 
-use super::{gpukern, read_json, run, stderr, stdout, valid_record};
+use super::{gpukern, read_json, run, stderr, stdout, temporary, valid_record};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::path::Path;
@@ -73,8 +73,7 @@ fn the_host_is_measured_without_any_vulkan() {
 
 #[test]
 fn a_baseline_tells_how_much_faster_a_variant_is() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (_folder, path) = temporary("run.json");
     let path = path.to_str().expect("UTF-8");
     let bench = [&BENCH[..], &["--no-peak", "--host", "--table=both", "--json", path]].concat();
     let table = stdout(&run(&mut gpukern(&bench)));

@@ -1,7 +1,7 @@
 //! What a user gets wrong: a message that names the value and the remedy, exit code 2, nothing on standard output,
 //! and before any device is opened.
 
-use super::{brief_bench, expect_error, expect_exit, gpukern, limited, run, stderr, stdout};
+use super::{brief_bench, expect_error, expect_exit, gpukern, limited, run, stderr, stdout, temporary};
 use std::path::Path;
 
 /// Runs a command that must be refused; a loader that does not exist proves that no device was looked for.
@@ -168,8 +168,7 @@ fn numbers_below_zero_and_of_other_kinds_get_a_sentence_of_ours() {
 #[test]
 #[cfg(unix)]
 fn names_of_megabytes_and_hostile_ones_are_answered_in_a_few_lines() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("config.toml");
+    let (_folder, path) = temporary("config.toml");
     let shown = path.to_str().expect("UTF-8");
     let long = "a".repeat(5_000_000);
     let hostile = "x\u{1b}]0;gone\u{7}\u{202e}\u{61c}\u{feff}\u{e0041}";
@@ -197,8 +196,7 @@ fn names_of_megabytes_and_hostile_ones_are_answered_in_a_few_lines() {
 #[test]
 #[cfg(unix)]
 fn tables_that_say_the_same_are_one() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("config.toml");
+    let (_folder, path) = temporary("config.toml");
     std::fs::write(&path, "[[bench]]\nalgorithm = 'matmul'\nvariant = 'naive'\nsize = '8..4096:8'\n".repeat(100_000))
         .expect("written");
     let mut command = limited("ulimit -t 10", &gpukern(&["bench", "--config", path.to_str().expect("UTF-8")]));
@@ -268,8 +266,7 @@ fn too_few_rounds_are_the_fault_of_the_question() {
 
 #[test]
 fn wrapping_puts_no_command_of_a_ci_service_at_the_beginning_of_a_line() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("evil.json");
+    let (_folder, path) = temporary("evil.json");
     let schema = format!("gpukern-run {}::error file=x::pwned", "deadbeef ".repeat(4));
     std::fs::write(&path, serde_json::json!({ "schema": schema }).to_string()).expect("written");
     let mut wrapped = 0;

@@ -1,6 +1,6 @@
 //! Colors, and the user's defaults.
 
-use super::{brief_bench, expect_error, expect_exit, gpukern, stderr, stdout};
+use super::{brief_bench, expect_error, expect_exit, gpukern, stderr, stdout, temporary};
 use std::process::Command;
 
 /// What a terminal takes for the begin of a color.
@@ -53,8 +53,7 @@ fn errors_have_colors_where_these_are_wanted() {
 
 #[test]
 fn config_says_what_holds_and_why() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("config.toml");
+    let (_folder, path) = temporary("config.toml");
     std::fs::write(&path, "device = 'gpu'\nprecision = '0.5%'\n# more\ntable = 'long'\ncolor = 'always'\n")
         .expect("written");
     let mut command = gpukern(&["config", "--precision", "3%", "--timeout=9s"]);
@@ -74,8 +73,7 @@ fn config_says_what_holds_and_why() {
 
 #[test]
 fn the_defaults_of_a_person_hold_for_every_command_and_their_mistakes_are_named() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("config.toml");
+    let (folder, path) = temporary("config.toml");
     let shown = path.to_str().expect("UTF-8");
     let with = |text: &str, arguments: &[&str]| {
         std::fs::write(&path, text).expect("written");

@@ -1,7 +1,7 @@
 //! `bench --processes`: each case in several fresh processes, and one record of all.
 
 use super::{
-    brief_bench, expect_error, expect_exit, expect_output, gpukern, journal, read_json, signal, stdout,
+    brief_bench, expect_error, expect_exit, expect_output, gpukern, journal, read_json, signal, stdout, temporary,
     wait_for_journal,
 };
 use serde_json::Value;
@@ -31,8 +31,7 @@ fn sightings(record: &Value) -> (BTreeMap<String, Vec<u64>>, BTreeMap<u64, Vec<S
 
 #[test]
 fn one_record_holds_all_processes_and_tables_and_exports_have_a_row_a_case() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (folder, path) = temporary("run.json");
     let output = expect_exit(bench(&["--processes=3", "--table=long", "--json"]).arg(&path), 0);
     let rows = stdout(&output).lines().filter(|line| line.contains("naive") || line.contains("local")).count();
     assert_eq!(rows, 6, "{}", stdout(&output));
@@ -61,8 +60,7 @@ fn one_record_holds_all_processes_and_tables_and_exports_have_a_row_a_case() {
 
 #[test]
 fn how_far_processes_lie_apart_is_a_view_of_the_same_record() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (_folder, path) = temporary("run.json");
     let output = expect_exit(bench(&["--noise=2", "--json"]).arg(&path), 0);
     let text = stdout(&output);
     assert!(text.contains("2 processes of the same run") && text.contains("matmul/naive/f32/24x24x24"), "{text}");
@@ -71,8 +69,7 @@ fn how_far_processes_lie_apart_is_a_view_of_the_same_record() {
 
 #[test]
 fn the_host_s_cases_are_measured_in_processes_of_their_own_too() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (_folder, path) = temporary("run.json");
     let mut command = gpukern(&["bench", "matmul", "-s", "8,16", "--device=host", "--max-time=20ms", "--processes=2"]);
     // No Vulkan is there to load.
     expect_exit(command.args(["--loader=/nonexistent", "--json"]).arg(&path), 0);
@@ -91,8 +88,7 @@ fn in_the_second_process(path: &Path) -> std::process::Child {
 #[test]
 #[cfg(unix)]
 fn a_killed_run_of_several_processes_is_completed() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (_folder, path) = temporary("run.json");
     let mut child = in_the_second_process(&path);
     child.kill().expect("it was alive");
     child.wait().expect("it ends");
@@ -113,8 +109,7 @@ fn a_killed_run_of_several_processes_is_completed() {
 #[test]
 #[cfg(unix)]
 fn an_interrupted_run_of_several_processes_keeps_what_it_has() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (_folder, path) = temporary("run.json");
     let mut child = in_the_second_process(&path);
     signal(&child, "INT");
     assert_eq!(child.wait().expect("it ends").code(), Some(130));

@@ -3,7 +3,7 @@
 
 use super::{
     expect_error, expect_exit, gpukern, limited, read_json, run, run_process, signal, statuses, stderr, stdout,
-    valid_record, wait_for_journal, wait_until,
+    temporary, valid_record, wait_for_journal, wait_until,
 };
 use std::ffi::OsStr;
 use std::io::Read;
@@ -57,8 +57,7 @@ fn signals_that_end_a_process_keep_what_was_measured() {
 #[test]
 #[cfg(target_os = "linux")]
 fn whoever_made_a_process_deaf_to_hangups_meant_it() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (_folder, path) = temporary("run.json");
     let bench = gpukern(&BENCH);
     let mut command = limited("trap '' HUP", &bench);
     let child = command.arg("--json").arg(&path).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -118,8 +117,7 @@ fn a_record_that_cannot_be_written_takes_no_table_with_it() {
         assert!(last.contains("cannot write JSON to '/dev/full': No space left on device"), "{arguments:?}: {message}");
     }
     // A file that may not grow, without anybody who ignores the signal of that.
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (folder, path) = temporary("run.json");
     let mut command = limited("ulimit -f 1", &gpukern(&BENCH));
     let output = expect_exit(command.arg("--json").arg(&path).env("GPUKERN_CACHE", folder.path().join("cache")), 3);
     assert!(
@@ -170,8 +168,7 @@ fn paths_need_not_be_text() {
 #[test]
 #[cfg(target_os = "linux")]
 fn processes_of_several_end_with_the_one_that_started_them() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (_folder, path) = temporary("run.json");
     let mut command = gpukern(&LONG);
     command.arg("--noise=2").arg("--json").arg(&path).stdout(Stdio::null()).stderr(Stdio::null());
     let mut parent = command.spawn().expect("it starts");
@@ -226,8 +223,7 @@ fn a_process_that_was_stopped_drops_the_sample_and_says_so() {
 #[test]
 #[cfg(target_os = "linux")]
 fn an_interruption_while_limits_are_measured_ends_them_and_no_share_is_made_up() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (folder, path) = temporary("run.json");
     let mut command = gpukern(&["bench", "matmul", "-V", "naive", "-s", "8", "--max-time=20ms", "--json"]);
     command.arg(&path).env("GPUKERN_CACHE", folder.path().join("cache"));
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");

@@ -1,7 +1,9 @@
 //! `tune`, and what `bench` makes of its results, on the software device.
 
 use super::failures::with_failing;
-use super::{BRIEF, expect_error, expect_exit, expect_output, gpukern, limited, signal, stderr, stdout, wait_until};
+use super::{
+    BRIEF, expect_error, expect_exit, expect_output, gpukern, limited, signal, stderr, stdout, temporary, wait_until,
+};
 use gpukern::{DType, Shader};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -26,8 +28,7 @@ fn cases(json: &str) -> Vec<(String, String)> {
 
 #[test]
 fn a_tuned_tile_is_kept_and_a_bench_names_it() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("tuned.toml");
+    let (_folder, path) = temporary("tuned.toml");
     let mut tune = gpukern(&["tune", "matmul", "-s", "32", "--budget", "2s", "--tuned"]);
     let output = expect_exit(tune.arg(&path), 0);
     let table = stdout(&output);
@@ -56,8 +57,7 @@ fn a_tuned_tile_is_kept_and_a_bench_names_it() {
 
 #[test]
 fn the_widths_of_a_factorisation_are_searched_kept_and_taken() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("tuned.toml");
+    let (_folder, path) = temporary("tuned.toml");
     let mut tune = gpukern(&["tune", "lu", "-V", "blocked,blocked-pivot", "-s", "256", "--budget", "8s", "--tuned"]);
     expect_output(tune.arg(&path), 0, &["lu f32, the best tiles"]);
 
@@ -93,8 +93,7 @@ fn auto_alone_is_one_case_under_the_name_of_the_chosen_variant() {
 #[test]
 #[cfg(unix)]
 fn an_interrupt_keeps_what_was_found() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("tuned.toml");
+    let (_folder, path) = temporary("tuned.toml");
     let mut child = gpukern(&["tune", "matmul", "-s", "64", "--budget", "10m", "--tuned"])
         .arg(&path)
         .stderr(Stdio::piped())
@@ -159,8 +158,7 @@ fn an_interrupt_before_the_first_tile_says_so() {
 
 #[test]
 fn a_search_that_is_cut_off_at_once_keeps_the_tile_that_an_earlier_one_found() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("tuned.toml");
+    let (_folder, path) = temporary("tuned.toml");
     let tune = || {
         let mut tune = gpukern(&["tune", "matmul", "-s", "64", "--budget", "1ms", "--tuned"]);
         expect_exit(tune.arg(&path), 0);
@@ -197,8 +195,7 @@ fn results_behind_a_link_are_replaced_there_with_their_mode() {
 #[test]
 #[cfg(target_os = "linux")]
 fn results_that_do_not_fit_on_the_disk_are_a_failure_and_leave_the_file() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("tuned.toml");
+    let (folder, path) = temporary("tuned.toml");
     expect_error(
         &mut gpukern(&["tune", "matmul", "--tuned", "/dev/full"]),
         3,
@@ -216,8 +213,7 @@ fn results_that_do_not_fit_on_the_disk_are_a_failure_and_leave_the_file() {
 
 #[test]
 fn mistakes_are_refused_before_a_device_is_opened() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let damaged = folder.path().join("damaged.toml");
+    let (folder, damaged) = temporary("damaged.toml");
     std::fs::write(&damaged, "schema = \"gpukern-tuned/1\"\n[[result]]\ndevice = 1").expect("written");
     let missing = folder.path().join("missing.toml");
     let refused = |arguments: &[&str], file: &Path, expected: &[&str]| {
@@ -264,8 +260,7 @@ fn help_shows_examples() {
 
 #[test]
 fn by_inspection_nothing_is_kept_where_the_driver_tells_nothing_of_spills() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("tuned.toml");
+    let (_folder, path) = temporary("tuned.toml");
     let mut tune = gpukern(&["tune", "matmul", "-s", "64", "--by-inspection"]);
     expect_error(
         tune.env("GPUKERN_TUNED", &path),

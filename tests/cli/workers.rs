@@ -3,7 +3,8 @@
 use super::ab::software_driver;
 use super::failures::{failing_library, with_failing};
 use super::{
-    BRIEF, expect_error, expect_exit, expect_output, gpukern, read_json, signal, statuses, stderr, stdout, wait_until,
+    BRIEF, driver_manifest, expect_error, expect_exit, expect_output, gpukern, patched, read_json, signal, statuses,
+    stderr, stdout, temporary, wait_until,
 };
 use gpukern::{DType, Shader};
 use std::path::Path;
@@ -63,8 +64,7 @@ fn a_crash_or_a_lost_device_costs_its_cases_alone_wherever_it_happens() {
 
 #[test]
 fn a_record_has_the_crashed_case_beside_the_measured_ones() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (folder, path) = temporary("run.json");
     let bench = ["bench", "matmul", "-V", "local,naive,texel", "-s", "8", "--json"];
     let mut command = with_bad_naive("vkCreateComputePipelines", "segv", &bench, folder.path());
     expect_exit(command.arg(&path).args(BRIEF), 3);
@@ -80,8 +80,7 @@ fn a_record_has_the_crashed_case_beside_the_measured_ones() {
 
 #[test]
 fn of_several_processes_one_crash_of_a_case_is_enough() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (folder, path) = temporary("run.json");
     let bench = ["bench", "matmul", "-V", "naive,local", "-s", "8", "--processes=3", "--json"];
     let mut command = with_bad_naive("vkQueueSubmit", "segv", &bench, folder.path());
     expect_exit(command.arg(&path).args(BRIEF), 3);
@@ -109,8 +108,7 @@ fn a_wait_without_an_end_times_out_and_the_others_go_on() {
 #[test]
 #[cfg(unix)]
 fn an_interruption_ends_a_hung_case_at_once() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (folder, path) = temporary("run.json");
     let sign = folder.path().join("sign");
     // Whoever waited for the hung case would wait for an hour.
     let bench = ["bench", "matmul", "-V", "naive", "-s", "8,16", "--timeout=1h", "--json"];
@@ -126,8 +124,7 @@ fn an_interruption_ends_a_hung_case_at_once() {
 #[test]
 #[cfg(unix)]
 fn a_run_that_goes_on_round_by_round_ends_when_it_is_asked_to_or_has_taken_too_long() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let sign = folder.path().join("sign");
+    let (folder, sign) = temporary("sign");
     let endless =
         ["bench", "eigen", "-V", "pipeline", "-s", "16", "--eps=1e-30", "--max-rounds=4294967295", "--no-peak"];
     let round = Shader::find("eigen/next-matrix", DType::F32).expect("it is compiled").spirv.len();
@@ -176,8 +173,7 @@ fn an_allocation_that_crashes_costs_the_cases_that_need_it() {
 
 #[test]
 fn a_device_that_crashes_when_opened_leaves_the_host_s_cases() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (folder, path) = temporary("run.json");
     let bench = ["bench", "matmul", "-V", "naive", "-s", "8", "--device", "cpu,host", "--timeout=15s"];
     for (how, cause) in [("segv", "SIGSEGV"), ("abort", "SIGABRT"), ("exit", "exit code 7"), ("hang", "vkCreateDevice")]
     {
@@ -197,22 +193,11 @@ fn a_victim_of_another_s_crash_is_measured_alone_and_says_so() {
     assert!(stderr(&output).contains("the worker it shared with other cases died (SIGSEGV)"), "{}", stderr(&output));
 }
 
-/// The manifest of a driver that fails, written to `folder`.
-fn failing_driver(folder: &Path) -> std::path::PathBuf {
-    let path = folder.join("bad.json");
-    let driver = serde_json::json!({
-        "file_format_version": "1.0.0",
-        "ICD": { "library_path": failing_library(), "api_version": "1.3.0" }
-    });
-    std::fs::write(&path, driver.to_string()).expect("written");
-    path
-}
-
 #[test]
 fn a_driver_that_crashes_is_listed_with_how_and_the_others_are_there() {
     let Some(good) = software_driver() else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let bad = failing_driver(folder.path());
+    let bad = driver_manifest(folder.path(), failing_library());
     let both = std::env::join_paths([&bad, &good]).expect("paths without colons");
     let bench = [&["bench", "matmul", "-V", "naive", "-s", "8"], &BRIEF[..]].concat();
     for (arguments, how, cause) in [
@@ -245,7 +230,7 @@ fn a_driver_that_crashes_is_listed_with_how_and_the_others_are_there() {
 fn a_worker_that_is_killed_while_devices_are_listed_gets_a_second_try() {
     let Some(good) = software_driver() else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let bad = failing_driver(folder.path());
+    let bad = driver_manifest(folder.path(), failing_library());
     let both = std::env::join_paths([&bad, &good]).expect("paths without colons");
     let devices = |drivers: &std::ffi::OsStr| {
         let mut command = gpukern(&["devices"]);
@@ -342,8 +327,7 @@ fn known_failures_are_expected_new_ones_and_those_that_went_away_are_not() {
 
 #[test]
 fn what_a_driver_tells_of_a_lost_device_is_among_its_last_words() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (folder, path) = temporary("run.json");
     let bench = ["bench", "matmul", "-V", "naive,local", "-s", "8", "--json"];
     let mut command = with_bad_naive("vkWaitForFences", "error", &bench, folder.path());
     expect_exit(command.env("GPUKERN_TEST_FAULT", "1").arg(&path).args(BRIEF), 3);
@@ -360,8 +344,7 @@ fn what_a_driver_tells_of_a_lost_device_is_among_its_last_words() {
 
 #[test]
 fn what_runs_a_failure_again_is_kept() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let kept = folder.path().join("kept");
+    let (folder, kept) = temporary("kept");
     let mut command = with_bad_naive("vkQueueSubmit", "abort", &VERIFY, folder.path());
     expect_error(command.arg("--keep-failures").arg(&kept), 3, &["2 failures saved in "]);
     let case = kept.join("matmul_naive_f32_8x8x8_device-0");
@@ -377,18 +360,13 @@ fn what_runs_a_failure_again_is_kept() {
     expect_output(gpukern(&arguments).arg("--max-time=100ms"), 0, &["naive"]);
 }
 
-/// The kernel of matmul/naive with its additions replaced by `operation`.
-fn with_additions(operation: u32) -> Vec<u8> {
-    const ADD_FLOATS: u32 = 129;
-    patched(ADD_FLOATS, operation)
-}
-
 #[test]
 fn the_sides_of_ab_that_fail_are_kept_with_their_wrong_elements() {
+    const ADD_FLOATS: u32 = 129;
     const SUBTRACT_FLOATS: u32 = 131;
     let folder = tempfile::tempdir().expect("a folder");
     let [kernel, kept] = ["wrong.spv", "kept"].map(|name| folder.path().join(name));
-    let wrong = with_additions(SUBTRACT_FLOATS);
+    let wrong = patched_naive(ADD_FLOATS, SUBTRACT_FLOATS);
     std::fs::write(&kernel, &wrong).expect("written");
     let mut command = gpukern(&["ab", "matmul", "-V", "naive", "-s", "40", "--max-time=50ms"]);
     expect_error(command.arg("--b-spirv").arg(&kernel).arg("--keep-failures").arg(&kept), 1, &["1 failure saved in "]);
@@ -407,8 +385,7 @@ fn the_sides_of_ab_that_fail_are_kept_with_their_wrong_elements() {
 
 #[test]
 fn a_side_of_ab_whose_process_died_is_tried_again_alone() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("ab.json");
+    let (folder, path) = temporary("ab.json");
     let ab = ["ab", "matmul", "--a", "local", "--b", "naive", "-s", "16", "--max-time=50ms"];
     let command = || with_bad_naive("vkQueueSubmit", "segv", &ab, folder.path());
     let status = |side: &str| read_json(&path)[side]["case"]["outcome"]["status"].clone();
@@ -426,37 +403,20 @@ fn in_this_process_a_run_is_the_same() {
     expect_output(gpukern(&VERIFY).arg("--in-process"), 0, &["4 passed, 0 wrong, 0 skipped"]);
 }
 
-/// A matrix product whose loop counter is multiplied where it should be increased: it stays 0.
-fn endless() -> Vec<u8> {
-    const ADD: u32 = 128;
-    const MULTIPLY: u32 = 132;
-    patched(ADD, MULTIPLY)
-}
-
-/// The kernel of matmul/naive with the operations `from` replaced by `to`.
-fn patched(from: u32, to: u32) -> Vec<u8> {
-    let mut words: Vec<u32> = Shader::find("matmul/naive", DType::F32)
-        .expect("it is compiled")
-        .spirv
-        .chunks_exact(4)
-        .map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
-        .collect();
-    let mut at = 5;
-    while at < words.len() {
-        let (length, opcode) = (words[at] >> 16, words[at] & 0xffff);
-        if opcode == from {
-            words[at] = length << 16 | to;
-        }
-        at += length as usize;
-    }
-    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+/// Returns the kernel of matmul/naive with the operations `from` replaced by `to`.
+fn patched_naive(from: u32, to: u32) -> Vec<u8> {
+    let naive = Shader::find("matmul/naive", DType::F32).expect("it is compiled");
+    patched(&naive.spirv, from, to, usize::MAX)
 }
 
 #[test]
 fn a_kernel_without_an_end_times_out_and_the_other_side_is_measured() {
+    const ADD: u32 = 128;
+    const MULTIPLY: u32 = 132;
     let folder = tempfile::tempdir().expect("a folder");
     let [kernel, path] = ["endless.spv", "ab.json"].map(|name| folder.path().join(name));
-    std::fs::write(&kernel, endless()).expect("written");
+    // The loop counter is multiplied where it should be increased, and stays 0.
+    std::fs::write(&kernel, patched_naive(ADD, MULTIPLY)).expect("written");
     // The software device ends an invocation after 65,535 iterations; this many of them take minutes.
     let mut command =
         gpukern(&["ab", "matmul", "-V", "naive", "-s", "2048x2048x4", "--max-time=300ms", "--timeout=20s"]);
