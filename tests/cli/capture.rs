@@ -2,13 +2,14 @@
 #![cfg(target_os = "linux")]
 
 use super::{
-    check_schema, expect_error, expect_exit, expect_output, gpukern, read_json, signal, stdout, temporary, wait_until,
+    check_schema, expect_error, expect_exit, expect_output, gpukern, read_json, signal, start, stdout, temporary,
+    wait_until,
 };
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-/// A program of many dispatches.
+/// Program with many dispatches.
 const BENCH: [&str; 10] = [
     env!("CARGO_BIN_EXE_gpukern"),
     "bench",
@@ -28,12 +29,12 @@ fn capture(options: &[&str], program: &[&str]) -> Command {
     command
 }
 
-/// A line of a shell, with the words behind it as `$0` and so on.
+/// Returns the command of a shell that runs `line`, with `words` as `$0` and so on.
 fn shell<'a>(line: &'a str, words: &[&'a str]) -> Vec<&'a str> {
     [&["sh", "-c", line], words].concat()
 }
 
-/// The kernels of the only device in the profile at `path`, which its schema describes.
+/// Returns the kernels of the only device in the profile at `path`, after checking it against its schema.
 fn kernels(path: &Path) -> Vec<Value> {
     let profile = read_json(path);
     check_schema(&profile, include_str!("../../docs/profile.schema.json"));
@@ -142,7 +143,7 @@ fn what_ends_gpukern_alone_ends_the_program_too() {
     let (_folder, ready) = temporary("ready");
     let line = "trap 'exit 5' TERM; touch \"$0\"; while :; do sleep 0.05; done";
     let mut command = capture(&[], &shell(line, &[ready.to_str().expect("text")]));
-    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let child = start(&mut command);
     wait_until("the program's trap", || ready.exists());
     signal(&child, "TERM");
     let output = child.wait_with_output().expect("a process");

@@ -1,11 +1,13 @@
-//! The commands of descriptions: named before they run, refused where they are forbidden, ended with all that they start.
+//! The commands of descriptions: printed before they run, refused if forbidden, ended with all their processes.
 #![cfg(unix)]
 
-use super::{BRIEF, brief_bench, expect_error, expect_exit, gpukern, signal, stderr, stdout, valid_record, wait_until};
+use super::{
+    BRIEF, brief_bench, expect_error, expect_exit, gpukern, signal, start, stderr, stdout, valid_record, wait_until,
+};
 use std::fs;
 use std::io::Read;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 const COPY: &str = "#version 460
     layout(local_size_x = 64) in;
@@ -31,10 +33,10 @@ const DESCRIPTION: &str = "[kernel]
     groups = ['cdiv(N, 64)']
     ";
 
-/// The command that has the right answer.
+/// Reference command with the right answer.
 const RIGHT: &str = "cp {in}/A.npy {out}/D.npy";
 
-/// A folder with the kernel and its description, whose reference is this command, or none.
+/// Creates a folder with the kernel and its description, with this reference command, if any.
 fn folder(command: Option<&str>) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let reference = command.map_or_else(String::new, |line| format!("[reference]\ncommand = '''{line}'''\n"));
@@ -43,17 +45,17 @@ fn folder(command: Option<&str>) -> tempfile::TempDir {
     folder
 }
 
-/// `run` of the description in a folder, with few samples.
+/// Returns the command that runs the description in a folder, with few samples.
 fn run(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = gpukern(&["run", "copy.toml"]);
     command.args(BRIEF).args(arguments).current_dir(folder);
     command
 }
 
-/// The process that descends from `child` and whose first arguments are these words.
+/// Returns the descendant of `child` whose first arguments are `wanted`.
 #[cfg(target_os = "linux")]
 fn descendant(child: &Child, wanted: &str) -> Option<String> {
-    // A process is the child of the thread that started it.
+    // Linux lists children by the thread that started them.
     let children = |pid: &str| {
         let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
         threads.map(|of| fs::read_to_string(of.path().join("children")).unwrap_or_default() + " ").collect::<String>()
@@ -70,7 +72,7 @@ fn descendant(child: &Child, wanted: &str) -> Option<String> {
     None
 }
 
-/// `run` of a kernel in Slang in a folder where its compiler is this script.
+/// Returns the command that runs a Slang kernel in a folder, with this script as its compiler.
 fn compile(folder: &Path, script: &str) -> Command {
     use std::os::unix::fs::PermissionsExt;
     let bin = folder.join("bin");
@@ -83,27 +85,27 @@ fn compile(folder: &Path, script: &str) -> Command {
     command
 }
 
-/// A command that hangs, and starts processes that do: in its group, and in a session of their own. Each holds `alive`.
+/// Shell script that hangs and starts hanging processes in its group and in another session, each with `alive` open.
 const HANGS: &str = "exec 9<>alive; echo {out} > up
     for each in 1 2; do { sleep 100; echo late >&9; } & done
     setsid sh -c \"sleep 100; echo late >&9\" &
     sleep 100; echo late >&9";
 
-/// Has `end` end a run whose command hangs, once that has begun; the exit code, when no process of it is left.
+/// Starts a run whose command hangs, then calls `end`, and waits until none of its processes is left. Returns the exit code.
 #[cfg(target_os = "linux")]
 fn ended(command: &str, arguments: &[&str], end: impl Fn(&mut Child)) -> Option<i32> {
     let folder = folder(Some(command));
     ended_in(folder.path(), &mut run(folder.path(), arguments), end)
 }
 
+/// Starts `command`, which hangs in `folder`, as [`ended`] does.
 #[cfg(target_os = "linux")]
 fn ended_in(folder: &Path, command: &mut Command, end: impl Fn(&mut Child)) -> Option<i32> {
     use std::os::unix::fs::OpenOptionsExt;
     const O_NONBLOCK: i32 = 0o4000;
     let temporary = tempfile::tempdir().expect("a folder");
     assert!(Command::new("mkfifo").arg(folder.join("alive")).status().expect("it runs").success());
-    let child = command.env("TMPDIR", temporary.path()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    let mut child = child.expect("it starts");
+    let mut child = start(command.env("TMPDIR", temporary.path()));
     wait_until("a command", || {
         assert!(child.try_wait().expect("a process").is_none(), "{command:?}: the run ended first");
         folder.join("up").exists()
@@ -111,7 +113,7 @@ fn ended_in(folder: &Path, command: &mut Command, end: impl Fn(&mut Child)) -> O
     let alive = fs::File::options().read(true).custom_flags(O_NONBLOCK).open(folder.join("alive"));
     let mut alive = alive.expect("a pipe");
     end(&mut child);
-    // The pipe ends with the last process that has it.
+    // The pipe reaches its end when the last process that has it open ends.
     wait_until("the end of what the command started", || match alive.read(&mut [0; 8]) {
         Ok(count) => {
             assert_eq!(count, 0, "{command:?}: a process outlived the run");
@@ -188,7 +190,7 @@ fn a_compiler_that_somebody_kills_is_started_once_more() {
     let idle = format!("float idle(float x) {{\n{} return x; }}\nvoid main()", "x = x * 1.5 + 1.0;\n".repeat(50_000));
     fs::write(folder.path().join("copy.comp"), COPY.replace("void main()", &idle)).expect("written");
     let mut command = run(folder.path(), &["-s=N=100"]);
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut child = start(&mut command);
     let mut compiler = None;
     wait_until("a compiler", || {
         compiler = descendant(&child, "worker --compiler");

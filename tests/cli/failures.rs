@@ -2,7 +2,7 @@
 
 use super::{
     BRIEF, driver_manifest, expect_error, expect_exit, expect_output, gpukern, read_json, statuses, stderr, stdout,
-    temporary,
+    temporary, use_drivers,
 };
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,10 +22,9 @@ fn a_loader_that_is_not_there_is_named() {
 #[test]
 fn without_a_driver_the_software_device_is_recommended() {
     for arguments in [&["devices"][..], &["bench", "matmul"]] {
-        // An ICD list without a file in it; `VK_ICD_FILENAMES` is what older loaders know.
         let mut command = gpukern(arguments);
-        command.env("VK_DRIVER_FILES", "/nonexistent.json").env("VK_ICD_FILENAMES", "/nonexistent.json");
-        expect_error(&mut command, 3, &["found no usable driver", "mesa-vulkan-drivers"]);
+        let command = use_drivers(&mut command, "/nonexistent.json");
+        expect_error(command, 3, &["found no usable driver", "mesa-vulkan-drivers"]);
     }
 }
 
@@ -34,12 +33,10 @@ fn a_driver_that_cannot_be_loaded_is_as_good_as_none() {
     let (folder, library) = temporary("libbroken.so");
     std::fs::write(&library, "not a library").expect("written");
     let manifest = driver_manifest(folder.path(), &library);
-    let mut command = gpukern(&["devices"]);
-    command.env("VK_DRIVER_FILES", &manifest).env("VK_ICD_FILENAMES", &manifest);
-    expect_error(&mut command, 3, &["found no usable driver"]);
+    expect_error(use_drivers(&mut gpukern(&["devices"]), manifest), 3, &["found no usable driver"]);
 }
 
-/// The library of tests/layer/failing.rs.
+/// Returns the path of the library of tests/layer/failing.rs.
 pub(super) fn failing_library() -> PathBuf {
     let library =
         examples().join(format!("{}failing_layer{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX));
@@ -60,7 +57,7 @@ fn the_fuzzer_begins_with_files_that_are_accepted() {
     }
 }
 
-/// The binary under that layer, in which `function` fails.
+/// Returns the command of the binary under the layer of tests/layer/failing.rs, which makes `function` fail.
 pub(super) fn with_failing(function: &str, arguments: &[&str], folder: &Path) -> Command {
     let manifest = serde_json::json!({
         "file_format_version": "1.2.0",
@@ -97,7 +94,7 @@ fn a_clock_that_runs_backwards_or_stands_still_fails_every_case() {
     }
 }
 
-/// Where cargo puts examples: beside the binary.
+/// Returns the folder in which cargo puts examples: next to the binary.
 fn examples() -> PathBuf {
     Path::new(env!("CARGO_BIN_EXE_gpukern")).parent().expect("a folder").join("examples")
 }

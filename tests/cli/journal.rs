@@ -4,7 +4,7 @@ use super::ab::software_driver;
 use super::workers::two_of;
 use super::{
     brief_bench, expect_error, expect_exit, gpukern, journal, limited, read_json, run, signal, start, stderr, stdout,
-    temporary, wait_for_journal,
+    temporary, use_drivers, wait_for_journal,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -12,8 +12,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// A bench of six short cases.
+/// Sizes of a bench of six short cases.
 const SIZES: &str = "8,16,24";
+/// Number of its cases.
 const CASES: usize = 6;
 
 fn bench(sizes: &str) -> Command {
@@ -32,7 +33,7 @@ fn cases(record: &Value) -> Vec<(String, u64)> {
     measured_with("process", record)
 }
 
-/// Starts `command` and kills it once its journal has `lines` lines, one of which is its head.
+/// Starts `command` and kills it once its journal has `lines` lines, including its head.
 #[cfg(unix)]
 fn kill_at(command: &mut Command, path: &Path, lines: usize) {
     let mut child = start(command);
@@ -41,7 +42,7 @@ fn kill_at(command: &mut Command, path: &Path, lines: usize) {
     child.wait().expect("it ends");
 }
 
-/// Numbers without a pattern, the same each time.
+/// Returns a generator of pseudo-random numbers with a fixed seed.
 fn random() -> impl FnMut(u64) -> u64 {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     move |below| {
@@ -86,7 +87,7 @@ fn a_killed_run_is_completed_and_says_which_process_measured_what() {
     assert_eq!(cases(&read_json(&path)), found);
 }
 
-/// With `GPUKERN_KILLS=50` that many runs.
+/// Kills four runs, or as many as `GPUKERN_KILLS` states.
 #[test]
 #[cfg(unix)]
 fn runs_that_are_killed_at_random_lose_no_case_and_have_none_twice() {
@@ -230,11 +231,11 @@ fn two_runs_do_not_share_a_journal() {
     first.wait().expect("it ends");
 }
 
-/// A bench of four cases on each of two devices at once, which the loader has in `drivers`.
+/// Returns the command of a bench of four cases on the two devices of `drivers` at once.
 #[cfg(unix)]
 fn at_once(drivers: &std::ffi::OsStr) -> Command {
     let mut command = bench("8,16");
-    command.args(["--parallel", "-d", "all"]).env("VK_DRIVER_FILES", drivers).env("VK_ICD_FILENAMES", drivers);
+    use_drivers(command.args(["--parallel", "-d", "all"]), drivers);
     command
 }
 

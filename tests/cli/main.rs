@@ -184,6 +184,11 @@ fn driver_manifest(folder: &Path, library: impl Serialize) -> PathBuf {
     path
 }
 
+/// Makes `drivers` the only ones that the Vulkan loader finds. Older loaders read `VK_ICD_FILENAMES`.
+fn use_drivers(command: &mut Command, drivers: impl AsRef<OsStr>) -> &mut Command {
+    command.env("VK_DRIVER_FILES", drivers.as_ref()).env("VK_ICD_FILENAMES", drivers.as_ref())
+}
+
 /// Returns SPIR-V with the first `count` operations `from` replaced by `to`.
 fn patched(spirv: &[u8], from: u32, to: u32, count: usize) -> Vec<u8> {
     let mut words: Vec<u32> = spirv.chunks_exact(4).map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]])).collect();

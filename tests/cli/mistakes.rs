@@ -1,10 +1,9 @@
-//! What a user gets wrong: a message that names the value and the remedy, exit code 2, nothing on standard output,
-//! and before any device is opened.
+//! Mistakes of the user: a message with the value and the remedy, exit code 2, nothing on standard output, no device opened.
 
 use super::{brief_bench, expect_error, expect_exit, gpukern, limited, run, stderr, stdout, temporary};
 use std::path::Path;
 
-/// Runs a command that must be refused; a loader that does not exist proves that no device was looked for.
+/// Runs a command that must be refused. A missing loader proves that it looks for no device.
 fn refused(arguments: &[&str], expected: &[&str]) {
     let output = expect_exit(gpukern(arguments).env("GPUKERN_LOADER", "/nonexistent"), 2);
     let message = stderr(&output);
@@ -26,10 +25,6 @@ fn unknown_names_are_answered_with_the_nearest_known_ones() {
     refused(&["list", "matmil"], &["unknown algorithm 'matmil'; did you mean 'matmul'?"]);
     refused(&["bench"], &["no algorithm given; name one of: matmul"]);
     refused(&["run", "typo.toml"], &["cannot read 'typo.toml': no such file\n"]);
-    refused(
-        &["bench", "matmul", "--format", "json"],
-        &["unexpected argument '--format'", "tip: `--json -` prints JSON"],
-    );
 }
 
 #[test]
@@ -92,7 +87,7 @@ fn json_that_cannot_be_written_is_refused_before_measuring() {
 fn a_device_that_is_not_there_is_answered_with_those_that_are() {
     let output = expect_exit(gpukern(&["bench", "matmul", "-s", "8"]).env("GPUKERN_DEVICE", "voodoo"), 2);
     assert!(stderr(&output).contains("no device matches 'voodoo'; available: 0 ("), "{}", stderr(&output));
-    // Only where somebody reads it is it wrapped.
+    // Messages are wrapped only to the width of a terminal.
     assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
     let wrapped = stderr(&run(gpukern(&["bench", "matmul", "--device", "voodoo"]).env("COLUMNS", "40")));
     let lines: Vec<_> = wrapped.lines().collect();
@@ -281,7 +276,7 @@ fn wrapping_puts_no_command_of_a_ci_service_at_the_beginning_of_a_line() {
 }
 
 #[test]
-fn words_of_others_forge_no_line() {
+fn quoted_words_cannot_forge_a_line() {
     for (arguments, shown) in [
         (&["list", "--color", "\r\u{202e}::error"][..], "'\\r\\u{202e}::error'"),
         (&["list", "--color=::error"], "'\\u{3a}:error'"),

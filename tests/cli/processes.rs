@@ -1,13 +1,13 @@
 //! `bench --processes`: each case in several fresh processes, and one record of all.
 
 use super::{
-    brief_bench, expect_error, expect_exit, expect_output, gpukern, journal, read_json, signal, stdout, temporary,
-    wait_for_journal,
+    brief_bench, expect_error, expect_exit, expect_output, gpukern, journal, read_json, signal, start, stdout,
+    temporary, wait_for_journal,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 const SIZES: &str = "8,16,24";
 
@@ -17,7 +17,7 @@ fn bench(more: &[&str]) -> Command {
     command
 }
 
-/// The processes of each measured case, by id, and the ids of each process in their order.
+/// Returns the processes of each measured case by id, and the ids of each process in their order.
 fn sightings(record: &Value) -> (BTreeMap<String, Vec<u64>>, BTreeMap<u64, Vec<String>>) {
     let (mut processes, mut orders) = (BTreeMap::<_, Vec<_>>::new(), BTreeMap::<_, Vec<_>>::new());
     for case in record["cases"].as_array().expect("cases") {
@@ -77,10 +77,10 @@ fn the_host_s_cases_are_measured_in_processes_of_their_own_too() {
     assert!(processes.len() == 2 && processes.values().all(|seen| *seen == [0, 1]), "{processes:?}");
 }
 
-/// Starts the bench and waits until its journal is in process 1.
+/// Starts the bench and waits until its journal has a case of process 1.
 fn in_the_second_process(path: &Path) -> std::process::Child {
     let mut command = bench(&["--processes=3", "--json"]);
-    let mut child = command.arg(path).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut child = start(command.arg(path));
     wait_for_journal(&mut child, path, |text| text.contains("\"process\":1"));
     child
 }

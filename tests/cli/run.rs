@@ -1,4 +1,4 @@
-//! `run`: kernels of the user's, verified, timed, compared and guarded.
+//! `run`: the user's kernels, verified, timed, compared and guarded.
 
 use super::{BRIEF, brief_bench, expect_error, expect_exit, expect_output, gpukern, signal, stderr, stdout};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Doubles A into D, in groups of a size to choose.
+/// Kernel that doubles A into D, with a work-group size that is a specialization constant.
 const DOUBLE: &str = "#version 460
     layout(local_size_x_id = 0) in;
     layout(constant_id = 1) const int WORK = 1;
@@ -20,6 +20,9 @@ const DOUBLE: &str = "#version 460
         for (int j = 0; j < WORK; j++) sum += a[i] * 2.0 / float(WORK);
         d[i] = sum;
     }";
+
+/// Reference of another kernel to [`DOUBLE`].
+const REFERENCE: &str = "[reference]\nkernel = 'slow.comp'\ngroups = ['cdiv(N, 64)']\nspec = { 0 = 64 }\n";
 
 const DESCRIPTION: &str = "name = 'double'
     [kernel]
@@ -45,7 +48,7 @@ const DESCRIPTION: &str = "name = 'double'
     bytes = '8*N'
     ";
 
-/// A folder with the kernel, its description, and these files.
+/// Creates a folder with the kernel, its description, and these files.
 fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     for (name, text) in [("double.comp", DOUBLE), ("double.toml", DESCRIPTION)].iter().chain(files) {
@@ -54,14 +57,14 @@ fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     folder
 }
 
-/// `run` in a folder, with few samples.
+/// Returns the command of `run` in a folder, with few samples.
 fn command(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = gpukern(&["run"]);
     command.args(BRIEF).args(arguments).current_dir(folder);
     command
 }
 
-/// Two entry points, each with a buffer and a function of its own.
+/// WGSL with two entry points, each with its own buffer and function.
 const TWO: &str = "
 @group(0) @binding(0) var<storage, read> a: array<f32>;
 @group(0) @binding(1) var<storage, read_write> d: array<f32>;
@@ -80,7 +83,7 @@ fn thrice(x: f32) -> f32 { return twice(x) + x; }
 }
 ";
 
-/// The SPIR-V of WGSL, with all its entry points, of this version.
+/// Compiles WGSL, with all its entry points, to SPIR-V of this version.
 fn spirv(source: &str, version: (u8, u8)) -> Vec<u8> {
     let module = naga::front::wgsl::parse_str(source).expect("WGSL");
     let (flags, all) = (naga::valid::ValidationFlags::all(), naga::valid::Capabilities::all());
@@ -98,9 +101,8 @@ fn cases(output: &Output) -> Vec<Value> {
 
 #[test]
 fn a_kernel_is_verified_by_another_and_timed_and_its_record_is_read_by_other_commands() {
-    let reference = "[reference]\nkernel = 'slow.comp'\ngroups = ['cdiv(N, 64)']\nspec = { 0 = 64 }\n";
     let slow = DOUBLE.replace("const int WORK = 1", "const int WORK = 4");
-    let files = [("slow.comp", slow.as_str()), ("ref.toml", &format!("{DESCRIPTION}{reference}"))];
+    let files = [("slow.comp", slow.as_str()), ("ref.toml", &format!("{DESCRIPTION}{REFERENCE}"))];
     let folder = folder(&files);
     let path = folder.path();
     let output = expect_exit(&mut command(path, &["--config=ref.toml", "--json=-"]), 0);
@@ -222,10 +224,9 @@ fn of_several_entry_points_one_is_named_and_has_its_own_buffers_alone() {
 }
 
 #[test]
-fn what_was_wrong_is_kept_with_all_that_runs_it_again() {
-    let reference = "[reference]\nkernel = 'slow.comp'\ngroups = ['cdiv(N, 64)']\nspec = { 0 = 64 }\n";
+fn a_wrong_case_is_saved_with_a_reproducer() {
     let (right, wrong) = (DOUBLE.replace("const int WORK = 1", "const int WORK = 4"), DOUBLE.replace("2.0", "3.0"));
-    let files = [("slow.comp", &*right), ("wrong.comp", &*wrong), ("ref.toml", &format!("{DESCRIPTION}{reference}"))];
+    let files = [("slow.comp", &*right), ("wrong.comp", &*wrong), ("ref.toml", &format!("{DESCRIPTION}{REFERENCE}"))];
     let folder = folder(&files);
     let path = folder.path();
     let arguments = ["wrong.comp", "double.comp", "--config=ref.toml", "--keep-failures", "kept"];
@@ -384,12 +385,7 @@ fn a_built_in_algorithm_judges_and_its_variants_take_turns() {
     let cases = cases(&output);
     let names: Vec<_> = cases.iter().map(|case| case["variant"].as_str().expect("text")).collect();
     assert_eq!(names, ["mm", "matmul:tiled", "matmul:auto"]);
-    assert!(
-        cases
-            .iter()
-            .all(|case| case["outcome"]["status"] == "measured"
-                && case["outcome"]["verification"]["residual"].is_number())
-    );
+    check_verified(&cases);
     // A check that is stated takes the place of the bound of the built-in algorithm.
     let off = product.replace("d[row * n + column] = sum", "d[row * n + column] = 1.001 * sum");
     fs::write(folder.path().join("mm.comp"), off).expect("written");
@@ -398,7 +394,7 @@ fn a_built_in_algorithm_judges_and_its_variants_take_turns() {
     expect_exit(&mut command(folder.path(), &tolerant), 0);
 }
 
-/// Kernels with scratch S beside A and D, judged by one that is right.
+/// Description of kernels with scratch S beside A and D, with a right kernel as reference.
 const SCRATCH: &str = "[kernel]
     source = ['right.comp', 'flag.comp', 'own.comp', 'changes.comp']
     [axes]
@@ -423,7 +419,7 @@ const SCRATCH: &str = "[kernel]
     groups = ['cdiv(N, 64)']
     ";
 
-/// A kernel of [`SCRATCH`] with this body, in which `i` is below `n`.
+/// Returns a kernel for [`SCRATCH`] with this body, in which `i` is below `n`.
 fn of_scratch(body: &str) -> String {
     let access = if body.contains("a[i] =") { "" } else { "readonly" };
     format!(
@@ -600,44 +596,30 @@ fn a_watch_says_a_line_each_time_that_the_kernel_is_saved() {
     assert!(child.wait().expect("it ends").code().is_some());
 }
 
-/// A description of `examples/`, run with axes that are small enough for the software device.
-fn example(description: &str, axes: &[&str]) {
+#[test]
+fn the_examples_are_what_their_references_say() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/kernels");
-    let mut arguments = vec![description, "--json=-"];
-    arguments.extend(axes.iter().flat_map(|axis| ["-s", axis]));
-    let output = expect_exit(&mut command(&root, &arguments), 0);
-    let cases = cases(&output);
-    assert!(!cases.is_empty(), "{description}");
-    for case in &cases {
-        assert_eq!(case["outcome"]["status"], "measured", "{description}: {case}");
-        assert!(case["outcome"]["verification"]["residual"].is_number(), "{description}: {case}");
+    // Axes that are small enough for the software device. `reduction`, `scan` and `softmax` have several passes, `q4_0` and
+    // `q8_0` quantised matrices, `matmul` a kernel in WGSL.
+    for arguments in [
+        &["reduction.toml", "-s=N=1000,70000"][..],
+        &["scan.toml", "-s=N=1000,60000"],
+        &["softmax.toml", "-s=COLUMNS=100,1000"],
+        &["q4_0.toml", "-s=M=16", "-s=K=256"],
+        &["q8_0.toml", "-s=M=16", "-s=K=256"],
+        &["matmul.toml", "-s=M=37,64"],
+    ] {
+        check_verified(&cases(&expect_exit(command(&root, arguments).arg("--json=-"), 0)));
     }
 }
 
-#[test]
-fn a_reduction_of_two_passes_is_what_a_program_says() {
-    example("reduction.toml", &["N=1000,70000"]);
-}
-
-#[test]
-fn a_scan_of_three_passes_is_what_a_serial_kernel_says() {
-    example("scan.toml", &["N=1000,60000"]);
-}
-
-#[test]
-fn a_softmax_is_what_a_program_says() {
-    example("softmax.toml", &["COLUMNS=100,1000"]);
-}
-
-#[test]
-fn products_with_quantised_matrices_are_what_a_program_says() {
-    example("q4_0.toml", &["M=16", "K=256"]);
-    example("q8_0.toml", &["M=16", "K=256"]);
-}
-
-#[test]
-fn a_tiled_product_in_wgsl_is_what_the_oracle_says() {
-    example("matmul.toml", &["M=37,64"]);
+/// Checks that there are cases, and that each is measured and verified.
+fn check_verified(cases: &[Value]) {
+    assert!(!cases.is_empty());
+    for case in cases {
+        assert_eq!(case["outcome"]["status"], "measured", "{case}");
+        assert!(case["outcome"]["verification"]["residual"].is_number(), "{case}");
+    }
 }
 
 #[test]
@@ -654,16 +636,12 @@ fn a_source_that_is_too_much_for_its_compiler_is_the_users_mistake_and_the_next_
     assert!(!said.contains("overflow"), "{said}");
 }
 
-/// A folder with these files and a description; what `run` prints of its cases, which all must be right.
+/// Runs a description beside these files, and checks that all cases are right. Returns the cases.
 fn right(files: &[(&str, &str)], description: &str, arguments: &[&str]) -> Vec<Value> {
     let folder = folder(files);
     fs::write(folder.path().join("k.toml"), description).expect("written");
     let found = cases(&expect_exit(&mut command(folder.path(), &[&["k.toml", "--json=-"], arguments].concat()), 0));
-    for case in &found {
-        let outcome = &case["outcome"];
-        assert_eq!(outcome["status"], "measured", "{case}");
-        assert!(outcome["verification"]["residual"].is_number(), "{case}");
-    }
+    check_verified(&found);
     found
 }
 
@@ -905,7 +883,7 @@ fn sub_group_sizes_compete() {
     assert!(variants.contains(&("double[subgroup=16]".into(), "skipped".into())), "{variants:?}");
 }
 
-/// What `gpukern capture` writes of a case beside the description.
+/// Table that `gpukern capture` adds to a description.
 const CAPTURED: &str = "[captured]
     program = 'infer'
     device = 'a device'

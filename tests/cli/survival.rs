@@ -1,8 +1,8 @@
-//! What happens around a run takes nothing from it: signals, streams that are closed, full disks, paths that are no text.
+//! Disturbances that lose no results: signals, closed streams, full disks, paths that are not UTF-8.
 #![cfg(unix)]
 
 use super::{
-    expect_error, expect_exit, gpukern, limited, read_json, run, run_process, signal, statuses, stderr, stdout,
+    expect_error, expect_exit, gpukern, limited, read_json, run, run_process, signal, start, statuses, stderr, stdout,
     temporary, valid_record, wait_for_journal, wait_until,
 };
 use std::ffi::OsStr;
@@ -15,16 +15,16 @@ use std::time::Duration;
 
 /// A bench of two cases that takes about a second.
 const BENCH: [&str; 8] = ["bench", "matmul", "-V", "naive,local", "-s", "16", "--no-peak", "--max-time=20ms"];
-/// One that would take minutes.
+/// A bench that would take minutes.
 const LONG: [&str; 9] = ["bench", "matmul", "-V", "naive", "-s", "16..512:16", "--precision", "0.001%", "--no-peak"];
 
-/// Signals a process and all that it started, as Ctrl-Z does.
+/// Sends a signal to a process and its children, as Ctrl-Z does.
 fn group(child: &Child, name: &str) {
     let status = Command::new("kill").args([format!("-{name}"), "--".into(), format!("-{}", child.id())]).status();
     assert!(status.expect("kill runs").success());
 }
 
-/// Whether a process is there, which need not be a child of this one.
+/// Returns whether a process is running; it need not be a child of this one.
 fn is_alive(pid: &str) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     !status.is_empty() && !status.contains(") Z ")
@@ -56,7 +56,7 @@ fn signals_that_end_a_process_keep_what_was_measured() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn whoever_made_a_process_deaf_to_hangups_meant_it() {
+fn a_hangup_that_the_parent_ignores_stays_ignored() {
     let (_folder, path) = temporary("run.json");
     let bench = gpukern(&BENCH);
     let mut command = limited("trap '' HUP", &bench);
@@ -170,8 +170,7 @@ fn paths_need_not_be_text() {
 fn processes_of_several_end_with_the_one_that_started_them() {
     let (_folder, path) = temporary("run.json");
     let mut command = gpukern(&LONG);
-    command.arg("--noise=2").arg("--json").arg(&path).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut parent = command.spawn().expect("it starts");
+    let mut parent = start(command.arg("--noise=2").arg("--json").arg(&path));
     // By then those that ask git for the commit and drivers for their devices have ended by themselves.
     wait_for_journal(&mut parent, &path, |text| text.lines().count() > 1);
     let children = format!("/proc/{0}/task/{0}/children", parent.id());
@@ -226,7 +225,7 @@ fn an_interruption_while_limits_are_measured_ends_them_and_no_share_is_made_up()
     let (folder, path) = temporary("run.json");
     let mut command = gpukern(&["bench", "matmul", "-V", "naive", "-s", "8", "--max-time=20ms", "--json"]);
     command.arg(&path).env("GPUKERN_CACHE", folder.path().join("cache"));
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut child = start(&mut command);
     wait_for_journal(&mut child, &path, |text| text.lines().count() > 1);
     signal(&child, "INT");
     assert_eq!(child.wait().expect("it ends").code(), Some(130));

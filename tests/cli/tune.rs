@@ -8,22 +8,46 @@ use gpukern::{DType, Shader};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
-/// A bench of two small sizes of which the first was tuned.
+/// Returns the command of a bench of two small sizes, of which the first was tuned.
 fn bench(variants: &str, more: &[&str], tuned: &Path) -> Command {
     let mut command = gpukern(&["bench", "matmul", "-s", "32,128", "--json", "-", "-V", variants]);
     command.args(BRIEF).args(more).env("GPUKERN_TUNED", tuned);
     command
 }
 
-/// The ids and notes of the cases that a bench printed as JSON.
+/// Returns the ids and notes of the cases that a bench printed as JSON.
 fn cases(json: &str) -> Vec<(String, String)> {
     let record: Value = serde_json::from_str(json).expect("JSON");
     let text = |value: &Value| value.as_str().expect("text").to_string();
     let notes = |case: &Value| case["notes"].as_array().expect("notes").iter().map(text).collect::<Vec<_>>().join("; ");
     let cases = record["cases"].as_array().expect("cases").iter();
     cases.map(|case| (text(&case["id"]), notes(case))).collect()
+}
+
+/// Returns the results in the text of a file of tuning results.
+fn results(text: &str) -> Vec<toml::Value> {
+    let file: toml::Table = text.parse().expect("TOML");
+    file["result"].as_array().expect("results").clone()
+}
+
+/// Runs a search that hangs in the kernel of this name, and interrupts it.
+#[cfg(unix)]
+fn interrupted_in(kernel: &str, arguments: &[&str], folder: &Path) -> Output {
+    let kernel = Shader::find(kernel, DType::F32).expect("it is compiled");
+    let sign = folder.join("sign");
+    let mut command =
+        with_failing("vkWaitForFences", &[&["tune", "matmul", "--timeout=1h"], arguments].concat(), folder);
+    command.env("GPUKERN_TEST_HOW", "hang").env("GPUKERN_TEST_SIGN", &sign);
+    command.env("GPUKERN_TEST_KERNEL", kernel.spirv.len().to_string());
+    command.arg("--tuned").arg(folder.join("tuned.toml"));
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+    wait_until("a call that hangs", || sign.exists());
+    signal(&child, "INT");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130), "{}{}", stdout(&output), stderr(&output));
+    output
 }
 
 #[test]
@@ -35,8 +59,7 @@ fn a_tuned_tile_is_kept_and_a_bench_names_it() {
     assert!(table.contains("tiled") && table.contains(" in "), "{table}");
     assert!(stderr(&output).contains(&format!("saved in {}", path.display())), "{}", stderr(&output));
 
-    let kept: toml::Table = std::fs::read_to_string(&path).expect("kept").parse().expect("TOML");
-    let results = kept["result"].as_array().expect("results");
+    let results = results(&std::fs::read_to_string(&path).expect("saved"));
     let result = results.iter().find(|result| result["variant"].as_str() == Some("tiled")).expect("a result");
     for key in ["device", "driver", "tile", "gflops", "built-in-tile", "built-in-gflops", "date", "gpukern", "tried"] {
         assert!(result.get(key).is_some(), "{key}: {result}");
@@ -61,9 +84,8 @@ fn the_widths_of_a_factorisation_are_searched_kept_and_taken() {
     let mut tune = gpukern(&["tune", "lu", "-V", "blocked,blocked-pivot", "-s", "256", "--budget", "8s", "--tuned"]);
     expect_output(tune.arg(&path), 0, &["lu f32, the best tiles"]);
 
-    let text = std::fs::read_to_string(&path).expect("kept");
-    let kept: toml::Table = text.parse().expect("TOML");
-    let results = kept["result"].as_array().expect("results");
+    let text = std::fs::read_to_string(&path).expect("saved");
+    let results = results(&text);
     assert_eq!(results.len(), 2, "{text}");
     let width = |result: &toml::Value| result["tile"].as_str().expect("a tile").parse::<u32>().expect("a width");
     // Another than the built-in one, whatever was found, reaches the program and its note.
@@ -116,19 +138,10 @@ fn an_interrupt_keeps_what_was_found() {
 #[cfg(unix)]
 fn an_interrupt_behind_the_first_tile_keeps_it_although_the_driver_hangs() {
     let folder = tempfile::tempdir().expect("a folder");
-    let [path, sign] = ["tuned.toml", "sign"].map(|name| folder.path().join(name));
-    // With no time for a second tile the only one runs against `auto`'s choice, whose first run has no end.
-    let kernel = Shader::find("matmul/texel", DType::F32).expect("it is compiled");
-    let tune = ["tune", "matmul", "-s", "64", "--budget=1ms", "--timeout=1h", "--tuned"];
-    let mut command = with_failing("vkWaitForFences", &tune, folder.path());
-    command.arg(&path).env("GPUKERN_TEST_HOW", "hang").env("GPUKERN_TEST_SIGN", &sign);
-    command.env("GPUKERN_TEST_KERNEL", kernel.spirv.len().to_string());
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
-    wait_until("a call that hangs", || sign.exists());
-    signal(&child, "INT");
-    let output = child.wait_with_output().expect("it ends");
+    let path = folder.path().join("tuned.toml");
+    // Without time for a second tile, the first one runs against `auto`'s choice, whose first run hangs.
+    let output = interrupted_in("matmul/texel", &["-s", "64", "--budget=1ms"], folder.path());
     let (text, said) = (stdout(&output), stderr(&output));
-    assert_eq!(output.status.code(), Some(130), "{text}{said}");
     assert!(text.contains("matmul f32, the best tiles") && text.contains("tiled"), "{text}{said}");
     assert!(said.contains("tiled f32 64: interrupted after 1 of "), "{said}");
     assert!(said.contains(&format!("saved in {}", path.display())), "{said}");
@@ -139,18 +152,8 @@ fn an_interrupt_behind_the_first_tile_keeps_it_although_the_driver_hangs() {
 #[cfg(unix)]
 fn an_interrupt_before_the_first_tile_says_so() {
     let folder = tempfile::tempdir().expect("a folder");
-    let [path, sign] = ["tuned.toml", "sign"].map(|name| folder.path().join(name));
-    let kernel = Shader::find("matmul/tiled", DType::F32).expect("it is compiled");
-    let tune = ["tune", "matmul", "-s", "32,64", "--timeout=1h", "--tuned"];
-    let mut command = with_failing("vkWaitForFences", &tune, folder.path());
-    command.arg(&path).env("GPUKERN_TEST_HOW", "hang").env("GPUKERN_TEST_SIGN", &sign);
-    command.env("GPUKERN_TEST_KERNEL", kernel.spirv.len().to_string());
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
-    wait_until("a call that hangs", || sign.exists());
-    signal(&child, "INT");
-    let output = child.wait_with_output().expect("it ends");
+    let output = interrupted_in("matmul/tiled", &["-s", "32,64"], folder.path());
     let said = stderr(&output);
-    assert_eq!(output.status.code(), Some(130), "{said}");
     assert_eq!(stdout(&output), "interrupted before a tile was timed: nothing was kept\n");
     assert!(said.contains("tiled f32 32: interrupted before a tile was timed"), "{said}");
     assert!(said.contains("1 search was not begun"), "{said}");
@@ -162,9 +165,8 @@ fn a_search_that_is_cut_off_at_once_keeps_the_tile_that_an_earlier_one_found() {
     let tune = || {
         let mut tune = gpukern(&["tune", "matmul", "-s", "64", "--budget", "1ms", "--tuned"]);
         expect_exit(tune.arg(&path), 0);
-        let text = std::fs::read_to_string(&path).expect("kept");
-        let kept: toml::Table = text.parse().expect("TOML");
-        let results = kept["result"].as_array().expect("results");
+        let text = std::fs::read_to_string(&path).expect("saved");
+        let results = results(&text);
         let result = results.iter().find(|result| result["variant"].as_str() == Some("tiled")).expect("a result");
         assert_eq!(result["tried"].as_integer(), Some(1));
         (result["tile"].as_str().expect("a tile").to_string(), text)
@@ -248,14 +250,6 @@ fn mistakes_are_refused_before_a_device_is_opened() {
     refused(&["tune", "matmul", "--budget", "5"], &missing, &["--budget: malformed time '5'"]);
     refused(&["bench", "eigen", "-V", "auto"], &missing, &["variant 'auto' has no rule for eigen"]);
     assert!(!missing.exists(), "a command that was refused left a file");
-}
-
-#[test]
-fn help_shows_examples() {
-    let help = stdout(&expect_exit(&mut gpukern(&["tune", "--help"]), 0));
-    for part in ["gpukern tune matmul --size 512..4096", "--budget", "--tuned", "Ctrl-C keeps what was found"] {
-        assert!(help.contains(part), "{help}");
-    }
 }
 
 #[test]

@@ -1,16 +1,16 @@
-//! Workers: a driver that crashes or hangs costs one case, and what is known of it is said.
+//! Workers: a driver that crashes or hangs costs one case, and the record keeps the cause.
 
 use super::ab::software_driver;
 use super::failures::{failing_library, with_failing};
 use super::{
     BRIEF, driver_manifest, expect_error, expect_exit, expect_output, gpukern, patched, read_json, signal, statuses,
-    stderr, stdout, temporary, wait_until,
+    stderr, stdout, temporary, use_drivers, wait_until,
 };
 use gpukern::{DType, Shader};
 use std::path::Path;
 use std::process::{Child, Command};
 
-/// Two kernels, of which the layer makes `matmul/naive` fail in `function`.
+/// Returns a command under the layer that makes the kernel `matmul/naive` fail in `function`.
 pub(super) fn with_bad_naive(function: &str, how: &str, arguments: &[&str], folder: &Path) -> Command {
     let kernel = Shader::find("matmul/naive", DType::F32).expect("it is compiled");
     let mut command = with_failing(function, arguments, folder);
@@ -18,7 +18,7 @@ pub(super) fn with_bad_naive(function: &str, how: &str, arguments: &[&str], fold
     command
 }
 
-/// The manifests of two devices: the driver in the file `manifest`, twice.
+/// Returns the manifests of two devices: the driver of `manifest`, twice.
 pub(super) fn two_of(manifest: &Path, folder: &Path) -> std::ffi::OsString {
     let copies = ["one.json", "two.json"].map(|name| folder.join(name));
     for copy in &copies {
@@ -29,7 +29,7 @@ pub(super) fn two_of(manifest: &Path, folder: &Path) -> std::ffi::OsString {
 
 const VERIFY: [&str; 9] = ["verify", "matmul", "-V", "naive,local", "-s", "8,24", "-t", "f32", "--input=uniform"];
 
-/// Waits for the end of a process that might have none. Its exit code.
+/// Waits for the end of a process that may hang. Returns its exit code.
 #[cfg(unix)]
 fn end_of(child: &mut Child) -> Option<i32> {
     let mut status = None;
@@ -110,7 +110,7 @@ fn a_wait_without_an_end_times_out_and_the_others_go_on() {
 fn an_interruption_ends_a_hung_case_at_once() {
     let (folder, path) = temporary("run.json");
     let sign = folder.path().join("sign");
-    // Whoever waited for the hung case would wait for an hour.
+    // Waiting for the hung case would take an hour.
     let bench = ["bench", "matmul", "-V", "naive", "-s", "8,16", "--timeout=1h", "--json"];
     let mut command = with_bad_naive("vkWaitForFences", "hang", &bench, folder.path());
     let mut child = command.arg(&path).args(BRIEF).env("GPUKERN_TEST_SIGN", &sign).spawn().expect("the binary starts");
@@ -120,7 +120,7 @@ fn an_interruption_ends_a_hung_case_at_once() {
     assert_eq!(statuses(&read_json(&path)), ["interrupted", "interrupted"]);
 }
 
-/// Nothing hangs: the host submits rounds until the device says stop, which it does not here.
+/// No call hangs here: the host submits rounds until the device reports convergence, which it never does.
 #[test]
 #[cfg(unix)]
 fn a_run_that_goes_on_round_by_round_ends_when_it_is_asked_to_or_has_taken_too_long() {
@@ -152,8 +152,8 @@ fn a_run_that_would_take_minutes_is_skipped_with_the_forecast() {
     expect_error(&mut gpukern(&all), 2, &["nothing to measure", "predicted to take about"]);
 }
 
-/// A run of a thousandth of its work is mostly launches, and a driver that compiles; a scripted device in
-/// `src/measure/runner/forecast.rs` shows what becomes of either.
+/// The time of a small run is mostly launches and compilation, and predicts nothing. `src/measure/runner/forecast.rs` tests
+/// the prediction on a scripted device.
 #[test]
 fn a_small_run_alone_refuses_nothing() {
     let verify = ["verify", "lu", "-V", "blocked-pivot-texel", "-s", "1500", "--input=uniform"];
@@ -217,7 +217,7 @@ fn a_driver_that_crashes_is_listed_with_how_and_the_others_are_there() {
         ),
     ] {
         let mut command = gpukern(arguments);
-        command.env("VK_DRIVER_FILES", &both).env("VK_ICD_FILENAMES", &both).env("GPUKERN_TEST_HOW", how);
+        use_drivers(&mut command, &both).env("GPUKERN_TEST_HOW", how);
         let output = expect_exit(command.env("GPUKERN_VALIDATION", "0"), 0);
         let notes = stderr(&output);
         assert!(notes.contains(&format!("driver {} {cause}", bad.display())), "{how}: {notes}");
@@ -234,8 +234,7 @@ fn a_worker_that_is_killed_while_devices_are_listed_gets_a_second_try() {
     let both = std::env::join_paths([&bad, &good]).expect("paths without colons");
     let devices = |drivers: &std::ffi::OsStr| {
         let mut command = gpukern(&["devices"]);
-        command.env("VK_DRIVER_FILES", drivers).env("VK_ICD_FILENAMES", drivers).env("GPUKERN_TEST_HOW", "kill");
-        command.env("GPUKERN_VALIDATION", "0");
+        use_drivers(&mut command, drivers).env("GPUKERN_TEST_HOW", "kill").env("GPUKERN_VALIDATION", "0");
         command
     };
     let output = expect_exit(devices(&both).env("GPUKERN_TEST_ONCE", folder.path().join("once")), 0);
@@ -276,7 +275,7 @@ fn a_device_of_no_use_is_left_out_with_the_reason_beside_others() {
     let with_null = |arguments: &[&str]| {
         let mut command = with_failing("none", arguments, folder.path());
         let drivers = two_of(&good, folder.path());
-        command.env("VK_DRIVER_FILES", &drivers).env("VK_ICD_FILENAMES", &drivers).env("GPUKERN_TEST_NULL", "1");
+        use_drivers(&mut command, &drivers).env("GPUKERN_TEST_NULL", "1");
         command
     };
     let path = folder.path().join("run.json");
@@ -439,7 +438,7 @@ fn a_worker_ends_with_its_parent() {
     });
     parent.kill().expect("it is killed");
     parent.wait().expect("it is gone");
-    // A process that nobody has waited for yet is as good as gone.
+    // A zombie counts as gone.
     wait_until("the end of the worker", || {
         let stat = std::fs::read_to_string(format!("/proc/{worker}/stat"));
         stat.map_or(true, |stat| stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['Z', 'X'])))
