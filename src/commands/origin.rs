@@ -22,65 +22,44 @@ struct CiSystem {
     job: &'static [&'static str],
 }
 
+const fn ci_system(
+    marker: &'static str,
+    commit: &'static str,
+    branch: &'static [&'static str],
+    job: &'static [&'static str],
+) -> CiSystem {
+    CiSystem { marker, commit, branch, job }
+}
+
 /// Common CI systems, as documented in 2026.
 const SYSTEMS: [CiSystem; 12] = [
-    CiSystem {
-        marker: "GITHUB_ACTIONS",
-        commit: "GITHUB_SHA",
-        branch: &["GITHUB_HEAD_REF", "GITHUB_REF_NAME"],
-        job: &[],
-    },
-    CiSystem {
-        marker: "GITLAB_CI",
-        commit: "CI_COMMIT_SHA",
-        branch: &["CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", "CI_COMMIT_REF_NAME"],
-        job: &["CI_JOB_URL"],
-    },
-    CiSystem {
-        marker: "BUILDKITE",
-        commit: "BUILDKITE_COMMIT",
-        branch: &["BUILDKITE_BRANCH"],
-        job: &["BUILDKITE_BUILD_URL"],
-    },
-    CiSystem {
-        marker: "JENKINS_URL",
-        commit: "GIT_COMMIT",
-        branch: &["CHANGE_BRANCH", "BRANCH_NAME", "GIT_BRANCH"],
-        job: &["BUILD_URL"],
-    },
-    CiSystem { marker: "CIRCLECI", commit: "CIRCLE_SHA1", branch: &["CIRCLE_BRANCH"], job: &["CIRCLE_BUILD_URL"] },
-    CiSystem {
-        marker: "TF_BUILD",
-        commit: "BUILD_SOURCEVERSION",
-        branch: &["SYSTEM_PULLREQUEST_SOURCEBRANCH", "BUILD_SOURCEBRANCHNAME"],
-        job: &[],
-    },
-    CiSystem {
-        marker: "TRAVIS",
-        commit: "TRAVIS_COMMIT",
-        branch: &["TRAVIS_PULL_REQUEST_BRANCH", "TRAVIS_BRANCH"],
-        job: &["TRAVIS_JOB_WEB_URL"],
-    },
-    CiSystem {
-        marker: "DRONE",
-        commit: "DRONE_COMMIT_SHA",
-        branch: &["DRONE_SOURCE_BRANCH"],
-        job: &["DRONE_BUILD_LINK"],
-    },
-    CiSystem {
-        marker: "CI_PIPELINE_FORGE_URL",
-        commit: "CI_COMMIT_SHA",
-        branch: &["CI_COMMIT_SOURCE_BRANCH", "CI_COMMIT_BRANCH"],
-        job: &["CI_PIPELINE_URL"],
-    },
-    CiSystem { marker: "BITBUCKET_BUILD_NUMBER", commit: "BITBUCKET_COMMIT", branch: &["BITBUCKET_BRANCH"], job: &[] },
-    CiSystem {
-        marker: "APPVEYOR",
-        commit: "APPVEYOR_REPO_COMMIT",
-        branch: &["APPVEYOR_PULL_REQUEST_HEAD_REPO_BRANCH", "APPVEYOR_REPO_BRANCH"],
-        job: &[],
-    },
-    CiSystem { marker: "TEAMCITY_VERSION", commit: "BUILD_VCS_NUMBER", branch: &[], job: &["BUILD_URL"] },
+    ci_system("GITHUB_ACTIONS", "GITHUB_SHA", &["GITHUB_HEAD_REF", "GITHUB_REF_NAME"], &[]),
+    ci_system(
+        "GITLAB_CI",
+        "CI_COMMIT_SHA",
+        &["CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", "CI_COMMIT_REF_NAME"],
+        &["CI_JOB_URL"],
+    ),
+    ci_system("BUILDKITE", "BUILDKITE_COMMIT", &["BUILDKITE_BRANCH"], &["BUILDKITE_BUILD_URL"]),
+    ci_system("JENKINS_URL", "GIT_COMMIT", &["CHANGE_BRANCH", "BRANCH_NAME", "GIT_BRANCH"], &["BUILD_URL"]),
+    ci_system("CIRCLECI", "CIRCLE_SHA1", &["CIRCLE_BRANCH"], &["CIRCLE_BUILD_URL"]),
+    ci_system("TF_BUILD", "BUILD_SOURCEVERSION", &["SYSTEM_PULLREQUEST_SOURCEBRANCH", "BUILD_SOURCEBRANCHNAME"], &[]),
+    ci_system("TRAVIS", "TRAVIS_COMMIT", &["TRAVIS_PULL_REQUEST_BRANCH", "TRAVIS_BRANCH"], &["TRAVIS_JOB_WEB_URL"]),
+    ci_system("DRONE", "DRONE_COMMIT_SHA", &["DRONE_SOURCE_BRANCH"], &["DRONE_BUILD_LINK"]),
+    ci_system(
+        "CI_PIPELINE_FORGE_URL",
+        "CI_COMMIT_SHA",
+        &["CI_COMMIT_SOURCE_BRANCH", "CI_COMMIT_BRANCH"],
+        &["CI_PIPELINE_URL"],
+    ),
+    ci_system("BITBUCKET_BUILD_NUMBER", "BITBUCKET_COMMIT", &["BITBUCKET_BRANCH"], &[]),
+    ci_system(
+        "APPVEYOR",
+        "APPVEYOR_REPO_COMMIT",
+        &["APPVEYOR_PULL_REQUEST_HEAD_REPO_BRANCH", "APPVEYOR_REPO_BRANCH"],
+        &[],
+    ),
+    ci_system("TEAMCITY_VERSION", "BUILD_VCS_NUMBER", &[], &["BUILD_URL"]),
 ];
 
 /// Variable that names the commit where there is no git, such as in containers and on nodes of a cluster.

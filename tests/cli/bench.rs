@@ -139,7 +139,7 @@ fn the_same_seed_gives_the_same_residual_and_another_seed_another() {
     assert_ne!(first, residual("2"));
 }
 
-/// Runs `verify` and expects everything to pass but what the software device lacks.
+/// Runs `verify`, which must pass except for features that the software device lacks.
 fn conforms(arguments: &[&str]) {
     // A busy machine compiles a factorisation's kernels in minutes, within a call that would count as hung.
     let output = expect_exit(gpukern(&["verify", "--timeout=10m"]).args(arguments), 0);
@@ -161,8 +161,8 @@ fn conforms(arguments: &[&str]) {
     }
 }
 
-/// The sizes of matmul at which `verify` checks it on a software device: those that take nine tenths of the time, and the
-/// others.
+/// Returns the sizes of matmul that `verify` checks on a software device: those that take nine tenths of the time if `slow`,
+/// otherwise the rest.
 fn sizes_of_matmul(slow: bool) -> String {
     let matmul = find_algorithm("matmul").expect("it is registered");
     let sizes: Vec<_> = matmul.verify_size.cpu.split(',').filter(|size| (*size == "1000") == slow).collect();
@@ -177,13 +177,13 @@ fn every_variant_conforms_at_awkward_sizes() {
     conforms(&["matmul", "--size", &sizes_of_matmul(false)]);
 }
 
-/// Variants whose indices are hard to get right. The others take ten seconds a run at this size.
+/// Tests only variants with complicated indices. The others take ten seconds per run at this size.
 #[test]
 fn variants_that_tile_conform_to_the_largest_product_that_verify_has_by_itself() {
     conforms(&["matmul", "--size", &sizes_of_matmul(true), "-V", "tile-2d,vectorised,tiled,texel,dot"]);
 }
 
-/// With the tests above: all that `verify` checks by itself.
+/// Completes, with the tests above, the cases of `verify` without options.
 #[test]
 #[ignore = "takes minutes on a software device: scripts/test --full"]
 fn every_variant_conforms_to_the_largest_product_that_verify_has_by_itself() {

@@ -5,22 +5,33 @@ use gpukern::{
     AxisValues, DType, Goal, Layout, Outcome, PlannedRun, Purpose, Runner, Selection, Shader, find_algorithm,
 };
 
-/// An opcode, what it is changed to, and both names.
-type Change = (u16, u16, &'static str);
+/// Replacement of one opcode by another.
+#[derive(Clone, Copy)]
+struct Change {
+    from: u16,
+    to: u16,
+    name: &'static str,
+}
+
+const fn change(from: u16, to: u16, name: &'static str) -> Change {
+    Change { from, to, name }
+}
 
 /// Changes of SPIR-V opcodes to others that take the same operands. None can make an address larger, so a broken kernel
 /// stays within its buffers.
 const ARITHMETIC: &[Change] = &[
-    (133, 129, "OpFMul → OpFAdd"),
-    (129, 131, "OpFAdd → OpFSub"),
-    (131, 129, "OpFSub → OpFAdd"),
-    (136, 133, "OpFDiv → OpFMul"),
+    change(133, 129, "OpFMul → OpFAdd"),
+    change(129, 131, "OpFAdd → OpFSub"),
+    change(131, 129, "OpFSub → OpFAdd"),
+    change(136, 133, "OpFDiv → OpFMul"),
 ];
-/// What most variations are of: an algorithm's own result in f32.
+/// Goal and type of most variations.
 const RESULT: (Goal, DType) = (Goal::Result, DType::F32);
-const INDEXING: &[Change] = &[(132, 128, "OpIMul → OpIAdd"), (176, 174, "OpULessThan → OpUGreaterThanEqual")];
+/// Changes of integer arithmetic and comparisons, in which indices are computed.
+const INDEXING: &[Change] =
+    &[change(132, 128, "OpIMul → OpIAdd"), change(176, 174, "OpULessThan → OpUGreaterThanEqual")];
 
-/// Every variation of `spirv` with one instruction changed.
+/// Returns every variation of `spirv` with one instruction changed.
 fn variations(spirv: &[u8], changes: &[Change]) -> Vec<(String, Vec<u8>)> {
     let words: Vec<u32> = spirv.chunks_exact(4).map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]])).collect();
     let mut found = vec![];
@@ -28,7 +39,7 @@ fn variations(spirv: &[u8], changes: &[Change]) -> Vec<(String, Vec<u8>)> {
     let mut at = 5;
     while at < words.len() {
         let (length, opcode) = (words[at] >> 16, words[at] as u16);
-        for &(from, to, name) in changes {
+        for &Change { from, to, name } in changes {
             if opcode == from {
                 let mut changed = words.clone();
                 changed[at] = length << 16 | u32::from(to);

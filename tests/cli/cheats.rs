@@ -1,10 +1,10 @@
-//! Kernels that try to be timed for less work than they are verified for.
+//! Kernels that try to be timed for less work than was verified.
 
 use super::{BRIEF, expect_error, expect_exit, gpukern, read_json, stderr, temporary};
 use serde_json::Value;
 use std::path::Path;
 
-/// Cases of a run of the cheats, with these options.
+/// Runs the cheating kernels with these options. Returns the cases and standard error.
 fn run(options: &[&str], code: i32) -> (Vec<Value>, String) {
     let (_folder, path) = temporary("run.json");
     let cheats = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cheats");

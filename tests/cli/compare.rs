@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use tempfile::TempDir;
 
-/// A folder of records.
+/// Temporary folder of records.
 struct Records(TempDir);
 
 impl Records {
@@ -29,7 +29,7 @@ impl Records {
     }
 }
 
-/// A record of `cases` cases with `count` samples, each `spread` around `centre` in a fixed pattern that has no drift.
+/// Returns a record of `cases` cases with `count` samples each, spread around `centre` in a fixed pattern without drift.
 fn record(started: &str, cases: usize, count: usize, centre: f64, spread: f64) -> Value {
     let text = include_str!("../fixtures/run-1.json");
     let mut record: Value = serde_json::from_str(text).expect("JSON");
@@ -326,7 +326,7 @@ fn names_that_would_act_on_a_terminal_are_printed_as_text() {
     assert!(!output.stdout.contains(&0x1b) && stdout(&output).contains("<b>\\u{1b}[2J\\u{7}"), "{}", stdout(&output));
 }
 
-/// It takes a second or two of a processor's time, however many processes share that.
+/// Limits the CPU time, which other processes do not affect, to several times the usual second or two.
 #[test]
 #[cfg(unix)]
 fn a_thousand_cases_of_a_thousand_samples_are_compared_in_seconds() {
@@ -336,14 +336,14 @@ fn a_thousand_cases_of_a_thousand_samples_are_compared_in_seconds() {
     expect_output(&mut limited("ulimit -t 10", &gpukern(&["compare", &a, &b])), 0, &["\n1000 same"]);
 }
 
-/// A short bench of one small case, with more arguments.
+/// Returns the command of a short bench of one small case.
 fn short_bench(more: &[&str]) -> std::process::Command {
     let mut command = brief_bench(&["matmul", "-V", "naive", "-s", "16"]);
     command.args(more);
     command
 }
 
-/// A record of that bench with every time multiplied by `factor`, of another process.
+/// Writes a record of that bench, with every time multiplied by `factor`. Returns its path.
 fn baseline(records: &Records, factor: f64) -> String {
     let path = records.0.path().join("measured.json");
     expect_output(short_bench(&["--json"]).arg(&path), 0, &["matmul"]);

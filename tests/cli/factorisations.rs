@@ -6,8 +6,8 @@ use serde_json::Value;
 
 const N: usize = 100;
 
-/// max|u| / max|a| of a factorisation in f64. On matrices whose columns their diagonals dominate partial pivoting swaps
-/// no rows, so faer's factors are those without pivoting.
+/// Returns the growth max|u| / max|a| of a factorization in f64. Partial pivoting swaps no rows of a diagonally dominant matrix,
+/// so faer's factors are those without pivoting.
 fn growth(seed: u64) -> f64 {
     let a = for_factorisation(Input::DiagonallyDominant, N, seed);
     let lu = faer::Mat::from_fn(N, N, |r, c| f64::from(a[r * N + c])).partial_piv_lu();
@@ -16,7 +16,7 @@ fn growth(seed: u64) -> f64 {
     largest_u / a.iter().map(|x| f64::from(x.abs())).fold(0.0, f64::max)
 }
 
-/// A selection of factorisations; the usual variants and input where none is named.
+/// Returns a selection of factorizations, with the default variants and input for empty texts.
 fn lu(variant: &str, size: &str, input: &str, seed: u64) -> Selection {
     let names = |text: &str| text.split(',').filter(|name| !name.is_empty()).map(str::to_string).collect();
     let axes = AxisValues::default().with("seed", seed);
@@ -24,14 +24,14 @@ fn lu(variant: &str, size: &str, input: &str, seed: u64) -> Selection {
     Selection { algorithm: vec!["lu".into()], variant: names(variant), size: names(size), axes, ..Selection::default() }
 }
 
-/// The cases of `selection` that the device can run, verified once, as a record has them.
+/// Verifies the cases of `selection` that the device can run. Returns them as in a record.
 fn verified(verifier: &mut Runner, selection: &Selection) -> Vec<Value> {
     let run = PlannedRun::new(selection, Purpose::Bench).expect("a plan");
     let cases = verifier.run(&run, &mut Silent).into_iter().map(|case| serde_json::to_value(case).expect("JSON"));
     cases.filter(|case| case["outcome"]["status"] != "skipped").collect()
 }
 
-/// The outcome of one solution.
+/// Returns the outcome of one solution.
 fn solved(verifier: &mut Runner, variant: &str, size: &str, input: &str, seed: u64) -> Value {
     let mut selection = lu(variant, size, input, seed);
     selection.axes = selection.axes.with("solve", true);
@@ -41,6 +41,7 @@ fn solved(verifier: &mut Runner, variant: &str, size: &str, input: &str, seed: u
     case["outcome"].clone()
 }
 
+/// Returns a metric of a verification.
 fn metric(outcome: &Value, name: &str) -> f64 {
     let metrics = outcome["verification"]["metrics"].as_array().expect("metrics");
     metrics.iter().find(|m| m["name"] == name).and_then(|m| m["value"].as_f64()).expect(name)

@@ -1,4 +1,4 @@
-//! `inspect`: what a compiler makes of kernels, without a run of any.
+//! `inspect`: compiles kernels and runs none.
 
 use super::failures::with_failing;
 use super::workers::with_bad_naive;
@@ -94,7 +94,7 @@ fn algorithms_and_files_are_inspected_apart() {
     }
 }
 
-/// The inspection of a kernel that a driver says spills so many registers.
+/// Writes the inspection of a kernel with this number of spilled registers to `folder`. Returns its path.
 fn spilling(folder: &Path, spills: u32) -> PathBuf {
     let inspect = ["inspect", "matmul", "-V", "naive", "-s", "8", "-t", "f32", "--json", "-"];
     let mut record: Value = serde_json::from_str(&stdout(&expect_exit(&mut gpukern(&inspect), 0))).expect("JSON");

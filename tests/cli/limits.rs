@@ -19,13 +19,12 @@ fn case(record: &Value) -> &Value {
 
 const BENCH: [&str; 7] = ["bench", "matmul", "-V", "subgroup", "-s", "32", "--max-time=20ms"];
 
-/// The record of a bench without limits.
+/// Measures a record without limits.
 fn quick(more: &[&str]) -> Value {
     json(&[&BENCH, more, &["--no-peak", "--json", "-"]].concat())
 }
 
-/// Makes the limits kept in `cache` those of `peak`, as if no other program had disturbed them: figures that were disturbed
-/// are not kept.
+/// Replaces the limits kept in `cache` with those of `peak`, marked as undisturbed: disturbed limits are not kept.
 fn keep_undisturbed(cache: &Path, peak: &Value) {
     let mut files = std::fs::read_dir(cache).expect("a cache").map(|file| file.expect("a file").path());
     let file = files.find(|file| file.to_string_lossy().contains(".limits")).expect("limits are kept");

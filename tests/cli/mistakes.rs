@@ -3,46 +3,57 @@
 use super::{brief_bench, expect_error, expect_exit, gpukern, limited, run, stderr, stdout, temporary};
 use std::path::Path;
 
-/// Runs a command that must be refused. A missing loader proves that it looks for no device.
-fn refused(arguments: &[&str], expected: &[&str]) {
+/// Runs a command that must be refused. A missing loader proves that it looks for no device. Returns the message.
+fn refused(arguments: &[&str], expected: &[&str]) -> String {
     let output = expect_exit(gpukern(arguments).env("GPUKERN_LOADER", "/nonexistent"), 2);
     let message = stderr(&output);
     for part in expected {
         assert!(message.contains(part), "{arguments:?} lacks '{part}':\n{message}");
     }
     assert!(stdout(&output).is_empty() && !message.contains("panicked"), "{message}");
+    message
 }
 
+/// Mistaken arguments of `bench`, each with parts of its message. `src/basis/size.rs` and `src/plan/options.rs` test further
+/// mistakes in sizes, percentages and times.
+const MISTAKES: &[(&str, &[&str])] = &[
+    ("matmull", &["unknown algorithm 'matmull'", "did you mean 'matmul'?"]),
+    ("matmul -V subgruop", &["unknown variant 'subgruop' for matmul; did you mean 'subgroup'?"]),
+    ("matmul -V blocked", &["'blocked' is a variant of lu, not of matmul, which has: naive, "]),
+    ("matmul -t f23", &["unknown dtype 'f23' for matmul; did you mean 'f32'?"]),
+    ("matmul -t i64", &["no chosen variant of matmul has dtype i64; available: f32, f64, f16, bf16, i32, i8"]),
+    ("matmul --input unifrom", &["unknown input 'unifrom'; did you mean 'uniform'?"]),
+    ("matmul -s 12k", &["malformed size '12k'", "128..8192"]),
+    ("matmul -s 2x3", &["give one extent or three"]),
+    ("matmul -s 100000", &["matmul cannot have size 100000", "choose a smaller size"]),
+    ("matmul -s -1", &["malformed size '-1'; write 1024"]),
+    ("matmul --precision 0%", &["precision '0%' is out of range"]),
+    ("matmul --precision high", &["malformed precision 'high'"]),
+    ("matmul --precision 1", &["precision '1' has no percent sign; write 1%, or 100% if it is a factor"]),
+    ("matmul --max-time 5", &["--max-time: malformed time '5'; write 500ms, 5s or 1m"]),
+    ("matmul --subgroup-size 7", &["sub-group size '7' is not a power of two"]),
+    ("matmul -s 8 --only foo", &["no selected case is called 'foo'; ids look like matmul/naive/f32/8x8x8; choose"]),
+    (
+        "matmul -s 8 -V naive,tiled --only matmul/tiled/f32/8",
+        &["'matmul/tiled/f32/8'; ids look like matmul/tiled/f32/8x8x8, "],
+    ),
+    ("eigen --eps -1", &["eps -1 is not a positive number; write --eps 1e-4"]),
+    ("eigen --eps 1e30 --stop neighbour", &["eps 1e30 asks for no precision"]),
+    ("matmul --eps 1e-3", &["--eps applies only to eigen, which iterates; leave it out for matmul"]),
+    ("matmul lu --stop bracket", &["--stop applies only to eigen, which iterates; leave it out for matmul, lu"]),
+    ("lu --max-rounds 3", &["--max-rounds applies only to eigen"]),
+];
+
 #[test]
-fn unknown_names_are_answered_with_the_nearest_known_ones() {
-    refused(&["bench", "matmull"], &["unknown algorithm 'matmull'", "did you mean 'matmul'?"]);
-    refused(
-        &["bench", "matmul", "-V", "subgruop"],
-        &["unknown variant 'subgruop' for matmul; did you mean 'subgroup'?"],
-    );
-    refused(&["bench", "matmul", "-t", "f23"], &["unknown dtype 'f23' for matmul; did you mean 'f32'?"]);
-    refused(&["bench", "matmul", "--input", "unifrom"], &["unknown input 'unifrom'; did you mean 'uniform'?"]);
-    refused(&["list", "matmil"], &["unknown algorithm 'matmil'; did you mean 'matmul'?"]);
+fn mistakes_are_answered_with_the_value_and_the_remedy() {
+    for (arguments, expected) in MISTAKES {
+        let arguments: Vec<_> = ["bench"].into_iter().chain(arguments.split(' ')).collect();
+        let message = refused(&arguments, expected);
+        assert!(!message.contains("-- -1"), "{message}");
+    }
     refused(&["bench"], &["no algorithm given; name one of: matmul"]);
+    refused(&["list", "matmil"], &["unknown algorithm 'matmil'; did you mean 'matmul'?"]);
     refused(&["run", "typo.toml"], &["cannot read 'typo.toml': no such file\n"]);
-}
-
-#[test]
-fn impossible_sizes_are_refused() {
-    refused(&["bench", "matmul", "-s", "0"], &["size '0' is zero"]);
-    refused(&["bench", "matmul", "-s", "12k"], &["malformed size '12k'", "128..8192"]);
-    refused(&["bench", "matmul", "-s", "2x3"], &["give one extent or three"]);
-    refused(&["bench", "matmul", "-s", "99999999999"], &["size '99999999999' is too large"]);
-    refused(&["bench", "matmul", "-s", "100000"], &["matmul cannot have size 100000", "choose a smaller size"]);
-    refused(&["bench", "matmul", "-s", "512..64"], &["runs downwards; write 64..512"]);
-}
-
-#[test]
-fn nonsensical_precision_and_times_are_refused() {
-    refused(&["bench", "matmul", "--precision", "0%"], &["precision '0%' is out of range"]);
-    refused(&["bench", "matmul", "--precision", "high"], &["malformed precision 'high'"]);
-    refused(&["bench", "matmul", "--max-time", "5"], &["--max-time: malformed time '5'; write 500ms, 5s or 1m"]);
-    refused(&["bench", "matmul", "--subgroup-size", "7"], &["sub-group size '7' is not a power of two"]);
 }
 
 #[test]
@@ -111,53 +122,12 @@ fn sizes_beyond_the_device_are_skipped_with_the_limit_and_the_sweep_goes_on() {
 }
 
 #[test]
-fn a_hint_names_what_was_meant() {
-    for (arguments, expected) in [
-        (&["-t", "i64"][..], "no chosen variant of matmul has dtype i64; available: f32, f64, f16, bf16, i32, i8"),
-        (&["-s", "64...128"], "malformed size '64...128'; did you mean 64..128?"),
-        (&["--precision", "1"], "precision '1' has no percent sign; write 1%, or 100% if it is a factor"),
-        (&["-V", "blocked"], "'blocked' is a variant of lu, not of matmul, which has: naive, "),
-        (
-            &["-s", "8", "--only", "foo"],
-            "no selected case is called 'foo'; ids look like matmul/naive/f32/8x8x8; choose",
-        ),
-        (
-            &["-s", "8", "-V", "naive,tiled", "--only", "matmul/tiled/f32/8"],
-            "'matmul/tiled/f32/8'; ids look like matmul/tiled/f32/8x8x8, ",
-        ),
-    ] {
-        refused(&[&["bench", "matmul"], arguments].concat(), &[expected]);
-    }
-}
-
-#[test]
 fn a_quick_run_that_leaves_out_all_that_was_asked_for_says_so() {
     let arguments = ["verify", "matmul", "-V", "naive", "--quick", "-s", "4096", "-d", "cpu"];
     let output = expect_exit(&mut gpukern(&arguments), 2);
     let expected = "nothing to measure: these cases need another kind of device; the largest sizes are skipped on a \
                     software device; --full runs them";
     assert!(stderr(&output).contains(expected), "{}", stderr(&output));
-}
-
-#[test]
-fn numbers_below_zero_and_of_other_kinds_get_a_sentence_of_ours() {
-    let bench = |arguments: &[&str], expected: &str| {
-        let arguments = [&["bench"][..], arguments].concat();
-        refused(&arguments, &[expected]);
-        let output = run(gpukern(&arguments).env("GPUKERN_LOADER", "/nonexistent"));
-        assert!(!stderr(&output).contains("-- -1"), "{}", stderr(&output));
-    };
-    bench(&["matmul", "-s", "-1"], "malformed size '-1'; write 1024");
-    bench(&["matmul", "--size", "-64"], "malformed size '-64'");
-    bench(&["eigen", "--eps", "-1"], "eps -1 is not a positive number; write --eps 1e-4");
-    bench(&["eigen", "--eps", "1e30", "--stop", "neighbour"], "eps 1e30 asks for no precision");
-    bench(&["matmul", "-s", "0x10"], "size '0x10' has an extent of zero; write decimal extents");
-    bench(&["matmul", "--eps", "1e-3"], "--eps applies only to eigen, which iterates; leave it out for matmul");
-    bench(
-        &["matmul", "lu", "--stop", "bracket"],
-        "--stop applies only to eigen, which iterates; leave it out for matmul, lu",
-    );
-    bench(&["lu", "--max-rounds", "3"], "--max-rounds applies only to eigen");
 }
 
 #[test]

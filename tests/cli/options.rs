@@ -3,10 +3,10 @@
 use super::{brief_bench, expect_error, expect_exit, gpukern, stderr, stdout, temporary};
 use std::process::Command;
 
-/// What a terminal takes for the begin of a color.
+/// First character of a color sequence.
 const ESCAPE: char = '\u{1b}';
 
-/// Text without its colors.
+/// Returns text without its colors.
 fn plain(text: &str) -> String {
     let mut parts = text.split(ESCAPE);
     let first = parts.next().unwrap_or_default().to_string();
@@ -52,7 +52,7 @@ fn errors_have_colors_where_these_are_wanted() {
 }
 
 #[test]
-fn config_says_what_holds_and_why() {
+fn config_prints_the_values_in_effect_with_their_sources() {
     let (_folder, path) = temporary("config.toml");
     std::fs::write(&path, "device = 'gpu'\nprecision = '0.5%'\n# more\ntable = 'long'\ncolor = 'always'\n")
         .expect("written");

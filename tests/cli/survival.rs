@@ -13,9 +13,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A bench of two cases that takes about a second.
+/// Bench of two cases that takes about a second.
 const BENCH: [&str; 8] = ["bench", "matmul", "-V", "naive,local", "-s", "16", "--no-peak", "--max-time=20ms"];
-/// A bench that would take minutes.
+/// Bench that would take minutes.
 const LONG: [&str; 9] = ["bench", "matmul", "-V", "naive", "-s", "16..512:16", "--precision", "0.001%", "--no-peak"];
 
 /// Sends a signal to a process and its children, as Ctrl-Z does.
