@@ -165,11 +165,11 @@ fn candidate_group(group: &CaseGroup, candidate: &Candidate) -> CaseGroup {
 /// Returns the candidates to time, the fastest by prediction first.
 fn candidates(group: &CaseGroup, device: &DeviceInfo, ways: usize) -> Vec<Candidate> {
     let candidates = group.algorithm.candidates.map_or(vec![], |model| model(&group.algorithm, &group.spec, device));
-    let most = MAX_PREDICTED_RATIO * candidates.first().map_or(0.0, |first| first.predicted.0);
+    let max_predicted = MAX_PREDICTED_RATIO * candidates.first().map_or(0.0, |first| first.predicted.0);
     let mut chosen: Vec<Candidate> = vec![];
     for (index, candidate) in candidates.iter().enumerate() {
         let is_first = !candidates[..index].iter().any(|earlier| earlier.variant == candidate.variant);
-        if index < ways.max(1) || is_first && candidate.predicted.0 < most {
+        if index < ways.max(1) || is_first && candidate.predicted.0 < max_predicted {
             chosen.push(*candidate);
         }
     }

@@ -305,9 +305,9 @@ impl ConfigArgs {
         let list = |devices: &[String]| (!devices.is_empty()).then(|| devices.join(","));
         let form = |form: TableForm| form.to_possible_value().map(name_of).unwrap_or_default();
         let shown = |path: &PathBuf| path.shown();
-        let device = defaults.device.as_ref().and_then(|own| Some((own.line, list(&own.value)?)));
-        let precision = defaults.precision.as_ref().map(|own| (own.line, own.value.clone()));
-        let table = defaults.table.as_ref().map(|own| (own.line, form(own.value)));
+        let device = defaults.device.as_ref().and_then(|stated| Some((stated.line, list(&stated.value)?)));
+        let precision = defaults.precision.as_ref().map(|stated| (stated.line, stated.value.clone()));
+        let table = defaults.table.as_ref().map(|stated| (stated.line, form(stated.value)));
         let tuned = tuned::default_path().as_ref().map_or_else(|| "none".into(), shown);
         let best = "the best GPU, otherwise the software device";
         let run = "compact (`run`: long)";
@@ -380,10 +380,10 @@ mod tests {
 
     #[test]
     fn the_file_sets_options_that_the_command_line_does_not() {
-        let own = defaults(ALL);
+        let file = defaults(ALL);
         let bench = |line: &str| {
             let mut command = command(line);
-            own.apply(&mut command).expect("no mistake");
+            file.apply(&mut command).expect("no mistake");
             let Command::Bench(args) = command else { panic!("{line}") };
             args
         };
@@ -406,7 +406,7 @@ mod tests {
         let args = bench("bench --config=c.toml");
         assert_eq!((args.request.selection.device.len(), args.request.defaults.device.len()), (0, 1));
         let mut run = command("run k.comp -d 3");
-        own.apply(&mut run).expect("no mistake");
+        file.apply(&mut run).expect("no mistake");
         let Command::Run(args) = run else { panic!("run") };
         assert_eq!((&*args.on.device, args.sampling.precision.as_deref()), (&["3".into()][..], Some("0.5%")));
         let mut ab = command("ab lu --a naive --b blocked -s 8");
@@ -416,11 +416,11 @@ mod tests {
 
     #[test]
     fn color_is_what_the_command_line_says_before_the_environment_and_the_file() {
-        let own = defaults(ALL);
+        let file = defaults(ALL);
         let (always, none) = (Some(ColorWhen::Always), Defaults::default());
         let host = |variable: &str| Host::in_memory([], [(variable.into(), "1".into())], "gpukern");
         let (plain, forced) = (host("UNRELATED"), host("CLICOLOR_FORCE"));
-        let chosen = [own.color(None, &plain), own.color(None, &forced), own.color(always, &plain)];
+        let chosen = [file.color(None, &plain), file.color(None, &forced), file.color(always, &plain)];
         assert_eq!(chosen, [ColorChoice::Never, ColorChoice::Always, ColorChoice::Always]);
         assert_eq!(none.color(always, &host("NO_COLOR")), ColorChoice::Always);
         assert_eq!(none.color(None, &plain), ColorChoice::Auto);

@@ -200,10 +200,12 @@ fn stderr_is_record() -> bool {
 /// Returns files that every command depends on although no option names them: this program, the user's defaults, the cache,
 /// drivers, layers, and other files that variables of the Vulkan loader and the linker name.
 fn implicit_inputs(host: &Host) -> Vec<(&'static str, PathBuf)> {
-    let own = std::env::current_exe().into_iter().map(|path| ("the running program", path));
+    let program = std::env::current_exe().into_iter().map(|path| ("the running program", path));
     let defaults = config::path(host).map(|path| ("the file of your defaults", path));
-    let mut all: Vec<_> =
-        own.chain(defaults).chain(host.cache.files().into_iter().map(|path| ("a file of the cache", path))).collect();
+    let mut all: Vec<_> = program
+        .chain(defaults)
+        .chain(host.cache.files().into_iter().map(|path| ("a file of the cache", path)))
+        .collect();
     let mut named = manifests(None);
     for (name, value) in host.variables() {
         let name = name.to_string_lossy();
@@ -266,6 +268,17 @@ fn executable_kind(path: &Path) -> Option<&'static str> {
         [b'#', b'!', ..] => Some("a script"),
         _ => None,
     }
+}
+
+/// Creates the folder that an option names. An error reads: cannot `action` 'folder': reason; choose another `kind`.
+pub(super) fn create_folder(folder: &Path, action: &str, kind: &str) -> Result<(), Error> {
+    std::fs::create_dir_all(folder)
+        .map_err(|e| Error::Usage(format!("cannot {action} '{}': {e}; choose another {kind}", folder.shown())))
+}
+
+/// Writes texts to files of these names in an existing folder.
+pub(super) fn write_files(document: Document, folder: &Path, files: &[(String, String)]) -> Result<(), Error> {
+    files.iter().try_for_each(|(name, text)| Target::open(document, &folder.join(name))?.deliver(text).map(drop))
 }
 
 impl Target {
@@ -340,17 +353,17 @@ mod tests {
         let [record, fresh] = ["run.json", "new.json"].map(|name| folder.path().join(name));
         std::fs::write(&record, "").expect("written");
         let same = folder.path().join("./new.json");
-        let apart = |outputs: &[(&'static str, &Path)]| {
+        let check = |outputs: &[(&'static str, &Path)]| {
             let files = Files::default().read("a record", [&record]);
             outputs.iter().fold(files, |files, (option, path)| files.written(option, [path])).check(&host())
         };
-        assert!(apart(&[("--json", &fresh)]).is_ok());
-        let error = apart(&[("--json", &record)]).expect_err("it is read").to_string();
+        assert!(check(&[("--json", &fresh)]).is_ok());
+        let error = check(&[("--json", &record)]).expect_err("it is read").to_string();
         assert!(error.contains("--json would overwrite") && error.contains("which is a record too"), "{error}");
-        let error = apart(&[("--json", &fresh), ("--junit", &same)]).expect_err("both").to_string();
+        let error = check(&[("--json", &fresh), ("--junit", &same)]).expect_err("both").to_string();
         assert!(error.contains("--junit would overwrite") && error.contains("which is --json too"), "{error}");
         for shared in [Path::new("-"), Path::new(if cfg!(unix) { "/dev/null" } else { "NUL" })] {
-            assert!(apart(&[("--json", shared), ("--junit", shared)]).is_ok(), "{}", shared.display());
+            assert!(check(&[("--json", shared), ("--junit", shared)]).is_ok(), "{}", shared.display());
         }
         #[cfg(unix)]
         {
@@ -359,9 +372,9 @@ mod tests {
             std::fs::hard_link(&record, &hard).expect("linked");
             std::os::unix::fs::symlink("new.json", &dangling).expect("linked");
             for path in [&link, &hard] {
-                apart(&[("--json", path)]).expect_err("it is read");
+                check(&[("--json", path)]).expect_err("it is read");
             }
-            apart(&[("--json", &dangling), ("--junit", &fresh)]).expect_err("both make new.json");
+            check(&[("--json", &dangling), ("--junit", &fresh)]).expect_err("both make new.json");
         }
     }
 

@@ -1,5 +1,6 @@
 //! `--keep-failures`: saves a reproducer in a folder for each case that crashed, hung or was wrong, with its wrong elements.
 
+use super::document::create_folder;
 use crate::algorithms::{self, Problem};
 use crate::basis::destination;
 use crate::basis::error::Error;
@@ -26,9 +27,7 @@ const MAX_INPUT_BYTES: Bytes = Bytes(64 << 20);
 
 /// Creates the folder for reproducers, before any time is spent measuring.
 pub(super) fn open(folder: &Path) -> Result<&Path, Error> {
-    std::fs::create_dir_all(folder).map(|()| folder).map_err(|e| {
-        Error::Usage(format!("cannot make --keep-failures '{}': {e}; choose another folder", folder.shown()))
-    })
+    create_folder(folder, "make --keep-failures", "folder").map(|()| folder)
 }
 
 /// Saves reproducers of the failures of `record` in `folder`. `record` is the result of `request` and its `plan`, with the
@@ -340,9 +339,11 @@ mod tests {
     #[test]
     fn the_command_of_a_failure_names_its_problem_whole() {
         let case = six_cases().cases.remove(0);
-        let usual = reproducing_request(&Request::default(), &case, &software_device()).command();
+        let command = reproducing_request(&Request::default(), &case, &software_device()).command();
         assert!(
-            usual.starts_with("gpukern bench matmul ") && !usual.contains("--layout") && !usual.contains("--solve")
+            command.starts_with("gpukern bench matmul ")
+                && !command.contains("--layout")
+                && !command.contains("--solve")
         );
         let unusual =
             Case { options: CaseOptions { layout: Layout::Nt, goal: Goal::Solution, ..case.options }, ..case };

@@ -86,9 +86,11 @@ fn arranged(mut command: Command) -> Command {
     for Heading { title, usual, more } in HEADINGS {
         let entries = usual.split(' ').map(|entry| (entry, true)).chain(more.split(' ').map(|entry| (entry, false)));
         for (entry, is_usual) in entries {
-            let (of, option) = entry.split_once('/').unwrap_or((&name, entry));
+            let (command_name, option) = entry.split_once('/').unwrap_or((&name, entry));
             let lacks_place = |arg: &&Arg| arg.get_long() == Some(option) && arg.get_help_heading().is_none();
-            let Some(arg) = command.get_arguments().find(lacks_place).filter(|_| of == name) else { continue };
+            let Some(arg) = command.get_arguments().find(lacks_place).filter(|_| command_name == name) else {
+                continue;
+            };
             let id = arg.get_id().clone();
             place += 1;
             let is_usual = is_usual || option == "help";
@@ -140,15 +142,16 @@ mod tests {
             let options = command.get_arguments().filter(|arg| !arg.is_positional() && !arg.is_hide_set());
             let headings: Vec<_> = options
                 .map(|arg| {
-                    let heading = arg.get_help_heading().and_then(|own| HEADINGS.iter().position(|h| h.title == own));
+                    let heading =
+                        arg.get_help_heading().and_then(|title| HEADINGS.iter().position(|known| known.title == title));
                     heading.unwrap_or_else(|| panic!("{} {arg}: add it to HEADINGS", command.get_name()))
                 })
                 .collect();
             assert!(headings.is_sorted(), "{}: {headings:?}", command.get_name());
         }
-        for option in HEADINGS.iter().flat_map(|own| own.usual.split(' ').chain(own.more.split(' '))) {
+        for option in HEADINGS.iter().flat_map(|heading| heading.usual.split(' ').chain(heading.more.split(' '))) {
             let option = option.rsplit('/').next();
-            let known = commands().iter().any(|own| own.get_arguments().any(|arg| arg.get_long() == option));
+            let known = commands().iter().any(|command| command.get_arguments().any(|arg| arg.get_long() == option));
             assert!(known, "{option:?} is an option of no command");
         }
     }
@@ -179,7 +182,7 @@ mod tests {
         let mut root = documented().term_width(80);
         let short = root.render_help().to_string();
         assert!((24..=40).contains(&short.lines().count()), "{short}");
-        let mut bench = commands().into_iter().find(|own| own.get_name() == "bench").expect("it is a command");
+        let mut bench = commands().into_iter().find(|command| command.get_name() == "bench").expect("it is a command");
         let lines = bench.render_help().to_string().lines().count();
         assert!((24..=40).contains(&lines), "{lines}");
     }

@@ -1,6 +1,6 @@
 //! `gpukern inspect`.
 
-use super::document::{Document, Files, JSON, Target};
+use super::document::{Document, Files, JSON, Target, create_folder};
 use super::{CommandOutput, combined_exit, measure, measuring, old_options, origin};
 use crate::basis::error::Error;
 use crate::basis::file_name::file_name;
@@ -35,9 +35,7 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<Comm
     let json = Target::open_if_named(JSON, args.json.as_ref())?;
     let junit = Target::open_if_named(JUNIT, args.junit.as_ref())?;
     if let Some(folder) = &args.save {
-        std::fs::create_dir_all(folder).map_err(|e| {
-            Error::Usage(format!("cannot make --save '{}': {e}; choose another folder", folder.shown()))
-        })?;
+        create_folder(folder, "make --save", "folder")?;
     }
     let setup = Setup { inspects: true, ..setup.with_kernels(kernels) };
     let tuned = measuring::tuned(&Request::default())?;
@@ -115,8 +113,8 @@ fn plan_files(files: &[PathBuf], args: &InspectArgs, selection: &Selection) -> R
     let (mut runs, mut all) = (vec![], vec![]);
     for part in parts {
         let kernels = super::run::beside(&[], described(part)?, &all)?;
-        let own = kernels.clone().algorithm().map_err(Error::Usage)?;
-        runs.push(super::run::planned(&kernels, &own, true, selection)?);
+        let algorithm = kernels.clone().algorithm().map_err(Error::Usage)?;
+        runs.push(super::run::planned(&kernels, &algorithm, true, selection)?);
         all.push(kernels);
     }
     Ok((Plan { runs, run_tables: vec![] }, all))

@@ -65,10 +65,10 @@ pub(super) fn check_none(path: &Path) -> Result<(), Error> {
     if matches!(cases, Ok(0)) {
         return Ok(());
     }
-    let what =
+    let problem =
         cases.map_or_else(|_| "is in the way".into(), |count| format!("has {count} cases of a run that was killed"));
     Err(Error::Usage(format!(
-        "'{}' {what}; --resume '{}' in place of --json completes it, or delete it",
+        "'{}' {problem}; --resume '{}' in place of --json completes it, or delete it",
         journal.shown(),
         path.shown()
     )))
@@ -180,8 +180,8 @@ impl Observer for Watch {
         let Some(path) = &self.path else { return };
         // Another process may have started one since `check_none`.
         let free = if self.journal.is_some() { Ok(()) } else { check_free(&path_of(path)) };
-        let begun = free.map_err(|busy| format!("no journal is kept: {busy}"));
-        match begun.and_then(|()| Journal::begin(path, record)) {
+        let ready = free.map_err(|busy| format!("no journal is kept: {busy}"));
+        match ready.and_then(|()| Journal::begin(path, record)) {
             Ok(journal) => self.journal = Some(journal),
             // Cases of a process that has no entry in the journal could not be read back.
             Err(reason) => {

@@ -399,8 +399,8 @@ mod tests {
         for axis in AXES {
             let [a, mut b] = ["8x8x8", "16x16x16"].map(|extents| case("split", DType::F32, extents, "no units"));
             b.0.options = axes::tests::unusual_on(axis);
-            let apart = axis.separates.tiles;
-            assert_eq!(skips(&[a, b]).len(), 1 + usize::from(apart), "{}", axis.name);
+            let separate_lines = axis.separates.tiles;
+            assert_eq!(skips(&[a, b]).len(), 1 + usize::from(separate_lines), "{}", axis.name);
         }
     }
 
@@ -509,14 +509,14 @@ mod tests {
 
     #[test]
     fn a_long_run_is_foretold() {
-        let told = |seconds: f64, limits: &[Nanos], others| {
+        let announced = |seconds: f64, limits: &[Nanos], others| {
             let forecast = Forecast::new(27, &[("a".to_string(), Nanos::from_seconds(seconds))], limits);
             forecast.announcement("case", others)
         };
-        assert_eq!(told(1.5, &[], false).as_deref(), Some("27 cases, about 40 s"));
+        assert_eq!(announced(1.5, &[], false).as_deref(), Some("27 cases, about 40 s"));
         let busy = "27 cases, about 48 s (up to 2 min if other programs use the CPU)";
-        assert_eq!(told(1.5, &[Nanos(4e9); 2], true).as_deref(), Some(busy));
-        assert_eq!((told(0.3, &[], true), Forecast::new(3, &[], &[]).announcement("case", true)), (None, None));
+        assert_eq!(announced(1.5, &[Nanos(4e9); 2], true).as_deref(), Some(busy));
+        assert_eq!((announced(0.3, &[], true), Forecast::new(3, &[], &[]).announcement("case", true)), (None, None));
     }
 
     #[test]

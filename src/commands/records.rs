@@ -1,6 +1,6 @@
 //! `gpukern export`, `gpukern report` and `gpukern merge`.
 
-use super::document::{Files, JSON, Target};
+use super::document::{Files, JSON, Target, create_folder, write_files};
 use super::host::Host;
 use super::{CommandOutput, judging, read};
 use crate::basis::command_line::{arguments, stated};
@@ -48,12 +48,8 @@ pub(super) fn report(args: &ReportArgs, host: &Host) -> Result<CommandOutput, Er
     files(&charts.collect::<Vec<_>>())?;
     let target = Target::open(["a report", "--output"], &args.output)?;
     if let Some(folder) = &args.svg {
-        let shown = folder.shown();
-        std::fs::create_dir_all(folder)
-            .map_err(|e| Error::Usage(format!("cannot write charts to '{shown}': {e}; choose another --svg folder")))?;
-        for (name, chart) in &report.charts {
-            Target::open(["a chart", "--svg"], &folder.join(name))?.deliver(chart)?;
-        }
+        create_folder(folder, "write charts to", "--svg folder")?;
+        write_files(["a chart", "--svg"], folder, &report.charts)?;
     }
     let output = target.deliver(&report.html)?.unwrap_or_default();
     let _ = writeln!(notes, "{}, {}", counted(paths.len(), "record"), counted(report.charts.len(), "chart"));
@@ -95,11 +91,11 @@ fn read_runs(
         Err(_) => None,
         Ok(()) => {
             let mut comparison = compare::compare(before, after, &settings);
-            let kept = [0, 1].map(|side| Kept { records: &records[side], paths: &paths[side] });
+            let pools = [0, 1].map(|side| Kept { records: &records[side], paths: &paths[side] });
             let program = host.program_name();
             let command = |_, replaced| with_records(args, &program, replaced);
             let again = Again { program: &program, completes: false, command: &command };
-            (comparison.remarks, comparison.decide) = recipe(&comparison, kept, &settings, &again);
+            (comparison.remarks, comparison.decide) = recipe(&comparison, pools, &settings, &again);
             Some(comparison)
         }
     };

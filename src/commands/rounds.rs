@@ -254,13 +254,13 @@ impl Rounds {
 
     /// Returns how many further rounds there were, and why there are no more if the next would be `too_long`.
     fn summary(&self, rounds: usize, taken: Duration, too_long: Option<Duration>) -> String {
-        let kept = match self.folder {
+        let records = match self.folder {
             Some(_) => "their records are in the folder of --rounds",
             None => "--rounds DIR keeps their records",
         };
         let done = match rounds {
             0 => String::new(),
-            _ => format!("{} in {}; {kept}\n", counted(rounds, "further round"), Nanos::from(taken)),
+            _ => format!("{} in {}; {records}\n", counted(rounds, "further round"), Nanos::from(taken)),
         };
         let another = if rounds == 0 { "A further round" } else { "Another round" };
         let [next, budget] = [too_long.unwrap_or_default(), self.budget].map(|time| about(time.into()));
@@ -284,12 +284,12 @@ fn prospects(comparison: &Comparison) -> Vec<String> {
     let wants_more = |case: &Compared| case.verdict != Verdict::Undecided || case.wants_more();
     let open = comparison.count(Verdict::Undecided);
     if open > 0 && comparison.cases.iter().all(wants_more) {
-        let what = match comparison.cases.len() {
+        let remaining = match comparison.cases.len() {
             1 => "it",
             all if all == open => "them",
             _ => "the rest",
         };
-        return vec![format!("A longer --budget may decide {what}, and so may more processes of the baseline.")];
+        return vec![format!("A longer --budget may decide {remaining}, and so may more processes of the baseline.")];
     }
     let hopeless = comparison.cases.iter().filter(|case| case.verdict == Verdict::Undecided && !case.wants_more());
     let (boards, others): (Vec<&Compared>, Vec<&Compared>) =

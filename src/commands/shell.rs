@@ -1,6 +1,6 @@
 //! `gpukern completions` and `gpukern man`: files that packages install with the binary.
 
-use super::document::{Document, Target};
+use super::document::{Document, create_folder, write_files};
 use super::{CommandOutput, help};
 use crate::algorithms::ALGORITHMS;
 use crate::basis::dtype::DType;
@@ -35,8 +35,8 @@ pub(super) fn completions(shell: Shell) -> CommandOutput {
 /// nearest name for an unknown one.
 fn with_names() -> clap::Command {
     help::documented().mut_subcommands(|command| {
-        let of = command.get_name().to_string();
-        command.mut_args(|arg| match names(&of, arg.get_id().as_str()) {
+        let command_name = command.get_name().to_string();
+        command.mut_args(|arg| match names(&command_name, arg.get_id().as_str()) {
             names if names.is_empty() => arg,
             names => arg.value_parser(PossibleValuesParser::new(names)),
         })
@@ -70,17 +70,14 @@ pub(super) fn man(folder: Option<&Path>) -> Result<CommandOutput, Error> {
     let Some(folder) = folder else {
         return Ok(CommandOutput::document(page(&program)?, String::new(), Exit::Success));
     };
-    std::fs::create_dir_all(folder).map_err(|e| {
-        let shown = folder.shown();
-        Error::Usage(format!("cannot write manual pages to '{shown}': {e}; choose another --output folder"))
-    })?;
+    create_folder(folder, "write manual pages to", "--output folder")?;
     let commands = program.get_subcommands().filter(|command| !command.is_hide_set());
-    let mut pages = 0_u32;
+    let mut pages = vec![];
     for command in std::iter::once(&program).chain(commands) {
-        let path = folder.join(format!("{}.1", page_name(command)));
-        Target::open(PAGE, &path)?.deliver(&page(command)?)?;
-        pages += 1;
+        pages.push((format!("{}.1", page_name(command)), page(command)?));
     }
+    write_files(PAGE, folder, &pages)?;
+    let pages = pages.len();
     Ok(CommandOutput::new(String::new(), format!("{pages} pages in {}\n", folder.shown()), Exit::Success))
 }
 

@@ -168,11 +168,11 @@ impl Tuning<'_> {
             }
             self.progress.message(&format!("{name}: {tile}"));
         };
-        let kept = self.known.result(device, self.algorithm, tunable.variant, &group.spec).map(|(tile, _)| tile);
-        let kept = kept.filter(|tile| tunable.legal(tile, &group.spec, device).is_ok());
+        let earlier = self.known.result(device, self.algorithm, tunable.variant, &group.spec).map(|(tile, _)| tile);
+        let earlier = earlier.filter(|tile| tunable.legal(tile, &group.spec, device).is_ok());
         let variant = self.algorithm.variant(tunable.variant).expect("tunables name variants of their algorithm");
-        let alone = CaseGroup { variants: vec![variant.clone()], ..group.clone() };
-        let found = executor.tune(&alone, Question { kept, avoid: vec![], budget }, &mut progress);
+        let single = CaseGroup { variants: vec![variant.clone()], ..group.clone() };
+        let found = executor.tune(&single, Question { kept: earlier, avoid: vec![], budget }, &mut progress);
         self.progress.advance();
         let found = found.map_err(|refusal| self.note(&name, &refusal)).ok()??;
         // Saved before the next search, so that nothing that ends the process later loses it.
@@ -206,9 +206,9 @@ impl Tuning<'_> {
             tried += 1;
             self.progress.message(&format!("{name}: {tile}"));
             let spec = CaseSpec { tile: Some(tile), ..group.spec };
-            let alone =
+            let single =
                 CaseGroup { spec, variants: vec![variant.clone()], auto: false, on_host: false, ..group.clone() };
-            let run = PlannedRun { devices: vec![], groups: vec![alone], sampling: Sampling::default() };
+            let run = PlannedRun { devices: vec![], groups: vec![single], sampling: Sampling::default() };
             let case = executor.run(&run, &mut Silent).pop();
             let Some(Case { outcome, kernels, .. }) = case else { return ControlFlow::Break(()) };
             let spills = spilled(&kernels);

@@ -205,8 +205,8 @@ impl<'a> Contest<'a> {
         };
         let [against, judged] = [&args.against, &args.variant].map(|names| expand_all(names));
         if judged.is_empty() {
-            let what = if against.is_empty() { "that both run" } else { "to judge" };
-            return Err(Error::Usage(format!("no variant given {what}; add -V NAME")));
+            let use_of_it = if against.is_empty() { "that both run" } else { "to judge" };
+            return Err(Error::Usage(format!("no variant given {use_of_it}; add -V NAME")));
         }
         let selection = Selection {
             algorithm: vec![args.algorithm.clone()],
@@ -245,16 +245,16 @@ impl<'a> Contest<'a> {
     fn save_failures(&self, folder: &Path, trials: &Trials) -> Result<String, Error> {
         let command = trials.command.join(" ");
         let mut saved = 0;
-        for (own, trial) in self.matches.iter().zip(&trials.cases) {
-            let of_driver = || Side::new(&own.group.variants[0], None);
+        for (current, trial) in self.matches.iter().zip(&trials.cases) {
+            let of_driver = || Side::new(&current.group.variants[0], None);
             let drivers = [of_driver(), of_driver()];
-            let kernels = match &own.sides {
+            let kernels = match &current.sides {
                 Sides::Kernels(kernels) => kernels,
                 Sides::Drivers(_) => &drivers,
             };
             let [a, b] = trial.sides().map(|(_, side)| side);
             let sides = [("A", &a.case, &a.device, &kernels[0]), ("B", &b.case, &b.device, &kernels[1])];
-            saved += failures::save_sides(folder, sides, &own.group, &command, trials.validation)?;
+            saved += failures::save_sides(folder, sides, &current.group, &command, trials.validation)?;
         }
         Ok(failures::note(saved, folder))
     }
@@ -269,7 +269,7 @@ impl<'a> Contest<'a> {
     ) -> Result<CommandOutput, Error> {
         let target = Target::open_if_named(JSON, json)?;
         let failed = keep_failures.map(failures::open).transpose()?;
-        let of_drivers = self.matches.iter().any(|own| matches!(own.sides, Sides::Drivers(_)));
+        let of_drivers = self.matches.iter().any(|current| matches!(current.sides, Sides::Drivers(_)));
         let mut trials = Trials {
             schema: AB_SCHEMA,
             version: env!("CARGO_PKG_VERSION"),
@@ -325,7 +325,7 @@ impl<'a> Contest<'a> {
             return Ok(());
         }
         if let Some(trial) = trials.cases.last() {
-            let options = self.matches.iter().map(|own| &own.group.spec.options);
+            let options = self.matches.iter().map(|current| &current.group.spec.options);
             host.messages.line(&format!("{} of {all}: {}", trials.cases.len(), report::ab::brief(trial, options)));
         }
         trials.exit = exit(trials, host) as u8;
@@ -361,24 +361,30 @@ impl<'a> Contest<'a> {
         super::run::name_commands(&setup.kernels, host);
         self.announce_duration(host);
         let mut executor = campaign.open(device, Timing::Sample)?;
-        campaign.each(&self.matches, |own| match &own.sides {
-            Sides::Kernels(kernels) => done(self.duel(own, kernels, &mut executor, device)),
+        campaign.each(&self.matches, |current| match &current.sides {
+            Sides::Kernels(kernels) => done(self.duel(current, kernels, &mut executor, device)),
             Sides::Drivers(_) => Ok(()),
         })?;
         campaign.session.check_validation()
     }
 
     /// Plays one match of kernels.
-    fn duel(&self, own: &Match<'_>, kernels: &[Side; 2], executor: &mut Executor<'_>, device: &DeviceInfo) -> Trial {
+    fn duel(
+        &self,
+        current: &Match<'_>,
+        kernels: &[Side; 2],
+        executor: &mut Executor<'_>,
+        device: &DeviceInfo,
+    ) -> Trial {
         let sampling = Sampling { max_time: self.max_time, ..self.sampling };
         let mut schedule = Schedule::new(MIN_ROUNDS, self.min_effect, self.matches.len());
-        let (cases, rounds) = executor.duel(&own.group, kernels, &sampling, &mut |rounds| schedule.decided(rounds));
+        let (cases, rounds) = executor.duel(&current.group, kernels, &sampling, &mut |rounds| schedule.decided(rounds));
         let measured = cases.iter().all(|case| case.measured().is_some());
         // A kernel may turn out to be wrong only after its timed runs; then there is no verdict.
         let finding = schedule.last(&rounds).filter(|_| measured);
         let mut side = 0;
         let [a, b] = cases.map(|case| {
-            let label = own.labels[side].clone();
+            let label = current.labels[side].clone();
             // Without rounds, a side may still have been measured.
             let unpaired = case.measured().filter(|_| rounds.is_empty()).map(|measured| measured.summary.median);
             let median = median(&rounds, side).or(unpaired);
@@ -397,12 +403,12 @@ impl<'a> Contest<'a> {
     ) -> Result<(), Error> {
         self.announce_duration(host);
         host.listen()?;
-        for own in &self.matches {
+        for current in &self.matches {
             if host.is_interrupted() {
                 break;
             }
-            if let Sides::Drivers(manifests) = &own.sides {
-                let (trial, error) = self.duel_drivers(own, manifests, setup, host)?;
+            if let Sides::Drivers(manifests) = &current.sides {
+                let (trial, error) = self.duel_drivers(current, manifests, setup, host)?;
                 done(trial)?;
                 error.map_or(Ok(()), Err)?;
             }
@@ -413,13 +419,13 @@ impl<'a> Contest<'a> {
     /// Plays one match of drivers. Also returns the error that ended it early, if any.
     fn duel_drivers(
         &self,
-        own: &Match<'_>,
+        current: &Match<'_>,
         manifests: &[&Path; 2],
         setup: &Setup,
         host: &Host,
     ) -> Result<(Trial, Option<Error>), Error> {
         let sampling = Sampling { max_time: PROCESS_MAX_TIME, ..self.sampling };
-        let run = PlannedRun { devices: self.devices.clone(), groups: vec![own.group.clone()], sampling };
+        let run = PlannedRun { devices: self.devices.clone(), groups: vec![current.group.clone()], sampling };
         let plan = Plan { runs: vec![run], run_tables: vec![] };
         let mut first: [Option<SideResult>; 2] = [None, None];
         let (mut rounds, mut failure): (Vec<Round>, _) = (vec![], None);
@@ -429,7 +435,7 @@ impl<'a> Contest<'a> {
             // A random order, as within a process, spreads drift over both sides.
             let mut order = [0, 1, 2];
             order.shuffle(&mut orders);
-            match own.round(order, manifests, &plan, setup, host, &mut first)? {
+            match current.round(order, manifests, &plan, setup, host, &mut first)? {
                 Ok(round) => rounds.push(round),
                 Err(error) => {
                     failure = error;
@@ -502,7 +508,7 @@ fn variant_matches<'a>(
 ) -> Result<(Vec<Match<'a>>, Vec<String>), Error> {
     let (pairs, notes) = pairs::pairs(algorithm, against, judged).map_err(Error::Usage)?;
     let on = |pair: &pairs::Pair, group: &CaseGroup| {
-        let find = |variant: &&Variant| group.variants.iter().find(|own| own.name == variant.name).cloned();
+        let find = |variant: &&Variant| group.variants.iter().find(|candidate| candidate.name == variant.name).cloned();
         let [a, b] = pair.each_ref().map(find);
         let (a, b) = (a?, b?);
         let labels = [&a, &b].map(|variant| variant.name.to_string());
@@ -599,8 +605,8 @@ fn read_spirv(path: &Path, variant: &Variant, shaders: &[&Shader]) -> Result<(St
     // Of the kernels whose interface fits, the file replaces the one with the fewest arguments.
     let fits = |shader: &&&Shader| spirv::check(&bytes, shader).is_ok();
     let arguments = |shader: &Shader| shader.interface.arguments.len();
-    let least = shaders.iter().filter(fits).map(|shader| arguments(shader)).min();
-    let fitting: Vec<_> = shaders.iter().filter(fits).filter(|shader| Some(arguments(shader)) == least).collect();
+    let fewest = shaders.iter().filter(fits).map(|shader| arguments(shader)).min();
+    let fitting: Vec<_> = shaders.iter().filter(fits).filter(|shader| Some(arguments(shader)) == fewest).collect();
     match fitting[..] {
         [kernel] => Ok((kernel.label(), bytes)),
         _ => Err(refuse(format!(
