@@ -32,7 +32,7 @@ fn write(folder: &TempDir, name: &str, bytes: &[u8]) -> String {
 
 #[test]
 fn a_difference_of_tens_of_percent_is_found_both_ways() {
-    // Eight-fold work for the host's cores: naive multiplies on one side, the unrolled product on the other.
+    // The naive product takes many times as long as the tiled one on the CPU.
     let sides =
         |a: &str, b: &str| run(&mut gpukern(&["ab", "matmul", "-s", "128", "--a", a, "--b", b, "--min-effect", "5%"]));
     let output = sides("naive", "tile-2d");
@@ -77,7 +77,7 @@ fn a_kernel_of_the_user_s_runs_in_place_of_a_variant_s() {
     assert_eq!(same["a"]["label"], "matmul/naive.f32");
     assert_eq!(same["b"]["label"], own);
     assert_eq!(hash(&same, "a"), hash(&same, "b"));
-    // The number of the compiler in the header is another: the same kernel with another hash.
+    // Another compiler number in the header gives the same kernel another hash.
     let mut other = spirv("matmul/naive");
     other[8] ^= 1;
     let other = write(&folder, "other.spv", &other);
@@ -91,13 +91,13 @@ fn of_several_kernels_a_file_takes_the_place_of_the_one_that_it_fits() {
     let folder = tempfile::tempdir().expect("a folder");
     let own = write(&folder, "tiled.spv", &spirv("matmul/tiled"));
     let matmul = |size| gpukern(&["ab", "matmul", "-s", size, "-V", "tiled", "--min-effect", "30%", "--json", "-"]);
-    // One slab is not shared.
+    // At this size the product runs only the first of the variant's kernels.
     let same = document(&run(matmul("96x96x4").args(["--b-spirv", &own])));
     assert_eq!((&same["a"]["label"], &same["b"]["label"]), (&"matmul/tiled.f32".into(), &own.into()));
     assert_eq!(same["b"]["case"]["outcome"]["status"], "measured");
     let naive = write(&folder, "naive.spv", &spirv("matmul/naive"));
     expect_error(matmul("96x96x4").args(["--b-spirv", &naive]), 2, &["it fits 0 of the 3 kernels of variant 'tiled'"]);
-    // A kernel that the case has no use for is not measured under its name.
+    // A file that replaces a kernel which the case does not run is refused.
     let sums = write(&folder, "sums.spv", &spirv("matmul/sum-shared"));
     expect_output(matmul("96x96x4").args(["--b-spirv", &sums]), 3, &["the case does not use matmul/sum-shared.f32"]);
 }
@@ -164,7 +164,7 @@ fn each_pair_has_a_verdict_at_each_size() {
     let (text, said) = (stdout(&output), stderr(&output));
     assert!(matches!(output.status.code(), Some(0 | 1 | 4)), "{text}{said}");
     assert!(text.starts_with("matmul f32 against naive, uniform input\n"), "{text}");
-    // One word of a command to be pasted, such as the path of the program, may be longer.
+    // A single word of a printed command, such as a path, may be wider.
     let is_word = |line: &str| !line.trim().trim_end_matches(" \\").contains(' ');
     assert!(text.lines().all(|line| line.chars().count() <= 80 || is_word(line)), "{text}");
     for (variant, size) in [("tile-2d", "16"), ("tile-2d", "24"), ("local", "16"), ("local", "24")] {
@@ -190,7 +190,7 @@ fn patterns_pair_variants_and_what_one_side_lacks_is_left_out() {
         let [a, b, _] = case.split(' ').collect::<Vec<_>>()[..] else { panic!("{case}") };
         assert_eq!(a.strip_suffix("-shared"), b.strip_suffix("-subgroup"), "{case}");
     }
-    // Only one of the two has f16, and both have f32.
+    // Only one of the two variants supports f16; both support f32.
     let mixed = ["ab", "matmul", "-V", "spli*", "--against", "naive", "-s", "16", "-t", "f16,f32", "--json=-"];
     let refused = stderr(&run(&mut gpukern(&mixed)));
     assert!(refused.contains("'split'") && refused.contains("choose a size and type that both can run"), "{refused}");
@@ -202,7 +202,7 @@ fn patterns_pair_variants_and_what_one_side_lacks_is_left_out() {
 #[cfg(unix)]
 fn an_interruption_keeps_the_cases_before_it() {
     let (_folder, path) = temporary("ab.json");
-    // The first is decided at once, the second as good as never.
+    // The first match is decided at once; the second would take hours.
     let mut command =
         gpukern(&["ab", "matmul", "-V", "tile-2d,naive", "--against", "naive", "-s", "96", "--max-time=1h"]);
     command.args(["--min-effect=0.0001%", "--json"]).arg(&path);
@@ -211,7 +211,7 @@ fn an_interruption_keeps_the_cases_before_it() {
         assert!(child.try_wait().expect("a process").is_none(), "it ended first");
         std::fs::read_to_string(&path).is_ok_and(|text| !text.is_empty())
     });
-    // A process that is killed now has lost nothing of the first case.
+    // The first case is in the file even if the process is killed now.
     assert_eq!(super::read_json(&path)["not_measured"], 1);
     super::signal(&child, "INT");
     let output = child.wait_with_output().expect("it ends");
@@ -241,7 +241,7 @@ fn drivers_take_turns_in_processes_of_their_own() {
     let document = document(&output);
     assert_eq!(document["turns"], "processes");
     let rounds = document["rounds"].as_array().map_or(0, Vec::len);
-    // Other programs may take the processors for so long that nothing is decided.
+    // On a busy machine the match may stay undecided.
     match (output.status.code(), document["finding"]["verdict"].as_str()) {
         (Some(0), Some("same")) => assert!(rounds >= 6, "{document}"),
         (Some(4), Some("undecided")) => assert!(rounds >= 1, "{document}"),

@@ -50,20 +50,20 @@ fn a_case_that_is_named_twice_is_measured_once() {
 fn the_table_has_sizes_by_variants_and_fits_the_terminal() {
     let (_folder, path) = temporary("run.json");
     let variants = ["naive", "naive-column", "local", "local-2d", "subgroup", "subgroup-shuffle"];
-    // The second one finds every case measured, and prints the same record for another terminal.
+    // The second run has nothing left to measure, and prints the same record at another width.
     for (columns, json) in [(80_usize, "--json"), (260, "--resume")] {
         let mut bench = brief_bench(&["matmul", "-V", &variants.join(","), "-s", "8,16"]);
         bench.arg(json).arg(&path);
         let text = stdout(&expect_exit(bench.env("COLUMNS", columns.to_string()), 0));
         let heading = text.lines().find(|line| line.contains("size ") || line.contains("variant ")).expect("a heading");
-        // Across on a wide terminal, down on a narrow one.
+        // Variants are columns on a wide terminal, rows on a narrow one.
         let across = columns == 260;
         for variant in variants {
             let line = text.lines().any(|line| line.starts_with(&format!(" {variant} ")));
             assert_eq!((heading.contains(variant), line), (across, !across), "{variant} at {columns}:\n{text}");
         }
         assert_eq!(text.matches('★').count(), 3, "one mark explained, one for each size:\n{text}");
-        // Signs of a busy machine take space too.
+        // Marks of a busy machine count towards the width.
         assert!(text.lines().all(|line| line.chars().count() <= columns), "{text}");
     }
 }
@@ -80,7 +80,7 @@ fn figures_of_others_stand_beside_the_measured_ones() {
     };
     let text = stdout(&expect_exit(&mut bench("--json"), 0));
     assert!(text.contains("reference: magic 2.0 (16)"), "{text}");
-    // Whether it is a row or a column depends on the signs that the others have.
+    // The reference is a row or a column, depending on the width of the other marks.
     let wins = text.split('★').any(|rest| rest.trim_start().starts_with("1.000 "));
     assert!(text.contains(" reference ") && wins, "{text}");
     let long = stdout(&expect_exit(bench("--resume").args(["--columns", "median,reference"]), 0));
@@ -141,12 +141,12 @@ fn the_same_seed_gives_the_same_residual_and_another_seed_another() {
 
 /// Runs `verify`, which must pass except for features that the software device lacks.
 fn conforms(arguments: &[&str]) {
-    // A busy machine compiles a factorisation's kernels in minutes, within a call that would count as hung.
+    // A busy machine may take minutes to compile a factorization's kernels in one call.
     let output = expect_exit(gpukern(&["verify", "--timeout=10m"]).args(arguments), 0);
     let (text, notes) = (stdout(&output), stderr(&output));
     assert!(text.contains(" passed, 0 wrong, "), "{text}\n{notes}");
-    // Everything but the matrix units, which the software device lacks, types that a variant has no kernel
-    // for, and products that are too large for some.
+    // Reasons to skip: matrix units, which the software device lacks; types without a kernel; products that are too large
+    // for a variant.
     for skipped in notes.lines().filter(|line| line.starts_with("skipped")) {
         let known = [
             "matrix-unit/",

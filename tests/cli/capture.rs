@@ -58,7 +58,7 @@ fn the_profile_of_a_bench_has_its_kernels_and_its_output_is_untouched() {
         .map(|(option, name)| format!("--{option}={}", path(name)));
     let output = expect_exit(&mut capture(&[&json, &trace, &page], &BENCH), 0);
     let text = stdout(&output);
-    // The record of the program, then the profile.
+    // The program prints its record first, then gpukern the profile.
     let (record, profile) = text.split_once('\n').expect("two documents");
     let record: Value = serde_json::from_str(record).expect("the program's own output");
     assert!(profile.contains("llvmpipe") && profile.contains("serialized"), "{profile}");
@@ -88,7 +88,7 @@ fn the_profile_of_a_bench_has_its_kernels_and_its_output_is_untouched() {
 fn the_program_s_exit_code_is_handed_on() {
     let line = "\"$0\" \"$@\" > \"$0.out\" 2>&1; exit 7";
     let folder = tempfile::tempdir().expect("a folder");
-    // The shell names its output by the program: a link, in a folder that goes.
+    // The shell names its output file after the program, so the program is a link in a temporary folder.
     let program = folder.path().join("gpukern");
     std::os::unix::fs::symlink(BENCH[0], &program).expect("linked");
     let words = [&[program.to_str().expect("text")], &BENCH[1..]].concat();
@@ -128,7 +128,7 @@ fn a_program_that_cannot_be_started_is_a_mistake() {
 #[test]
 fn a_program_that_is_killed_leaves_the_profile_of_what_it_did() {
     let (_folder, json) = temporary("p.json");
-    // It is killed once it told of some dispatches; the shell ends as it did.
+    // The program is killed once it has reported some dispatches; the shell ends with the same status.
     let line = "\"$0\" \"$@\" --in-process > /dev/null & \
         until [ \"$(cat \"$GPUKERN_CAPTURE\"/*.events 2>/dev/null | wc -c)\" -gt 30000 ]; do sleep 0.01; done; \
         kill -KILL $!; wait $!";

@@ -143,20 +143,20 @@ fn a_command_that_hangs_ends_with_its_worker_and_with_its_guard() {
         let killed = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status();
         assert!(killed.expect("it runs").success());
     };
-    // Without its guard a command ends with its group alone.
+    // Without its guard, only the processes of the command's group end.
     let in_group: Vec<_> = HANGS.lines().filter(|line| !line.contains("setsid")).collect();
     let in_group = in_group.join("\n");
     for (process, name, command) in [("worker", "KILL", HANGS), ("guard", "KILL", &in_group), ("guard", "TERM", HANGS)]
     {
         ended(command, &[], |child| {
             let pid = descendant(child, process).expect("it is there");
-            // A guard that reads its input, in its second thread, has told which group it guards.
+            // A guard with a second thread, which reads its input, has reported the group that it guards.
             wait_until("a guard at work", || {
                 let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("a process").count();
                 process != "guard" || threads > 1
             });
             kill(name, &pid);
-            // Of a dead worker the case is tried once more.
+            // The case of a dead worker is tried once more.
             signal(child, "TERM");
         });
     }
@@ -186,7 +186,7 @@ fn a_compiler_that_hangs_ends_with_the_run_and_one_that_says_much_is_quoted_at_i
 #[cfg(target_os = "linux")]
 fn a_compiler_that_somebody_kills_is_started_once_more() {
     let folder = folder(None);
-    // Takes its compiler a while, and is in no kernel.
+    // This function takes long to compile and is never called.
     let idle = format!("float idle(float x) {{\n{} return x; }}\nvoid main()", "x = x * 1.5 + 1.0;\n".repeat(50_000));
     fs::write(folder.path().join("copy.comp"), COPY.replace("void main()", &idle)).expect("written");
     let mut command = run(folder.path(), &["-s=N=100"]);
@@ -204,7 +204,7 @@ fn a_compiler_that_somebody_kills_is_started_once_more() {
 #[test]
 fn a_command_that_takes_too_long_is_ended_and_the_remedy_is_named() {
     let folder = folder(Some("sleep 100; echo {out}"));
-    // In this process nothing else is waited for that long.
+    // With --in-process the short timeout applies to nothing else.
     let output = expect_exit(&mut run(folder.path(), &["--in-process", "--timeout=20ms", "-s=N=100"]), 3);
     let said = stderr(&output);
     assert!(said.contains("the reference command `sleep 100; echo {out}` did not end within 0.2 s"), "{said}");
@@ -318,13 +318,13 @@ fn commands_are_named_once_before_they_run_and_refused_where_they_are_forbidden(
         let expected = format!("--no-commands forbids `{forbidden}`; leave --no-commands out if you trust it");
         assert!(said.contains(&expected) && !said.contains("runs: "), "{said}");
     }
-    // What is refused for another reason runs none either.
+    // A run refused for another reason runs no command either.
     for mut command in [run(path, &["--processes=0"]), run(path, &["--compare=gone.json"]), run(path, &["--device=99"])]
     {
         let said = stderr(&expect_exit(&mut command, 2));
         assert!(!said.contains("runs: "), "{said}");
     }
-    // Neither a list of cases nor a description to be completed has a command run.
+    // Neither --dry-run nor --init runs a command.
     for mut command in [bench(&["--dry-run"]), run(path, &["--init"]), run(path, &["--init", "--no-commands"])] {
         assert!(!stderr(&expect_exit(&mut command, 0)).contains("runs: "));
     }
@@ -334,9 +334,9 @@ fn commands_are_named_once_before_they_run_and_refused_where_they_are_forbidden(
         assert_eq!(said.matches(&named).count(), 1, "{said}");
     }
     assert!(path.join("ran").exists());
-    // Without a command there is nothing to forbid.
+    // A description without commands is allowed.
     fs::write(path.join("copy.toml"), DESCRIPTION).expect("written");
     let said = stderr(&expect_exit(&mut run(path, &["--no-commands"]), 0));
-    // What it advises is to be done with this command, not with that for built-in algorithms.
+    // Its advice is about `run`, not `bench`.
     assert!(said.contains("`--processes 5`") && !said.contains("bench"), "{said}");
 }

@@ -163,7 +163,7 @@ fn records_that_differ_in_more_than_time_are_refused_unless_that_is_allowed() {
         }
     }
     expect_error(&mut gpukern(&["compare", &a, &a, "--allow", "time"]), 2, &["validation-layers"]);
-    // What is not allowed is named alone.
+    // Only differences that are not allowed are printed.
     let mut other = quiet("b", 1e6);
     other["devices"][0]["driver"]["info"] = "590.1".into();
     other["method"]["cache"] = "cold".into();
@@ -199,7 +199,7 @@ fn limits_are_held_and_broken() {
     assert!(text.contains("takes 1.050 ms, max-time is 1.010 ms") && text.contains("2 limits broken"), "{text}");
     assert!(gate("[[limit]]\ncase = '*'\nmin-share = '60%'", 1).contains("without a share of a hardware limit"));
     assert!(gate("[[limit]]\ncase = 'mat*'\nmax-time = '1s'", 2).contains("limit for 'mat*' matches no case"));
-    // The stricter of two limits is not settled by the other.
+    // A case within the looser of two limits may still break the stricter one.
     let limit = |most: &str| format!("[[limit]]\ncase = '*'\nmax-slowdown = '{most}'\n");
     gate(&limit("8%"), 0);
     gate(&(limit("8%") + &limit("3%")), 1);
@@ -348,7 +348,7 @@ fn baseline(records: &Records, factor: f64) -> String {
     let path = records.0.path().join("measured.json");
     expect_output(short_bench(&["--json"]).arg(&path), 0, &["matmul"]);
     let mut record: Value = serde_json::from_str(&std::fs::read_to_string(path).expect("written")).expect("JSON");
-    // What the canary said beside it is none of that: tests share their processors.
+    // Other tests disturb the canary.
     record["cases"][0]["outcome"].as_object_mut().expect("an outcome").remove("conditions");
     for sample in record["cases"][0]["outcome"]["samples"].as_array_mut().expect("samples") {
         sample["device"] = (sample["device"].as_f64().expect("a number") * factor).into();
@@ -362,7 +362,7 @@ fn a_bench_is_judged_against_a_baseline_and_exits_as_compare_does() {
     let same = baseline(&records, 1.0);
     let path = records.0.path().join("run.json");
     let path = path.to_str().expect("UTF-8");
-    // Other programs may take the processors for so long that nothing is decided.
+    // On a busy machine the cases may stay undecided.
     let judged = |output: &Output, code| {
         let said = stdout(output) + &stderr(output);
         let code = if said.contains("\n1 undecided (") { 4 } else { code };
@@ -378,9 +378,9 @@ fn a_bench_is_judged_against_a_baseline_and_exits_as_compare_does() {
     judged(&output, 1);
     let record: Value = serde_json::from_str(&stdout(&output)).expect("standard output is the record alone");
     assert_eq!(record["cases"].as_array().map(Vec::len), Some(1));
-    // The record that was written is one like any other.
+    // `compare` reads the written record.
     expect_exit(&mut gpukern(&["compare", &faster, path, "--process-noise", "50%"]), 1);
-    // Of one process a side on the host's processors nobody knows who else was there.
+    // With one process per side on the CPU, other programs may have caused the change.
     expect_output(
         &mut gpukern(&["compare", &faster, path]),
         4,
@@ -460,7 +460,7 @@ fn a_report_of_two_sides_shows_the_verdicts_of_their_comparison() {
     let c = records.record("c.json", &other);
     assert!(page(&[&c], 2).contains("the records were not measured under the same conditions"));
     assert!(page(&[&c, "--force"], 0).contains("candidate compared with baseline, 4 and 3 processes"));
-    // Two records are two sides; of another number nothing is compared.
+    // Two records are two sides; any other number is not compared.
     let two = |more: &[&str]| stdout(&expect_exit(gpukern(&["report", "-o", "-", &a[0], &c]).args(more), 0));
     assert!(two(&[]).contains("No verdict") && two(&["--force"]).contains("c.json compared with a0.json"));
     expect_error(&mut gpukern(&["report", "-o", "-", &a[0], "--force"]), 2, &["are about a comparison"]);
@@ -501,7 +501,7 @@ fn further_rounds_measure_the_hosts_cores_where_those_are_undecided() {
     let round = read_json(&folder.join("round-2.json"));
     let ids: Vec<_> = round["cases"].as_array().expect("cases").iter().map(|case| &case["id"]).collect();
     assert_eq!(ids, ["matmul/naive/f32/16x16x16", "matmul/faer/f32/16x16x16"]);
-    // One of the host alone goes with the others of its side.
+    // A record of the host alone can be pooled with records that have other devices.
     let alone = records.0.path().join("alone.json");
     let only = ["--host", "--only", "matmul/faer/f32/16x16x16", "--json"];
     expect_exit(short_bench(&only).arg(&alone), 0);

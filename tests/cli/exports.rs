@@ -40,7 +40,7 @@ fn a_record_is_exported_to_every_format_and_drawn_as_a_page() {
     let html = std::fs::read_to_string(page).expect("written");
     assert!(html.contains("<svg") && html.contains("matmul/naive/f32/8x8x8"), "{html}");
     let files: Vec<_> = std::fs::read_dir(charts).expect("a folder").map(|file| file.expect("a file").path()).collect();
-    // The ratios of the two, which share the charts of times and of shares; so little arithmetic has no roofline.
+    // There are charts of ratios, times and shares; cases this small have no roofline.
     assert_eq!(files.len(), 3, "{files:?}");
     assert!(files.iter().all(|file| file.extension().is_some_and(|extension| extension == "svg")), "{files:?}");
 }

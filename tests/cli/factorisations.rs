@@ -71,7 +71,7 @@ fn a_zero_pivot_is_the_fault_of_the_data_and_names_its_column() {
         let expected = format!("rejected  lu/{variant}/f32/9x9/singular: zero pivot at column 0");
         assert!(stderr(&output).contains(&expected), "{}", stderr(&output));
     }
-    // Pivots leave the row of zeros to the end.
+    // Pivoting moves the row of zeros to the end.
     let expected = "rejected  lu/blocked-pivot/f32/9x9/singular: zero pivot at column 8";
     assert!(stderr(&output).contains(expected), "{}", stderr(&output));
     assert!(stdout(&output).contains("★"), "the other size is measured all the same:\n{}", stdout(&output));
@@ -84,7 +84,7 @@ fn with_pivots_growth_is_that_of_the_matrix_whatever_its_condition_and_scale() {
         ("uniform", "300", 1.0..50.0),
         ("hilbert", "1000", 0.9..10.0),
         ("ill-scaled", "300", 0.1..50.0),
-        // 2¹⁰⁰, more or less what the rounding of h makes of it.
+        // The exact growth is 2¹⁰⁰; rounding of the matrix changes it.
         ("wilkinson", "1000", 1.2e30..1.3e30),
     ] {
         let found = metric(&verified(&mut verifier, &lu("blocked-pivot", size, input, 1))[0]["outcome"], "growth");
@@ -99,7 +99,7 @@ fn every_run_gives_the_same_figures_to_the_last_bit() {
         cases.iter().map(|case| case["outcome"]["verification"].to_string()).collect::<Vec<_>>()
     };
     let first = run();
-    // Two cases on a device of their own: the figures are sums and maxima over all elements of L and U.
+    // Each run opens its own device; the figures are sums and maxima over all elements of L and U.
     assert!(first.len() == 2 && (1..4).all(|_| run() == first), "{first:?}");
 }
 
@@ -110,7 +110,7 @@ fn pivots_solve_random_systems_to_the_last_bits_and_refinement_to_those_of_f64()
         for size in ["1", "2", "31", "129", "300"] {
             let mut of = |variant| solved(&mut verifier, variant, size, "", seed);
             let pivoted = of("blocked-pivot");
-            // A few units of roundoff, where 16·n of them would pass.
+            // A few units of roundoff; the check itself allows 16·n.
             assert!(metric(&pivoted, "backward error") < 5e-7, "{size}, seed {seed}: {pivoted}");
             let refined = of("refined");
             let steps = metric(&refined, "refinements");
@@ -125,7 +125,7 @@ fn what_cannot_be_solved_is_reported_with_its_reason() {
     let mut verifier = verifier();
     for (variant, input, expected) in [
         ("naive", "singular", "zero pivot at column 0"),
-        // Nothing is divided by the last pivot until the solution is.
+        // Only the solution divides by the last pivot.
         ("blocked-pivot", "singular", "zero pivot at column 139"),
         ("refined", "singular", "zero pivot at column 139"),
         ("refined", "hilbert", "refinement stagnated at step"),

@@ -134,10 +134,10 @@ fn a_lost_device_fails_its_cases_and_the_record_is_written_all_the_same() {
     assert!(stderr(&output).contains("crashed   matmul/naive/f32/8x8x8: vkQueueSubmit failed: ERROR_DEVICE_LOST"));
     let record = read_json(&path);
     assert_eq!(record["cases"][1]["outcome"]["status"], "crashed");
-    // A lost device leaves no limits, and none are kept for later runs.
+    // The limits of a lost device are not kept for later runs.
     let mut files = std::fs::read_dir(&cache).expect("a cache").map(|file| file.expect("a file").path());
     if let Some(kept) = files.find(|file| file.to_string_lossy().ends_with(".limits.json")) {
-        // Behind a checksum.
+        // The file starts with a checksum.
         let kept: serde_json::Value = serde_json::from_slice(&std::fs::read(kept).expect("there")[32..]).expect("JSON");
         assert_eq!((&kept["figures"], &kept["missing"]), (&serde_json::json!([]), &serde_json::json!([])));
     }

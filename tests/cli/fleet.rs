@@ -8,7 +8,7 @@ fn bench(folder: &Path, name: &str, more: &[&str]) -> Value {
     let path = folder.join(name);
     let mut command = brief_bench(&["matmul", "-V", "naive,local", "-s", "8,16,24", "--table", "compact"]);
     command.arg("--json").arg(&path).args(more);
-    // A history leaves out what ran under validation layers.
+    // A history leaves out records of runs under validation layers.
     command.env("GPUKERN_VALIDATION", "0");
     let output = run(command.env("GPUKERN_COMMIT", "0123456789abcdef").env("GPUKERN_BRANCH", "trunk"));
     assert!(output.status.success(), "{}", super::stderr(&output));

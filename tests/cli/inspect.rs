@@ -11,7 +11,7 @@ const INSPECT: [&str; 7] = ["inspect", "matmul", "-V", "naive,local", "-s", "8,2
 #[test]
 fn kernels_are_compiled_and_nothing_is_submitted() {
     let folder = tempfile::tempdir().expect("a folder");
-    // Whoever submits anything fails.
+    // Any submission fails.
     let inspect = |more: &[&str]| expect_exit(with_failing("vkQueueSubmit", &INSPECT, folder.path()).args(more), 0);
     let text = stdout(&inspect(&[]));
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
@@ -125,7 +125,7 @@ fn a_spill_is_a_regression_without_statistics_and_breaks_a_limit() {
     let gate = folder.path().join("gate.toml");
     std::fs::write(&gate, "[[limit]]\ncase = \"matmul/*\"\nmax-spills = 100\n").expect("written");
     let gate = ["--gate", gate.to_str().expect("UTF-8")];
-    // The same on both sides, and more than it may be.
+    // An unchanged number of spills can still exceed the limit.
     std::fs::copy(&some, folder.path().join("again.json")).expect("copied");
     let again = folder.path().join("again.json");
     assert!(compare(&some, &again, &gate, 1).contains("spills 442, max-spills is 100"));

@@ -60,7 +60,7 @@ fn a_killed_run_is_completed_and_says_which_process_measured_what() {
     kill_at(bench(SIZES).arg("--json").arg(&path), &path, 4);
     assert!(!path.exists());
     let kept = std::fs::read_to_string(journal(&path)).expect("a journal").lines().count() - 1;
-    // What is there can be looked at as any record.
+    // Other commands read the journal like a record.
     for arguments in [&["export", "--to", "csv"][..], &["report", "-o", "-"]] {
         let output = expect_exit(gpukern(arguments).arg(journal(&path)), 0);
         let message = stderr(&output);
@@ -82,7 +82,7 @@ fn a_killed_run_is_completed_and_says_which_process_measured_what() {
     let command = |index: usize| processes[index]["command"].to_string();
     assert!(command(0).contains("--json") && command(1).contains("--resume"), "{processes:?}");
 
-    // A whole record has nothing left to measure.
+    // A complete record has nothing left to measure.
     expect_error(bench(SIZES).arg("--resume").arg(&path), 0, &["resuming: 6 cases measured, 0 to go"]);
     assert_eq!(cases(&read_json(&path)), found);
 }
@@ -96,7 +96,7 @@ fn runs_that_are_killed_at_random_lose_no_case_and_have_none_twice() {
     let mut random = random();
     for number in 0..kills {
         let path = folder.path().join(format!("run-{number}.json"));
-        // Every fourth takes each case in several processes.
+        // Every fourth run measures each case in several processes.
         let processes: usize = if number % 4 == 3 { 2 } else { 1 };
         let mut option = "--json";
         let mut deaths = 0;
@@ -107,8 +107,7 @@ fn runs_that_are_killed_at_random_lose_no_case_and_have_none_twice() {
             let mut command = bench(SIZES);
             command.args((processes > 1).then(|| format!("--processes={processes}"))).arg(option).arg(&path);
             let mut child = start(&mut command);
-            // The first of each three dies early, perhaps while it takes over what is there; the others some time after
-            // a further case.
+            // The third of each three dies early, perhaps while it reads the journal; the others some time after their next case.
             if deaths % 3 != 2 {
                 while child.try_wait().expect("a process").is_none() && kept() < before.max(1) + 1 {
                     std::thread::sleep(Duration::from_millis(1));
@@ -137,7 +136,7 @@ fn runs_that_are_killed_at_random_lose_no_case_and_have_none_twice() {
         let expected = CASES * processes;
         assert_eq!((found.len(), distinct.len()), (expected, expected), "run {number} after {deaths} deaths");
         assert_eq!(found.iter().map(|(id, _)| id).collect::<BTreeSet<_>>().len(), CASES, "run {number}");
-        // A death between the record and the end of its journal leaves both.
+        // A process killed between writing the record and removing the journal leaves both.
         if journal(&path).exists() {
             expect_exit(bench(SIZES).arg("--resume").arg(&path), 0);
             assert!(!journal(&path).exists());
@@ -155,7 +154,7 @@ fn runs_that_are_killed_at_random_lose_no_case_and_have_none_twice() {
 #[cfg(target_os = "linux")]
 fn a_disk_that_is_full_in_the_middle_loses_the_cases_behind_it_and_no_others() {
     let (folder, path) = temporary("run.json");
-    // Blocks of 512 bytes, in a shell of POSIX.
+    // POSIX shells count blocks of 512 bytes.
     let mut command = limited("ulimit -f 20", &bench(SIZES));
     let output = expect_exit(command.arg("--json").arg(&path).env("GPUKERN_CACHE", folder.path().join("cache")), 3);
     let message = stderr(&output);
@@ -208,7 +207,7 @@ fn what_cannot_be_resumed_is_refused_and_left_alone() {
     with(&format!("\"version\":{}", head["version"]), "\"version\":\"0.0.1\"");
     refused(bench(SIZES).arg("--resume").arg(&path), &["was started by gpukern 0.0.1"]);
 
-    // A last line that breaks off is that of the case in flight.
+    // An incomplete last line is that of the case in flight.
     std::fs::write(journal(&path), &text[..text.len() - 40]).expect("written");
     expect_error(gpukern(&["export", "--to", "csv"]).arg(journal(&path)), 0, &["and part of the next"]);
     expect_exit(bench(SIZES).arg("--resume").arg(&path), 0);
@@ -280,7 +279,7 @@ fn a_part_of_the_cases_is_resumed_as_the_same_part_alone() {
         expect_error(bench("8,16").args(shard).arg("--resume").arg(&path), 2, &[said]);
     };
     expect_exit(bench("8,16").arg("--json").arg(&path), 0);
-    // A part may be all there is.
+    // Shard 1/1 has all cases, and is still another plan.
     for shard in ["1/1", "1/2"] {
         let said =
             format!("measured all cases (no --shard), and this one measures --shard {shard}; repeat the options of `");
@@ -297,7 +296,7 @@ fn an_interrupted_record_is_resumed_and_a_finished_one_leaves_no_journal() {
     let (folder, path) = temporary("run.json");
     expect_exit(bench("8,16").arg("--json").arg(&path), 0);
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
-    // As Ctrl-C leaves it: cases without a time, and one that was cut short.
+    // An interruption leaves cases without a time, and one that was cut short.
     let mut record = read_json(&path);
     record["cases"][1]["outcome"] = serde_json::json!({ "status": "interrupted" });
     let warnings = record.pointer_mut("/cases/2/outcome/warnings").expect("warnings").as_array_mut().expect("a list");
@@ -310,7 +309,7 @@ fn an_interrupted_record_is_resumed_and_a_finished_one_leaves_no_journal() {
     let found = cases(&read_json(&path));
     assert_eq!(found.len(), 4);
     assert_eq!(found.iter().filter(|(_, process)| *process == 1).count(), 2);
-    // Now nothing is left to do, and the variable has changed again.
+    // A complete record is checked for changed variables too.
     let output =
         bench("8,16").arg("--resume").arg(&path).env("RADV_DEBUG", "x".repeat(1001)).output().expect("it runs");
     let said = stderr(&output);
@@ -339,7 +338,7 @@ fn some_cases_of_a_record_get_more_processes_alone_and_the_others_can_follow() {
     assert_eq!((&record["plan"], record["processes"].as_array().map(Vec::len)), (&whole["plan"], Some(4)));
     let request = &record["request"];
     assert!(request["selection"].is_object() && request["only"].is_null(), "the record is still one of all: {request}");
-    // The table has all of them.
+    // The table shows all cases.
     assert!(stdout(&output).contains("naive") && stdout(&output).contains(" 8 "), "{}", stdout(&output));
     assert_eq!(more(&["--processes", "3"]).status.code(), Some(0));
     assert_eq!(counts(), [4, 3, 3, 3]);

@@ -44,7 +44,7 @@ fn peak_measures_verified_limits_and_bench_holds_its_cases_against_them() {
     let peaks = json(&["peak", "--quick", "--cache-dir", cache, "--json", "-"]);
     let figures = peaks[0]["figures"].as_array().expect("figures");
     let missing = peaks[0]["missing"].as_array().expect("what is missing");
-    // Between what any processor of this century does and what none does. A busy machine leaves some of them out.
+    // The ranges include every CPU of this century. On a busy machine some limits are missing.
     for (kind, sensible) in [("arithmetic", 1e8..1e14), ("bandwidth", 1e7..1e13), ("latency", 1.0..1e7)] {
         match figures.iter().find(|figure| figure["quantity"]["kind"] == kind) {
             Some(figure) => assert!(sensible.contains(&figure["best"].as_f64().expect("a number")), "{figures:?}"),
@@ -103,7 +103,7 @@ fn the_record_says_which_clock_and_which_caches() {
 
 #[test]
 fn cold_caches_are_emptied_before_every_run() {
-    // A sample's time on the host has the read that empties them in it, of a gigabyte or a quarter of the memory.
+    // The host time of a sample includes the read of up to a GiB that empties the caches.
     let host_time = |cache: &str| {
         let bench = [
             "bench",

@@ -183,7 +183,7 @@ fn what_is_no_regular_file_or_a_huge_one_is_not_waited_for() {
         refused(&["bench", "matmul", "--tuned", file], &[file, reason]);
         refused(&["ab", "matmul", "-s", "8", "-V", "naive", "--b-spirv", file], &[file, reason]);
     }
-    // What a shell makes of <(…) is a pipe that is open already.
+    // A shell's <(…) is a pipe that is already open.
     let record = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/run-1.json");
     let export = gpukern(&["export", "--to", "csv", "/dev/stdin"]);
     let mut command = std::process::Command::new("sh");
@@ -261,7 +261,7 @@ fn quoted_words_cannot_forge_a_line() {
             message.lines().any(|line| ["FORGED", "::error"].iter().any(|start| line.trim_start().starts_with(start)));
         assert!(!forged && !message.contains(['\r', '\u{202e}']), "{arguments:?}: {message}");
     }
-    // A file may have such a name, if nobody should.
+    // File names may contain line breaks.
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("a\nFORGED.comp"), "#version 460\nnonsense").expect("written");
     std::fs::write(folder.path().join("k.toml"), "[buffer.\"A\\nFORGED\"]\ntype = 'f32'\n").expect("written");

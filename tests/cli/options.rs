@@ -35,7 +35,7 @@ fn people_get_colors_that_take_no_room_and_programs_get_none() {
 #[test]
 fn errors_have_colors_where_these_are_wanted() {
     let said = |command: &mut Command| stderr(&expect_exit(command, 2));
-    // Mistakes that clap finds, and those that a command finds.
+    // One mistake is found by a command, one by clap.
     for line in [&["run", "typo.toml"][..], &["bench", "matmul", "--format", "json"]] {
         let colored = said(gpukern(line).args(["--color", "always"]));
         assert!(colored.contains(ESCAPE) && plain(&colored).starts_with("error: "), "{colored}");
@@ -81,7 +81,7 @@ fn the_defaults_of_a_person_hold_for_every_command_and_their_mistakes_are_named(
         command.env("GPUKERN_CONFIG", &path).env_remove("GPUKERN_DEVICE");
         command
     };
-    // The device that nobody has proves who was asked for it.
+    // The message about a missing device shows which source chose it.
     for arguments in [&["bench", "lu", "-s", "8"][..], &["verify", "lu", "-s", "8"], &["peak"]] {
         expect_error(&mut with("device = 'voodoo'", arguments), 2, &["no device matches 'voodoo'"]);
         expect_error(
@@ -90,7 +90,7 @@ fn the_defaults_of_a_person_hold_for_every_command_and_their_mistakes_are_named(
             &["no device matches 'banshee'"],
         );
     }
-    // A configuration comes before the file, and the command line before both.
+    // A configuration takes precedence over the file, and the command line over both.
     let sweep = folder.path().join("sweep.toml");
     std::fs::write(&sweep, "[[bench]]\nalgorithm = 'lu'\nsize = 8\ndevice = 'cpu'\n").expect("written");
     let sweep = format!("--config={}", sweep.display());
@@ -100,7 +100,7 @@ fn the_defaults_of_a_person_hold_for_every_command_and_their_mistakes_are_named(
     for arguments in [&["list"][..], &["config"], &["bench", "lu"]] {
         expect_error(&mut with("\nprecision = '0.5'", arguments), 2, &[&format!("{shown}, line 2: "), "0.5%"]);
     }
-    // The request of a record holds where there is another file; its command is as it was typed.
+    // The request of a record includes the defaults of the file; its command is the one typed.
     let record = folder.path().join("run.json");
     let arguments = ["bench", "lu", "-V", "naive", "-s", "8", "--no-peak", "--max-time=1ms", "--json"];
     expect_exit(with("device = 0\nprecision = '50%'", &arguments).arg(&record), 0);
@@ -109,7 +109,7 @@ fn the_defaults_of_a_person_hold_for_every_command_and_their_mistakes_are_named(
     assert!(command.contains("\"--no-peak\",\"--max-time=1ms\"") && !command.contains("--device"), "{command}");
     let stated = serde_json::json!([["0"], "50%", "1ms"]);
     assert_eq!(serde_json::json!([selection["device"], selection["precision"], selection["max-time"]]), stated);
-    // Without a file, and where packages are built.
+    // An empty variable means no file; `completions` reads none, so that packages can be built anywhere.
     expect_exit(with("nonsense", &["list"]).env("GPUKERN_CONFIG", ""), 0);
     expect_exit(&mut with("nonsense", &["completions", "bash"]), 0);
     expect_error(
@@ -117,7 +117,7 @@ fn the_defaults_of_a_person_hold_for_every_command_and_their_mistakes_are_named(
         2,
         &["'/nonexistent.toml': no such file; set GPUKERN_CONFIG"],
     );
-    // It is no place for anything else.
+    // No output may overwrite the file.
     let arguments = ["bench", "lu", "-s", "8", "--json", shown];
     expect_error(&mut with("", &arguments), 2, &["which is the file of your defaults too"]);
 }

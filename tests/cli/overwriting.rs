@@ -30,7 +30,7 @@ const COMMON: &str = "[buffer.D]\ntype = 'f32'\nshape = [4]\n[dispatch]\ngroups 
 
 /// Command lines, each of which would overwrite a file in the folder of [`files`].
 const COMMANDS: &[&str] = &[
-    // Kernels and what they are run with.
+    // Kernels and their inputs.
     "run k.toml --save D=k.toml",
     "inspect k.toml --json k.toml",
     "inspect k.toml --junit k.wgsl",
@@ -235,7 +235,7 @@ fn no_command_writes_where_it_reads_or_writes() {
     for line in COMMANDS {
         let words: Vec<_> = line.split(' ').collect();
         let mut command = gpukern(&words);
-        // No device is looked for.
+        // A missing loader shows that no device is opened.
         command.env("GPUKERN_LOADER", "/nonexistent").current_dir(folder.path());
         let output = expect_exit(&mut command, 2);
         let message = stderr(&output);
@@ -273,7 +273,7 @@ fn a_standard_stream_may_be_a_file_that_is_read_or_written() {
         };
         let output = expect_exit(&mut command, 2);
         assert!(contents(folder.path()) == before, "{line} changed a file");
-        // A message about standard error goes to the other stream.
+        // A message about standard error goes to standard output.
         assert_eq!(stdout(&output).contains("standard error would overwrite '"), stream == 2, "{line}");
     }
 }
@@ -332,7 +332,7 @@ fn no_command_writes_over_the_program_or_what_the_environment_names() {
             assert!(contents(folder.path()) == before, "{line} with {variable} changed a file");
         }
     }
-    // A record beside manifests is none of them.
+    // A record in a folder of manifests may be overwritten.
     let mut command = gpukern(&["export", "m.json", "--to", "csv", "--output", "store/run.json"]);
     expect_exit(command.env("VK_LAYER_PATH", "store").current_dir(folder.path()), 0);
 }
@@ -353,7 +353,7 @@ fn every_option_that_names_a_file_is_tried() {
         })
         .collect();
     let program = <Cli as clap::CommandFactory>::command();
-    // Hidden ones are for gpukern itself.
+    // Hidden commands are for gpukern itself.
     for command in program.get_subcommands().filter(|command| !command.is_hide_set()) {
         for option in command.get_arguments() {
             let Some(name) = option.get_long() else { continue };

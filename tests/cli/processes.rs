@@ -41,7 +41,7 @@ fn one_record_holds_all_processes_and_tables_and_exports_have_a_row_a_case() {
     assert!(orders.values().collect::<BTreeSet<_>>().len() > 1, "the same order in all: {orders:?}");
     let seeds: Vec<_> = record["processes"].as_array().expect("processes").iter().map(|p| &p["order"]).collect();
     assert_eq!(seeds, [0, 1, 2]);
-    // Whoever measures again takes the cases in the same orders.
+    // A second run measures the cases in the same orders.
     let again = folder.path().join("again.json");
     expect_exit(bench(&["--processes=3", "--json"]).arg(&again), 0);
     assert_eq!(sightings(&read_json(&again)).1, orders);
@@ -71,7 +71,7 @@ fn how_far_processes_lie_apart_is_a_view_of_the_same_record() {
 fn the_host_s_cases_are_measured_in_processes_of_their_own_too() {
     let (_folder, path) = temporary("run.json");
     let mut command = gpukern(&["bench", "matmul", "-s", "8,16", "--device=host", "--max-time=20ms", "--processes=2"]);
-    // No Vulkan is there to load.
+    // The host's cases need no Vulkan.
     expect_exit(command.args(["--loader=/nonexistent", "--json"]).arg(&path), 0);
     let (processes, _) = sightings(&read_json(&path));
     assert!(processes.len() == 2 && processes.values().all(|seen| *seen == [0, 1]), "{processes:?}");
@@ -101,7 +101,7 @@ fn a_killed_run_of_several_processes_is_completed() {
         let distinct: BTreeSet<_> = seen.iter().collect();
         assert_eq!((seen.len(), distinct.len()), (3, 3), "{id}: {seen:?}");
     }
-    // What is complete can be made to hold more.
+    // A complete record can get more processes.
     expect_exit(bench(&["--processes=4", "--resume"]).arg(&path), 0);
     assert!(sightings(&read_json(&path)).0.values().all(|seen| seen.len() == 4));
 }

@@ -121,7 +121,7 @@ fn a_kernel_is_verified_by_another_and_timed_and_its_record_is_read_by_other_com
         0,
         &["resuming: 1 case measured, 0 to go"],
     );
-    // Another kernel under the same name is another plan.
+    // A changed kernel of the same name makes another plan.
     fs::write(path.join("double.comp"), DOUBLE.replace("2.0", "3.0")).expect("written");
     expect_error(
         &mut command(path, &["--config=ref.toml", "--resume=run.json"]),
@@ -241,7 +241,7 @@ fn a_wrong_case_is_saved_with_a_reproducer() {
     assert_eq!(document["dispatches"][0]["bindings"]["push_constants"], serde_json::json!([232, 3, 0, 0]), "{text}");
     assert!(failure.join(document["dispatches"][0]["spirv"].as_str().expect("a file")).is_file());
     assert_eq!(fs::read(failure.join("A.bin")).expect("the input")[4..8], 1f32.to_le_bytes());
-    // Its command runs that case alone.
+    // The command of the reproducer runs only that case.
     let again = document["command"].as_str().expect("a command").strip_prefix("gpukern ").expect("of gpukern");
     let words: Vec<_> = again.split(' ').chain(["--json=-"]).collect();
     let cases = cases(&expect_exit(gpukern(&words).current_dir(path), 1));
@@ -261,7 +261,7 @@ fn without_a_reference_a_time_is_marked_and_elements_are_shown_and_saved() {
     assert!(format!("{text}{notes}").contains("unverified: there is no reference"), "{text}{notes}");
     let saved = fs::read(path.join("d.npy")).expect("it was saved");
     assert_eq!(saved[saved.len() - 4..], 1998f32.to_le_bytes());
-    // The file is a reference for the next.
+    // The saved file serves as a reference.
     let checked =
         command(path, &["--config=double.toml", "--set=reference.file=d.npy", "--json=-"]).output().expect("it runs");
     assert!(cases(&checked)[0]["outcome"]["verification"]["residual"].is_number(), "{}", stderr(&checked));
@@ -299,7 +299,7 @@ fn kernels_and_choices_take_turns_and_one_of_two_wins() {
     let output = expect_exit(&mut command(path, &both), 0);
     let names: Vec<_> = cases(&output).iter().map(|case| case["variant"].as_str().expect("text").to_string()).collect();
     assert_eq!(names, ["double", "slow"]);
-    // Of each kernel the first choice of what --tune would search.
+    // Each kernel uses the first of the choices that --tune would search.
     let ab = ["slow.comp", "double.comp", "--config=double.toml", "--ab", "--size=N=2000", "--set=spec.0=[64,128]"];
     // A verdict takes a dozen rounds.
     let judge = |args: &[&str]| {
@@ -344,7 +344,7 @@ fn of_several_choices_the_first_is_timed_printed_and_named() {
     let listed = expect_exit(&mut command(folder.path(), &["--config=double.toml", "--dry-run"]), 0);
     let (listed, said) = (stdout(&listed), stderr(&listed));
     assert!(listed.contains("double/double/f32/N=1000\n") && listed.contains("\n1 case, roughly "), "{listed}{said}");
-    // What was never written is no arithmetic.
+    // Unwritten elements are reported as such, not as rounding errors.
     let half = ["--config=double.toml", "--set=dispatch.groups=cdiv(N,128)", "--set=reference.file=d.npy"];
     expect_exit(&mut command(folder.path(), &["--config=double.toml", "--save=D=d.npy"]), 0);
     let said = stderr(&expect_exit(&mut command(folder.path(), &half), 1));
@@ -386,7 +386,7 @@ fn a_built_in_algorithm_judges_and_its_variants_take_turns() {
     let names: Vec<_> = cases.iter().map(|case| case["variant"].as_str().expect("text")).collect();
     assert_eq!(names, ["mm", "matmul:tiled", "matmul:auto"]);
     check_verified(&cases);
-    // A check that is stated takes the place of the bound of the built-in algorithm.
+    // A stated check replaces the bound of the built-in algorithm.
     let off = product.replace("d[row * n + column] = sum", "d[row * n + column] = 1.001 * sum");
     fs::write(folder.path().join("mm.comp"), off).expect("written");
     expect_exit(&mut command(folder.path(), &arguments), 1);
@@ -486,7 +486,7 @@ fn a_kernel_that_compares_what_lies_beyond_an_end_is_rejected() {
 fn an_output_that_the_command_does_not_write_is_an_error_with_a_check_and_unverified_without() {
     let both = of_scratch("d[i] = a[i]; s[i] = 7;");
     let folder = folder(&[("both.comp", both.as_str())]);
-    // As earlier versions spelled it.
+    // These are the replaced spellings of options.
     let given = "--right-by=cp {in}/A.npy {out}/D.npy; cp {in}/A.npy {out}/s.npy";
     let outputs = ["--buffer=A=f32[N]:iota", "--buffer=D=f32[N]", "--buffer=S=u32[N]"];
     let run = |check: &[&str], code| {
@@ -533,7 +533,7 @@ fn a_kernel_that_writes_elsewhere_crashes_or_hangs_ends_as_such() {
     let path = folder.path();
     let output = expect_exit(&mut command(path, &["behind.comp", "--config=double.toml", "--size=N=960"]), 0);
     assert!(stderr(&output).contains("unverified") || stdout(&output).contains("unverified"));
-    // 1000 is no multiple of 64: one invocation more writes one element more.
+    // 1000 is not a multiple of 64, so an extra invocation writes one element beyond the end.
     let output = expect_exit(&mut command(path, &["behind.comp", "--config=double.toml"]), 1);
     assert!(
         stderr(&output)
@@ -589,7 +589,7 @@ fn a_watch_says_a_line_each_time_that_the_kernel_is_saved() {
     fs::write(folder.path().join("double.comp"), DOUBLE.replace("const int WORK = 1", "const int WORK = 50"))
         .expect("written");
     let line = next("unverified");
-    // One process a side seldom decides anything on a software device.
+    // With one process per side, any verdict is possible on a software device.
     let verdicts = ["undecided: ", "same", "SLOWER: ", "faster: "];
     assert!(line.contains("double") && verdicts.iter().any(|verdict| line.contains(verdict)), "{line}");
     signal(&child, "INT");
@@ -624,7 +624,7 @@ fn check_verified(cases: &[Value]) {
 
 #[test]
 fn a_source_that_is_too_much_for_its_compiler_is_the_users_mistake_and_the_next_one_compiles() {
-    // Nested as deep as this, an expression takes more stack than compilers have.
+    // Such a deeply nested expression overflows the compiler's stack.
     let head =
         "@group(0) @binding(0) var<storage, read_write> d: array<u32>;\n@compute @workgroup_size(1) fn main() { ";
     let deep = |operators: usize| format!("{head}d[0] = d[1]{}; }}", " + 1u".repeat(operators));
@@ -658,7 +658,7 @@ fn members_of_uniform_blocks_are_stated_by_name_and_counters_begin_where_they_sh
         @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
             if id.x >= params.n { return; }
             b[id.x] = a[id.x] * params.scale + params.m[1][2] + params.v.z + f32(params.list[1].y);
-            // Wrong from the second run on, if the counter is left as it was.
+            // Wrong from the second run on, unless the counter is reset.
             if atomicAdd(&count, 1u) >= params.n + 5u { b[id.x] = 0.0; }
         }";
     let plain = "#version 460
@@ -683,7 +683,7 @@ fn members_of_uniform_blocks_are_stated_by_name_and_counters_begin_where_they_sh
     );
     let files = [("scaled.wgsl", scaled), ("plain.comp", plain)];
     assert_eq!(right(&files, &description, &[]).len(), 2);
-    // Options win over the description.
+    // Options take precedence over the description.
     let off = folder(&files);
     fs::write(off.path().join("k.toml"), &description).expect("written");
     expect_error(&mut command(off.path(), &["k.toml", "--set=uniform.params.scale=3"]), 1, &["the reference has"]);
@@ -780,7 +780,7 @@ fn addresses_stand_in_blocks_and_a_grid_in_a_buffer() {
         layout(buffer_reference, std430) buffer F { float at[]; };
         layout(binding = 0) uniform Args { F a; uint n; F outs[2]; mat2 m; } args;
         layout(std430, binding = 1) readonly buffer Table { uint count; uint64_t ptr[]; } table;
-        // Its only member is the address of a buffer of that name, not the name of the block.
+        // The member names the buffer whose address it holds.
         layout(std430, binding = 2) readonly buffer Only { F C; } only;
         void main() {
             uint i = gl_GlobalInvocationID.x;
@@ -878,7 +878,7 @@ fn sub_group_sizes_compete() {
     let output = expect_exit(&mut command(folder.path(), &["k.toml", "--tune", "--json=-"]), 0);
     let variants: Vec<_> =
         cases(&output).iter().map(|case| (case["variant"].clone(), case["outcome"]["status"].clone())).collect();
-    // A device has sizes that it lists: the others are skipped, and say so.
+    // Sub-group sizes that the device does not list are skipped.
     assert!(variants.contains(&("double[subgroup=8]".into(), "measured".into())), "{variants:?}");
     assert!(variants.contains(&("double[subgroup=16]".into(), "skipped".into())), "{variants:?}");
 }

@@ -39,7 +39,7 @@ fn signals_that_end_a_process_keep_what_was_measured() {
         let child = child.as_mut().expect("it starts");
         wait_for_journal(child, &path, |text| text.lines().count() > 1);
         signal(child, name);
-        // A terminal that closes sends two, and so does `timeout -s INT`: that is no second Ctrl-C.
+        // A closing terminal and `timeout -s INT` send two signals; that is not a second Ctrl-C.
         if ["HUP", "INT"].contains(&name) {
             signal(child, name);
         }
@@ -89,7 +89,7 @@ fn standard_error_that_is_closed_or_full_changes_nothing() {
         let hushed = run_process(gpukern(arguments).stderr(full()));
         assert_eq!(hushed.status.code(), usual.status.code(), "{arguments:?}");
         assert_eq!(hushed.stdout.is_empty(), usual.stdout.is_empty(), "{arguments:?}");
-        // A reader that goes away at once.
+        // The reader closes the pipe at once.
         let mut child = gpukern(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         drop(child.stderr.take());
         let closed = child.wait_with_output().expect("it ends");
@@ -116,7 +116,7 @@ fn a_record_that_cannot_be_written_takes_no_table_with_it() {
         let last = message.trim_end().lines().last().expect("a message");
         assert!(last.contains("cannot write JSON to '/dev/full': No space left on device"), "{arguments:?}: {message}");
     }
-    // A file that may not grow, without anybody who ignores the signal of that.
+    // The file-size limit is exceeded while the shell does not ignore SIGXFSZ.
     let (folder, path) = temporary("run.json");
     let mut command = limited("ulimit -f 1", &gpukern(&BENCH));
     let output = expect_exit(command.arg("--json").arg(&path).env("GPUKERN_CACHE", folder.path().join("cache")), 3);
@@ -127,7 +127,7 @@ fn a_record_that_cannot_be_written_takes_no_table_with_it() {
         "{}",
         stderr(&output)
     );
-    // Standard output may be such a file too.
+    // Standard output may exceed the limit too.
     let mut command = limited("ulimit -f 1", &gpukern(&["list", "--json"]));
     let shown = std::fs::File::create(&path).expect("made");
     expect_error(command.stdout(shown), 3, &["cannot write to standard output: the file would exceed"]);
@@ -150,7 +150,7 @@ fn paths_need_not_be_text() {
     expect_exit(bench().arg("--json").arg(&path), 0);
     let command = read_json(&path)["command"].to_string();
     assert!(command.contains("run\u{fffd}.json") && command.contains("c\u{fffd}.toml"), "{command}");
-    // Each process of several is told the same paths.
+    // Each of several processes gets the same paths.
     expect_exit(bench().arg("--noise=2"), 0);
     expect_exit(gpukern(&["export", "--to", "csv"]).arg(&path), 0);
     expect_exit(gpukern(&["compare"]).arg(&path).arg(&path), 0);
@@ -171,7 +171,7 @@ fn processes_of_several_end_with_the_one_that_started_them() {
     let (_folder, path) = temporary("run.json");
     let mut command = gpukern(&LONG);
     let mut parent = start(command.arg("--noise=2").arg("--json").arg(&path));
-    // By then those that ask git for the commit and drivers for their devices have ended by themselves.
+    // By then the processes that ran git and listed devices have ended.
     wait_for_journal(&mut parent, &path, |text| text.lines().count() > 1);
     let children = format!("/proc/{0}/task/{0}/children", parent.id());
     let mut child = String::new();
@@ -188,7 +188,7 @@ fn processes_of_several_end_with_the_one_that_started_them() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_process_that_was_stopped_drops_the_sample_and_says_so() {
-    // Its samples, of which there are as many as may be, take milliseconds each.
+    // The case takes as many samples as allowed, of milliseconds each.
     let mut child =
         gpukern(&["bench", "matmul", "-V", "naive", "-s", "128", "--precision", "0.001%", "--max-time", "1h"])
             .args(["--no-peak", "--json", "-"])
@@ -198,8 +198,8 @@ fn a_process_that_was_stopped_drops_the_sample_and_says_so() {
             .spawn()
             .expect("it starts");
     let mut stops = 0;
-    // The first of these meet its start and its warm-up. Growing pauses meet its samples too, however slow the machine is,
-    // as these take most of its time.
+    // The first stops hit the start and the warm-up. Growing pauses make later ones hit samples, which take most of the time,
+    // however slow the machine is.
     let mut pause = Duration::from_millis(300);
     while child.try_wait().expect("a process").is_none() {
         std::thread::sleep(pause);
@@ -230,7 +230,7 @@ fn an_interruption_while_limits_are_measured_ends_them_and_no_share_is_made_up()
     signal(&child, "INT");
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
     let record = read_json(&path);
-    // Limits that were measured to their end would be there.
+    // Completely measured limits would be in the record.
     assert_eq!(record["peaks"].as_array().map(Vec::len), Some(0));
     assert_eq!(record["cases"][0]["outcome"]["status"], "measured");
     assert!(record["cases"][0]["share"].is_null());

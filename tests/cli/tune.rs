@@ -88,7 +88,7 @@ fn the_widths_of_a_factorisation_are_searched_kept_and_taken() {
     let results = results(&text);
     assert_eq!(results.len(), 2, "{text}");
     let width = |result: &toml::Value| result["tile"].as_str().expect("a tile").parse::<u32>().expect("a width");
-    // Another than the built-in one, whatever was found, reaches the program and its note.
+    // A width other than the one found must reach the program and its note, too.
     let built_in = width(&results[0]);
     let other = if built_in == 32 { 128 } else { 32 };
     for (columns, source) in [(built_in, ", tuned 20"), (other, ", tuned 20")] {
@@ -123,7 +123,7 @@ fn an_interrupt_keeps_what_was_found() {
         .spawn()
         .expect("the binary starts");
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines().map(|line| line.expect("UTF-8"));
-    // The first tile was timed.
+    // This line says that the first tile was timed.
     lines.find(|line| line.starts_with("tiled f32 64: ")).expect("progress");
     signal(&child, "INT");
     let rest: Vec<_> = lines.collect();
@@ -205,7 +205,7 @@ fn results_that_do_not_fit_on_the_disk_are_a_failure_and_leave_the_file() {
     );
     let old = "schema = \"gpukern-tuned/1\"\n";
     std::fs::write(&path, old).expect("written");
-    // No file may grow: a write fails as on a full disk, once the signal for it is ignored.
+    // With SIGXFSZ ignored, a write beyond the limit fails as on a full disk.
     let tune = gpukern(&["tune", "matmul", "-s", "32", "--budget", "1ms", "--tuned"]);
     let mut command = limited("trap '' XFSZ; ulimit -f 0", &tune);
     expect_error(command.arg(&path), 3, &[&format!("cannot keep tuning results in '{}': ", path.display())]);

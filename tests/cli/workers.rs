@@ -72,7 +72,7 @@ fn a_record_has_the_crashed_case_beside_the_measured_ones() {
     assert_eq!(statuses(&record), ["measured", "crashed", "measured"]);
     let outcome = &record["cases"][1]["outcome"];
     assert_eq!((&outcome["cause"], &outcome["kernels"][0]), (&"SIGSEGV".into(), &"matmul/naive.f32".into()));
-    // Every command reads it.
+    // Other commands read the record.
     for (arguments, code) in [(&["export", "--to", "junit"][..], 0), (&["report", "-o", "-"], 0)] {
         expect_output(gpukern(arguments).arg(&path), code, &["SIGSEGV"]);
     }
@@ -165,7 +165,7 @@ fn an_allocation_that_crashes_costs_the_cases_that_need_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let verify = ["verify", "row-sum", "-V", "local", "-s", "8,4096", "-t", "f32", "--input=uniform"];
     let mut command = with_failing("vkAllocateMemory", &verify, folder.path());
-    // The buffers of all cases' transfers have 16 MiB, the larger matrix 64.
+    // Transfer buffers of all cases have 16 MiB; the larger matrix has 64.
     let output = expect_exit(command.env("GPUKERN_TEST_HOW", "segv").env("GPUKERN_TEST_BYTES", "20000000"), 3);
     let text = stdout(&output);
     assert!(text.contains("1 passed, 0 wrong, 1 failed"), "{text}{}", stderr(&output));
@@ -239,7 +239,7 @@ fn a_worker_that_is_killed_while_devices_are_listed_gets_a_second_try() {
     };
     let output = expect_exit(devices(&both).env("GPUKERN_TEST_ONCE", folder.path().join("once")), 0);
     assert!(stdout(&output).contains("llvmpipe") && !stderr(&output).contains("kill"), "{}", stderr(&output));
-    // One that is killed whenever it loads a driver does without that.
+    // A driver that always kills the worker is left out.
     expect_error(&mut devices(&both), 0, &["was killed while listing its devices: killed (SIGKILL"]);
     let message = stderr(&expect_exit(&mut devices(bad.as_os_str()), 3));
     assert!(message.contains("the worker that lists devices died twice: killed (SIGKILL"), "{message}");
@@ -353,7 +353,7 @@ fn what_runs_a_failure_again_is_kept() {
     let spirv = std::fs::read(case.join("matmul-naive.f32.spv")).expect("kept");
     assert_eq!(spirv, Shader::find("matmul/naive", DType::F32).expect("it is compiled").spirv.to_vec());
     assert_eq!(std::fs::metadata(case.join("A.bin")).expect("kept").len(), 8 * 8 * 4);
-    // The command runs that case, on a driver that works.
+    // The command of the reproducer runs the case on a working driver.
     let command = failure["command"].as_str().expect("a command").to_string();
     let arguments: Vec<_> = command.split(' ').skip(1).collect();
     expect_output(gpukern(&arguments).arg("--max-time=100ms"), 0, &["naive"]);
@@ -372,7 +372,7 @@ fn the_sides_of_ab_that_fail_are_kept_with_their_wrong_elements() {
     let side = kept.join("B_matmul_naive_f32_40x40x40_device-0");
     assert_eq!(std::fs::read(side.join("matmul-naive.f32.spv")).expect("kept"), wrong);
     let failure = read_json(&side.join("failure.json"));
-    // All 1,600 are wrong; the first 1,024 are told.
+    // All 1,600 elements are wrong; the file has the first 1,024.
     assert_eq!(failure["wrong_elements"], serde_json::json!({ "file": "wrong.csv", "in_the_file": 1024, "all": 1600 }));
     let csv = std::fs::read_to_string(side.join("wrong.csv")).expect("kept");
     let lines: Vec<_> = csv.lines().collect();
@@ -416,7 +416,7 @@ fn a_kernel_without_an_end_times_out_and_the_other_side_is_measured() {
     let [kernel, path] = ["endless.spv", "ab.json"].map(|name| folder.path().join(name));
     // The loop counter is multiplied where it should be increased, and stays 0.
     std::fs::write(&kernel, patched_naive(ADD, MULTIPLY)).expect("written");
-    // The software device ends an invocation after 65,535 iterations; this many of them take minutes.
+    // The software device ends each invocation after 65,535 iterations; all invocations together take minutes.
     let mut command =
         gpukern(&["ab", "matmul", "-V", "naive", "-s", "2048x2048x4", "--max-time=300ms", "--timeout=20s"]);
     let output = expect_exit(command.arg("--b-spirv").arg(&kernel).arg("--json").arg(&path), 3);
