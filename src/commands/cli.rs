@@ -1624,7 +1624,7 @@ mod tests {
         }
 
         #[test]
-        fn a_changed_request_asks_for_the_change_alone(asked in of_bench(), id in "[a-z/]{1,9}") {
+        fn a_changed_request_differs_only_in_the_change(asked in of_bench(), id in "[a-z/]{1,9}") {
             let changed = Request { processes: Some(5), only: vec![id.clone()], ..asked.once() };
             let again = request(&changed.command());
             prop_assert_eq!((again.processes, again.noise, &again.only), (Some(5), None, &vec![id]));
@@ -1652,7 +1652,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_of_a_request_names_what_is_not_usual_alone() {
+    fn the_command_of_a_request_states_only_values_that_are_not_defaults() {
         let command = "gpukern bench matmul lu --size=64 --seed=7 --solve --device=0";
         assert_eq!(Request { selection: request(command).selection, ..Request::default() }.command(), command);
         let run = Request {

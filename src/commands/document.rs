@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_has_its_journal_and_rounds_have_their_folder_alone() {
+    fn no_output_overwrites_the_journal_or_goes_into_the_folder_of_rounds() {
         let folder = tempfile::tempdir().expect("a folder");
         let inside = |name: &str| Some(folder.path().join(name));
         let check = |output: &OutputArgs, kernels: &[UserKernels]| {

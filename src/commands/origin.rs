@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_user_has_the_first_word_and_is_told_what_is_no_commit() {
+    fn a_commit_that_the_user_states_is_used_or_refused() {
         let said = |value: &'static str| from_user(move |name| (name == super::COMMIT).then(|| value.to_string()));
         assert_eq!(said("0123456").expect("a commit").and_then(|origin| origin.commit).as_deref(), Some("0123456"));
         assert!(said("HEAD").expect_err("no commit").to_string().contains("GPUKERN_COMMIT is 'HEAD'"));

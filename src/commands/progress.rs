@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_follows_what_was_seen() {
+    fn the_remaining_time_follows_the_observed_speed() {
         let mut forecast = forecast(&["a", "b", "c", "d"], 30.0);
         let now = Nanos::default();
         assert_eq!(forecast.remaining(now, now).map(about).as_deref(), Some("2 min"));
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_names_the_cases_that_take_turns_and_counts_limits_apart() {
+    fn progress_names_alternating_cases_and_does_not_count_limits() {
         let mut forecast = forecast(&["a", "b", "c"], 5.0);
         let text = |forecast: &Forecast| forecast.text(Nanos(10e9), Nanos::default());
         assert!(text(&forecast).ends_with(" left: 0 of 3 done"), "{}", text(&forecast));
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bar_neither_stands_nor_goes_back_and_is_full_at_the_end_alone() {
+    fn the_bar_never_stops_or_goes_back_and_is_full_only_at_the_end() {
         let mut forecast = forecast(&["a", "b", "c", "d"], 5.0);
         let mut last = 0;
         let mut look = |forecast: &mut Forecast, second: f64, waited: f64| {

@@ -58,7 +58,7 @@ fn a_variant_is_the_same_as_itself() {
 }
 
 #[test]
-fn what_time_does_not_suffice_for_is_undecided() {
+fn a_match_without_enough_time_is_undecided() {
     let mut command = ab(&["--a", "naive", "--b", "naive", "--max-time", "1ms"]);
     expect_output(&mut command, 4, &["\nundecided: too few rounds ("]);
     let output = expect_exit(command.args(["--json", "-"]), 4);
@@ -87,7 +87,7 @@ fn a_kernel_of_the_user_s_runs_in_place_of_a_variant_s() {
 }
 
 #[test]
-fn of_several_kernels_a_file_takes_the_place_of_the_one_that_it_fits() {
+fn a_file_replaces_the_kernel_that_it_fits() {
     let folder = tempfile::tempdir().expect("a folder");
     let own = write(&folder, "tiled.spv", &spirv("matmul/tiled"));
     let matmul = |size| gpukern(&["ab", "matmul", "-s", size, "-V", "tiled", "--min-effect", "30%", "--json", "-"]);

@@ -139,7 +139,7 @@ fn a_program_that_is_killed_leaves_the_profile_of_what_it_did() {
 }
 
 #[test]
-fn what_ends_gpukern_alone_ends_the_program_too() {
+fn a_signal_to_gpukern_also_ends_the_program() {
     let (_folder, ready) = temporary("ready");
     let line = "trap 'exit 5' TERM; touch \"$0\"; while :; do sleep 0.05; done";
     let mut command = capture(&[], &shell(line, &[ready.to_str().expect("text")]));

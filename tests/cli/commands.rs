@@ -212,7 +212,7 @@ fn a_command_that_takes_too_long_is_ended_and_the_remedy_is_named() {
 }
 
 #[test]
-fn a_mistake_in_a_reference_script_is_told_once_with_what_to_change() {
+fn a_mistake_in_a_reference_script_is_reported_once_with_the_remedy() {
     for (line, expected) in [
         ("echo \"KeyError: 'B'\" >&2; exit 1; {out}", "failed (exit code 1): KeyError: 'B'; fix it ({in} has A.npy)"),
         ("cp {in}/A.npy {out}/E.npy", "wrote E.npy to {out}; make it write D.npy"),
@@ -241,7 +241,7 @@ fn a_folder_for_temporary_files_that_is_not_there_is_named_once_with_the_remedy(
 
 #[test]
 #[cfg(target_os = "linux")]
-fn what_a_script_starts_in_the_background_is_deaf_to_ctrl_c_and_ends_when_it_is_told_to() {
+fn a_background_job_of_a_script_ignores_ctrl_c_and_ends_at_sigterm() {
     let end = |child: &mut Child| {
         signal(child, "INT");
         signal(child, "TERM");

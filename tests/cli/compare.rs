@@ -414,7 +414,7 @@ fn the_commands_that_a_comparison_prints_run_as_they_are() {
 }
 
 #[test]
-fn a_baseline_that_can_decide_nothing_is_told_before_anything_is_measured() {
+fn a_baseline_too_small_to_decide_is_reported_before_measuring() {
     let records = Records::new();
     let same = baseline(&records, 1.0);
     let said = |more: &[&str]| {

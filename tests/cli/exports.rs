@@ -46,7 +46,7 @@ fn a_record_is_exported_to_every_format_and_drawn_as_a_page() {
 }
 
 #[test]
-fn what_cannot_be_exported_or_drawn_is_refused_with_the_remedy() {
+fn a_file_that_is_no_record_is_refused_with_the_remedy() {
     let folder = tempfile::tempdir().expect("a folder");
     let other = folder.path().join("other.json").to_str().expect("UTF-8").to_string();
     std::fs::write(&other, "{}").expect("written");

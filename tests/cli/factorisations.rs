@@ -121,7 +121,7 @@ fn pivots_solve_random_systems_to_the_last_bits_and_refinement_to_those_of_f64()
 }
 
 #[test]
-fn what_cannot_be_solved_is_reported_with_its_reason() {
+fn an_unsolvable_system_is_reported_with_its_reason() {
     let mut verifier = verifier();
     for (variant, input, expected) in [
         ("naive", "singular", "zero pivot at column 0"),

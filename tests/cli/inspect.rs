@@ -28,7 +28,7 @@ fn kernels_are_compiled_and_nothing_is_submitted() {
 }
 
 #[test]
-fn a_compiler_that_crashes_costs_its_kernel_alone() {
+fn a_compiler_that_crashes_costs_only_its_kernel() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = with_bad_naive("vkCreateComputePipelines", "segv", &INSPECT, folder.path());
     let output = expect_exit(&mut command, 3);
@@ -81,7 +81,7 @@ fn two_kernels_are_compared_and_three_are_too_many() {
 }
 
 #[test]
-fn algorithms_and_files_are_inspected_apart() {
+fn algorithms_and_files_are_not_inspected_together() {
     for (words, expected) in [
         (&["matmul", "k.toml"][..], "'matmul' is an algorithm and 'k.toml' a file"),
         (&["k.toml", "-V", "naive"], "--variant naive chooses built-in kernels"),

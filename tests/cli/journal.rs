@@ -177,7 +177,7 @@ fn a_disk_that_is_full_in_the_middle_loses_the_cases_behind_it_and_no_others() {
 
 #[test]
 #[cfg(unix)]
-fn what_cannot_be_resumed_is_refused_and_left_alone() {
+fn a_journal_that_cannot_be_resumed_is_refused_and_unchanged() {
     let (_folder, path) = temporary("run.json");
     let refused = |command: &mut Command, expected: &[&str]| {
         let message = stderr(&expect_exit(command, 2));
@@ -273,7 +273,7 @@ fn devices_that_are_measured_at_once_lose_nothing_either() {
 }
 
 #[test]
-fn a_part_of_the_cases_is_resumed_as_the_same_part_alone() {
+fn a_shard_is_resumed_only_as_the_same_shard() {
     let (_folder, path) = temporary("run.json");
     let refused = |shard: &[&str], said: &str| {
         expect_error(bench("8,16").args(shard).arg("--resume").arg(&path), 2, &[said]);
@@ -317,7 +317,7 @@ fn an_interrupted_record_is_resumed_and_a_finished_one_leaves_no_journal() {
 }
 
 #[test]
-fn some_cases_of_a_record_get_more_processes_alone_and_the_others_can_follow() {
+fn some_cases_of_a_record_get_more_processes_and_the_others_can_follow() {
     let (_folder, path) = temporary("run.json");
     let counts = || {
         let mut counts = std::collections::BTreeMap::<String, usize>::new();

@@ -170,7 +170,7 @@ fn tables_that_say_the_same_are_one() {
 
 #[test]
 #[cfg(unix)]
-fn what_is_no_regular_file_or_a_huge_one_is_not_waited_for() {
+fn pipes_and_huge_files_are_refused_at_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let inside = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
     let [pipe, sparse] = [inside("pipe"), inside("sparse")];

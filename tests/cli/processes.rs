@@ -59,7 +59,7 @@ fn one_record_holds_all_processes_and_tables_and_exports_have_a_row_a_case() {
 }
 
 #[test]
-fn how_far_processes_lie_apart_is_a_view_of_the_same_record() {
+fn the_noise_of_processes_is_a_view_of_the_same_record() {
     let (_folder, path) = temporary("run.json");
     let output = expect_exit(bench(&["--noise=2", "--json"]).arg(&path), 0);
     let text = stdout(&output);

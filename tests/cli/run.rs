@@ -192,7 +192,7 @@ fn further_rounds_take_the_options_of_the_first_but_those_about_the_comparison()
 }
 
 #[test]
-fn of_several_entry_points_one_is_named_and_has_its_own_buffers_alone() {
+fn one_of_several_entry_points_is_chosen_and_has_only_its_buffers() {
     let folder = folder(&[]);
     let path = folder.path();
     for version in [(1, 3), (1, 5)] {
@@ -269,7 +269,7 @@ fn without_a_reference_a_time_is_marked_and_elements_are_shown_and_saved() {
 }
 
 #[test]
-fn a_check_that_could_not_fail_is_told_so_under_the_table_and_in_the_record() {
+fn a_check_that_could_not_fail_is_noted_under_the_table_and_in_the_record() {
     let reference = DOUBLE.replace("local_size_x_id = 0", "local_size_x = 64");
     let loose = DESCRIPTION.replace("rtol = 1e-5", "rtol = 1e-3") + "[reference]\n kernel = 'reference.comp'\n";
     let blind = loose.replace("fill = 'iota'", "fill = 'zero'");
@@ -333,7 +333,7 @@ fn kernels_and_choices_take_turns_and_one_of_two_wins() {
 }
 
 #[test]
-fn of_several_choices_the_first_is_timed_printed_and_named() {
+fn the_first_of_several_choices_is_timed_printed_and_named() {
     let folder = folder(&[]);
     let first = ["--config=double.toml", "--set=spec.WORK=[1,2]", "--print=D[0:2]"];
     let output = expect_exit(&mut command(folder.path(), &first), 0);
@@ -502,7 +502,7 @@ fn an_output_that_the_command_does_not_write_is_an_error_with_a_check_and_unveri
 }
 
 #[test]
-fn what_would_be_ignored_is_refused() {
+fn options_that_would_be_ignored_are_refused() {
     let folder = folder(&[]);
     let named = DESCRIPTION.replace("0 = 64", "0 = 64\n    WORK = 1");
     fs::write(folder.path().join("named.toml"), named).expect("written");

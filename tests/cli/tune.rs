@@ -102,7 +102,7 @@ fn the_widths_of_a_factorisation_are_searched_kept_and_taken() {
 }
 
 #[test]
-fn auto_alone_is_one_case_under_the_name_of_the_chosen_variant() {
+fn auto_is_one_case_under_the_name_of_the_chosen_variant() {
     let nothing = Path::new(super::NOTHING_TUNED);
     let found = cases(&stdout(&expect_exit(&mut bench("auto", &[], nothing), 0)));
     assert_eq!(found.len(), 2, "{found:?}");

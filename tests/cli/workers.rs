@@ -41,7 +41,7 @@ fn end_of(child: &mut Child) -> Option<i32> {
 }
 
 #[test]
-fn a_crash_or_a_lost_device_costs_its_cases_alone_wherever_it_happens() {
+fn a_crash_or_a_lost_device_costs_only_its_cases_wherever_it_happens() {
     let folder = tempfile::tempdir().expect("a folder");
     for (how, cause) in
         [("segv", "SIGSEGV"), ("abort", "SIGABRT"), ("exit", "exit code 7"), ("error", "failed: ERROR_DEVICE_LOST")]
@@ -79,7 +79,7 @@ fn a_record_has_the_crashed_case_beside_the_measured_ones() {
 }
 
 #[test]
-fn of_several_processes_one_crash_of_a_case_is_enough() {
+fn a_case_that_crashed_in_one_process_is_not_repeated_in_others() {
     let (folder, path) = temporary("run.json");
     let bench = ["bench", "matmul", "-V", "naive,local", "-s", "8", "--processes=3", "--json"];
     let mut command = with_bad_naive("vkQueueSubmit", "segv", &bench, folder.path());
@@ -155,7 +155,7 @@ fn a_run_that_would_take_minutes_is_skipped_with_the_forecast() {
 /// The time of a small run is mostly launches and compilation, and predicts nothing. `src/measure/runner/forecast.rs` tests
 /// the prediction on a scripted device.
 #[test]
-fn a_small_run_alone_refuses_nothing() {
+fn a_slow_small_run_does_not_skip_the_case() {
     let verify = ["verify", "lu", "-V", "blocked-pivot-texel", "-s", "1500", "--input=uniform"];
     expect_output(&mut gpukern(&verify), 0, &["2 passed, 0 wrong, 0 skipped"]);
 }
@@ -185,7 +185,7 @@ fn a_device_that_crashes_when_opened_leaves_the_host_s_cases() {
 }
 
 #[test]
-fn a_victim_of_another_s_crash_is_measured_alone_and_says_so() {
+fn a_case_whose_worker_another_case_crashed_is_repeated_with_a_note() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = with_bad_naive("vkQueueSubmit", "segv", &VERIFY, folder.path());
     let output = expect_exit(command.env("GPUKERN_TEST_ONCE", folder.path().join("once")), 0);
@@ -325,7 +325,7 @@ fn known_failures_are_expected_new_ones_and_those_that_went_away_are_not() {
 }
 
 #[test]
-fn what_a_driver_tells_of_a_lost_device_is_among_its_last_words() {
+fn a_driver_s_report_of_a_lost_device_is_in_the_record() {
     let (folder, path) = temporary("run.json");
     let bench = ["bench", "matmul", "-V", "naive,local", "-s", "8", "--json"];
     let mut command = with_bad_naive("vkWaitForFences", "error", &bench, folder.path());
@@ -342,7 +342,7 @@ fn what_a_driver_tells_of_a_lost_device_is_among_its_last_words() {
 }
 
 #[test]
-fn what_runs_a_failure_again_is_kept() {
+fn a_reproducer_of_each_failure_is_saved() {
     let (folder, kept) = temporary("kept");
     let mut command = with_bad_naive("vkQueueSubmit", "abort", &VERIFY, folder.path());
     expect_error(command.arg("--keep-failures").arg(&kept), 3, &["2 failures saved in "]);
@@ -383,7 +383,7 @@ fn the_sides_of_ab_that_fail_are_kept_with_their_wrong_elements() {
 }
 
 #[test]
-fn a_side_of_ab_whose_process_died_is_tried_again_alone() {
+fn a_side_of_ab_whose_process_died_is_repeated_in_its_own_process() {
     let (folder, path) = temporary("ab.json");
     let ab = ["ab", "matmul", "--a", "local", "--b", "naive", "-s", "16", "--max-time=50ms"];
     let command = || with_bad_naive("vkQueueSubmit", "segv", &ab, folder.path());

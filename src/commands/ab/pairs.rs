@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_alone_stands_for_all_others() {
+    fn a_pattern_pairs_a_name_with_all_other_matches() {
         let pairs = |against: &str, judged: &str| found("matmul", &[against], &[judged]).expect("pairs").0;
         assert_eq!(pairs("local", "local*"), ["local local-2d"]);
         assert_eq!(pairs("tile-*", "naive"), ["tile-1d naive", "tile-2d naive"]);
