@@ -185,7 +185,7 @@ fn add_verdicts(
             let baselines: Vec<_> = comparing.compare.iter().map(|path| path.shown()).collect();
             let baselines = baselines.join(", ");
             let text = if stdout_is_record { &mut answer.notes } else { &mut answer.output };
-            let _ = write!(text, "\ncompared with {}\n\n{}", baselines, judged);
+            let _ = write!(text, "\ncompared with {baselines}\n\n{judged}");
         }
         Err(error) => {
             answer.exit = worse(answer.exit, error.exit());

@@ -22,6 +22,7 @@ struct CiSystem {
     job: &'static [&'static str],
 }
 
+/// Returns a CI system with its variables, in the order of the fields.
 const fn ci_system(
     marker: &'static str,
     commit: &'static str,

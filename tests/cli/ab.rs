@@ -253,7 +253,7 @@ fn drivers_take_turns_in_processes_of_their_own() {
 #[test]
 fn a_driver_that_does_not_load_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
-    let broken = driver_manifest(folder.path(), "/nonexistent.so");
+    let broken = driver_manifest(folder.path(), Path::new("/nonexistent.so"));
     let broken = broken.to_str().expect("UTF-8");
     let mut ab = ab(&["-V", "naive", "--a-driver", broken, "--b-driver", broken]);
     expect_error(&mut ab, 3, &[" with driver '", "found no usable driver"]);

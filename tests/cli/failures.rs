@@ -23,7 +23,7 @@ fn a_loader_that_is_not_there_is_named() {
 fn without_a_driver_the_software_device_is_recommended() {
     for arguments in [&["devices"][..], &["bench", "matmul"]] {
         let mut command = gpukern(arguments);
-        let command = use_drivers(&mut command, "/nonexistent.json");
+        let command = use_drivers(&mut command, "/nonexistent.json".as_ref());
         expect_error(command, 3, &["found no usable driver", "mesa-vulkan-drivers"]);
     }
 }
@@ -33,7 +33,7 @@ fn a_driver_that_cannot_be_loaded_is_as_good_as_none() {
     let (folder, library) = temporary("libbroken.so");
     std::fs::write(&library, "not a library").expect("written");
     let manifest = driver_manifest(folder.path(), &library);
-    expect_error(use_drivers(&mut gpukern(&["devices"]), manifest), 3, &["found no usable driver"]);
+    expect_error(use_drivers(&mut gpukern(&["devices"]), manifest.as_os_str()), 3, &["found no usable driver"]);
 }
 
 /// Returns the path of the library of tests/layer/failing.rs.

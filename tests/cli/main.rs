@@ -28,7 +28,6 @@ mod tune;
 mod workers;
 
 use gpukern::{CacheFolder, Case, Device, Host, Instance, Observer, Printed, Runner, Timing, Validation};
-use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -176,7 +175,7 @@ fn start(command: &mut Command) -> Child {
 }
 
 /// Writes a manifest of the driver in `library` to `folder`. Returns its path.
-fn driver_manifest(folder: &Path, library: impl Serialize) -> PathBuf {
+fn driver_manifest(folder: &Path, library: &Path) -> PathBuf {
     let path = folder.join("driver.json");
     let icd = serde_json::json!({ "library_path": library, "api_version": "1.3.0" });
     let manifest = serde_json::json!({ "file_format_version": "1.0.0", "ICD": icd });
@@ -185,8 +184,8 @@ fn driver_manifest(folder: &Path, library: impl Serialize) -> PathBuf {
 }
 
 /// Makes `drivers` the only ones that the Vulkan loader finds. Older loaders read `VK_ICD_FILENAMES`.
-fn use_drivers(command: &mut Command, drivers: impl AsRef<OsStr>) -> &mut Command {
-    command.env("VK_DRIVER_FILES", drivers.as_ref()).env("VK_ICD_FILENAMES", drivers.as_ref())
+fn use_drivers<'a>(command: &'a mut Command, drivers: &OsStr) -> &'a mut Command {
+    command.env("VK_DRIVER_FILES", drivers).env("VK_ICD_FILENAMES", drivers)
 }
 
 /// Returns SPIR-V with the first `count` operations `from` replaced by `to`.

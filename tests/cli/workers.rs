@@ -197,7 +197,7 @@ fn a_case_whose_worker_another_case_crashed_is_repeated_with_a_note() {
 fn a_driver_that_crashes_is_listed_with_how_and_the_others_are_there() {
     let Some(good) = software_driver() else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let bad = driver_manifest(folder.path(), failing_library());
+    let bad = driver_manifest(folder.path(), &failing_library());
     let both = std::env::join_paths([&bad, &good]).expect("paths without colons");
     let bench = [&["bench", "matmul", "-V", "naive", "-s", "8"], &BRIEF[..]].concat();
     for (arguments, how, cause) in [
@@ -230,7 +230,7 @@ fn a_driver_that_crashes_is_listed_with_how_and_the_others_are_there() {
 fn a_worker_that_is_killed_while_devices_are_listed_gets_a_second_try() {
     let Some(good) = software_driver() else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let bad = driver_manifest(folder.path(), failing_library());
+    let bad = driver_manifest(folder.path(), &failing_library());
     let both = std::env::join_paths([&bad, &good]).expect("paths without colons");
     let devices = |drivers: &std::ffi::OsStr| {
         let mut command = gpukern(&["devices"]);
