@@ -112,9 +112,7 @@ pub(super) fn carry_out(
     let MeasuredPlan { record, validated, cut_short } = measured;
     let shown = record.across_processes();
     notes.push_str(&report::bench::notes(&shown));
-    // A kernel rejected for a write outside its buffers has neither residual nor tolerance.
-    let wrote_outside = |case: &Case| matches!(&case.outcome, Outcome::Rejected(found) if found.residual.is_none() && matches!(found.tolerance, 0.0));
-    if request.kernels.is_some() && record.cases.iter().any(wrote_outside) {
+    if request.kernels.is_some() && record.cases.iter().any(wrote_outside_buffers) {
         notes.push_str("note      does the kernel check its bounds, or does `groups` start too many work-groups?\n");
     }
     let exit = match combined_exit(exit(&record), validated, &mut notes) {
@@ -145,6 +143,11 @@ pub(super) fn carry_out(
         add_verdicts(&mut answer, judged, &output.comparing, stdout_is_record);
     }
     Ok(answer)
+}
+
+/// Returns whether a case was rejected for a write outside its buffers, which leaves it without residual and tolerance.
+fn wrote_outside_buffers(case: &Case) -> bool {
+    matches!(&case.outcome, Outcome::Rejected(found) if found.residual.is_none() && matches!(found.tolerance, 0.0))
 }
 
 /// Returns a line for each variable read by drivers whose value differs from that in `earlier`. Variables of gpukern stand
