@@ -1,6 +1,8 @@
 //! `bench` and `verify` on the software device.
 
-use super::{brief_bench, expect_error, expect_exit, expect_output, gpukern, stderr, stdout, temporary, valid_record};
+use super::{
+    brief_bench, expect_exit, expect_output, expect_refusal, gpukern, stderr, stdout, temporary, valid_record,
+};
 use gpukern::{ALGORITHMS, find_algorithm};
 
 #[test]
@@ -34,7 +36,7 @@ fn energy_of_a_device_without_a_counter_is_said_to_be_missing_and_no_more() {
     let record = valid_record(&std::fs::read_to_string(path).expect("a record"));
     let cases = record["cases"].as_array().expect("cases");
     assert!(cases.iter().all(|case| case["outcome"]["status"] == "measured" && case["outcome"]["energy"].is_null()));
-    expect_error(brief_bench(&bench).args(["-", "--cache", "cold"]), 2, &["--cache cold empties the caches"]);
+    expect_refusal(brief_bench(&bench).args(["-", "--cache", "cold"]), "--cache cold empties the caches");
 }
 
 #[test]
@@ -86,7 +88,7 @@ fn figures_of_others_stand_beside_the_measured_ones() {
     let long = stdout(&expect_exit(bench("--resume").args(["--columns", "median,reference"]), 0));
     assert!(long.contains("× reference") && !long.contains("GFLOP/s"), "{long}");
     std::fs::write(&path, "algorithm,dtype,size,time,source\nmatmul,f32,16,soon,magic\n").expect("written");
-    expect_error(&mut bench("--json"), 2, &["line 2: malformed time 'soon'"]);
+    expect_refusal(&mut bench("--json"), "line 2: malformed time 'soon'");
 }
 
 #[test]

@@ -2,8 +2,8 @@
 #![cfg(target_os = "linux")]
 
 use super::{
-    check_schema, expect_error, expect_exit, expect_output, gpukern, read_json, signal, start, stdout, temporary,
-    wait_until,
+    check_schema, expect_error, expect_exit, expect_output, expect_refusal, gpukern, read_json, signal, start, stdout,
+    temporary, wait_until,
 };
 use serde_json::Value;
 use std::path::Path;
@@ -110,7 +110,7 @@ fn a_program_that_cannot_be_started_is_a_mistake() {
         ("./no-such-program", "check the path"),
         (concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"), "is it executable?"),
     ] {
-        expect_error(&mut capture(&[], &[program]), 2, &[remedy]);
+        expect_refusal(&mut capture(&[], &[program]), remedy);
     }
     let full = tempfile::tempdir().expect("a folder");
     std::fs::write(full.path().join("mine"), "").expect("written");
@@ -121,7 +121,7 @@ fn a_program_that_cannot_be_started_is_a_mistake() {
         (&["-o", "/nonexistent/cases", "--kernel", "("], "--kernel '(' is no regular expression"),
         (&["-o", "x", "--max-bytes", "much"], "write a size such as 512MiB or 4GiB"),
     ] {
-        expect_error(&mut capture(options, &["true"]), 2, &[said]);
+        expect_refusal(&mut capture(options, &["true"]), said);
     }
 }
 

@@ -2,7 +2,8 @@
 #![cfg(unix)]
 
 use super::{
-    BRIEF, brief_bench, expect_error, expect_exit, gpukern, signal, start, stderr, stdout, valid_record, wait_until,
+    BRIEF, brief_bench, expect_error, expect_exit, expect_refusal, gpukern, signal, start, stderr, stdout,
+    valid_record, wait_until,
 };
 use std::fs;
 use std::io::Read;
@@ -301,10 +302,9 @@ fn commands_are_named_once_before_they_run_and_refused_where_they_are_forbidden(
         "--set=reference={ builtin = 'matmul', size = ['N', 1, 1] }",
     ];
     let by = ["--no-commands", "--set=reference.command=cp {in}/A.npy {out}/D.npy"];
-    expect_error(
+    expect_refusal(
         &mut run(path, &by),
-        2,
-        &["error: --set reference.command=cp {in}/A.npy {out}/D.npy: reference.command: --no-commands"],
+        "error: --set reference.command=cp {in}/A.npy {out}/D.npy: reference.command: --no-commands",
     );
     for (mut command, forbidden) in [
         (run(path, &["--no-commands"]), line.as_str()),

@@ -1,7 +1,7 @@
 //! `compare`: verdicts, exit codes and refusals. Records are made here; no device is needed.
 
 use super::{
-    brief_bench, check_schema, expect_error, expect_exit, expect_output, gpukern, limited, read_json, run, stderr,
+    brief_bench, check_schema, expect_exit, expect_output, expect_refusal, gpukern, limited, read_json, run, stderr,
     stdout,
 };
 use serde_json::{Value, json};
@@ -110,10 +110,9 @@ fn several_processes_of_a_side_are_taken_together() {
     assert_eq!((&case["verdict"], &case["baseline"]["processes"]), (&json!("slower"), &json!(4)), "{case}");
     let [low, high] = [0, 1].map(|end| case["interval"][end].as_f64().expect("a number"));
     assert!(low < 1.06 && 1.06 < high, "{case}");
-    expect_error(
+    expect_refusal(
         gpukern(&["compare", &a[0], &b[0], "--candidate"]).args(&b),
-        2,
-        &["is the same run as another record of its side"],
+        "is the same run as another record of its side",
     );
 }
 
@@ -162,7 +161,7 @@ fn records_that_differ_in_more_than_time_are_refused_unless_that_is_allowed() {
             assert!([stdout(&output), stderr(&output)].concat().contains(expected), "{allowed}: {output:?}");
         }
     }
-    expect_error(&mut gpukern(&["compare", &a, &a, "--allow", "time"]), 2, &["validation-layers"]);
+    expect_refusal(&mut gpukern(&["compare", &a, &a, "--allow", "time"]), "validation-layers");
     // Only differences that are not allowed are printed.
     let mut other = quiet("b", 1e6);
     other["devices"][0]["driver"]["info"] = "590.1".into();
@@ -309,10 +308,9 @@ fn a_comparison_is_written_as_tests_for_ci_systems() {
         text.starts_with("<?xml") && text.contains(r#"failures="0""#) && text.ends_with("</testsuites>\n"),
         "{text}"
     );
-    expect_error(
+    expect_refusal(
         &mut gpukern(&["compare", &a, &a, "--junit", "-", "--json", "-"]),
-        2,
-        &["--json and --junit both name standard output"],
+        "--json and --junit both name standard output",
     );
 }
 
@@ -463,7 +461,7 @@ fn a_report_of_two_sides_shows_the_verdicts_of_their_comparison() {
     // Two records are two sides; any other number is not compared.
     let two = |more: &[&str]| stdout(&expect_exit(gpukern(&["report", "-o", "-", &a[0], &c]).args(more), 0));
     assert!(two(&[]).contains("No verdict") && two(&["--force"]).contains("c.json compared with a0.json"));
-    expect_error(&mut gpukern(&["report", "-o", "-", &a[0], "--force"]), 2, &["are about a comparison"]);
+    expect_refusal(&mut gpukern(&["report", "-o", "-", &a[0], "--force"]), "are about a comparison");
     expect_exit(&mut gpukern(&["report", "-o", "-", "--baseline", &a[0]]), 2);
 }
 
@@ -481,7 +479,7 @@ fn undecided_cases_are_measured_again_in_other_processes_whose_records_are_kept(
     let text = stdout(&run(gpukern(&["compare", "--json", "-", &baseline]).arg(round)));
     let document: Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(document["cases"][0]["id"], "matmul/naive/f32/16x16x16");
-    expect_error(short_bench(&options).arg(&folder), 2, &["it is not empty; name a new folder"]);
+    expect_refusal(short_bench(&options).arg(&folder), "it is not empty; name a new folder");
     let output =
         expect_exit(&mut short_bench(&["--compare", &baseline, "--process-noise", "900%", "--budget", "0s"]), 4);
     assert!(!stderr(&output).contains("round 2"), "{}", stderr(&output));
@@ -535,6 +533,6 @@ fn mistakes_about_a_baseline_are_found_before_a_device_is_opened() {
         (vec!["--compare", &a, "--only", "none"], "no selected case is called 'none'"),
         (vec!["--budget", "1s"], "--compare"),
     ] {
-        expect_error(short_bench(&arguments).env("GPUKERN_LOADER", "/nonexistent"), 2, &[expected]);
+        expect_refusal(short_bench(&arguments).env("GPUKERN_LOADER", "/nonexistent"), expected);
     }
 }

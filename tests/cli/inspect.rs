@@ -2,7 +2,7 @@
 
 use super::failures::with_failing;
 use super::workers::with_bad_naive;
-use super::{expect_error, expect_exit, gpukern, statuses, stderr, stdout, valid_record};
+use super::{expect_error, expect_exit, expect_refusal, gpukern, statuses, stderr, stdout, valid_record};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -90,7 +90,7 @@ fn algorithms_and_files_are_not_inspected_together() {
         (&["matmull"], "matmul"),
         (&["missing.toml"], "missing.toml"),
     ] {
-        expect_error(gpukern(&["inspect"]).args(words), 2, &[expected]);
+        expect_refusal(gpukern(&["inspect"]).args(words), expected);
     }
 }
 

@@ -3,8 +3,8 @@
 use super::ab::software_driver;
 use super::workers::two_of;
 use super::{
-    brief_bench, expect_error, expect_exit, gpukern, journal, limited, read_json, run, signal, start, stderr, stdout,
-    temporary, use_drivers, wait_for_journal,
+    brief_bench, expect_error, expect_exit, expect_refusal, gpukern, journal, limited, read_json, run, signal, start,
+    stderr, stdout, temporary, use_drivers, wait_for_journal,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -276,7 +276,7 @@ fn devices_that_are_measured_at_once_lose_nothing_either() {
 fn a_shard_is_resumed_only_as_the_same_shard() {
     let (_folder, path) = temporary("run.json");
     let refused = |shard: &[&str], said: &str| {
-        expect_error(bench("8,16").args(shard).arg("--resume").arg(&path), 2, &[said]);
+        expect_refusal(bench("8,16").args(shard).arg("--resume").arg(&path), said);
     };
     expect_exit(bench("8,16").arg("--json").arg(&path), 0);
     // Shard 1/1 has all cases, and is still another plan.

@@ -283,6 +283,11 @@ fn expect_error(command: &mut Command, code: i32, parts: &[&str]) {
     check_parts(command, &text, parts);
 }
 
+/// Runs `command`, which must exit with code 2, and checks that standard error has `part`.
+fn expect_refusal(command: &mut Command, part: &str) {
+    expect_error(command, 2, &[part]);
+}
+
 /// Runs `command` and checks its exit code, and that standard output has all of `parts`.
 fn expect_output(command: &mut Command, code: i32, parts: &[&str]) {
     let text = stdout(&expect_exit(command, code));

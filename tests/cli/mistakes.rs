@@ -1,6 +1,6 @@
 //! Mistakes of the user: a message with the value and the remedy, exit code 2, nothing on standard output, no device opened.
 
-use super::{brief_bench, expect_error, expect_exit, gpukern, limited, run, stderr, stdout, temporary};
+use super::{brief_bench, expect_error, expect_exit, expect_refusal, gpukern, limited, run, stderr, stdout, temporary};
 use std::path::Path;
 
 /// Runs a command that must be refused. A missing loader proves that it looks for no device. Returns the message.
@@ -203,14 +203,14 @@ fn variables_of_the_environment_that_make_no_sense_are_refused() {
         ),
         ("GPUKERN_VALIDATION", "2", "set GPUKERN_VALIDATION to 1"),
     ] {
-        expect_error(command.env(variable, value), 2, &[expected]);
+        expect_refusal(command.env(variable, value), expected);
     }
     for value in ["", "0", "Off", "1", "TRUE"] {
         expect_exit(command.env("GPUKERN_VALIDATION", value), 0);
     }
     let bench = |variable: &str, value: &str, expected: &str| {
         let mut command = gpukern(&["bench", "matmul", "-s", "8"]);
-        expect_error(command.env("GPUKERN_LOADER", "/nonexistent").env(variable, value), 2, &[expected]);
+        expect_refusal(command.env("GPUKERN_LOADER", "/nonexistent").env(variable, value), expected);
     };
     bench("GPUKERN_LABEL", " ", "is no label");
     bench("GPUKERN_COMMIT", "rubbish", "GPUKERN_COMMIT is 'rubbish'");
@@ -220,7 +220,7 @@ fn variables_of_the_environment_that_make_no_sense_are_refused() {
 #[test]
 fn sub_groups_of_a_size_are_required_of_kernels_that_have_them() {
     for (variant, reason) in [("naive", "has no use for sub-groups of 64"), ("subgroup", "needs sub-groups of 64")] {
-        expect_error(&mut brief_bench(&["matmul", "-V", variant, "-s", "8", "--subgroup-size", "64"]), 2, &[reason]);
+        expect_refusal(&mut brief_bench(&["matmul", "-V", variant, "-s", "8", "--subgroup-size", "64"]), reason);
     }
 }
 

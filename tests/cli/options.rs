@@ -1,6 +1,6 @@
 //! Colors, and the user's defaults.
 
-use super::{brief_bench, expect_error, expect_exit, gpukern, stderr, stdout, temporary};
+use super::{brief_bench, expect_error, expect_exit, expect_refusal, gpukern, stderr, stdout, temporary};
 use std::process::Command;
 
 /// First character of a color sequence.
@@ -83,11 +83,10 @@ fn the_defaults_of_a_person_hold_for_every_command_and_their_mistakes_are_named(
     };
     // The message about a missing device shows which source chose it.
     for arguments in [&["bench", "lu", "-s", "8"][..], &["verify", "lu", "-s", "8"], &["peak"]] {
-        expect_error(&mut with("device = 'voodoo'", arguments), 2, &["no device matches 'voodoo'"]);
-        expect_error(
+        expect_refusal(&mut with("device = 'voodoo'", arguments), "no device matches 'voodoo'");
+        expect_refusal(
             with("device = 'voodoo'", arguments).env("GPUKERN_DEVICE", "banshee"),
-            2,
-            &["no device matches 'banshee'"],
+            "no device matches 'banshee'",
         );
     }
     // A configuration takes precedence over the file, and the command line over both.
@@ -95,7 +94,7 @@ fn the_defaults_of_a_person_hold_for_every_command_and_their_mistakes_are_named(
     std::fs::write(&sweep, "[[bench]]\nalgorithm = 'lu'\nsize = 8\ndevice = 'cpu'\n").expect("written");
     let sweep = format!("--config={}", sweep.display());
     expect_exit(&mut with("device = 'voodoo'", &["bench", &sweep, "--dry-run"]), 0);
-    expect_error(&mut with("", &["bench", &sweep, "--device=rage"]), 2, &["no device matches 'rage'"]);
+    expect_refusal(&mut with("", &["bench", &sweep, "--device=rage"]), "no device matches 'rage'");
 
     for arguments in [&["list"][..], &["config"], &["bench", "lu"]] {
         expect_error(&mut with("\nprecision = '0.5'", arguments), 2, &[&format!("{shown}, line 2: "), "0.5%"]);
@@ -112,12 +111,11 @@ fn the_defaults_of_a_person_hold_for_every_command_and_their_mistakes_are_named(
     // An empty variable means no file; `completions` reads none, so that packages can be built anywhere.
     expect_exit(with("nonsense", &["list"]).env("GPUKERN_CONFIG", ""), 0);
     expect_exit(&mut with("nonsense", &["completions", "bash"]), 0);
-    expect_error(
+    expect_refusal(
         gpukern(&["list"]).env("GPUKERN_CONFIG", "/nonexistent.toml"),
-        2,
-        &["'/nonexistent.toml': no such file; set GPUKERN_CONFIG"],
+        "'/nonexistent.toml': no such file; set GPUKERN_CONFIG",
     );
     // No output may overwrite the file.
     let arguments = ["bench", "lu", "-s", "8", "--json", shown];
-    expect_error(&mut with("", &arguments), 2, &["which is the file of your defaults too"]);
+    expect_refusal(&mut with("", &arguments), "which is the file of your defaults too");
 }

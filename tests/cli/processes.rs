@@ -1,8 +1,8 @@
 //! `bench --processes`: each case in several fresh processes, and one record of all.
 
 use super::{
-    brief_bench, expect_error, expect_exit, expect_output, gpukern, journal, read_json, signal, start, stdout,
-    temporary, wait_for_journal,
+    brief_bench, expect_error, expect_exit, expect_output, expect_refusal, gpukern, journal, read_json, signal, start,
+    stdout, temporary, wait_for_journal,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -127,6 +127,6 @@ fn a_number_of_processes_that_makes_no_sense_is_refused() {
         (&["--noise=1"], "--noise=1: it takes two processes to differ; write a number from 2 to 1000"),
         (&["--processes=2", "--in-process"], "--in-process"),
     ] {
-        expect_error(&mut bench(options), 2, &[reason]);
+        expect_refusal(&mut bench(options), reason);
     }
 }

@@ -1,6 +1,8 @@
 //! `run`: the user's kernels, verified, timed, compared and guarded.
 
-use super::{BRIEF, brief_bench, expect_error, expect_exit, expect_output, gpukern, signal, stderr, stdout};
+use super::{
+    BRIEF, brief_bench, expect_error, expect_exit, expect_output, expect_refusal, gpukern, signal, stderr, stdout,
+};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -123,10 +125,9 @@ fn a_kernel_is_verified_by_another_and_timed_and_its_record_is_read_by_other_com
     );
     // A changed kernel of the same name makes another plan.
     fs::write(path.join("double.comp"), DOUBLE.replace("2.0", "3.0")).expect("written");
-    expect_error(
+    expect_refusal(
         &mut command(path, &["--config=ref.toml", "--resume=run.json"]),
-        2,
-        &["cannot resume: double.comp changed"],
+        "cannot resume: double.comp changed",
     );
     expect_error(&mut command(path, &["--config=ref.toml"]), 1, &["the reference has"]);
 }
@@ -168,10 +169,9 @@ fn several_processes_measure_each_case_once() {
     let output = expect_exit(&mut command(path, &["double.toml", "--processes=3", "--json=-"]), 0);
     let measured: Vec<_> = cases(&output).iter().map(|case| case["process"].as_u64().unwrap_or(0)).collect();
     assert_eq!(measured, [0, 1, 2]);
-    expect_error(
+    expect_refusal(
         &mut command(path, &["double.toml", "--processes=3", "--in-process"]),
-        2,
-        &["--processes=3 takes other processes"],
+        "--processes=3 takes other processes",
     );
 }
 
@@ -197,15 +197,13 @@ fn one_of_several_entry_points_is_chosen_and_has_only_its_buffers() {
     let path = folder.path();
     for version in [(1, 3), (1, 5)] {
         fs::write(path.join("two.spv"), spirv(TWO, version)).expect("written");
-        expect_error(
+        expect_refusal(
             &mut command(path, &["two.spv"]),
-            2,
-            &["it has several entry points (double, triple); choose one with --entry"],
+            "it has several entry points (double, triple); choose one with --entry",
         );
-        expect_error(
+        expect_refusal(
             &mut command(path, &["two.spv", "--entry=tripple"]),
-            2,
-            &["unknown entry point 'tripple'; did you mean 'triple'?"],
+            "unknown entry point 'tripple'; did you mean 'triple'?",
         );
         for (entry, output, local, shown) in [("double", "d", 64, "0 2 4"), ("triple", "e", 32, "0 3 6")] {
             let (entry, output) =
@@ -265,7 +263,7 @@ fn without_a_reference_a_time_is_marked_and_elements_are_shown_and_saved() {
     let checked =
         command(path, &["--config=double.toml", "--set=reference.file=d.npy", "--json=-"]).output().expect("it runs");
     assert!(cases(&checked)[0]["outcome"]["verification"]["residual"].is_number(), "{}", stderr(&checked));
-    expect_error(&mut command(path, &["--config=double.toml", "--print=E"]), 2, &["unknown output 'E'"]);
+    expect_refusal(&mut command(path, &["--config=double.toml", "--print=E"]), "unknown output 'E'");
 }
 
 #[test]
@@ -340,7 +338,7 @@ fn the_first_of_several_choices_is_timed_printed_and_named() {
     assert!(stdout(&output).contains("\n  0 2\n"), "{}", stdout(&output));
     let said = stderr(&output);
     assert!(said.contains("note      double: WORK = 1, the first of 2 choices; --tune times all\n"), "{said}");
-    expect_error(command(folder.path(), &first).arg("--tune"), 2, &["this selects 2; give each axis one value"]);
+    expect_refusal(command(folder.path(), &first).arg("--tune"), "this selects 2; give each axis one value");
     let listed = expect_exit(&mut command(folder.path(), &["--config=double.toml", "--dry-run"]), 0);
     let (listed, said) = (stdout(&listed), stderr(&listed));
     assert!(listed.contains("double/double/f32/N=1000\n") && listed.contains("\n1 case, roughly "), "{listed}{said}");
@@ -510,7 +508,7 @@ fn options_that_would_be_ignored_are_refused() {
         (&["named.toml", "--set=spec.1=2"][..], "spec.1: is the same constant as WORK; set only one"),
         (&["double.toml", "-s=N=64", "-s=N=128"], "--size states N twice; write its values in one"),
     ] {
-        expect_error(&mut command(folder.path(), arguments), 2, &[expected]);
+        expect_refusal(&mut command(folder.path(), arguments), expected);
     }
 }
 
@@ -570,7 +568,7 @@ fn tables_of_a_configuration_run_kernels_beside_algorithms() {
     let double = fs::read_to_string(folder.path().join("double.toml")).expect("read");
     fs::write(folder.path().join("wrong.toml"), double + "[reference]\ncommand = 'false'\n").expect("written");
     let forbidden = ["verify", "--config=all.toml", "--no-commands"];
-    expect_error(gpukern(&forbidden).current_dir(folder.path()), 2, &["--no-commands forbids `false`"]);
+    expect_refusal(gpukern(&forbidden).current_dir(folder.path()), "--no-commands forbids `false`");
 }
 
 #[cfg(unix)]
@@ -913,12 +911,8 @@ fn folders_are_cases_each_a_problem_of_its_own_and_other_kernels_compete_on_thei
     assert_eq!(text.matches("63.10 µs there, ").count(), 2, "{text}");
     let judged = expect_exit(&mut command(folder.path(), &["a", "wrong.comp", "--ab"]), 1);
     assert!((stdout(&judged) + &stderr(&judged)).contains("D[7] is 21"), "{}", stdout(&judged));
-    expect_error(
-        &mut command(folder.path(), &["a", "b", "wrong.comp"]),
-        2,
-        &["'wrong.comp' stands beside several cases"],
-    );
+    expect_refusal(&mut command(folder.path(), &["a", "b", "wrong.comp"]), "'wrong.comp' stands beside several cases");
     fs::write(folder.path().join("b/case.toml"), format!("{DESCRIPTION}\n[inputs]\ncommand = 'touch {{out}}/x'\n"))
         .expect("written");
-    expect_error(&mut command(folder.path(), &["b"]), 2, &["a case runs no commands, and this has `touch {out}/x`"]);
+    expect_refusal(&mut command(folder.path(), &["b"]), "a case runs no commands, and this has `touch {out}/x`");
 }

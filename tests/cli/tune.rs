@@ -2,7 +2,8 @@
 
 use super::failures::with_failing;
 use super::{
-    BRIEF, expect_error, expect_exit, expect_output, gpukern, limited, signal, stderr, stdout, temporary, wait_until,
+    BRIEF, expect_error, expect_exit, expect_output, expect_refusal, gpukern, limited, signal, stderr, stdout,
+    temporary, wait_until,
 };
 use gpukern::{DType, Shader};
 use serde_json::Value;
@@ -256,10 +257,9 @@ fn mistakes_are_refused_before_a_device_is_opened() {
 fn by_inspection_nothing_is_kept_where_the_driver_tells_nothing_of_spills() {
     let (_folder, path) = temporary("tuned.toml");
     let mut tune = gpukern(&["tune", "matmul", "-s", "64", "--by-inspection"]);
-    expect_error(
+    expect_refusal(
         tune.env("GPUKERN_TUNED", &path),
-        2,
-        &["skipped   tiled f32 64: the driver does not tell what a kernel spills"],
+        "skipped   tiled f32 64: the driver does not tell what a kernel spills",
     );
     assert!(!std::fs::read_to_string(path).expect("the file").contains("[[result]]"));
 }
