@@ -1,7 +1,7 @@
-//! The devices of a command, one after the other.
+//! The loop that commands share: one device after another, until interrupted.
 
 use super::host::Host;
-use super::{announce, selectors};
+use super::{announce_left_out, selectors};
 use crate::basis::error::Error;
 use crate::device::capability::DeviceInfo;
 use crate::measure::executor::Executor;
@@ -12,35 +12,35 @@ use crate::plan::Plan;
 use crate::tuning::tuned::Tuned;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Devices of a command, with all that it takes to run jobs on them.
+/// Open session of a command that runs jobs on several devices.
 pub(super) struct Campaign<'a> {
     pub(super) session: Session<'a>,
     interrupted: &'static AtomicBool,
 }
 
 impl<'a> Campaign<'a> {
-    /// Loads Vulkan, says which devices of `selectors` are left out, and listens for Ctrl-C.
+    /// Loads Vulkan, prints which devices of `selectors` are left out, and listens for Ctrl-C.
     pub(super) fn begin<'s>(
         setup: &'a Setup,
         selectors: impl IntoIterator<Item = &'s [String]>,
         host: &Host,
     ) -> Result<Self, Error> {
         let session = Session::open(setup)?;
-        announce(&session, selectors, host);
+        announce_left_out(&session, selectors, host);
         Ok(Self { session, interrupted: host.listen()? })
     }
 
-    /// Opens `device`, for jobs that take no tuned tiles.
+    /// Opens `device` for jobs with built-in tiles.
     pub(super) fn open(&self, device: &DeviceInfo, timing: Timing) -> Result<Executor<'_>, Error> {
         self.session.executor(device, timing, &Tuned::none(), self.interrupted)
     }
 
-    /// Whether somebody interrupted the command.
+    /// Returns whether the user has interrupted the command.
     pub(super) fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    /// Hands each of `items` to `step`, until somebody interrupts the command.
+    /// Calls `step` with each item until the command is interrupted or fails.
     pub(super) fn each<T>(
         &self,
         items: impl IntoIterator<Item = T>,
@@ -50,11 +50,11 @@ impl<'a> Campaign<'a> {
     }
 }
 
-/// Loads Vulkan if `plan` needs it, and says which of its devices are left out.
-pub(super) fn session_of<'a>(plan: &Plan, setup: &'a Setup, host: &Host) -> Result<Option<Session<'a>>, Error> {
+/// Loads Vulkan if `plan` needs it, and prints which of its devices are left out.
+pub(super) fn open_session<'a>(plan: &Plan, setup: &'a Setup, host: &Host) -> Result<Option<Session<'a>>, Error> {
     let session = Measurement::session(plan, setup)?;
     if let Some(session) = &session {
-        announce(session, selectors(plan).iter().map(Vec::as_slice), host);
+        announce_left_out(session, selectors(plan).iter().map(Vec::as_slice), host);
     }
     Ok(session)
 }

@@ -79,7 +79,7 @@ pub(super) fn run(args: &CaptureArgs, setup: &Setup, host: &Host) -> Result<Comm
     }
     answer.deliver_json(json, &profile);
     if let Some(error) = failed {
-        answer.kept(Err(error));
+        answer.add_note(Err(error));
     }
     hand_on(&mut answer, program, status);
     Ok(answer)
@@ -104,7 +104,7 @@ fn files(args: &CaptureArgs) -> Files {
     let files = Files::default().read("the program", Some(program).filter(|program| program.components().count() > 1));
     let files = files.read("a file of the program", named);
     let files = files.written("--json", &args.json).written("--trace", &args.trace).written("--page", &args.page);
-    files.folder("--output", args.output.as_deref())
+    files.reserved_folder("--output", args.output.as_deref())
 }
 
 /// Makes a private folder for the layer's files: next to the cases, if there are any, so that their contents need not

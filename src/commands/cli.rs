@@ -92,7 +92,7 @@ pub enum ColorWhen {
 }
 
 impl Cli {
-    /// Parses these words; options that are not among them take the values of their variables.
+    /// Parses a command line; options that it does not state take the values of their variables.
     pub(super) fn parsed(words: &[OsString], variables: &Variables) -> Result<Self, clap::Error> {
         let command = with_variables(help::documented(), variables);
         let matches = command.clone().try_get_matches_from(words);
@@ -126,10 +126,20 @@ impl Cli {
     }
 }
 
-/// Variables of the environment.
+#[cfg(test)]
+impl Cli {
+    /// Parses a command line without variables, of words between spaces, without the program's name.
+    pub(super) fn parsed_line(line: &str) -> Result<Self, clap::Error> {
+        let words: Vec<_> = format!("gpukern {line}").split(' ').map(OsString::from).collect();
+        Self::parsed(&words, &Variables::new())
+    }
+}
+
+/// Environment variables by name.
 pub(super) type Variables = BTreeMap<OsString, OsString>;
 
-/// Gives each option that has a variable its value as default: clap would read the environment of this process.
+/// Makes the value of each option's variable its default. clap itself would read the environment of this process, not that of
+/// the host.
 fn with_variables(command: clap::Command, variables: &Variables) -> clap::Command {
     let command = command.mut_args(|arg| match arg.get_env().map(|name| variables.get(name).cloned()) {
         None => arg,
@@ -142,7 +152,7 @@ fn with_variables(command: clap::Command, variables: &Variables) -> clap::Comman
     command.mut_subcommands(|command| with_variables(command, variables))
 }
 
-/// Why the command line is none, with every word that it quotes made visible.
+/// Returns the error with control characters in the words that it quotes shown escaped.
 pub(super) fn printable_mistake(mut error: clap::Error) -> clap::Error {
     let quoted: Vec<_> = error.context().map(|(kind, value)| (kind, value.clone())).collect();
     for (kind, value) in quoted {
@@ -452,7 +462,7 @@ pub struct ConfigArgs {
     #[arg(long, value_name = "FILE", env = "GPUKERN_TUNED", hide_env = true)]
     pub tuned: Option<PathBuf>,
 
-    /// Where the value of each option comes from, by its name.
+    /// Source of each option's value, by option name.
     #[arg(skip)]
     pub(crate) sources: BTreeMap<String, ValueSource>,
 }
@@ -723,7 +733,7 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
-    /// What is to be measured, and how.
+    /// Returns the request that the options state.
     #[must_use]
     pub(crate) fn request(&self, vulkan: VulkanOptions) -> Request {
         let Self { kernel, config, against, tune, .. } = self;
@@ -746,14 +756,14 @@ impl RunArgs {
         }
     }
 
-    /// What changes in the description.
+    /// Returns the fields of the description that the options replace.
     pub(crate) fn fields(&self) -> FieldOptions {
         let Self { size, define, include, entry, set, old: OldOptions(old), .. } = self;
         let set = [&old[..], set].concat();
         FieldOptions { size: size.clone(), define: define.clone(), include: include.clone(), entry: entry.clone(), set }
     }
 
-    /// What becomes of the record, as `bench` has it.
+    /// Returns the options for output in the form of `bench`.
     #[must_use]
     pub fn output(&self) -> OutputArgs {
         OutputArgs {
@@ -761,7 +771,7 @@ impl RunArgs {
             resume: self.resume.clone(),
             keep_failures: self.keep_failures.clone(),
             reference: None,
-            // A kernel of one's own has a line for what is asked of it: its rate, its error.
+            // The long table shows the rate and error of a user's kernel.
             table: self.table.or(Some(TableForm::Long)),
             columns: self.columns.clone(),
             comparing: self.comparing.clone(),
@@ -770,11 +780,11 @@ impl RunArgs {
 }
 
 impl OutputArgs {
-    /// The form of the table: whoever names columns, or asked for energy, wants the one that has them.
+    /// Returns the form of the table: by default compact, but long with --columns or `energy`, which only that shows.
     #[must_use]
     pub fn table_form(&self, energy: bool) -> TableForm {
-        let usual = if self.columns.is_empty() && !energy { TableForm::Compact } else { TableForm::Long };
-        self.table.unwrap_or(usual)
+        let default = if self.columns.is_empty() && !energy { TableForm::Compact } else { TableForm::Long };
+        self.table.unwrap_or(default)
     }
 }
 
@@ -1120,6 +1130,7 @@ pub struct HistoryArgs {
     pub to: Option<String>,
 }
 
+/// Returns the help of `--columns`.
 fn columns_help() -> String {
     format!(
         "Columns of the long table, or `all` [default: those that fit]\n\nBy name or heading: {}. Size and variant are always \
@@ -1128,11 +1139,13 @@ fn columns_help() -> String {
     )
 }
 
+/// Returns the help of `--gate`.
 fn gate_help() -> String {
     let names = gate::names("`");
     format!("Limits that the candidate must stay within\n\nA TOML file of `[[limit]]` tables: `case`, and {names}.")
 }
 
+/// Returns the help of `export --to`.
 fn formats_help() -> String {
     format!("The format: {}", Format::list())
 }
@@ -1140,7 +1153,7 @@ fn formats_help() -> String {
 const FORMATS_OF_THE_ACTION: &str = "\n\nThe last two are those of github-action-benchmark.";
 
 impl VerifyArgs {
-    /// What to verify.
+    /// Returns the cases to verify.
     #[must_use]
     pub fn selection(&self) -> Selection {
         let Self { algorithm, variant, size, axes, on, .. } = self;
@@ -1384,7 +1397,7 @@ mod tests {
                 assert_eq!(arg.is_some(), axis.help.of(name).is_some(), "{name} --{}", axis.name);
             }
         }
-        // Of users' kernels a seed is all that is asked.
+        // `run` has only the axis of the seed.
         let [of_bench, of_run] = ["bench", "run"].map(|name| {
             let command = root.find_subcommand(name).expect("it is a command");
             let seed = command.get_arguments().find(|arg| arg.get_id() == "seed").expect("it has the option");
@@ -1397,7 +1410,6 @@ mod tests {
     fn the_value_of_an_option_is_not_taken_for_a_command() {
         let root = help::documented();
         let commands: Vec<&clap::Command> = root.get_subcommands().collect();
-        // One of a few words is no other.
         let is_free = |arg: &clap::Arg| arg.get_possible_values().is_empty();
         let takes = |arg: &&clap::Arg| arg.get_action().takes_values() && arg.get_long().is_some() && is_free(arg);
         let global: Vec<&clap::Arg> = root.get_arguments().filter(takes).filter(|arg| arg.is_global_set()).collect();
@@ -1415,7 +1427,7 @@ mod tests {
                     let behind = [&["gpukern".into(), command.get_name().to_string()], &typed[..]].concat();
                     let in_front = [&["gpukern".into()], &typed[..], &[command.get_name().to_string()]].concat();
                     for words in if arg.is_global_set() { vec![behind, in_front] } else { vec![behind] } {
-                        // Numbers and names of a set are nothing else; what else a command needs is not given.
+                        // Options that take a number refuse these words.
                         let refused = root.clone().try_get_matches_from(&words).err().map(|error| error.kind());
                         if matches!(refused, Some(ErrorKind::ValueValidation | ErrorKind::InvalidValue)) {
                             continue;
@@ -1432,8 +1444,8 @@ mod tests {
         assert!(tried > 500, "{tried}");
     }
 
-    /// The text of `$'…'`, up to its end.
-    fn escaped(rest: &mut std::str::Chars<'_>) -> String {
+    /// Returns the text of `$'…'`, up to its end.
+    fn unescaped(rest: &mut std::str::Chars<'_>) -> String {
         let mut text = String::new();
         while let Some(c) = rest.next().filter(|c| *c != '\'') {
             let digits = match (c, rest.as_str().chars().next()) {
@@ -1454,7 +1466,7 @@ mod tests {
         text
     }
 
-    /// The words of a command as a shell takes them.
+    /// Splits a command into words as a shell does.
     fn words(command: &str) -> Vec<OsString> {
         let (mut words, mut word, mut quoted) = (vec![], None::<String>, false);
         let mut rest = command.chars();
@@ -1466,7 +1478,7 @@ mod tests {
                 }
                 '$' if !quoted && rest.as_str().starts_with('\'') => {
                     rest.next();
-                    word.get_or_insert_default().push_str(&escaped(&mut rest));
+                    word.get_or_insert_default().push_str(&unescaped(&mut rest));
                 }
                 '\\' if !quoted => word.get_or_insert_default().extend(rest.next()),
                 ' ' if !quoted => words.extend(word.take().map(OsString::from)),
@@ -1477,7 +1489,7 @@ mod tests {
         words
     }
 
-    /// The request that a command line makes.
+    /// Returns the request that a command line states.
     fn request(command: &str) -> Request {
         let cli = Cli::parsed(&words(command), &Variables::new()).expect("it parses");
         match cli.command {
@@ -1487,11 +1499,11 @@ mod tests {
         }
     }
 
-    /// A text without a comma, which stands between the items of a list, and without the spaces that may stand beside it.
+    /// Pattern of a list item: text without the separating comma and surrounding spaces.
     const ITEM: &str = "[!-+\\--~é]([ -+\\--~é]{0,6}[!-+\\--~é])?";
     const TEXT: &str = "[ -~é]{1,10}";
 
-    /// What an environment variable can say is said, so that none does.
+    /// Returns options whose variables are all overridden.
     fn vulkan() -> impl Strategy<Value = VulkanOptions> {
         let times = prop_oneof![Just(["30s".to_string(), "60s".to_string()]), uniform2(TEXT)];
         (uniform2(TEXT), times, any::<bool>()).prop_map(|([loader, cache_dir], [timeout, max_run], in_process)| {
@@ -1500,7 +1512,7 @@ mod tests {
         })
     }
 
-    /// Texts for some of the axes, each of the kind that it is typed as.
+    /// Returns values for some of the axes, each of the axis's kind.
     fn axes() -> impl Strategy<Value = AxisValues> {
         let texts = |axis: &Axis| match axis.value {
             AxisKind::Flag => vec(Just("true".to_string()), 0..2).boxed(),
@@ -1612,7 +1624,7 @@ mod tests {
         }
 
         #[test]
-        fn a_changed_request_asks_for_the_change_alone(asked in of_bench(), id in "[a-z/]{1,9}") {
+        fn a_changed_request_differs_only_in_the_change(asked in of_bench(), id in "[a-z/]{1,9}") {
             let changed = Request { processes: Some(5), only: vec![id.clone()], ..asked.once() };
             let again = request(&changed.command());
             prop_assert_eq!((again.processes, again.noise, &again.only), (Some(5), None, &vec![id]));
@@ -1640,7 +1652,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_of_a_request_names_what_is_not_usual_alone() {
+    fn the_command_of_a_request_states_only_values_that_are_not_defaults() {
         let command = "gpukern bench matmul lu --size=64 --seed=7 --solve --device=0";
         assert_eq!(Request { selection: request(command).selection, ..Request::default() }.command(), command);
         let run = Request {

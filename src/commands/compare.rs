@@ -34,14 +34,14 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput, Erro
     let files = Files::default().read("a record", paths.iter().flatten()).read("--gate", &args.gate);
     files.written("--json", &args.json).written("--junit", &args.junit).check(host)?;
     let limits = args.gate.as_deref().map(read_limits).transpose()?;
-    let json = args.json.as_deref().map(|path| Target::open(JSON, path)).transpose()?;
-    let junit = args.junit.as_deref().map(|path| Target::open(JUNIT, path)).transpose()?;
+    let json = Target::open_if_named(JSON, args.json.as_ref())?;
+    let junit = Target::open_if_named(JUNIT, args.junit.as_ref())?;
     let mut notes = String::new();
     let [baseline, candidate] = [judging::read_all(&paths[0], &mut notes)?, judging::read_all(&paths[1], &mut notes)?];
 
-    judging::check_alike(&baseline, &candidate, &args.judging)?;
+    judging::check_conditions(&baseline, &candidate, &args.judging)?;
     let mut comparison = compare(&baseline, &candidate, &settings);
-    judging::check_any(&comparison)?;
+    judging::check_common_case(&comparison)?;
     let sides =
         [SideFiles { records: &baseline, paths: &paths[0] }, SideFiles { records: &candidate, paths: &paths[1] }];
     let program = host.program_name();
@@ -64,7 +64,7 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput, Erro
     Ok(answer)
 }
 
-/// The same comparison with other files in place of the first one of each side.
+/// Returns the command of the same comparison, with the first file of each side replaced.
 fn with_records(args: &CompareArgs, program: &str, replaced: [Option<String>; 2]) -> String {
     let mut args = args.clone();
     let first =
@@ -75,10 +75,12 @@ fn with_records(args: &CompareArgs, program: &str, replaced: [Option<String>; 2]
 
 const JUNIT: Document = ["JUnit XML", "--junit"];
 
+/// Returns all files of a side.
 fn side<'a>(first: Option<&'a PathBuf>, more: &'a [PathBuf]) -> Vec<&'a Path> {
     first.into_iter().chain(more).map(PathBuf::as_path).collect()
 }
 
+/// Reads the limits of `--gate`.
 fn read_limits(path: &Path) -> Result<Vec<GateLimit>, Error> {
     let shown = path.shown();
     let text = input_file::read_text(path)
@@ -92,23 +94,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_record_takes_the_place_of_the_first_of_its_side_and_of_nothing_that_is_called_alike() {
+    fn a_new_record_replaces_the_first_of_its_side_and_no_other_word() {
         let of = |line: &str, replaced: [Option<&str>; 2]| {
-            let words: Vec<_> = line.split(' ').map(std::ffi::OsString::from).collect();
-            let Command::Compare(args) =
-                Cli::parsed(&words, &crate::commands::cli::Variables::new()).expect("it parses").command
-            else {
-                panic!("{line}")
-            };
+            let Command::Compare(args) = Cli::parsed_line(line).expect("it parses").command else { panic!("{line}") };
             let command = with_records(&args, "gpukern", replaced.map(|path| path.map(String::from)));
             command.split_once(" compare ").expect("a comparison").1.to_string()
         };
-        assert_eq!(of("gpukern compare compare b", [Some("c"), None]), "c b");
-        assert_eq!(of("gpukern compare --gate x --force x b", [Some("y"), None]), "y b --force --gate=x");
+        assert_eq!(of("compare compare b", [Some("c"), None]), "c b");
+        assert_eq!(of("compare --gate x --force x b", [Some("y"), None]), "y b --force --gate=x");
         assert_eq!(
-            of("gpukern compare --json=- --baseline - d --candidate b", [Some("baseline.json"), Some("c")]),
+            of("compare --json=- --baseline - d --candidate b", [Some("baseline.json"), Some("c")]),
             "--baseline=baseline.json --baseline=d --candidate=c --json=-"
         );
-        assert_eq!(of("gpukern compare - b --to markdown", [None, Some("c")]), "- c --to=markdown");
+        assert_eq!(of("compare - b --to markdown", [None, Some("c")]), "- c --to=markdown");
     }
 }

@@ -1,4 +1,4 @@
-//! The user's defaults: `gpukern/config.toml` in the configuration folder. `gpukern config` prints what holds, and why.
+//! The user's defaults: `gpukern/config.toml` in the configuration folder. `gpukern config` prints the values in effect.
 
 use super::CommandOutput;
 use super::cli::{BenchArgs, ColorWhen, Command, ConfigArgs, OutputArgs, TableForm};
@@ -20,19 +20,19 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use toml::{Spanned, Value};
 
-/// Names the file; empty for none.
+/// Variable that names the file; empty for none.
 const VARIABLE: &str = "GPUKERN_CONFIG";
-/// The fields that the file may have.
+/// Fields that the file may have.
 const FIELDS: [&str; 4] = ["device", "precision", "color", "table"];
 
-/// A value of the file.
+/// Value in the file, with its line.
 #[derive(Debug, Clone, PartialEq)]
 struct Stated<T> {
     value: T,
     line: usize,
 }
 
-/// What the user's file states.
+/// Values in the user's file.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Defaults {
     file: Option<PathBuf>,
@@ -42,7 +42,7 @@ pub(super) struct Defaults {
     table: Option<Stated<TableForm>>,
 }
 
-/// The file that holds the user's defaults, whether it is there or not; `None` if nobody wants one.
+/// Returns the path of the user's defaults, whether the file exists or not; `None` if the variable is empty.
 pub(super) fn path(host: &Host) -> Option<PathBuf> {
     match host.variable_os(VARIABLE) {
         Some(named) => (!named.is_empty()).then(|| named.into()),
@@ -51,10 +51,10 @@ pub(super) fn path(host: &Host) -> Option<PathBuf> {
 }
 
 impl Defaults {
-    /// What the user's file states.
+    /// Reads the user's file.
     ///
     /// # Errors
-    /// A mistake in the file, with its line and the remedy.
+    /// Names a mistake in the file with its line and the remedy.
     pub(super) fn read(host: &Host) -> Result<Self, Error> {
         let Some(path) = path(host) else { return Ok(Self::default()) };
         let text = match input_file::read_text(&path) {
@@ -71,7 +71,7 @@ impl Defaults {
         Ok(Self { file: Some(path), ..defaults })
     }
 
-    /// What a text states; an error begins behind the name of the file.
+    /// Parses the text of a file. Errors continue a line that starts with the name of the file.
     fn parse(text: &str) -> Result<Self, String> {
         let fields: BTreeMap<Spanned<String>, Spanned<Value>> =
             toml::from_str(text).map_err(|e| format!(" is not valid TOML:\n{}", excerpt(&e.to_string())))?;
@@ -84,6 +84,7 @@ impl Defaults {
         Ok(stated)
     }
 
+    /// Sets the field `name`.
     fn set(&mut self, name: &str, value: &Value, line: usize) -> Result<(), String> {
         match name {
             "device" => {
@@ -103,12 +104,9 @@ impl Defaults {
         Ok(())
     }
 
-    /// When output has colors: as the command line says, else the environment, else the file.
+    /// Returns when output has colors: by the command line, otherwise the environment, otherwise the file.
     pub(super) fn color(&self, typed: Option<ColorWhen>, host: &Host) -> ColorChoice {
-        self.color_beside(color_of_environment(host).map(|(_, when)| when), typed)
-    }
-
-    fn color_beside(&self, environment: Option<ColorWhen>, typed: Option<ColorWhen>) -> ColorChoice {
+        let environment = color_of_environment(host).map(|(_, when)| when);
         match typed.or(environment).or(value(self.color.as_ref())).unwrap_or(ColorWhen::Auto) {
             ColorWhen::Auto => ColorChoice::Auto,
             ColorWhen::Always => ColorChoice::Always,
@@ -116,10 +114,10 @@ impl Defaults {
         }
     }
 
-    /// Adds to a command what neither the command line nor the environment says.
+    /// Sets options of a command that neither the command line nor the environment states.
     ///
     /// # Errors
-    /// When the command takes one device and the file names several.
+    /// If the command takes one device and the file names several.
     pub(super) fn apply(&self, command: &mut Command) -> Result<(), Error> {
         match command {
             Command::Bench(args) => self.apply_to_bench(args),
@@ -150,7 +148,7 @@ impl Defaults {
         Ok(())
     }
 
-    /// What chooses the devices of a command that names none.
+    /// Returns the device selectors for a command that names none.
     pub(super) fn devices(&self, host: &Host) -> Vec<String> {
         let variable = host
             .variable_os("GPUKERN_DEVICE")
@@ -159,41 +157,44 @@ impl Defaults {
         variable.or(value(self.device.as_ref())).unwrap_or_default()
     }
 
-    /// Chooses devices where none are chosen.
-    fn set_device(&self, chosen: &mut Vec<String>) {
-        if chosen.is_empty() {
-            *chosen = value(self.device.as_ref()).unwrap_or_default();
+    /// Sets the devices of a command that names none.
+    fn set_device(&self, selectors: &mut Vec<String>) {
+        if selectors.is_empty() {
+            *selectors = value(self.device.as_ref()).unwrap_or_default();
         }
     }
 
-    /// The same for the precision.
-    fn set_precision(&self, chosen: &mut Option<String>) {
-        *chosen = chosen.take().or(value(self.precision.as_ref()));
+    /// Sets the precision of a command that states none.
+    fn set_precision(&self, precision: &mut Option<String>) {
+        *precision = precision.take().or(value(self.precision.as_ref()));
     }
 
+    /// Sets options of `bench`.
     fn apply_to_bench(&self, args: &mut BenchArgs) {
         let OutputArgs { table, columns, .. } = &mut args.output;
         if columns.is_empty() {
             *table = table.or(value(self.table.as_ref()));
         }
         let request = &mut args.request.0;
-        // The fields of a configuration come first.
+        // The fields of a configuration take precedence.
         let chosen = if request.config.is_some() { &mut request.defaults } else { &mut request.selection };
         self.set_device(&mut chosen.device);
         self.set_precision(&mut chosen.sampling.precision);
     }
 }
 
+/// Returns a copy of the value in the file.
 fn value<T: Clone>(stated: Option<&Stated<T>>) -> Option<T> {
     stated.map(|stated| stated.value.clone())
 }
 
+/// Returns a value that must be text.
 fn text(name: &str, value: &Value, example: &str) -> Result<String, String> {
     let given = || brief(value.to_string().trim()).into_owned();
     value.as_str().map(String::from).ok_or_else(|| format!("{name} {} is no text; write {name} = {example}", given()))
 }
 
-/// The devices that `device` names: one or a list.
+/// Returns the selectors in `device`: one or a list.
 fn devices(value: &Value) -> Result<Vec<String>, String> {
     match value {
         Value::String(text) => Ok(text.split(',').map(|device| device.trim().to_string()).collect()),
@@ -209,7 +210,7 @@ fn devices(value: &Value) -> Result<Vec<String>, String> {
     }
 }
 
-/// One of several words.
+/// Returns the choice that a value names.
 fn choice<T: ValueEnum>(name: &str, value: &Value) -> Result<T, String> {
     let names: Vec<String> = T::value_variants().iter().filter_map(T::to_possible_value).map(name_of).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -217,12 +218,13 @@ fn choice<T: ValueEnum>(name: &str, value: &Value) -> Result<T, String> {
     T::from_str(&text, false).map_err(|_| error::unknown(name, &text, "", &names))
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is the end of a chain")]
+/// Returns the name of a choice.
+#[expect(clippy::needless_pass_by_value, reason = "passed to Option::map")]
 fn name_of(value: clap::builder::PossibleValue) -> String {
     value.get_name().to_string()
 }
 
-/// What the environment says of colors, and the variable that does: <https://no-color.org>.
+/// Returns the color setting of the environment with its variable: <https://no-color.org>.
 fn color_of_environment(host: &Host) -> Option<(&'static str, ColorWhen)> {
     let set = |name: &str| host.variable_os(name).filter(|value| !value.is_empty());
     if set("NO_COLOR").is_some() {
@@ -231,7 +233,7 @@ fn color_of_environment(host: &Host) -> Option<(&'static str, ColorWhen)> {
     set("CLICOLOR_FORCE").filter(|value| *value != "0").map(|_| ("CLICOLOR_FORCE", ColorWhen::Always))
 }
 
-/// `gpukern config`.
+/// Runs `gpukern config`.
 pub(super) fn show(
     args: &ConfigArgs,
     color: Option<ColorWhen>,
@@ -252,34 +254,35 @@ pub(super) fn show(
         }
         (None, None) => format!("your defaults: none ({VARIABLE} is empty)\n"),
     };
-    let width = |column: fn(&Row) -> &str| rows.iter().map(|row| column(row).chars().count()).max().unwrap_or(0);
+    let width = |column: fn(&OptionRow) -> &str| rows.iter().map(|row| column(row).chars().count()).max().unwrap_or(0);
     let (names, origins) = (width(|row| row.name).max(6), width(|row| &row.from).max(4));
     let _ = writeln!(out, "\n {:<names$}   {:<origins$}   value", "option", "from");
-    for Row { name, from, value } in &rows {
+    for OptionRow { name, from, value } in &rows {
         let _ = writeln!(out, " {name:<names$}   {from:<origins$}   {}", printable(value));
     }
     Ok(CommandOutput::success(out))
 }
 
-/// An option with its value, and where that comes from.
-struct Row {
+/// Option with its value and the source of the value.
+struct OptionRow {
     name: &'static str,
     from: String,
     value: String,
 }
 
-fn color_row(typed: Option<ColorWhen>, defaults: &Defaults, host: &Host) -> Row {
+/// Returns the row of `--color`.
+fn color_row(typed: Option<ColorWhen>, defaults: &Defaults, host: &Host) -> OptionRow {
     let (from, when) = match (typed, color_of_environment(host), &defaults.color) {
         (Some(when), ..) => ("command line".into(), when),
         (_, Some((variable, when)), _) => (variable.into(), when),
         (.., Some(Stated { value, line })) => (format!("file, line {line}"), *value),
         _ => ("default".into(), ColorWhen::Auto),
     };
-    Row { name: "color", from, value: when.to_possible_value().map(name_of).unwrap_or_default() }
+    OptionRow { name: "color", from, value: when.to_possible_value().map(name_of).unwrap_or_default() }
 }
 
 impl ConfigArgs {
-    /// The row of an option: `typed` is its value of the command line or the environment, `stated` that of the file.
+    /// Returns the row of an option. `typed` is its value on the command line or in the environment, `stated` that in the file.
     fn row(
         &self,
         name: &'static str,
@@ -287,24 +290,24 @@ impl ConfigArgs {
         typed: Option<String>,
         stated: Option<(usize, String)>,
         default: String,
-    ) -> Row {
+    ) -> OptionRow {
         let (from, value) = match (self.sources.get(name), typed, stated) {
             (Some(ValueSource::CommandLine), Some(value), _) => ("command line".into(), value),
             (Some(ValueSource::EnvVariable), Some(value), _) => (variable.into(), value),
             (_, _, Some((line, value))) => (format!("file, line {line}"), value),
             _ => ("default".into(), default),
         };
-        Row { name, from, value }
+        OptionRow { name, from, value }
     }
 
-    /// The rows of what the file may state, and of what a record takes from the environment.
-    fn rows(&self, defaults: &Defaults) -> Vec<Row> {
+    /// Returns the rows of options with a value in the file or a variable.
+    fn rows(&self, defaults: &Defaults) -> Vec<OptionRow> {
         let list = |devices: &[String]| (!devices.is_empty()).then(|| devices.join(","));
         let form = |form: TableForm| form.to_possible_value().map(name_of).unwrap_or_default();
         let shown = |path: &PathBuf| path.shown();
-        let device = defaults.device.as_ref().and_then(|own| Some((own.line, list(&own.value)?)));
-        let precision = defaults.precision.as_ref().map(|own| (own.line, own.value.clone()));
-        let table = defaults.table.as_ref().map(|own| (own.line, form(own.value)));
+        let device = defaults.device.as_ref().and_then(|stated| Some((stated.line, list(&stated.value)?)));
+        let precision = defaults.precision.as_ref().map(|stated| (stated.line, stated.value.clone()));
+        let table = defaults.table.as_ref().map(|stated| (stated.line, form(stated.value)));
         let tuned = tuned::default_path().as_ref().map_or_else(|| "none".into(), shown);
         let best = "the best GPU, otherwise the software device";
         let run = "compact (`run`: long)";
@@ -317,7 +320,8 @@ impl ConfigArgs {
         ]
     }
 
-    fn rows_of_vulkan(&self, options: &VulkanOptions) -> Vec<Row> {
+    /// Returns the rows of the options of Vulkan.
+    fn rows_of_vulkan(&self, options: &VulkanOptions) -> Vec<OptionRow> {
         let VulkanOptions { validation, loader, cache_dir, timeout, max_run, in_process } = options;
         let shown = |path: &PathBuf| path.shown();
         let flag = |on: bool| String::from(if on { "on" } else { "off" });
@@ -338,11 +342,9 @@ mod tests {
     use super::super::cli::Cli;
     use super::*;
     use crate::plan::request::Request;
-    use std::ffi::OsString;
 
     fn command(line: &str) -> Command {
-        let words: Vec<_> = format!("gpukern {line}").split(' ').map(OsString::from).collect();
-        Cli::parsed(&words, &crate::commands::cli::Variables::new()).expect(line).command
+        Cli::parsed_line(line).expect(line).command
     }
 
     fn defaults(text: &str) -> Defaults {
@@ -377,17 +379,11 @@ mod tests {
     }
 
     #[test]
-    fn the_file_says_what_the_command_line_leaves_open() {
-        let own = defaults(ALL);
+    fn the_file_sets_options_that_the_command_line_does_not() {
+        let file = defaults(ALL);
         let bench = |line: &str| {
             let mut command = command(line);
-            // Whoever runs the tests may have a device in the environment.
-            if let Command::Bench(args) = &mut command
-                && !line.contains("-d")
-            {
-                args.request.selection.device.clear();
-            }
-            own.apply(&mut command).expect("no mistake");
+            file.apply(&mut command).expect("no mistake");
             let Command::Bench(args) = command else { panic!("{line}") };
             args
         };
@@ -400,7 +396,7 @@ mod tests {
             (&*args.request.selection.device, args.output.table),
             (&["nvidia".into()][..], Some(TableForm::Long))
         );
-        // A command to paste has it all, for whoever has another file.
+        // A command to paste states the values of the file.
         assert_eq!(pasted(&args), "gpukern bench matmul --device=nvidia --precision=0.5%");
         let args = bench("bench matmul -d 1 --precision 2% --table both");
         assert_eq!(pasted(&args), "gpukern bench matmul --device=1 --precision=2%");
@@ -410,23 +406,23 @@ mod tests {
         let args = bench("bench --config=c.toml");
         assert_eq!((args.request.selection.device.len(), args.request.defaults.device.len()), (0, 1));
         let mut run = command("run k.comp -d 3");
-        own.apply(&mut run).expect("no mistake");
+        file.apply(&mut run).expect("no mistake");
         let Command::Run(args) = run else { panic!("run") };
         assert_eq!((&*args.on.device, args.sampling.precision.as_deref()), (&["3".into()][..], Some("0.5%")));
         let mut ab = command("ab lu --a naive --b blocked -s 8");
-        let Command::Ab(args) = &mut ab else { panic!("ab") };
-        args.device = None;
         let error = defaults("device = [0, 1]").apply(&mut ab).expect_err("one device").to_string();
         assert!(error.contains("line 1, names 2; choose one with --device"), "{error}");
     }
 
     #[test]
     fn color_is_what_the_command_line_says_before_the_environment_and_the_file() {
-        let own = defaults(ALL);
+        let file = defaults(ALL);
         let (always, none) = (Some(ColorWhen::Always), Defaults::default());
-        let chosen = [own.color_beside(None, None), own.color_beside(always, None), own.color_beside(None, always)];
+        let host = |variable: &str| Host::in_memory([], [(variable.into(), "1".into())], "gpukern");
+        let (plain, forced) = (host("UNRELATED"), host("CLICOLOR_FORCE"));
+        let chosen = [file.color(None, &plain), file.color(None, &forced), file.color(always, &plain)];
         assert_eq!(chosen, [ColorChoice::Never, ColorChoice::Always, ColorChoice::Always]);
-        assert_eq!(none.color_beside(Some(ColorWhen::Never), always), ColorChoice::Always);
-        assert_eq!(none.color_beside(None, None), ColorChoice::Auto);
+        assert_eq!(none.color(always, &host("NO_COLOR")), ColorChoice::Always);
+        assert_eq!(none.color(None, &plain), ColorChoice::Auto);
     }
 }

@@ -1,4 +1,4 @@
-//! Documents that a command writes where an option says: to standard output, or to a destination.
+//! Documents that a command writes to standard output or to a file, and the check that no command overwrites its input.
 
 use super::host::Host;
 use super::{config, journal};
@@ -19,13 +19,13 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// The name of a document, and the option that says where it goes: for messages.
+/// Name of a document, and the option that names its path; for messages.
 pub(super) type Document = [&'static str; 2];
 
-/// A document in JSON, such as a record of `bench`.
+/// Document in JSON, such as a record of `bench`.
 pub(super) const JSON: Document = ["JSON", "--json"];
 
-/// The place of a document, found writable before any time is spent measuring.
+/// Destination of a document, found writable before any time is spent measuring.
 pub(super) struct Target {
     document: Document,
     path: PathBuf,
@@ -33,77 +33,76 @@ pub(super) struct Target {
     destination: Option<Destination>,
 }
 
-/// The files that a command reads and those that it writes. They are checked before any is opened for writing: what it
-/// wrote over one would be lost.
+/// Files that a command reads and writes, checked before any is opened for writing so that none is overwritten.
 #[derive(Clone, Default)]
 pub(super) struct Files {
-    /// Each with what it is.
+    /// Input files, each with its description.
     read: Vec<(&'static str, PathBuf)>,
-    /// Each with the option that names it.
+    /// Output files, each with the option that names it.
     written: Vec<(&'static str, PathBuf)>,
-    /// Folders in which nothing else may lie.
+    /// Folders that may hold no other input or output, each with the option that names it.
     reserved: Vec<(&'static str, PathBuf)>,
 }
 
 impl Files {
-    /// The files of a command that measures `kernels` beside what `request` names.
+    /// Returns the files of a command that measures `request` and `kernels`.
     pub(super) fn of_measuring(
         request: &Request,
         output: &OutputArgs,
         kernels: &[UserKernels],
         loader: Option<&OsString>,
     ) -> Self {
-        let usual = tuned::default_path().filter(|_| !request.no_tuned && request.kernels.is_none());
+        let default_tuned = tuned::default_path().filter(|_| !request.no_tuned && request.kernels.is_none());
         let mut files = Self::default()
             .read("the loader", loader)
             .read("--config", &request.config)
-            .read("the results of `tune`", request.tuned.clone().or(usual))
+            .read("the results of `tune`", request.tuned.clone().or(default_tuned))
             .read("--reference", &output.reference)
             .read("--compare", &output.comparing.compare)
-            .record("--json", output.json.as_deref())
-            .record("--resume", output.resume.as_deref())
+            .written_record("--json", output.json.as_deref())
+            .written_record("--resume", output.resume.as_deref())
             .written("--keep-failures", &output.keep_failures)
-            .folder("--rounds", output.comparing.rounds.as_deref());
+            .reserved_folder("--rounds", output.comparing.rounds.as_deref());
         for UserKernels { saves, .. } in kernels {
             files = files.written("--save", saves.iter().map(|save| &save.path));
         }
         files.of_kernels(kernels)
     }
 
-    /// Adds the files that `kernels` consist of.
+    /// Adds the files that `kernels` are read from.
     pub(super) fn of_kernels(mut self, kernels: &[UserKernels]) -> Self {
         self.read.extend(kernels.iter().flat_map(|kernels| kernels.run.files()));
         self
     }
 
-    /// Adds files that are read; `-` is standard input.
+    /// Adds input files; `-` is standard input.
     pub(super) fn read(mut self, what: &'static str, paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Self {
         self.read.extend(paths.into_iter().map(|path| (what, path.as_ref().to_path_buf())));
         self
     }
 
-    /// Adds files or folders that `option` has written; `-` is standard output.
+    /// Adds files or folders that `option` writes; `-` is standard output.
     pub(super) fn written(mut self, option: &'static str, paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Self {
         self.written.extend(paths.into_iter().map(|path| (option, path.as_ref().to_path_buf())));
         self
     }
 
-    /// Adds a folder that `option` has alone.
-    pub(super) fn folder(mut self, option: &'static str, folder: Option<&Path>) -> Self {
+    /// Adds a folder that only `option` may use.
+    pub(super) fn reserved_folder(mut self, option: &'static str, folder: Option<&Path>) -> Self {
         self.reserved.extend(folder.map(|folder| (option, folder.to_path_buf())));
         self.written(option, folder)
     }
 
-    /// Adds a record that `option` has written, and its journal. Reading what is there, as `--resume` does, is no conflict.
-    fn record(self, option: &'static str, path: Option<&Path>) -> Self {
+    /// Adds a record that `option` writes, and its journal. `--resume` reads and writes the same file without conflict.
+    fn written_record(self, option: &'static str, path: Option<&Path>) -> Self {
         let journal = path.filter(|path| *path != Path::new("-")).map(journal::path_of);
         self.written(option, path).written("the journal of the record", journal)
     }
 
-    /// Refuses a file that is to be written where another is read or written.
+    /// Refuses a file that would be written over one that is read or written.
     ///
     /// # Errors
-    /// Which one, and by what.
+    /// Names the file and both of its uses.
     pub(super) fn check(&self, host: &Host) -> Result<(), Error> {
         let refuse = |option: &str, (path, id): (&Path, &FileId), other: &str| {
             if FileId::of_stream(&io::stderr()).as_ref() == Some(id) {
@@ -120,10 +119,10 @@ impl Files {
         ];
         let streams = streams.into_iter().filter_map(|(name, stream)| Some((name, stream?)));
         let (mut taken, streams) = (vec![], streams.collect::<Vec<_>>());
-        for (what, path) in self.read.iter().chain(&surroundings(host)) {
+        for (what, path) in self.read.iter().chain(&implicit_inputs(host)) {
             let id = if path == Path::new("-") { FileId::of_stream(&io::stdin()) } else { FileId::of(path) };
             let Some(id) = id else { continue };
-            // Such as `>> run.json`: the shell has opened it, and nothing has been written yet.
+            // With `>> run.json` the shell has opened the file, and nothing has been written yet.
             if let Some((stream, _)) = streams.iter().find(|(_, stream)| *stream == id) {
                 return refuse(stream, (path, &id), what);
             }
@@ -131,13 +130,13 @@ impl Files {
         }
         for (option, path) in self.written.iter().filter(|(_, path)| path != Path::new("-")) {
             let Some(id) = FileId::of(path) else { continue };
-            // Whoever names a stream by its path, such as /dev/stdout, means it.
+            // A path such as /dev/stdout names the stream on purpose.
             let is_stream = ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder));
             let others = taken.iter().chain(streams.iter().filter(|_| !is_stream));
             if let Some((other, _)) = others.into_iter().find(|(_, other)| *other == id) {
                 return refuse(option, (path, &id), other);
             }
-            if let Some(other) = program(path) {
+            if let Some(other) = executable_kind(path) {
                 return refuse(option, (path, &id), other);
             }
             for (owner, folder) in self.reserved.iter().filter(|(owner, _)| owner != option) {
@@ -154,18 +153,19 @@ impl Files {
     }
 }
 
-/// Refuses words of the command line, and variables for it, that no message could quote: those with a line break that name no
-/// file, and those that name the file to which standard error goes. Words behind `--` are a program's, those of `capture` may be.
+/// Refuses arguments and `GPUKERN_` variables that have a line break but name no file, and those that name the file to which
+/// standard error is redirected: a message about them would forge a line, or overwrite the file. Skips the arguments of
+/// programs: those after `--`, and all of `capture`.
 ///
 /// # Errors
-/// The word, and why.
+/// Quotes the argument with the reason.
 pub(super) fn check_words(host: &Host) -> Result<(), Error> {
     let words = host.arguments();
     let of_program = words.iter().any(|word| word == "capture");
     let end = words.iter().position(|word| word == "--").unwrap_or(if of_program { 0 } else { words.len() });
     let variables = host.variables().iter().filter(|(name, _)| name.to_string_lossy().starts_with("GPUKERN_"));
     let errors = FileId::of_stream(&io::stderr());
-    if errors.is_some() && errors_lead_to_a_record() {
+    if errors.is_some() && stderr_is_record() {
         host.messages.divert();
     }
     for word in words[..end].iter().skip(1).chain(variables.map(|(_, value)| value)) {
@@ -188,22 +188,24 @@ pub(super) fn check_words(host: &Host) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether standard error continues a record, as with `2>> run.json`. A command that reads a folder learns that it holds this
-/// file only after the first notes.
-fn errors_lead_to_a_record() -> bool {
+/// Returns whether standard error appends to a record, as with `2>> run.json`. The check cannot wait: a command that reads a
+/// folder finds the record there only after its first notes.
+fn stderr_is_record() -> bool {
     let mut start = [0; 256];
     let length = File::open("/dev/fd/2").and_then(|mut file| file.read(&mut start)).unwrap_or(0);
     let start = String::from_utf8_lossy(&start[..length]);
     start.starts_with('{') && start.contains("\"gpukern-")
 }
 
-/// Files that every command depends on without being told of them: this program, the user's defaults, the cache, drivers and
-/// layers and what else variables of the loader and the linker name.
-fn surroundings(host: &Host) -> Vec<(&'static str, PathBuf)> {
-    let own = std::env::current_exe().into_iter().map(|path| ("the running program", path));
+/// Returns files that every command depends on although no option names them: this program, the user's defaults, the cache,
+/// drivers, layers, and other files that variables of the Vulkan loader and the linker name.
+fn implicit_inputs(host: &Host) -> Vec<(&'static str, PathBuf)> {
+    let program = std::env::current_exe().into_iter().map(|path| ("the running program", path));
     let defaults = config::path(host).map(|path| ("the file of your defaults", path));
-    let mut all: Vec<_> =
-        own.chain(defaults).chain(host.cache.files().into_iter().map(|path| ("a file of the cache", path))).collect();
+    let mut all: Vec<_> = program
+        .chain(defaults)
+        .chain(host.cache.files().into_iter().map(|path| ("a file of the cache", path)))
+        .collect();
     let mut named = manifests(None);
     for (name, value) in host.variables() {
         let name = name.to_string_lossy();
@@ -211,11 +213,11 @@ fn surroundings(host: &Host) -> Vec<(&'static str, PathBuf)> {
             continue;
         }
         for path in std::env::split_paths(value) {
-            // A folder of layers has other files, too.
+            // A folder of layers may hold files that are not manifests.
             let is_layers = name.starts_with("VK_") && path.is_dir();
             named.extend(if is_layers { manifest_files(&path) } else { vec![path] });
         }
-        // LD_PRELOAD may have spaces between its files.
+        // LD_PRELOAD also allows spaces as separators.
         named.extend(value.to_string_lossy().split_whitespace().map(PathBuf::from));
     }
     for path in named.into_iter().filter(|path| path.is_file()) {
@@ -238,7 +240,7 @@ fn surroundings(host: &Host) -> Vec<(&'static str, PathBuf)> {
     all
 }
 
-/// The libraries that a manifest names.
+/// Returns the libraries that a manifest names.
 fn libraries(manifest: &str) -> Vec<String> {
     fn collect(value: &Value, found: &mut Vec<String>) {
         match value {
@@ -255,8 +257,8 @@ fn libraries(manifest: &str) -> Vec<String> {
     found
 }
 
-/// The program or library at `path`, which no option writes.
-fn program(path: &Path) -> Option<&'static str> {
+/// Returns the kind of an executable at `path`, which no option may overwrite.
+fn executable_kind(path: &Path) -> Option<&'static str> {
     let mut start = [0; 4];
     if path.is_file() {
         let _ = File::open(path).ok()?.read(&mut start);
@@ -268,8 +270,19 @@ fn program(path: &Path) -> Option<&'static str> {
     }
 }
 
+/// Creates the folder that an option names. An error reads: cannot `action` 'folder': reason; choose another `kind`.
+pub(super) fn create_folder(folder: &Path, action: &str, kind: &str) -> Result<(), Error> {
+    std::fs::create_dir_all(folder)
+        .map_err(|e| Error::Usage(format!("cannot {action} '{}': {e}; choose another {kind}", folder.shown())))
+}
+
+/// Writes texts to files of these names in an existing folder.
+pub(super) fn write_files(document: Document, folder: &Path, files: &[(String, String)]) -> Result<(), Error> {
+    files.iter().try_for_each(|(name, text)| Target::open(document, &folder.join(name))?.deliver(text).map(drop))
+}
+
 impl Target {
-    /// Opens the place `-` or a path for the document.
+    /// Opens `path` for the document; `-` is standard output.
     pub(super) fn open(document: Document, path: &Path) -> Result<Self, Error> {
         let [name, option] = document;
         let destination = (path != Path::new("-")).then(|| Destination::open(path)).transpose().map_err(|reason| {
@@ -281,17 +294,22 @@ impl Target {
         Ok(Self { document, path: path.to_path_buf(), destination })
     }
 
-    /// The path, where it is that of a file.
+    /// Opens the path that an option names, if it is given.
+    pub(super) fn open_if_named(document: Document, path: Option<&PathBuf>) -> Result<Option<Self>, Error> {
+        path.map(|path| Self::open(document, path)).transpose()
+    }
+
+    /// Returns the path if the destination is a file.
     pub(super) fn file(&self) -> Option<&Path> {
         self.destination.as_ref().filter(|destination| destination.is_file()).map(|_| self.path.as_path())
     }
 
-    /// Writes what there is of `document` so far, where it goes to a file: a process that is killed loses little.
-    pub(super) fn keep_json(&self, document: &impl Serialize) -> Result<(), Error> {
+    /// Writes an unfinished `document` if its destination is a file, so that a killed process loses little.
+    pub(super) fn write_unfinished(&self, document: &impl Serialize) -> Result<(), Error> {
         self.file().map_or(Ok(()), |path| Self::open(self.document, path)?.deliver_json(document).map(drop))
     }
 
-    /// Delivers `text`; returns what belongs on standard output.
+    /// Writes `text` to a file, or returns it for standard output.
     pub(super) fn deliver(self, text: &str) -> Result<Option<String>, Error> {
         let Some(destination) = self.destination else { return Ok(Some(text.to_string())) };
         destination.write(text.as_bytes()).map(|()| None).map_err(|error| {
@@ -299,7 +317,7 @@ impl Target {
         })
     }
 
-    /// Delivers `document` as one line of JSON; returns what belongs on standard output.
+    /// Writes `document` as one line of JSON to a file, or returns it for standard output.
     pub(super) fn deliver_json(self, document: &impl Serialize) -> Result<Option<String>, Error> {
         let text = serde_json::to_string(document).map_err(|e| Error::Failure(e.to_string()))? + "\n";
         self.deliver(&printable::json(text))
@@ -322,7 +340,7 @@ mod tests {
         let target = Target::open(JSON, Path::new("-")).expect("standard output");
         assert_eq!(target.deliver_json(&[1, 2]).expect("delivered").as_deref(), Some("[1,2]\n"));
         let target = Target::open(JSON, &path).expect("writable");
-        target.keep_json(&[1]).expect("kept");
+        target.write_unfinished(&[1]).expect("written");
         assert_eq!(std::fs::read_to_string(&path).expect("readable"), "[1]\n");
         assert_eq!(target.deliver("newer").expect("delivered"), None);
         assert_eq!(Target::open(JSON, &path).expect("writable").deliver("new").expect("delivered"), None);
@@ -335,17 +353,17 @@ mod tests {
         let [record, fresh] = ["run.json", "new.json"].map(|name| folder.path().join(name));
         std::fs::write(&record, "").expect("written");
         let same = folder.path().join("./new.json");
-        let apart = |outputs: &[(&'static str, &Path)]| {
+        let check = |outputs: &[(&'static str, &Path)]| {
             let files = Files::default().read("a record", [&record]);
             outputs.iter().fold(files, |files, (option, path)| files.written(option, [path])).check(&host())
         };
-        assert!(apart(&[("--json", &fresh)]).is_ok());
-        let error = apart(&[("--json", &record)]).expect_err("it is read").to_string();
+        assert!(check(&[("--json", &fresh)]).is_ok());
+        let error = check(&[("--json", &record)]).expect_err("it is read").to_string();
         assert!(error.contains("--json would overwrite") && error.contains("which is a record too"), "{error}");
-        let error = apart(&[("--json", &fresh), ("--junit", &same)]).expect_err("both").to_string();
+        let error = check(&[("--json", &fresh), ("--junit", &same)]).expect_err("both").to_string();
         assert!(error.contains("--junit would overwrite") && error.contains("which is --json too"), "{error}");
         for shared in [Path::new("-"), Path::new(if cfg!(unix) { "/dev/null" } else { "NUL" })] {
-            assert!(apart(&[("--json", shared), ("--junit", shared)]).is_ok(), "{}", shared.display());
+            assert!(check(&[("--json", shared), ("--junit", shared)]).is_ok(), "{}", shared.display());
         }
         #[cfg(unix)]
         {
@@ -354,14 +372,14 @@ mod tests {
             std::fs::hard_link(&record, &hard).expect("linked");
             std::os::unix::fs::symlink("new.json", &dangling).expect("linked");
             for path in [&link, &hard] {
-                apart(&[("--json", path)]).expect_err("it is read");
+                check(&[("--json", path)]).expect_err("it is read");
             }
-            apart(&[("--json", &dangling), ("--junit", &fresh)]).expect_err("both make new.json");
+            check(&[("--json", &dangling), ("--junit", &fresh)]).expect_err("both make new.json");
         }
     }
 
     #[test]
-    fn a_record_has_its_journal_and_rounds_have_their_folder_alone() {
+    fn no_output_overwrites_the_journal_or_goes_into_the_folder_of_rounds() {
         let folder = tempfile::tempdir().expect("a folder");
         let inside = |name: &str| Some(folder.path().join(name));
         let check = |output: &OutputArgs, kernels: &[UserKernels]| {

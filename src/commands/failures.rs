@@ -1,6 +1,6 @@
-//! `--keep-failures`: a folder for each case that crashed, hung or was wrong, with all that runs it again elsewhere, and the
-//! elements that are wrong.
+//! `--keep-failures`: saves a reproducer in a folder for each case that crashed, hung or was wrong, with its wrong elements.
 
+use super::document::create_folder;
 use crate::algorithms::{self, Problem};
 use crate::basis::destination;
 use crate::basis::error::Error;
@@ -22,86 +22,85 @@ use serde_json::{Value, json};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Bytes of inputs that are kept of a case; the command makes larger ones again.
-const MOST_INPUTS: Bytes = Bytes(64 << 20);
+/// Maximum size of the inputs saved for a case; the reproducing command generates larger ones again.
+const MAX_INPUT_BYTES: Bytes = Bytes(64 << 20);
 
-/// Makes the folder that failures are kept in, before any time is spent measuring.
+/// Creates the folder for reproducers, before any time is spent measuring.
 pub(super) fn open(folder: &Path) -> Result<&Path, Error> {
-    std::fs::create_dir_all(folder).map(|()| folder).map_err(|e| {
-        Error::Usage(format!("cannot make --keep-failures '{}': {e}; choose another folder", folder.shown()))
-    })
+    create_folder(folder, "make --keep-failures", "folder").map(|()| folder)
 }
 
-/// Keeps the failures of `record`, which is of `request` and its `plan` with the tiles of `tuned`, in `folder`; says how many
-/// there were.
-pub(super) fn keep(
+/// Saves reproducers of the failures of `record` in `folder`. `record` is the result of `request` and its `plan`, with the
+/// tiles of `tuned`. Returns a note.
+pub(super) fn save(
     folder: &Path,
     record: &Record,
     plan: &Plan,
     tuned: &Tuned,
     request: &Request,
 ) -> Result<String, Error> {
-    let mut kept = 0;
+    let mut saved = 0;
     for case in record.cases.iter().filter(|case| is_failure(&case.outcome)) {
         let Some(device) = record.device(case.device) else { continue };
         let Some((group, chosen)) = find(case, device, plan, tuned) else { continue };
-        let command = reproducing(request, case, device).command();
+        let command = reproducing_request(request, case, device).command();
         let validation = record.method.validation;
         let failure = Failure { case, device, group, chosen, substitute: None, command, validation };
-        failure.write(folder, &name(case))?;
-        kept += 1;
+        failure.write(folder, &folder_name(case))?;
+        saved += 1;
     }
-    Ok(told(kept, folder))
+    Ok(note(saved, folder))
 }
 
-/// Keeps the sides of `ab` that failed, on the problem of `group`, in `folder`: each with its name, its device and what ran
-/// in its kernel's place; returns how many there were. `command` is the one that was typed.
-pub(super) fn keep_sides(
+/// Saves reproducers of the failed sides of `ab` on the problem of `group` in `folder`. Each side has a name, a case, a device
+/// and its kernel; `command` is the command line of the user. Returns the number of failures.
+pub(super) fn save_sides(
     folder: &Path,
     sides: [(&str, &Case, &DeviceInfo, &Side); 2],
     group: &CaseGroup,
     command: &str,
     validation: bool,
 ) -> Result<usize, Error> {
-    let mut kept = 0;
+    let mut saved = 0;
     for (side, case, device, ran) in sides.into_iter().filter(|(_, case, ..)| is_failure(&case.outcome)) {
         let chosen = tuned::with_tile(group, ran.variant(group), device, &Tuned::none());
         let (substitute, command) = (ran.substitute.as_ref(), command.to_string());
         let failure = Failure { case, device, group, chosen, substitute, command, validation };
-        failure.write(folder, &format!("{side}_{}", name(case)))?;
-        kept += 1;
+        failure.write(folder, &format!("{side}_{}", folder_name(case)))?;
+        saved += 1;
     }
-    Ok(kept)
+    Ok(saved)
 }
 
-/// Says how many failures were kept.
-pub(super) fn told(kept: usize, folder: &Path) -> String {
-    if kept > 0 { format!("{} saved in {}\n", counted(kept, "failure"), folder.shown()) } else { String::new() }
+/// Returns a note about the number of saved failures; empty if there were none.
+pub(super) fn note(saved: usize, folder: &Path) -> String {
+    if saved > 0 { format!("{} saved in {}\n", counted(saved, "failure"), folder.shown()) } else { String::new() }
 }
 
-/// A case that failed, and what runs it again.
+/// Failed case, and the parts of its reproducer.
 struct Failure<'a> {
     case: &'a Case,
     device: &'a DeviceInfo,
     group: &'a CaseGroup,
     chosen: Configuration<'a>,
-    /// The label of a kernel, and the SPIR-V that ran in its place.
+    /// Label of a kernel, and the SPIR-V that ran in its place.
     substitute: Option<&'a (String, Vec<u8>)>,
     command: String,
     validation: bool,
 }
 
+/// Returns whether a case with this outcome is saved.
 fn is_failure(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Rejected(_)) || outcome.failure().is_some()
 }
 
-/// The name of a case's folder: [`fresh`] tells cases apart that have the same one.
-fn name(case: &Case) -> String {
+/// Returns the name of a case's folder, to which [`create_unique`] may add a number.
+fn folder_name(case: &Case) -> String {
     let plain = |c: char| if "/=,@: ".contains(c) { '_' } else { c };
     file_name(&format!("{}_device-{}", case.id.chars().map(plain).collect::<String>(), case.device))
 }
 
-/// The group of a case, and its variant as the device runs it; `None` for a case of the host.
+/// Returns the group of a case, and its variant as configured for the device; `None` for a case of the host.
 fn find<'a>(
     case: &Case,
     device: &DeviceInfo,
@@ -115,36 +114,37 @@ fn find<'a>(
     of_groups.find(|(group, chosen)| group.id(chosen.variant).to_string() == case.id)
 }
 
-/// Makes a folder of this name in `folder`, with a number where there is one: what an earlier run kept may be what this one
-/// was given.
-fn fresh(folder: &Path, name: &str) -> io::Result<PathBuf> {
+/// Creates a folder of this name in `folder`, with a number appended if it exists: an earlier reproducer may be an input of
+/// this run.
+fn create_unique(folder: &Path, name: &str) -> io::Result<PathBuf> {
     std::fs::create_dir_all(folder)?;
     let mut numbered = (2..).map(|number| folder.join(format!("{name}_{number}")));
-    let mut own = folder.join(name);
+    let mut path = folder.join(name);
     loop {
-        match std::fs::create_dir(&own) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => own = numbered.next().unwrap_or_default(),
-            made => return made.map(|()| own),
+        match std::fs::create_dir(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => path = numbered.next().unwrap_or_default(),
+            created => return created.map(|()| path),
         }
     }
 }
 
 impl Failure<'_> {
-    /// Writes what is known of the case into a folder of this name in `folder`.
+    /// Writes the reproducer to a new folder of this name in `folder`.
     fn write(&self, folder: &Path, name: &str) -> Result<(), Error> {
-        fresh(folder, name).and_then(|own| self.try_write(&own)).map_err(|e| {
+        create_unique(folder, name).and_then(|own| self.try_write(&own)).map_err(|e| {
             let (id, shown, reason) = (&self.case.id, folder.shown(), destination::explained(e));
             Error::Failure(format!("cannot keep the failure of {id} in '{shown}': {reason}"))
         })
     }
 
+    /// Writes `failure.json` and the files that it names.
     fn try_write(&self, folder: &Path) -> io::Result<()> {
         let Self { case, device, group, chosen, substitute, command, validation } = self;
         let problem = (group.algorithm.problem)(&group.spec).map_err(io::Error::other)?;
         let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device);
         let program = program.map_err(io::Error::other)?;
         let wrong = match &case.outcome {
-            Outcome::Rejected(verification) => wrong_elements(folder, &verification.wrong)?,
+            Outcome::Rejected(verification) => write_wrong_elements(folder, &verification.wrong)?,
             _ => Value::Null,
         };
         let document = json!({
@@ -153,17 +153,16 @@ impl Failure<'_> {
             "command": command,
             "case": case,
             "device": device,
-            "dispatches": dispatches(folder, problem.as_ref(), &program, *substitute)?,
-            "buffers": buffers(folder, problem.as_ref())?,
+            "dispatches": write_dispatches(folder, problem.as_ref(), &program, *substitute)?,
+            "buffers": write_buffers(folder, problem.as_ref())?,
             "wrong_elements": wrong,
         });
         std::fs::write(folder.join("failure.json"), printable::json(serde_json::to_string_pretty(&document)? + "\n"))
     }
 }
 
-/// The elements that are wrong, as comma-separated values; how many there are, and in the file. Null where the check tells
-/// no single ones.
-fn wrong_elements(folder: &Path, wrong: &WrongElements) -> io::Result<Value> {
+/// Writes the first wrong elements as CSV. Returns the file name and the counts; null if the check reports no elements.
+fn write_wrong_elements(folder: &Path, wrong: &WrongElements) -> io::Result<Value> {
     const FILE: &str = "wrong.csv";
     if wrong.is_empty() {
         return Ok(Value::Null);
@@ -176,8 +175,8 @@ fn wrong_elements(folder: &Path, wrong: &WrongElements) -> io::Result<Value> {
     Ok(json!({ "file": FILE, "in_the_file": wrong.first.len(), "all": wrong.count }))
 }
 
-/// The request of the case alone; one of the user's kernels is asked for as in `request`, in the same folder.
-fn reproducing(request: &Request, case: &Case, device: &DeviceInfo) -> Request {
+/// Returns the request for this case only. For a user's kernel it repeats `request`, to be run in the same folder.
+fn reproducing_request(request: &Request, case: &Case, device: &DeviceInfo) -> Request {
     let no_peak = true;
     let in_table = request.config.is_some() && algorithms::find(&case.algorithm).is_err();
     if request.kernels.is_some() || in_table {
@@ -187,8 +186,8 @@ fn reproducing(request: &Request, case: &Case, device: &DeviceInfo) -> Request {
     Request { selection, no_peak, ..Request::default() }
 }
 
-/// The kernels of a program with their constants and grids; the SPIR-V of each is a file.
-fn dispatches(
+/// Writes the SPIR-V of each dispatch to a file. Returns the dispatches with their constants and grids.
+fn write_dispatches(
     folder: &Path,
     problem: &dyn Problem,
     program: &Program,
@@ -199,14 +198,14 @@ fn dispatches(
     let mut dispatches = vec![];
     for dispatch in program.dispatches() {
         let label = dispatch.shader.label();
-        // Labels of built-in kernels have one form, in which no two differ by this sign alone.
+        // No two labels of built-in kernels differ only in `/` and `-`.
         let file = file_name(&if dispatch.shader.built_in { label.replace('/', "-") } else { label.clone() }) + ".spv";
         let in_its_place = substitute.filter(|(label, _)| *label == dispatch.shader.label());
         let spirv = in_its_place.map_or(&dispatch.shader.spirv[..], |(_, spirv)| spirv);
         std::fs::write(folder.join(&file), spirv)?;
         let words = dispatch.constants.iter().filter(|constant| constant.bytes == 4);
         let words: Vec<_> = words.map(|constant| json!([constant.id, constant.bits as u32])).collect();
-        // A user's kernel need not name its arguments.
+        // Users' kernels may have unnamed arguments; their bindings are written instead.
         let (arguments, bindings) = if dispatch.shader.built_in {
             (dispatch.values().map(|value| format!("{value:?}")).collect::<Vec<_>>(), Value::Null)
         } else {
@@ -225,7 +224,7 @@ fn dispatches(
     Ok(dispatches)
 }
 
-/// What a user's kernel is given.
+/// Returns the descriptors, push constants, addresses and wide constants of a user's kernel.
 fn bindings<'a>(dispatch: &Dispatch, name: &dyn Fn(BufferId) -> &'a str) -> Value {
     let descriptors = dispatch.descriptors.iter().map(|Descriptor { at, bytes, .. }| {
         let Binding { set, binding, element, kind, buffer, offset, range: _ } = *at;
@@ -249,16 +248,16 @@ fn bindings<'a>(dispatch: &Dispatch, name: &dyn Fn(BufferId) -> &'a str) -> Valu
     })
 }
 
-/// The buffers of a problem; the data of each input is a file, where it is not too large.
-fn buffers(folder: &Path, problem: &dyn Problem) -> io::Result<Vec<Value>> {
+/// Writes the data of each input to a file unless the inputs are too large. Returns the buffers of a problem.
+fn write_buffers(folder: &Path, problem: &dyn Problem) -> io::Result<Vec<Value>> {
     let specs = problem.buffers();
     let size: u64 = specs.iter().filter(|spec| spec.role.is_input()).map(|spec| spec.bytes().0).sum();
-    let fetched = if size <= MOST_INPUTS.0 {
+    let inputs = if size <= MAX_INPUT_BYTES.0 {
         problem.inputs()
     } else {
-        Err(Error::Failure(format!("inputs of more than {MOST_INPUTS} are not kept")))
+        Err(Error::Failure(format!("inputs of more than {MAX_INPUT_BYTES} are not kept")))
     };
-    let (inputs, missing) = match fetched {
+    let (inputs, missing) = match inputs {
         Ok(inputs) => (inputs, None),
         Err(reason) => (vec![], Some(reason.to_string())),
     };
@@ -294,10 +293,10 @@ mod tests {
     use crate::kernel::buffer::{BufferSpec, Role};
     use crate::record::fixture::six_cases;
 
-    /// A problem whose one input nobody can make.
-    struct Unmade;
+    /// Problem whose only input cannot be generated.
+    struct MissingInput;
 
-    impl Problem for Unmade {
+    impl Problem for MissingInput {
         fn extents(&self) -> String {
             "1".into()
         }
@@ -321,18 +320,18 @@ mod tests {
     }
 
     #[test]
-    fn an_input_that_nobody_can_make_is_missing_for_a_reason() {
+    fn an_input_that_cannot_be_generated_is_missing_for_a_reason() {
         let folder = tempfile::tempdir().expect("a folder");
-        let kept = buffers(folder.path(), &Unmade).expect("written");
-        assert_eq!((&kept[0]["input"], &kept[0]["missing"]), (&Value::Null, &json!("inputs.command failed")));
-        assert_eq!(kept[1]["missing"], Value::Null);
+        let written = write_buffers(folder.path(), &MissingInput).expect("written");
+        assert_eq!((&written[0]["input"], &written[0]["missing"]), (&Value::Null, &json!("inputs.command failed")));
+        assert_eq!(written[1]["missing"], Value::Null);
     }
 
     #[test]
-    fn what_an_earlier_run_kept_stays() {
+    fn an_earlier_reproducer_is_not_overwritten() {
         let folder = tempfile::tempdir().expect("a folder");
-        let made =
-            ["case", "case", "case", "other"].map(|name| fresh(&folder.path().join("kept"), name).expect("made"));
+        let made = ["case", "case", "case", "other"]
+            .map(|name| create_unique(&folder.path().join("kept"), name).expect("made"));
         let names = made.map(|path| path.file_name().expect("a name").to_string_lossy().into_owned());
         assert_eq!(names, ["case", "case_2", "case_3", "other"]);
     }
@@ -340,13 +339,15 @@ mod tests {
     #[test]
     fn the_command_of_a_failure_names_its_problem_whole() {
         let case = six_cases().cases.remove(0);
-        let usual = reproducing(&Request::default(), &case, &software_device()).command();
+        let command = reproducing_request(&Request::default(), &case, &software_device()).command();
         assert!(
-            usual.starts_with("gpukern bench matmul ") && !usual.contains("--layout") && !usual.contains("--solve")
+            command.starts_with("gpukern bench matmul ")
+                && !command.contains("--layout")
+                && !command.contains("--solve")
         );
         let unusual =
             Case { options: CaseOptions { layout: Layout::Nt, goal: Goal::Solution, ..case.options }, ..case };
-        let command = reproducing(&Request::default(), &unusual, &software_device()).command();
+        let command = reproducing_request(&Request::default(), &unusual, &software_device()).command();
         assert!(command.contains(" --layout=nt ") && command.contains(" --solve "), "{command}");
     }
 }

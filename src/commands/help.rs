@@ -1,4 +1,4 @@
-//! The help of the commands: the same headings in each, one screen for `-h`, everything for `--help`.
+//! The help of the commands, with the same headings in each: `-h` is one screen, `--help` has everything.
 
 use super::cli::Cli;
 use super::options::Options;
@@ -7,15 +7,16 @@ use anstream::ColorChoice;
 use clap::{Arg, ArgAction, Command, CommandFactory};
 use std::ffi::OsString;
 
-/// The commands that load Vulkan, and the one that prints its options: the help of the others leaves them out.
+/// Commands whose help shows the options of Vulkan: those that load it, and `config`, which prints them.
 pub(super) const USE_VULKAN: [&str; 9] =
     ["devices", "bench", "run", "inspect", "peak", "tune", "verify", "ab", "config"];
 
-/// A heading with its options in their order: those of `-h`, then those that only `--help` shows. `tune/budget` is the
-/// option of one command that another has under a different heading.
+/// Heading with its options in order. `tune/budget` is an option of one command that others have under another heading.
 struct Heading {
     title: &'static str,
+    /// Options that `-h` shows.
     usual: &'static str,
+    /// Options that only `--help` shows.
     more: &'static str,
 }
 
@@ -49,11 +50,10 @@ const HEADINGS: [Heading; 7] = [
     },
 ];
 
-/// What more there is to say of devices: they are no cases.
+/// Help of `devices --verbose`; elsewhere --verbose prints cases.
 const DEVICES_VERBOSE: &str = "Add features, all limits and what each variant needs";
 
-/// The command line as its help shows it. The options of Vulkan stand in the help of the commands that use it; everywhere
-/// else they are hidden.
+/// Returns the command line as its help shows it: only commands that use Vulkan show its options.
 pub(super) fn documented() -> Command {
     let root = Cli::command().arg(help());
     let global: Vec<Arg> = root.get_arguments().filter(|arg| arg.is_global_set()).cloned().collect();
@@ -62,7 +62,7 @@ pub(super) fn documented() -> Command {
     root.clone().mut_subcommands(|command| {
         let uses_vulkan = USE_VULKAN.contains(&command.get_name());
         let shown = global.iter().filter(|arg| uses_vulkan || !vulkan.contains(&arg.get_id().as_str()));
-        // `devices --verbose` is about something else, and `config` prints what --max-run is.
+        // Options about cases are hidden where there are none.
         let of_cases = match command.get_name() {
             "devices" => &["max-run"][..],
             "bench" | "run" | "peak" | "tune" | "verify" | "ab" => &[],
@@ -73,25 +73,28 @@ pub(super) fn documented() -> Command {
     })
 }
 
+/// Returns the option for help.
 fn help() -> Arg {
     let text = "Print this help (--help: every option)";
     Arg::new("help").long("help").short('h').action(ArgAction::Help).help(text)
 }
 
-/// A command with its options in order under their headings.
+/// Puts the options of a command in order under their headings.
 fn arranged(mut command: Command) -> Command {
     let name = command.get_name().to_string();
     let mut place = 0;
     for Heading { title, usual, more } in HEADINGS {
         let entries = usual.split(' ').map(|entry| (entry, true)).chain(more.split(' ').map(|entry| (entry, false)));
         for (entry, is_usual) in entries {
-            let (of, option) = entry.split_once('/').unwrap_or((&name, entry));
+            let (command_name, option) = entry.split_once('/').unwrap_or((&name, entry));
             let lacks_place = |arg: &&Arg| arg.get_long() == Some(option) && arg.get_help_heading().is_none();
-            let Some(arg) = command.get_arguments().find(lacks_place).filter(|_| of == name) else { continue };
+            let Some(arg) = command.get_arguments().find(lacks_place).filter(|_| command_name == name) else {
+                continue;
+            };
             let id = arg.get_id().clone();
             place += 1;
             let is_usual = is_usual || option == "help";
-            // An argument that is changed goes to the end: so headings come in the order of the table.
+            // clap moves a changed argument to the end, so headings appear in the order of the table.
             command = command.mut_arg(id, |arg| {
                 let arg = if entry == "devices/verbose" { arg.help(DEVICES_VERBOSE) } else { arg };
                 arg.next_line_help(false).help_heading(title).hide_short_help(!is_usual).display_order(place)
@@ -101,7 +104,7 @@ fn arranged(mut command: Command) -> Command {
     command.after_help(format!("`gpukern {name} --help` has every option, and examples."))
 }
 
-/// When the answer to `words` is colored, before they are parsed: help and mistakes of the command line heed --color too.
+/// Returns the value of `--color` in unparsed words: help and mistakes of the command line are colored by it too.
 pub(super) fn color(words: &[OsString]) -> ColorChoice {
     let mut words = words.iter().filter_map(|word| word.to_str());
     let mut last = None;
@@ -123,7 +126,7 @@ pub(super) fn color(words: &[OsString]) -> ColorChoice {
 mod tests {
     use super::*;
 
-    /// Commands as help shows them, with their help in 80 columns.
+    /// Returns the commands as help shows them, in 80 columns.
     fn commands() -> Vec<Command> {
         let mut root = documented().term_width(80);
         root.build();
@@ -139,15 +142,16 @@ mod tests {
             let options = command.get_arguments().filter(|arg| !arg.is_positional() && !arg.is_hide_set());
             let headings: Vec<_> = options
                 .map(|arg| {
-                    let heading = arg.get_help_heading().and_then(|own| HEADINGS.iter().position(|h| h.title == own));
+                    let heading =
+                        arg.get_help_heading().and_then(|title| HEADINGS.iter().position(|known| known.title == title));
                     heading.unwrap_or_else(|| panic!("{} {arg}: add it to HEADINGS", command.get_name()))
                 })
                 .collect();
             assert!(headings.is_sorted(), "{}: {headings:?}", command.get_name());
         }
-        for option in HEADINGS.iter().flat_map(|own| own.usual.split(' ').chain(own.more.split(' '))) {
+        for option in HEADINGS.iter().flat_map(|heading| heading.usual.split(' ').chain(heading.more.split(' '))) {
             let option = option.rsplit('/').next();
-            let known = commands().iter().any(|own| own.get_arguments().any(|arg| arg.get_long() == option));
+            let known = commands().iter().any(|command| command.get_arguments().any(|arg| arg.get_long() == option));
             assert!(known, "{option:?} is an option of no command");
         }
     }
@@ -158,7 +162,6 @@ mod tests {
             let (name, short) = (command.get_name().to_string(), command.render_help().to_string());
             let widest = short.lines().map(|line| line.chars().count()).max().unwrap_or_default();
             assert!(short.lines().count() <= 40 && widest <= 80, "{} lines\n{short}", short.lines().count());
-            // Options of the kind that has its text in the next line fill a screen soon.
             let options = short.lines().filter(|line| line.trim_start().starts_with('-'));
             assert!(options.clone().count() > 0, "{short}");
             for option in options {
@@ -179,23 +182,16 @@ mod tests {
         let mut root = documented().term_width(80);
         let short = root.render_help().to_string();
         assert!((24..=40).contains(&short.lines().count()), "{short}");
-        let mut bench = commands().into_iter().find(|own| own.get_name() == "bench").expect("it is a command");
+        let mut bench = commands().into_iter().find(|command| command.get_name() == "bench").expect("it is a command");
         let lines = bench.render_help().to_string().lines().count();
         assert!((24..=40).contains(&lines), "{lines}");
     }
 
     #[test]
     fn every_global_option_is_understood_before_and_behind_a_command() {
-        use super::super::cli::{Cli, ColorWhen};
-        let parsed = |line: &str| {
-            Cli::parsed(
-                &line.split(' ').map(OsString::from).collect::<Vec<_>>(),
-                &crate::commands::cli::Variables::new(),
-            )
-            .expect(line)
-        };
-        for line in ["gpukern -v --color never list", "gpukern list --color=never -v"] {
-            let cli = parsed(line);
+        use super::super::cli::ColorWhen;
+        for line in ["-v --color never list", "list --color=never -v"] {
+            let cli = Cli::parsed_line(line).expect(line);
             assert!(cli.verbose && !cli.quiet && cli.color == Some(ColorWhen::Never), "{line}");
         }
         let choice = |line: &str| color(&line.split(' ').map(OsString::from).collect::<Vec<_>>());

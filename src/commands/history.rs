@@ -1,7 +1,7 @@
 //! `gpukern history`.
 
 use super::CommandOutput;
-use super::document::{Document, Files, Target};
+use super::document::{Document, Files, Target, create_folder, write_files};
 use super::host::Host;
 use crate::basis::error::{self, Error, Exit};
 use crate::basis::input_file;
@@ -38,7 +38,7 @@ pub(super) fn run(args: &HistoryArgs, host: &Host) -> Result<CommandOutput, Erro
     let history = History::new(runs, left_out, &settings);
     let mut notes = String::new();
     if let [first, others @ ..] = &history.left_out[..] {
-        // The page has all.
+        // The page lists all of them.
         let more = if others.is_empty() { String::new() } else { format!("; and {} more", others.len()) };
         let _ = writeln!(notes, "left out: {first}{more}");
     }
@@ -53,7 +53,8 @@ pub(super) fn run(args: &HistoryArgs, host: &Host) -> Result<CommandOutput, Erro
     if otava && let Some(folder) = &args.output {
         let documents = otava::documents(&history)?;
         files.written("--output", documents.iter().map(|(name, _)| folder.join(name))).check(host)?;
-        write_folder(folder, &documents)?;
+        create_folder(folder, "write to", "-o folder")?;
+        write_files(OTAVA, folder, &documents)?;
     }
     if let Some(page) = page {
         answer.deliver(page, &report::html::history(&history));
@@ -61,31 +62,22 @@ pub(super) fn run(args: &HistoryArgs, host: &Host) -> Result<CommandOutput, Erro
     Ok(answer)
 }
 
-/// Writes files into a folder, made if need be.
-fn write_folder(folder: &Path, files: &[(String, String)]) -> Result<(), Error> {
-    std::fs::create_dir_all(folder)
-        .map_err(|e| Error::Usage(format!("cannot write to '{}': {e}; choose another -o folder", folder.shown())))?;
-    for (name, text) in files {
-        Target::open(OTAVA, &folder.join(name))?.deliver(text)?;
-    }
-    Ok(())
-}
-
+/// Returns the settings that the options state.
 fn settings(args: &HistoryArgs) -> Result<HistorySettings, Error> {
-    let apart = args.apart.iter().map(|text| {
+    let traits = args.apart.iter().map(|text| {
         let names = SEPARATING_TRAITS.map(|(name, _)| name);
         let found = SEPARATING_TRAITS.into_iter().find(|(name, _)| name == text);
-        found.map(|(_, apart)| apart).ok_or_else(|| Error::Usage(error::unknown("--apart", text, "", &names)))
+        found.map(|(_, separating)| separating).ok_or_else(|| Error::Usage(error::unknown("--apart", text, "", &names)))
     });
     let min_effect = args.min_effect.as_deref().map(gate::percentage).transpose();
     Ok(HistorySettings {
         order: order(&args.order)?,
-        separating_traits: apart.collect::<Result<_, _>>()?,
+        separating_traits: traits.collect::<Result<_, _>>()?,
         min_effect: min_effect.map_err(|e| Error::Usage(format!("--min-effect: {e}")))?.unwrap_or(MIN_EFFECT),
     })
 }
 
-/// The order that `--order` names: a word, or a file of commits.
+/// Returns the order that `--order` names: a keyword, or a file of commits.
 fn order(text: &str) -> Result<RunOrder, Error> {
     match text {
         "started" => return Ok(RunOrder::Started),

@@ -1,4 +1,4 @@
-//! The process around a command. `main` makes the real one, tests one of their own.
+//! The process around a command: the real one for `main`, one in memory for tests.
 
 use super::interrupt;
 use crate::basis::color;
@@ -19,33 +19,33 @@ use std::time::{Duration, Instant};
 
 /// Arguments, environment, streams, signals and time of a command.
 pub struct Host {
-    /// The command line, the program's name first.
+    /// Command line, starting with the program's name.
     arguments: Vec<OsString>,
     variables: BTreeMap<OsString, OsString>,
     pub(super) messages: Messages,
-    /// Memory in place of standard output, in tests.
+    /// Memory that replaces standard output in tests.
     memory: Option<Arc<Mutex<Vec<u8>>>>,
-    /// Whether text for a person has colors.
+    /// Whether text for a person is colored.
     colors_output: bool,
     signals: Signals,
-    /// Program that workers are processes of, in tests; otherwise the one of this process.
+    /// Program to start workers from, in tests; `None` for the program of this process.
     pub(super) program: Option<PathBuf>,
-    begun: Instant,
-    /// Files kept between runs, which no output may replace.
+    started: Instant,
+    /// Files kept between runs, which no output may overwrite.
     pub(super) cache: CacheFolder,
-    /// Commands of descriptions that the user has been told of.
+    /// Commands of descriptions that have been printed.
     pub(super) named_commands: RefCell<BTreeSet<String>>,
 }
 
 /// Source of requests to end.
 enum Signals {
-    /// Signals of the process, from [`Host::listen`] on.
+    /// Signals of the process, after [`Host::listen`].
     Process,
     /// A flag that a test sets.
     Flag(&'static AtomicBool),
 }
 
-/// What a command printed in memory.
+/// Output of a command in memory.
 #[derive(Debug)]
 pub struct Printed {
     /// Standard output.
@@ -55,7 +55,7 @@ pub struct Printed {
 }
 
 impl Host {
-    /// The process itself.
+    /// Returns the process itself.
     #[must_use]
     pub fn of_process() -> Self {
         interrupt::outlive_file_limits();
@@ -63,8 +63,8 @@ impl Host {
         Self::new(std::env::args_os().collect(), variables, Messages::default(), None, Signals::Process)
     }
 
-    /// A process with these words and variables, which prints to memory and hears no signals. Its workers are processes
-    /// of `program`.
+    /// Returns a process with these arguments and variables that prints to memory and receives no signals. It starts workers
+    /// from `program`.
     pub fn in_memory(
         arguments: impl IntoIterator<Item = OsString>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
@@ -97,7 +97,7 @@ impl Host {
             colors_output: false,
             signals,
             program: None,
-            begun: Instant::now(),
+            started: Instant::now(),
             cache: CacheFolder::none(),
             named_commands: RefCell::default(),
         };
@@ -105,60 +105,60 @@ impl Host {
         host
     }
 
-    /// The command line.
+    /// Returns the command line.
     pub(super) fn arguments(&self) -> &[OsString] {
         &self.arguments
     }
 
-    /// The command line as it was typed, for documents.
+    /// Returns the command line as text, for documents.
     pub(super) fn command_line(&self) -> Vec<String> {
         // A path need not be text.
         let words = self.arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned());
         std::iter::once(self.program_name()).chain(words).collect()
     }
 
-    /// The program as it was started, for commands to repeat. A program that starts this one may give it no name.
+    /// Returns the name that the program was started with, for commands to paste; `gpukern` if the parent gave none.
     pub(super) fn program_name(&self) -> String {
         let name = self.arguments.first().map(|name| name.to_string_lossy().into_owned());
         name.filter(|name| !name.is_empty()).unwrap_or_else(|| "gpukern".into())
     }
 
-    /// Every variable of the environment.
+    /// Returns the environment.
     pub(super) fn variables(&self) -> &BTreeMap<OsString, OsString> {
         &self.variables
     }
 
-    /// A variable of the environment, if it is set.
+    /// Returns a variable, if it is set.
     pub(super) fn variable_os(&self, name: &str) -> Option<&OsStr> {
         self.variables.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
-    /// A variable of the environment, if it is set to text that is not empty.
+    /// Returns a variable, if it is set to nonempty UTF-8 text.
     pub(super) fn variable(&self, name: &str) -> Option<String> {
         self.variable_os(name).and_then(OsStr::to_str).filter(|value| !value.is_empty()).map(String::from)
     }
 
-    /// The width that `COLUMNS` states.
+    /// Returns the width that `COLUMNS` states.
     fn columns(&self) -> Option<usize> {
         self.variable("COLUMNS").and_then(|columns| columns.trim().parse().ok())
     }
 
-    /// Columns that text on standard output may take.
+    /// Returns the width for text on standard output, in columns.
     pub(super) fn width(&self) -> usize {
         messages::output_width(self.columns())
     }
 
-    /// Whether cases are told one by one.
+    /// Returns whether `--verbose` is given.
     pub(super) fn is_verbose(&self) -> bool {
         self.messages.verbosity == Verbosity::Verbose
     }
 
-    /// Chooses the colors of both streams.
+    /// Sets whether both streams are colored.
     pub(super) fn choose_colors(&mut self, choice: ColorChoice) {
         [self.colors_output, self.messages.colored] = self.colors(choice);
     }
 
-    /// Whether standard output and standard error have colors.
+    /// Returns whether standard output and standard error are colored.
     fn colors(&self, choice: ColorChoice) -> [bool; 2] {
         match self.memory {
             Some(_) => [choice == ColorChoice::Always; 2],
@@ -166,13 +166,13 @@ impl Host {
         }
     }
 
-    /// Writes text for a person to standard output, painted if that is.
+    /// Writes text for a person to standard output, in color if that is on.
     pub(super) fn print(&self, text: &str) -> io::Result<()> {
         let text = if self.colors_output { Cow::Owned(color::with_colors(text)) } else { Cow::Borrowed(text) };
         self.print_raw(&text)
     }
 
-    /// Writes a document to standard output, as it is.
+    /// Writes a document to standard output, unchanged.
     pub(super) fn print_raw(&self, text: &str) -> io::Result<()> {
         if let Some(memory) = &self.memory {
             return memory.lock().unwrap_or_else(PoisonError::into_inner).write_all(text.as_bytes());
@@ -181,7 +181,7 @@ impl Host {
         output.write_all(text.as_bytes()).and_then(|()| output.flush())
     }
 
-    /// Prints help, or why the command line is none. Words that a terminal or a CI service would act on are shown escaped.
+    /// Prints help, or a mistake of the command line. Text that a terminal or a CI service would interpret is shown escaped.
     pub(super) fn print_mistake(&self, error: &clap::Error, choice: ColorChoice) -> io::Result<()> {
         let plain = error.render().to_string();
         let styled = || error.render().ansi().to_string();
@@ -197,7 +197,7 @@ impl Host {
         Ok(())
     }
 
-    /// Listens for requests to end from now on; before, they end the process. The flag becomes true at the first.
+    /// Starts to listen for requests to end, which until then end the process. Returns the flag that the first one sets.
     pub(super) fn listen(&self) -> Result<&'static AtomicBool, Error> {
         match self.signals {
             Signals::Process => interrupt::listen(),
@@ -205,7 +205,7 @@ impl Host {
         }
     }
 
-    /// The flag of [`Self::listen`], whether or not anybody listens.
+    /// Returns the flag of [`Self::listen`] without starting to listen.
     pub(super) fn interrupted(&self) -> &'static AtomicBool {
         match self.signals {
             Signals::Process => interrupt::flag(),
@@ -213,17 +213,17 @@ impl Host {
         }
     }
 
-    /// Whether somebody asked this process to end, and it keeps what it has.
+    /// Returns whether a request to end has arrived.
     pub(super) fn is_interrupted(&self) -> bool {
         self.interrupted().load(Ordering::Relaxed)
     }
 
-    /// Time since the command began.
+    /// Returns the time since the command started.
     pub(super) fn elapsed(&self) -> Duration {
-        self.begun.elapsed()
+        self.started.elapsed()
     }
 
-    /// Everything printed so far to memory.
+    /// Returns everything printed to memory so far.
     #[must_use]
     pub fn printed(&self) -> Printed {
         let text = |memory: &Arc<Mutex<Vec<u8>>>| {

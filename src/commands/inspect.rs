@@ -1,7 +1,7 @@
 //! `gpukern inspect`.
 
-use super::document::{Document, Files, JSON, Target};
-use super::{CommandOutput, beside, measure, measuring, old_options, origin};
+use super::document::{Document, Files, JSON, Target, create_folder};
+use super::{CommandOutput, combined_exit, measure, measuring, old_options, origin};
 use crate::basis::error::Error;
 use crate::basis::file_name::file_name;
 use crate::basis::printable::{Shown, brief};
@@ -32,25 +32,25 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<Comm
     let files = files.written("--json", &args.json).written("--junit", &args.junit);
     let files = files.written("--save", &args.save);
     files.check(host)?;
-    let json = args.json.as_deref().map(|path| Target::open(JSON, path)).transpose()?;
-    let junit = args.junit.as_deref().map(|path| Target::open(JUNIT, path)).transpose()?;
+    let json = Target::open_if_named(JSON, args.json.as_ref())?;
+    let junit = Target::open_if_named(JUNIT, args.junit.as_ref())?;
     if let Some(folder) = &args.save {
-        make(folder)?;
+        create_folder(folder, "make --save", "folder")?;
     }
     let setup = Setup { inspects: true, ..setup.with_kernels(kernels) };
     let tuned = measuring::tuned(&Request::default())?;
     let timing = Timing::Inspect { texts: args.wants_texts() };
     let options = MeasureOptions {
-        origin: origin::here(None, host)?,
+        origin: origin::current(None, host)?,
         options_hash: Some(plan.options()),
         ..MeasureOptions::new(timing, LimitPolicy::Ignore, &tuned, host.command_line())
     };
     let MeasuredPlan { record, validated, .. } = measure(&plan, &setup, &options, host)?;
     let mut notes = report::bench::outcomes(&record);
-    let exit = beside(measuring::exit(&record), validated, &mut notes);
-    let mut answer = CommandOutput::new(shown(args, &record, host.width())?, notes, exit);
+    let exit = combined_exit(measuring::exit(&record), validated, &mut notes);
+    let mut answer = CommandOutput::new(text(args, &record, host.width())?, notes, exit);
     if let Some(folder) = &args.save {
-        answer.kept(save(folder, &record, args, &files, host));
+        answer.add_note(save(folder, &record, args, &files, host));
     }
     answer.deliver_json(json, &record);
     if let Some(target) = junit {
@@ -59,7 +59,7 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<Comm
     Ok(answer)
 }
 
-/// The cases: those of algorithms, or those of descriptions and kernels.
+/// Returns the plan: cases of built-in algorithms, or of descriptions and kernels.
 fn planned(args: &InspectArgs) -> Result<(Plan, Vec<UserKernels>), Error> {
     let is_file = |word: &&String| word.contains(['.', '/', std::path::MAIN_SEPARATOR]);
     let files: Vec<PathBuf> = args.what.iter().filter(is_file).map(PathBuf::from).collect();
@@ -96,20 +96,20 @@ fn planned(args: &InspectArgs) -> Result<(Plan, Vec<UserKernels>), Error> {
         )));
     }
     let selection = Selection { algorithm: vec![], size: vec![], ..selection };
-    of_files(&files, args, &selection)
+    plan_files(&files, args, &selection)
 }
 
-/// The cases of descriptions and kernels, with every choice of their specialization constants.
-fn of_files(files: &[PathBuf], args: &InspectArgs, selection: &Selection) -> Result<(Plan, Vec<UserKernels>), Error> {
+/// Returns the plan for descriptions and kernels, with every choice of their specialization constants.
+fn plan_files(files: &[PathBuf], args: &InspectArgs, selection: &Selection) -> Result<(Plan, Vec<UserKernels>), Error> {
     let mut set = args.set.clone();
     for spec in &args.spec {
         set.extend(old_options::as_sets("spec", spec).map_err(Error::Usage)?);
     }
     let fields = FieldOptions { size: args.size.clone(), set, ..FieldOptions::default() };
     let described = |files: &[PathBuf]| resolve::resolve(&options::describe(files, None, &fields)?);
-    // Several descriptions are several problems; kernels beside one are of its problem.
-    let alone = files.iter().all(|file| file.extension().is_some_and(|ending| ending == "toml"));
-    let parts: Vec<&[PathBuf]> = if alone { files.chunks(1).collect() } else { vec![files] };
+    // Each description is a problem of its own; kernels next to a description solve its problem.
+    let only_descriptions = files.iter().all(|file| file.extension().is_some_and(|ending| ending == "toml"));
+    let parts: Vec<&[PathBuf]> = if only_descriptions { files.chunks(1).collect() } else { vec![files] };
     let (mut runs, mut all) = (vec![], vec![]);
     for part in parts {
         let kernels = super::run::named_kernels(&[], described(part)?, &all)?;
@@ -120,30 +120,25 @@ fn of_files(files: &[PathBuf], args: &InspectArgs, selection: &Selection) -> Res
 }
 
 impl InspectArgs {
-    /// Whether the driver's representations are wanted.
+    /// Returns whether any of the driver's representations is needed.
     fn wants_texts(&self) -> bool {
         self.isa || self.ir || self.diff || self.save.is_some()
     }
 
-    /// Whether one of the driver's representations is among those that are wanted: of a difference, and of what is
-    /// saved, machine code where nothing else is asked for.
-    fn wants(&self, own: &Representation) -> bool {
+    /// Returns whether `representation` is to be shown or saved. Without --isa and --ir, --save takes all and --diff takes
+    /// machine code.
+    fn wants(&self, representation: &Representation) -> bool {
         match (self.isa, self.ir) {
-            (false, false) => self.save.is_some() || own.is_isa(),
-            (isa, ir) => {
-                if own.is_isa() {
-                    isa
-                } else {
-                    ir
-                }
-            }
+            (false, false) => self.save.is_some() || representation.is_isa(),
+            (isa, _) if representation.is_isa() => isa,
+            (_, ir) => ir,
         }
     }
 }
 
-/// What is printed.
-fn shown(args: &InspectArgs, record: &Record, width: usize) -> Result<String, Error> {
-    let wanted = |own: &Representation| args.wants(own);
+/// Returns the text for standard output.
+fn text(args: &InspectArgs, record: &Record, width: usize) -> Result<String, Error> {
+    let wanted = |representation: &Representation| args.wants(representation);
     if args.diff {
         let rows = rows(&record.cases);
         let [a, b] = &rows[..] else {
@@ -164,19 +159,16 @@ fn shown(args: &InspectArgs, record: &Record, width: usize) -> Result<String, Er
     Ok(text)
 }
 
-fn make(folder: &Path) -> Result<(), Error> {
-    std::fs::create_dir_all(folder)
-        .map_err(|e| Error::Usage(format!("cannot make --save '{}': {e}; choose another folder", folder.shown())))
-}
-
-/// Writes the driver's representations, a file for each.
+/// Writes each of the driver's representations to a file in `folder`. Returns a note.
 fn save(folder: &Path, record: &Record, args: &InspectArgs, files: &Files, host: &Host) -> Result<String, Error> {
     let mut count = 0;
     for row in rows(&record.cases) {
-        for own in row.texts(|own| args.wants(own)) {
-            let path = folder.join(slug(&format!("{} {} {}", row.subject, row.label(), own.name)) + ".txt");
+        for representation in row.texts(|representation| args.wants(representation)) {
+            let words = format!("{} {} {}", row.subject, row.label(), representation.name);
+            let name = words.split_whitespace().collect::<Vec<_>>().join("-");
+            let path = folder.join(file_name(&name) + ".txt");
             files.clone().written("--save", [&path]).check(host)?;
-            std::fs::write(&path, &own.text)
+            std::fs::write(&path, &representation.text)
                 .map_err(|e| Error::Failure(format!("cannot write '{}': {e}", path.shown())))?;
             count += 1;
         }
@@ -185,9 +177,4 @@ fn save(folder: &Path, record: &Record, args: &InspectArgs, files: &Files, host:
         0 => "note      the driver shows no representations; nothing was saved\n".into(),
         count => format!("saved     {count} files in '{}'\n", folder.shown()),
     })
-}
-
-/// The name of a file for text of several words.
-fn slug(text: &str) -> String {
-    file_name(&text.split_whitespace().collect::<Vec<_>>().join("-"))
 }

@@ -1,5 +1,5 @@
-//! Signals that ask this process to end: the first ends the case in flight and keeps what was measured; a second Ctrl-C
-//! ends the process.
+//! Signals that ask this process to end. The first ends the case in flight and keeps all results; a second Ctrl-C ends the
+//! process at once.
 
 use crate::basis::error::{Error, Exit};
 #[cfg(unix)]
@@ -22,15 +22,16 @@ use std::sync::atomic::Ordering;
 #[cfg(unix)]
 use std::time::{Duration, Instant};
 
+/// Flag that the first request to end sets.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Listens for Ctrl-C, and for what ends a process elsewhere: a closed terminal, a service manager, `timeout`. The flag
-/// becomes true at the first. Whoever calls this again gets the same flag.
+/// Starts to listen for signals that end a process: from Ctrl-C, a closed terminal, a service manager, `timeout`. Returns the
+/// flag that the first of them sets; it is the same for every call.
 pub(super) fn listen() -> Result<&'static AtomicBool, Error> {
     static REGISTERED: OnceLock<Result<(), String>> = OnceLock::new();
     let registered = REGISTERED.get_or_init(|| {
         #[cfg(unix)]
-        let registered = end_at_second_time().and_then(|()| register(&INTERRUPTED));
+        let registered = exit_at_second_ctrl_c().and_then(|()| register(&INTERRUPTED));
         #[cfg(windows)]
         let registered = register(&INTERRUPTED);
         registered.map_err(|e| format!("cannot listen for Ctrl-C: {e}"))
@@ -38,17 +39,17 @@ pub(super) fn listen() -> Result<&'static AtomicBool, Error> {
     registered.clone().map(|()| &INTERRUPTED).map_err(Error::Failure)
 }
 
-/// Lets what asks other processes to end pass: whoever started this one sees it too, and ends it.
+/// Ignores requests to end: the parent process receives them too, and ends this process.
 pub(super) fn ignore() -> Result<(), Error> {
     static IGNORED: AtomicBool = AtomicBool::new(false);
     register(&IGNORED).map_err(|e| Error::Failure(format!("cannot listen for Ctrl-C: {e}")))
 }
 
-/// Time in which signals are one and the same wish to end: `timeout -s INT` sends one to this process and one to its group.
+/// Interval within which two signals count as one request: `timeout -s INT` signals this process and then its group.
 #[cfg(unix)]
-const ONE_WISH: Duration = Duration::from_millis(500);
+const SAME_REQUEST_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Has what asks a process to end set `ended`.
+/// Makes the signals that end a process set `ended` instead.
 #[cfg(unix)]
 fn register(ended: &'static AtomicBool) -> io::Result<()> {
     flag::register(consts::SIGTERM, ended)?;
@@ -60,28 +61,29 @@ fn register(ended: &'static AtomicBool) -> io::Result<()> {
     flag::register(consts::SIGCONT, &crate::measure::timekeeper::CONTINUED).map(drop)
 }
 
-/// The same, of Ctrl-C and Ctrl-Break. Who closes the window or logs off ends the process: Windows waits for nobody.
+/// Makes Ctrl-C and Ctrl-Break set `ended` instead of ending the process. Closing the window or logging off still ends it:
+/// Windows allows no delay.
 #[cfg(windows)]
 fn register(ended: &'static AtomicBool) -> io::Result<()> {
-    let heard = move || {
-        // Only a person asks twice.
+    let handler = move || {
+        // A second Ctrl-C ends the process at once.
         if ended.swap(true, Ordering::Relaxed) && INTERRUPTED.load(Ordering::Relaxed) {
             std::process::exit(Exit::Interrupted as i32);
         }
     };
-    ctrlc::set_handler(heard).map_err(io::Error::other)
+    ctrlc::set_handler(handler).map_err(io::Error::other)
 }
 
-/// Ends the process when somebody asks twice. Only a person types: a terminal that closes sends SIGHUP once itself and once
-/// through the shell.
+/// Ends the process at the second signal typed at the keyboard. SIGHUP does not count: a closing terminal sends it itself and
+/// again through the shell.
 #[cfg(unix)]
-fn end_at_second_time() -> io::Result<()> {
+fn exit_at_second_ctrl_c() -> io::Result<()> {
     let typed = [consts::SIGINT, consts::SIGQUIT].into_iter().filter(|signal| !is_ignored(*signal));
     let mut typed = Signals::new(typed)?;
     threads::start(move || {
         let first = typed.forever().next().map(|_| Instant::now());
         for _ in typed.forever() {
-            if first.is_some_and(|first| first.elapsed() > ONE_WISH) {
+            if first.is_some_and(|first| first.elapsed() > SAME_REQUEST_INTERVAL) {
                 low_level::exit(Exit::Interrupted as i32);
             }
         }
@@ -89,8 +91,8 @@ fn end_at_second_time() -> io::Result<()> {
     .map(drop)
 }
 
-/// Starts a program that hears Ctrl-C itself, as it is in the group of this process, and waits for its end. SIGTERM and SIGHUP,
-/// which may come to this process alone, are passed on.
+/// Starts a program and waits for its end. The program receives Ctrl-C itself, being in the same process group; SIGTERM and
+/// SIGHUP, which may be sent to this process only, are forwarded.
 #[cfg(unix)]
 pub(super) fn supervise(start: impl FnOnce() -> Result<Child, Error>) -> Result<ExitStatus, Error> {
     let failed = |e: io::Error| Error::Failure(format!("cannot wait for the program: {e}"));
@@ -98,7 +100,7 @@ pub(super) fn supervise(start: impl FnOnce() -> Result<Child, Error>) -> Result<
     let ends: Vec<_> = ends.chain([consts::SIGTERM]).collect();
     let mut signals = Signals::new(ends.iter().chain(&[consts::SIGCHLD])).map_err(failed)?;
     let mut child = start()?;
-    // As nobody else waits for the program, its number is its own until then.
+    // The process id cannot be reused until this process has waited for the program.
     let program = Pid::from_raw(child.id().cast_signed());
     let mut status = child.try_wait().map_err(failed)?;
     while status.is_none() {
@@ -109,7 +111,7 @@ pub(super) fn supervise(start: impl FnOnce() -> Result<Child, Error>) -> Result<
         }
         status = child.try_wait().map_err(failed)?;
     }
-    // From here on it ends this process again.
+    // From here on each of these signals ends this process again.
     for signal in ends {
         let always = Arc::new(AtomicBool::new(true));
         flag::register_conditional_default(signal, always).map_err(failed)?;
@@ -117,31 +119,30 @@ pub(super) fn supervise(start: impl FnOnce() -> Result<Child, Error>) -> Result<
     status.ok_or_else(|| failed(io::ErrorKind::Interrupted.into()))
 }
 
-/// Starts a program that hears Ctrl-C itself, and waits for its end.
+/// Starts a program and waits for its end. The program receives Ctrl-C itself.
 #[cfg(windows)]
 pub(super) fn supervise(start: impl FnOnce() -> Result<Child, Error>) -> Result<ExitStatus, Error> {
     ignore()?;
     start()?.wait().map_err(|e| Error::Failure(format!("cannot wait for the program: {e}")))
 }
 
-/// What becomes true at the first signal to end after [`listen`]. Before, such a signal ends the process.
+/// Returns the flag of [`listen`]; before that is called, signals end the process and never set it.
 pub(super) fn flag() -> &'static AtomicBool {
     &INTERRUPTED
 }
 
-/// Makes a write beyond the largest file that this process may have an error, not its end.
+/// Makes a write beyond the file-size limit fail with an error instead of ending the process.
 pub(super) fn outlive_file_limits() {
     #[cfg(unix)]
     {
-        static BEYOND: AtomicBool = AtomicBool::new(false);
-        // Where it cannot be registered, everything is as before.
-        let _ = flag::register(consts::SIGXFSZ, &BEYOND);
+        static LIMIT_EXCEEDED: AtomicBool = AtomicBool::new(false);
+        // If this fails, such a write ends the process, as is the default.
+        let _ = flag::register(consts::SIGXFSZ, &LIMIT_EXCEEDED);
     }
 }
 
-/// Whether whoever started this process made it deaf to a signal, as nohup does to SIGHUP and a script to Ctrl-C for what it
-/// starts with `&`: then it stays so. Linux tells, in a mask whose bit 0 is signal 1. The first answer holds: it is the one
-/// from before this process listens.
+/// Returns whether the parent process made this one ignore a signal, as nohup does with SIGHUP, and a shell script with SIGINT
+/// for commands started with `&`. Reads Linux's mask, whose bit 0 is signal 1, once: before this process registers handlers.
 #[cfg(unix)]
 fn is_ignored(signal: i32) -> bool {
     static IGNORED: OnceLock<u64> = OnceLock::new();

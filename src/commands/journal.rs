@@ -1,6 +1,7 @@
-//! The journal of a run: beside the record that it is to write, a file with a line for each case that ended, so that a
-//! process that is killed loses the cases in flight alone.
+//! The journal of a run: a file beside the record, with a line for each finished case, so that a killed process loses only
+//! the cases in flight.
 
+use super::Announcements;
 use super::progress::Progress;
 use crate::basis::destination::{Destination, explained};
 use crate::basis::error::Error;
@@ -15,29 +16,29 @@ use std::fs::{File, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// A journal that is being written.
+/// Journal that is being written.
 pub(super) struct Journal {
     path: PathBuf,
-    /// The file, locked as long as the process lives.
+    /// File, locked while the process lives.
     file: File,
-    /// Bytes of whole lines.
+    /// Length of the whole lines, in bytes.
     length: u64,
     /// Index of this process among those that measure the record.
     process: usize,
-    /// Whether a line could not be written, and that was said.
+    /// Whether a line could not be written; reported once.
     complained: bool,
-    /// Whether nothing is added any more.
+    /// Whether the journal takes no more cases.
     closed: bool,
 }
 
-/// The path of the journal of the record at `path`.
+/// Returns the path of the journal for the record at `path`.
 pub(super) fn path_of(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(".part");
     name.into()
 }
 
-/// The record that `--resume` names, to be completed: its journal, or itself where the run was interrupted.
+/// Reads the record to be completed by `--resume`: its journal if the run was killed, otherwise the file itself.
 pub(super) fn earlier(path: &Path, notes: &mut String) -> Result<Record, Error> {
     let journal = path_of(path);
     if journal.exists() {
@@ -53,7 +54,7 @@ pub(super) fn earlier(path: &Path, notes: &mut String) -> Result<Record, Error> 
     Ok(super::read(path, notes)?.record)
 }
 
-/// Refuses a new run whose record would be at `path`, where a journal there has cases of another that nobody resumed.
+/// Refuses a new run with its record at `path` if a journal there still has cases of a killed run.
 pub(super) fn check_none(path: &Path) -> Result<(), Error> {
     let journal = path_of(path);
     if !journal.exists() {
@@ -64,10 +65,10 @@ pub(super) fn check_none(path: &Path) -> Result<(), Error> {
     if matches!(cases, Ok(0)) {
         return Ok(());
     }
-    let what =
+    let problem =
         cases.map_or_else(|_| "is in the way".into(), |count| format!("has {count} cases of a run that was killed"));
     Err(Error::Usage(format!(
-        "'{}' {what}; --resume '{}' in place of --json completes it, or delete it",
+        "'{}' {problem}; --resume '{}' in place of --json completes it, or delete it",
         journal.shown(),
         path.shown()
     )))
@@ -84,11 +85,11 @@ fn check_free(journal: &Path) -> Result<(), Error> {
 }
 
 impl Journal {
-    /// Begins the journal of the record at `path`, which is `record` so far: the last of its processes is this one. The one
-    /// that was there is replaced.
+    /// Creates the journal for the record at `path`, with the cases of `record`, whose last process is this one. Replaces an
+    /// existing journal.
     ///
     /// # Errors
-    /// When there can be none, such as on a full disk.
+    /// If the file cannot be written, such as on a full disk.
     fn begin(path: &Path, record: &Record) -> Result<Self, String> {
         let path = path_of(path);
         let process = record.processes.len().saturating_sub(1);
@@ -97,12 +98,12 @@ impl Journal {
             for case in &record.cases {
                 text.extend(line(case)?);
             }
-            // In one step: there is always one journal with all that is known.
+            // Replaced in one step, so that a process killed here loses no case.
             Destination::open(&path)?.write(&text)?;
-            // Not to append alone: who may do no more can neither shorten nor lock it on Windows.
+            // Windows cannot truncate or lock a file that is open only for appending.
             let mut file = File::options().write(true).open(&path)?;
             file.seek(SeekFrom::End(0))?;
-            // Where files cannot be locked, nobody is told that this one is in use.
+            // Some file systems have no locks; the journal is used without one there.
             if let Err(TryLockError::WouldBlock) = file.try_lock() {
                 return Err(io::Error::other("another process is writing it"));
             }
@@ -114,8 +115,8 @@ impl Journal {
         Ok(Self { path, file, length, process, complained: false, closed: false })
     }
 
-    /// Adds a case that ended. Where it cannot be written, such as on a full disk, the journal stays as it was.
-    /// Returns why, once.
+    /// Adds a finished case. If it cannot be written, such as on a full disk, the journal stays as it was; the reason is
+    /// returned the first time.
     fn add(&mut self, case: &Case) -> Option<String> {
         if self.closed || case.outcome == Outcome::Interrupted {
             return None;
@@ -129,7 +130,7 @@ impl Journal {
                 None
             }
             Err(error) => {
-                // Half a line would spoil all that follows.
+                // Half a line would make every later line unreadable.
                 let _ = self.file.set_len(self.length).and_then(|()| self.file.seek(SeekFrom::End(0)));
                 let (id, path) = (printable(&case.id), self.path.shown());
                 (!std::mem::replace(&mut self.complained, true))
@@ -138,50 +139,51 @@ impl Journal {
         }
     }
 
-    /// Removes the journal: its record is where it belongs.
+    /// Removes the journal once its record is written.
     pub(super) fn remove(self) {
         let _ = std::fs::remove_file(&self.path);
     }
 
-    /// Keeps the journal of a record that could not be written; says where it is.
-    pub(super) fn keep(self) -> String {
+    /// Returns a note about the journal of a record that could not be written.
+    pub(super) fn note(&self) -> String {
         let lacks = if self.complained { "some of " } else { "" };
         let record = self.path.with_extension("");
         format!("{lacks}what was measured is in '{}'; --resume '{}' completes it\n", self.path.shown(), record.shown())
     }
 }
 
-/// A document on a line of its own.
+/// Returns `document` as one line of JSON.
 fn line(document: &impl serde::Serialize) -> io::Result<Vec<u8>> {
     let mut text = serde_json::to_vec(document)?;
     text.push(b'\n');
     Ok(text)
 }
 
-/// The observer of a run: progress for a person, and the journal for whoever kills it.
+/// Observer of a run: shows progress and writes the journal.
 pub(super) struct Watch {
     pub(super) progress: Progress,
-    /// The path of the record, where there is to be a journal.
-    pub(super) path: Option<PathBuf>,
+    announcements: Announcements,
+    /// Path of the record, if the run keeps a journal.
+    path: Option<PathBuf>,
     pub(super) journal: Option<Journal>,
 }
 
 impl Watch {
-    /// A watch over a run whose record is to be at `path`.
-    pub(super) fn new(progress: Progress, path: Option<&Path>) -> Self {
-        Self { progress, path: path.map(Path::to_path_buf), journal: None }
+    /// Returns a watch over a run that writes its record to `path`.
+    pub(super) fn new(progress: Progress, announcements: Announcements, path: Option<&Path>) -> Self {
+        Self { progress, announcements, path: path.map(Path::to_path_buf), journal: None }
     }
 }
 
 impl Observer for Watch {
     fn process(&mut self, record: &Record) {
         let Some(path) = &self.path else { return };
-        // Another may have begun one since this run was allowed to.
+        // Another process may have started one since `check_none`.
         let free = if self.journal.is_some() { Ok(()) } else { check_free(&path_of(path)) };
-        let begun = free.map_err(|busy| format!("no journal is kept: {busy}"));
-        match begun.and_then(|()| Journal::begin(path, record)) {
+        let ready = free.map_err(|busy| format!("no journal is kept: {busy}"));
+        match ready.and_then(|()| Journal::begin(path, record)) {
             Ok(journal) => self.journal = Some(journal),
-            // Without the entry of this process nothing of it could be read.
+            // Cases of a process that has no entry in the journal could not be read back.
             Err(reason) => {
                 self.path = None;
                 if let Some(journal) = &mut self.journal {
@@ -194,11 +196,15 @@ impl Observer for Watch {
     }
 
     fn device(&mut self, info: &DeviceInfo) {
-        self.progress.device(info);
+        if self.announcements == Announcements::Full {
+            self.progress.device(info);
+        }
     }
 
     fn skipped(&mut self, skipped: &[(CaseId, String)]) {
-        self.progress.skipped(skipped);
+        if self.announcements == Announcements::Full {
+            self.progress.skipped(skipped);
+        }
     }
 
     fn limits(&mut self) {

@@ -1,4 +1,4 @@
-//! The part that commands which compare records share: how options are read, what is refused, the exit code.
+//! Comparison of records, shared by several commands: options, refusals, the exit code.
 
 use super::read;
 use crate::basis::error::{Error, Exit};
@@ -11,7 +11,7 @@ use crate::report;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The settings of a comparison, from its options.
+/// Returns the settings of a comparison, from its options.
 pub(super) fn settings(judging: &Judging) -> Result<Settings, Error> {
     let percentage = |name: &str, text: Option<&str>| {
         let share = text.map(gate::percentage).transpose();
@@ -26,12 +26,12 @@ pub(super) fn settings(judging: &Judging) -> Result<Settings, Error> {
     })
 }
 
-/// Reads the records of a side, each of a process of its own.
+/// Reads the records of a side, one per process.
 pub(super) fn read_all(paths: &[&Path], notes: &mut String) -> Result<Vec<Record>, Error> {
     let mut records: Vec<Record> = vec![];
     for path in paths {
         let loaded = read(path, notes)?;
-        // A file given twice would pass for a second process that agrees to the bit.
+        // The same run given twice would look like a second process with identical times.
         let again =
             |record: &&Record| (&record.started, &record.command) == (&loaded.record.started, &loaded.record.command);
         if records.iter().any(|record| again(&record)) {
@@ -45,7 +45,7 @@ pub(super) fn read_all(paths: &[&Path], notes: &mut String) -> Result<Vec<Record
     Ok(records)
 }
 
-/// Puts other files in the place of the first one of each side, where there is one to be replaced.
+/// Replaces the first file of each side for which there is a replacement.
 pub(super) fn replace(first: [Option<&mut PathBuf>; 2], replaced: [Option<String>; 2]) {
     for (path, replaced) in first.into_iter().zip(replaced) {
         if let (Some(path), Some(replaced)) = (path, replaced) {
@@ -54,8 +54,8 @@ pub(super) fn replace(first: [Option<&mut PathBuf>; 2], replaced: [Option<String
     }
 }
 
-/// Refuses records whose differences make times incomparable, unless told to compare them.
-pub(super) fn check_alike(baseline: &[Record], candidate: &[Record], judging: &Judging) -> Result<(), Error> {
+/// Refuses records whose differences make times incomparable, unless options allow them.
+pub(super) fn check_conditions(baseline: &[Record], candidate: &[Record], judging: &Judging) -> Result<(), Error> {
     let mut refused = compare::differences(baseline, candidate);
     refused.retain(|difference| difference.refused && !judging.allow.contains(&difference.name()));
     if judging.force || refused.is_empty() {
@@ -66,8 +66,8 @@ pub(super) fn check_alike(baseline: &[Record], candidate: &[Record], judging: &J
     };
     let [before, after] = [ids(baseline), ids(candidate)];
     if before.is_disjoint(&after) {
-        // No option would help.
-        return Err(none_shared([before.first(), after.first()]));
+        // Without common cases, --allow would not help.
+        return Err(no_common_case([before.first(), after.first()]));
     }
     let lines = report::compare::differences(&refused);
     let names = refused.iter().map(Difference::name).collect::<Vec<_>>().join(",");
@@ -79,9 +79,9 @@ pub(super) fn check_alike(baseline: &[Record], candidate: &[Record], judging: &J
     Err(Error::Usage(format!("the records were not measured under the same conditions:\n{lines}{hint}")))
 }
 
-/// Refuses a comparison without a case that both sides have.
-pub(super) fn check_any(comparison: &Comparison) -> Result<(), Error> {
-    // One whose description changed is on both sides.
+/// Refuses a comparison without a case on both sides.
+pub(super) fn check_common_case(comparison: &Comparison) -> Result<(), Error> {
+    // A case whose description changed is unmatched, but measured on both sides.
     let both = |case: &Unmatched| [case.baseline, case.candidate] == [State::Measured; 2];
     if !comparison.cases.is_empty()
         || !comparison.inspected.is_empty()
@@ -91,18 +91,18 @@ pub(super) fn check_any(comparison: &Comparison) -> Result<(), Error> {
     }
     let on =
         |absent: fn(&Unmatched) -> bool| comparison.unmatched.iter().find(|case| absent(case)).map(|case| &case.id);
-    Err(none_shared([on(|case| case.candidate == State::Absent), on(|case| case.baseline == State::Absent)]))
+    Err(no_common_case([on(|case| case.candidate == State::Absent), on(|case| case.baseline == State::Absent)]))
 }
 
-/// No case is on both sides; each has a case such as this one.
-fn none_shared(only: [Option<&String>; 2]) -> Error {
+/// Returns the error for sides without a common case, with an example from each.
+fn no_common_case(only: [Option<&String>; 2]) -> Error {
     let [before, after] = only.map(|id| id.map_or("none".into(), |id| printable(id)));
     Error::Usage(format!(
         "no case was measured on both sides; one only in the baseline: {before}, one only in the candidate: {after}"
     ))
 }
 
-/// The exit code that a comparison asks for.
+/// Returns the exit code of a comparison.
 pub(super) fn exit(comparison: &Comparison, ruling: &Ruling) -> Exit {
     let open = |verdict: Verdict| {
         let cases = comparison.cases.iter().enumerate();
@@ -129,7 +129,7 @@ mod tests {
     use crate::record::NamedRecord;
     use crate::record::fixture::four_cases;
 
-    /// Two records of cases with these verdicts and ratios, and their comparison.
+    /// Returns two records of cases with these verdicts and ratios, and their comparison.
     fn judged(found: &[(Verdict, f64)]) -> ([NamedRecord; 2], Comparison) {
         let sides = ["before.json", "after.json"].map(|name| {
             let mut record = four_cases();

@@ -16,7 +16,7 @@ use crate::vulkan::VulkanError;
 use std::fmt::Write;
 use std::sync::atomic::AtomicBool;
 
-/// Lists all algorithms, or one with everything about its variants.
+/// Lists all algorithms, or one of them with details of its variants.
 pub(super) fn algorithms(name: Option<&str>, json: bool, host: &Host) -> Result<CommandOutput, Error> {
     let named = name.map(algorithms::find).transpose().map_err(Error::Usage)?;
     let chosen = named.map_or_else(|| ALGORITHMS.to_vec(), |algorithm| vec![algorithm]);
@@ -32,7 +32,7 @@ pub(super) fn algorithms(name: Option<&str>, json: bool, host: &Host) -> Result<
     }))
 }
 
-/// That a device executes nothing, if it does not. Software and what has been measured here do.
+/// Returns whether a device executes nothing. Assumes that software devices, and devices with kept limits, execute kernels.
 fn executes_nothing(session: &Session<'_>, device: &DeviceInfo) -> bool {
     static INTERRUPTED: AtomicBool = AtomicBool::new(false);
     let known = !device.kind.is_gpu() || device.unusable().is_some() || session.cached_limits(device).is_some();
@@ -40,7 +40,7 @@ fn executes_nothing(session: &Session<'_>, device: &DeviceInfo) -> bool {
     !known && open() == Some(false)
 }
 
-/// Lists the devices that `selectors` name, or all; marks those that other commands use, which `preferred` chooses.
+/// Lists the devices matching `selectors`, or all. Marks the default devices of other commands: those matching `preferred`.
 pub(super) fn devices(
     selectors: &[String],
     preferred: &[String],
@@ -58,7 +58,7 @@ pub(super) fn devices(
     let output = if json {
         printable::json(serde_json::to_string_pretty(&reports).map_err(|e| Error::Failure(e.to_string()))? + "\n")
     } else {
-        // A preference that fits no device here is a mistake of the commands that take it.
+        // A default that matches no device is reported by the commands that use it.
         let defaults = session.select(preferred).unwrap_or_default();
         let (width, everything) = (host.width(), host.is_verbose());
         let card = |report: &DeviceCard<'_>| {

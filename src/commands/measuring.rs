@@ -1,9 +1,9 @@
-//! What the commands that measure share: a plan measured, its record shown, kept and compared as the options say.
+//! The steps that `bench` and `run` share: measure a plan, then show, write and compare its record as the options say.
 
 use super::document::{JSON, Target};
-use super::origin::is_long;
+use super::origin::is_too_long;
 use super::rounds::Rounds;
-use super::{CommandOutput, beside, failures, journal, measure_keeping};
+use super::{Announcements, CommandOutput, combined_exit, failures, journal, measure_with_journal};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
 use crate::basis::printable::{Shown, excerpt, shown_word};
@@ -22,25 +22,26 @@ use crate::report::reference::ReferenceTime;
 use crate::tuning::tuned::Tuned;
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// Most processes that one command starts.
-const MOST_PROCESSES: u32 = 1000;
+/// Maximum number of processes that one command starts.
+const MAX_PROCESSES: u32 = 1000;
 
-/// A plan, with what its record says of the whole that it may be a part of.
+/// Plan to measure, and the whole plan that it may be a part of.
 pub(super) struct Planned {
-    /// All that was asked for, and the part of it that `--only` names.
+    /// Plan before `--only`.
     pub(super) whole: Plan,
+    /// Plan of the cases to measure.
     pub(super) plan: Plan,
-    /// The hash of the whole on whatever devices.
+    /// Hash of all cases before `--shard` and `--only`, independent of the devices.
     pub(super) options_hash: String,
     pub(super) shard: Option<Shard>,
-    /// Whether all of its devices are measured at the same time.
+    /// Whether all devices are measured at the same time.
     pub(super) at_once: bool,
 }
 
 impl Planned {
-    /// How it is measured, and what its record says of that.
+    /// Returns how to measure the plan, and the facts that its record keeps about that.
     pub(super) fn options<'a>(
         &self,
         request: &Request,
@@ -48,16 +49,16 @@ impl Planned {
         tuned: &'a Tuned,
         host: &Host,
     ) -> Result<MeasureOptions<'a>, Error> {
-        let origin = super::origin::here(request.label.as_deref(), host)?;
+        let origin = super::origin::current(request.label.as_deref(), host)?;
         let (options_hash, shard) = (Some(self.options_hash.clone()), self.shard);
         let options = MeasureOptions::new(Timing::Sample, limits, tuned, host.command_line());
         let request = Some(request.clone());
         Ok(MeasureOptions { request, origin, options_hash, shard, at_once: self.at_once, ..options })
     }
 
-    /// What is measured where an `earlier` record is completed: one of all cases stays one of all, and `--only` then says
-    /// which of them `options` ask for. Whoever repeats its request completes all of them.
-    fn completing<'a>(
+    /// Returns the plan that completes an `earlier` record. A record of the whole plan stays one of the whole plan, and
+    /// `--only` then selects which of its missing cases `options` measure; the request it keeps is that of all cases.
+    fn completion<'a>(
         &'a self,
         earlier: Option<&Record>,
         request: &'a Request,
@@ -72,7 +73,7 @@ impl Planned {
     }
 }
 
-/// Measures a plan, and does with the record as `output` says; `more` is said of it behind its tables.
+/// Measures a plan, then shows, writes and compares its record as `output` says. `more` returns text to add after the tables.
 pub(super) fn carry_out(
     planned: &Planned,
     request: &Request,
@@ -91,62 +92,67 @@ pub(super) fn carry_out(
     let view = view(output, host, &mut notes)?;
     let rounds = Rounds::new(&output.comparing, request, path, &mut notes)?;
     let target = path.map(|path| Target::open(JSON, path)).transpose()?;
-    let kept = target.as_ref().and_then(Target::file).map(Path::to_path_buf);
+    let record_path = target.as_ref().and_then(Target::file).map(Path::to_path_buf);
     let earlier = output.resume.as_deref().map(|path| journal::earlier(path, &mut notes)).transpose()?;
-    if let (Some(path), None) = (&kept, &earlier) {
+    if let (Some(path), None) = (&record_path, &earlier) {
         journal::check_none(path)?;
     }
-    let plan = planned.completing(earlier.as_ref(), request, &mut options);
-    for change in
-        earlier.iter().flat_map(|earlier| changed_variables(earlier, &options.origin, |name| is_long(name, host)))
-    {
-        host.messages.line(&format!("note      {change}"));
+    let plan = planned.completion(earlier.as_ref(), request, &mut options);
+    if let Some(earlier) = &earlier {
+        for change in changed_variables(earlier, &options.origin, |name| is_too_long(name, host)) {
+            host.messages.line(&format!("note      {change}"));
+        }
     }
     let failed = output.keep_failures.as_deref().map(failures::open).transpose()?;
-    if let Some(caution) = rounds.as_ref().and_then(|rounds| rounds.caution(plan, processes, host)) {
-        host.messages.line(&caution);
+    if let Some(warning) = rounds.as_ref().and_then(|rounds| rounds.warning(plan, processes, host)) {
+        host.messages.line(&warning);
     }
-    let (measured, journal) = measure_keeping(plan, setup, &options, kept.as_deref(), earlier, host)?;
+    let (measured, journal) =
+        measure_with_journal(plan, setup, &options, record_path.as_deref(), earlier, Announcements::Full, host)?;
     let MeasuredPlan { record, validated, cut_short } = measured;
     let shown = record.across_processes();
     notes.push_str(&report::bench::notes(&shown));
-    // What was written outside of a buffer leaves no answer.
-    let strayed = |case: &Case| matches!(&case.outcome, Outcome::Rejected(found) if found.residual.is_none() && matches!(found.tolerance, 0.0));
-    if request.kernels.is_some() && record.cases.iter().any(strayed) {
+    if request.kernels.is_some() && record.cases.iter().any(wrote_outside_buffers) {
         notes.push_str("note      does the kernel check its bounds, or does `groups` start too many work-groups?\n");
     }
-    let exit = match beside(exit(&record), validated, &mut notes) {
+    let exit = match combined_exit(exit(&record), validated, &mut notes) {
         Exit::Success if cut_short => Exit::Interrupted,
         exit => exit,
     };
-
-    let energy = request.selection.sampling.energy;
-    // The record is written before anything else can go wrong.
     let text = match request.noise {
         Some(_) => report::noise::text(&record, host.width()),
-        None => format!("{}{}", tables(&shown, output.table_form(energy), &view), more(&shown)),
+        None => {
+            let form = output.table_form(request.selection.sampling.energy);
+            format!("{}{}", tables(&shown, form, &view), more(&shown))
+        }
     };
     let mut answer = CommandOutput::new(text, notes, exit);
+    // The record is written before anything else can fail.
     let delivered = answer.deliver_json(target, &record);
     match journal {
         Some(journal) if delivered => journal.remove(),
-        Some(journal) => answer.trouble.push_str(&journal.keep()),
+        Some(journal) => answer.trouble.push_str(&journal.note()),
         None => {}
     }
     if let Some(folder) = failed {
-        answer.kept(failures::keep(folder, &shown, plan, &tuned, request));
+        answer.add_note(failures::save(folder, &shown, plan, &tuned, request));
     }
     if let Some(rounds) = rounds {
         let judged = rounds.judge(record, plan, setup, &options, host);
-        let alone = delivered && path == Some(Path::new("-"));
-        add_judged(&mut answer, judged, &output.comparing, alone);
+        let stdout_is_record = delivered && path == Some(Path::new("-"));
+        add_verdicts(&mut answer, judged, &output.comparing, stdout_is_record);
     }
     Ok(answer)
 }
 
-/// The variables which drivers read of which `earlier` has another value. Those of gpukern stand for options, which are
-/// checked themselves where they matter.
-fn changed_variables(earlier: &Record, now: &Origin, is_long: impl Fn(&str) -> bool) -> BTreeSet<String> {
+/// Returns whether a case was rejected for a write outside its buffers, which leaves it without residual and tolerance.
+fn wrote_outside_buffers(case: &Case) -> bool {
+    matches!(&case.outcome, Outcome::Rejected(found) if found.residual.is_none() && matches!(found.tolerance, 0.0))
+}
+
+/// Returns a line for each variable read by drivers whose value differs from that in `earlier`. Variables of gpukern stand
+/// for options, which are checked elsewhere.
+fn changed_variables(earlier: &Record, now: &Origin, is_too_long: impl Fn(&str) -> bool) -> BTreeSet<String> {
     let before = earlier.processes();
     let names = CHOOSING.iter().filter(|name| !name.starts_with("GPUKERN_"));
     let value = |origin: &Origin, name: &str| origin.environment.get(name).map(|value| shown_word(value));
@@ -155,28 +161,36 @@ fn changed_variables(earlier: &Record, now: &Origin, is_long: impl Fn(&str) -> b
         .filter_map(|(name, origin)| {
             let here = match value(now, name) {
                 Some(value) => value,
-                None if is_long(name) => format!("longer than the {MAX_TEXT_LENGTH} characters that a record keeps"),
+                None if is_too_long(name) => {
+                    format!("longer than the {MAX_TEXT_LENGTH} characters that a record keeps")
+                }
                 None => "not set".into(),
             };
             match value(origin, name) {
                 Some(before) if before == here => None,
                 Some(before) => Some(format!("{name} is {here}; in the record it is {before}")),
                 None if here == "not set" => None,
-                // It may have been too long.
+                // The earlier value may have been too long to keep.
                 None => Some(format!("{name} is {here}; the record has no value for it")),
             }
         })
         .collect()
 }
 
-/// Adds the result of a comparison to the answer of measuring; where the record has standard output `alone`, to the
-/// notes.
-fn add_judged(answer: &mut CommandOutput, judged: Result<(String, Exit), Error>, comparing: &Comparing, alone: bool) {
+/// Adds the result of a comparison to the output of a measurement; to the notes if standard output is the record.
+fn add_verdicts(
+    answer: &mut CommandOutput,
+    judged: Result<(String, Exit), Error>,
+    comparing: &Comparing,
+    stdout_is_record: bool,
+) {
     match judged {
         Ok((judged, exit)) => {
             answer.exit = worse(answer.exit, exit);
-            let text = if alone { &mut answer.notes } else { &mut answer.output };
-            let _ = write!(text, "\ncompared with {}\n\n{}", names(&comparing.compare), judged);
+            let baselines: Vec<_> = comparing.compare.iter().map(|path| path.shown()).collect();
+            let baselines = baselines.join(", ");
+            let text = if stdout_is_record { &mut answer.notes } else { &mut answer.output };
+            let _ = write!(text, "\ncompared with {baselines}\n\n{judged}");
         }
         Err(error) => {
             answer.exit = worse(answer.exit, error.exit());
@@ -185,22 +199,22 @@ fn add_judged(answer: &mut CommandOutput, judged: Result<(String, Exit), Error>,
     }
 }
 
-/// The results of earlier searches that cases take: the user's own kernels have none.
+/// Reads the results of earlier searches for the cases of `request`; the user's own kernels have none.
 pub(super) fn tuned(request: &Request) -> Result<Tuned, Error> {
     if request.no_tuned || request.kernels.is_some() {
         return Ok(Tuned::none());
     }
-    super::tune::kept(request.tuned.as_deref())
+    super::tune::earlier_results(request.tuned.as_deref())
 }
 
-/// How the record is shown: what is wrong with the options is found before anything is measured.
+/// Returns how to show the record. Mistakes in its options are reported here, before anything is measured.
 pub(super) fn view(output: &OutputArgs, host: &Host, notes: &mut String) -> Result<View, Error> {
     let columns = chosen(&output.columns).map_err(|reason| Error::Usage(format!("--columns: {reason}")))?;
     let reference = output.reference.as_deref().map(|path| reference(path, notes)).transpose()?;
     Ok(View { width: host.width(), reference, columns })
 }
 
-/// Reads the file of `--reference`, a record or a CSV file of figures: the first sign tells which it is.
+/// Reads the file of `--reference`: a record if it starts with `{`, otherwise a CSV file of figures.
 fn reference(path: &Path, notes: &mut String) -> Result<Vec<ReferenceTime>, Error> {
     let shown = path.shown();
     let text =
@@ -217,16 +231,16 @@ fn reference(path: &Path, notes: &mut String) -> Result<Vec<ReferenceTime>, Erro
     })
 }
 
-/// The number of processes that are to measure each case.
+/// Returns the number of processes that measure each case.
 fn processes(request: &Request, setup: &Setup) -> Result<usize, Error> {
     let (name, processes, least, too_few) = match (request.noise, request.processes) {
         (Some(noise), _) => ("noise", noise, 2, "it takes two processes to differ; "),
         (None, processes) => ("processes", processes.unwrap_or(1), 1, ""),
     };
-    if !(least..=MOST_PROCESSES).contains(&processes) {
+    if !(least..=MAX_PROCESSES).contains(&processes) {
         let remedy = if processes < least { too_few } else { "" };
         return Err(Error::Usage(format!(
-            "--{name}={processes}: {remedy}write a number from {least} to {MOST_PROCESSES}"
+            "--{name}={processes}: {remedy}write a number from {least} to {MAX_PROCESSES}"
         )));
     }
     if processes > 1 && setup.isolation == Isolation::InProcess {
@@ -235,7 +249,7 @@ fn processes(request: &Request, setup: &Setup) -> Result<usize, Error> {
     Ok(processes as usize)
 }
 
-/// The tables of a record.
+/// Returns the tables of a record.
 pub(super) fn tables(record: &Record, form: TableForm, view: &View) -> String {
     let table = match form {
         TableForm::Compact => report::grid::compact(record, view),
@@ -248,8 +262,7 @@ pub(super) fn tables(record: &Record, form: TableForm, view: &View) -> String {
     table
 }
 
-/// The exit code of the process, given those of measuring and of comparing: a regression comes before what kept a case
-/// from being measured, and that before what could not be decided.
+/// Returns the worse of two exit codes: a regression outweighs cases that were not measured, which outweigh undecided ones.
 fn worse(measuring: Exit, comparing: Exit) -> Exit {
     match (measuring, comparing) {
         (_, Exit::Rejected) => Exit::Rejected,
@@ -258,13 +271,8 @@ fn worse(measuring: Exit, comparing: Exit) -> Exit {
     }
 }
 
-fn names(paths: &[PathBuf]) -> String {
-    let names: Vec<_> = paths.iter().map(|path| path.shown()).collect();
-    names.join(", ")
-}
-
-/// The exit code that the worst case asks for: a wrong answer before a failure before a mistake
-/// of the user's before an interruption.
+/// Returns the exit code of the worst case. From worst to best: a wrong answer, a failure, the user's mistake, an
+/// interruption.
 pub(super) fn exit(record: &Record) -> Exit {
     let any = |test: fn(&Outcome) -> bool| record.cases.iter().any(|case| test(&case.outcome));
     let cut_short = |outcome: &Outcome| match outcome {

@@ -38,15 +38,13 @@ use crate::basis::printable::{Shown, printable_lines};
 use crate::basis::units::counted;
 use crate::commands::cli::{Cli, Command};
 use crate::device::cache::CacheFolder;
-use crate::measure::executor::Observer;
 use crate::measure::measurement::{MeasureOptions, MeasuredPlan, Measurement};
 use crate::measure::session::{Isolation, Session, Setup};
 use crate::measure::worker::serve;
-use crate::plan::options::duration;
 use crate::plan::request::VulkanOptions;
 use crate::plan::{HOST, Plan, PlannedRun};
 use crate::process::guarded::{self, FrontEnds, ProgramLimits};
-use crate::record::{Case, NamedRecord, Record, reader};
+use crate::record::{NamedRecord, Record, reader};
 use crate::run::front_end;
 use crate::vulkan::Validation;
 use clap::error::ErrorKind;
@@ -61,26 +59,27 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-/// The answer of a command: what to print, and the exit code.
+/// Result of a command: text to print, and the exit code.
 #[derive(Debug)]
 pub(crate) struct CommandOutput {
     /// Text for standard output.
     pub output: String,
-    /// Text for standard error before it.
+    /// Text for standard error, printed before the output.
     pub notes: String,
-    /// Text for standard error behind it: what could not be delivered.
+    /// Text for standard error, printed after the output: documents that could not be written.
     pub trouble: String,
-    /// The exit code of the process.
+    /// Exit code of the process.
     pub exit: Exit,
-    /// The exit code of a program that it ran, other than 0: it is handed on in place of `exit`.
+    /// Nonzero exit code of a program that the command ran; replaces `exit`.
     program: Option<u8>,
-    /// Whether the output is for a program, which takes no colors.
+    /// Whether the output is for a program, and so never colored.
     is_document: bool,
 }
 
 impl CommandOutput {
-    /// Text for a person: what a terminal would act on is visible.
+    /// Returns text for a person: control characters are shown escaped.
     fn new(mut output: String, notes: String, exit: Exit) -> Self {
         if let Cow::Owned(shown) = printable_lines(&output) {
             output = shown;
@@ -88,7 +87,7 @@ impl CommandOutput {
         Self { output, notes, trouble: String::new(), exit, program: None, is_document: false }
     }
 
-    /// A document for a program, as it is.
+    /// Returns a document for a program, unchanged.
     fn document(output: String, notes: String, exit: Exit) -> Self {
         Self { output, notes, trouble: String::new(), exit, program: None, is_document: true }
     }
@@ -97,13 +96,12 @@ impl CommandOutput {
         Self::new(output, String::new(), Exit::Success)
     }
 
-    /// Delivers `text` where an option asks for it: in place of the output, or to a file. What cannot be written takes
-    /// nothing from the output.
+    /// Writes `text` to its target: in place of the output, or to a file. A failure adds an error and keeps the output.
     fn deliver(&mut self, target: Target, text: &str) {
         self.delivered(target.deliver(text));
     }
 
-    /// Delivers `document` as JSON, if an option asks for it. False where it could not be written: the answer says why.
+    /// Writes `document` as JSON if there is a target. Returns false, and adds an error, if it could not be written.
     fn deliver_json(&mut self, target: Option<Target>, document: &impl Serialize) -> bool {
         target.is_none_or(|target| self.delivered(target.deliver_json(document)))
     }
@@ -120,23 +118,23 @@ impl CommandOutput {
         true
     }
 
-    /// Adds what was kept beside the output, or why it was not.
-    fn kept(&mut self, kept: Result<String, Error>) {
-        match kept {
+    /// Adds a note about files written beside the output, or the error that prevented them.
+    fn add_note(&mut self, note: Result<String, Error>) {
+        match note {
             Ok(note) => self.trouble.push_str(&note),
             Err(error) => self.fail(error),
         }
     }
 
-    /// Adds an error that takes nothing from the output.
+    /// Adds an error, keeping the output.
     fn fail(&mut self, error: Error) {
-        self.exit = beside(self.exit, Err(error), &mut self.trouble);
+        self.exit = combined_exit(self.exit, Err(error), &mut self.trouble);
     }
 }
 
-/// Runs the command line of `host`, and prints its answer. Returns the exit code.
+/// Runs the command line of `host` and prints the result. Returns the exit code.
 pub fn run(host: &mut Host) -> u8 {
-    match words_of(host).and_then(|cli| obey(cli, host)) {
+    match parse(host).and_then(|cli| execute(cli, host)) {
         Ok(answer) => print(host, &answer),
         Err(Stop::Error(error)) => {
             host.messages.say(&format!("error: {error}\n"));
@@ -144,7 +142,7 @@ pub fn run(host: &mut Host) -> u8 {
         }
         Err(Stop::Mistake(error)) => {
             let error = cli::printable_mistake(*error);
-            // clap takes a variable of an option for an argument, and then prints no help where nothing was typed.
+            // clap counts options set by variables as arguments, and then prints no help for an empty command line.
             let printed = if error.kind() == ErrorKind::MissingSubcommand {
                 host.messages.say(&help::documented().render_help().to_string());
                 Ok(())
@@ -156,9 +154,9 @@ pub fn run(host: &mut Host) -> u8 {
     }
 }
 
-/// Reason why a command line has no answer.
+/// Reason why a command line has no result.
 enum Stop {
-    /// It cannot be parsed, or asks for help.
+    /// Mistake that clap found, or a request for help.
     Mistake(Box<clap::Error>),
     Error(Error),
 }
@@ -169,19 +167,19 @@ impl From<Error> for Stop {
     }
 }
 
-/// The command line, parsed.
-fn words_of(host: &Host) -> Result<Cli, Stop> {
+/// Parses the command line.
+fn parse(host: &Host) -> Result<Cli, Stop> {
     document::check_words(host)?;
     Cli::parsed(host.arguments(), host.variables()).map_err(|error| Stop::Mistake(Box::new(error)))
 }
 
-/// Prints an answer. Returns the exit code.
+/// Prints the result of a command. Returns the exit code.
 fn print(host: &Host, answer: &CommandOutput) -> u8 {
     host.messages.say(&answer.notes);
     let written = if answer.is_document { host.print_raw(&answer.output) } else { host.print(&answer.output) };
     host.messages.say(&answer.trouble);
     match written {
-        // A reader that closed the pipe has seen what it wanted.
+        // A reader such as `head` may close the pipe early.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             host.messages.say(&format!("error: cannot write to standard output: {}\n", explained(error)));
             Exit::Failure as u8
@@ -190,8 +188,8 @@ fn print(host: &Host, answer: &CommandOutput) -> u8 {
     }
 }
 
-/// Answers a command line.
-fn obey(mut cli: Cli, host: &mut Host) -> Result<CommandOutput, Stop> {
+/// Runs a parsed command line.
+fn execute(mut cli: Cli, host: &mut Host) -> Result<CommandOutput, Stop> {
     let verbosity = match (cli.quiet, cli.verbose) {
         (true, _) => Verbosity::Quiet,
         (_, true) => Verbosity::Verbose,
@@ -207,7 +205,7 @@ fn obey(mut cli: Cli, host: &mut Host) -> Result<CommandOutput, Stop> {
         _ => {}
     }
     host.messages.wraps = true;
-    // A mistake in the user's file has the color that the rest says.
+    // Errors in the user's file of defaults are already colored as the command line and the environment ask.
     host.choose_colors(Defaults::default().color(cli.color, host));
     let defaults = match cli.command {
         Command::Completions { .. } | Command::Man { .. } => Defaults::default(),
@@ -217,12 +215,12 @@ fn obey(mut cli: Cli, host: &mut Host) -> Result<CommandOutput, Stop> {
     defaults.apply(&mut cli.command)?;
     let setup = setup(&cli.vulkan, host)?;
     host.cache = setup.cache.clone();
-    Ok(answer(cli, &setup, &defaults, host)?)
+    Ok(dispatch(cli, &setup, &defaults, host)?)
 }
 
-/// Answers a command of the user's.
-fn answer(cli: Cli, setup: &Setup, defaults: &Defaults, host: &Host) -> Result<CommandOutput, Error> {
-    // Standard output may be a file that every command reads.
+/// Runs one of the user's commands.
+fn dispatch(cli: Cli, setup: &Setup, defaults: &Defaults, host: &Host) -> Result<CommandOutput, Error> {
+    // Standard output may be redirected to a file that every command reads.
     Files::default().check(host)?;
     match cli.command {
         Command::Devices { device, json } => listing::devices(&device, &defaults.devices(host), json, setup, host),
@@ -231,7 +229,7 @@ fn answer(cli: Cli, setup: &Setup, defaults: &Defaults, host: &Host) -> Result<C
             args.request.vulkan = cli.vulkan.0;
             bench::run(&args, setup, host)
         }
-        Command::Peak { on, quick, json } => peak::run(&on.device, quick, json.as_deref(), setup, host),
+        Command::Peak { on, quick, json } => peak::run(&on.device, quick, json.as_ref(), setup, host),
         Command::Tune(args) => tune::run(args, setup, host),
         Command::Verify(args) => verify::run(&args, setup, host),
         Command::Compare(args) => compare::run(&args, host),
@@ -250,12 +248,12 @@ fn answer(cli: Cli, setup: &Setup, defaults: &Defaults, host: &Host) -> Result<C
     }
 }
 
-/// The setup that the options ask for.
+/// Returns the setup that the options ask for.
 fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup, Error> {
     let VulkanOptions { validation, loader, cache_dir, timeout, max_run, in_process } = options;
     let validation = if *validation { Validation::On } else { Validation::Off };
     let cache = CacheFolder::new(cache_dir.as_deref());
-    // Nobody misses a folder that nobody named.
+    // An unusable default folder is not worth a note.
     if let Some(named) = cache_dir
         && let Some(trouble) = cache.trouble()
     {
@@ -263,7 +261,7 @@ fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup, Error> {
         let note = format!("note      nothing is kept in --cache-dir '{shown}' for later runs: {trouble}\n");
         host.messages.say(&note);
     }
-    // The system's loader waits for ever for the writer of a pipe.
+    // The system's loader would block on a pipe without a writer.
     if let Some(path) = loader.as_ref().filter(|path| path.metadata().is_ok_and(|there| !there.is_file())) {
         return Err(Error::Usage(format!(
             "--loader '{}' is not a file; name a library such as libvulkan.so.1",
@@ -271,10 +269,9 @@ fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup, Error> {
         )));
     }
     let isolation = if *in_process { Isolation::InProcess } else { Isolation::Workers };
-    let time = |name: &str, text: &str| duration(text).map_err(|e| Error::Usage(format!("{name}: {e}")));
-    let (timeout, max_run) = (time("--timeout", timeout)?, time("--max-run", max_run)?);
+    let (timeout, max_run) = (duration("timeout", timeout)?, duration("max-run", max_run)?);
     let front_ends = if *in_process { FrontEnds::Here } else { FrontEnds::Separate };
-    // Only this program can be its own guard and its own compiler.
+    // A test binary cannot start itself as guard or compiler.
     if host.program.is_none() {
         guarded::limit(ProgramLimits { timeout, interrupted: Some(host.interrupted()), front_ends });
     }
@@ -295,8 +292,7 @@ fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup, Error> {
     })
 }
 
-/// Does what another process of this program orders: it compiles, or works on a device. Then the other one hears of Ctrl-C
-/// and tells this one.
+/// Serves another process of this program: compiles kernels, or works on a device. Ctrl-C is handled by that process.
 fn worker(compiler: bool) -> Result<CommandOutput, Error> {
     if compiler {
         front_end::serve()?;
@@ -307,7 +303,12 @@ fn worker(compiler: bool) -> Result<CommandOutput, Error> {
     Ok(CommandOutput::success(String::new()))
 }
 
-/// Reads the record in a file; what is odd about it goes to `notes`.
+/// Parses the time that `--option` states.
+fn duration(option: &str, text: &str) -> Result<Duration, Error> {
+    crate::plan::options::duration(text).map_err(|reason| Error::Usage(format!("--{option}: {reason}")))
+}
+
+/// Reads the record in a file; the reader's remarks go to `notes`.
 fn read(path: &Path, notes: &mut String) -> Result<NamedRecord, Error> {
     let loaded = reader::read(path)?;
     for note in &loaded.notes {
@@ -316,75 +317,58 @@ fn read(path: &Path, notes: &mut String) -> Result<NamedRecord, Error> {
     Ok(loaded)
 }
 
-/// The exit code after `exit` and `trouble` beside the cases, which goes to `notes`: it takes nothing from what was
-/// measured, and a wrong answer weighs more.
-fn beside(exit: Exit, trouble: Result<(), Error>, notes: &mut String) -> Exit {
-    let Err(error) = trouble else { return exit };
+/// Returns `exit` combined with the error in `result`, which is added to `notes`. A wrong answer outweighs the error.
+fn combined_exit(exit: Exit, result: Result<(), Error>, notes: &mut String) -> Exit {
+    let Err(error) = result else { return exit };
     let _ = writeln!(notes, "error: {error}");
     if exit == Exit::Rejected { exit } else { error.exit() }
 }
 
-/// Says which drivers crash, and which of the devices that `selectors` name are of no use, before anything is measured
-/// with the others.
-fn announce<'a>(session: &Session<'_>, selectors: impl IntoIterator<Item = &'a [String]>, host: &Host) {
+/// Prints which drivers crash, and which devices matching `selectors` are unusable.
+fn announce_left_out<'a>(session: &Session<'_>, selectors: impl IntoIterator<Item = &'a [String]>, host: &Host) {
     let devices = selectors.into_iter().flat_map(|selectors| session.left_out(selectors));
-    let mut said = BTreeSet::new();
+    let mut announced = BTreeSet::new();
     for left_out in session.dead_drivers().into_iter().chain(devices) {
-        if said.insert(left_out.clone()) {
+        if announced.insert(left_out.clone()) {
             host.messages.line(&format!("left out: {left_out}"));
         }
     }
 }
 
-/// What each run of `plan` selects its devices by, where it names more than the host.
+/// Returns the Vulkan device selectors of each run of `plan`, except runs on the host alone.
 fn selectors(plan: &Plan) -> Vec<Vec<String>> {
-    let others = |run: &PlannedRun| run.devices.iter().filter(|device| *device != HOST).cloned().collect::<Vec<_>>();
-    let chosen = plan.runs.iter().map(|run| (run, others(run)));
-    chosen.filter(|(run, others)| run.devices.is_empty() || !others.is_empty()).map(|(_, others)| others).collect()
+    let mut all = vec![];
+    for PlannedRun { devices, .. } in &plan.runs {
+        let selectors: Vec<_> = devices.iter().filter(|device| *device != HOST).cloned().collect();
+        if devices.is_empty() || !selectors.is_empty() {
+            all.push(selectors);
+        }
+    }
+    all
+}
+
+/// Devices and skipped cases: announced, or left to an earlier process that has announced them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Announcements {
+    Full,
+    None,
 }
 
 /// Measures `plan` on its devices, with progress on standard error.
 fn measure(plan: &Plan, setup: &Setup, options: &MeasureOptions<'_>, host: &Host) -> Result<MeasuredPlan, Error> {
-    measure_keeping(plan, setup, options, None, None, host).map(|(measured, _)| measured)
+    measure_with_journal(plan, setup, options, None, None, Announcements::Full, host).map(|(measured, _)| measured)
 }
 
-/// Measures `plan` without a word on its devices.
+/// Measures `plan` without announcing its devices and skipped cases.
 fn measure_quietly(plan: &Plan, setup: &Setup, options: &MeasureOptions<'_>, host: &Host) -> Result<Record, Error> {
-    let interrupted = host.listen()?;
-    let session = Measurement::session(plan, setup)?;
-    let measurement = Measurement::new(plan, setup, session.as_ref())?;
-    run::name_commands(&setup.kernels, host);
-    let expected = measurement.expected(options);
-    // A run that is short says nothing.
-    let limits = measurement.expected_limits(options);
-    let mut progress = Unannounced(Progress::through(measurement.cases(options), &expected, &limits, &host.messages));
-    let measured = measurement.measure(session.as_ref(), options, interrupted, &mut progress);
-    progress.0.finish();
-    let measured = measured?;
+    host.listen()?;
+    let (measured, _) = measure_with_journal(plan, setup, options, None, None, Announcements::None, host)?;
     measured.validated?;
     Ok(measured.record)
 }
 
-/// Progress without devices and skips, which an earlier process has told.
-struct Unannounced(Progress);
-
-impl Observer for Unannounced {
-    fn begin(&mut self, id: &str) {
-        self.0.begin(id);
-    }
-
-    fn end(&mut self, case: &Case) {
-        self.0.end(case);
-    }
-
-    fn limits(&mut self) {
-        self.0.limits();
-    }
-}
-
-/// Measures `plan` in processes that have measured nothing yet; `None` if this one was interrupted meanwhile. Errors begin
-/// with `name`.
-fn measure_afresh(
+/// Measures `plan` in fresh processes; `None` if interrupted. Errors begin with `name`.
+fn measure_in_fresh_processes(
     name: &str,
     plan: &Plan,
     setup: &Setup,
@@ -398,16 +382,20 @@ fn measure_afresh(
     }
 }
 
-/// Measures what `earlier` lacks of `plan`, with a journal of the record that is to be at `path`.
-fn measure_keeping(
+/// Measures the cases of `plan` that `earlier` lacks, with a journal for the record to be written to `path`.
+fn measure_with_journal(
     plan: &Plan,
     setup: &Setup,
     options: &MeasureOptions<'_>,
     path: Option<&Path>,
     earlier: Option<Record>,
+    announcements: Announcements,
     host: &Host,
 ) -> Result<(MeasuredPlan, Option<Journal>), Error> {
-    let session = campaign::session_of(plan, setup, host)?;
+    let session = match announcements {
+        Announcements::Full => campaign::open_session(plan, setup, host)?,
+        Announcements::None => Measurement::session(plan, setup)?,
+    };
     let mut measurement = Measurement::new(plan, setup, session.as_ref())?;
     if let Some(earlier) = earlier {
         measurement.resume(earlier, options)?;
@@ -417,21 +405,23 @@ fn measure_keeping(
             measurement.cases(options)
         ));
     }
-    // Nothing is run of what is only compiled.
+    // Compiling runs no commands of descriptions.
     if !setup.inspects {
         run::name_commands(&setup.kernels, host);
     }
     let interrupted = host.listen()?;
     let (cases, expected) = (measurement.cases(options), measurement.expected(options));
     let progress = Progress::through(cases, &expected, &measurement.expected_limits(options), &host.messages);
-    progress.foretell("case", measurement.uses_host_cores());
-    let mut watch = Watch::new(progress, path);
+    if announcements == Announcements::Full {
+        progress.announce_duration("case", measurement.uses_host_cores());
+    }
+    let mut watch = Watch::new(progress, announcements, path);
     let measured = measurement.measure(session.as_ref(), options, interrupted, &mut watch);
     watch.progress.finish();
     match measured {
         Ok(measured) => Ok((measured, watch.journal)),
         Err(error) => {
-            // Nothing was measured that is not elsewhere.
+            // A measurement that fails as a whole has measured nothing; only resumed cases are worth keeping.
             if let Some(journal) = watch.journal.filter(|_| measurement.taken().is_empty()) {
                 journal.remove();
             }

@@ -1,5 +1,5 @@
-//! The options that state a request: one entry each, with its help and the field that it sets. The first paragraph of a
-//! help is what `-h` shows, `--help` has all of it.
+//! The options that state a request: one entry each, with its help and the field that it sets. `-h` shows the first paragraph
+//! of a help text, `--help` all of it.
 
 use crate::plan::axes::{AXES, AxisValues, Value};
 use crate::plan::options::{SamplingArgs, Selection};
@@ -10,19 +10,19 @@ use serde::Serialize;
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 
-/// A value whose fields options of the command line state.
+/// Value whose fields are set by options of the command line.
 pub trait Options: Default {
-    /// The options of a command.
+    /// Returns the options of a command.
     fn options(command: &str) -> Vec<Entry<Self>>;
 }
 
-/// An option, and the field that it sets.
+/// Option, and the field that it sets.
 pub struct Entry<T> {
     arg: Arg,
     set: Box<dyn Fn(&mut T, &ArgMatches)>,
 }
 
-/// A value as the command line states it.
+/// Value parsed from the command line.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(transparent)]
 pub struct Typed<T>(pub T);
@@ -56,7 +56,7 @@ impl<T: Options> clap::FromArgMatches for Typed<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut value = T::default();
         for entry in T::options("") {
-            // Not every command has every option.
+            // A command may have only some of the options.
             if matches.try_contains_id(entry.arg.get_id().as_str()).unwrap_or(false) {
                 (entry.set)(&mut value, matches);
             }
@@ -73,28 +73,29 @@ impl<T: Options> clap::FromArgMatches for Typed<T> {
 impl<T: 'static> Entry<T> {
     fn new<V: Clone + Send + Sync + 'static>(arg: Arg, set: impl Fn(&mut T, Vec<V>) + 'static) -> Self {
         let id = arg.get_id().clone();
-        let set = move |own: &mut T, matches: &ArgMatches| {
-            set(own, matches.get_many(id.as_str()).into_iter().flatten().cloned().collect());
+        let set = move |target: &mut T, matches: &ArgMatches| {
+            set(target, matches.get_many(id.as_str()).into_iter().flatten().cloned().collect());
         };
         Self { arg, set: Box::new(set) }
     }
 
+    /// Returns the id of the argument.
     pub(super) fn id(&self) -> &str {
         self.arg.get_id().as_str()
     }
 
-    /// The same option, with `change` made to its argument.
+    /// Applies `change` to the argument.
     fn with(self, change: impl FnOnce(Arg) -> Arg) -> Self {
         Self { arg: change(self.arg), ..self }
     }
 
-    /// The same option of a value that has this one at `at`.
+    /// Makes this an option of a value that contains its own at `at`.
     fn within<U: 'static>(self, at: fn(&mut U) -> &mut T) -> Entry<U> {
-        Entry { arg: self.arg, set: Box::new(move |own, matches| (self.set)(at(own), matches)) }
+        Entry { arg: self.arg, set: Box::new(move |target, matches| (self.set)(at(target), matches)) }
     }
 }
 
-/// An argument with the paragraphs of its help.
+/// Returns an argument with short and long help from the paragraphs of `help`.
 fn documented(name: &'static str, help: &'static str) -> Arg {
     let arg = Arg::new(name).long(name);
     match help.split_once("\n\n") {
@@ -103,71 +104,77 @@ fn documented(name: &'static str, help: &'static str) -> Arg {
     }
 }
 
+/// Returns an option without a value.
 fn flag<T: 'static>(name: &'static str, help: &'static str, of: fn(&mut T) -> &mut bool) -> Entry<T> {
-    let set = move |own: &mut T, values: Vec<bool>| *of(own) = values == [true];
+    let set = move |target: &mut T, values: Vec<bool>| *of(target) = values == [true];
     Entry::new(documented(name, help).action(ArgAction::SetTrue), set)
 }
 
+/// Returns an option with a text value.
 fn text<T: 'static>(
     name: &'static str,
     value: &'static str,
     help: &'static str,
     of: fn(&mut T) -> &mut Option<String>,
 ) -> Entry<T> {
-    let set = move |own: &mut T, mut values: Vec<String>| *of(own) = values.pop();
+    let set = move |target: &mut T, mut values: Vec<String>| *of(target) = values.pop();
     Entry::new(documented(name, help).value_name(value), set)
 }
 
-/// A text with a default.
-fn word<T: 'static>(
+/// Returns an option with a time value that has a default.
+fn time<T: 'static>(
     name: &'static str,
     default: &'static str,
     help: &'static str,
     of: fn(&mut T) -> &mut String,
 ) -> Entry<T> {
-    let set = move |own: &mut T, values: Vec<String>| *of(own) = values.concat();
+    let set = move |target: &mut T, values: Vec<String>| *of(target) = values.concat();
     Entry::new(documented(name, help).value_name("TIME").default_value(default), set)
 }
 
+/// Returns an option with a number value.
 fn number<T: 'static>(name: &'static str, help: &'static str, of: fn(&mut T) -> &mut Option<u32>) -> Entry<T> {
-    let set = move |own: &mut T, mut values: Vec<u32>| *of(own) = values.pop();
+    let set = move |target: &mut T, mut values: Vec<u32>| *of(target) = values.pop();
     Entry::new(documented(name, help).value_name("N").value_parser(value_parser!(u32)), set)
 }
 
+/// Returns an option with a path value.
 fn path<T: 'static>(
     name: &'static str,
     value: &'static str,
     help: &'static str,
     of: fn(&mut T) -> &mut Option<PathBuf>,
 ) -> Entry<T> {
-    let set = move |own: &mut T, mut values: Vec<PathBuf>| *of(own) = values.pop();
+    let set = move |target: &mut T, mut values: Vec<PathBuf>| *of(target) = values.pop();
     Entry::new(documented(name, help).value_name(value).value_parser(value_parser!(PathBuf)), set)
 }
 
-/// An option that can be repeated.
+/// Returns an option that can be repeated.
 fn list<T: 'static>(
     name: &'static str,
     value: &'static str,
     help: &'static str,
     of: fn(&mut T) -> &mut Vec<String>,
 ) -> Entry<T> {
-    let set = move |own: &mut T, values: Vec<String>| *of(own) = values;
+    let set = move |target: &mut T, values: Vec<String>| *of(target) = values;
     Entry::new(documented(name, help).value_name(value).action(ArgAction::Append), set)
 }
 
+/// Makes a variable of the environment the default of an argument.
 fn from_environment(arg: Arg, variable: &'static str) -> Arg {
     arg.env(variable).hide_env(true)
 }
 
 impl Options for Request {
     fn options(command: &str) -> Vec<Entry<Self>> {
-        let selected =
-            Selection::options(command).into_iter().map(|entry| entry.within(|own: &mut Self| &mut own.selection));
-        selected.chain(sources()).chain(processes()).collect()
+        let selected = Selection::options(command)
+            .into_iter()
+            .map(|entry| entry.within(|target: &mut Self| &mut target.selection));
+        selected.chain(sources()).chain(measuring()).collect()
     }
 }
 
-/// Options that say where a request comes from and which part of it is measured.
+/// Returns the options for the source of a request, and for the part of it to measure.
 fn sources() -> Vec<Entry<Request>> {
     vec![
         path(
@@ -175,62 +182,64 @@ fn sources() -> Vec<Entry<Request>> {
             "FILE",
             "Read what to measure from this TOML file\n\nOptions on the command line override its fields. \
              benches-config/ has examples.",
-            |own: &mut Request| &mut own.config,
+            |target: &mut Request| &mut target.config,
         ),
         flag(
             "no-commands",
             "Refuse descriptions that run commands\n\nUse this for descriptions that you do not trust: [reference] \
              and [inputs] may have a command.",
-            |own: &mut Request| &mut own.no_commands,
+            |target: &mut Request| &mut target.no_commands,
         ),
         text(
             "shard",
             "I/N",
             "Measure part I of N of the cases\n\nParts take about the same time, and are the same on every machine; \
              `merge` joins their records.",
-            |own: &mut Request| &mut own.shard,
+            |target: &mut Request| &mut target.shard,
         ),
         text(
             "label",
             "TEXT",
             "Name the record in histories and reports: mesa-main, nightly\n\n[env: GPUKERN_LABEL]",
-            |own: &mut Request| &mut own.label,
+            |target: &mut Request| &mut target.label,
         )
         .with(|arg| from_environment(arg, "GPUKERN_LABEL")),
         flag(
             "host",
             "Add a CPU library's time for the same work, and the speed-ups\n\n`--device host` measures the CPU alone, \
              without Vulkan.",
-            |own: &mut Request| &mut own.host,
+            |target: &mut Request| &mut target.host,
         ),
     ]
 }
 
-/// Options that say how its cases are measured.
-fn processes() -> Vec<Entry<Request>> {
+/// Returns the options for how cases are measured.
+fn measuring() -> Vec<Entry<Request>> {
     vec![
-        flag("no-peak", "Do not show shares of the device's limits", |own: &mut Request| &mut own.no_peak),
+        flag("no-peak", "Do not show shares of the device's limits", |target: &mut Request| &mut target.no_peak),
         path(
             "tuned",
             "FILE",
             "Use the tiles that `gpukern tune` kept in this file\n\n[default: gpukern/tuned.toml in your \
              configuration folder, if it exists] [env: GPUKERN_TUNED]",
-            |own: &mut Request| &mut own.tuned,
+            |target: &mut Request| &mut target.tuned,
         )
         .with(|arg| from_environment(arg, "GPUKERN_TUNED")),
-        flag("no-tuned", "Use the built-in tiles, and let `auto` use its model", |own: &mut Request| &mut own.no_tuned),
+        flag("no-tuned", "Use the built-in tiles, and let `auto` use its model", |target: &mut Request| {
+            &mut target.no_tuned
+        }),
         number(
             "processes",
             "Measure each case in N fresh processes\n\nThey run one after another, each with the cases in random \
              order. One record holds all of them; tables show the median of the processes' medians, with ± between \
              processes, and `compare` counts N processes.",
-            |own: &mut Request| &mut own.processes,
+            |target: &mut Request| &mut target.processes,
         ),
         number(
             "noise",
             "Show how much N processes differ [default: 8 processes]\n\nLike --processes, with a table of their \
              spread and of the smallest changes that a comparison can detect here.",
-            |own: &mut Request| &mut own.noise,
+            |target: &mut Request| &mut target.noise,
         )
         .with(|arg| {
             let arg = arg.num_args(0..=1).require_equals(true).default_missing_value("8");
@@ -241,7 +250,7 @@ fn processes() -> Vec<Entry<Request>> {
             "ID",
             "Measure only the case with this id; repeatable\n\nUse the id from a record or an error: \
              matmul/naive/f32/64x64x64. With --resume, complete only this case of a record of all.",
-            |own: &mut Request| &mut own.only,
+            |target: &mut Request| &mut target.only,
         ),
     ]
 }
@@ -249,9 +258,9 @@ fn processes() -> Vec<Entry<Request>> {
 impl Options for Selection {
     fn options(command: &str) -> Vec<Entry<Self>> {
         let comma = |arg: Arg| arg.value_delimiter(',');
-        let set = |own: &mut Self, values| own.algorithm = values;
+        let set = |target: &mut Self, values| target.algorithm = values;
         let algorithm = Arg::new("algorithm").value_name("ALGORITHM").action(ArgAction::Append).num_args(1..);
-        let own = vec![
+        let entries = vec![
             Entry::new(algorithm.help("Algorithms to measure; `gpukern list` names them"), set),
             list(
                 "variant",
@@ -259,7 +268,7 @@ impl Options for Selection {
                 "Variants by name, alias or pattern; all; auto [default: all]\n\nIn a pattern such as 'tile-*', `*` \
                  stands for any text. `auto` is the best variant for device, type and size: the fastest that `tune` \
                  measured, otherwise the one that a model predicts.",
-                |own: &mut Self| &mut own.variant,
+                |target: &mut Self| &mut target.variant,
             )
             .with(|arg| comma(arg).short('V')),
             list(
@@ -267,7 +276,7 @@ impl Options for Selection {
                 "SWEEP",
                 "Sizes: 1024, a sweep 128..8192, or MxNxK\n\n1024 · 128,1000 · 128..8192 (doubling) · 128..1024:128 \
                  (step) · 2^16..2^25 · 1000x70x130 (M×N×K).",
-                |own: &mut Self| &mut own.size,
+                |target: &mut Self| &mut target.size,
             )
             .with(|arg| comma(arg).short('s').allow_negative_numbers(true)),
             list(
@@ -275,22 +284,24 @@ impl Options for Selection {
                 "DEVICE,..",
                 "Devices: an index, part of a name, gpu, cpu, all\n\nA UUID also works. `host` is the CPU's cores, \
                  without Vulkan. [default: the best GPU, otherwise the software device] [env: GPUKERN_DEVICE]",
-                |own: &mut Self| &mut own.device,
+                |target: &mut Self| &mut target.device,
             )
             .with(|arg| from_environment(comma(arg).short('d'), "GPUKERN_DEVICE")),
             text(
                 "pause",
                 "TIME",
                 "Wait this long before each sample, so that the device idles and lowers its clock. For tests",
-                |own: &mut Self| &mut own.pause,
+                |target: &mut Self| &mut target.pause,
             )
             .with(|arg| arg.hide(true)),
         ];
-        let axes = AxisValues::options(command).into_iter().map(|entry| entry.within(|own: &mut Self| &mut own.axes));
+        let axes =
+            AxisValues::options(command).into_iter().map(|entry| entry.within(|target: &mut Self| &mut target.axes));
         let sampling = SamplingArgs::options(command).into_iter();
-        own.into_iter()
+        entries
+            .into_iter()
             .chain(axes)
-            .chain(sampling.map(|entry| entry.within(|own: &mut Self| &mut own.sampling)))
+            .chain(sampling.map(|entry| entry.within(|target: &mut Self| &mut target.sampling)))
             .collect()
     }
 }
@@ -301,10 +312,10 @@ impl Options for AxisValues {
             let axis = *axis;
             let arg = Arg::new(axis.name).long(axis.name).help(axis.help.of(command)?);
             let arg = axis.short.into_iter().fold(arg, Arg::short);
-            let set = |own: &mut Self, texts| own.set(axis, texts);
+            let set = |target: &mut Self, texts| target.set(axis, texts);
             Some(match axis.value {
-                Value::Flag => Entry::new(arg.action(ArgAction::SetTrue), |own: &mut Self, values: Vec<bool>| {
-                    own.set(axis, values.into_iter().filter(|set| *set).map(|_| "true".into()).collect());
+                Value::Flag => Entry::new(arg.action(ArgAction::SetTrue), |target: &mut Self, values: Vec<bool>| {
+                    target.set(axis, values.into_iter().filter(|set| *set).map(|_| "true".into()).collect());
                 }),
                 Value::List(name) => {
                     Entry::new(arg.value_name(name).action(ArgAction::Append).value_delimiter(','), set)
@@ -332,34 +343,34 @@ impl Options for SamplingArgs {
                 "PERCENT",
                 "Precision of the median [default: 1%]\n\nSampling ends when the 95 % confidence interval of the median \
                  is within ± this percentage.",
-                |own: &mut Self| &mut own.precision,
+                |target: &mut Self| &mut target.precision,
             ),
             text(
                 "max-time",
                 "TIME",
                 "Stop sampling a case after this time [default: 2s]\n\nIt stops even if --precision is not reached.",
-                |own: &mut Self| &mut own.max_time,
+                |target: &mut Self| &mut target.max_time,
             ),
             text(
                 "clock",
                 "CLOCK",
                 "Time samples with the device's clock or the host's [default: device]\n\n`device` reads timestamps \
                  around the work; `host` reads its own clock around a submission of at least 100 ms of repetitions.",
-                |own: &mut Self| &mut own.clock,
+                |target: &mut Self| &mut target.clock,
             ),
             text(
                 "cache",
                 "STATE",
                 "Caches before each run: hot or cold [default: hot]\n\n`hot` keeps what the last run left; `cold` \
                  flushes them by reading a GiB, or a quarter of the device's memory if that is less.",
-                |own: &mut Self| &mut own.cache,
+                |target: &mut Self| &mut target.cache,
             ),
             flag(
                 "energy",
                 "Also measure each case's energy\n\nAfter its samples, each case runs on for 2.5 seconds, back to back, \
                  while the energy counter of the board is read (NVIDIA only, through NVML). The table then has joules \
                  per run and GFLOP/J.",
-                |own: &mut Self| &mut own.energy,
+                |target: &mut Self| &mut target.energy,
             ),
         ]
     }
@@ -367,19 +378,19 @@ impl Options for SamplingArgs {
 
 impl Options for VulkanOptions {
     fn options(_: &str) -> Vec<Entry<Self>> {
-        let own = vec![
+        let entries = vec![
             flag(
                 "validation",
                 "Run under the Khronos validation layer; any message is an error\n\nSynchronization validation is on. \
                  [env: GPUKERN_VALIDATION]",
-                |own: &mut Self| &mut own.validation,
+                |target: &mut Self| &mut target.validation,
             )
             .with(|arg| from_environment(arg.value_parser(truth), "GPUKERN_VALIDATION")),
             path(
                 "loader",
                 "FILE",
                 "Load Vulkan from this library instead of the system's\n\n[env: GPUKERN_LOADER]",
-                |own: &mut Self| &mut own.loader,
+                |target: &mut Self| &mut target.loader,
             )
             .with(|arg| from_environment(arg, "GPUKERN_LOADER")),
             path(
@@ -387,39 +398,39 @@ impl Options for VulkanOptions {
                 "DIR",
                 "Keep compiled kernels and measured limits in this folder\n\n[default: gpukern in your cache folder] \
                  [env: GPUKERN_CACHE]",
-                |own: &mut Self| &mut own.cache_dir,
+                |target: &mut Self| &mut target.cache_dir,
             )
             .with(|arg| from_environment(arg, "GPUKERN_CACHE")),
-            word(
+            time(
                 "timeout",
                 "30s",
                 "Abandon a driver call, and its case, after this time\n\nPipeline compilation and a description's \
                  commands get ten times this; a call that was slow last time gets ten times that long.",
-                |own: &mut Self| &mut own.timeout,
+                |target: &mut Self| &mut target.timeout,
             ),
-            word(
+            time(
                 "max-run",
                 "60s",
                 "Skip runs predicted to take longer than this; print the prediction",
-                |own: &mut Self| &mut own.max_run,
+                |target: &mut Self| &mut target.max_run,
             ),
             flag(
                 "in-process",
                 "Do all device work in this process, for debuggers\n\nA driver that crashes ends gpukern, and there is \
                  no timeout for one that hangs.",
-                |own: &mut Self| &mut own.in_process,
+                |target: &mut Self| &mut target.in_process,
             ),
         ];
-        // The last of several counts.
+        // If an option is repeated, the last value counts.
         let global = |arg: Arg| {
             let id = arg.get_id().clone();
             arg.global(true).hide(true).overrides_with(id)
         };
-        own.into_iter().map(|entry| entry.with(global)).collect()
+        entries.into_iter().map(|entry| entry.with(global)).collect()
     }
 }
 
-/// The value of a flag that a variable of the environment states; an empty one states none.
+/// Parses the value of a flag in a variable of the environment; an empty value means off.
 fn truth(text: &str) -> Result<bool, String> {
     match text.to_lowercase().as_str() {
         "1" | "true" | "t" | "yes" | "y" | "on" => Ok(true),

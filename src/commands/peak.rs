@@ -2,7 +2,7 @@
 
 use super::campaign::Campaign;
 use super::document::{Files, JSON, Target};
-use super::{CommandOutput, beside};
+use super::{CommandOutput, combined_exit};
 use crate::basis::error::{Error, Exit};
 use crate::commands::host::Host;
 use crate::commands::progress::Progress;
@@ -10,21 +10,21 @@ use crate::measure::executor::Observer;
 use crate::measure::runner::Timing;
 use crate::measure::session::Setup;
 use crate::peak;
-use crate::plan::{CaseGroup, estimate};
+use crate::plan::estimate;
 use crate::record::peak::Extent;
 use crate::record::{Case, Outcome};
 use crate::report;
-use std::path::Path;
+use std::path::PathBuf;
 
 pub(super) fn run(
     devices: &[String],
     quick: bool,
-    json: Option<&Path>,
+    json: Option<&PathBuf>,
     setup: &Setup,
     host: &Host,
 ) -> Result<CommandOutput, Error> {
     Files::default().read("the loader", &setup.loader).written("--json", json).check(host)?;
-    let target = json.map(|path| Target::open(JSON, path)).transpose()?;
+    let target = Target::open_if_named(JSON, json)?;
     let extent = if quick { Extent::Quick } else { Extent::Full };
     let campaign = Campaign::begin(setup, [devices], host)?;
     let (mut peaks, mut worst, mut notes) = (vec![], Exit::Success, String::new());
@@ -32,25 +32,25 @@ pub(super) fn run(
         let mut executor = match campaign.open(device, Timing::Sample) {
             Ok(executor) => executor,
             Err(error) => {
-                worst = beside(worst, Err(error), &mut notes);
+                worst = combined_exit(worst, Err(error), &mut notes);
                 continue;
             }
         };
         let run = peak::run(device, extent);
-        let time = |group: &CaseGroup| {
+        let mut expected = vec![];
+        for group in &run.groups {
             let time = estimate::of_case(group, device.kind, Some(&run.sampling));
-            group.variants.iter().map(|variant| (group.id(variant).to_string(), time)).collect::<Vec<_>>()
-        };
-        let expected: Vec<_> = run.groups.iter().flat_map(time).collect();
+            expected.extend(group.variants.iter().map(|variant| (group.id(variant).to_string(), time)));
+        }
         let mut progress = Progress::through(expected.len(), &expected, &[], &host.messages);
         progress.device(device);
-        progress.foretell("kernel", device.kind.runs_on_host_cores());
-        let mut watch = Watch { progress, worst };
+        progress.announce_duration("kernel", device.kind.runs_on_host_cores());
+        let mut watch = PeakWatch { progress, worst };
         peaks.push(executor.measure_peak(extent, &mut watch));
         watch.progress.finish();
         worst = watch.worst;
     }
-    let exit = match beside(worst, campaign.session.check_validation(), &mut notes) {
+    let exit = match combined_exit(worst, campaign.session.check_validation(), &mut notes) {
         Exit::Success if campaign.is_interrupted() => Exit::Interrupted,
         worst => worst,
     };
@@ -61,14 +61,14 @@ pub(super) fn run(
     Ok(answer)
 }
 
-/// An observer that shows progress and keeps the exit code of the worst probe: a limit that is missing because its
-/// answer was wrong, or the device failed, is no limit that the device lacks.
-struct Watch {
+/// Observer that shows progress and records the worst exit code: a limit may be missing because a kernel was wrong or the
+/// device failed, not because the device lacks it.
+struct PeakWatch {
     progress: Progress,
     worst: Exit,
 }
 
-impl Observer for Watch {
+impl Observer for PeakWatch {
     fn begin(&mut self, id: &str) {
         self.progress.begin(id);
     }

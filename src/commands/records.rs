@@ -1,6 +1,6 @@
-//! `gpukern export`, `gpukern report` and `gpukern merge`: records in other forms.
+//! `gpukern export`, `gpukern report` and `gpukern merge`.
 
-use super::document::{Files, JSON, Target};
+use super::document::{Files, JSON, Target, create_folder, write_files};
 use super::host::Host;
 use super::{CommandOutput, judging, read};
 use crate::basis::command_line::{arguments, stated};
@@ -27,7 +27,7 @@ pub(super) fn export(run: &Path, format: &str, output: Option<&Path>, host: &Hos
     Ok(CommandOutput::document(target.deliver(&text)?.unwrap_or_default(), notes, Exit::Success))
 }
 
-/// Draws records as a page, and its charts as files of the folder `svg`.
+/// Draws records as a page, and its charts as files of the folder of --svg.
 pub(super) fn report(args: &ReportArgs, host: &Host) -> Result<CommandOutput, Error> {
     let mut notes = String::new();
     let paths: Vec<&Path> =
@@ -37,7 +37,7 @@ pub(super) fn report(args: &ReportArgs, host: &Host) -> Result<CommandOutput, Er
         files.written("--output", [&args.output]).written("--svg", charts).check(host)
     };
     files(&[])?;
-    let (runs, comparison) = shown(args, host, &mut notes)?;
+    let (runs, comparison) = read_runs(args, host, &mut notes)?;
     if runs.iter().all(|run| run.record.cases.is_empty()) {
         return Err(Error::Usage(
             "nothing to report: the records have no cases; measure some with `gpukern bench` or `gpukern run`".into(),
@@ -48,21 +48,21 @@ pub(super) fn report(args: &ReportArgs, host: &Host) -> Result<CommandOutput, Er
     files(&charts.collect::<Vec<_>>())?;
     let target = Target::open(["a report", "--output"], &args.output)?;
     if let Some(folder) = &args.svg {
-        let shown = folder.shown();
-        std::fs::create_dir_all(folder)
-            .map_err(|e| Error::Usage(format!("cannot write charts to '{shown}': {e}; choose another --svg folder")))?;
-        for (name, chart) in &report.charts {
-            Target::open(["a chart", "--svg"], &folder.join(name))?.deliver(chart)?;
-        }
+        create_folder(folder, "write charts to", "--svg folder")?;
+        write_files(["a chart", "--svg"], folder, &report.charts)?;
     }
     let output = target.deliver(&report.html)?.unwrap_or_default();
     let _ = writeln!(notes, "{}, {}", counted(paths.len(), "record"), counted(report.charts.len(), "chart"));
     Ok(CommandOutput::document(output, notes, Exit::Success))
 }
 
-/// The records of a page, those of a side as one, and what comes of their comparison. Two records are two sides; where they
-/// cannot be compared the page says why, unless the sides were named.
-fn shown(args: &ReportArgs, host: &Host, notes: &mut String) -> Result<(Vec<NamedRecord>, Option<Comparison>), Error> {
+/// Reads the records of a page, pools those of each side, and compares the sides. Two records are two sides. Records that
+/// cannot be compared are an error only if options name the sides; otherwise there is no comparison.
+fn read_runs(
+    args: &ReportArgs,
+    host: &Host,
+    notes: &mut String,
+) -> Result<(Vec<NamedRecord>, Option<Comparison>), Error> {
     let ReportArgs { run, baseline, candidate, judging, .. } = args;
     let settings = judging::settings(judging)?;
     let sides: [&[PathBuf]; 2] = match &run[..] {
@@ -85,22 +85,22 @@ fn shown(args: &ReportArgs, host: &Host, notes: &mut String) -> Result<(Vec<Name
     let paths = sides.map(|side| side.iter().map(PathBuf::as_path).collect::<Vec<_>>());
     let records = [judging::read_all(&paths[0], notes)?, judging::read_all(&paths[1], notes)?];
     let [before, after] = &records;
-    let alike = judging::check_alike(before, after, judging);
-    let comparison = match alike {
+    let checked = judging::check_conditions(before, after, judging);
+    let comparison = match checked {
         Err(error) if run.is_empty() => return Err(error),
         Err(_) => None,
         Ok(()) => {
             let mut comparison = compare::compare(before, after, &settings);
-            let kept = [0, 1].map(|side| SideFiles { records: &records[side], paths: &paths[side] });
+            let pools = [0, 1].map(|side| SideFiles { records: &records[side], paths: &paths[side] });
             let program = host.program_name();
             let command = |_, replaced| with_records(args, &program, replaced);
             let again = ComparisonCommand { program: &program, completes: false, command: &command };
-            (comparison.remarks, comparison.decide) = recipe(&comparison, kept, &settings, &again);
+            (comparison.remarks, comparison.decide) = recipe(&comparison, pools, &settings, &again);
             Some(comparison)
         }
     };
     if let Some(comparison) = comparison.as_ref().filter(|_| run.is_empty()) {
-        judging::check_any(comparison)?;
+        judging::check_common_case(comparison)?;
     }
     let same = paths[0].first().map(|path| name(path)) == paths[1].first().map(|path| name(path));
     let shown = ["baseline", "candidate"].into_iter().zip(records).zip(paths).filter_map(|((side, records), paths)| {
@@ -114,7 +114,7 @@ fn shown(args: &ReportArgs, host: &Host, notes: &mut String) -> Result<(Vec<Name
     Ok((shown.collect(), comparison))
 }
 
-/// The same report with other files in place of the first one of each side.
+/// Returns the command of the same report, with the first file of each side replaced.
 fn with_records(args: &ReportArgs, program: &str, replaced: [Option<String>; 2]) -> String {
     let mut args = args.clone();
     let first = match &mut args.run[..] {
@@ -125,12 +125,12 @@ fn with_records(args: &ReportArgs, program: &str, replaced: [Option<String>; 2])
     format!("{} report {}", shown_word(program), arguments(stated(&args, &ReportArgs::default())))
 }
 
-/// The name of a record's file.
+/// Returns the name of a record's file without its folder.
 fn name(path: &Path) -> String {
     path.file_name().map_or_else(|| path.shown(), |name| name.to_string_lossy().into())
 }
 
-/// Joins records in one.
+/// Joins records into one.
 pub(super) fn merge(paths: &[PathBuf], output: Option<&Path>, host: &Host) -> Result<CommandOutput, Error> {
     Files::default().read("a record", paths).written("--output", output).check(host)?;
     let mut notes = String::new();

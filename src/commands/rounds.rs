@@ -1,11 +1,11 @@
-//! `bench --compare`: a comparison, and further rounds of the cases that it leaves undecided.
+//! `bench --compare`: compares a record, and remeasures undecided cases in further rounds.
 //!
-//! Each round is a process of its own, because the medians of two processes differ by more than their samples show.
-//! The record that `--json` writes stays that of the first one (of several, with `--processes`); those of the rounds are kept with `--rounds`.
+//! Each round runs in its own process, because the medians of two processes differ by more than their samples show. `--json`
+//! writes only the record of the first measurement; `--rounds` keeps those of the rounds.
 
 use super::document::{JSON, Target};
 use super::host::Host;
-use super::{judging, measure_afresh};
+use super::{duration, judging, measure_in_fresh_processes};
 use crate::basis::command_line::stated;
 use crate::basis::error::{Error, Exit};
 use crate::basis::printable::Shown;
@@ -17,7 +17,6 @@ use crate::compare::{Compared, Comparison, Obstacle, Settings, Verdict, compare}
 use crate::measure::measurement::MeasureOptions;
 use crate::measure::session::Setup;
 use crate::plan::Plan;
-use crate::plan::options;
 use crate::plan::request::Request;
 use crate::record::Record;
 use crate::report;
@@ -27,26 +26,26 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Time for further rounds, unless `--budget` says otherwise.
-const BUDGET: Duration = Duration::from_secs(30);
+/// Default of `--budget`.
+const DEFAULT_BUDGET: Duration = Duration::from_secs(30);
 
-/// The comparison that was asked for, and the rounds that may decide it.
+/// Comparison with a baseline, and the options of its further rounds.
 pub(super) struct Rounds {
     baseline: Vec<Record>,
     comparing: Comparing,
     settings: Settings,
-    /// Request that is measured.
+    /// Request of the measurement.
     request: Request,
-    /// The file of the record that is measured.
+    /// File of the measured record.
     record: Option<PathBuf>,
+    /// Time limit of all further rounds.
     budget: Duration,
-    /// The folder that keeps the records of further rounds.
-    keep: Option<PathBuf>,
+    /// Folder for the records of further rounds.
+    folder: Option<PathBuf>,
 }
 
 impl Rounds {
-    /// What the options ask for, if they do. Everything that can be wrong with them is found here, before a
-    /// device is opened.
+    /// Returns the comparison that the options ask for, if any. Mistakes in them are reported here, before a device is opened.
     pub(super) fn new(
         comparing: &Comparing,
         request: &Request,
@@ -69,18 +68,18 @@ impl Rounds {
             };
         }
         let budget = match comparing.budget.as_deref() {
-            None => BUDGET,
+            None => DEFAULT_BUDGET,
             Some("0" | "0s") => Duration::ZERO,
-            Some(text) => options::duration(text).map_err(|reason| Error::Usage(format!("--budget: {reason}")))?,
+            Some(text) => duration("budget", text)?,
         };
         let paths: Vec<&Path> = comparing.compare.iter().map(PathBuf::as_path).collect();
         if paths.iter().filter(|path| **path == Path::new("-")).count() > 1 {
             return Err(Error::Usage("standard input ('-') is given twice; it holds one record".into()));
         }
         Ok(Some(Self {
-            // Without a budget the one look is all there is.
+            // Without a budget there is only one comparison, so repeated looks need no correction.
             settings: Settings { growing: !budget.is_zero(), ..judging::settings(&comparing.judging)? },
-            keep: comparing.rounds.as_deref().map(empty_folder).transpose()?,
+            folder: comparing.rounds.as_deref().map(empty_folder).transpose()?,
             baseline: judging::read_all(&paths, notes)?,
             comparing: comparing.clone(),
             request: request.clone(),
@@ -89,9 +88,9 @@ impl Rounds {
         }))
     }
 
-    /// What the baseline lacks to decide anything, and what it would take; said before anything is measured with as
-    /// many `processes`. `None` where it may do.
-    pub(super) fn caution(&self, plan: &Plan, processes: usize, host: &Host) -> Option<String> {
+    /// Returns a warning, before anything is measured, if the baseline or `processes` are too few to decide anything on a
+    /// software device.
+    pub(super) fn warning(&self, plan: &Plan, processes: usize, host: &Host) -> Option<String> {
         let planned = plan.ids();
         let mut known: HashMap<(String, &str), usize> = HashMap::new();
         for record in &self.baseline {
@@ -100,7 +99,7 @@ impl Rounds {
                 *known.entry((record.device_name(case.device), &case.id)).or_default() += 1;
             }
         }
-        // Someone who says how far processes lie apart needs no more of them.
+        // With --process-noise the spread between processes is known.
         let fewest = known.into_values().min().filter(|_| self.settings.noise.is_none());
         let (fewest, width) = (fewest?, host.width());
         let mut lines = vec![];
@@ -113,7 +112,7 @@ impl Rounds {
             let command = self.baseline.first().zip(self.comparing.compare.first());
             let command = command
                 .and_then(|(record, path)| recipe::completed(&host.program_name(), record, path, recipe::ENOUGH));
-            let edited = self.baseline.iter().any(|record| edited(record, plan));
+            let edited = self.baseline.iter().any(|record| kernels_changed(record, plan));
             let remedy = if command.is_some() && edited {
                 "Add more first, with the kernels and the description that it measured:"
             } else if command.is_some() {
@@ -126,7 +125,7 @@ impl Rounds {
                 command.iter().flat_map(|command| report::compare::shell_lines(command, width.saturating_sub(10)));
             lines.extend(command.map(|line| format!("          {line}\n")));
         }
-        // Without a budget there are no rounds, which would be further processes.
+        // Each round adds a process; without a budget there are none.
         if processes < MIN_RUNS_FOR_SPREAD && self.budget.is_zero() {
             let has =
                 format!("note      this run measures {processes} of the {MIN_RUNS_FOR_SPREAD} processes that it needs");
@@ -135,8 +134,8 @@ impl Rounds {
         (!lines.is_empty()).then(|| lines.concat().trim_end().to_string())
     }
 
-    /// Compares `first` with the baseline, and measures undecided cases again while there is time: what came of it,
-    /// for a person, and the exit code that it asks for.
+    /// Compares `first` with the baseline, and remeasures undecided cases while there is time. Returns the text for the user
+    /// and the exit code.
     pub(super) fn judge(
         &self,
         first: Record,
@@ -147,15 +146,15 @@ impl Rounds {
     ) -> Result<(String, Exit), Error> {
         let planned = plan.ids();
         let mut candidate = vec![first];
-        judging::check_alike(&self.baseline, &candidate, &self.comparing.judging)?;
+        judging::check_conditions(&self.baseline, &candidate, &self.comparing.judging)?;
         let mut comparison = compare(&self.baseline, &candidate, &self.settings);
-        judging::check_any(&comparison)?;
-        let begun = host.elapsed();
-        let mut last = None;
-        let (mut trouble, mut too_long) = (None, None);
+        judging::check_common_case(&comparison)?;
+        let started = host.elapsed();
+        let mut last_duration = None;
+        let (mut failure, mut too_long) = (None, None);
         while let Some(ids) = undecided(&comparison, &planned) {
-            let left = self.budget.saturating_sub(host.elapsed() - begun);
-            let expected = last.unwrap_or_else(|| time_of(&candidate[0], &ids));
+            let left = self.budget.saturating_sub(host.elapsed() - started);
+            let expected = last_duration.unwrap_or_else(|| round_duration(&candidate[0], &ids));
             if host.is_interrupted() || left.is_zero() || left < expected {
                 too_long = Some(expected).filter(|_| !host.is_interrupted() && !left.is_zero());
                 break;
@@ -167,49 +166,55 @@ impl Rounds {
                 Nanos::from(self.budget)
             ));
             let start = host.elapsed();
-            // An error in a round must not lose what was measured before it.
+            // An error in a round must not lose the earlier measurements.
             match self.round(round, plan, &ids, setup, options, host) {
                 Ok(Some(record)) => candidate.push(record),
                 Ok(None) => break,
                 Err(error) => {
-                    trouble = Some(error);
+                    failure = Some(error);
                     break;
                 }
             }
-            last = Some(host.elapsed() - start);
+            last_duration = Some(host.elapsed() - start);
             comparison = compare(&self.baseline, &candidate, &self.settings);
         }
         let paths: Vec<&Path> = self.comparing.compare.iter().map(PathBuf::as_path).collect();
         let sides = [
             SideFiles { records: &self.baseline, paths: &paths },
-            // This very command measures it again.
+            // The suggested command is this one, so the candidate needs no paths.
             SideFiles { records: &candidate, paths: &[] },
         ];
         let again = ComparisonCommand {
             program: &host.program_name(),
             completes: self.record.is_some(),
-            command: &|processes, [baseline, _]| self.again(processes, baseline, too_long, host),
+            command: &|processes, [baseline, _]| self.repeating_command(processes, baseline, too_long, host),
         };
         (comparison.remarks, comparison.decide) = recipe::recipe(&comparison, sides, &self.settings, &again);
-        // A reason first, then the commands that fit it.
+        // Reasons come before the commands that the recipe suggests.
         comparison.remarks.splice(0..0, prospects(&comparison));
         let ruling = Ruling::default();
         let exit = match judging::exit(&comparison, &ruling) {
             Exit::Rejected => Exit::Rejected,
             _ if host.is_interrupted() => Exit::Interrupted,
-            exit => trouble.as_ref().map_or(exit, Error::exit),
+            exit => failure.as_ref().map_or(exit, Error::exit),
         };
         let mut text = report::compare::text(&comparison, &ruling, host.width());
-        text.push_str(&self.summary(candidate.len() - 1, host.elapsed() - begun, too_long));
-        if let Some(error) = trouble {
+        text.push_str(&self.summary(candidate.len() - 1, host.elapsed() - started, too_long));
+        if let Some(error) = failure {
             host.messages.line(&format!("error: {error}"));
         }
         Ok((text, exit))
     }
 
-    /// The command that measures so many processes and compares again, with `baseline` in place of the first record that it
-    /// is compared with: into the record of this one where it is kept; with time for a few rounds where one was `too_long`.
-    fn again(&self, processes: usize, baseline: Option<String>, too_long: Option<Duration>, host: &Host) -> String {
+    /// Returns the command that measures `processes` processes and compares again, with `baseline` in place of the first
+    /// baseline record. It resumes the measured record if there is one; its budget allows three rounds if one was `too_long`.
+    fn repeating_command(
+        &self,
+        processes: usize,
+        baseline: Option<String>,
+        too_long: Option<Duration>,
+        host: &Host,
+    ) -> String {
         let request = Request { processes: u32::try_from(processes).ok(), ..self.request.clone() };
         let mut comparing = Comparing { rounds: None, ..self.comparing.clone() };
         if let Some(round) = too_long {
@@ -223,7 +228,7 @@ impl Rounds {
         recipe::assignments(&super::origin::environment(host)) + &command
     }
 
-    /// Measures the cases `ids` of a plan in other processes; `None` when interrupted.
+    /// Measures the cases `ids` of a plan in fresh processes; `None` if interrupted.
     fn round(
         &self,
         round: usize,
@@ -235,27 +240,27 @@ impl Rounds {
     ) -> Result<Option<Record>, Error> {
         let ids: Vec<_> = ids.iter().map(ToString::to_string).collect();
         let plan = plan.clone().only(&ids)?;
-        // The buffers that `run` saves and prints are those of the first run.
+        // `run --save` and `--print` use the buffers of the first measurement.
         let kernels = setup.kernels.iter().cloned().map(|kernels| UserKernels { saves: vec![], ..kernels }).collect();
         let setup = setup.with_kernels(kernels);
-        let Some(record) = measure_afresh(&format!("round {round}"), &plan, &setup, options, host)? else {
+        let Some(record) = measure_in_fresh_processes(&format!("round {round}"), &plan, &setup, options, host)? else {
             return Ok(None);
         };
-        if let Some(folder) = &self.keep {
+        if let Some(folder) = &self.folder {
             Target::open(JSON, &folder.join(format!("round-{round}.json")))?.deliver_json(&record)?;
         }
         Ok(Some(record))
     }
 
-    /// What further rounds there were, and why there are no more where one would have been `too_long`.
+    /// Returns how many further rounds there were, and why there are no more if the next would be `too_long`.
     fn summary(&self, rounds: usize, taken: Duration, too_long: Option<Duration>) -> String {
-        let kept = match self.keep {
+        let records = match self.folder {
             Some(_) => "their records are in the folder of --rounds",
             None => "--rounds DIR keeps their records",
         };
         let done = match rounds {
             0 => String::new(),
-            _ => format!("{} in {}; {kept}\n", counted(rounds, "further round"), Nanos::from(taken)),
+            _ => format!("{} in {}; {records}\n", counted(rounds, "further round"), Nanos::from(taken)),
         };
         let another = if rounds == 0 { "A further round" } else { "Another round" };
         let [next, budget] = [too_long.unwrap_or_default(), self.budget].map(|time| about(time.into()));
@@ -264,8 +269,8 @@ impl Rounds {
     }
 }
 
-/// Whether users' kernels, or what is said of them, changed since `record` measured the cases of `plan`.
-fn edited(record: &Record, plan: &Plan) -> bool {
+/// Returns whether users' kernels or their descriptions changed since `record` measured the cases of `plan`.
+fn kernels_changed(record: &Record, plan: &Plan) -> bool {
     let known: BTreeSet<&str> = record.cases.iter().map(|case| case.id.as_str()).collect();
     let planned = plan.ids();
     let users = plan.runs.iter().flat_map(|run| &run.groups).any(|group| group.algorithm.fingerprint.is_some());
@@ -274,17 +279,17 @@ fn edited(record: &Record, plan: &Plan) -> bool {
         && known == planned.iter().map(String::as_str).collect()
 }
 
-/// What further rounds could do for undecided cases, or why they could not, but for cases of which the recipe says so.
+/// Returns whether further rounds could decide the undecided cases, or why not. The recipe explains the remaining reasons.
 fn prospects(comparison: &Comparison) -> Vec<String> {
     let wants_more = |case: &Compared| case.verdict != Verdict::Undecided || case.wants_more();
     let open = comparison.count(Verdict::Undecided);
     if open > 0 && comparison.cases.iter().all(wants_more) {
-        let what = match comparison.cases.len() {
+        let remaining = match comparison.cases.len() {
             1 => "it",
             all if all == open => "them",
             _ => "the rest",
         };
-        return vec![format!("A longer --budget may decide {what}, and so may more processes of the baseline.")];
+        return vec![format!("A longer --budget may decide {remaining}, and so may more processes of the baseline.")];
     }
     let hopeless = comparison.cases.iter().filter(|case| case.verdict == Verdict::Undecided && !case.wants_more());
     let (boards, others): (Vec<&Compared>, Vec<&Compared>) =
@@ -300,11 +305,11 @@ fn prospects(comparison: &Comparison) -> Vec<String> {
     reasons.into_iter().filter(|(count, _)| *count > 0).map(line).collect()
 }
 
-/// The ids of the cases that further rounds may decide; `None` where there are none.
+/// Returns the ids of the cases that further rounds may decide; `None` if there are none.
 fn undecided<'a>(comparison: &'a Comparison, planned: &[String]) -> Option<Vec<&'a str>> {
     let mut ids: Vec<&str> = vec![];
     for case in comparison.cases.iter().filter(|case| case.wants_more()) {
-        // A round can only ask for cases of the plan; where several devices have the case, it takes all.
+        // Rounds select cases by id, on all devices that have them.
         if planned.contains(&case.id) && !ids.contains(&case.id.as_str()) {
             ids.push(&case.id);
         }
@@ -312,8 +317,8 @@ fn undecided<'a>(comparison: &'a Comparison, planned: &[String]) -> Option<Vec<&
     (!ids.is_empty()).then_some(ids)
 }
 
-/// Host time that the cases `ids` took in `record`, in one process.
-fn time_of(record: &Record, ids: &[&str]) -> Duration {
+/// Returns the host time that the cases `ids` took in one process of `record`.
+fn round_duration(record: &Record, ids: &[&str]) -> Duration {
     let mut sightings = record.sightings();
     sightings.retain(|sightings| ids.contains(&sightings[0].id.as_str()));
     let total: Nanos =
@@ -321,8 +326,8 @@ fn time_of(record: &Record, ids: &[&str]) -> Duration {
     Duration::try_from_secs_f64(total.seconds()).unwrap_or_default()
 }
 
-/// A folder to keep records in, made if need be. One that is not empty is refused: rounds of another run would later be
-/// taken for those of this one.
+/// Creates the folder of --rounds. Refuses one that is not empty: records of another run would be mistaken for rounds of
+/// this one.
 fn empty_folder(path: &Path) -> Result<PathBuf, Error> {
     let shown = path.shown();
     let refuse = |reason: &str| Error::Usage(format!("cannot keep rounds in '{shown}': {reason}; name a new folder"));
@@ -348,7 +353,7 @@ mod tests {
         assert!(error.contains("it is not empty; name a new folder"), "{error}");
     }
 
-    /// Rounds beside a baseline that has no record.
+    /// Returns rounds with an empty baseline.
     fn rounds() -> Rounds {
         Rounds {
             baseline: vec![],
@@ -361,8 +366,8 @@ mod tests {
             settings: Settings::default(),
             request: Request::default(),
             record: None,
-            budget: BUDGET,
-            keep: None,
+            budget: DEFAULT_BUDGET,
+            folder: None,
         }
     }
 
@@ -370,7 +375,8 @@ mod tests {
     fn the_command_that_repeats_it_has_time_for_a_round() {
         let own = rounds();
         let of = |baseline: Option<&str>, too_long| {
-            let command = own.again(5, baseline.map(String::from), too_long, &Host::in_memory([], [], "gpukern"));
+            let command =
+                own.repeating_command(5, baseline.map(String::from), too_long, &Host::in_memory([], [], "gpukern"));
             command.split_once(" bench ").expect("a command").1.to_string()
         };
         assert_eq!(of(None, None), "--processes=5 --compare=a.json --compare=b.json --budget=5s");
@@ -380,8 +386,7 @@ mod tests {
 
     #[test]
     fn a_round_is_expected_to_take_as_long_as_its_cases_did() {
-        let text = include_bytes!("../../tests/fixtures/run-1.json");
-        let mut record = reader(text);
+        let mut record = fixture();
         for case in &mut record.cases {
             if let crate::record::Outcome::Measured(measured) = &mut case.outcome {
                 measured.phases.verification = Nanos(1e9);
@@ -390,13 +395,13 @@ mod tests {
             }
         }
         let ids: Vec<&str> = record.cases.iter().map(|case| case.id.as_str()).collect();
-        assert_eq!(time_of(&record, &ids[..1]), Duration::from_secs(6));
-        assert_eq!(time_of(&record, &["none"]), Duration::ZERO);
+        assert_eq!(round_duration(&record, &ids[..1]), Duration::from_secs(6));
+        assert_eq!(round_duration(&record, &["none"]), Duration::ZERO);
     }
 
     #[test]
-    fn what_no_further_round_could_decide_has_its_reason() {
-        let record = reader(include_bytes!("../../tests/fixtures/run-1.json"));
+    fn cases_that_no_further_round_can_decide_are_explained() {
+        let record = fixture();
         let rounds = rounds();
         let processes = std::cell::Cell::new(1);
         let said = |obstacle| {
@@ -420,7 +425,8 @@ mod tests {
         );
     }
 
-    fn reader(text: &[u8]) -> Record {
+    fn fixture() -> Record {
+        let text = include_bytes!("../../tests/fixtures/run-1.json");
         crate::record::reader::parse(text, "fixture").expect("a record").record
     }
 }

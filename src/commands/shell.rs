@@ -1,6 +1,6 @@
-//! `gpukern completions` and `gpukern man`: what packages install beside the binary.
+//! `gpukern completions` and `gpukern man`: files that packages install with the binary.
 
-use super::document::{Document, Target};
+use super::document::{Document, create_folder, write_files};
 use super::{CommandOutput, help};
 use crate::algorithms::ALGORITHMS;
 use crate::basis::dtype::DType;
@@ -14,13 +14,13 @@ use std::path::Path;
 
 const PAGE: Document = ["a manual page", "--output"];
 
-/// The completion script of a shell.
+/// Returns the completion script of a shell.
 pub(super) fn completions(shell: Shell) -> CommandOutput {
-    let (mut program, mut script) = (completed(), vec![]);
+    let (mut program, mut script) = (with_names(), vec![]);
     clap_complete::generate(shell, &mut program, "gpukern", &mut script);
     let mut script = String::from_utf8_lossy(&script).into_owned();
     if shell == Shell::Fish {
-        // Of fish clap completes only what stands behind an option.
+        // For fish, clap completes the values of options but not positional arguments.
         let is_algorithm = |arg: &clap::Arg| arg.get_id() == "algorithm";
         for command in program.get_subcommands().filter(|command| command.get_positionals().any(is_algorithm)) {
             let (command, names) = (command.get_name(), names(command.get_name(), "algorithm").join(" "));
@@ -31,19 +31,19 @@ pub(super) fn completions(shell: Shell) -> CommandOutput {
     CommandOutput::document(script, String::new(), Exit::Success)
 }
 
-/// The command line with the names that its arguments take. The program itself reads them as text, and refuses what is no
-/// name with the nearest one.
-fn completed() -> clap::Command {
+/// Returns the command line with the names that its arguments accept. The program itself parses them as text, to suggest the
+/// nearest name for an unknown one.
+fn with_names() -> clap::Command {
     help::documented().mut_subcommands(|command| {
-        let of = command.get_name().to_string();
-        command.mut_args(|arg| match names(&of, arg.get_id().as_str()) {
+        let command_name = command.get_name().to_string();
+        command.mut_args(|arg| match names(&command_name, arg.get_id().as_str()) {
             names if names.is_empty() => arg,
             names => arg.value_parser(PossibleValuesParser::new(names)),
         })
     })
 }
 
-/// The names that an argument of a command takes; none where it takes anything else.
+/// Returns the names that an argument of a command accepts; none if it accepts other values.
 fn names(command: &str, argument: &str) -> Vec<&'static str> {
     let measured = || ALGORITHMS.iter().filter(|algorithm| !algorithm.finds_limits());
     match (command, argument) {
@@ -63,38 +63,35 @@ fn names(command: &str, argument: &str) -> Vec<&'static str> {
     }
 }
 
-/// The manual page of the program on standard output, or one for it and each of its commands in a folder.
+/// Returns the manual page of the program, or writes those of the program and all commands to a folder.
 pub(super) fn man(folder: Option<&Path>) -> Result<CommandOutput, Error> {
     let mut program = help::documented();
     program.build();
     let Some(folder) = folder else {
         return Ok(CommandOutput::document(page(&program)?, String::new(), Exit::Success));
     };
-    std::fs::create_dir_all(folder).map_err(|e| unwritable(folder, &e))?;
+    create_folder(folder, "write manual pages to", "--output folder")?;
     let commands = program.get_subcommands().filter(|command| !command.is_hide_set());
-    let mut pages = 0_u32;
+    let mut pages = vec![];
     for command in std::iter::once(&program).chain(commands) {
-        // `gpukern bench` is gpukern-bench(1), as git and cargo name theirs.
-        let name = command.get_display_name().unwrap_or(command.get_name()).replace(' ', "-");
-        let path = folder.join(format!("{name}.1"));
-        Target::open(PAGE, &path)?.deliver(&page(command)?)?;
-        pages += 1;
+        pages.push((format!("{}.1", page_name(command)), page(command)?));
     }
+    write_files(PAGE, folder, &pages)?;
+    let pages = pages.len();
     Ok(CommandOutput::new(String::new(), format!("{pages} pages in {}\n", folder.shown()), Exit::Success))
 }
 
-/// The manual page of one command.
-fn page(command: &clap::Command) -> Result<String, Error> {
-    let mut roff = vec![];
-    // Its title is that of the page: gpukern-bench(1).
-    let title = command.get_display_name().unwrap_or(command.get_name()).replace(' ', "-");
-    let manual = clap_mangen::Man::new(command.clone()).title(title.to_uppercase());
-    manual.render(&mut roff).map_err(|e| Error::Failure(format!("the manual page cannot be made: {e}")))?;
-    Ok(String::from_utf8_lossy(&roff).into_owned())
+/// Returns the name of a manual page: gpukern-bench for `gpukern bench`, as git and cargo name theirs.
+fn page_name(command: &clap::Command) -> String {
+    command.get_display_name().unwrap_or(command.get_name()).replace(' ', "-")
 }
 
-fn unwritable(folder: &Path, error: &std::io::Error) -> Error {
-    Error::Usage(format!("cannot write manual pages to '{}': {error}; choose another --output folder", folder.shown()))
+/// Returns the manual page of one command.
+fn page(command: &clap::Command) -> Result<String, Error> {
+    let mut roff = vec![];
+    let manual = clap_mangen::Man::new(command.clone()).title(page_name(command).to_uppercase());
+    manual.render(&mut roff).map_err(|e| Error::Failure(format!("the manual page cannot be made: {e}")))?;
+    Ok(String::from_utf8_lossy(&roff).into_owned())
 }
 
 #[cfg(test)]
@@ -124,7 +121,7 @@ mod tests {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::PowerShell, Shell::Elvish] {
             let script = completions(shell).output;
             assert!(["bench", "verify", "compare"].iter().all(|command| script.contains(command)), "{shell}");
-            // Elvish completes commands and options alone, and PowerShell too.
+            // Elvish and PowerShell complete only commands and options.
             let values = ["matmul", "next-matrix", "subgroup-shuffle", "bf16", "custom-smaller-is-better", "otava"];
             if !matches!(shell, Shell::PowerShell | Shell::Elvish) {
                 assert!(values.iter().all(|name| script.contains(name)), "{shell}: {script}");
@@ -134,7 +131,7 @@ mod tests {
 
     #[test]
     fn every_argument_with_names_is_there() {
-        let program = completed();
+        let program = with_names();
         let arguments = |command: &str| {
             let command = program.find_subcommand(command).expect("a command");
             command.get_arguments().map(|arg| arg.get_id().to_string()).collect::<Vec<_>>()

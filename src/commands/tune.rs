@@ -2,7 +2,7 @@
 
 use super::campaign::Campaign;
 use super::document::Files;
-use super::{CommandOutput, beside};
+use super::{CommandOutput, combined_exit, duration};
 use crate::algorithms::tile::Tunable;
 use crate::algorithms::{self, Algorithm, CaseSpec};
 use crate::basis::dtype::DType;
@@ -22,7 +22,7 @@ use crate::measure::executor::{Executor, Observer, Silent};
 use crate::measure::job::tune::Question;
 use crate::measure::runner::Timing;
 use crate::measure::session::Setup;
-use crate::plan::options::{self, Selection};
+use crate::plan::options::Selection;
 use crate::plan::{CaseGroup, PlannedRun, Purpose, Sampling, axes};
 use crate::record::{Case, Outcome};
 use crate::report::tune::{self as report, InspectedRow, TunedRow};
@@ -34,28 +34,27 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The output of an interruption that left nothing to keep.
+/// Output of a search that was interrupted before it found a tile.
 const NOTHING_TIMED: &str = "interrupted before a tile was timed: nothing was kept\n";
 
-/// The results of earlier searches, for `bench`: from the file that was named, which must exist, or from the user's.
-pub(super) fn kept(named: Option<&Path>) -> Result<Tuned, Error> {
-    let read = |path: &Path| Tuned::read(path);
+/// Reads the results of earlier searches, for `bench`: from the `named` file, which must exist, or from the default one.
+pub(super) fn earlier_results(named: Option<&Path>) -> Result<Tuned, Error> {
     match (named, tuned::default_path()) {
-        (Some(path), _) => read(path)?.ok_or_else(|| {
+        (Some(path), _) => Tuned::read(path)?.ok_or_else(|| {
             Error::Usage(format!(
                 "there are no tuning results in '{}'; make them with `gpukern tune`, or add --no-tuned",
                 path.shown()
             ))
         }),
-        (None, Some(path)) => Ok(read(&path)?.unwrap_or_default()),
+        (None, Some(path)) => Ok(Tuned::read(&path)?.unwrap_or_default()),
         (None, None) => Ok(Tuned::none()),
     }
 }
 
 pub(super) fn run(args: TuneArgs, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
-    // Everything that can be wrong with the command is found before a device is opened.
-    let begun = host.elapsed();
-    let budget = options::duration(&args.budget).map_err(|reason| Error::Usage(format!("--budget: {reason}")))?;
+    // Mistakes in the command are reported before a device is opened.
+    let started = host.elapsed();
+    let budget = duration("budget", &args.budget)?;
     let path = args.tuned.clone().or_else(tuned::default_path).ok_or_else(|| {
         Error::Usage("there is no configuration folder to keep results in; name a file with --tuned".into())
     })?;
@@ -65,26 +64,27 @@ pub(super) fn run(args: TuneArgs, setup: &Setup, host: &Host) -> Result<CommandO
     let setup = &Setup { inspects: by_inspection, ..setup.clone() };
     let (algorithm, run) = plan(args)?;
     let known = Tuned::read(&path)?.unwrap_or_default();
-    // The file is tried before any time is spent.
+    // A file that cannot be written is reported before any time is spent.
     Tuned::keep(&path, &[])?;
 
     let campaign = Campaign::begin(setup, [&run.devices[..]], host)?;
     let devices = campaign.session.select_usable(&run.devices)?;
-    let left = devices.iter().map(|device| searches(algorithm, &run, device).count() as u32).sum();
-    let answer = CommandOutput::new(String::new(), without_type(&run), Exit::Success);
-    let progress = Progress::new(left as usize, &host.messages);
-    progress.line(&format!("{}, {} at most in total", counted(left as usize, "problem"), about(budget.into())));
-    let mut tuning = Tuning { algorithm, known, path, host, begun, budget, left, progress, kept: false, answer };
+    let remaining = devices.iter().map(|device| searches(algorithm, &run, device).count() as u32).sum();
+    let answer = CommandOutput::new(String::new(), unsupported_types(&run), Exit::Success);
+    let progress = Progress::new(remaining as usize, &host.messages);
+    progress.line(&format!("{}, {} at most in total", counted(remaining as usize, "problem"), about(budget.into())));
+    let mut tuning =
+        Tuning { algorithm, known, path, host, started, budget, remaining, progress, saved: false, answer };
     let mut tables = vec![];
     let stopped = || campaign.is_interrupted();
     for device in devices {
         tuning.progress.device(device);
         let timing = if by_inspection { Timing::Inspect { texts: false } } else { Timing::Sample };
         let executor = campaign.open(device, timing);
-        let mut executor = match executor.and_then(|executor| executing(executor, by_inspection)) {
+        let mut executor = match executor.and_then(|executor| check_executes(executor, by_inspection)) {
             Ok(executor) => executor,
             Err(error) => {
-                tuning.beside(Err(error));
+                tuning.note_error(Err(error));
                 continue;
             }
         };
@@ -95,7 +95,7 @@ pub(super) fn run(args: TuneArgs, setup: &Setup, host: &Host) -> Result<CommandO
             } else if !stopped() {
                 let row = tuning.search(&mut executor, group, tunable);
                 if stopped() {
-                    tuning.cut_off(group, tunable, row.as_ref());
+                    tuning.note_interruption(group, tunable, row.as_ref());
                 }
                 rows.extend(row);
             }
@@ -108,12 +108,12 @@ pub(super) fn run(args: TuneArgs, setup: &Setup, host: &Host) -> Result<CommandO
         }
     }
     tuning.progress.finish();
-    tuning.beside(campaign.session.check_validation());
+    tuning.note_error(campaign.session.check_validation());
     tuning.finish(&tables, stopped())
 }
 
-/// The executor, refused where it is to run tiles and its device executes nothing.
-fn executing(mut executor: Executor<'_>, by_inspection: bool) -> Result<Executor<'_>, Error> {
+/// Refuses an executor that is to run tiles on a device that executes nothing.
+fn check_executes(mut executor: Executor<'_>, by_inspection: bool) -> Result<Executor<'_>, Error> {
     if by_inspection || executor.executes() != Ok(false) {
         return Ok(executor);
     }
@@ -121,33 +121,40 @@ fn executing(mut executor: Executor<'_>, by_inspection: bool) -> Result<Executor
     Err(Error::Usage(format!("{name} executes nothing; add --by-inspection to choose tiles by what its compiler says")))
 }
 
-/// The state that all searches share.
+/// State that all searches share.
 struct Tuning<'a> {
     algorithm: &'static Algorithm,
     /// Results of earlier searches.
     known: Tuned,
-    /// The file that keeps the results.
+    /// File that keeps the results.
     path: PathBuf,
     host: &'a Host,
-    /// Time when the search began.
-    begun: Duration,
-    /// Time for all searches.
+    /// Time at which the first search started.
+    started: Duration,
+    /// Time limit of all searches together.
     budget: Duration,
-    /// Searches still to be made.
-    left: u32,
+    /// Number of searches that have not started.
+    remaining: u32,
     progress: Progress,
-    /// Whether any result was kept.
-    kept: bool,
+    /// Whether any result was saved.
+    saved: bool,
     answer: CommandOutput,
 }
 
 impl Tuning<'_> {
-    /// Notes an error beside the searches.
-    fn beside(&mut self, trouble: Result<(), Error>) {
-        self.answer.exit = beside(self.answer.exit, trouble, &mut self.answer.notes);
+    /// Adds the error in `result` to the notes and the exit code.
+    fn note_error(&mut self, result: Result<(), Error>) {
+        self.answer.exit = combined_exit(self.answer.exit, result, &mut self.answer.notes);
     }
 
-    /// Searches the tiles of a variant on a problem, and keeps the best at once.
+    /// Takes the budget of the next search: an equal share of the remaining time.
+    fn next_budget(&mut self) -> Duration {
+        let budget = self.budget.saturating_sub(self.host.elapsed() - self.started) / self.remaining.max(1);
+        self.remaining = self.remaining.saturating_sub(1);
+        budget
+    }
+
+    /// Searches the tiles of a variant on a problem, and saves the best.
     fn search(
         &mut self,
         executor: &mut Executor<'_>,
@@ -156,9 +163,7 @@ impl Tuning<'_> {
     ) -> Option<TunedRow> {
         let device = &executor.info().clone();
         let name = name(group, tunable);
-        // Time that a search leaves over is for the others.
-        let budget = self.budget.saturating_sub(self.host.elapsed() - self.begun) / self.left.max(1);
-        self.left = self.left.saturating_sub(1);
+        let budget = self.next_budget();
         let work = (self.algorithm.problem)(&group.spec).map(|problem| problem.work()).unwrap_or_default();
         let mut leader = None;
         let mut progress = |tile, best: Option<(_, Nanos)>| {
@@ -168,17 +173,17 @@ impl Tuning<'_> {
             }
             self.progress.message(&format!("{name}: {tile}"));
         };
-        let kept = self.known.result(device, self.algorithm, tunable.variant, &group.spec).map(|(tile, _)| tile);
-        let kept = kept.filter(|tile| tunable.legal(tile, &group.spec, device).is_ok());
+        let earlier = self.known.result(device, self.algorithm, tunable.variant, &group.spec).map(|(tile, _)| tile);
+        let earlier = earlier.filter(|tile| tunable.legal(tile, &group.spec, device).is_ok());
         let variant = self.algorithm.variant(tunable.variant).expect("tunables name variants of their algorithm");
-        let alone = CaseGroup { variants: vec![variant.clone()], ..group.clone() };
-        let found = executor.tune(&alone, Question { kept, avoid: vec![], budget }, &mut progress);
+        let single = CaseGroup { variants: vec![variant.clone()], ..group.clone() };
+        let found = executor.tune(&single, Question { kept: earlier, avoid: vec![], budget }, &mut progress);
         self.progress.advance();
         let found = found.map_err(|refusal| self.note(&name, &refusal)).ok()??;
-        // At once: whatever ends the process later, this stays.
-        let kept = Tuned::keep(&self.path, &results(device, self.algorithm, tunable, group, &found, work));
-        self.kept |= kept.is_ok();
-        self.beside(kept);
+        // Saved before the next search, so that nothing that ends the process later loses it.
+        let saved = Tuned::keep(&self.path, &results(device, self.algorithm, tunable, group, &found, work));
+        self.saved |= saved.is_ok();
+        self.note_error(saved);
         for (tile, refusal) in &found.refused {
             self.note(&format!("{name}, tile {tile}"), refusal);
         }
@@ -193,28 +198,27 @@ impl Tuning<'_> {
         tunable: &'static Tunable,
         stopped: &dyn Fn() -> bool,
     ) -> Option<InspectedRow> {
-        let (device, begun) = (executor.info().clone(), self.host.elapsed());
+        let (device, started) = (executor.info().clone(), self.host.elapsed());
         let name = name(group, tunable);
-        let budget = self.budget.saturating_sub(self.host.elapsed() - self.begun) / self.left.max(1);
-        self.left = self.left.saturating_sub(1);
+        let budget = self.next_budget();
         let variant = self.algorithm.variant(tunable.variant).expect("tunables name variants of their algorithm");
         let (built_in, mut tried, mut why) = (tunable.built_in(&group.spec, &device), 0, None);
         let found = Inspected::search(built_in, self.algorithm.tiles(tunable, &group.spec, &device), 1, |tile| {
-            // The built-in tile is compiled however long that takes.
-            if stopped() || (tried > 0 && self.host.elapsed() - begun >= budget) {
+            // The built-in tile is always compiled, even beyond the budget.
+            if stopped() || (tried > 0 && self.host.elapsed() - started >= budget) {
                 return ControlFlow::Break(());
             }
             tried += 1;
             self.progress.message(&format!("{name}: {tile}"));
             let spec = CaseSpec { tile: Some(tile), ..group.spec };
-            let alone =
+            let single =
                 CaseGroup { spec, variants: vec![variant.clone()], auto: false, on_host: false, ..group.clone() };
-            let run = PlannedRun { devices: vec![], groups: vec![alone], sampling: Sampling::default() };
+            let run = PlannedRun { devices: vec![], groups: vec![single], sampling: Sampling::default() };
             let case = executor.run(&run, &mut Silent).pop();
             let Some(Case { outcome, kernels, .. }) = case else { return ControlFlow::Break(()) };
             let spills = spilled(&kernels);
             if spills.is_none() && outcome == Outcome::Inspected {
-                // Nor will it of another tile.
+                // The driver reports no spills for any other tile either.
                 why = Some("the driver does not tell what a kernel spills".into());
                 return ControlFlow::Break(());
             }
@@ -231,17 +235,17 @@ impl Tuning<'_> {
             }
             return None;
         };
-        let plain = plain(&device, self.algorithm, tunable, group);
+        let plain = empty_result(&device, self.algorithm, tunable, group);
         let (built_in_tile, tried) = (Some(found.built_in.0), Some(found.tried));
         let kept = TuningResult { tile: Some(found.best.0), spills: Some(found.best.1), built_in_tile, tried, ..plain };
-        let kept = Tuned::keep(&self.path, &[kept]);
-        self.kept |= kept.is_ok();
-        self.beside(kept);
+        let saved = Tuned::keep(&self.path, &[kept]);
+        self.saved |= saved.is_ok();
+        self.note_error(saved);
         Some(InspectedRow { variant: tunable.variant, spec: group.spec, found })
     }
 
-    /// Notes how far a search came that was interrupted.
-    fn cut_off(&mut self, group: &CaseGroup, tunable: &Tunable, row: Option<&TunedRow>) {
+    /// Notes how far an interrupted search got.
+    fn note_interruption(&mut self, group: &CaseGroup, tunable: &Tunable, row: Option<&TunedRow>) {
         let came = row.map_or_else(
             || "interrupted before a tile was timed".into(),
             |TunedRow { found: Found { tried, space, .. }, .. }| {
@@ -249,14 +253,14 @@ impl Tuning<'_> {
             },
         );
         let _ = writeln!(self.answer.notes, "note      {}: {came}", name(group, tunable));
-        match self.left {
+        match self.remaining {
             0 => {}
             1 => self.answer.notes.push_str("note      1 search was not begun\n"),
-            left => drop(writeln!(self.answer.notes, "note      {left} searches were not begun")),
+            remaining => drop(writeln!(self.answer.notes, "note      {remaining} searches were not begun")),
         }
     }
 
-    /// Notes why a tile, or every tile, is out of the question. A wrong answer weighs more than anything else.
+    /// Notes why a tile, or every tile, was refused. A wrong answer decides the exit code.
     fn note(&mut self, what: &str, refusal: &Refusal) {
         let (word, why, asked) = match refusal {
             Refusal::Unsupported(why) => ("skipped", why, self.answer.exit),
@@ -269,15 +273,15 @@ impl Tuning<'_> {
         }
     }
 
-    /// The answer, with a table for each device on which something was found.
+    /// Returns the result of the command, with a table for each device on which tiles were found.
     fn finish(self, tables: &[String], stopped: bool) -> Result<CommandOutput, Error> {
-        let Self { path, mut answer, kept, .. } = self;
+        let Self { path, mut answer, saved, .. } = self;
         if answer.exit == Exit::Success && stopped {
             answer.exit = Exit::Interrupted;
         } else if answer.exit == Exit::Success && tables.is_empty() {
             return Err(Error::Usage(format!("nothing was found:\n{}", answer.notes.trim_end())));
         }
-        if kept {
+        if saved {
             let _ = writeln!(answer.notes, "saved in {}", path.shown());
         }
         let output = if tables.is_empty() && stopped { NOTHING_TIMED.into() } else { tables.join("\n") };
@@ -285,15 +289,15 @@ impl Tuning<'_> {
     }
 }
 
-/// What a search is of.
+/// Returns the name of a search in messages: variant, options and size.
 fn name(group: &CaseGroup, tunable: &Tunable) -> String {
     format!("{} {} {}", tunable.variant, axes::brief(&group.spec), group.spec.size)
 }
 
-/// The algorithm and the problems to search.
+/// Returns the algorithm and the problems to search.
 fn plan(args: TuneArgs) -> Result<(&'static Algorithm, PlannedRun), Error> {
     let size = match &args.shapes {
-        Some(path) => shapes(path)?,
+        Some(path) => read_shapes(path)?,
         None => args.size.clone(),
     };
     let TuneArgs { algorithm: name, mut variant, axes, on: DeviceArgs { device }, .. } = args;
@@ -314,7 +318,7 @@ fn plan(args: TuneArgs) -> Result<(&'static Algorithm, PlannedRun), Error> {
     } else if variant == ["all"] {
         variant = vec!["*".into()];
     }
-    // Of what a pattern matches, variants without tiles were not asked for.
+    // A pattern selects only variants that have tiles.
     let kind = format!("variant of {name} with tiles to search");
     let variant = variant.into_iter().map(|typed| {
         let matching = is_pattern(&typed).then(|| pattern::select(&typed, &kind, &known)).transpose()?;
@@ -333,8 +337,8 @@ fn plan(args: TuneArgs) -> Result<(&'static Algorithm, PlannedRun), Error> {
     Ok((algorithm, run))
 }
 
-/// The sizes in a file: one `MxNxK` a line, and comments from # on.
-fn shapes(path: &Path) -> Result<Vec<String>, Error> {
+/// Reads the sizes in a file: one `MxNxK` per line; `#` starts a comment.
+fn read_shapes(path: &Path) -> Result<Vec<String>, Error> {
     let shown = path.shown();
     let text = input_file::read_text(path).map_err(|e| {
         Error::Usage(format!("cannot read shapes from '{shown}': {e}; name a file with one MxNxK per line"))
@@ -363,27 +367,23 @@ fn shapes(path: &Path) -> Result<Vec<String>, Error> {
     Ok(found)
 }
 
-/// A line for each variant that has none of the element types: there is nothing to search for it.
-fn without_type(run: &PlannedRun) -> String {
+/// Returns a note for each variant that supports none of the element types.
+fn unsupported_types(run: &PlannedRun) -> String {
     let mut notes = String::new();
+    let names = |dtypes: &[DType]| dtypes.iter().map(|dtype| dtype.name()).collect::<Vec<_>>().join(", ");
     let dtypes: BTreeSet<_> = run.groups.iter().map(|group| group.spec.dtype).collect();
+    let dtypes: Vec<_> = dtypes.into_iter().collect();
     for variant in run.groups.first().map_or(&[][..], |group| &group.variants) {
-        if !dtypes.iter().any(|dtype| variant.supports(*dtype)) {
-            let names = |dtypes: Vec<&str>| dtypes.join(", ");
-            let own = DType::ALL.into_iter().filter(|dtype| variant.supports(*dtype)).map(DType::name);
-            let _ = writeln!(
-                notes,
-                "skipped   {}: has no {} version; search it with --dtype {}",
-                variant.name,
-                names(dtypes.iter().map(|dtype| dtype.name()).collect()),
-                names(own.collect())
-            );
+        let supported: Vec<_> = DType::ALL.into_iter().filter(|dtype| variant.supports(*dtype)).collect();
+        if !dtypes.iter().any(|dtype| supported.contains(dtype)) {
+            let (name, lacks, has) = (&variant.name, names(&dtypes), names(&supported));
+            let _ = writeln!(notes, "skipped   {name}: has no {lacks} version; search it with --dtype {has}");
         }
     }
     notes
 }
 
-/// Each problem with each variant that has its element type.
+/// Returns each problem with each variant that supports its element type.
 fn searches<'a>(
     algorithm: &'static Algorithm,
     run: &'a PlannedRun,
@@ -396,8 +396,8 @@ fn searches<'a>(
     })
 }
 
-/// A result to keep, of which nothing is known yet.
-fn plain(device: &DeviceInfo, algorithm: &Algorithm, tunable: &Tunable, group: &CaseGroup) -> TuningResult {
+/// Returns a result without tile and figures.
+fn empty_result(device: &DeviceInfo, algorithm: &Algorithm, tunable: &Tunable, group: &CaseGroup) -> TuningResult {
     TuningResult {
         model: Model::of(device),
         algorithm: algorithm.name.to_string(),
@@ -416,7 +416,7 @@ fn plain(device: &DeviceInfo, algorithm: &Algorithm, tunable: &Tunable, group: &
     }
 }
 
-/// The results of a search to keep.
+/// Returns the results of a search: the best tile, and the time of the variant that `auto` chooses.
 fn results(
     device: &DeviceInfo,
     algorithm: &Algorithm,
@@ -425,9 +425,9 @@ fn results(
     found: &Found,
     work: Work,
 ) -> Vec<TuningResult> {
-    // Four digits are more than repeats agree on.
+    // Four digits exceed the reproducibility of a measurement.
     let gflops = |time| rounded(work.rate(time).0 * 1e-9).max(f64::MIN_POSITIVE);
-    let plain = plain(device, algorithm, tunable, group);
+    let plain = empty_result(device, algorithm, tunable, group);
     let rule = found.rule.as_ref();
     let rule =
         rule.map(|(name, time)| TuningResult { variant: name.clone(), gflops: Some(gflops(*time)), ..plain.clone() });

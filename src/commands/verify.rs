@@ -1,7 +1,7 @@
 //! `gpukern verify`.
 
 use super::document::{Document, Files, Target};
-use super::{CommandOutput, beside, failures, measure, measuring};
+use super::{CommandOutput, combined_exit, failures, measure, measuring};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
 use crate::basis::printable::Shown;
@@ -22,8 +22,8 @@ use crate::tuning::tuned::Tuned;
 use std::fmt::Write;
 use std::path::Path;
 
-/// What a quick run skips, and how to run it.
-const LEFT_OUT: &str = "the largest sizes are skipped on a software device; --full runs them";
+/// Note about the cases that a quick run skips.
+const QUICK_NOTE: &str = "the largest sizes are skipped on a software device; --full runs them";
 
 const JUNIT: Document = ["junit XML", "--junit"];
 
@@ -39,29 +39,29 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
     let files = files.read("--config", &args.config).of_kernels(&kernels);
     files.written("--junit", &args.junit).written("--keep-failures", &args.keep_failures).check(host)?;
     let known = args.expect.as_deref().map(read_known).transpose()?;
-    let target = args.junit.as_deref().map(|path| Target::open(JUNIT, path)).transpose()?;
+    let target = Target::open_if_named(JUNIT, args.junit.as_ref())?;
     let failed = args.keep_failures.as_deref().map(failures::open).transpose()?;
     let setup = &Setup { repeat: args.repeat.unwrap_or(0), ..setup.with_kernels(kernels) };
-    // The built-in tiles, which everyone gets, have to conform; a search verifies what it finds.
+    // `verify` checks the built-in tiles; `tune` verifies the tiles that it finds.
     let tuned = Tuned::none();
     let options = MeasureOptions {
-        left_out: left_out.then_some(LEFT_OUT),
+        left_out: left_out.then_some(QUICK_NOTE),
         ..MeasureOptions::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, host.command_line())
     };
     let MeasuredPlan { record, validated, .. } = measure(&plan, setup, &options, host)?;
     let output = format!("{}\n{}", report::verify::table(&record, host.width()), report::verify::summary(&record));
     let mut notes = report::bench::outcomes(&record);
     if left_out && record.devices.iter().any(|device| device.kind.runs_on_host_cores()) {
-        let _ = writeln!(notes, "note      {LEFT_OUT}");
+        let _ = writeln!(notes, "note      {QUICK_NOTE}");
     }
     let exit = match &known {
         None => measuring::exit(&record),
-        Some(known) => judge(&record, known, &mut notes),
+        Some(known) => judge_known(&record, known, &mut notes),
     };
-    let exit = beside(exit, validated, &mut notes);
+    let exit = combined_exit(exit, validated, &mut notes);
     let mut answer = CommandOutput::new(output, notes, exit);
     if let Some(folder) = failed {
-        answer.kept(failures::keep(folder, &record, &plan, &tuned, &request));
+        answer.add_note(failures::save(folder, &record, &plan, &tuned, &request));
     }
     if let Some(target) = target {
         answer.deliver(target, &Format::Junit.export(&record)?);
@@ -69,14 +69,14 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
     Ok(answer)
 }
 
-/// What is verified, the user's kernels in it, and whether the largest sizes are left out.
+/// Returns the plan, the user's kernels in it, and whether it leaves out the largest sizes.
 fn planned(args: &VerifyArgs, request: &Request) -> Result<(Plan, Vec<UserKernels>, bool), Error> {
     if let Some(path) = &request.config {
         let mut plan = Plan::new(&request.selection, Some((path, &request.defaults)))?;
         let kernels = super::run::add_tables(&mut plan, request)?;
         return Ok((plan, kernels, false));
     }
-    // Sizes that were named are all wanted.
+    // Sizes that the user names all run.
     let quick = !args.full && (args.quick || args.size.is_empty());
     let run = PlannedRun::new(&request.selection, Purpose::Verify).map_err(Error::Usage)?;
     let on_software = |run: &PlannedRun| run.groups_on(DeviceKind::Cpu).count();
@@ -86,7 +86,7 @@ fn planned(args: &VerifyArgs, request: &Request) -> Result<(Plan, Vec<UserKernel
     Ok((Plan { runs: vec![run], run_tables: vec![] }, vec![], left_out))
 }
 
-/// What such a file looks like.
+/// Example of a file of known failures.
 const EXAMPLE: &str =
     "write, for example:\n  [[known]]\n  case = \"matmul/tiled/f16/*\"\n  reason = \"driver bug 123\"";
 
@@ -97,12 +97,11 @@ fn read_known(path: &Path) -> Result<Vec<KnownFailure>, Error> {
     known::parse(&text).map_err(|reason| refuse(format!("{reason}\n{EXAMPLE}")))
 }
 
-/// The exit code where some failures are known: that of the others, and 1 where known ones pass.
-fn judge(record: &Record, known: &[KnownFailure], notes: &mut String) -> Exit {
+/// Returns the exit code of the unexpected failures; 1 if there are none and a known failure passes.
+fn judge_known(record: &Record, known: &[KnownFailure], notes: &mut String) -> Exit {
     let Expectations { expected, gone, absent } = Expectations::of(record, known);
-    let mut others = record.clone();
-    let mut index = 0..;
-    others.cases.retain(|_| index.next().is_none_or(|index: usize| !expected.contains(&index)));
+    let unexpected = record.cases.iter().enumerate().filter(|(index, _)| !expected.contains(index));
+    let unexpected = Record { cases: unexpected.map(|(_, case)| case.clone()).collect(), ..record.clone() };
     let _ = writeln!(notes, "{} known failures as expected", expected.len());
     for known in &absent {
         let _ = writeln!(notes, "note      the known failure {} matches no case of this run", known.text());
@@ -110,7 +109,7 @@ fn judge(record: &Record, known: &[KnownFailure], notes: &mut String) -> Exit {
     for known in &gone {
         let _ = writeln!(notes, "error: the known failure {} passes; take it out of the file", known.text());
     }
-    match measuring::exit(&others) {
+    match measuring::exit(&unexpected) {
         Exit::Success if !gone.is_empty() => Exit::Rejected,
         exit => exit,
     }

@@ -1,6 +1,8 @@
 //! `bench` and `verify` on the software device.
 
-use super::{brief_bench, expect_exit, gpukern, stderr, stdout, valid_record};
+use super::{
+    brief_bench, expect_exit, expect_output, expect_refusal, gpukern, stderr, stdout, temporary, valid_record,
+};
 use gpukern::{ALGORITHMS, find_algorithm};
 
 #[test]
@@ -22,8 +24,7 @@ fn json_on_standard_output_is_a_valid_record_and_nothing_else() {
 #[test]
 fn energy_of_a_device_without_a_counter_is_said_to_be_missing_and_no_more() {
     let bench = ["matmul", "-V", "naive,local", "-s", "16", "--energy", "--table", "both", "--json"];
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (_folder, path) = temporary("run.json");
     let output = expect_exit(brief_bench(&bench).arg(&path), 0);
     assert_eq!(
         stderr(&output).matches("no energy: this device has no energy counter").count(),
@@ -35,8 +36,7 @@ fn energy_of_a_device_without_a_counter_is_said_to_be_missing_and_no_more() {
     let record = valid_record(&std::fs::read_to_string(path).expect("a record"));
     let cases = record["cases"].as_array().expect("cases");
     assert!(cases.iter().all(|case| case["outcome"]["status"] == "measured" && case["outcome"]["energy"].is_null()));
-    let refused = expect_exit(brief_bench(&bench).args(["-", "--cache", "cold"]), 2);
-    assert!(stderr(&refused).contains("--cache cold empties the caches"), "{}", stderr(&refused));
+    expect_refusal(brief_bench(&bench).args(["-", "--cache", "cold"]), "--cache cold empties the caches");
 }
 
 #[test]
@@ -50,31 +50,29 @@ fn a_case_that_is_named_twice_is_measured_once() {
 
 #[test]
 fn the_table_has_sizes_by_variants_and_fits_the_terminal() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (_folder, path) = temporary("run.json");
     let variants = ["naive", "naive-column", "local", "local-2d", "subgroup", "subgroup-shuffle"];
-    // The second one finds every case measured, and prints the same record for another terminal.
+    // The second run has nothing left to measure, and prints the same record at another width.
     for (columns, json) in [(80_usize, "--json"), (260, "--resume")] {
         let mut bench = brief_bench(&["matmul", "-V", &variants.join(","), "-s", "8,16"]);
         bench.arg(json).arg(&path);
         let text = stdout(&expect_exit(bench.env("COLUMNS", columns.to_string()), 0));
         let heading = text.lines().find(|line| line.contains("size ") || line.contains("variant ")).expect("a heading");
-        // Across on a wide terminal, down on a narrow one.
+        // Variants are columns on a wide terminal, rows on a narrow one.
         let across = columns == 260;
         for variant in variants {
             let line = text.lines().any(|line| line.starts_with(&format!(" {variant} ")));
             assert_eq!((heading.contains(variant), line), (across, !across), "{variant} at {columns}:\n{text}");
         }
         assert_eq!(text.matches('★').count(), 3, "one mark explained, one for each size:\n{text}");
-        // Signs of a busy machine take space too.
+        // Marks of a busy machine count towards the width.
         assert!(text.lines().all(|line| line.chars().count() <= columns), "{text}");
     }
 }
 
 #[test]
 fn figures_of_others_stand_beside_the_measured_ones() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("reference.csv");
+    let (folder, path) = temporary("reference.csv");
     std::fs::write(&path, "algorithm,dtype,size,time,source\nmatmul,f32,16,1 ns,magic 2.0\n").expect("written");
     let record = folder.path().join("run.json");
     let bench = |json: &str| {
@@ -84,14 +82,13 @@ fn figures_of_others_stand_beside_the_measured_ones() {
     };
     let text = stdout(&expect_exit(&mut bench("--json"), 0));
     assert!(text.contains("reference: magic 2.0 (16)"), "{text}");
-    // Whether it is a row or a column depends on the signs that the others have.
+    // The reference is a row or a column, depending on the width of the other marks.
     let wins = text.split('★').any(|rest| rest.trim_start().starts_with("1.000 "));
     assert!(text.contains(" reference ") && wins, "{text}");
     let long = stdout(&expect_exit(bench("--resume").args(["--columns", "median,reference"]), 0));
     assert!(long.contains("× reference") && !long.contains("GFLOP/s"), "{long}");
     std::fs::write(&path, "algorithm,dtype,size,time,source\nmatmul,f32,16,soon,magic\n").expect("written");
-    let output = expect_exit(&mut bench("--json"), 2);
-    assert!(stderr(&output).contains("line 2: malformed time 'soon'"), "{}", stderr(&output));
+    expect_refusal(&mut bench("--json"), "line 2: malformed time 'soon'");
 }
 
 #[test]
@@ -115,11 +112,9 @@ fn quiet_says_nothing_of_progress_and_verbose_says_what_came_of_each_case() {
 
 #[test]
 fn a_record_file_replaces_an_older_one_and_the_table_still_goes_to_standard_output() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (_folder, path) = temporary("run.json");
     std::fs::write(&path, "an older record").expect("written");
-    let output = expect_exit(brief_bench(&["matmul", "-V", "v0,v2", "-s", "16"]).arg("--json").arg(&path), 0);
-    assert!(stdout(&output).contains("★"));
+    expect_output(brief_bench(&["matmul", "-V", "v0,v2", "-s", "16"]).arg("--json").arg(&path), 0, &["★"]);
     let record = valid_record(&std::fs::read_to_string(&path).expect("written"));
     assert_eq!(record["cases"].as_array().map(Vec::len), Some(2));
 }
@@ -146,14 +141,14 @@ fn the_same_seed_gives_the_same_residual_and_another_seed_another() {
     assert_ne!(first, residual("2"));
 }
 
-/// Runs `verify` and expects everything to pass but what the software device lacks.
+/// Runs `verify`, which must pass except for features that the software device lacks.
 fn conforms(arguments: &[&str]) {
-    // A busy machine compiles a factorisation's kernels in minutes, within a call that would count as hung.
+    // A busy machine may take minutes to compile a factorization's kernels in one call.
     let output = expect_exit(gpukern(&["verify", "--timeout=10m"]).args(arguments), 0);
     let (text, notes) = (stdout(&output), stderr(&output));
     assert!(text.contains(" passed, 0 wrong, "), "{text}\n{notes}");
-    // Everything but the matrix units, which the software device lacks, types that a variant has no kernel
-    // for, and products that are too large for some.
+    // Reasons to skip: matrix units, which the software device lacks; types without a kernel; products that are too large
+    // for a variant.
     for skipped in notes.lines().filter(|line| line.starts_with("skipped")) {
         let known = [
             "matrix-unit/",
@@ -168,8 +163,8 @@ fn conforms(arguments: &[&str]) {
     }
 }
 
-/// The sizes of matmul at which `verify` checks it on a software device: those that take nine tenths of the time, and the
-/// others.
+/// Returns the sizes of matmul that `verify` checks on a software device: those that take nine tenths of the time if `slow`,
+/// otherwise the rest.
 fn sizes_of_matmul(slow: bool) -> String {
     let matmul = find_algorithm("matmul").expect("it is registered");
     let sizes: Vec<_> = matmul.verify_size.cpu.split(',').filter(|size| (*size == "1000") == slow).collect();
@@ -184,13 +179,13 @@ fn every_variant_conforms_at_awkward_sizes() {
     conforms(&["matmul", "--size", &sizes_of_matmul(false)]);
 }
 
-/// Variants whose indices are hard to get right. The others take ten seconds a run at this size.
+/// Tests only variants with complicated indices. The others take ten seconds per run at this size.
 #[test]
 fn variants_that_tile_conform_to_the_largest_product_that_verify_has_by_itself() {
     conforms(&["matmul", "--size", &sizes_of_matmul(true), "-V", "tile-2d,vectorised,tiled,texel,dot"]);
 }
 
-/// With the tests above: all that `verify` checks by itself.
+/// Completes, with the tests above, the cases of `verify` without options.
 #[test]
 #[ignore = "takes minutes on a software device: scripts/test --full"]
 fn every_variant_conforms_to_the_largest_product_that_verify_has_by_itself() {

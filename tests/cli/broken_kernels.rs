@@ -5,22 +5,33 @@ use gpukern::{
     AxisValues, DType, Goal, Layout, Outcome, PlannedRun, Purpose, Runner, Selection, Shader, find_algorithm,
 };
 
-/// An opcode, what it is changed to, and both names.
-type Change = (u16, u16, &'static str);
+/// Replacement of one opcode by another.
+#[derive(Clone, Copy)]
+struct Change {
+    from: u16,
+    to: u16,
+    name: &'static str,
+}
+
+const fn change(from: u16, to: u16, name: &'static str) -> Change {
+    Change { from, to, name }
+}
 
 /// Changes of SPIR-V opcodes to others that take the same operands. None can make an address larger, so a broken kernel
 /// stays within its buffers.
 const ARITHMETIC: &[Change] = &[
-    (133, 129, "OpFMul → OpFAdd"),
-    (129, 131, "OpFAdd → OpFSub"),
-    (131, 129, "OpFSub → OpFAdd"),
-    (136, 133, "OpFDiv → OpFMul"),
+    change(133, 129, "OpFMul → OpFAdd"),
+    change(129, 131, "OpFAdd → OpFSub"),
+    change(131, 129, "OpFSub → OpFAdd"),
+    change(136, 133, "OpFDiv → OpFMul"),
 ];
-/// What most variations are of: an algorithm's own result in f32.
+/// Goal and type of most variations.
 const RESULT: (Goal, DType) = (Goal::Result, DType::F32);
-const INDEXING: &[Change] = &[(132, 128, "OpIMul → OpIAdd"), (176, 174, "OpULessThan → OpUGreaterThanEqual")];
+/// Changes of integer arithmetic and comparisons, in which indices are computed.
+const INDEXING: &[Change] =
+    &[change(132, 128, "OpIMul → OpIAdd"), change(176, 174, "OpULessThan → OpUGreaterThanEqual")];
 
-/// Every variation of `spirv` with one instruction changed.
+/// Returns every variation of `spirv` with one instruction changed.
 fn variations(spirv: &[u8], changes: &[Change]) -> Vec<(String, Vec<u8>)> {
     let words: Vec<u32> = spirv.chunks_exact(4).map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]])).collect();
     let mut found = vec![];
@@ -28,7 +39,7 @@ fn variations(spirv: &[u8], changes: &[Change]) -> Vec<(String, Vec<u8>)> {
     let mut at = 5;
     while at < words.len() {
         let (length, opcode) = (words[at] >> 16, words[at] as u16);
-        for &(from, to, name) in changes {
+        for &Change { from, to, name } in changes {
             if opcode == from {
                 let mut changed = words.clone();
                 changed[at] = length << 16 | u32::from(to);
@@ -95,7 +106,7 @@ fn every_variation_is_caught(
             for (change, spirv) in variations(&shader.spirv, changes) {
                 count += 1;
                 runner.workbench().pipelines.substitute(shader, spirv);
-                // A bad pivot is as good as a wrong answer: neither has a time.
+                // A bad pivot and a wrong answer both count: neither case has a time.
                 let caught = runs
                     .iter()
                     .any(|run| matches!(outcome(&mut runner, run), Outcome::Rejected(_) | Outcome::Failed { .. }));
@@ -116,11 +127,11 @@ fn every_variation_of_matmul_is_caught(sizes: &[&str], tile: Option<&str>, wante
 
 #[test]
 fn every_variation_of_a_tiled_matmul_kernel_by_one_instruction_is_caught() {
-    // The built-in tile has four times as many elements a part, all unrolled, which takes the driver minutes to compile.
+    // The built-in tile unrolls four times as many elements, which takes the driver minutes to compile.
     let plain = "16x16x8/8x16/4x4";
     let wanted = |variant: &str, kernel: &str| variant == "tiled" && kernel == "matmul/tiled";
     every_variation_of_matmul_is_caught(&["19x13x19", "20x12x20"], Some(plain), wanted);
-    // Many groups share one block, or each has a whole one and parts of others.
+    // The sizes cover blocks shared by many groups, and groups with whole and partial blocks.
     let sizes = ["5x13x259", "4x12x260", "36x12x132", "28x28x133", "38x38x133", "36x36x132"];
     let wanted = |variant: &str, kernel: &str| variant == "tiled" && kernel != "matmul/tiled";
     every_variation_of_matmul_is_caught(&sizes, Some(&format!("{plain}/g8")), wanted);
@@ -135,33 +146,33 @@ fn every_variation_of_a_matmul_kernel_by_one_instruction_is_caught() {
 
 #[test]
 fn every_variation_of_the_arithmetic_of_a_factorisation_is_caught() {
-    // Indices are left alone: those of the pivot check only matter when a pivot is bad.
+    // Indices stay unchanged: those of the pivot check matter only if a pivot is bad.
     let posts = |variant: &str, _: &str| !variant.starts_with("blocked");
     every_variation_is_caught("lu", RESULT, posts, (&["35"], None), "diagonally-dominant", ARITHMETIC);
 }
 
 #[test]
 fn every_variation_of_the_arithmetic_of_a_blocked_factorisation_is_caught() {
-    // Three blocks.
+    // This size has three blocks.
     let without = |variant: &str, _: &str| variant == "blocked";
     every_variation_is_caught("lu", RESULT, without, (&["150"], None), "diagonally-dominant", ARITHMETIC);
-    // More rows than a group's registers hold with all 32 columns of an inner block.
-    // They solve for rows of U alone: what the solves do for columns of L is dead code there, and was tried above.
+    // 1100 rows exceed the registers of a group for all 32 columns of an inner block. The blocked-solve kernel is tested above:
+    // with pivots it solves only for rows of U, and its code for columns of L never runs.
     let pivots = |variant: &str, kernel: &str| variant.starts_with("blocked-pivot") && kernel != "lu/blocked-solve";
     every_variation_is_caught("lu", RESULT, pivots, (&["150", "1100"], None), "diagonally-dominant", ARITHMETIC);
 }
 
 #[test]
 fn every_variation_of_the_arithmetic_of_a_solution_is_caught() {
-    // Three blocks of positions: behind the second one something is left.
+    // This size has three blocks of positions, so rows remain after the second.
     let f32 = (Goal::Solution, DType::F32);
     let behind = |variant: &str, kernel: &str| variant == "blocked-pivot" && kernel == "lu/solve-rest";
     every_variation_is_caught("lu", f32, behind, (&["300"], None), "uniform", ARITHMETIC);
-    // The inverse of a diagonal block, and what is found by it, are corrected by their remainders, which makes a wrong product
-    // right again; and a correction of the wrong sign is as small as the error that it is of. A wrong remainder shows.
+    // The inverse of a diagonal block and its solutions are corrected by their remainders, which also corrects a wrong product;
+    // a correction of the wrong sign is as small as the error. Only a wrong remainder shows.
     let block = |variant: &str, kernel: &str| variant == "blocked-pivot" && kernel == "lu/solve-block";
     every_variation_is_caught("lu", f32, block, (&["300"], None), "uniform", &ARITHMETIC[2..]);
-    // What the residual's kernel computes beside the residual decides when to stop, and an error there may stop late.
+    // The residual's kernel is left out: an error in its stopping rule may only stop late.
     let refining = |_: &str, kernel: &str| kernel.starts_with("lu/refine") && kernel != "lu/refine-residual";
     every_variation_is_caught("lu", (Goal::Solution, DType::F64), refining, (&["140"], None), "uniform", ARITHMETIC);
 }

@@ -1,12 +1,15 @@
 //! `gpukern capture`: programs under the layer, their exit codes and their profiles.
 #![cfg(target_os = "linux")]
 
-use super::{expect_exit, gpukern, read_json, signal, stderr, stdout, wait_until};
+use super::{
+    check_schema, expect_error, expect_exit, expect_output, expect_refusal, gpukern, read_json, signal, start, stdout,
+    temporary, wait_until,
+};
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-/// A program of many dispatches.
+/// Program with many dispatches.
 const BENCH: [&str; 10] = [
     env!("CARGO_BIN_EXE_gpukern"),
     "bench",
@@ -26,18 +29,15 @@ fn capture(options: &[&str], program: &[&str]) -> Command {
     command
 }
 
-/// A line of a shell, with the words behind it as `$0` and so on.
+/// Returns the command of a shell that runs `line`, with `words` as `$0` and so on.
 fn shell<'a>(line: &'a str, words: &[&'a str]) -> Vec<&'a str> {
     [&["sh", "-c", line], words].concat()
 }
 
-/// The kernels of the only device in the profile at `path`, which its schema describes.
+/// Returns the kernels of the only device in the profile at `path`, after checking it against its schema.
 fn kernels(path: &Path) -> Vec<Value> {
     let profile = read_json(path);
-    let schema: Value = serde_json::from_str(include_str!("../../docs/profile.schema.json")).expect("JSON");
-    let validator = jsonschema::validator_for(&schema).expect("a valid schema");
-    let errors: Vec<_> = validator.iter_errors(&profile).map(|e| format!("{}: {e}", e.instance_path())).collect();
-    assert!(errors.is_empty(), "{errors:#?}");
+    check_schema(&profile, include_str!("../../docs/profile.schema.json"));
     let devices: Vec<&Value> = profile["processes"]
         .as_array()
         .expect("processes")
@@ -58,7 +58,7 @@ fn the_profile_of_a_bench_has_its_kernels_and_its_output_is_untouched() {
         .map(|(option, name)| format!("--{option}={}", path(name)));
     let output = expect_exit(&mut capture(&[&json, &trace, &page], &BENCH), 0);
     let text = stdout(&output);
-    // The record of the program, then the profile.
+    // The program prints its record first, then gpukern the profile.
     let (record, profile) = text.split_once('\n').expect("two documents");
     let record: Value = serde_json::from_str(record).expect("the program's own output");
     assert!(profile.contains("llvmpipe") && profile.contains("serialized"), "{profile}");
@@ -88,20 +88,18 @@ fn the_profile_of_a_bench_has_its_kernels_and_its_output_is_untouched() {
 fn the_program_s_exit_code_is_handed_on() {
     let line = "\"$0\" \"$@\" > \"$0.out\" 2>&1; exit 7";
     let folder = tempfile::tempdir().expect("a folder");
-    // The shell names its output by the program: a link, in a folder that goes.
+    // The shell names its output file after the program, so the program is a link in a temporary folder.
     let program = folder.path().join("gpukern");
     std::os::unix::fs::symlink(BENCH[0], &program).expect("linked");
     let words = [&[program.to_str().expect("text")], &BENCH[1..]].concat();
-    let output = expect_exit(&mut capture(&[], &shell(line, &words)), 7);
-    assert!(stdout(&output).contains("exit code 7"), "{}", stdout(&output));
+    expect_output(&mut capture(&[], &shell(line, &words)), 7, &["exit code 7"]);
     for (program, code, said) in [
         (shell("exit 3", &[]), 3, "created no Vulkan device: it does not use Vulkan"),
         (shell("true", &[]), 3, "created no Vulkan device"),
         (shell("kill -SEGV $$", &[]), 139, "note: 'sh' ended: SIGSEGV; exit code 139"),
         (vec![BENCH[0], "devices", "--device", "none"], 2, "created no Vulkan device"),
     ] {
-        let output = expect_exit(&mut capture(&[], &program), code);
-        assert!(stderr(&output).contains(said), "{program:?}: {}", stderr(&output));
+        expect_error(&mut capture(&[], &program), code, &[said]);
     }
 }
 
@@ -112,8 +110,7 @@ fn a_program_that_cannot_be_started_is_a_mistake() {
         ("./no-such-program", "check the path"),
         (concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"), "is it executable?"),
     ] {
-        let output = expect_exit(&mut capture(&[], &[program]), 2);
-        assert!(stderr(&output).contains(remedy), "{program}: {}", stderr(&output));
+        expect_refusal(&mut capture(&[], &[program]), remedy);
     }
     let full = tempfile::tempdir().expect("a folder");
     std::fs::write(full.path().join("mine"), "").expect("written");
@@ -124,33 +121,29 @@ fn a_program_that_cannot_be_started_is_a_mistake() {
         (&["-o", "/nonexistent/cases", "--kernel", "("], "--kernel '(' is no regular expression"),
         (&["-o", "x", "--max-bytes", "much"], "write a size such as 512MiB or 4GiB"),
     ] {
-        let output = expect_exit(&mut capture(options, &["true"]), 2);
-        assert!(stderr(&output).contains(said), "{options:?}: {}", stderr(&output));
+        expect_refusal(&mut capture(options, &["true"]), said);
     }
 }
 
 #[test]
 fn a_program_that_is_killed_leaves_the_profile_of_what_it_did() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let json = folder.path().join("p.json");
-    // It is killed once it told of some dispatches; the shell ends as it did.
+    let (_folder, json) = temporary("p.json");
+    // The program is killed once it has reported some dispatches; the shell ends with the same status.
     let line = "\"$0\" \"$@\" --in-process > /dev/null & \
         until [ \"$(cat \"$GPUKERN_CAPTURE\"/*.events 2>/dev/null | wc -c)\" -gt 30000 ]; do sleep 0.01; done; \
         kill -KILL $!; wait $!";
     let words = [&BENCH[..7], &["--max-time=300s", "--precision=0.00001%"]].concat();
     let option = format!("--json={}", json.display());
-    let output = expect_exit(&mut capture(&[&option], &shell(line, &words)), 137);
-    assert!(stdout(&output).contains("exit code 137 after"), "{}", stdout(&output));
+    expect_output(&mut capture(&[&option], &shell(line, &words)), 137, &["exit code 137 after"]);
     assert!(!kernels(&json).is_empty());
 }
 
 #[test]
-fn what_ends_gpukern_alone_ends_the_program_too() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let ready = folder.path().join("ready");
+fn a_signal_to_gpukern_also_ends_the_program() {
+    let (_folder, ready) = temporary("ready");
     let line = "trap 'exit 5' TERM; touch \"$0\"; while :; do sleep 0.05; done";
     let mut command = capture(&[], &shell(line, &[ready.to_str().expect("text")]));
-    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let child = start(&mut command);
     wait_until("the program's trap", || ready.exists());
     signal(&child, "TERM");
     let output = child.wait_with_output().expect("a process");

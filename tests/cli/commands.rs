@@ -1,11 +1,14 @@
-//! The commands of descriptions: named before they run, refused where they are forbidden, ended with all that they start.
+//! The commands of descriptions: printed before they run, refused if forbidden, ended with all their processes.
 #![cfg(unix)]
 
-use super::{BRIEF, brief_bench, expect_exit, gpukern, signal, stderr, stdout, valid_record, wait_until};
+use super::{
+    BRIEF, brief_bench, expect_error, expect_exit, expect_refusal, gpukern, signal, start, stderr, stdout,
+    valid_record, wait_until,
+};
 use std::fs;
 use std::io::Read;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 const COPY: &str = "#version 460
     layout(local_size_x = 64) in;
@@ -31,10 +34,10 @@ const DESCRIPTION: &str = "[kernel]
     groups = ['cdiv(N, 64)']
     ";
 
-/// The command that has the right answer.
+/// Reference command with the right answer.
 const RIGHT: &str = "cp {in}/A.npy {out}/D.npy";
 
-/// A folder with the kernel and its description, whose reference is this command, or none.
+/// Creates a folder with the kernel and its description, with this reference command, if any.
 fn folder(command: Option<&str>) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let reference = command.map_or_else(String::new, |line| format!("[reference]\ncommand = '''{line}'''\n"));
@@ -43,17 +46,17 @@ fn folder(command: Option<&str>) -> tempfile::TempDir {
     folder
 }
 
-/// `run` of the description in a folder, with few samples.
+/// Returns the command that runs the description in a folder, with few samples.
 fn run(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = gpukern(&["run", "copy.toml"]);
     command.args(BRIEF).args(arguments).current_dir(folder);
     command
 }
 
-/// The process that descends from `child` and whose first arguments are these words.
+/// Returns the descendant of `child` whose first arguments are `wanted`.
 #[cfg(target_os = "linux")]
 fn descendant(child: &Child, wanted: &str) -> Option<String> {
-    // A process is the child of the thread that started it.
+    // Linux lists children by the thread that started them.
     let children = |pid: &str| {
         let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
         threads.map(|of| fs::read_to_string(of.path().join("children")).unwrap_or_default() + " ").collect::<String>()
@@ -70,7 +73,7 @@ fn descendant(child: &Child, wanted: &str) -> Option<String> {
     None
 }
 
-/// `run` of a kernel in Slang in a folder where its compiler is this script.
+/// Returns the command that runs a Slang kernel in a folder, with this script as its compiler.
 fn compile(folder: &Path, script: &str) -> Command {
     use std::os::unix::fs::PermissionsExt;
     let bin = folder.join("bin");
@@ -83,27 +86,27 @@ fn compile(folder: &Path, script: &str) -> Command {
     command
 }
 
-/// A command that hangs, and starts processes that do: in its group, and in a session of their own. Each holds `alive`.
+/// Shell script that hangs and starts hanging processes in its group and in another session, each with `alive` open.
 const HANGS: &str = "exec 9<>alive; echo {out} > up
     for each in 1 2; do { sleep 100; echo late >&9; } & done
     setsid sh -c \"sleep 100; echo late >&9\" &
     sleep 100; echo late >&9";
 
-/// Has `end` end a run whose command hangs, once that has begun; the exit code, when no process of it is left.
+/// Starts a run whose command hangs, then calls `end`, and waits until none of its processes is left. Returns the exit code.
 #[cfg(target_os = "linux")]
 fn ended(command: &str, arguments: &[&str], end: impl Fn(&mut Child)) -> Option<i32> {
     let folder = folder(Some(command));
     ended_in(folder.path(), &mut run(folder.path(), arguments), end)
 }
 
+/// Starts `command`, which hangs in `folder`, as [`ended`] does.
 #[cfg(target_os = "linux")]
 fn ended_in(folder: &Path, command: &mut Command, end: impl Fn(&mut Child)) -> Option<i32> {
     use std::os::unix::fs::OpenOptionsExt;
     const O_NONBLOCK: i32 = 0o4000;
     let temporary = tempfile::tempdir().expect("a folder");
     assert!(Command::new("mkfifo").arg(folder.join("alive")).status().expect("it runs").success());
-    let child = command.env("TMPDIR", temporary.path()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    let mut child = child.expect("it starts");
+    let mut child = start(command.env("TMPDIR", temporary.path()));
     wait_until("a command", || {
         assert!(child.try_wait().expect("a process").is_none(), "{command:?}: the run ended first");
         folder.join("up").exists()
@@ -111,7 +114,7 @@ fn ended_in(folder: &Path, command: &mut Command, end: impl Fn(&mut Child)) -> O
     let alive = fs::File::options().read(true).custom_flags(O_NONBLOCK).open(folder.join("alive"));
     let mut alive = alive.expect("a pipe");
     end(&mut child);
-    // The pipe ends with the last process that has it.
+    // The pipe reaches its end when the last process that has it open ends.
     wait_until("the end of what the command started", || match alive.read(&mut [0; 8]) {
         Ok(count) => {
             assert_eq!(count, 0, "{command:?}: a process outlived the run");
@@ -141,20 +144,20 @@ fn a_command_that_hangs_ends_with_its_worker_and_with_its_guard() {
         let killed = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status();
         assert!(killed.expect("it runs").success());
     };
-    // Without its guard a command ends with its group alone.
+    // Without its guard, only the processes of the command's group end.
     let in_group: Vec<_> = HANGS.lines().filter(|line| !line.contains("setsid")).collect();
     let in_group = in_group.join("\n");
     for (process, name, command) in [("worker", "KILL", HANGS), ("guard", "KILL", &in_group), ("guard", "TERM", HANGS)]
     {
         ended(command, &[], |child| {
             let pid = descendant(child, process).expect("it is there");
-            // A guard that reads its input, in its second thread, has told which group it guards.
+            // A guard with a second thread, which reads its input, has reported the group that it guards.
             wait_until("a guard at work", || {
                 let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("a process").count();
                 process != "guard" || threads > 1
             });
             kill(name, &pid);
-            // Of a dead worker the case is tried once more.
+            // The case of a dead worker is tried once more.
             signal(child, "TERM");
         });
     }
@@ -184,11 +187,11 @@ fn a_compiler_that_hangs_ends_with_the_run_and_one_that_says_much_is_quoted_at_i
 #[cfg(target_os = "linux")]
 fn a_compiler_that_somebody_kills_is_started_once_more() {
     let folder = folder(None);
-    // Takes its compiler a while, and is in no kernel.
+    // This function takes long to compile and is never called.
     let idle = format!("float idle(float x) {{\n{} return x; }}\nvoid main()", "x = x * 1.5 + 1.0;\n".repeat(50_000));
     fs::write(folder.path().join("copy.comp"), COPY.replace("void main()", &idle)).expect("written");
     let mut command = run(folder.path(), &["-s=N=100"]);
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut child = start(&mut command);
     let mut compiler = None;
     wait_until("a compiler", || {
         compiler = descendant(&child, "worker --compiler");
@@ -202,7 +205,7 @@ fn a_compiler_that_somebody_kills_is_started_once_more() {
 #[test]
 fn a_command_that_takes_too_long_is_ended_and_the_remedy_is_named() {
     let folder = folder(Some("sleep 100; echo {out}"));
-    // In this process nothing else is waited for that long.
+    // With --in-process the short timeout applies to nothing else.
     let output = expect_exit(&mut run(folder.path(), &["--in-process", "--timeout=20ms", "-s=N=100"]), 3);
     let said = stderr(&output);
     assert!(said.contains("the reference command `sleep 100; echo {out}` did not end within 0.2 s"), "{said}");
@@ -210,7 +213,7 @@ fn a_command_that_takes_too_long_is_ended_and_the_remedy_is_named() {
 }
 
 #[test]
-fn a_mistake_in_a_reference_script_is_told_once_with_what_to_change() {
+fn a_mistake_in_a_reference_script_is_reported_once_with_the_remedy() {
     for (line, expected) in [
         ("echo \"KeyError: 'B'\" >&2; exit 1; {out}", "failed (exit code 1): KeyError: 'B'; fix it ({in} has A.npy)"),
         ("cp {in}/A.npy {out}/E.npy", "wrote E.npy to {out}; make it write D.npy"),
@@ -239,7 +242,7 @@ fn a_folder_for_temporary_files_that_is_not_there_is_named_once_with_the_remedy(
 
 #[test]
 #[cfg(target_os = "linux")]
-fn what_a_script_starts_in_the_background_is_deaf_to_ctrl_c_and_ends_when_it_is_told_to() {
+fn a_background_job_of_a_script_ignores_ctrl_c_and_ends_at_sigterm() {
     let end = |child: &mut Child| {
         signal(child, "INT");
         signal(child, "TERM");
@@ -262,8 +265,7 @@ fn what_a_script_starts_in_the_background_is_deaf_to_ctrl_c_and_ends_when_it_is_
 fn a_process_that_a_command_leaves_behind_is_ended_with_a_note() {
     let line = format!("{RIGHT}; {{ exec 9>alive; sleep 100; echo late >&9; }} & exit 0");
     let folder = folder(Some(&line));
-    let output = expect_exit(&mut run(folder.path(), &["-s=N=100"]), 0);
-    assert!(stderr(&output).contains("left processes running; gpukern ended them"), "{}", stderr(&output));
+    expect_error(&mut run(folder.path(), &["-s=N=100"]), 0, &["left processes running; gpukern ended them"]);
     assert_eq!(fs::read_to_string(folder.path().join("alive")).unwrap_or_default(), "");
 }
 
@@ -300,10 +302,9 @@ fn commands_are_named_once_before_they_run_and_refused_where_they_are_forbidden(
         "--set=reference={ builtin = 'matmul', size = ['N', 1, 1] }",
     ];
     let by = ["--no-commands", "--set=reference.command=cp {in}/A.npy {out}/D.npy"];
-    let said = stderr(&expect_exit(&mut run(path, &by), 2));
-    assert!(
-        said.contains("error: --set reference.command=cp {in}/A.npy {out}/D.npy: reference.command: --no-commands"),
-        "{said}"
+    expect_refusal(
+        &mut run(path, &by),
+        "error: --set reference.command=cp {in}/A.npy {out}/D.npy: reference.command: --no-commands",
     );
     for (mut command, forbidden) in [
         (run(path, &["--no-commands"]), line.as_str()),
@@ -317,13 +318,13 @@ fn commands_are_named_once_before_they_run_and_refused_where_they_are_forbidden(
         let expected = format!("--no-commands forbids `{forbidden}`; leave --no-commands out if you trust it");
         assert!(said.contains(&expected) && !said.contains("runs: "), "{said}");
     }
-    // What is refused for another reason runs none either.
+    // A run refused for another reason runs no command either.
     for mut command in [run(path, &["--processes=0"]), run(path, &["--compare=gone.json"]), run(path, &["--device=99"])]
     {
         let said = stderr(&expect_exit(&mut command, 2));
         assert!(!said.contains("runs: "), "{said}");
     }
-    // Neither a list of cases nor a description to be completed has a command run.
+    // Neither --dry-run nor --init runs a command.
     for mut command in [bench(&["--dry-run"]), run(path, &["--init"]), run(path, &["--init", "--no-commands"])] {
         assert!(!stderr(&expect_exit(&mut command, 0)).contains("runs: "));
     }
@@ -333,9 +334,9 @@ fn commands_are_named_once_before_they_run_and_refused_where_they_are_forbidden(
         assert_eq!(said.matches(&named).count(), 1, "{said}");
     }
     assert!(path.join("ran").exists());
-    // Without a command there is nothing to forbid.
+    // A description without commands is allowed.
     fs::write(path.join("copy.toml"), DESCRIPTION).expect("written");
     let said = stderr(&expect_exit(&mut run(path, &["--no-commands"]), 0));
-    // What it advises is to be done with this command, not with that for built-in algorithms.
+    // Its advice is about `run`, not `bench`.
     assert!(said.contains("`--processes 5`") && !said.contains("bench"), "{said}");
 }

@@ -1,13 +1,16 @@
 //! `compare`: verdicts, exit codes and refusals. Records are made here; no device is needed.
 
-use super::{brief_bench, expect_exit, gpukern, limited, read_json, run, stderr, stdout};
+use super::{
+    brief_bench, check_schema, expect_exit, expect_output, expect_refusal, gpukern, limited, read_json, run, stderr,
+    stdout,
+};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use tempfile::TempDir;
 
-/// A folder of records.
+/// Temporary folder of records.
 struct Records(TempDir);
 
 impl Records {
@@ -26,7 +29,7 @@ impl Records {
     }
 }
 
-/// A record of `cases` cases with `count` samples, each `spread` around `centre` in a fixed pattern that has no drift.
+/// Returns a record of `cases` cases with `count` samples each, spread around `centre` in a fixed pattern without drift.
 fn record(started: &str, cases: usize, count: usize, centre: f64, spread: f64) -> Value {
     let text = include_str!("../fixtures/run-1.json");
     let mut record: Value = serde_json::from_str(text).expect("JSON");
@@ -49,12 +52,9 @@ fn record(started: &str, cases: usize, count: usize, centre: f64, spread: f64) -
     record
 }
 
-/// Checks the JSON of a comparison against the committed schema.
-fn valid(document: &Value) {
-    let schema: Value = serde_json::from_str(include_str!("../../docs/compare.schema.json")).expect("JSON");
-    let validator = jsonschema::validator_for(&schema).expect("a valid schema");
-    let errors: Vec<_> = validator.iter_errors(document).map(|e| format!("{}: {e}", e.instance_path())).collect();
-    assert!(errors.is_empty(), "{errors:#?}");
+/// Checks the JSON of a comparison against the published schema.
+fn check_comparison(document: &Value) {
+    check_schema(document, include_str!("../../docs/compare.schema.json"));
 }
 
 fn quiet(started: &str, centre: f64) -> Value {
@@ -65,18 +65,15 @@ fn quiet(started: &str, centre: f64) -> Value {
 fn a_record_is_the_same_as_itself() {
     let records = Records::new();
     let path = records.record("a.json", &record("2026-01-01T00:00:00Z", 3, 20, 1e6, 0.3));
-    let text = stdout(&expect_exit(&mut gpukern(&["compare", &path, &path]), 0));
-    assert!(text.contains("\n3 same (changes below 2 % do not matter)\n"), "{text}");
+    expect_output(&mut gpukern(&["compare", &path, &path]), 0, &["\n3 same (changes below 2 % do not matter)\n"]);
 }
 
 #[test]
 fn five_percent_more_is_slower_and_less_is_faster() {
     let records = Records::new();
     let [a, b] = [records.record("a.json", &quiet("a", 1e6)), records.record("b.json", &quiet("b", 1.05e6))];
-    let text = stdout(&expect_exit(&mut gpukern(&["compare", &a, &b]), 1));
-    assert!(text.contains("SLOWER") && text.contains("1.0500") && text.contains("\n2 slower ("), "{text}");
-    let text = stdout(&expect_exit(&mut gpukern(&["compare", &b, &a]), 0));
-    assert!(text.contains("\n2 faster ("), "{text}");
+    expect_output(&mut gpukern(&["compare", &a, &b]), 1, &["SLOWER", "1.0500", "\n2 slower ("]);
+    expect_output(&mut gpukern(&["compare", &b, &a]), 0, &["\n2 faster ("]);
     expect_exit(&mut gpukern(&["compare", &a, &b, "--min-effect", "10%"]), 0);
 }
 
@@ -86,13 +83,11 @@ fn few_or_noisy_samples_are_undecided() {
     let a = records.record("a.json", &quiet("a", 1e6));
     let few = records.record("few.json", &record("b", 2, 3, 1.05e6, 0.005));
     let noisy = records.record("noisy.json", &record("c", 2, 20, 1.05e6, 0.6));
-    let text = stdout(&expect_exit(&mut gpukern(&["compare", &a, &few]), 4));
-    assert!(text.contains("candidate has 3 samples, 6 are needed") && text.contains("2 undecided"), "{text}");
+    expect_output(&mut gpukern(&["compare", &a, &few]), 4, &["candidate has 3 samples, 6 are needed", "2 undecided"]);
     expect_exit(&mut gpukern(&["compare", &a, &noisy]), 4);
     expect_exit(&mut gpukern(&["compare", &a, &a, "--process-noise", "50%"]), 0);
     let again = records.record("again.json", &quiet("d", 1e6));
-    let text = stdout(&expect_exit(&mut gpukern(&["compare", &a, &again, "--process-noise", "50%"]), 4));
-    assert!(text.contains("only 1 process") && text.contains("±50 %"), "{text}");
+    expect_output(&mut gpukern(&["compare", &a, &again, "--process-noise", "50%"]), 4, &["only 1 process", "±50 %"]);
 }
 
 #[test]
@@ -108,15 +103,17 @@ fn several_processes_of_a_side_are_taken_together() {
     let output =
         expect_exit(gpukern(&["compare", "--json", "-", "--baseline"]).args(&a).arg("--candidate").args(&b), 1);
     let document: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
-    valid(&document);
+    check_comparison(&document);
     assert_eq!(document["schema"], "gpukern-compare/1");
     assert_eq!(document["exit"], 1);
     let case = &document["cases"][0];
     assert_eq!((&case["verdict"], &case["baseline"]["processes"]), (&json!("slower"), &json!(4)), "{case}");
     let [low, high] = [0, 1].map(|end| case["interval"][end].as_f64().expect("a number"));
     assert!(low < 1.06 && 1.06 < high, "{case}");
-    let output = expect_exit(gpukern(&["compare", &a[0], &b[0], "--candidate"]).args(&b), 2);
-    assert!(stderr(&output).contains("is the same run as another record of its side"), "{}", stderr(&output));
+    expect_refusal(
+        gpukern(&["compare", &a[0], &b[0], "--candidate"]).args(&b),
+        "is the same run as another record of its side",
+    );
 }
 
 #[test]
@@ -126,8 +123,11 @@ fn a_new_wrong_answer_is_a_regression_and_a_missing_case_is_listed() {
     let mut wrong = quiet("b", 1e6);
     wrong["cases"][0]["outcome"] = json!({"status": "rejected", "residual": null, "tolerance": 0.1, "method": "elementwise", "worst": "C is NaN", "metrics": []});
     let wrong = records.record("wrong.json", &wrong);
-    let text = stdout(&expect_exit(&mut gpukern(&["compare", &a, &wrong]), 1));
-    assert!(text.contains("REGRESSED  lu/case-0/f32/1024x1024: measured → rejected: C is NaN"), "{text}");
+    expect_output(
+        &mut gpukern(&["compare", &a, &wrong]),
+        1,
+        &["REGRESSED  lu/case-0/f32/1024x1024: measured → rejected: C is NaN"],
+    );
     let mut short = quiet("c", 1e6);
     short["cases"].as_array_mut().expect("cases").pop();
     let short = records.record("short.json", &short);
@@ -154,17 +154,15 @@ fn records_that_differ_in_more_than_time_are_refused_unless_that_is_allowed() {
         let output = expect_exit(&mut gpukern(&["compare", &a, &b]), 2);
         assert!(stderr(&output).contains(expected) && stderr(&output).contains("--allow "), "{}", stderr(&output));
         assert!(stdout(&output).is_empty());
-        let text = stdout(&expect_exit(&mut gpukern(&["compare", &a, &b, "--force"]), 0));
-        assert!(text.contains(expected), "{text}");
+        expect_output(&mut gpukern(&["compare", &a, &b, "--force"]), 0, &[expected]);
         let name = expected.split_once(':').expect("a name").0.replace(' ', "-");
         for (allowed, code) in [(name.as_str(), 0), ("work,buffers", 2)] {
             let output = expect_exit(&mut gpukern(&["compare", &a, &b, "--allow", allowed]), code);
             assert!([stdout(&output), stderr(&output)].concat().contains(expected), "{allowed}: {output:?}");
         }
     }
-    let output = expect_exit(&mut gpukern(&["compare", &a, &a, "--allow", "time"]), 2);
-    assert!(stderr(&output).contains("validation-layers"), "{}", stderr(&output));
-    // What is not allowed is named alone.
+    expect_refusal(&mut gpukern(&["compare", &a, &a, "--allow", "time"]), "validation-layers");
+    // Only differences that are not allowed are printed.
     let mut other = quiet("b", 1e6);
     other["devices"][0]["driver"]["info"] = "590.1".into();
     other["method"]["cache"] = "cold".into();
@@ -200,7 +198,7 @@ fn limits_are_held_and_broken() {
     assert!(text.contains("takes 1.050 ms, max-time is 1.010 ms") && text.contains("2 limits broken"), "{text}");
     assert!(gate("[[limit]]\ncase = '*'\nmin-share = '60%'", 1).contains("without a share of a hardware limit"));
     assert!(gate("[[limit]]\ncase = 'mat*'\nmax-time = '1s'", 2).contains("limit for 'mat*' matches no case"));
-    // The stricter of two limits is not settled by the other.
+    // A case within the looser of two limits may still break the stricter one.
     let limit = |most: &str| format!("[[limit]]\ncase = '*'\nmax-slowdown = '{most}'\n");
     gate(&limit("8%"), 0);
     gate(&(limit("8%") + &limit("3%")), 1);
@@ -299,7 +297,7 @@ fn a_comparison_is_written_as_tests_for_ci_systems() {
     let path = records.0.path().join("kernels.xml");
     let output = expect_exit(gpukern(&["compare", &a, &b, "--json", "-", "--junit"]).arg(&path), 1);
     let document: Value = serde_json::from_str(&stdout(&output)).expect("standard output is JSON alone");
-    valid(&document);
+    check_comparison(&document);
     let text = std::fs::read_to_string(path).expect("written");
     let xml = roxmltree::Document::parse(&text).expect("XML");
     let failures: Vec<_> = xml.descendants().filter_map(|node| node.attribute("failures")).collect();
@@ -310,8 +308,10 @@ fn a_comparison_is_written_as_tests_for_ci_systems() {
         text.starts_with("<?xml") && text.contains(r#"failures="0""#) && text.ends_with("</testsuites>\n"),
         "{text}"
     );
-    let message = stderr(&expect_exit(&mut gpukern(&["compare", &a, &a, "--junit", "-", "--json", "-"]), 2));
-    assert!(message.contains("--json and --junit both name standard output"), "{message}");
+    expect_refusal(
+        &mut gpukern(&["compare", &a, &a, "--junit", "-", "--json", "-"]),
+        "--json and --junit both name standard output",
+    );
 }
 
 #[test]
@@ -324,31 +324,29 @@ fn names_that_would_act_on_a_terminal_are_printed_as_text() {
     assert!(!output.stdout.contains(&0x1b) && stdout(&output).contains("<b>\\u{1b}[2J\\u{7}"), "{}", stdout(&output));
 }
 
-/// It takes a second or two of a processor's time, however many processes share that.
+/// Limits the CPU time, which other processes do not affect, to several times the usual second or two.
 #[test]
 #[cfg(unix)]
 fn a_thousand_cases_of_a_thousand_samples_are_compared_in_seconds() {
     let records = Records::new();
     let a = records.record("a.json", &record("a", 1000, 1000, 1e6, 0.01));
     let b = records.record("b.json", &record("b", 1000, 1000, 1.001e6, 0.01));
-    let text = stdout(&expect_exit(&mut limited("ulimit -t 10", &gpukern(&["compare", &a, &b])), 0));
-    assert!(text.contains("\n1000 same"), "{text}");
+    expect_output(&mut limited("ulimit -t 10", &gpukern(&["compare", &a, &b])), 0, &["\n1000 same"]);
 }
 
-/// A short bench of one small case, with more arguments.
+/// Returns the command of a short bench of one small case.
 fn short_bench(more: &[&str]) -> std::process::Command {
     let mut command = brief_bench(&["matmul", "-V", "naive", "-s", "16"]);
     command.args(more);
     command
 }
 
-/// A record of that bench with every time multiplied by `factor`, of another process.
+/// Writes a record of that bench, with every time multiplied by `factor`. Returns its path.
 fn baseline(records: &Records, factor: f64) -> String {
     let path = records.0.path().join("measured.json");
-    let output = expect_exit(short_bench(&["--json"]).arg(&path), 0);
-    assert!(stdout(&output).contains("matmul"), "{}", stdout(&output));
+    expect_output(short_bench(&["--json"]).arg(&path), 0, &["matmul"]);
     let mut record: Value = serde_json::from_str(&std::fs::read_to_string(path).expect("written")).expect("JSON");
-    // What the canary said beside it is none of that: tests share their processors.
+    // Other tests disturb the canary.
     record["cases"][0]["outcome"].as_object_mut().expect("an outcome").remove("conditions");
     for sample in record["cases"][0]["outcome"]["samples"].as_array_mut().expect("samples") {
         sample["device"] = (sample["device"].as_f64().expect("a number") * factor).into();
@@ -362,7 +360,7 @@ fn a_bench_is_judged_against_a_baseline_and_exits_as_compare_does() {
     let same = baseline(&records, 1.0);
     let path = records.0.path().join("run.json");
     let path = path.to_str().expect("UTF-8");
-    // Other programs may take the processors for so long that nothing is decided.
+    // On a busy machine the cases may stay undecided.
     let judged = |output: &Output, code| {
         let said = stdout(output) + &stderr(output);
         let code = if said.contains("\n1 undecided (") { 4 } else { code };
@@ -378,13 +376,13 @@ fn a_bench_is_judged_against_a_baseline_and_exits_as_compare_does() {
     judged(&output, 1);
     let record: Value = serde_json::from_str(&stdout(&output)).expect("standard output is the record alone");
     assert_eq!(record["cases"].as_array().map(Vec::len), Some(1));
-    // The record that was written is one like any other.
+    // `compare` reads the written record.
     expect_exit(&mut gpukern(&["compare", &faster, path, "--process-noise", "50%"]), 1);
-    // Of one process a side on the host's processors nobody knows who else was there.
-    let text = stdout(&expect_exit(&mut gpukern(&["compare", &faster, path]), 4));
-    assert!(
-        text.contains("a change may just be\n  a busy moment") && text.contains("for n in $(seq 2 5); do"),
-        "{text}"
+    // With one process per side on the CPU, other programs may have caused the change.
+    expect_output(
+        &mut gpukern(&["compare", &faster, path]),
+        4,
+        &["a change may just be\n  a busy moment", "for n in $(seq 2 5); do"],
     );
 }
 
@@ -414,7 +412,7 @@ fn the_commands_that_a_comparison_prints_run_as_they_are() {
 }
 
 #[test]
-fn a_baseline_that_can_decide_nothing_is_told_before_anything_is_measured() {
+fn a_baseline_too_small_to_decide_is_reported_before_measuring() {
     let records = Records::new();
     let same = baseline(&records, 1.0);
     let said = |more: &[&str]| {
@@ -460,11 +458,10 @@ fn a_report_of_two_sides_shows_the_verdicts_of_their_comparison() {
     let c = records.record("c.json", &other);
     assert!(page(&[&c], 2).contains("the records were not measured under the same conditions"));
     assert!(page(&[&c, "--force"], 0).contains("candidate compared with baseline, 4 and 3 processes"));
-    // Two records are two sides; of another number nothing is compared.
+    // Two records are two sides; any other number is not compared.
     let two = |more: &[&str]| stdout(&expect_exit(gpukern(&["report", "-o", "-", &a[0], &c]).args(more), 0));
     assert!(two(&[]).contains("No verdict") && two(&["--force"]).contains("c.json compared with a0.json"));
-    let text = stderr(&expect_exit(&mut gpukern(&["report", "-o", "-", &a[0], "--force"]), 2));
-    assert!(text.contains("are about a comparison"), "{text}");
+    expect_refusal(&mut gpukern(&["report", "-o", "-", &a[0], "--force"]), "are about a comparison");
     expect_exit(&mut gpukern(&["report", "-o", "-", "--baseline", &a[0]]), 2);
 }
 
@@ -482,8 +479,7 @@ fn undecided_cases_are_measured_again_in_other_processes_whose_records_are_kept(
     let text = stdout(&run(gpukern(&["compare", "--json", "-", &baseline]).arg(round)));
     let document: Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(document["cases"][0]["id"], "matmul/naive/f32/16x16x16");
-    let output = expect_exit(short_bench(&options).arg(&folder), 2);
-    assert!(stderr(&output).contains("it is not empty; name a new folder"), "{}", stderr(&output));
+    expect_refusal(short_bench(&options).arg(&folder), "it is not empty; name a new folder");
     let output =
         expect_exit(&mut short_bench(&["--compare", &baseline, "--process-noise", "900%", "--budget", "0s"]), 4);
     assert!(!stderr(&output).contains("round 2"), "{}", stderr(&output));
@@ -503,7 +499,7 @@ fn further_rounds_measure_the_hosts_cores_where_those_are_undecided() {
     let round = read_json(&folder.join("round-2.json"));
     let ids: Vec<_> = round["cases"].as_array().expect("cases").iter().map(|case| &case["id"]).collect();
     assert_eq!(ids, ["matmul/naive/f32/16x16x16", "matmul/faer/f32/16x16x16"]);
-    // One of the host alone goes with the others of its side.
+    // A record of the host alone can be pooled with records that have other devices.
     let alone = records.0.path().join("alone.json");
     let only = ["--host", "--only", "matmul/faer/f32/16x16x16", "--json"];
     expect_exit(short_bench(&only).arg(&alone), 0);
@@ -537,7 +533,6 @@ fn mistakes_about_a_baseline_are_found_before_a_device_is_opened() {
         (vec!["--compare", &a, "--only", "none"], "no selected case is called 'none'"),
         (vec!["--budget", "1s"], "--compare"),
     ] {
-        let output = expect_exit(short_bench(&arguments).env("GPUKERN_LOADER", "/nonexistent"), 2);
-        assert!(stderr(&output).contains(expected), "{arguments:?}: {}", stderr(&output));
+        expect_refusal(short_bench(&arguments).env("GPUKERN_LOADER", "/nonexistent"), expected);
     }
 }

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 const N: usize = 100;
 
-/// max|u| / max|a| of a factorisation in f64. On matrices whose columns their diagonals dominate partial pivoting swaps
-/// no rows, so faer's factors are those without pivoting.
+/// Returns the growth max|u| / max|a| of a factorization in f64. Partial pivoting swaps no rows of a diagonally dominant matrix,
+/// so faer's factors are those without pivoting.
 fn growth(seed: u64) -> f64 {
     let a = for_factorisation(Input::DiagonallyDominant, N, seed);
     let lu = faer::Mat::from_fn(N, N, |r, c| f64::from(a[r * N + c])).partial_piv_lu();
@@ -16,7 +16,7 @@ fn growth(seed: u64) -> f64 {
     largest_u / a.iter().map(|x| f64::from(x.abs())).fold(0.0, f64::max)
 }
 
-/// A selection of factorisations; the usual variants and input where none is named.
+/// Returns a selection of factorizations, with the default variants and input for empty texts.
 fn lu(variant: &str, size: &str, input: &str, seed: u64) -> Selection {
     let names = |text: &str| text.split(',').filter(|name| !name.is_empty()).map(str::to_string).collect();
     let axes = AxisValues::default().with("seed", seed);
@@ -24,14 +24,14 @@ fn lu(variant: &str, size: &str, input: &str, seed: u64) -> Selection {
     Selection { algorithm: vec!["lu".into()], variant: names(variant), size: names(size), axes, ..Selection::default() }
 }
 
-/// The cases of `selection` that the device can run, verified once, as a record has them.
+/// Verifies the cases of `selection` that the device can run. Returns them as in a record.
 fn verified(verifier: &mut Runner, selection: &Selection) -> Vec<Value> {
     let run = PlannedRun::new(selection, Purpose::Bench).expect("a plan");
     let cases = verifier.run(&run, &mut Silent).into_iter().map(|case| serde_json::to_value(case).expect("JSON"));
     cases.filter(|case| case["outcome"]["status"] != "skipped").collect()
 }
 
-/// The outcome of one solution.
+/// Returns the outcome of one solution.
 fn solved(verifier: &mut Runner, variant: &str, size: &str, input: &str, seed: u64) -> Value {
     let mut selection = lu(variant, size, input, seed);
     selection.axes = selection.axes.with("solve", true);
@@ -41,6 +41,7 @@ fn solved(verifier: &mut Runner, variant: &str, size: &str, input: &str, seed: u
     case["outcome"].clone()
 }
 
+/// Returns a metric of a verification.
 fn metric(outcome: &Value, name: &str) -> f64 {
     let metrics = outcome["verification"]["metrics"].as_array().expect("metrics");
     metrics.iter().find(|m| m["name"] == name).and_then(|m| m["value"].as_f64()).expect(name)
@@ -70,7 +71,7 @@ fn a_zero_pivot_is_the_fault_of_the_data_and_names_its_column() {
         let expected = format!("rejected  lu/{variant}/f32/9x9/singular: zero pivot at column 0");
         assert!(stderr(&output).contains(&expected), "{}", stderr(&output));
     }
-    // Pivots leave the row of zeros to the end.
+    // Pivoting moves the row of zeros to the end.
     let expected = "rejected  lu/blocked-pivot/f32/9x9/singular: zero pivot at column 8";
     assert!(stderr(&output).contains(expected), "{}", stderr(&output));
     assert!(stdout(&output).contains("★"), "the other size is measured all the same:\n{}", stdout(&output));
@@ -83,7 +84,7 @@ fn with_pivots_growth_is_that_of_the_matrix_whatever_its_condition_and_scale() {
         ("uniform", "300", 1.0..50.0),
         ("hilbert", "1000", 0.9..10.0),
         ("ill-scaled", "300", 0.1..50.0),
-        // 2¹⁰⁰, more or less what the rounding of h makes of it.
+        // The exact growth is 2¹⁰⁰; rounding of the matrix changes it.
         ("wilkinson", "1000", 1.2e30..1.3e30),
     ] {
         let found = metric(&verified(&mut verifier, &lu("blocked-pivot", size, input, 1))[0]["outcome"], "growth");
@@ -98,7 +99,7 @@ fn every_run_gives_the_same_figures_to_the_last_bit() {
         cases.iter().map(|case| case["outcome"]["verification"].to_string()).collect::<Vec<_>>()
     };
     let first = run();
-    // Two cases on a device of their own: the figures are sums and maxima over all elements of L and U.
+    // Each run opens its own device; the figures are sums and maxima over all elements of L and U.
     assert!(first.len() == 2 && (1..4).all(|_| run() == first), "{first:?}");
 }
 
@@ -109,7 +110,7 @@ fn pivots_solve_random_systems_to_the_last_bits_and_refinement_to_those_of_f64()
         for size in ["1", "2", "31", "129", "300"] {
             let mut of = |variant| solved(&mut verifier, variant, size, "", seed);
             let pivoted = of("blocked-pivot");
-            // A few units of roundoff, where 16·n of them would pass.
+            // A few units of roundoff; the check itself allows 16·n.
             assert!(metric(&pivoted, "backward error") < 5e-7, "{size}, seed {seed}: {pivoted}");
             let refined = of("refined");
             let steps = metric(&refined, "refinements");
@@ -120,11 +121,11 @@ fn pivots_solve_random_systems_to_the_last_bits_and_refinement_to_those_of_f64()
 }
 
 #[test]
-fn what_cannot_be_solved_is_reported_with_its_reason() {
+fn an_unsolvable_system_is_reported_with_its_reason() {
     let mut verifier = verifier();
     for (variant, input, expected) in [
         ("naive", "singular", "zero pivot at column 0"),
-        // Nothing is divided by the last pivot until the solution is.
+        // Only the solution divides by the last pivot.
         ("blocked-pivot", "singular", "zero pivot at column 139"),
         ("refined", "singular", "zero pivot at column 139"),
         ("refined", "hilbert", "refinement stagnated at step"),

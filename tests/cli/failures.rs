@@ -1,6 +1,9 @@
 //! What the machine gets wrong: exit code 3 and a message that says what to do.
 
-use super::{BRIEF, expect_exit, gpukern, read_json, run_process, statuses, stderr, stdout};
+use super::{
+    BRIEF, driver_manifest, expect_error, expect_exit, expect_output, gpukern, read_json, run_process, statuses,
+    stderr, stdout, temporary, use_drivers,
+};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -19,32 +22,21 @@ fn a_loader_that_is_not_there_is_named() {
 #[test]
 fn without_a_driver_the_software_device_is_recommended() {
     for arguments in [&["devices"][..], &["bench", "matmul"]] {
-        // An ICD list without a file in it; `VK_ICD_FILENAMES` is what older loaders know.
         let mut command = gpukern(arguments);
-        command.env("VK_DRIVER_FILES", "/nonexistent.json").env("VK_ICD_FILENAMES", "/nonexistent.json");
-        let message = stderr(&expect_exit(&mut command, 3));
-        assert!(message.contains("found no usable driver") && message.contains("mesa-vulkan-drivers"), "{message}");
+        let command = use_drivers(&mut command, "/nonexistent.json".as_ref());
+        expect_error(command, 3, &["found no usable driver", "mesa-vulkan-drivers"]);
     }
 }
 
 #[test]
 fn a_driver_that_cannot_be_loaded_is_as_good_as_none() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let library = folder.path().join("libbroken.so");
+    let (folder, library) = temporary("libbroken.so");
     std::fs::write(&library, "not a library").expect("written");
-    let manifest = folder.path().join("broken.json");
-    let text = serde_json::json!({
-        "file_format_version": "1.0.0",
-        "ICD": { "library_path": library, "api_version": "1.3.0" }
-    });
-    std::fs::write(&manifest, text.to_string()).expect("written");
-    let mut command = gpukern(&["devices"]);
-    command.env("VK_DRIVER_FILES", &manifest).env("VK_ICD_FILENAMES", &manifest);
-    let message = stderr(&expect_exit(&mut command, 3));
-    assert!(message.contains("found no usable driver"), "{message}");
+    let manifest = driver_manifest(folder.path(), &library);
+    expect_error(use_drivers(&mut gpukern(&["devices"]), manifest.as_os_str()), 3, &["found no usable driver"]);
 }
 
-/// The library of tests/layer/failing.rs.
+/// Returns the path of the library of tests/layer/failing.rs.
 pub(super) fn failing_library() -> PathBuf {
     let library =
         examples().join(format!("{}failing_layer{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX));
@@ -65,7 +57,7 @@ fn the_fuzzer_begins_with_files_that_are_accepted() {
     }
 }
 
-/// The binary under that layer, in which `function` fails.
+/// Returns the command of the binary under the layer of tests/layer/failing.rs, which makes `function` fail.
 pub(super) fn with_failing(function: &str, arguments: &[&str], folder: &Path) -> Command {
     let manifest = serde_json::json!({
         "file_format_version": "1.2.0",
@@ -91,8 +83,7 @@ pub(super) fn with_failing(function: &str, arguments: &[&str], folder: &Path) ->
 
 #[test]
 fn a_clock_that_runs_backwards_or_stands_still_fails_every_case() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (folder, path) = temporary("run.json");
     for (clock, counted) in [("back", "18446744074 s"), ("zero", "0 ns")] {
         let bench = ["bench", "matmul", "-V", "naive", "-s", "8", "--json"];
         let mut command = with_failing("none", &bench, folder.path());
@@ -103,7 +94,7 @@ fn a_clock_that_runs_backwards_or_stands_still_fails_every_case() {
     }
 }
 
-/// Where cargo puts examples: beside the binary.
+/// Returns the folder in which cargo puts examples: next to the binary.
 fn examples() -> PathBuf {
     Path::new(env!("CARGO_BIN_EXE_gpukern")).parent().expect("a folder").join("examples")
 }
@@ -122,8 +113,7 @@ fn a_driver_that_cannot_create_a_device_is_named_and_devices_still_lists_it() {
     let message = stderr(&output);
     assert!(message.contains("vkCreateDevice failed") && message.contains("--device"), "{message}");
     assert!(stdout(&output).is_empty());
-    let output = expect_exit(&mut with_failing("vkCreateDevice", &["devices"], folder.path()), 0);
-    assert!(stdout(&output).contains("device 0"));
+    expect_output(&mut with_failing("vkCreateDevice", &["devices"], folder.path()), 0, &["device 0"]);
 }
 
 #[test]
@@ -136,8 +126,7 @@ fn running_out_of_memory_says_what_was_to_be_allocated() {
 
 #[test]
 fn a_lost_device_fails_its_cases_and_the_record_is_written_all_the_same() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (folder, path) = temporary("run.json");
     let bench = ["bench", "matmul", "-V", "naive", "-s", "8,16", "--json"];
     let cache = folder.path().join("cache");
     let output =
@@ -145,10 +134,10 @@ fn a_lost_device_fails_its_cases_and_the_record_is_written_all_the_same() {
     assert!(stderr(&output).contains("crashed   matmul/naive/f32/8x8x8: vkQueueSubmit failed: ERROR_DEVICE_LOST"));
     let record = read_json(&path);
     assert_eq!(record["cases"][1]["outcome"]["status"], "crashed");
-    // A lost device leaves no limits, and none are kept for later runs.
+    // The limits of a lost device are not kept for later runs.
     let mut files = std::fs::read_dir(&cache).expect("a cache").map(|file| file.expect("a file").path());
     if let Some(kept) = files.find(|file| file.to_string_lossy().ends_with(".limits.json")) {
-        // Behind a checksum.
+        // The file starts with a checksum.
         let kept: serde_json::Value = serde_json::from_slice(&std::fs::read(kept).expect("there")[32..]).expect("JSON");
         assert_eq!((&kept["figures"], &kept["missing"]), (&serde_json::json!([]), &serde_json::json!([])));
     }
@@ -156,8 +145,7 @@ fn a_lost_device_fails_its_cases_and_the_record_is_written_all_the_same() {
 
 #[test]
 fn limits_and_noise_of_a_lost_device_are_failures() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let cache = folder.path().join("cache");
+    let (folder, cache) = temporary("cache");
     for arguments in [&["peak", "--quick"][..], &["bench", "matmul", "-V", "naive", "-s", "8", "--noise=2"]] {
         let mut command = with_failing("vkQueueSubmit", arguments, folder.path());
         let output = expect_exit(command.env("GPUKERN_CACHE", &cache), 3);
@@ -188,8 +176,7 @@ fn a_full_disk_is_a_failure_of_every_command_that_writes() {
         &["compare", run, run, "--json", "/dev/full"],
         &["compare", run, run, "--junit", "/dev/full"],
     ] {
-        let message = stderr(&expect_exit(&mut gpukern(arguments), 3));
-        assert!(message.contains("to '/dev/full': No space left on device"), "{arguments:?}: {message}");
+        expect_error(&mut gpukern(arguments), 3, &["to '/dev/full': No space left on device"]);
     }
 }
 
@@ -197,8 +184,7 @@ fn a_full_disk_is_a_failure_of_every_command_that_writes() {
 #[cfg(target_os = "linux")]
 fn standard_output_that_is_a_file_is_written_and_not_replaced() {
     use std::os::unix::fs::MetadataExt;
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("out.csv");
+    let (_folder, path) = temporary("out.csv");
     let file = std::fs::File::create(&path).expect("made");
     let run = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/run-1.json");
     let export = |output: &str| gpukern(&["export", run, "--to", "csv", "--output", output]);

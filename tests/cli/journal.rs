@@ -3,34 +3,37 @@
 use super::ab::software_driver;
 use super::workers::two_of;
 use super::{
-    brief_bench, expect_exit, gpukern, journal, limited, read_json, run, signal, stderr, stdout, wait_for_journal,
+    brief_bench, expect_error, expect_exit, expect_refusal, gpukern, journal, limited, read_json, run, signal, start,
+    stderr, stdout, temporary, use_drivers, wait_for_journal,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
-/// A bench of six short cases.
+/// Sizes of a bench of six short cases.
 const SIZES: &str = "8,16,24";
+/// Number of its cases.
 const CASES: usize = 6;
 
 fn bench(sizes: &str) -> Command {
     brief_bench(&["matmul", "-V", "naive,local", "-s", sizes])
 }
 
-fn start(command: &mut Command) -> Child {
-    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts")
-}
-
-/// The id and the process of each case that was measured.
-fn cases(record: &Value) -> Vec<(String, u64)> {
+/// Returns the id of each measured case with its `field`, a number that is 0 if it is absent.
+fn measured_with(field: &str, record: &Value) -> Vec<(String, u64)> {
     let cases = record["cases"].as_array().expect("cases").iter();
     let measured = cases.filter(|case| case["outcome"]["status"] == "measured");
-    measured.map(|case| (case["id"].as_str().expect("an id").into(), case["process"].as_u64().unwrap_or(0))).collect()
+    measured.map(|case| (case["id"].as_str().expect("an id").into(), case[field].as_u64().unwrap_or(0))).collect()
 }
 
-/// Starts `command` and kills it once its journal has `lines` lines, one of which is its head.
+/// Returns the id and the process of each measured case.
+fn cases(record: &Value) -> Vec<(String, u64)> {
+    measured_with("process", record)
+}
+
+/// Starts `command` and kills it once its journal has `lines` lines, including its head.
 #[cfg(unix)]
 fn kill_at(command: &mut Command, path: &Path, lines: usize) {
     let mut child = start(command);
@@ -39,7 +42,7 @@ fn kill_at(command: &mut Command, path: &Path, lines: usize) {
     child.wait().expect("it ends");
 }
 
-/// Numbers without a pattern, the same each time.
+/// Returns a generator of pseudo-random numbers with a fixed seed.
 fn random() -> impl FnMut(u64) -> u64 {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     move |below| {
@@ -53,12 +56,11 @@ fn random() -> impl FnMut(u64) -> u64 {
 #[test]
 #[cfg(unix)]
 fn a_killed_run_is_completed_and_says_which_process_measured_what() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (_folder, path) = temporary("run.json");
     kill_at(bench(SIZES).arg("--json").arg(&path), &path, 4);
     assert!(!path.exists());
     let kept = std::fs::read_to_string(journal(&path)).expect("a journal").lines().count() - 1;
-    // What is there can be looked at as any record.
+    // Other commands read the journal like a record.
     for arguments in [&["export", "--to", "csv"][..], &["report", "-o", "-"]] {
         let output = expect_exit(gpukern(arguments).arg(journal(&path)), 0);
         let message = stderr(&output);
@@ -80,13 +82,12 @@ fn a_killed_run_is_completed_and_says_which_process_measured_what() {
     let command = |index: usize| processes[index]["command"].to_string();
     assert!(command(0).contains("--json") && command(1).contains("--resume"), "{processes:?}");
 
-    // A whole record has nothing left to measure.
-    let output = expect_exit(bench(SIZES).arg("--resume").arg(&path), 0);
-    assert!(stderr(&output).contains("resuming: 6 cases measured, 0 to go"), "{}", stderr(&output));
+    // A complete record has nothing left to measure.
+    expect_error(bench(SIZES).arg("--resume").arg(&path), 0, &["resuming: 6 cases measured, 0 to go"]);
     assert_eq!(cases(&read_json(&path)), found);
 }
 
-/// With `GPUKERN_KILLS=50` that many runs.
+/// Kills four runs, or as many as `GPUKERN_KILLS` states.
 #[test]
 #[cfg(unix)]
 fn runs_that_are_killed_at_random_lose_no_case_and_have_none_twice() {
@@ -95,7 +96,7 @@ fn runs_that_are_killed_at_random_lose_no_case_and_have_none_twice() {
     let mut random = random();
     for number in 0..kills {
         let path = folder.path().join(format!("run-{number}.json"));
-        // Every fourth takes each case in several processes.
+        // Every fourth run measures each case in several processes.
         let processes: usize = if number % 4 == 3 { 2 } else { 1 };
         let mut option = "--json";
         let mut deaths = 0;
@@ -106,8 +107,7 @@ fn runs_that_are_killed_at_random_lose_no_case_and_have_none_twice() {
             let mut command = bench(SIZES);
             command.args((processes > 1).then(|| format!("--processes={processes}"))).arg(option).arg(&path);
             let mut child = start(&mut command);
-            // The first of each three dies early, perhaps while it takes over what is there; the others some time after
-            // a further case.
+            // The third of each three dies early, perhaps while it reads the journal; the others some time after their next case.
             if deaths % 3 != 2 {
                 while child.try_wait().expect("a process").is_none() && kept() < before.max(1) + 1 {
                     std::thread::sleep(Duration::from_millis(1));
@@ -136,7 +136,7 @@ fn runs_that_are_killed_at_random_lose_no_case_and_have_none_twice() {
         let expected = CASES * processes;
         assert_eq!((found.len(), distinct.len()), (expected, expected), "run {number} after {deaths} deaths");
         assert_eq!(found.iter().map(|(id, _)| id).collect::<BTreeSet<_>>().len(), CASES, "run {number}");
-        // A death between the record and the end of its journal leaves both.
+        // A process killed between writing the record and removing the journal leaves both.
         if journal(&path).exists() {
             expect_exit(bench(SIZES).arg("--resume").arg(&path), 0);
             assert!(!journal(&path).exists());
@@ -153,9 +153,8 @@ fn runs_that_are_killed_at_random_lose_no_case_and_have_none_twice() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_disk_that_is_full_in_the_middle_loses_the_cases_behind_it_and_no_others() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
-    // Blocks of 512 bytes, in a shell of POSIX.
+    let (folder, path) = temporary("run.json");
+    // POSIX shells count blocks of 512 bytes.
     let mut command = limited("ulimit -f 20", &bench(SIZES));
     let output = expect_exit(command.arg("--json").arg(&path).env("GPUKERN_CACHE", folder.path().join("cache")), 3);
     let message = stderr(&output);
@@ -178,9 +177,8 @@ fn a_disk_that_is_full_in_the_middle_loses_the_cases_behind_it_and_no_others() {
 
 #[test]
 #[cfg(unix)]
-fn what_cannot_be_resumed_is_refused_and_left_alone() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+fn a_journal_that_cannot_be_resumed_is_refused_and_unchanged() {
+    let (_folder, path) = temporary("run.json");
     let refused = |command: &mut Command, expected: &[&str]| {
         let message = stderr(&expect_exit(command, 2));
         for part in expected {
@@ -209,10 +207,9 @@ fn what_cannot_be_resumed_is_refused_and_left_alone() {
     with(&format!("\"version\":{}", head["version"]), "\"version\":\"0.0.1\"");
     refused(bench(SIZES).arg("--resume").arg(&path), &["was started by gpukern 0.0.1"]);
 
-    // A last line that breaks off is that of the case in flight.
+    // An incomplete last line is that of the case in flight.
     std::fs::write(journal(&path), &text[..text.len() - 40]).expect("written");
-    let output = expect_exit(gpukern(&["export", "--to", "csv"]).arg(journal(&path)), 0);
-    assert!(stderr(&output).contains("and part of the next"), "{}", stderr(&output));
+    expect_error(gpukern(&["export", "--to", "csv"]).arg(journal(&path)), 0, &["and part of the next"]);
     expect_exit(bench(SIZES).arg("--resume").arg(&path), 0);
     assert_eq!(cases(&read_json(&path)).len(), CASES);
 }
@@ -220,8 +217,7 @@ fn what_cannot_be_resumed_is_refused_and_left_alone() {
 #[test]
 #[cfg(unix)]
 fn two_runs_do_not_share_a_journal() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (_folder, path) = temporary("run.json");
     let long = ["bench", "matmul", "-V", "naive", "-s", "16..512:16", "--precision", "0.001%", "--no-peak", "--json"];
     let mut first = start(gpukern(&long).arg(&path));
     wait_for_journal(&mut first, &path, |text| !text.is_empty());
@@ -234,20 +230,12 @@ fn two_runs_do_not_share_a_journal() {
     first.wait().expect("it ends");
 }
 
-/// A bench of four cases on each of two devices at once, which the loader has in `drivers`.
+/// Returns the command of a bench of four cases on the two devices of `drivers` at once.
 #[cfg(unix)]
 fn at_once(drivers: &std::ffi::OsStr) -> Command {
     let mut command = bench("8,16");
-    command.args(["--parallel", "-d", "all"]).env("VK_DRIVER_FILES", drivers).env("VK_ICD_FILENAMES", drivers);
+    use_drivers(command.args(["--parallel", "-d", "all"]), drivers);
     command
-}
-
-/// The id and the device of each measured case, in the order of the record.
-#[cfg(unix)]
-fn on_devices(record: &Value) -> Vec<(String, u64)> {
-    let cases = record["cases"].as_array().expect("cases").iter();
-    let measured = cases.filter(|case| case["outcome"]["status"] == "measured");
-    measured.map(|case| (case["id"].as_str().expect("an id").into(), case["device"].as_u64().unwrap_or(0))).collect()
 }
 
 #[test]
@@ -259,7 +247,7 @@ fn devices_that_are_measured_at_once_lose_nothing_either() {
     let whole = folder.path().join("whole.json");
     expect_exit(at_once(&drivers).arg("--json").arg(&whole), 0);
     let whole = read_json(&whole);
-    assert_eq!(on_devices(&whole).len(), 8);
+    assert_eq!(measured_with("device", &whole).len(), 8);
 
     for how in ["KILL", "TERM"] {
         let path = folder.path().join(format!("{how}.json"));
@@ -278,22 +266,20 @@ fn devices_that_are_measured_at_once_lose_nothing_either() {
         let said = format!("resuming: {kept} cases measured, {} to go", 8 - kept);
         assert!(stderr(&output).contains(&said), "{how} lacks '{said}': {}", stderr(&output));
         let record = read_json(&path);
-        assert_eq!(on_devices(&record), on_devices(&whole), "{how}");
+        assert_eq!(measured_with("device", &record), measured_with("device", &whole), "{how}");
         assert_eq!((&record["devices"], &record["plan"]), (&whole["devices"], &whole["plan"]), "{how}");
         assert!(!journal(&path).exists(), "{how}");
     }
 }
 
 #[test]
-fn a_part_of_the_cases_is_resumed_as_the_same_part_alone() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+fn a_shard_is_resumed_only_as_the_same_shard() {
+    let (_folder, path) = temporary("run.json");
     let refused = |shard: &[&str], said: &str| {
-        let output = expect_exit(bench("8,16").args(shard).arg("--resume").arg(&path), 2);
-        assert!(stderr(&output).contains(said), "lacks '{said}': {}", stderr(&output));
+        expect_refusal(bench("8,16").args(shard).arg("--resume").arg(&path), said);
     };
     expect_exit(bench("8,16").arg("--json").arg(&path), 0);
-    // A part may be all there is.
+    // Shard 1/1 has all cases, and is still another plan.
     for shard in ["1/1", "1/2"] {
         let said =
             format!("measured all cases (no --shard), and this one measures --shard {shard}; repeat the options of `");
@@ -307,11 +293,10 @@ fn a_part_of_the_cases_is_resumed_as_the_same_part_alone() {
 
 #[test]
 fn an_interrupted_record_is_resumed_and_a_finished_one_leaves_no_journal() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (folder, path) = temporary("run.json");
     expect_exit(bench("8,16").arg("--json").arg(&path), 0);
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
-    // As Ctrl-C leaves it: cases without a time, and one that was cut short.
+    // An interruption leaves cases without a time, and one that was cut short.
     let mut record = read_json(&path);
     record["cases"][1]["outcome"] = serde_json::json!({ "status": "interrupted" });
     let warnings = record.pointer_mut("/cases/2/outcome/warnings").expect("warnings").as_array_mut().expect("a list");
@@ -324,7 +309,7 @@ fn an_interrupted_record_is_resumed_and_a_finished_one_leaves_no_journal() {
     let found = cases(&read_json(&path));
     assert_eq!(found.len(), 4);
     assert_eq!(found.iter().filter(|(_, process)| *process == 1).count(), 2);
-    // Now nothing is left to do, and the variable has changed again.
+    // A complete record is checked for changed variables too.
     let output =
         bench("8,16").arg("--resume").arg(&path).env("RADV_DEBUG", "x".repeat(1001)).output().expect("it runs");
     let said = stderr(&output);
@@ -332,9 +317,8 @@ fn an_interrupted_record_is_resumed_and_a_finished_one_leaves_no_journal() {
 }
 
 #[test]
-fn some_cases_of_a_record_get_more_processes_alone_and_the_others_can_follow() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+fn some_cases_of_a_record_get_more_processes_and_the_others_can_follow() {
+    let (_folder, path) = temporary("run.json");
     let counts = || {
         let mut counts = std::collections::BTreeMap::<String, usize>::new();
         for (id, _) in cases(&read_json(&path)) {
@@ -354,7 +338,7 @@ fn some_cases_of_a_record_get_more_processes_alone_and_the_others_can_follow() {
     assert_eq!((&record["plan"], record["processes"].as_array().map(Vec::len)), (&whole["plan"], Some(4)));
     let request = &record["request"];
     assert!(request["selection"].is_object() && request["only"].is_null(), "the record is still one of all: {request}");
-    // The table has all of them.
+    // The table shows all cases.
     assert!(stdout(&output).contains("naive") && stdout(&output).contains(" 8 "), "{}", stdout(&output));
     assert_eq!(more(&["--processes", "3"]).status.code(), Some(0));
     assert_eq!(counts(), [4, 3, 3, 3]);

@@ -1,6 +1,6 @@
 //! `peak`, shares of limits, the host baseline and the clocks and caches of `bench`.
 
-use super::{gpukern, read_json, run, stderr, stdout, valid_record};
+use super::{gpukern, read_json, run, stderr, stdout, temporary, valid_record};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::path::Path;
@@ -19,13 +19,12 @@ fn case(record: &Value) -> &Value {
 
 const BENCH: [&str; 7] = ["bench", "matmul", "-V", "subgroup", "-s", "32", "--max-time=20ms"];
 
-/// The record of a bench without limits.
+/// Measures a record without limits.
 fn quick(more: &[&str]) -> Value {
     json(&[&BENCH, more, &["--no-peak", "--json", "-"]].concat())
 }
 
-/// Makes the limits kept in `cache` those of `peak`, as if no other program had disturbed them: figures that were disturbed
-/// are not kept.
+/// Replaces the limits kept in `cache` with those of `peak`, marked as undisturbed: disturbed limits are not kept.
 fn keep_undisturbed(cache: &Path, peak: &Value) {
     let mut files = std::fs::read_dir(cache).expect("a cache").map(|file| file.expect("a file").path());
     let file = files.find(|file| file.to_string_lossy().contains(".limits")).expect("limits are kept");
@@ -45,7 +44,7 @@ fn peak_measures_verified_limits_and_bench_holds_its_cases_against_them() {
     let peaks = json(&["peak", "--quick", "--cache-dir", cache, "--json", "-"]);
     let figures = peaks[0]["figures"].as_array().expect("figures");
     let missing = peaks[0]["missing"].as_array().expect("what is missing");
-    // Between what any processor of this century does and what none does. A busy machine leaves some of them out.
+    // The ranges include every CPU of this century. On a busy machine some limits are missing.
     for (kind, sensible) in [("arithmetic", 1e8..1e14), ("bandwidth", 1e7..1e13), ("latency", 1.0..1e7)] {
         match figures.iter().find(|figure| figure["quantity"]["kind"] == kind) {
             Some(figure) => assert!(sensible.contains(&figure["best"].as_f64().expect("a number")), "{figures:?}"),
@@ -73,8 +72,7 @@ fn the_host_is_measured_without_any_vulkan() {
 
 #[test]
 fn a_baseline_tells_how_much_faster_a_variant_is() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (_folder, path) = temporary("run.json");
     let path = path.to_str().expect("UTF-8");
     let bench = [&BENCH[..], &["--no-peak", "--host", "--table=both", "--json", path]].concat();
     let table = stdout(&run(&mut gpukern(&bench)));
@@ -105,7 +103,7 @@ fn the_record_says_which_clock_and_which_caches() {
 
 #[test]
 fn cold_caches_are_emptied_before_every_run() {
-    // A sample's time on the host has the read that empties them in it, of a gigabyte or a quarter of the memory.
+    // The host time of a sample includes the read of up to a GiB that empties the caches.
     let host_time = |cache: &str| {
         let bench = [
             "bench",

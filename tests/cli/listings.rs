@@ -3,7 +3,7 @@
 use super::{expect_exit, gpukern, stdout};
 use gpukern::ALGORITHMS;
 
-/// Not a snapshot: a new variant must need no change here.
+/// No snapshot, so that a new variant needs no change here.
 #[test]
 fn list_explains_every_algorithm_and_variant() {
     let text = stdout(&expect_exit(&mut gpukern(&["list"]), 0));
@@ -29,11 +29,12 @@ fn list_explains_every_algorithm_and_variant() {
     assert_eq!(listed[0]["variants"][0]["name"], *ALGORITHMS[0].variants[0].name);
 }
 
-/// Text without its line breaks.
+/// Joins the words of a text by single spaces.
 fn plain(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// Returns the width of the widest line.
 fn widest(text: &str) -> usize {
     text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
 }

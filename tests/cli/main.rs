@@ -1,4 +1,4 @@
-//! The binary from outside: what it prints, writes and exits with.
+//! The binary from outside: its output, files and exit codes.
 //!
 //! These tests need a Vulkan device; `scripts/test` installs the software device where there is none, and turns the
 //! validation layers on for all of them.
@@ -36,17 +36,18 @@ use std::os::unix::process::ExitStatusExt;
 #[cfg(windows)]
 use std::os::windows::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use tempfile::TempDir;
 
-/// A file without tuning results: those of whoever runs the tests must not change what the tests see.
+/// File without tuning results, in place of those of the user who runs the tests.
 const NOTHING_TUNED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/nothing-tuned.toml");
 
-/// The binary with arguments, on the software device so that results do not depend on the machine.
+/// Returns the command of the binary with arguments, on the software device so that results do not depend on the machine.
 fn gpukern(arguments: &[&str]) -> Command {
-    // A shell that runs the tests in the background makes them deaf to Ctrl-C and Ctrl-\, nohup to a terminal that closes,
-    // and with them what they start: unless they handle these, be it as everybody does.
+    // Processes inherit ignored signals: a shell ignores SIGINT and SIGQUIT for background commands, and nohup SIGHUP. A
+    // handler that acts by default undoes that for the tests and their children.
     #[cfg(unix)]
     static HEARS: std::sync::Once = std::sync::Once::new();
     #[cfg(unix)]
@@ -60,24 +61,24 @@ fn gpukern(arguments: &[&str]) -> Command {
     });
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpukern"));
     command.args(arguments).env("GPUKERN_DEVICE", "cpu").env("GPUKERN_TUNED", NOTHING_TUNED);
-    // Not the user's cache, which is none of the tests' business.
+    // Tests neither use nor change the user's cache.
     command.env("GPUKERN_CACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"));
-    // Nor are the defaults and colors of a person.
+    // Nor do they use the user's defaults and colors.
     command.env("GPUKERN_CONFIG", "").env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").env_remove("COLUMNS");
     command
 }
 
-/// Options of a bench whose times nobody looks at: each case has a few samples, and no limits of the device are measured.
+/// Options of a bench whose times do not matter: few samples, and no limits of the device.
 const BRIEF: [&str; 3] = ["--no-peak", "--max-time=100ms", "--precision=50%"];
 
-/// A bench with [`BRIEF`] options.
+/// Returns the command of a bench with [`BRIEF`] options.
 fn brief_bench(arguments: &[&str]) -> Command {
     let mut command = gpukern(&["bench"]);
     command.args(BRIEF).args(arguments);
     command
 }
 
-/// `command` in a shell that first runs `limits`, such as `ulimit -t 5`.
+/// Returns `command` in a shell that first runs `limits`, such as `ulimit -t 5`.
 #[cfg(unix)]
 fn limited(limits: &str, command: &Command) -> Command {
     let mut limited = Command::new("sh");
@@ -86,7 +87,7 @@ fn limited(limits: &str, command: &Command) -> Command {
     limited
 }
 
-/// Waits until `done`. How long that takes depends on the machine, so the bound is one that only a hang reaches.
+/// Waits until `done`, with a time limit that only a hang exceeds.
 fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let begun = std::time::Instant::now();
     while !done() {
@@ -95,12 +96,12 @@ fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// The journal of a run that writes its record to `path`.
+/// Returns the path of the journal for the record at `path`.
 fn journal(path: &Path) -> PathBuf {
     path.with_extension("json.part")
 }
 
-/// Waits until the journal at `path` is as wanted; `child` must be at work until then.
+/// Waits until the journal for the record at `path` is as `wanted`; `child` must not end before.
 fn wait_for_journal(child: &mut Child, path: &Path, wanted: impl Fn(&str) -> bool) {
     wait_until("what the journal is to hold", || {
         assert!(child.try_wait().expect("a process").is_none(), "the run ended first");
@@ -108,13 +109,14 @@ fn wait_for_journal(child: &mut Child, path: &Path, wanted: impl Fn(&str) -> boo
     });
 }
 
+/// Sends a signal to a process.
 #[cfg(unix)]
 fn signal(child: &Child, name: &str) {
     let status = Command::new("kill").args([format!("-{name}"), child.id().to_string()]).status();
     assert!(status.expect("kill runs").success());
 }
 
-/// An observer of cases that nobody waits for.
+/// Observer that does nothing.
 struct Silent;
 
 impl Observer for Silent {
@@ -122,7 +124,7 @@ impl Observer for Silent {
     fn end(&mut self, _: &Case) {}
 }
 
-/// A runner in this process, on the software device, that verifies cases and times none.
+/// Returns a runner in this process, on the software device, that verifies cases without timing them.
 fn verifier() -> Runner {
     static INTERRUPTED: AtomicBool = AtomicBool::new(false);
     let instance = Instance::new(Validation::Off, None).expect("a loader");
@@ -131,7 +133,7 @@ fn verifier() -> Runner {
     Runner::new(&device, Timing::VerifyOnly, &CacheFolder::none(), &INTERRUPTED).expect("it starts")
 }
 
-/// Takes what the canary said from the record at `path`: tests share their processors.
+/// Removes the findings of the canary from the record at `path`: other tests disturb its measurements.
 fn forget_conditions(path: &Path) {
     let mut record = read_json(path);
     for case in record["cases"].as_array_mut().expect("cases") {
@@ -140,28 +142,75 @@ fn forget_conditions(path: &Path) {
     std::fs::write(path, record.to_string()).expect("written");
 }
 
-/// A JSON document in a file.
+/// Reads a JSON document.
 fn read_json(path: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(path).expect("written")).expect("JSON")
 }
 
-/// The record in `json`, which the published schema describes.
+/// Parses the record in `json`, and checks it against the published schema.
 fn valid_record(json: &str) -> Value {
     let record: Value = serde_json::from_str(json).expect("JSON");
-    let schema: Value = serde_json::from_str(include_str!("../../docs/record.schema.json")).expect("JSON");
-    let validator = jsonschema::validator_for(&schema).expect("a valid schema");
-    let errors: Vec<_> = validator.iter_errors(&record).map(|e| format!("{}: {e}", e.instance_path())).collect();
-    assert!(errors.is_empty(), "{errors:#?}");
+    check_schema(&record, include_str!("../../docs/record.schema.json"));
     record
 }
 
-/// The status of each case of a record.
+/// Checks a document against a published schema.
+fn check_schema(document: &Value, schema: &str) {
+    let schema: Value = serde_json::from_str(schema).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a valid schema");
+    let errors: Vec<_> = validator.iter_errors(document).map(|e| format!("{}: {e}", e.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+}
+
+/// Creates a temporary folder. Returns it with the path of a file in it.
+fn temporary(file: &str) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join(file);
+    (folder, path)
+}
+
+/// Starts `command` without output.
+fn start(command: &mut Command) -> Child {
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the binary starts")
+}
+
+/// Writes a manifest of the driver in `library` to `folder`. Returns its path.
+fn driver_manifest(folder: &Path, library: &Path) -> PathBuf {
+    let path = folder.join("driver.json");
+    let icd = serde_json::json!({ "library_path": library, "api_version": "1.3.0" });
+    let manifest = serde_json::json!({ "file_format_version": "1.0.0", "ICD": icd });
+    std::fs::write(&path, manifest.to_string()).expect("written");
+    path
+}
+
+/// Makes `drivers` the only ones that the Vulkan loader finds. Older loaders read `VK_ICD_FILENAMES`.
+fn use_drivers<'a>(command: &'a mut Command, drivers: &OsStr) -> &'a mut Command {
+    command.env("VK_DRIVER_FILES", drivers).env("VK_ICD_FILENAMES", drivers)
+}
+
+/// Returns SPIR-V with the first `count` operations `from` replaced by `to`.
+fn patched(spirv: &[u8], from: u32, to: u32, count: usize) -> Vec<u8> {
+    let mut words: Vec<u32> = spirv.chunks_exact(4).map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]])).collect();
+    // The header has five words; every instruction begins with its length and opcode.
+    let (mut at, mut patches) = (5, 0);
+    while at < words.len() && patches < count {
+        let (length, opcode) = (words[at] >> 16, words[at] & 0xffff);
+        if opcode == from {
+            words[at] = length << 16 | to;
+            patches += 1;
+        }
+        at += length as usize;
+    }
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// Returns the status of each case of a record.
 fn statuses(record: &Value) -> Vec<&str> {
     let cases = record["cases"].as_array().expect("cases").iter();
     cases.map(|case| case["outcome"]["status"].as_str().expect("a status")).collect()
 }
 
-/// Variables of a command that reach it in this process.
+/// Variables that a command in this process reads from its host.
 const VARIABLES: [&str; 14] = [
     "CLICOLOR_FORCE",
     "COLUMNS",
@@ -179,8 +228,8 @@ const VARIABLES: [&str; 14] = [
     "CI",
 ];
 
-/// Whether `command` needs no process of its own: it is the binary, here, without variables that the loader or a layer
-/// reads, and hands no streams on to a captured program.
+/// Returns whether `command` can run in this process: it is the binary, in this folder, without variables that the loader
+/// or a layer reads.
 fn runs_here(command: &Command) -> bool {
     let is_known = |name: &OsStr| VARIABLES.iter().any(|known| name == *known);
     command.get_program() == env!("CARGO_BIN_EXE_gpukern")
@@ -189,7 +238,7 @@ fn runs_here(command: &Command) -> bool {
         && command.get_envs().all(|(name, _)| is_known(name))
 }
 
-/// Runs `command` in this process if it needs none of its own.
+/// Runs `command` in this process if it can.
 fn run(command: &mut Command) -> Output {
     if !runs_here(command) {
         return command.output().expect("the binary starts");
@@ -209,7 +258,7 @@ fn run(command: &mut Command) -> Output {
     Output { status, stdout: output.into_bytes(), stderr: errors.into_bytes() }
 }
 
-/// Runs `command` in a process of its own, for the sake of its streams.
+/// Runs `command` in its own process, to test its streams.
 fn run_process(command: &mut Command) -> Output {
     command.output().expect("the binary starts")
 }
@@ -227,4 +276,27 @@ fn expect_exit(command: &mut Command, code: i32) -> Output {
     let output = run(command);
     assert_eq!(output.status.code(), Some(code), "{command:?}\n{}\n{}", stdout(&output), stderr(&output));
     output
+}
+
+/// Runs `command` and checks its exit code, and that standard error has all of `parts`.
+fn expect_error(command: &mut Command, code: i32, parts: &[&str]) {
+    let text = stderr(&expect_exit(command, code));
+    check_parts(command, &text, parts);
+}
+
+/// Runs `command`, which must exit with code 2, and checks that standard error has `part`.
+fn expect_refusal(command: &mut Command, part: &str) {
+    expect_error(command, 2, &[part]);
+}
+
+/// Runs `command` and checks its exit code, and that standard output has all of `parts`.
+fn expect_output(command: &mut Command, code: i32, parts: &[&str]) {
+    let text = stdout(&expect_exit(command, code));
+    check_parts(command, &text, parts);
+}
+
+fn check_parts(command: &Command, text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{command:?} lacks '{part}':\n{text}");
+    }
 }

@@ -1,53 +1,59 @@
-//! What a user gets wrong: a message that names the value and the remedy, exit code 2, nothing on standard output,
-//! and before any device is opened.
+//! Mistakes of the user: a message with the value and the remedy, exit code 2, nothing on standard output, no device opened.
 
-use super::{brief_bench, expect_exit, gpukern, limited, run, stderr, stdout};
+use super::{brief_bench, expect_error, expect_exit, expect_refusal, gpukern, limited, run, stderr, stdout, temporary};
 use std::path::Path;
 
-/// Runs a command that must be refused; a loader that does not exist proves that no device was looked for.
-fn refused(arguments: &[&str], expected: &[&str]) {
+/// Runs a command that must be refused. A missing loader proves that it looks for no device. Returns the message.
+fn refused(arguments: &[&str], expected: &[&str]) -> String {
     let output = expect_exit(gpukern(arguments).env("GPUKERN_LOADER", "/nonexistent"), 2);
     let message = stderr(&output);
     for part in expected {
         assert!(message.contains(part), "{arguments:?} lacks '{part}':\n{message}");
     }
     assert!(stdout(&output).is_empty() && !message.contains("panicked"), "{message}");
+    message
 }
 
+/// Mistaken arguments of `bench`, each with parts of its message. `src/basis/size.rs` and `src/plan/options.rs` test further
+/// mistakes in sizes, percentages and times.
+const MISTAKES: &[(&str, &[&str])] = &[
+    ("matmull", &["unknown algorithm 'matmull'", "did you mean 'matmul'?"]),
+    ("matmul -V subgruop", &["unknown variant 'subgruop' for matmul; did you mean 'subgroup'?"]),
+    ("matmul -V blocked", &["'blocked' is a variant of lu, not of matmul, which has: naive, "]),
+    ("matmul -t f23", &["unknown dtype 'f23' for matmul; did you mean 'f32'?"]),
+    ("matmul -t i64", &["no chosen variant of matmul has dtype i64; available: f32, f64, f16, bf16, i32, i8"]),
+    ("matmul --input unifrom", &["unknown input 'unifrom'; did you mean 'uniform'?"]),
+    ("matmul -s 12k", &["malformed size '12k'", "128..8192"]),
+    ("matmul -s 2x3", &["give one extent or three"]),
+    ("matmul -s 100000", &["matmul cannot have size 100000", "choose a smaller size"]),
+    ("matmul -s -1", &["malformed size '-1'; write 1024"]),
+    ("matmul --precision 0%", &["precision '0%' is out of range"]),
+    ("matmul --precision high", &["malformed precision 'high'"]),
+    ("matmul --precision 1", &["precision '1' has no percent sign; write 1%, or 100% if it is a factor"]),
+    ("matmul --max-time 5", &["--max-time: malformed time '5'; write 500ms, 5s or 1m"]),
+    ("matmul --subgroup-size 7", &["sub-group size '7' is not a power of two"]),
+    ("matmul -s 8 --only foo", &["no selected case is called 'foo'; ids look like matmul/naive/f32/8x8x8; choose"]),
+    (
+        "matmul -s 8 -V naive,tiled --only matmul/tiled/f32/8",
+        &["'matmul/tiled/f32/8'; ids look like matmul/tiled/f32/8x8x8, "],
+    ),
+    ("eigen --eps -1", &["eps -1 is not a positive number; write --eps 1e-4"]),
+    ("eigen --eps 1e30 --stop neighbour", &["eps 1e30 asks for no precision"]),
+    ("matmul --eps 1e-3", &["--eps applies only to eigen, which iterates; leave it out for matmul"]),
+    ("matmul lu --stop bracket", &["--stop applies only to eigen, which iterates; leave it out for matmul, lu"]),
+    ("lu --max-rounds 3", &["--max-rounds applies only to eigen"]),
+];
+
 #[test]
-fn unknown_names_are_answered_with_the_nearest_known_ones() {
-    refused(&["bench", "matmull"], &["unknown algorithm 'matmull'", "did you mean 'matmul'?"]);
-    refused(
-        &["bench", "matmul", "-V", "subgruop"],
-        &["unknown variant 'subgruop' for matmul; did you mean 'subgroup'?"],
-    );
-    refused(&["bench", "matmul", "-t", "f23"], &["unknown dtype 'f23' for matmul; did you mean 'f32'?"]);
-    refused(&["bench", "matmul", "--input", "unifrom"], &["unknown input 'unifrom'; did you mean 'uniform'?"]);
-    refused(&["list", "matmil"], &["unknown algorithm 'matmil'; did you mean 'matmul'?"]);
+fn mistakes_are_answered_with_the_value_and_the_remedy() {
+    for (arguments, expected) in MISTAKES {
+        let arguments: Vec<_> = ["bench"].into_iter().chain(arguments.split(' ')).collect();
+        let message = refused(&arguments, expected);
+        assert!(!message.contains("-- -1"), "{message}");
+    }
     refused(&["bench"], &["no algorithm given; name one of: matmul"]);
+    refused(&["list", "matmil"], &["unknown algorithm 'matmil'; did you mean 'matmul'?"]);
     refused(&["run", "typo.toml"], &["cannot read 'typo.toml': no such file\n"]);
-    refused(
-        &["bench", "matmul", "--format", "json"],
-        &["unexpected argument '--format'", "tip: `--json -` prints JSON"],
-    );
-}
-
-#[test]
-fn impossible_sizes_are_refused() {
-    refused(&["bench", "matmul", "-s", "0"], &["size '0' is zero"]);
-    refused(&["bench", "matmul", "-s", "12k"], &["malformed size '12k'", "128..8192"]);
-    refused(&["bench", "matmul", "-s", "2x3"], &["give one extent or three"]);
-    refused(&["bench", "matmul", "-s", "99999999999"], &["size '99999999999' is too large"]);
-    refused(&["bench", "matmul", "-s", "100000"], &["matmul cannot have size 100000", "choose a smaller size"]);
-    refused(&["bench", "matmul", "-s", "512..64"], &["runs downwards; write 64..512"]);
-}
-
-#[test]
-fn nonsensical_precision_and_times_are_refused() {
-    refused(&["bench", "matmul", "--precision", "0%"], &["precision '0%' is out of range"]);
-    refused(&["bench", "matmul", "--precision", "high"], &["malformed precision 'high'"]);
-    refused(&["bench", "matmul", "--max-time", "5"], &["--max-time: malformed time '5'; write 500ms, 5s or 1m"]);
-    refused(&["bench", "matmul", "--subgroup-size", "7"], &["sub-group size '7' is not a power of two"]);
 }
 
 #[test]
@@ -92,7 +98,7 @@ fn json_that_cannot_be_written_is_refused_before_measuring() {
 fn a_device_that_is_not_there_is_answered_with_those_that_are() {
     let output = expect_exit(gpukern(&["bench", "matmul", "-s", "8"]).env("GPUKERN_DEVICE", "voodoo"), 2);
     assert!(stderr(&output).contains("no device matches 'voodoo'; available: 0 ("), "{}", stderr(&output));
-    // Only where somebody reads it is it wrapped.
+    // Messages are wrapped only to the width of a terminal.
     assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
     let wrapped = stderr(&run(gpukern(&["bench", "matmul", "--device", "voodoo"]).env("COLUMNS", "40")));
     let lines: Vec<_> = wrapped.lines().collect();
@@ -116,26 +122,6 @@ fn sizes_beyond_the_device_are_skipped_with_the_limit_and_the_sweep_goes_on() {
 }
 
 #[test]
-fn a_hint_names_what_was_meant() {
-    for (arguments, expected) in [
-        (&["-t", "i64"][..], "no chosen variant of matmul has dtype i64; available: f32, f64, f16, bf16, i32, i8"),
-        (&["-s", "64...128"], "malformed size '64...128'; did you mean 64..128?"),
-        (&["--precision", "1"], "precision '1' has no percent sign; write 1%, or 100% if it is a factor"),
-        (&["-V", "blocked"], "'blocked' is a variant of lu, not of matmul, which has: naive, "),
-        (
-            &["-s", "8", "--only", "foo"],
-            "no selected case is called 'foo'; ids look like matmul/naive/f32/8x8x8; choose",
-        ),
-        (
-            &["-s", "8", "-V", "naive,tiled", "--only", "matmul/tiled/f32/8"],
-            "'matmul/tiled/f32/8'; ids look like matmul/tiled/f32/8x8x8, ",
-        ),
-    ] {
-        refused(&[&["bench", "matmul"], arguments].concat(), &[expected]);
-    }
-}
-
-#[test]
 fn a_quick_run_that_leaves_out_all_that_was_asked_for_says_so() {
     let arguments = ["verify", "matmul", "-V", "naive", "--quick", "-s", "4096", "-d", "cpu"];
     let output = expect_exit(&mut gpukern(&arguments), 2);
@@ -145,31 +131,9 @@ fn a_quick_run_that_leaves_out_all_that_was_asked_for_says_so() {
 }
 
 #[test]
-fn numbers_below_zero_and_of_other_kinds_get_a_sentence_of_ours() {
-    let bench = |arguments: &[&str], expected: &str| {
-        let arguments = [&["bench"][..], arguments].concat();
-        refused(&arguments, &[expected]);
-        let output = run(gpukern(&arguments).env("GPUKERN_LOADER", "/nonexistent"));
-        assert!(!stderr(&output).contains("-- -1"), "{}", stderr(&output));
-    };
-    bench(&["matmul", "-s", "-1"], "malformed size '-1'; write 1024");
-    bench(&["matmul", "--size", "-64"], "malformed size '-64'");
-    bench(&["eigen", "--eps", "-1"], "eps -1 is not a positive number; write --eps 1e-4");
-    bench(&["eigen", "--eps", "1e30", "--stop", "neighbour"], "eps 1e30 asks for no precision");
-    bench(&["matmul", "-s", "0x10"], "size '0x10' has an extent of zero; write decimal extents");
-    bench(&["matmul", "--eps", "1e-3"], "--eps applies only to eigen, which iterates; leave it out for matmul");
-    bench(
-        &["matmul", "lu", "--stop", "bracket"],
-        "--stop applies only to eigen, which iterates; leave it out for matmul, lu",
-    );
-    bench(&["lu", "--max-rounds", "3"], "--max-rounds applies only to eigen");
-}
-
-#[test]
 #[cfg(unix)]
 fn names_of_megabytes_and_hostile_ones_are_answered_in_a_few_lines() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("config.toml");
+    let (_folder, path) = temporary("config.toml");
     let shown = path.to_str().expect("UTF-8");
     let long = "a".repeat(5_000_000);
     let hostile = "x\u{1b}]0;gone\u{7}\u{202e}\u{61c}\u{feff}\u{e0041}";
@@ -197,8 +161,7 @@ fn names_of_megabytes_and_hostile_ones_are_answered_in_a_few_lines() {
 #[test]
 #[cfg(unix)]
 fn tables_that_say_the_same_are_one() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("config.toml");
+    let (_folder, path) = temporary("config.toml");
     std::fs::write(&path, "[[bench]]\nalgorithm = 'matmul'\nvariant = 'naive'\nsize = '8..4096:8'\n".repeat(100_000))
         .expect("written");
     let mut command = limited("ulimit -t 10", &gpukern(&["bench", "--config", path.to_str().expect("UTF-8")]));
@@ -207,7 +170,7 @@ fn tables_that_say_the_same_are_one() {
 
 #[test]
 #[cfg(unix)]
-fn what_is_no_regular_file_or_a_huge_one_is_not_waited_for() {
+fn pipes_and_huge_files_are_refused_at_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let inside = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
     let [pipe, sparse] = [inside("pipe"), inside("sparse")];
@@ -220,7 +183,7 @@ fn what_is_no_regular_file_or_a_huge_one_is_not_waited_for() {
         refused(&["bench", "matmul", "--tuned", file], &[file, reason]);
         refused(&["ab", "matmul", "-s", "8", "-V", "naive", "--b-spirv", file], &[file, reason]);
     }
-    // What a shell makes of <(…) is a pipe that is open already.
+    // A shell's <(…) is a pipe that is already open.
     let record = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/run-1.json");
     let export = gpukern(&["export", "--to", "csv", "/dev/stdin"]);
     let mut command = std::process::Command::new("sh");
@@ -240,16 +203,14 @@ fn variables_of_the_environment_that_make_no_sense_are_refused() {
         ),
         ("GPUKERN_VALIDATION", "2", "set GPUKERN_VALIDATION to 1"),
     ] {
-        let message = stderr(&expect_exit(command.env(variable, value), 2));
-        assert!(message.contains(expected), "{variable}={value}: {message}");
+        expect_refusal(command.env(variable, value), expected);
     }
     for value in ["", "0", "Off", "1", "TRUE"] {
         expect_exit(command.env("GPUKERN_VALIDATION", value), 0);
     }
     let bench = |variable: &str, value: &str, expected: &str| {
         let mut command = gpukern(&["bench", "matmul", "-s", "8"]);
-        let message = stderr(&expect_exit(command.env("GPUKERN_LOADER", "/nonexistent").env(variable, value), 2));
-        assert!(message.contains(expected), "{variable}={value}: {message}");
+        expect_refusal(command.env("GPUKERN_LOADER", "/nonexistent").env(variable, value), expected);
     };
     bench("GPUKERN_LABEL", " ", "is no label");
     bench("GPUKERN_COMMIT", "rubbish", "GPUKERN_COMMIT is 'rubbish'");
@@ -259,21 +220,18 @@ fn variables_of_the_environment_that_make_no_sense_are_refused() {
 #[test]
 fn sub_groups_of_a_size_are_required_of_kernels_that_have_them() {
     for (variant, reason) in [("naive", "has no use for sub-groups of 64"), ("subgroup", "needs sub-groups of 64")] {
-        let output = expect_exit(&mut brief_bench(&["matmul", "-V", variant, "-s", "8", "--subgroup-size", "64"]), 2);
-        assert!(stderr(&output).contains(reason), "{variant}: {}", stderr(&output));
+        expect_refusal(&mut brief_bench(&["matmul", "-V", variant, "-s", "8", "--subgroup-size", "64"]), reason);
     }
 }
 
 #[test]
 fn too_few_rounds_are_the_fault_of_the_question() {
-    let output = expect_exit(&mut brief_bench(&["eigen", "-s", "64", "--max-rounds", "1"]), 1);
-    assert!(stderr(&output).contains("not converged after 1 rounds"), "{}", stderr(&output));
+    expect_error(&mut brief_bench(&["eigen", "-s", "64", "--max-rounds", "1"]), 1, &["not converged after 1 rounds"]);
 }
 
 #[test]
 fn wrapping_puts_no_command_of_a_ci_service_at_the_beginning_of_a_line() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("evil.json");
+    let (_folder, path) = temporary("evil.json");
     let schema = format!("gpukern-run {}::error file=x::pwned", "deadbeef ".repeat(4));
     std::fs::write(&path, serde_json::json!({ "schema": schema }).to_string()).expect("written");
     let mut wrapped = 0;
@@ -288,7 +246,7 @@ fn wrapping_puts_no_command_of_a_ci_service_at_the_beginning_of_a_line() {
 }
 
 #[test]
-fn words_of_others_forge_no_line() {
+fn quoted_words_cannot_forge_a_line() {
     for (arguments, shown) in [
         (&["list", "--color", "\r\u{202e}::error"][..], "'\\r\\u{202e}::error'"),
         (&["list", "--color=::error"], "'\\u{3a}:error'"),
@@ -303,7 +261,7 @@ fn words_of_others_forge_no_line() {
             message.lines().any(|line| ["FORGED", "::error"].iter().any(|start| line.trim_start().starts_with(start)));
         assert!(!forged && !message.contains(['\r', '\u{202e}']), "{arguments:?}: {message}");
     }
-    // A file may have such a name, if nobody should.
+    // File names may contain line breaks.
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("a\nFORGED.comp"), "#version 460\nnonsense").expect("written");
     std::fs::write(folder.path().join("k.toml"), "[buffer.\"A\\nFORGED\"]\ntype = 'f32'\n").expect("written");

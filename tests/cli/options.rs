@@ -1,12 +1,12 @@
 //! Colors, and the user's defaults.
 
-use super::{brief_bench, expect_exit, gpukern, stderr, stdout};
+use super::{brief_bench, expect_error, expect_exit, expect_refusal, gpukern, stderr, stdout, temporary};
 use std::process::Command;
 
-/// What a terminal takes for the begin of a color.
+/// First character of a color sequence.
 const ESCAPE: char = '\u{1b}';
 
-/// Text without its colors.
+/// Returns text without its colors.
 fn plain(text: &str) -> String {
     let mut parts = text.split(ESCAPE);
     let first = parts.next().unwrap_or_default().to_string();
@@ -35,7 +35,7 @@ fn people_get_colors_that_take_no_room_and_programs_get_none() {
 #[test]
 fn errors_have_colors_where_these_are_wanted() {
     let said = |command: &mut Command| stderr(&expect_exit(command, 2));
-    // Mistakes that clap finds, and those that a command finds.
+    // One mistake is found by a command, one by clap.
     for line in [&["run", "typo.toml"][..], &["bench", "matmul", "--format", "json"]] {
         let colored = said(gpukern(line).args(["--color", "always"]));
         assert!(colored.contains(ESCAPE) && plain(&colored).starts_with("error: "), "{colored}");
@@ -52,9 +52,8 @@ fn errors_have_colors_where_these_are_wanted() {
 }
 
 #[test]
-fn config_says_what_holds_and_why() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("config.toml");
+fn config_prints_the_values_in_effect_with_their_sources() {
+    let (_folder, path) = temporary("config.toml");
     std::fs::write(&path, "device = 'gpu'\nprecision = '0.5%'\n# more\ntable = 'long'\ncolor = 'always'\n")
         .expect("written");
     let mut command = gpukern(&["config", "--precision", "3%", "--timeout=9s"]);
@@ -74,8 +73,7 @@ fn config_says_what_holds_and_why() {
 
 #[test]
 fn the_defaults_of_a_person_hold_for_every_command_and_their_mistakes_are_named() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("config.toml");
+    let (folder, path) = temporary("config.toml");
     let shown = path.to_str().expect("UTF-8");
     let with = |text: &str, arguments: &[&str]| {
         std::fs::write(&path, text).expect("written");
@@ -83,26 +81,25 @@ fn the_defaults_of_a_person_hold_for_every_command_and_their_mistakes_are_named(
         command.env("GPUKERN_CONFIG", &path).env_remove("GPUKERN_DEVICE");
         command
     };
-    // The device that nobody has proves who was asked for it.
+    // The message about a missing device shows which source chose it.
     for arguments in [&["bench", "lu", "-s", "8"][..], &["verify", "lu", "-s", "8"], &["peak"]] {
-        let said = stderr(&expect_exit(&mut with("device = 'voodoo'", arguments), 2));
-        assert!(said.contains("no device matches 'voodoo'"), "{arguments:?}: {said}");
-        let said = stderr(&expect_exit(with("device = 'voodoo'", arguments).env("GPUKERN_DEVICE", "banshee"), 2));
-        assert!(said.contains("no device matches 'banshee'"), "{arguments:?}: {said}");
+        expect_refusal(&mut with("device = 'voodoo'", arguments), "no device matches 'voodoo'");
+        expect_refusal(
+            with("device = 'voodoo'", arguments).env("GPUKERN_DEVICE", "banshee"),
+            "no device matches 'banshee'",
+        );
     }
-    // A configuration comes before the file, and the command line before both.
+    // A configuration takes precedence over the file, and the command line over both.
     let sweep = folder.path().join("sweep.toml");
     std::fs::write(&sweep, "[[bench]]\nalgorithm = 'lu'\nsize = 8\ndevice = 'cpu'\n").expect("written");
     let sweep = format!("--config={}", sweep.display());
     expect_exit(&mut with("device = 'voodoo'", &["bench", &sweep, "--dry-run"]), 0);
-    let said = stderr(&expect_exit(&mut with("", &["bench", &sweep, "--device=rage"]), 2));
-    assert!(said.contains("no device matches 'rage'"), "{said}");
+    expect_refusal(&mut with("", &["bench", &sweep, "--device=rage"]), "no device matches 'rage'");
 
     for arguments in [&["list"][..], &["config"], &["bench", "lu"]] {
-        let said = stderr(&expect_exit(&mut with("\nprecision = '0.5'", arguments), 2));
-        assert!(said.contains(&format!("{shown}, line 2: ")) && said.contains("0.5%"), "{said}");
+        expect_error(&mut with("\nprecision = '0.5'", arguments), 2, &[&format!("{shown}, line 2: "), "0.5%"]);
     }
-    // The request of a record holds where there is another file; its command is as it was typed.
+    // The request of a record includes the defaults of the file; its command is the one typed.
     let record = folder.path().join("run.json");
     let arguments = ["bench", "lu", "-V", "naive", "-s", "8", "--no-peak", "--max-time=1ms", "--json"];
     expect_exit(with("device = 0\nprecision = '50%'", &arguments).arg(&record), 0);
@@ -111,13 +108,14 @@ fn the_defaults_of_a_person_hold_for_every_command_and_their_mistakes_are_named(
     assert!(command.contains("\"--no-peak\",\"--max-time=1ms\"") && !command.contains("--device"), "{command}");
     let stated = serde_json::json!([["0"], "50%", "1ms"]);
     assert_eq!(serde_json::json!([selection["device"], selection["precision"], selection["max-time"]]), stated);
-    // Without a file, and where packages are built.
+    // An empty variable means no file; `completions` reads none, so that packages can be built anywhere.
     expect_exit(with("nonsense", &["list"]).env("GPUKERN_CONFIG", ""), 0);
     expect_exit(&mut with("nonsense", &["completions", "bash"]), 0);
-    let said = stderr(&expect_exit(gpukern(&["list"]).env("GPUKERN_CONFIG", "/nonexistent.toml"), 2));
-    assert!(said.contains("'/nonexistent.toml': no such file; set GPUKERN_CONFIG"), "{said}");
-    // It is no place for anything else.
+    expect_refusal(
+        gpukern(&["list"]).env("GPUKERN_CONFIG", "/nonexistent.toml"),
+        "'/nonexistent.toml': no such file; set GPUKERN_CONFIG",
+    );
+    // No output may overwrite the file.
     let arguments = ["bench", "lu", "-s", "8", "--json", shown];
-    let said = stderr(&expect_exit(&mut with("", &arguments), 2));
-    assert!(said.contains("which is the file of your defaults too"), "{said}");
+    expect_refusal(&mut with("", &arguments), "which is the file of your defaults too");
 }

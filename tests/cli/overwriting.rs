@@ -1,5 +1,5 @@
-//! No command writes over a file that it reads, or over another that it writes: whoever does so loses data, or has the next
-//! run verified against a wrong answer.
+//! No command overwrites a file that it reads, or another one that it writes: that would lose data, or verify the next run
+//! against a wrong answer.
 
 use super::{expect_exit, gpukern, stderr, stdout};
 use gpukern::Cli;
@@ -13,7 +13,7 @@ const KERNEL: &str = "
     @group(0) @binding(1) var<storage, read_write> D: array<f32>;
     @compute @workgroup_size(4) fn double(@builtin(local_invocation_index) i: u32) { D[i] = 2.0 * A[i]; }";
 
-/// The same, with its half in another file.
+/// GLSL kernel that doubles A into D, half of it in another file.
 const INCLUDING: &str = "#version 460
     #extension GL_GOOGLE_include_directive : require
     #include \"double.glsl\"
@@ -24,13 +24,13 @@ const INCLUDED: &str = "
     layout(binding = 1) writeonly buffer D { float d[]; };
     void twice(uint i) { d[i] = 2.0 * a[i]; }";
 
-/// What every description has.
+/// Part that all descriptions share.
 const COMMON: &str = "[buffer.D]\ntype = 'f32'\nshape = [4]\n[dispatch]\ngroups = [1]\n\
     [kernel]\nsource = ['k.wgsl']\n[buffer.A]\ntype = 'f32'\nshape = [4]\n";
 
-/// Command lines, each of which would lose a file, in the folder of [`files`].
+/// Command lines, each of which would overwrite a file in the folder of [`files`].
 const COMMANDS: &[&str] = &[
-    // Kernels and what they are run with.
+    // Kernels and their inputs.
     "run k.toml --save D=k.toml",
     "inspect k.toml --json k.toml",
     "inspect k.toml --junit k.wgsl",
@@ -122,7 +122,7 @@ const COMMANDS: &[&str] = &[
     "peak --loader libvulkan.so --json libvulkan.so",
 ];
 
-/// An array of four figures in `NumPy`'s format.
+/// Returns an array of four figures in `NumPy`'s format.
 fn npy(figures: [f32; 4]) -> Vec<u8> {
     let mut header = "{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }".to_string();
     header += &" ".repeat(118 - 1 - header.len());
@@ -130,7 +130,7 @@ fn npy(figures: [f32; 4]) -> Vec<u8> {
     [b"\x93NUMPY\x01\x00\x76\x00", header.as_bytes(), b"\n", &data].concat()
 }
 
-/// Kernels and their descriptions, each of which names other files in another way.
+/// Writes kernels and descriptions, each of which names other files in a different way.
 fn write_kernels(write: &dyn Fn(&str, &[u8])) {
     for name in ["k.wgsl", "plain.wgsl", "right.wgsl"] {
         write(name, KERNEL.as_bytes());
@@ -162,7 +162,7 @@ fn write_kernels(write: &dyn Fn(&str, &[u8])) {
     }
 }
 
-/// A folder with a file of every kind that a command reads.
+/// Creates a folder with a file of every kind that a command reads.
 fn files() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, contents: &[u8]| {
@@ -214,7 +214,7 @@ fn files() -> tempfile::TempDir {
     folder
 }
 
-/// The files below `folder` and what they hold.
+/// Returns the contents of all files below `folder`.
 fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let entries = fs::read_dir(folder).expect("readable").map(|entry| entry.expect("readable").path());
     let below = entries.flat_map(|path| {
@@ -235,7 +235,7 @@ fn no_command_writes_where_it_reads_or_writes() {
     for line in COMMANDS {
         let words: Vec<_> = line.split(' ').collect();
         let mut command = gpukern(&words);
-        // No device is looked for.
+        // A missing loader shows that no device is opened.
         command.env("GPUKERN_LOADER", "/nonexistent").current_dir(folder.path());
         let output = expect_exit(&mut command, 2);
         let message = stderr(&output);
@@ -273,7 +273,7 @@ fn a_standard_stream_may_be_a_file_that_is_read_or_written() {
         };
         let output = expect_exit(&mut command, 2);
         assert!(contents(folder.path()) == before, "{line} changed a file");
-        // A message about standard error goes to the other stream.
+        // A message about standard error goes to standard output.
         assert_eq!(stdout(&output).contains("standard error would overwrite '"), stream == 2, "{line}");
     }
 }
@@ -332,12 +332,12 @@ fn no_command_writes_over_the_program_or_what_the_environment_names() {
             assert!(contents(folder.path()) == before, "{line} with {variable} changed a file");
         }
     }
-    // A record beside manifests is none of them.
+    // A record in a folder of manifests may be overwritten.
     let mut command = gpukern(&["export", "m.json", "--to", "csv", "--output", "store/run.json"]);
     expect_exit(command.env("VK_LAYER_PATH", "store").current_dir(folder.path()), 0);
 }
 
-/// Every option that names a file is in a command line above, so that a new one is not forgotten.
+/// Requires a command line in [`COMMANDS`] for every option that names a file, also a new one.
 #[test]
 fn every_option_that_names_a_file_is_tried() {
     /// Folders with files of nobody's but gpukern's: caches, sources that name their includes, manual pages. And a file of
@@ -353,7 +353,7 @@ fn every_option_that_names_a_file_is_tried() {
         })
         .collect();
     let program = <Cli as clap::CommandFactory>::command();
-    // Hidden ones are for gpukern itself.
+    // Hidden commands are for gpukern itself.
     for command in program.get_subcommands().filter(|command| !command.is_hide_set()) {
         for option in command.get_arguments() {
             let Some(name) = option.get_long() else { continue };

@@ -1,10 +1,13 @@
 //! `bench --processes`: each case in several fresh processes, and one record of all.
 
-use super::{brief_bench, expect_exit, gpukern, journal, read_json, signal, stderr, stdout, wait_for_journal};
+use super::{
+    brief_bench, expect_error, expect_exit, expect_output, expect_refusal, gpukern, journal, read_json, signal, start,
+    stdout, temporary, wait_for_journal,
+};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 const SIZES: &str = "8,16,24";
 
@@ -14,7 +17,7 @@ fn bench(more: &[&str]) -> Command {
     command
 }
 
-/// The processes of each measured case, by id, and the ids of each process in their order.
+/// Returns the processes of each measured case by id, and the ids of each process in their order.
 fn sightings(record: &Value) -> (BTreeMap<String, Vec<u64>>, BTreeMap<u64, Vec<String>>) {
     let (mut processes, mut orders) = (BTreeMap::<_, Vec<_>>::new(), BTreeMap::<_, Vec<_>>::new());
     for case in record["cases"].as_array().expect("cases") {
@@ -28,8 +31,7 @@ fn sightings(record: &Value) -> (BTreeMap<String, Vec<u64>>, BTreeMap<u64, Vec<S
 
 #[test]
 fn one_record_holds_all_processes_and_tables_and_exports_have_a_row_a_case() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (folder, path) = temporary("run.json");
     let output = expect_exit(bench(&["--processes=3", "--table=long", "--json"]).arg(&path), 0);
     let rows = stdout(&output).lines().filter(|line| line.contains("naive") || line.contains("local")).count();
     assert_eq!(rows, 6, "{}", stdout(&output));
@@ -39,15 +41,14 @@ fn one_record_holds_all_processes_and_tables_and_exports_have_a_row_a_case() {
     assert!(orders.values().collect::<BTreeSet<_>>().len() > 1, "the same order in all: {orders:?}");
     let seeds: Vec<_> = record["processes"].as_array().expect("processes").iter().map(|p| &p["order"]).collect();
     assert_eq!(seeds, [0, 1, 2]);
-    // Whoever measures again takes the cases in the same orders.
+    // A second run measures the cases in the same orders.
     let again = folder.path().join("again.json");
     expect_exit(bench(&["--processes=3", "--json"]).arg(&again), 0);
     assert_eq!(sightings(&read_json(&again)).1, orders);
 
     let csv = stdout(&expect_exit(gpukern(&["export", "--to", "csv"]).arg(&path), 0));
     assert_eq!(csv.lines().count(), 1 + 6, "{csv}");
-    let page = stdout(&expect_exit(gpukern(&["report", "-o", "-"]).arg(&path), 0));
-    assert!(page.contains("naive"), "{page}");
+    expect_output(gpukern(&["report", "-o", "-"]).arg(&path), 0, &["naive"]);
     let compared = gpukern(&["compare", "--json", "-"]).arg(&path).arg(&again).output().expect("it starts");
     let compared: Value = serde_json::from_slice(&compared.stdout).expect("JSON");
     let cases = compared["cases"].as_array().expect("cases");
@@ -58,9 +59,8 @@ fn one_record_holds_all_processes_and_tables_and_exports_have_a_row_a_case() {
 }
 
 #[test]
-fn how_far_processes_lie_apart_is_a_view_of_the_same_record() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+fn the_noise_of_processes_is_a_view_of_the_same_record() {
+    let (_folder, path) = temporary("run.json");
     let output = expect_exit(bench(&["--noise=2", "--json"]).arg(&path), 0);
     let text = stdout(&output);
     assert!(text.contains("2 processes of the same run") && text.contains("matmul/naive/f32/24x24x24"), "{text}");
@@ -69,19 +69,18 @@ fn how_far_processes_lie_apart_is_a_view_of_the_same_record() {
 
 #[test]
 fn the_host_s_cases_are_measured_in_processes_of_their_own_too() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (_folder, path) = temporary("run.json");
     let mut command = gpukern(&["bench", "matmul", "-s", "8,16", "--device=host", "--max-time=20ms", "--processes=2"]);
-    // No Vulkan is there to load.
+    // The host's cases need no Vulkan.
     expect_exit(command.args(["--loader=/nonexistent", "--json"]).arg(&path), 0);
     let (processes, _) = sightings(&read_json(&path));
     assert!(processes.len() == 2 && processes.values().all(|seen| *seen == [0, 1]), "{processes:?}");
 }
 
-/// Starts the bench and waits until its journal is in process 1.
+/// Starts the bench and waits until its journal has a case of process 1.
 fn in_the_second_process(path: &Path) -> std::process::Child {
     let mut command = bench(&["--processes=3", "--json"]);
-    let mut child = command.arg(path).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut child = start(command.arg(path));
     wait_for_journal(&mut child, path, |text| text.contains("\"process\":1"));
     child
 }
@@ -89,13 +88,11 @@ fn in_the_second_process(path: &Path) -> std::process::Child {
 #[test]
 #[cfg(unix)]
 fn a_killed_run_of_several_processes_is_completed() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (_folder, path) = temporary("run.json");
     let mut child = in_the_second_process(&path);
     child.kill().expect("it was alive");
     child.wait().expect("it ends");
-    let output = expect_exit(bench(&["--processes=3", "--resume"]).arg(&path), 0);
-    assert!(stderr(&output).contains("resuming: "), "{}", stderr(&output));
+    expect_error(bench(&["--processes=3", "--resume"]).arg(&path), 0, &["resuming: "]);
     assert!(!journal(&path).exists());
     let record = read_json(&path);
     let (processes, _) = sightings(&record);
@@ -104,7 +101,7 @@ fn a_killed_run_of_several_processes_is_completed() {
         let distinct: BTreeSet<_> = seen.iter().collect();
         assert_eq!((seen.len(), distinct.len()), (3, 3), "{id}: {seen:?}");
     }
-    // What is complete can be made to hold more.
+    // A complete record can get more processes.
     expect_exit(bench(&["--processes=4", "--resume"]).arg(&path), 0);
     assert!(sightings(&read_json(&path)).0.values().all(|seen| seen.len() == 4));
 }
@@ -112,8 +109,7 @@ fn a_killed_run_of_several_processes_is_completed() {
 #[test]
 #[cfg(unix)]
 fn an_interrupted_run_of_several_processes_keeps_what_it_has() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (_folder, path) = temporary("run.json");
     let mut child = in_the_second_process(&path);
     signal(&child, "INT");
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
@@ -131,7 +127,6 @@ fn a_number_of_processes_that_makes_no_sense_is_refused() {
         (&["--noise=1"], "--noise=1: it takes two processes to differ; write a number from 2 to 1000"),
         (&["--processes=2", "--in-process"], "--in-process"),
     ] {
-        let message = stderr(&expect_exit(&mut bench(options), 2));
-        assert!(message.contains(reason), "{message}");
+        expect_refusal(&mut bench(options), reason);
     }
 }

@@ -1,9 +1,9 @@
-//! What happens around a run takes nothing from it: signals, streams that are closed, full disks, paths that are no text.
+//! Disturbances that lose no results: signals, closed streams, full disks, paths that are not UTF-8.
 #![cfg(unix)]
 
 use super::{
-    expect_exit, gpukern, limited, read_json, run, run_process, signal, statuses, stderr, stdout, valid_record,
-    wait_for_journal, wait_until,
+    expect_error, expect_exit, gpukern, limited, read_json, run, run_process, signal, start, statuses, stderr, stdout,
+    temporary, valid_record, wait_for_journal, wait_until,
 };
 use std::ffi::OsStr;
 use std::io::Read;
@@ -13,18 +13,18 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A bench of two cases that takes about a second.
+/// Bench of two cases that takes about a second.
 const BENCH: [&str; 8] = ["bench", "matmul", "-V", "naive,local", "-s", "16", "--no-peak", "--max-time=20ms"];
-/// One that would take minutes.
+/// Bench that would take minutes.
 const LONG: [&str; 9] = ["bench", "matmul", "-V", "naive", "-s", "16..512:16", "--precision", "0.001%", "--no-peak"];
 
-/// Signals a process and all that it started, as Ctrl-Z does.
+/// Sends a signal to a process and its children, as Ctrl-Z does.
 fn group(child: &Child, name: &str) {
     let status = Command::new("kill").args([format!("-{name}"), "--".into(), format!("-{}", child.id())]).status();
     assert!(status.expect("kill runs").success());
 }
 
-/// Whether a process is there, which need not be a child of this one.
+/// Returns whether a process is running; it need not be a child of this one.
 fn is_alive(pid: &str) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     !status.is_empty() && !status.contains(") Z ")
@@ -39,7 +39,7 @@ fn signals_that_end_a_process_keep_what_was_measured() {
         let child = child.as_mut().expect("it starts");
         wait_for_journal(child, &path, |text| text.lines().count() > 1);
         signal(child, name);
-        // A terminal that closes sends two, and so does `timeout -s INT`: that is no second Ctrl-C.
+        // A closing terminal and `timeout -s INT` send two signals; that is not a second Ctrl-C.
         if ["HUP", "INT"].contains(&name) {
             signal(child, name);
         }
@@ -56,9 +56,8 @@ fn signals_that_end_a_process_keep_what_was_measured() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn whoever_made_a_process_deaf_to_hangups_meant_it() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+fn a_hangup_that_the_parent_ignores_stays_ignored() {
+    let (_folder, path) = temporary("run.json");
     let bench = gpukern(&BENCH);
     let mut command = limited("trap '' HUP", &bench);
     let child = command.arg("--json").arg(&path).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -90,7 +89,7 @@ fn standard_error_that_is_closed_or_full_changes_nothing() {
         let hushed = run_process(gpukern(arguments).stderr(full()));
         assert_eq!(hushed.status.code(), usual.status.code(), "{arguments:?}");
         assert_eq!(hushed.stdout.is_empty(), usual.stdout.is_empty(), "{arguments:?}");
-        // A reader that goes away at once.
+        // The reader closes the pipe at once.
         let mut child = gpukern(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         drop(child.stderr.take());
         let closed = child.wait_with_output().expect("it ends");
@@ -117,9 +116,8 @@ fn a_record_that_cannot_be_written_takes_no_table_with_it() {
         let last = message.trim_end().lines().last().expect("a message");
         assert!(last.contains("cannot write JSON to '/dev/full': No space left on device"), "{arguments:?}: {message}");
     }
-    // A file that may not grow, without anybody who ignores the signal of that.
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    // The file-size limit is exceeded while the shell does not ignore SIGXFSZ.
+    let (folder, path) = temporary("run.json");
     let mut command = limited("ulimit -f 1", &gpukern(&BENCH));
     let output = expect_exit(command.arg("--json").arg(&path).env("GPUKERN_CACHE", folder.path().join("cache")), 3);
     assert!(
@@ -129,11 +127,10 @@ fn a_record_that_cannot_be_written_takes_no_table_with_it() {
         "{}",
         stderr(&output)
     );
-    // Standard output may be such a file too.
+    // Standard output may exceed the limit too.
     let mut command = limited("ulimit -f 1", &gpukern(&["list", "--json"]));
     let shown = std::fs::File::create(&path).expect("made");
-    let message = stderr(&expect_exit(command.stdout(shown), 3));
-    assert!(message.contains("cannot write to standard output: the file would exceed"), "{message}");
+    expect_error(command.stdout(shown), 3, &["cannot write to standard output: the file would exceed"]);
 }
 
 #[test]
@@ -153,7 +150,7 @@ fn paths_need_not_be_text() {
     expect_exit(bench().arg("--json").arg(&path), 0);
     let command = read_json(&path)["command"].to_string();
     assert!(command.contains("run\u{fffd}.json") && command.contains("c\u{fffd}.toml"), "{command}");
-    // Each process of several is told the same paths.
+    // Each of several processes gets the same paths.
     expect_exit(bench().arg("--noise=2"), 0);
     expect_exit(gpukern(&["export", "--to", "csv"]).arg(&path), 0);
     expect_exit(gpukern(&["compare"]).arg(&path).arg(&path), 0);
@@ -171,12 +168,10 @@ fn paths_need_not_be_text() {
 #[test]
 #[cfg(target_os = "linux")]
 fn processes_of_several_end_with_the_one_that_started_them() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (_folder, path) = temporary("run.json");
     let mut command = gpukern(&LONG);
-    command.arg("--noise=2").arg("--json").arg(&path).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut parent = command.spawn().expect("it starts");
-    // By then those that ask git for the commit and drivers for their devices have ended by themselves.
+    let mut parent = start(command.arg("--noise=2").arg("--json").arg(&path));
+    // By then the processes that ran git and listed devices have ended.
     wait_for_journal(&mut parent, &path, |text| text.lines().count() > 1);
     let children = format!("/proc/{0}/task/{0}/children", parent.id());
     let mut child = String::new();
@@ -193,7 +188,7 @@ fn processes_of_several_end_with_the_one_that_started_them() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_process_that_was_stopped_drops_the_sample_and_says_so() {
-    // Its samples, of which there are as many as may be, take milliseconds each.
+    // The case takes as many samples as allowed, of milliseconds each.
     let mut child =
         gpukern(&["bench", "matmul", "-V", "naive", "-s", "128", "--precision", "0.001%", "--max-time", "1h"])
             .args(["--no-peak", "--json", "-"])
@@ -203,8 +198,8 @@ fn a_process_that_was_stopped_drops_the_sample_and_says_so() {
             .spawn()
             .expect("it starts");
     let mut stops = 0;
-    // The first of these meet its start and its warm-up. Growing pauses meet its samples too, however slow the machine is,
-    // as these take most of its time.
+    // The first stops hit the start and the warm-up. Growing pauses make later ones hit samples, which take most of the time,
+    // however slow the machine is.
     let mut pause = Duration::from_millis(300);
     while child.try_wait().expect("a process").is_none() {
         std::thread::sleep(pause);
@@ -227,16 +222,15 @@ fn a_process_that_was_stopped_drops_the_sample_and_says_so() {
 #[test]
 #[cfg(target_os = "linux")]
 fn an_interruption_while_limits_are_measured_ends_them_and_no_share_is_made_up() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (folder, path) = temporary("run.json");
     let mut command = gpukern(&["bench", "matmul", "-V", "naive", "-s", "8", "--max-time=20ms", "--json"]);
     command.arg(&path).env("GPUKERN_CACHE", folder.path().join("cache"));
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut child = start(&mut command);
     wait_for_journal(&mut child, &path, |text| text.lines().count() > 1);
     signal(&child, "INT");
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
     let record = read_json(&path);
-    // Limits that were measured to their end would be there.
+    // Completely measured limits would be in the record.
     assert_eq!(record["peaks"].as_array().map(Vec::len), Some(0));
     assert_eq!(record["cases"][0]["outcome"]["status"], "measured");
     assert!(record["cases"][0]["share"].is_null());

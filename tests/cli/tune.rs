@@ -1,21 +1,24 @@
 //! `tune`, and what `bench` makes of its results, on the software device.
 
 use super::failures::with_failing;
-use super::{BRIEF, expect_exit, gpukern, limited, signal, stderr, stdout, wait_until};
+use super::{
+    BRIEF, expect_error, expect_exit, expect_output, expect_refusal, gpukern, limited, signal, stderr, stdout,
+    temporary, wait_until,
+};
 use gpukern::{DType, Shader};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
-/// A bench of two small sizes of which the first was tuned.
+/// Returns the command of a bench of two small sizes, of which the first was tuned.
 fn bench(variants: &str, more: &[&str], tuned: &Path) -> Command {
     let mut command = gpukern(&["bench", "matmul", "-s", "32,128", "--json", "-", "-V", variants]);
     command.args(BRIEF).args(more).env("GPUKERN_TUNED", tuned);
     command
 }
 
-/// The ids and notes of the cases that a bench printed as JSON.
+/// Returns the ids and notes of the cases that a bench printed as JSON.
 fn cases(json: &str) -> Vec<(String, String)> {
     let record: Value = serde_json::from_str(json).expect("JSON");
     let text = |value: &Value| value.as_str().expect("text").to_string();
@@ -24,18 +27,40 @@ fn cases(json: &str) -> Vec<(String, String)> {
     cases.map(|case| (text(&case["id"]), notes(case))).collect()
 }
 
+/// Returns the results in the text of a file of tuning results.
+fn results(text: &str) -> Vec<toml::Value> {
+    let file: toml::Table = text.parse().expect("TOML");
+    file["result"].as_array().expect("results").clone()
+}
+
+/// Runs a search that hangs in the kernel of this name, and interrupts it.
+#[cfg(unix)]
+fn interrupted_in(kernel: &str, arguments: &[&str], folder: &Path) -> Output {
+    let kernel = Shader::find(kernel, DType::F32).expect("it is compiled");
+    let sign = folder.join("sign");
+    let mut command =
+        with_failing("vkWaitForFences", &[&["tune", "matmul", "--timeout=1h"], arguments].concat(), folder);
+    command.env("GPUKERN_TEST_HOW", "hang").env("GPUKERN_TEST_SIGN", &sign);
+    command.env("GPUKERN_TEST_KERNEL", kernel.spirv.len().to_string());
+    command.arg("--tuned").arg(folder.join("tuned.toml"));
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+    wait_until("a call that hangs", || sign.exists());
+    signal(&child, "INT");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130), "{}{}", stdout(&output), stderr(&output));
+    output
+}
+
 #[test]
 fn a_tuned_tile_is_kept_and_a_bench_names_it() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("tuned.toml");
+    let (_folder, path) = temporary("tuned.toml");
     let mut tune = gpukern(&["tune", "matmul", "-s", "32", "--budget", "2s", "--tuned"]);
     let output = expect_exit(tune.arg(&path), 0);
     let table = stdout(&output);
     assert!(table.contains("tiled") && table.contains(" in "), "{table}");
     assert!(stderr(&output).contains(&format!("saved in {}", path.display())), "{}", stderr(&output));
 
-    let kept: toml::Table = std::fs::read_to_string(&path).expect("kept").parse().expect("TOML");
-    let results = kept["result"].as_array().expect("results");
+    let results = results(&std::fs::read_to_string(&path).expect("saved"));
     let result = results.iter().find(|result| result["variant"].as_str() == Some("tiled")).expect("a result");
     for key in ["device", "driver", "tile", "gflops", "built-in-tile", "built-in-gflops", "date", "gpukern", "tried"] {
         assert!(result.get(key).is_some(), "{key}: {result}");
@@ -56,18 +81,15 @@ fn a_tuned_tile_is_kept_and_a_bench_names_it() {
 
 #[test]
 fn the_widths_of_a_factorisation_are_searched_kept_and_taken() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("tuned.toml");
+    let (_folder, path) = temporary("tuned.toml");
     let mut tune = gpukern(&["tune", "lu", "-V", "blocked,blocked-pivot", "-s", "256", "--budget", "8s", "--tuned"]);
-    let output = expect_exit(tune.arg(&path), 0);
-    assert!(stdout(&output).contains("lu f32, the best tiles"), "{}", stdout(&output));
+    expect_output(tune.arg(&path), 0, &["lu f32, the best tiles"]);
 
-    let text = std::fs::read_to_string(&path).expect("kept");
-    let kept: toml::Table = text.parse().expect("TOML");
-    let results = kept["result"].as_array().expect("results");
+    let text = std::fs::read_to_string(&path).expect("saved");
+    let results = results(&text);
     assert_eq!(results.len(), 2, "{text}");
     let width = |result: &toml::Value| result["tile"].as_str().expect("a tile").parse::<u32>().expect("a width");
-    // Another than the built-in one, whatever was found, reaches the program and its note.
+    // A width other than the one found must reach the program and its note, too.
     let built_in = width(&results[0]);
     let other = if built_in == 32 { 128 } else { 32 };
     for (columns, source) in [(built_in, ", tuned 20"), (other, ", tuned 20")] {
@@ -81,7 +103,7 @@ fn the_widths_of_a_factorisation_are_searched_kept_and_taken() {
 }
 
 #[test]
-fn auto_alone_is_one_case_under_the_name_of_the_chosen_variant() {
+fn auto_is_one_case_under_the_name_of_the_chosen_variant() {
     let nothing = Path::new(super::NOTHING_TUNED);
     let found = cases(&stdout(&expect_exit(&mut bench("auto", &[], nothing), 0)));
     assert_eq!(found.len(), 2, "{found:?}");
@@ -94,8 +116,7 @@ fn auto_alone_is_one_case_under_the_name_of_the_chosen_variant() {
 #[test]
 #[cfg(unix)]
 fn an_interrupt_keeps_what_was_found() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("tuned.toml");
+    let (_folder, path) = temporary("tuned.toml");
     let mut child = gpukern(&["tune", "matmul", "-s", "64", "--budget", "10m", "--tuned"])
         .arg(&path)
         .stderr(Stdio::piped())
@@ -103,7 +124,7 @@ fn an_interrupt_keeps_what_was_found() {
         .spawn()
         .expect("the binary starts");
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines().map(|line| line.expect("UTF-8"));
-    // The first tile was timed.
+    // This line says that the first tile was timed.
     lines.find(|line| line.starts_with("tiled f32 64: ")).expect("progress");
     signal(&child, "INT");
     let rest: Vec<_> = lines.collect();
@@ -118,19 +139,10 @@ fn an_interrupt_keeps_what_was_found() {
 #[cfg(unix)]
 fn an_interrupt_behind_the_first_tile_keeps_it_although_the_driver_hangs() {
     let folder = tempfile::tempdir().expect("a folder");
-    let [path, sign] = ["tuned.toml", "sign"].map(|name| folder.path().join(name));
-    // With no time for a second tile the only one runs against `auto`'s choice, whose first run has no end.
-    let kernel = Shader::find("matmul/texel", DType::F32).expect("it is compiled");
-    let tune = ["tune", "matmul", "-s", "64", "--budget=1ms", "--timeout=1h", "--tuned"];
-    let mut command = with_failing("vkWaitForFences", &tune, folder.path());
-    command.arg(&path).env("GPUKERN_TEST_HOW", "hang").env("GPUKERN_TEST_SIGN", &sign);
-    command.env("GPUKERN_TEST_KERNEL", kernel.spirv.len().to_string());
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
-    wait_until("a call that hangs", || sign.exists());
-    signal(&child, "INT");
-    let output = child.wait_with_output().expect("it ends");
+    let path = folder.path().join("tuned.toml");
+    // Without time for a second tile, the first one runs against `auto`'s choice, whose first run hangs.
+    let output = interrupted_in("matmul/texel", &["-s", "64", "--budget=1ms"], folder.path());
     let (text, said) = (stdout(&output), stderr(&output));
-    assert_eq!(output.status.code(), Some(130), "{text}{said}");
     assert!(text.contains("matmul f32, the best tiles") && text.contains("tiled"), "{text}{said}");
     assert!(said.contains("tiled f32 64: interrupted after 1 of "), "{said}");
     assert!(said.contains(&format!("saved in {}", path.display())), "{said}");
@@ -141,18 +153,8 @@ fn an_interrupt_behind_the_first_tile_keeps_it_although_the_driver_hangs() {
 #[cfg(unix)]
 fn an_interrupt_before_the_first_tile_says_so() {
     let folder = tempfile::tempdir().expect("a folder");
-    let [path, sign] = ["tuned.toml", "sign"].map(|name| folder.path().join(name));
-    let kernel = Shader::find("matmul/tiled", DType::F32).expect("it is compiled");
-    let tune = ["tune", "matmul", "-s", "32,64", "--timeout=1h", "--tuned"];
-    let mut command = with_failing("vkWaitForFences", &tune, folder.path());
-    command.arg(&path).env("GPUKERN_TEST_HOW", "hang").env("GPUKERN_TEST_SIGN", &sign);
-    command.env("GPUKERN_TEST_KERNEL", kernel.spirv.len().to_string());
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
-    wait_until("a call that hangs", || sign.exists());
-    signal(&child, "INT");
-    let output = child.wait_with_output().expect("it ends");
+    let output = interrupted_in("matmul/tiled", &["-s", "32,64"], folder.path());
     let said = stderr(&output);
-    assert_eq!(output.status.code(), Some(130), "{said}");
     assert_eq!(stdout(&output), "interrupted before a tile was timed: nothing was kept\n");
     assert!(said.contains("tiled f32 32: interrupted before a tile was timed"), "{said}");
     assert!(said.contains("1 search was not begun"), "{said}");
@@ -160,14 +162,12 @@ fn an_interrupt_before_the_first_tile_says_so() {
 
 #[test]
 fn a_search_that_is_cut_off_at_once_keeps_the_tile_that_an_earlier_one_found() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("tuned.toml");
+    let (_folder, path) = temporary("tuned.toml");
     let tune = || {
         let mut tune = gpukern(&["tune", "matmul", "-s", "64", "--budget", "1ms", "--tuned"]);
         expect_exit(tune.arg(&path), 0);
-        let text = std::fs::read_to_string(&path).expect("kept");
-        let kept: toml::Table = text.parse().expect("TOML");
-        let results = kept["result"].as_array().expect("results");
+        let text = std::fs::read_to_string(&path).expect("saved");
+        let results = results(&text);
         let result = results.iter().find(|result| result["variant"].as_str() == Some("tiled")).expect("a result");
         assert_eq!(result["tried"].as_integer(), Some(1));
         (result["tile"].as_str().expect("a tile").to_string(), text)
@@ -198,25 +198,25 @@ fn results_behind_a_link_are_replaced_there_with_their_mode() {
 #[test]
 #[cfg(target_os = "linux")]
 fn results_that_do_not_fit_on_the_disk_are_a_failure_and_leave_the_file() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("tuned.toml");
-    let message = stderr(&expect_exit(&mut gpukern(&["tune", "matmul", "--tuned", "/dev/full"]), 3));
-    assert!(message.contains("cannot keep tuning results in '/dev/full': No space left on device"), "{message}");
+    let (folder, path) = temporary("tuned.toml");
+    expect_error(
+        &mut gpukern(&["tune", "matmul", "--tuned", "/dev/full"]),
+        3,
+        &["cannot keep tuning results in '/dev/full': No space left on device"],
+    );
     let old = "schema = \"gpukern-tuned/1\"\n";
     std::fs::write(&path, old).expect("written");
-    // No file may grow: a write fails as on a full disk, once the signal for it is ignored.
+    // With SIGXFSZ ignored, a write beyond the limit fails as on a full disk.
     let tune = gpukern(&["tune", "matmul", "-s", "32", "--budget", "1ms", "--tuned"]);
     let mut command = limited("trap '' XFSZ; ulimit -f 0", &tune);
-    let message = stderr(&expect_exit(command.arg(&path), 3));
-    assert!(message.contains(&format!("cannot keep tuning results in '{}': ", path.display())), "{message}");
+    expect_error(command.arg(&path), 3, &[&format!("cannot keep tuning results in '{}': ", path.display())]);
     assert_eq!(std::fs::read_to_string(&path).expect("readable"), old);
     assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 1, "a draft was left behind");
 }
 
 #[test]
 fn mistakes_are_refused_before_a_device_is_opened() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let damaged = folder.path().join("damaged.toml");
+    let (folder, damaged) = temporary("damaged.toml");
     std::fs::write(&damaged, "schema = \"gpukern-tuned/1\"\n[[result]]\ndevice = 1").expect("written");
     let missing = folder.path().join("missing.toml");
     let refused = |arguments: &[&str], file: &Path, expected: &[&str]| {
@@ -254,19 +254,12 @@ fn mistakes_are_refused_before_a_device_is_opened() {
 }
 
 #[test]
-fn help_shows_examples() {
-    let help = stdout(&expect_exit(&mut gpukern(&["tune", "--help"]), 0));
-    for part in ["gpukern tune matmul --size 512..4096", "--budget", "--tuned", "Ctrl-C keeps what was found"] {
-        assert!(help.contains(part), "{help}");
-    }
-}
-
-#[test]
 fn by_inspection_nothing_is_kept_where_the_driver_tells_nothing_of_spills() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("tuned.toml");
+    let (_folder, path) = temporary("tuned.toml");
     let mut tune = gpukern(&["tune", "matmul", "-s", "64", "--by-inspection"]);
-    let error = stderr(&expect_exit(tune.env("GPUKERN_TUNED", &path), 2));
-    assert!(error.contains("skipped   tiled f32 64: the driver does not tell what a kernel spills"), "{error}");
+    expect_refusal(
+        tune.env("GPUKERN_TUNED", &path),
+        "skipped   tiled f32 64: the driver does not tell what a kernel spills",
+    );
     assert!(!std::fs::read_to_string(path).expect("the file").contains("[[result]]"));
 }

@@ -1,13 +1,16 @@
-//! Workers: a driver that crashes or hangs costs one case, and what is known of it is said.
+//! Workers: a driver that crashes or hangs costs one case, and the record keeps the cause.
 
 use super::ab::software_driver;
 use super::failures::{failing_library, with_failing};
-use super::{BRIEF, expect_exit, gpukern, read_json, signal, statuses, stderr, stdout, wait_until};
+use super::{
+    BRIEF, driver_manifest, expect_error, expect_exit, expect_output, gpukern, patched, read_json, signal, statuses,
+    stderr, stdout, temporary, use_drivers, wait_until,
+};
 use gpukern::{DType, Shader};
 use std::path::Path;
 use std::process::{Child, Command};
 
-/// Two kernels, of which the layer makes `matmul/naive` fail in `function`.
+/// Returns a command under the layer that makes the kernel `matmul/naive` fail in `function`.
 pub(super) fn with_bad_naive(function: &str, how: &str, arguments: &[&str], folder: &Path) -> Command {
     let kernel = Shader::find("matmul/naive", DType::F32).expect("it is compiled");
     let mut command = with_failing(function, arguments, folder);
@@ -15,7 +18,7 @@ pub(super) fn with_bad_naive(function: &str, how: &str, arguments: &[&str], fold
     command
 }
 
-/// The manifests of two devices: the driver in the file `manifest`, twice.
+/// Returns the manifests of two devices: the driver of `manifest`, twice.
 pub(super) fn two_of(manifest: &Path, folder: &Path) -> std::ffi::OsString {
     let copies = ["one.json", "two.json"].map(|name| folder.join(name));
     for copy in &copies {
@@ -26,7 +29,7 @@ pub(super) fn two_of(manifest: &Path, folder: &Path) -> std::ffi::OsString {
 
 const VERIFY: [&str; 9] = ["verify", "matmul", "-V", "naive,local", "-s", "8,24", "-t", "f32", "--input=uniform"];
 
-/// Waits for the end of a process that might have none. Its exit code.
+/// Waits for the end of a process that may hang. Returns its exit code.
 #[cfg(unix)]
 fn end_of(child: &mut Child) -> Option<i32> {
     let mut status = None;
@@ -38,7 +41,7 @@ fn end_of(child: &mut Child) -> Option<i32> {
 }
 
 #[test]
-fn a_crash_or_a_lost_device_costs_its_cases_alone_wherever_it_happens() {
+fn a_crash_or_a_lost_device_costs_only_its_cases_wherever_it_happens() {
     let folder = tempfile::tempdir().expect("a folder");
     for (how, cause) in
         [("segv", "SIGSEGV"), ("abort", "SIGABRT"), ("exit", "exit code 7"), ("error", "failed: ERROR_DEVICE_LOST")]
@@ -61,8 +64,7 @@ fn a_crash_or_a_lost_device_costs_its_cases_alone_wherever_it_happens() {
 
 #[test]
 fn a_record_has_the_crashed_case_beside_the_measured_ones() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (folder, path) = temporary("run.json");
     let bench = ["bench", "matmul", "-V", "local,naive,texel", "-s", "8", "--json"];
     let mut command = with_bad_naive("vkCreateComputePipelines", "segv", &bench, folder.path());
     expect_exit(command.arg(&path).args(BRIEF), 3);
@@ -70,17 +72,15 @@ fn a_record_has_the_crashed_case_beside_the_measured_ones() {
     assert_eq!(statuses(&record), ["measured", "crashed", "measured"]);
     let outcome = &record["cases"][1]["outcome"];
     assert_eq!((&outcome["cause"], &outcome["kernels"][0]), (&"SIGSEGV".into(), &"matmul/naive.f32".into()));
-    // Every command reads it.
+    // Other commands read the record.
     for (arguments, code) in [(&["export", "--to", "junit"][..], 0), (&["report", "-o", "-"], 0)] {
-        let output = expect_exit(gpukern(arguments).arg(&path), code);
-        assert!(stdout(&output).contains("SIGSEGV"), "{arguments:?}");
+        expect_output(gpukern(arguments).arg(&path), code, &["SIGSEGV"]);
     }
 }
 
 #[test]
-fn of_several_processes_one_crash_of_a_case_is_enough() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+fn a_case_that_crashed_in_one_process_is_not_repeated_in_others() {
+    let (folder, path) = temporary("run.json");
     let bench = ["bench", "matmul", "-V", "naive,local", "-s", "8", "--processes=3", "--json"];
     let mut command = with_bad_naive("vkQueueSubmit", "segv", &bench, folder.path());
     expect_exit(command.arg(&path).args(BRIEF), 3);
@@ -108,10 +108,9 @@ fn a_wait_without_an_end_times_out_and_the_others_go_on() {
 #[test]
 #[cfg(unix)]
 fn an_interruption_ends_a_hung_case_at_once() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (folder, path) = temporary("run.json");
     let sign = folder.path().join("sign");
-    // Whoever waited for the hung case would wait for an hour.
+    // Waiting for the hung case would take an hour.
     let bench = ["bench", "matmul", "-V", "naive", "-s", "8,16", "--timeout=1h", "--json"];
     let mut command = with_bad_naive("vkWaitForFences", "hang", &bench, folder.path());
     let mut child = command.arg(&path).args(BRIEF).env("GPUKERN_TEST_SIGN", &sign).spawn().expect("the binary starts");
@@ -121,12 +120,11 @@ fn an_interruption_ends_a_hung_case_at_once() {
     assert_eq!(statuses(&read_json(&path)), ["interrupted", "interrupted"]);
 }
 
-/// Nothing hangs: the host submits rounds until the device says stop, which it does not here.
+/// No call hangs here: the host submits rounds until the device reports convergence, which it never does.
 #[test]
 #[cfg(unix)]
 fn a_run_that_goes_on_round_by_round_ends_when_it_is_asked_to_or_has_taken_too_long() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let sign = folder.path().join("sign");
+    let (folder, sign) = temporary("sign");
     let endless =
         ["bench", "eigen", "-V", "pipeline", "-s", "16", "--eps=1e-30", "--max-rounds=4294967295", "--no-peak"];
     let round = Shader::find("eigen/next-matrix", DType::F32).expect("it is compiled").spirv.len();
@@ -136,8 +134,7 @@ fn a_run_that_goes_on_round_by_round_ends_when_it_is_asked_to_or_has_taken_too_l
     wait_until("a round", || sign.exists());
     signal(&child, "TERM");
     assert_eq!(end_of(&mut child), Some(130));
-    let message = stderr(&expect_exit(&mut gpukern(&[&endless[..], &["--max-run=1s"]].concat()), 2));
-    assert!(message.contains("stopped after ") && message.contains("`--max-run`"), "{message}");
+    expect_error(&mut gpukern(&[&endless[..], &["--max-run=1s"]].concat()), 2, &["stopped after ", "`--max-run`"]);
 }
 
 #[test]
@@ -152,17 +149,15 @@ fn a_run_that_would_take_minutes_is_skipped_with_the_forecast() {
     assert!(stdout(&output).contains("1 passed, 0 wrong, 1 skipped"), "{}", stdout(&output));
     assert!(!notes.contains('±'), "signs of times beside answers alone: {notes}");
     let all = ["verify", "matmul", "-V", "naive", "-s", "4096", "-t", "f32", "--input=uniform", "--max-run=1s"];
-    let message = stderr(&expect_exit(&mut gpukern(&all), 2));
-    assert!(message.contains("nothing to measure") && message.contains("predicted to take about"), "{message}");
+    expect_error(&mut gpukern(&all), 2, &["nothing to measure", "predicted to take about"]);
 }
 
-/// A run of a thousandth of its work is mostly launches, and a driver that compiles; a scripted device in
-/// `src/measure/runner/forecast.rs` shows what becomes of either.
+/// The time of a small run is mostly launches and compilation, and predicts nothing. `src/measure/runner/forecast.rs` tests
+/// the prediction on a scripted device.
 #[test]
-fn a_small_run_alone_refuses_nothing() {
+fn a_slow_small_run_does_not_skip_the_case() {
     let verify = ["verify", "lu", "-V", "blocked-pivot-texel", "-s", "1500", "--input=uniform"];
-    let text = stdout(&expect_exit(&mut gpukern(&verify), 0));
-    assert!(text.contains("2 passed, 0 wrong, 0 skipped"), "{text}");
+    expect_output(&mut gpukern(&verify), 0, &["2 passed, 0 wrong, 0 skipped"]);
 }
 
 #[test]
@@ -170,7 +165,7 @@ fn an_allocation_that_crashes_costs_the_cases_that_need_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let verify = ["verify", "row-sum", "-V", "local", "-s", "8,4096", "-t", "f32", "--input=uniform"];
     let mut command = with_failing("vkAllocateMemory", &verify, folder.path());
-    // The buffers of all cases' transfers have 16 MiB, the larger matrix 64.
+    // Transfer buffers of all cases have 16 MiB; the larger matrix has 64.
     let output = expect_exit(command.env("GPUKERN_TEST_HOW", "segv").env("GPUKERN_TEST_BYTES", "20000000"), 3);
     let text = stdout(&output);
     assert!(text.contains("1 passed, 0 wrong, 1 failed"), "{text}{}", stderr(&output));
@@ -178,21 +173,19 @@ fn an_allocation_that_crashes_costs_the_cases_that_need_it() {
 
 #[test]
 fn a_device_that_crashes_when_opened_leaves_the_host_s_cases() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+    let (folder, path) = temporary("run.json");
     let bench = ["bench", "matmul", "-V", "naive", "-s", "8", "--device", "cpu,host", "--timeout=15s"];
     for (how, cause) in [("segv", "SIGSEGV"), ("abort", "SIGABRT"), ("exit", "exit code 7"), ("hang", "vkCreateDevice")]
     {
         let mut command = with_failing("vkCreateDevice", &bench, folder.path());
-        let output = expect_exit(command.env("GPUKERN_TEST_HOW", how).args(BRIEF).arg("--json").arg(&path), 3);
-        assert!(stderr(&output).contains(cause), "{how}: {}", stderr(&output));
+        expect_error(command.env("GPUKERN_TEST_HOW", how).args(BRIEF).arg("--json").arg(&path), 3, &[cause]);
         let expected = if how == "hang" { "timed-out" } else { "crashed" };
         assert_eq!(statuses(&read_json(&path)), [expected, "measured"], "{how}");
     }
 }
 
 #[test]
-fn a_victim_of_another_s_crash_is_measured_alone_and_says_so() {
+fn a_case_whose_worker_another_case_crashed_is_repeated_with_a_note() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = with_bad_naive("vkQueueSubmit", "segv", &VERIFY, folder.path());
     let output = expect_exit(command.env("GPUKERN_TEST_ONCE", folder.path().join("once")), 0);
@@ -200,22 +193,11 @@ fn a_victim_of_another_s_crash_is_measured_alone_and_says_so() {
     assert!(stderr(&output).contains("the worker it shared with other cases died (SIGSEGV)"), "{}", stderr(&output));
 }
 
-/// The manifest of a driver that fails, written to `folder`.
-fn failing_driver(folder: &Path) -> std::path::PathBuf {
-    let path = folder.join("bad.json");
-    let driver = serde_json::json!({
-        "file_format_version": "1.0.0",
-        "ICD": { "library_path": failing_library(), "api_version": "1.3.0" }
-    });
-    std::fs::write(&path, driver.to_string()).expect("written");
-    path
-}
-
 #[test]
 fn a_driver_that_crashes_is_listed_with_how_and_the_others_are_there() {
     let Some(good) = software_driver() else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let bad = failing_driver(folder.path());
+    let bad = driver_manifest(folder.path(), &failing_library());
     let both = std::env::join_paths([&bad, &good]).expect("paths without colons");
     let bench = [&["bench", "matmul", "-V", "naive", "-s", "8"], &BRIEF[..]].concat();
     for (arguments, how, cause) in [
@@ -235,7 +217,7 @@ fn a_driver_that_crashes_is_listed_with_how_and_the_others_are_there() {
         ),
     ] {
         let mut command = gpukern(arguments);
-        command.env("VK_DRIVER_FILES", &both).env("VK_ICD_FILENAMES", &both).env("GPUKERN_TEST_HOW", how);
+        use_drivers(&mut command, &both).env("GPUKERN_TEST_HOW", how);
         let output = expect_exit(command.env("GPUKERN_VALIDATION", "0"), 0);
         let notes = stderr(&output);
         assert!(notes.contains(&format!("driver {} {cause}", bad.display())), "{how}: {notes}");
@@ -248,19 +230,17 @@ fn a_driver_that_crashes_is_listed_with_how_and_the_others_are_there() {
 fn a_worker_that_is_killed_while_devices_are_listed_gets_a_second_try() {
     let Some(good) = software_driver() else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let bad = failing_driver(folder.path());
+    let bad = driver_manifest(folder.path(), &failing_library());
     let both = std::env::join_paths([&bad, &good]).expect("paths without colons");
     let devices = |drivers: &std::ffi::OsStr| {
         let mut command = gpukern(&["devices"]);
-        command.env("VK_DRIVER_FILES", drivers).env("VK_ICD_FILENAMES", drivers).env("GPUKERN_TEST_HOW", "kill");
-        command.env("GPUKERN_VALIDATION", "0");
+        use_drivers(&mut command, drivers).env("GPUKERN_TEST_HOW", "kill").env("GPUKERN_VALIDATION", "0");
         command
     };
     let output = expect_exit(devices(&both).env("GPUKERN_TEST_ONCE", folder.path().join("once")), 0);
     assert!(stdout(&output).contains("llvmpipe") && !stderr(&output).contains("kill"), "{}", stderr(&output));
-    // One that is killed whenever it loads a driver does without that.
-    let notes = stderr(&expect_exit(&mut devices(&both), 0));
-    assert!(notes.contains("was killed while listing its devices: killed (SIGKILL"), "{notes}");
+    // A driver that always kills the worker is left out.
+    expect_error(&mut devices(&both), 0, &["was killed while listing its devices: killed (SIGKILL"]);
     let message = stderr(&expect_exit(&mut devices(bad.as_os_str()), 3));
     assert!(message.contains("the worker that lists devices died twice: killed (SIGKILL"), "{message}");
     assert!(!message.contains("crash"), "{message}");
@@ -295,7 +275,7 @@ fn a_device_of_no_use_is_left_out_with_the_reason_beside_others() {
     let with_null = |arguments: &[&str]| {
         let mut command = with_failing("none", arguments, folder.path());
         let drivers = two_of(&good, folder.path());
-        command.env("VK_DRIVER_FILES", &drivers).env("VK_ICD_FILENAMES", &drivers).env("GPUKERN_TEST_NULL", "1");
+        use_drivers(&mut command, &drivers).env("GPUKERN_TEST_NULL", "1");
         command
     };
     let path = folder.path().join("run.json");
@@ -338,17 +318,15 @@ fn known_failures_are_expected_new_ones_and_those_that_went_away_are_not() {
     ] {
         std::fs::write(&known, cases.iter().map(|case| table(case)).collect::<String>()).expect("written");
         let mut command = with_bad_naive("vkQueueSubmit", "segv", &VERIFY, folder.path());
-        let output = expect_exit(command.arg("--expect").arg(&known).arg("--junit").arg(&junit), code);
-        assert!(stderr(&output).contains(note), "{cases:?}: {}", stderr(&output));
+        expect_error(command.arg("--expect").arg(&known).arg("--junit").arg(&junit), code, &[note]);
         let xml = std::fs::read_to_string(&junit).expect("written");
         assert!(xml.contains("<error type=\"crashed\" message=\"SIGSEGV"), "{xml}");
     }
 }
 
 #[test]
-fn what_a_driver_tells_of_a_lost_device_is_among_its_last_words() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.json");
+fn a_driver_s_report_of_a_lost_device_is_in_the_record() {
+    let (folder, path) = temporary("run.json");
     let bench = ["bench", "matmul", "-V", "naive,local", "-s", "8", "--json"];
     let mut command = with_bad_naive("vkWaitForFences", "error", &bench, folder.path());
     expect_exit(command.env("GPUKERN_TEST_FAULT", "1").arg(&path).args(BRIEF), 3);
@@ -364,12 +342,10 @@ fn what_a_driver_tells_of_a_lost_device_is_among_its_last_words() {
 }
 
 #[test]
-fn what_runs_a_failure_again_is_kept() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let kept = folder.path().join("kept");
+fn a_reproducer_of_each_failure_is_saved() {
+    let (folder, kept) = temporary("kept");
     let mut command = with_bad_naive("vkQueueSubmit", "abort", &VERIFY, folder.path());
-    let output = expect_exit(command.arg("--keep-failures").arg(&kept), 3);
-    assert!(stderr(&output).contains("2 failures saved in "), "{}", stderr(&output));
+    expect_error(command.arg("--keep-failures").arg(&kept), 3, &["2 failures saved in "]);
     let case = kept.join("matmul_naive_f32_8x8x8_device-0");
     let failure = read_json(&case.join("failure.json"));
     assert_eq!(failure["case"]["outcome"]["said"][0], "the layer aborts");
@@ -377,33 +353,26 @@ fn what_runs_a_failure_again_is_kept() {
     let spirv = std::fs::read(case.join("matmul-naive.f32.spv")).expect("kept");
     assert_eq!(spirv, Shader::find("matmul/naive", DType::F32).expect("it is compiled").spirv.to_vec());
     assert_eq!(std::fs::metadata(case.join("A.bin")).expect("kept").len(), 8 * 8 * 4);
-    // The command runs that case, on a driver that works.
+    // The command of the reproducer runs the case on a working driver.
     let command = failure["command"].as_str().expect("a command").to_string();
     let arguments: Vec<_> = command.split(' ').skip(1).collect();
-    let output = expect_exit(gpukern(&arguments).arg("--max-time=100ms"), 0);
-    assert!(stdout(&output).contains("naive"), "{}", stdout(&output));
-}
-
-/// The kernel of matmul/naive with its additions replaced by `operation`.
-fn with_additions(operation: u32) -> Vec<u8> {
-    const ADD_FLOATS: u32 = 129;
-    patched(ADD_FLOATS, operation)
+    expect_output(gpukern(&arguments).arg("--max-time=100ms"), 0, &["naive"]);
 }
 
 #[test]
 fn the_sides_of_ab_that_fail_are_kept_with_their_wrong_elements() {
+    const ADD_FLOATS: u32 = 129;
     const SUBTRACT_FLOATS: u32 = 131;
     let folder = tempfile::tempdir().expect("a folder");
     let [kernel, kept] = ["wrong.spv", "kept"].map(|name| folder.path().join(name));
-    let wrong = with_additions(SUBTRACT_FLOATS);
+    let wrong = patched_naive(ADD_FLOATS, SUBTRACT_FLOATS);
     std::fs::write(&kernel, &wrong).expect("written");
     let mut command = gpukern(&["ab", "matmul", "-V", "naive", "-s", "40", "--max-time=50ms"]);
-    let output = expect_exit(command.arg("--b-spirv").arg(&kernel).arg("--keep-failures").arg(&kept), 1);
-    assert!(stderr(&output).contains("1 failure saved in "), "{}", stderr(&output));
+    expect_error(command.arg("--b-spirv").arg(&kernel).arg("--keep-failures").arg(&kept), 1, &["1 failure saved in "]);
     let side = kept.join("B_matmul_naive_f32_40x40x40_device-0");
     assert_eq!(std::fs::read(side.join("matmul-naive.f32.spv")).expect("kept"), wrong);
     let failure = read_json(&side.join("failure.json"));
-    // All 1,600 are wrong; the first 1,024 are told.
+    // All 1,600 elements are wrong; the file has the first 1,024.
     assert_eq!(failure["wrong_elements"], serde_json::json!({ "file": "wrong.csv", "in_the_file": 1024, "all": 1600 }));
     let csv = std::fs::read_to_string(side.join("wrong.csv")).expect("kept");
     let lines: Vec<_> = csv.lines().collect();
@@ -414,9 +383,8 @@ fn the_sides_of_ab_that_fail_are_kept_with_their_wrong_elements() {
 }
 
 #[test]
-fn a_side_of_ab_whose_process_died_is_tried_again_alone() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("ab.json");
+fn a_side_of_ab_whose_process_died_is_repeated_in_its_own_process() {
+    let (folder, path) = temporary("ab.json");
     let ab = ["ab", "matmul", "--a", "local", "--b", "naive", "-s", "16", "--max-time=50ms"];
     let command = || with_bad_naive("vkQueueSubmit", "segv", &ab, folder.path());
     let status = |side: &str| read_json(&path)[side]["case"]["outcome"]["status"].clone();
@@ -431,42 +399,24 @@ fn a_side_of_ab_whose_process_died_is_tried_again_alone() {
 
 #[test]
 fn in_this_process_a_run_is_the_same() {
-    let output = expect_exit(gpukern(&VERIFY).arg("--in-process"), 0);
-    assert!(stdout(&output).contains("4 passed, 0 wrong, 0 skipped"), "{}", stdout(&output));
+    expect_output(gpukern(&VERIFY).arg("--in-process"), 0, &["4 passed, 0 wrong, 0 skipped"]);
 }
 
-/// A matrix product whose loop counter is multiplied where it should be increased: it stays 0.
-fn endless() -> Vec<u8> {
-    const ADD: u32 = 128;
-    const MULTIPLY: u32 = 132;
-    patched(ADD, MULTIPLY)
-}
-
-/// The kernel of matmul/naive with the operations `from` replaced by `to`.
-fn patched(from: u32, to: u32) -> Vec<u8> {
-    let mut words: Vec<u32> = Shader::find("matmul/naive", DType::F32)
-        .expect("it is compiled")
-        .spirv
-        .chunks_exact(4)
-        .map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
-        .collect();
-    let mut at = 5;
-    while at < words.len() {
-        let (length, opcode) = (words[at] >> 16, words[at] & 0xffff);
-        if opcode == from {
-            words[at] = length << 16 | to;
-        }
-        at += length as usize;
-    }
-    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+/// Returns the kernel of matmul/naive with the operations `from` replaced by `to`.
+fn patched_naive(from: u32, to: u32) -> Vec<u8> {
+    let naive = Shader::find("matmul/naive", DType::F32).expect("it is compiled");
+    patched(&naive.spirv, from, to, usize::MAX)
 }
 
 #[test]
 fn a_kernel_without_an_end_times_out_and_the_other_side_is_measured() {
+    const ADD: u32 = 128;
+    const MULTIPLY: u32 = 132;
     let folder = tempfile::tempdir().expect("a folder");
     let [kernel, path] = ["endless.spv", "ab.json"].map(|name| folder.path().join(name));
-    std::fs::write(&kernel, endless()).expect("written");
-    // The software device ends an invocation after 65,535 iterations; this many of them take minutes.
+    // The loop counter is multiplied where it should be increased, and stays 0.
+    std::fs::write(&kernel, patched_naive(ADD, MULTIPLY)).expect("written");
+    // The software device ends each invocation after 65,535 iterations; all invocations together take minutes.
     let mut command =
         gpukern(&["ab", "matmul", "-V", "naive", "-s", "2048x2048x4", "--max-time=300ms", "--timeout=20s"]);
     let output = expect_exit(command.arg("--b-spirv").arg(&kernel).arg("--json").arg(&path), 3);
@@ -488,7 +438,7 @@ fn a_worker_ends_with_its_parent() {
     });
     parent.kill().expect("it is killed");
     parent.wait().expect("it is gone");
-    // A process that nobody has waited for yet is as good as gone.
+    // A zombie counts as gone.
     wait_until("the end of the worker", || {
         let stat = std::fs::read_to_string(format!("/proc/{worker}/stat"));
         stat.map_or(true, |stat| stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['Z', 'X'])))

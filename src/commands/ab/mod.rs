@@ -4,7 +4,7 @@ mod pairs;
 
 use super::campaign::Campaign;
 use super::document::{Files, JSON, Target};
-use super::{CommandOutput, beside, failures, judging, measure_afresh};
+use super::{CommandOutput, combined_exit, duration, failures, judging, measure_in_fresh_processes};
 use crate::algorithms::{self, Algorithm, Variant};
 use crate::basis::command_line::{arguments, stated};
 use crate::basis::error::{Error, Exit};
@@ -27,7 +27,6 @@ use crate::measure::measurement::{LimitPolicy, MeasureOptions};
 use crate::measure::runner::Timing;
 use crate::measure::session::Setup;
 use crate::measure::timekeeper::MAX_ROUNDS;
-use crate::plan::options;
 use crate::plan::options::{SamplingArgs, Selection};
 use crate::plan::request::{Request, VulkanOptions};
 use crate::plan::{CaseGroup, Plan, PlannedRun, Purpose, Sampling};
@@ -38,50 +37,50 @@ use crate::tuning::tuned::Tuned;
 use crate::vulkan::Validation;
 use rand::seq::SliceRandom;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Time for rounds of batches, unless `--max-time` says otherwise.
-const MOST_TIME: Duration = Duration::from_secs(10);
-/// The same for rounds of processes, each of which starts, verifies and warms up.
-const MOST_TIME_OF_PROCESSES: Duration = Duration::from_secs(60);
-/// Rounds before the first look: as few as an interval can come from.
-const FIRST_LOOK: usize = 6;
-/// What may take so long is announced.
-const LONG: Duration = Duration::from_secs(10);
-/// Sampling time of each of those processes, unless it is precise before.
-const TIME_OF_A_PROCESS: Duration = Duration::from_millis(500);
+/// Default of `--max-time` for kernels.
+const KERNELS_MAX_TIME: Duration = Duration::from_secs(10);
+/// Default of `--max-time` for drivers, where each round starts, verifies and warms up three processes.
+const DRIVERS_MAX_TIME: Duration = Duration::from_secs(60);
+/// Rounds before the first test for a decision: the fewest that give an interval.
+const MIN_ROUNDS: usize = 6;
+/// Expected duration from which a command is announced as long.
+const MIN_ANNOUNCED_TIME: Duration = Duration::from_secs(10);
+/// Sampling time limit of each process of a driver.
+const PROCESS_MAX_TIME: Duration = Duration::from_millis(500);
 
-/// The two sides that take turns.
+/// Two sides that take turns.
 enum Sides<'a> {
-    /// Two kernels on one driver, in turns within a process.
+    /// Two kernels on one driver, alternating within one process.
     Kernels(Box<[Side; 2]>),
-    /// Two drivers, each with processes of its own, by the paths of their manifests.
+    /// Paths of two drivers' manifests; each driver has its own processes.
     Drivers([&'a Path; 2]),
 }
 
-/// A case, and the two sides that take turns on it.
+/// Case, and the two sides that take turns on it.
 struct Match<'a> {
     labels: [String; 2],
     sides: Sides<'a>,
-    /// The problem, with the variants of both sides.
+    /// Problem, with the variants of both sides.
     group: CaseGroup,
 }
 
-/// The matches of a command, and for how long each is played.
+/// Matches of a command, and the options that they share.
 struct Contest<'a> {
     matches: Vec<Match<'a>>,
     devices: Vec<String>,
     sampling: Sampling,
     min_effect: f64,
     max_time: Duration,
-    /// The command that gives each case more time.
-    longer: String,
+    /// Command that repeats this one with more time for each case.
+    longer_command: String,
     notes: String,
 }
 
 pub(super) fn run(args: &AbArgs, vulkan: &VulkanOptions, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
-    // Everything that can be wrong with the command is found before a device is opened.
+    // Mistakes in the command are reported before a device is opened.
     let files = Files::default()
         .read("the loader", &setup.loader)
         .read("--a-spirv", &args.a_spirv)
@@ -89,10 +88,10 @@ pub(super) fn run(args: &AbArgs, vulkan: &VulkanOptions, setup: &Setup, host: &H
         .read("--a-driver", &args.a_driver)
         .read("--b-driver", &args.b_driver);
     files.written("--json", &args.json).written("--keep-failures", &args.keep_failures).check(host)?;
-    Contest::new(args, vulkan, host)?.play(args.json.as_deref(), args.keep_failures.as_deref(), setup, host)
+    Contest::new(args, vulkan, host)?.play(args.json.as_ref(), args.keep_failures.as_deref(), setup, host)
 }
 
-/// Says which of the two kernels, or choices of constants, of a run is faster in each of its cases.
+/// Runs `run --ab`: finds the faster of two kernels, or of two choices of constants, in each case.
 pub(super) fn judge_run(
     args: &RunArgs,
     request: &Request,
@@ -119,8 +118,8 @@ pub(super) fn judge_run(
         let sides = Sides::Kernels(Box::new([a, b].map(|variant| Side::new(variant, None))));
         Ok(Match { labels, sides, group })
     });
-    let max_time = max_time(args.sampling.max_time.as_deref(), MOST_TIME)?;
-    let sampled = SamplingArgs { max_time: Some(longer(max_time)), ..request.selection.sampling.clone() };
+    let max_time = max_time(args.sampling.max_time.as_deref(), KERNELS_MAX_TIME)?;
+    let sampled = SamplingArgs { max_time: Some(ten_times(max_time)), ..request.selection.sampling.clone() };
     let selection = Selection { sampling: sampled, ..request.selection.clone() };
     let mut more = stated(&args.comparing.judging, &Judging::default());
     more.insert("ab".into(), true.into());
@@ -130,23 +129,25 @@ pub(super) fn judge_run(
         sampling,
         min_effect: judging::settings(&args.comparing.judging)?.min_effect,
         max_time,
-        longer: Request { selection, ..request.clone() }.command_with(&host.program_name(), more),
+        longer_command: Request { selection, ..request.clone() }.command_with(&host.program_name(), more),
         notes: String::new(),
     };
-    contest.play(args.json.as_deref(), args.keep_failures.as_deref(), setup, host)
+    contest.play(args.json.as_ref(), args.keep_failures.as_deref(), setup, host)
 }
 
-fn max_time(typed: Option<&str>, usual: Duration) -> Result<Duration, Error> {
-    let time = typed.map_or(Ok(usual), options::duration);
-    time.map_err(|reason| Error::Usage(format!("--max-time: {reason}")))
+/// Parses `--max-time`, if it is given.
+fn max_time(typed: Option<&str>, default: Duration) -> Result<Duration, Error> {
+    typed.map_or(Ok(default), |text| duration("max-time", text))
 }
 
+/// Returns the exit code of the worst trial.
 fn exit(trials: &Trials, host: &Host) -> Exit {
     let any = |test: fn(&Outcome) -> bool| {
         trials.cases.iter().flat_map(Trial::sides).any(|(_, side)| test(&side.case.outcome))
     };
-    let decided =
-        |trial: &Trial| skipped(trial).is_some() || trial.verdict().is_some_and(|own| own != Verdict::Undecided);
+    let decided = |trial: &Trial| {
+        skipped(trial).is_some() || trial.verdict().is_some_and(|verdict| verdict != Verdict::Undecided)
+    };
     if any(|outcome| matches!(outcome, Outcome::Rejected(_))) || trials.count(Verdict::Slower) > 0 {
         Exit::Rejected
     } else if any(|outcome| outcome.exit() == Some(Exit::Failure)) {
@@ -162,7 +163,7 @@ fn exit(trials: &Trials, host: &Host) -> Exit {
     }
 }
 
-/// The side of a trial that its device cannot run, and why.
+/// Returns the side of a trial that its device cannot run, and the reason.
 fn skipped(trial: &Trial) -> Option<(&SideResult, &str)> {
     trial.sides().into_iter().find_map(|(_, side)| match &side.case.outcome {
         Outcome::Skipped { reason } => Some((side, reason.as_str())),
@@ -170,15 +171,15 @@ fn skipped(trial: &Trial) -> Option<(&SideResult, &str)> {
     })
 }
 
-/// Whether only time ended a trial before it was decided.
-fn wants_time(trial: &Trial) -> bool {
+/// Returns whether a trial ended undecided for lack of time.
+fn needs_more_time(trial: &Trial) -> bool {
     let measured = trial.sides().iter().all(|(_, side)| side.case.measured().is_some());
     let open = measured && trial.verdict().is_none_or(|verdict| verdict == Verdict::Undecided);
     open && (1..MAX_ROUNDS).contains(&trial.rounds.len())
 }
 
-/// Ten times as long, as it is typed: for a case that is undecided for want of rounds.
-fn longer(max_time: Duration) -> String {
+/// Returns ten times `max_time` as an option: for a case that needs more rounds.
+fn ten_times(max_time: Duration) -> String {
     match max_time.saturating_mul(10).as_millis().max(1) {
         whole if whole % 1000 == 0 => format!("{}s", whole / 1000),
         millis => format!("{millis}ms"),
@@ -186,25 +187,26 @@ fn longer(max_time: Duration) -> String {
 }
 
 impl<'a> Contest<'a> {
+    /// Returns the contest that the command line asks for.
     fn new(args: &'a AbArgs, vulkan: &VulkanOptions, host: &Host) -> Result<Self, Error> {
         let algorithm = algorithms::find(&args.algorithm).map_err(Error::Usage)?;
         let of_drivers = args.a_driver.is_some() || args.b_driver.is_some();
         let of_files = args.a_spirv.is_some() || args.b_spirv.is_some();
         let kinds = [!args.against.is_empty(), of_files, of_drivers];
         if kinds.into_iter().filter(|given| *given).count() != 1 {
-            let what = if kinds == [false; 3] { "nothing" } else { "more than one kind of thing" };
+            let problem = if kinds == [false; 3] { "nothing" } else { "more than one kind of thing" };
             return Err(Error::Usage(format!(
-                "{what} to compare; add --against VARIANT, --a-spirv or --b-spirv, or --a-driver and --b-driver"
+                "{problem} to compare; add --against VARIANT, --a-spirv or --b-spirv, or --a-driver and --b-driver"
             )));
         }
         let judging = Judging { min_effect: args.min_effect.clone(), ..Judging::default() };
-        let everything = |names: &[String]| -> Vec<String> {
+        let expand_all = |names: &[String]| -> Vec<String> {
             names.iter().map(|name| if name == "all" { "*".into() } else { name.clone() }).collect()
         };
-        let [against, judged] = [&args.against, &args.variant].map(|names| everything(names));
+        let [against, judged] = [&args.against, &args.variant].map(|names| expand_all(names));
         if judged.is_empty() {
-            let what = if against.is_empty() { "that both run" } else { "to judge" };
-            return Err(Error::Usage(format!("no variant given {what}; add -V NAME")));
+            let use_of_it = if against.is_empty() { "that both run" } else { "to judge" };
+            return Err(Error::Usage(format!("no variant given {use_of_it}; add -V NAME")));
         }
         let selection = Selection {
             algorithm: vec![args.algorithm.clone()],
@@ -217,15 +219,15 @@ impl<'a> Contest<'a> {
         let PlannedRun { devices, groups, sampling } =
             PlannedRun::new(&selection, Purpose::Bench).map_err(Error::Usage)?;
         let (matches, notes) = if of_drivers {
-            (drivers(args, groups)?, vec![])
+            (driver_matches(args, groups)?, vec![])
         } else if of_files {
-            (substitutes(args, groups)?, vec![])
+            (spirv_matches(args, groups)?, vec![])
         } else {
-            variants(algorithm, &against, &judged, &groups)?
+            variant_matches(algorithm, &against, &judged, &groups)?
         };
-        let usual = if of_drivers { MOST_TIME_OF_PROCESSES } else { MOST_TIME };
-        let max_time = max_time(args.max_time.as_deref(), usual)?;
-        let longer = AbArgs { max_time: Some(longer(max_time)), ..args.clone() };
+        let default = if of_drivers { DRIVERS_MAX_TIME } else { KERNELS_MAX_TIME };
+        let max_time = max_time(args.max_time.as_deref(), default)?;
+        let longer = AbArgs { max_time: Some(ten_times(max_time)), ..args.clone() };
         let mut options = stated(&longer, &AbArgs::default());
         options.extend(stated(vulkan, &VulkanOptions::default()));
         Ok(Self {
@@ -234,40 +236,40 @@ impl<'a> Contest<'a> {
             sampling,
             min_effect: judging::settings(&judging)?.min_effect,
             max_time,
-            longer: format!("{} ab {}", shown_word(&host.program_name()), arguments(options)),
+            longer_command: format!("{} ab {}", shown_word(&host.program_name()), arguments(options)),
             notes: notes.into_iter().map(|note| format!("note      {note}\n")).collect(),
         })
     }
 
-    /// Keeps the sides that failed in `folder`.
-    fn keep(&self, folder: &Path, trials: &Trials) -> Result<String, Error> {
+    /// Saves reproducers of the sides that failed in `folder`. Returns a note.
+    fn save_failures(&self, folder: &Path, trials: &Trials) -> Result<String, Error> {
         let command = trials.command.join(" ");
-        let mut kept = 0;
-        for (own, trial) in self.matches.iter().zip(&trials.cases) {
-            let of_driver = || Side::new(&own.group.variants[0], None);
+        let mut saved = 0;
+        for (current, trial) in self.matches.iter().zip(&trials.cases) {
+            let of_driver = || Side::new(&current.group.variants[0], None);
             let drivers = [of_driver(), of_driver()];
-            let kernels = match &own.sides {
+            let kernels = match &current.sides {
                 Sides::Kernels(kernels) => kernels,
                 Sides::Drivers(_) => &drivers,
             };
             let [a, b] = trial.sides().map(|(_, side)| side);
             let sides = [("A", &a.case, &a.device, &kernels[0]), ("B", &b.case, &b.device, &kernels[1])];
-            kept += failures::keep_sides(folder, sides, &own.group, &command, trials.validation)?;
+            saved += failures::save_sides(folder, sides, &current.group, &command, trials.validation)?;
         }
-        Ok(failures::told(kept, folder))
+        Ok(failures::note(saved, folder))
     }
 
-    /// Plays all matches, and says who won.
+    /// Plays all matches. Returns their verdicts as the result of the command.
     fn play(
         &self,
-        json: Option<&Path>,
+        json: Option<&PathBuf>,
         keep_failures: Option<&Path>,
         setup: &Setup,
         host: &Host,
     ) -> Result<CommandOutput, Error> {
-        let target = json.map(|path| Target::open(JSON, path)).transpose()?;
+        let target = Target::open_if_named(JSON, json)?;
         let failed = keep_failures.map(failures::open).transpose()?;
-        let of_drivers = self.matches.iter().any(|own| matches!(own.sides, Sides::Drivers(_)));
+        let of_drivers = self.matches.iter().any(|current| matches!(current.sides, Sides::Drivers(_)));
         let mut trials = Trials {
             schema: AB_SCHEMA,
             version: env!("CARGO_PKG_VERSION"),
@@ -280,11 +282,14 @@ impl<'a> Contest<'a> {
             not_measured: self.matches.len(),
             exit: 0,
         };
-        let mut done = |trial| self.enter(trial, &mut trials, target.as_ref(), host);
-        let trouble =
-            if of_drivers { self.processes(setup, host, &mut done) } else { self.batches(setup, host, &mut done) };
+        let mut done = |trial| self.add_trial(trial, &mut trials, target.as_ref(), host);
+        let result = if of_drivers {
+            self.play_drivers(setup, host, &mut done)
+        } else {
+            self.play_kernels(setup, host, &mut done)
+        };
         if trials.cases.is_empty() {
-            return Err(trouble.err().unwrap_or(Error::Interrupted("a case was measured")));
+            return Err(result.err().unwrap_or(Error::Interrupted("a case was measured")));
         }
         let reasons: Vec<_> = trials.cases.iter().map_while(skipped).collect();
         if let Some((side, reason)) = reasons.first().filter(|_| reasons.len() == self.matches.len()) {
@@ -294,24 +299,24 @@ impl<'a> Contest<'a> {
             )));
         }
         let mut notes = self.notes.clone();
-        let exit = beside(exit(&trials, host), trouble, &mut notes);
+        let exit = combined_exit(exit(&trials, host), result, &mut notes);
         trials.exit = exit as u8;
         let mut text = report::ab::text(&trials, host.width());
-        if trials.cases.iter().any(wants_time) && !host.is_interrupted() {
-            let command = recipe::assignments(&super::origin::environment(host)) + &self.longer;
+        if trials.cases.iter().any(needs_more_time) && !host.is_interrupted() {
+            let command = recipe::assignments(&super::origin::environment(host)) + &self.longer_command;
             let command = report::compare::to_paste(&command, host.width());
             let _ = write!(text, "to decide, give each case more time:\n{command}");
         }
         let mut answer = CommandOutput::new(text, notes, exit);
         answer.deliver_json(target, &trials);
         if let Some(folder) = failed {
-            answer.kept(self.keep(folder, &trials));
+            answer.add_note(self.save_failures(folder, &trials));
         }
         Ok(answer)
     }
 
-    /// Adds the trial of the next match, and keeps what there is: what ends the process later takes nothing of it.
-    fn enter(&self, trial: Trial, trials: &mut Trials, target: Option<&Target>, host: &Host) -> Result<(), Error> {
+    /// Adds the trial of the next match, and writes all trials so far, so that a killed process loses none.
+    fn add_trial(&self, trial: Trial, trials: &mut Trials, target: Option<&Target>, host: &Host) -> Result<(), Error> {
         let all = self.matches.len();
         trials.cases.push(trial);
         trials.correct();
@@ -320,25 +325,25 @@ impl<'a> Contest<'a> {
             return Ok(());
         }
         if let Some(trial) = trials.cases.last() {
-            let options = self.matches.iter().map(|own| &own.group.spec.options);
+            let options = self.matches.iter().map(|current| &current.group.spec.options);
             host.messages.line(&format!("{} of {all}: {}", trials.cases.len(), report::ab::brief(trial, options)));
         }
         trials.exit = exit(trials, host) as u8;
-        target.map_or(Ok(()), |target| target.keep_json(trials))
+        target.map_or(Ok(()), |target| target.write_unfinished(trials))
     }
 
-    /// Says how long the matches may take.
-    fn announce(&self, host: &Host) {
+    /// Prints how long the matches may take, if that is long.
+    fn announce_duration(&self, host: &Host) {
         let count = self.matches.len();
         let all = self.max_time.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
-        if count > 1 && all >= LONG {
+        if count > 1 && all >= MIN_ANNOUNCED_TIME {
             let [each, all] = [self.max_time, all].map(|time| about(time.into()));
             host.messages.line(&format!("{count} cases, {each} each at most: up to {all}"));
         }
     }
 
-    /// Plays rounds of batches of samples on one device.
-    fn batches(
+    /// Plays matches of kernels, in rounds of batches of samples on one device.
+    fn play_kernels(
         &self,
         setup: &Setup,
         host: &Host,
@@ -354,80 +359,86 @@ impl<'a> Contest<'a> {
         };
         host.messages.line(&format!("device {}: {}", device.index, device.name));
         super::run::name_commands(&setup.kernels, host);
-        self.announce(host);
+        self.announce_duration(host);
         let mut executor = campaign.open(device, Timing::Sample)?;
-        campaign.each(&self.matches, |own| match &own.sides {
-            Sides::Kernels(kernels) => done(self.duel(own, kernels, &mut executor, device)),
+        campaign.each(&self.matches, |current| match &current.sides {
+            Sides::Kernels(kernels) => done(self.duel(current, kernels, &mut executor, device)),
             Sides::Drivers(_) => Ok(()),
         })?;
         campaign.session.check_validation()
     }
 
-    /// Plays rounds of batches of samples of one match.
-    fn duel(&self, own: &Match<'_>, kernels: &[Side; 2], executor: &mut Executor<'_>, device: &DeviceInfo) -> Trial {
+    /// Plays one match of kernels.
+    fn duel(
+        &self,
+        current: &Match<'_>,
+        kernels: &[Side; 2],
+        executor: &mut Executor<'_>,
+        device: &DeviceInfo,
+    ) -> Trial {
         let sampling = Sampling { max_time: self.max_time, ..self.sampling };
-        let mut schedule = Schedule::new(FIRST_LOOK, self.min_effect, self.matches.len());
-        let (cases, rounds) = executor.duel(&own.group, kernels, &sampling, &mut |rounds| schedule.decided(rounds));
+        let mut schedule = Schedule::new(MIN_ROUNDS, self.min_effect, self.matches.len());
+        let (cases, rounds) = executor.duel(&current.group, kernels, &sampling, &mut |rounds| schedule.decided(rounds));
         let measured = cases.iter().all(|case| case.measured().is_some());
-        // A kernel that turns out to be wrong only behind its timed runs is no faster.
+        // A kernel may turn out to be wrong only after its timed runs; then there is no verdict.
         let finding = schedule.last(&rounds).filter(|_| measured);
         let mut side = 0;
         let [a, b] = cases.map(|case| {
-            let label = own.labels[side].clone();
-            // One that was measured without the other has a median all the same.
-            let alone = case.measured().filter(|_| rounds.is_empty()).map(|measured| measured.summary.median);
-            let median = median(&rounds, side).or(alone);
+            let label = current.labels[side].clone();
+            // Without rounds, a side may still have been measured.
+            let unpaired = case.measured().filter(|_| rounds.is_empty()).map(|measured| measured.summary.median);
+            let median = median(&rounds, side).or(unpaired);
             side += 1;
             SideResult { label, device: device.clone(), case, median }
         });
         Trial { a, b, rounds, finding }
     }
 
-    /// Plays rounds of processes, one with each driver.
-    fn processes(
+    /// Plays matches of drivers, in rounds of processes.
+    fn play_drivers(
         &self,
         setup: &Setup,
         host: &Host,
         done: &mut dyn FnMut(Trial) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        self.announce(host);
+        self.announce_duration(host);
         host.listen()?;
-        for own in &self.matches {
+        for current in &self.matches {
             if host.is_interrupted() {
                 break;
             }
-            if let Sides::Drivers(manifests) = &own.sides {
-                let (trial, trouble) = self.drivers(own, manifests, setup, host)?;
+            if let Sides::Drivers(manifests) = &current.sides {
+                let (trial, error) = self.duel_drivers(current, manifests, setup, host)?;
                 done(trial)?;
-                trouble.map_or(Ok(()), Err)?;
+                error.map_or(Ok(()), Err)?;
             }
         }
         Ok(())
     }
 
-    /// Plays rounds of processes of one match; with the error that ended it early.
-    fn drivers(
+    /// Plays one match of drivers. Also returns the error that ended it early, if any.
+    fn duel_drivers(
         &self,
-        own: &Match<'_>,
+        current: &Match<'_>,
         manifests: &[&Path; 2],
         setup: &Setup,
         host: &Host,
     ) -> Result<(Trial, Option<Error>), Error> {
-        let sampling = Sampling { max_time: TIME_OF_A_PROCESS, ..self.sampling };
-        let run = PlannedRun { devices: self.devices.clone(), groups: vec![own.group.clone()], sampling };
+        let sampling = Sampling { max_time: PROCESS_MAX_TIME, ..self.sampling };
+        let run = PlannedRun { devices: self.devices.clone(), groups: vec![current.group.clone()], sampling };
         let plan = Plan { runs: vec![run], run_tables: vec![] };
         let mut first: [Option<SideResult>; 2] = [None, None];
-        let (mut rounds, mut trouble): (Vec<Round>, _) = (vec![], None);
-        let mut schedule = Schedule::new(FIRST_LOOK, self.min_effect, self.matches.len());
-        let (begun, mut orders) = (host.elapsed(), generator(orders_seed(), 0));
-        while host.elapsed() - begun < self.max_time {
-            // As within a process: by lot, so that each is as likely to get any place.
+        let (mut rounds, mut failure): (Vec<Round>, _) = (vec![], None);
+        let mut schedule = Schedule::new(MIN_ROUNDS, self.min_effect, self.matches.len());
+        let (started, mut orders) = (host.elapsed(), generator(orders_seed(), 0));
+        while host.elapsed() - started < self.max_time {
+            // A random order, as within a process, spreads drift over both sides.
             let mut order = [0, 1, 2];
             order.shuffle(&mut orders);
-            match own.round(order, manifests, &plan, setup, host, &mut first)? {
+            match current.round(order, manifests, &plan, setup, host, &mut first)? {
                 Ok(round) => rounds.push(round),
                 Err(error) => {
-                    trouble = error;
+                    failure = error;
                     break;
                 }
             }
@@ -438,19 +449,21 @@ impl<'a> Contest<'a> {
             }
         }
         let [Some(mut a), Some(mut b)] = first else {
-            return Err(trouble.unwrap_or(Error::Interrupted("both drivers had measured anything")));
+            return Err(failure.unwrap_or(Error::Interrupted("both drivers had measured anything")));
         };
         let measured = [&a, &b].iter().all(|side| side.case.measured().is_some());
         let finding = schedule.last(&rounds).filter(|_| measured);
         (a.median, b.median) = (median(&rounds, 0), median(&rounds, 1));
-        Ok((Trial { a, b, rounds, finding }, trouble))
+        Ok((Trial { a, b, rounds, finding }, failure))
     }
 }
 
 impl Match<'_> {
-    /// Runs a process of A (0), of B (1) and a second one of A (2), in this order. `first` keeps a side's first case, or the one that has no time. A
-    /// round that lacks a time ends the match, with an error unless the cause is an outcome of the case or an
-    /// interruption.
+    /// Runs three processes in this order: A (0), B (1) and A again (2). `first` receives each side's first case, or the one
+    /// without a time.
+    ///
+    /// Returns the inner error if a time is missing, which ends the match; it is `None` for an interruption and if the case
+    /// itself failed.
     fn round(
         &self,
         order: [usize; 3],
@@ -465,19 +478,19 @@ impl Match<'_> {
             let side = usize::from(role == 1);
             let name = format!("{} with driver '{}'", ["A", "B"][side], self.labels[side]);
             let setup = setup.with_drivers(manifests[side].as_os_str().to_owned());
-            // Tiles that were tuned for the one driver are not for the other.
+            // Tiles tuned for one driver would favor it.
             let tuned = Tuned::none();
             let options = MeasureOptions::new(Timing::Sample, LimitPolicy::Ignore, &tuned, host.command_line());
-            // A process that fails late must not lose the rounds before it.
-            let seen = match measure_afresh(&name, plan, &setup, &options, host) {
+            // A process that fails late must not lose the earlier rounds.
+            let result = match measure_in_fresh_processes(&name, plan, &setup, &options, host) {
                 Ok(Some(record)) => side_result(record, &self.labels[side], &name)?,
                 Ok(None) => return Ok(Err(None)),
                 Err(error) => return Ok(Err(Some(error))),
             };
-            let time = seen.case.measured().map(|measured| measured.summary.median);
-            // A case without a time is the one to keep, also where the side had a time before.
+            let time = result.case.measured().map(|measured| measured.summary.median);
+            // A case without a time explains the end of the match.
             if first[side].is_none() || time.is_none() {
-                first[side] = Some(seen);
+                first[side] = Some(result);
             }
             missing |= time.is_none();
             round[role] = time.unwrap_or_default();
@@ -486,8 +499,8 @@ impl Match<'_> {
     }
 }
 
-/// A match for each pair of variants on each problem that both were chosen for, and notes of those without a partner.
-fn variants<'a>(
+/// Returns a match for each pair of variants on each problem of both, and notes about variants without a partner.
+fn variant_matches<'a>(
     algorithm: &'static Algorithm,
     against: &[String],
     judged: &[String],
@@ -495,7 +508,7 @@ fn variants<'a>(
 ) -> Result<(Vec<Match<'a>>, Vec<String>), Error> {
     let (pairs, notes) = pairs::pairs(algorithm, against, judged).map_err(Error::Usage)?;
     let on = |pair: &pairs::Pair, group: &CaseGroup| {
-        let find = |variant: &&Variant| group.variants.iter().find(|own| own.name == variant.name).cloned();
+        let find = |variant: &&Variant| group.variants.iter().find(|candidate| candidate.name == variant.name).cloned();
         let [a, b] = pair.each_ref().map(find);
         let (a, b) = (a?, b?);
         let labels = [&a, &b].map(|variant| variant.name.to_string());
@@ -513,32 +526,26 @@ fn variants<'a>(
     Ok((matches, notes))
 }
 
-/// A path as it is printed.
-fn shown(path: &Path) -> String {
-    path.shown()
-}
-
-/// A match of the two drivers for each variant on each problem.
-fn drivers(args: &AbArgs, groups: Vec<CaseGroup>) -> Result<Vec<Match<'_>>, Error> {
+/// Returns a match of the two drivers for each variant on each problem.
+fn driver_matches(args: &AbArgs, groups: Vec<CaseGroup>) -> Result<Vec<Match<'_>>, Error> {
     let (Some(a), Some(b)) = (&args.a_driver, &args.b_driver) else {
         return Err(Error::Usage("one side is missing; give both --a-driver and --b-driver".into()));
     };
     let manifests = [a.as_path(), b.as_path()];
     manifests.iter().try_for_each(|path| check_manifest(path))?;
-    let alone = |group: CaseGroup| {
+    let matches = |group: CaseGroup| {
         let variants = group.variants.clone();
         variants.into_iter().map(move |variant| Match {
-            labels: manifests.map(shown),
+            labels: manifests.map(Shown::shown),
             sides: Sides::Drivers(manifests),
             group: CaseGroup { variants: vec![variant], ..group.clone() },
         })
     };
-    Ok(groups.into_iter().flat_map(alone).collect())
+    Ok(groups.into_iter().flat_map(matches).collect())
 }
 
-/// A match on each problem, of the kernels of the one variant with a file of the user's in place of one, on one side
-/// or both.
-fn substitutes<'a>(args: &AbArgs, groups: Vec<CaseGroup>) -> Result<Vec<Match<'a>>, Error> {
+/// Returns a match for each problem. On one side or both, a SPIR-V file replaces one kernel of the variant.
+fn spirv_matches<'a>(args: &AbArgs, groups: Vec<CaseGroup>) -> Result<Vec<Match<'a>>, Error> {
     let matches = groups.into_iter().map(|group| {
         let [variant] = &group.variants[..] else {
             return Err(Error::Usage(format!(
@@ -549,12 +556,12 @@ fn substitutes<'a>(args: &AbArgs, groups: Vec<CaseGroup>) -> Result<Vec<Match<'a
         let shaders = variant.shaders(group.spec.dtype, group.spec.layout).unwrap_or_default();
         let paths = [args.a_spirv.as_deref(), args.b_spirv.as_deref()];
         let mut kernels: Vec<String> = vec![];
-        let mut enter = |path: Option<&Path>| {
+        let mut side = |path: Option<&Path>| {
             let substitute = path.map(|path| read_spirv(path, variant, &shaders)).transpose()?;
             kernels.extend(substitute.as_ref().map(|(kernel, _)| kernel.clone()));
             Ok::<_, Error>(Side::new(variant, substitute))
         };
-        let sides = [enter(paths[0])?, enter(paths[1])?];
+        let sides = [side(paths[0])?, side(paths[1])?];
         if let [a, b] = &kernels[..]
             && a != b
         {
@@ -562,18 +569,18 @@ fn substitutes<'a>(args: &AbArgs, groups: Vec<CaseGroup>) -> Result<Vec<Match<'a
                 "the files replace two different kernels, {a} and {b}; give two for one of them"
             )));
         }
-        let label = |path: Option<&Path>| path.map_or_else(|| kernels[0].clone(), shown);
+        let label = |path: Option<&Path>| path.map_or_else(|| kernels[0].clone(), Shown::shown);
         Ok(Match { labels: paths.map(label), sides: Sides::Kernels(Box::new(sides)), group })
     });
     matches.collect()
 }
 
-/// The median of one side's rounds.
+/// Returns the median of one side's rounds.
 fn median(rounds: &[Round], side: usize) -> Option<Nanos> {
     stats::median(&rounds.iter().map(|round| round[side].0).collect::<Vec<_>>()).map(Nanos)
 }
 
-/// The result made of the one case of a process.
+/// Returns the result of a process that measured one case.
 fn side_result(record: Record, label: &str, name: &str) -> Result<SideResult, Error> {
     let Record { devices, cases, .. } = record;
     let ([device], [case]) = (&devices[..], &cases[..]) else {
@@ -585,21 +592,21 @@ fn side_result(record: Record, label: &str, name: &str) -> Result<SideResult, Er
     Ok(SideResult { label: label.into(), device: device.clone(), case: case.clone(), median: None })
 }
 
-/// The label of the kernel of `variant` that a file of the user's takes the place of, and its bytes.
+/// Reads a SPIR-V file. Returns the label of the kernel of `variant` that it replaces, and its bytes.
 fn read_spirv(path: &Path, variant: &Variant, shaders: &[&Shader]) -> Result<(String, Vec<u8>), Error> {
     let labels = || shaders.iter().map(|shader| shader.label()).collect::<Vec<_>>().join(", ");
     let refuse =
-        |reason: String| Error::Usage(format!("cannot run '{}' in place of {}: {reason}", shown(path), labels()));
+        |reason: String| Error::Usage(format!("cannot run '{}' in place of {}: {reason}", path.shown(), labels()));
     let bytes = input_file::read(path, spirv::MAX_FILE_BYTES as u64)
         .map_err(|e| refuse(format!("{e}; name a SPIR-V file of a kernel")))?;
     if let [kernel] = shaders {
         spirv::check(&bytes, kernel).map_err(refuse)?;
     }
-    // It is of the kernel that takes no more arguments than it needs.
+    // Of the kernels whose interface fits, the file replaces the one with the fewest arguments.
     let fits = |shader: &&&Shader| spirv::check(&bytes, shader).is_ok();
     let arguments = |shader: &Shader| shader.interface.arguments.len();
-    let least = shaders.iter().filter(fits).map(|shader| arguments(shader)).min();
-    let fitting: Vec<_> = shaders.iter().filter(fits).filter(|shader| Some(arguments(shader)) == least).collect();
+    let fewest = shaders.iter().filter(fits).map(|shader| arguments(shader)).min();
+    let fitting: Vec<_> = shaders.iter().filter(fits).filter(|shader| Some(arguments(shader)) == fewest).collect();
     match fitting[..] {
         [kernel] => Ok((kernel.label(), bytes)),
         _ => Err(refuse(format!(
@@ -612,7 +619,7 @@ fn read_spirv(path: &Path, variant: &Variant, shaders: &[&Shader]) -> Result<(St
     }
 }
 
-/// Refuses a manifest that the Vulkan loader would silently pass over.
+/// Refuses a manifest that the Vulkan loader would silently ignore.
 fn check_manifest(path: &Path) -> Result<(), Error> {
     let shown = path.shown();
     let refuse = |reason: String| {

@@ -1,17 +1,17 @@
-//! The variants that are judged, each with the one that it is judged against.
+//! Pairs of variants: each judged variant with its baseline.
 
 use crate::algorithms::{Algorithm, Variant};
 use crate::basis::pattern::{self, captures, filled, is_pattern};
 use crate::plan::AUTO;
 
-/// A, and B, which is judged.
+/// Baseline A and judged variant B.
 pub(super) type Pair = [&'static Variant; 2];
 
-/// The pairs that two lists of names and patterns stand for, and a note of the variants that a pattern left without a
-/// partner. Lists are taken in order; one name stands beside each of a list.
+/// Returns the pairs that two lists of names and patterns select, and a note for each pattern that leaves variants without a
+/// partner. Lists pair in order; a single name pairs with every name of the other list.
 ///
 /// # Errors
-/// What is wrong with the lists.
+/// If the lists differ in length, or a name or pattern matches nothing.
 pub(super) fn pairs(
     algorithm: &'static Algorithm,
     against: &[String],
@@ -25,7 +25,7 @@ pub(super) fn pairs(
     let (mut found, mut notes): (Vec<Pair>, _) = (vec![], vec![]);
     for at in 0..count {
         let [a, b] = [against, judged].map(|names| names[at.min(names.len() - 1)].as_str());
-        for pair in of(algorithm, a, b, &mut notes)? {
+        for pair in pairs_of(algorithm, a, b, &mut notes)? {
             let same = |other: &Pair| (0..2).all(|side| std::ptr::eq(other[side], pair[side]));
             if !found.iter().any(same) {
                 found.push(pair);
@@ -35,8 +35,8 @@ pub(super) fn pairs(
     Ok((found, notes))
 }
 
-/// The pairs of two names or patterns.
-fn of(
+/// Returns the pairs of two names or patterns.
+fn pairs_of(
     algorithm: &'static Algorithm,
     against: &str,
     judged: &str,
@@ -49,10 +49,9 @@ fn of(
     }
     let names: Vec<_> = algorithm.variants.iter().map(|variant| &*variant.name).collect();
     let matching = |typed: &str| {
-        let named = || Ok(vec![algorithm.variant(typed)?]);
         let kind = format!("variant of {}", algorithm.name);
         if !is_pattern(typed) {
-            return named();
+            return Ok(vec![algorithm.variant(typed)?]);
         }
         pattern::select(typed, &kind, &names)?.into_iter().map(|name| algorithm.variant(name)).collect()
     };
@@ -64,10 +63,10 @@ fn of(
                 "'{judged}' and '{against}' pair variants by what `*` stands for; write as many in both"
             ));
         }
-        return partners(against, judged, &all_against, &all_judged, notes);
+        return pairs_by_stars(against, judged, &all_against, &all_judged, notes);
     }
     let all = all_judged.iter().flat_map(|b| all_against.iter().map(|a| [*a, *b]));
-    // Nobody means a variant against itself by a pattern.
+    // A pattern never pairs a variant with itself.
     let pairs: Vec<_> = all.filter(|[a, b]| stars == [0, 0] || !std::ptr::eq(*a, *b)).collect();
     if pairs.is_empty() {
         return Err(format!("'{judged}' and '{against}' are the same variant; name two, or one by its name twice"));
@@ -75,8 +74,8 @@ fn of(
     Ok(pairs)
 }
 
-/// Those that differ in nothing but what is beside the stars.
-fn partners(
+/// Returns the pairs whose names match two patterns with the same text in place of each `*`.
+fn pairs_by_stars(
     against: &str,
     judged: &str,
     all_against: &[&'static Variant],
@@ -85,7 +84,7 @@ fn partners(
 ) -> Result<Vec<Pair>, String> {
     let partner = |b: &&'static Variant| {
         let wanted = filled(against, &captures(judged, &b.name)?);
-        // Nobody means a variant against itself by a pattern.
+        // A pattern never pairs a variant with itself.
         all_against.iter().find(|a| a.name == wanted && a.name != b.name).map(|a| [*a, *b])
     };
     let (with, without): (Vec<_>, Vec<_>) =
@@ -99,8 +98,8 @@ fn partners(
         ));
     }
     if !without.is_empty() {
-        let alone: Vec<_> = without.into_iter().map(|(b, _)| *b).collect();
-        notes.push(format!("no partner among '{against}': {}", names(&alone)));
+        let without: Vec<_> = without.into_iter().map(|(b, _)| *b).collect();
+        notes.push(format!("no partner among '{against}': {}", names(&without)));
     }
     Ok(with.into_iter().filter_map(|(_, pair)| pair).collect())
 }
@@ -130,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_alone_stands_for_all_others() {
+    fn a_pattern_pairs_a_name_with_all_other_matches() {
         let pairs = |against: &str, judged: &str| found("matmul", &[against], &[judged]).expect("pairs").0;
         assert_eq!(pairs("local", "local*"), ["local local-2d"]);
         assert_eq!(pairs("tile-*", "naive"), ["tile-1d naive", "tile-2d naive"]);
