@@ -252,30 +252,30 @@ pub(super) fn show(
         }
         (None, None) => format!("your defaults: none ({VARIABLE} is empty)\n"),
     };
-    let width = |column: fn(&Row) -> &str| rows.iter().map(|row| column(row).chars().count()).max().unwrap_or(0);
+    let width = |column: fn(&OptionRow) -> &str| rows.iter().map(|row| column(row).chars().count()).max().unwrap_or(0);
     let (names, origins) = (width(|row| row.name).max(6), width(|row| &row.from).max(4));
     let _ = writeln!(out, "\n {:<names$}   {:<origins$}   value", "option", "from");
-    for Row { name, from, value } in &rows {
+    for OptionRow { name, from, value } in &rows {
         let _ = writeln!(out, " {name:<names$}   {from:<origins$}   {}", printable(value));
     }
     Ok(CommandOutput::success(out))
 }
 
 /// An option with its value, and where that comes from.
-struct Row {
+struct OptionRow {
     name: &'static str,
     from: String,
     value: String,
 }
 
-fn color_row(typed: Option<ColorWhen>, defaults: &Defaults, host: &Host) -> Row {
+fn color_row(typed: Option<ColorWhen>, defaults: &Defaults, host: &Host) -> OptionRow {
     let (from, when) = match (typed, color_of_environment(host), &defaults.color) {
         (Some(when), ..) => ("command line".into(), when),
         (_, Some((variable, when)), _) => (variable.into(), when),
         (.., Some(Stated { value, line })) => (format!("file, line {line}"), *value),
         _ => ("default".into(), ColorWhen::Auto),
     };
-    Row { name: "color", from, value: when.to_possible_value().map(name_of).unwrap_or_default() }
+    OptionRow { name: "color", from, value: when.to_possible_value().map(name_of).unwrap_or_default() }
 }
 
 impl ConfigArgs {
@@ -287,18 +287,18 @@ impl ConfigArgs {
         typed: Option<String>,
         stated: Option<(usize, String)>,
         default: String,
-    ) -> Row {
+    ) -> OptionRow {
         let (from, value) = match (self.sources.get(name), typed, stated) {
             (Some(ValueSource::CommandLine), Some(value), _) => ("command line".into(), value),
             (Some(ValueSource::EnvVariable), Some(value), _) => (variable.into(), value),
             (_, _, Some((line, value))) => (format!("file, line {line}"), value),
             _ => ("default".into(), default),
         };
-        Row { name, from, value }
+        OptionRow { name, from, value }
     }
 
     /// The rows of what the file may state, and of what a record takes from the environment.
-    fn rows(&self, defaults: &Defaults) -> Vec<Row> {
+    fn rows(&self, defaults: &Defaults) -> Vec<OptionRow> {
         let list = |devices: &[String]| (!devices.is_empty()).then(|| devices.join(","));
         let form = |form: TableForm| form.to_possible_value().map(name_of).unwrap_or_default();
         let shown = |path: &PathBuf| path.shown();
@@ -317,7 +317,7 @@ impl ConfigArgs {
         ]
     }
 
-    fn rows_of_vulkan(&self, options: &VulkanOptions) -> Vec<Row> {
+    fn rows_of_vulkan(&self, options: &VulkanOptions) -> Vec<OptionRow> {
         let VulkanOptions { validation, loader, cache_dir, timeout, max_run, in_process } = options;
         let shown = |path: &PathBuf| path.shown();
         let flag = |on: bool| String::from(if on { "on" } else { "off" });

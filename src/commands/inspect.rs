@@ -17,7 +17,7 @@ use crate::plan::request::Request;
 use crate::plan::{Plan, PlannedRun, Purpose};
 use crate::record::Record;
 use crate::report;
-use crate::report::inspect::{Row, rows};
+use crate::report::inspect::{KernelRow, rows};
 use crate::run::algorithm::UserKernels;
 use crate::run::options::{self, Fields};
 use crate::run::resolve;
@@ -148,7 +148,7 @@ fn shown(args: &InspectArgs, record: &Record, width: usize) -> Result<String, Er
     if args.diff {
         let rows = rows(&record.cases);
         let [a, b] = &rows[..] else {
-            let labels = rows.iter().map(Row::label).take(5).collect::<Vec<_>>().join("; ");
+            let labels = rows.iter().map(KernelRow::label).take(5).collect::<Vec<_>>().join("; ");
             return Err(Error::Usage(format!(
                 "--diff compares two kernels, but {} are selected: {labels}; narrow with -V, -s or --only",
                 rows.len()

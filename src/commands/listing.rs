@@ -9,7 +9,7 @@ use crate::device::capability::DeviceInfo;
 use crate::measure::runner::Timing;
 use crate::measure::session::{Session, Setup};
 use crate::report::devices::DeviceCard;
-use crate::report::list::{self, Listed};
+use crate::report::list::{self, ListedAlgorithm};
 use crate::report::table;
 use crate::tuning::tuned::Tuned;
 use crate::vulkan::VulkanError;
@@ -23,7 +23,7 @@ pub(super) fn algorithms(name: Option<&str>, json: bool, host: &Host) -> Result<
     let width = host.width();
     Ok(CommandOutput::success(match named {
         _ if json => {
-            let listed: Vec<_> = chosen.iter().map(|algorithm| Listed::new(algorithm)).collect();
+            let listed: Vec<_> = chosen.iter().map(|algorithm| ListedAlgorithm::new(algorithm)).collect();
             let text = serde_json::to_string_pretty(&listed);
             printable::json(text.map_err(|e| Error::Failure(format!("cannot write the list as JSON: {e}")))? + "\n")
         }

@@ -25,7 +25,7 @@ use crate::measure::session::Setup;
 use crate::plan::options::{self, Selection};
 use crate::plan::{CaseGroup, PlannedRun, Purpose, Sampling, axes};
 use crate::record::{Case, Outcome};
-use crate::report::tune::{self as report, InspectedRow, Row};
+use crate::report::tune::{self as report, InspectedRow, TileRow};
 use crate::tuning::tuned::{self, Kept, Model, Tuned};
 use crate::tuning::{Found, Inspected, Refusal};
 use std::collections::BTreeSet;
@@ -148,7 +148,7 @@ impl Tuning<'_> {
     }
 
     /// Searches the tiles of a variant on a problem, and keeps the best at once.
-    fn search(&mut self, executor: &mut Executor<'_>, group: &CaseGroup, tunable: &'static Tunable) -> Option<Row> {
+    fn search(&mut self, executor: &mut Executor<'_>, group: &CaseGroup, tunable: &'static Tunable) -> Option<TileRow> {
         let device = &executor.info().clone();
         let name = name(group, tunable);
         // Time that a search leaves over is for the others.
@@ -177,7 +177,7 @@ impl Tuning<'_> {
         for (tile, refusal) in &found.refused {
             self.note(&format!("{name}, tile {tile}"), refusal);
         }
-        Some(Row { variant: tunable.variant, spec: group.spec, found, work })
+        Some(TileRow { variant: tunable.variant, spec: group.spec, found, work })
     }
 
     /// Has tiles of a variant compiled for a problem, and keeps that which spills least at once.
@@ -236,10 +236,10 @@ impl Tuning<'_> {
     }
 
     /// Notes how far a search came that was interrupted.
-    fn cut_off(&mut self, group: &CaseGroup, tunable: &Tunable, row: Option<&Row>) {
+    fn cut_off(&mut self, group: &CaseGroup, tunable: &Tunable, row: Option<&TileRow>) {
         let came = row.map_or_else(
             || "interrupted before a tile was timed".into(),
-            |Row { found: Found { tried, space, .. }, .. }| {
+            |TileRow { found: Found { tried, space, .. }, .. }| {
                 format!("interrupted after {tried} of {space} tiles; the next search starts from the fastest of them")
             },
         );

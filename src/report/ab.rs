@@ -157,12 +157,12 @@ const LEAST_IMPORTANT: [&str; 4] = ["rounds", "baseline", "time", "p"];
 /// What names the cases of a table; what all share stands above it.
 struct Names {
     /// What distinguishes the sides, and how the heading names those.
-    sides: Sides,
+    sides: SideNames,
     axes: Vec<&'static Axis>,
     sizes: bool,
 }
 
-enum Sides {
+enum SideNames {
     /// Each of the two that differs between cases: A's, and B's.
     Labels([bool; 2]),
     /// Variants alike but for these patterns of A's and B's names.
@@ -176,9 +176,9 @@ impl Names {
         let differ = |of: &dyn Fn(&Trial) -> String| cases.iter().any(|trial| of(trial) != of(&cases[0]));
         let labels = [differ(&|trial| trial.a.label.clone()), differ(&|trial| trial.b.label.clone())];
         let sides = match (labels, patterns(cases)) {
-            ([true, true], Some(patterns)) => Sides::Patterns(patterns),
-            ([false, false], _) if differ(&|trial| trial.b.case.variant.clone()) => Sides::Variants,
-            _ => Sides::Labels(labels),
+            ([true, true], Some(patterns)) => SideNames::Patterns(patterns),
+            ([false, false], _) if differ(&|trial| trial.b.case.variant.clone()) => SideNames::Variants,
+            _ => SideNames::Labels(labels),
         };
         let axes = varying(cases.iter().map(|trial| &trial.a.case.options));
         Self { sides, axes, sizes: differ(&|trial| trial.a.case.size.to_string()) }
@@ -186,9 +186,9 @@ impl Names {
 
     fn headings(&self) -> impl Iterator<Item = &'static str> {
         let own = match &self.sides {
-            Sides::Labels([a, b]) => [b.then_some("variant"), a.then_some("against")],
-            Sides::Patterns(_) => [Some("*"), None],
-            Sides::Variants => [Some("variant"), None],
+            SideNames::Labels([a, b]) => [b.then_some("variant"), a.then_some("against")],
+            SideNames::Patterns(_) => [Some("*"), None],
+            SideNames::Variants => [Some("variant"), None],
         };
         let axes = self.axes.iter().filter_map(|axis| axis.column.as_ref()).map(|column| column.name);
         own.into_iter().flatten().chain(axes).chain(self.sizes.then_some("size"))
@@ -197,11 +197,11 @@ impl Names {
     fn cells(&self, trial: &Trial) -> Vec<String> {
         let case = &trial.b.case;
         let own = match &self.sides {
-            Sides::Labels([a, b]) => [b.then(|| label(&trial.b)), a.then(|| label(&trial.a))],
-            Sides::Patterns([_, pattern]) => {
+            SideNames::Labels([a, b]) => [b.then(|| label(&trial.b)), a.then(|| label(&trial.a))],
+            SideNames::Patterns([_, pattern]) => {
                 [captures(pattern, &trial.b.label).and_then(|found| Some((*found.first()?).into())), None]
             }
-            Sides::Variants => [Some(case.variant.clone()), None],
+            SideNames::Variants => [Some(case.variant.clone()), None],
         };
         let axes = self.axes.iter().filter_map(|axis| axis.column.as_ref()).map(|column| column.text(&case.options));
         own.into_iter().flatten().chain(axes).chain(self.sizes.then(|| case.size.to_string())).collect()
@@ -270,11 +270,11 @@ fn heading(document: &mut Document, first: &Trial, names: &Names, turns: Turns) 
         let _ = write!(title, " {}", a.case.size);
     }
     let _ = match &names.sides {
-        Sides::Labels([true, true]) => Ok(()),
+        SideNames::Labels([true, true]) => Ok(()),
         _ if turns == Turns::Processes => Ok(()),
-        Sides::Labels([false, true]) => write!(title, " against {}", a.label),
-        Sides::Labels([true, false]) => write!(title, ", {}", b.label),
-        Sides::Patterns([against, judged]) => write!(title, ", {judged} against {against}"),
+        SideNames::Labels([false, true]) => write!(title, " against {}", a.label),
+        SideNames::Labels([true, false]) => write!(title, ", {}", b.label),
+        SideNames::Patterns([against, judged]) => write!(title, ", {judged} against {against}"),
         _ => write!(title, ", {} against {}", b.label, a.label),
     };
     if shared(&axes::INPUT) {

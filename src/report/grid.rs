@@ -131,7 +131,7 @@ fn place(case: &Case) -> (String, &str) {
 }
 
 /// A section as a table in each of its forms, and the text around it.
-struct Shown<'a> {
+struct RenderedSection<'a> {
     section: Section<'a>,
     /// With variants beside each other and with sizes: with a bar in each cell, without bars, without shares of the limit
     /// too.
@@ -150,14 +150,16 @@ struct Shown<'a> {
 #[must_use]
 pub fn compact(record: &Record, view: &View) -> String {
     let conditions = RunConditions::of(record);
-    let shown: Vec<_> =
-        main_sections(record).into_iter().map(|section| Shown::new(record, section, view, &conditions)).collect();
+    let shown: Vec<_> = main_sections(record)
+        .into_iter()
+        .map(|section| RenderedSection::new(record, section, view, &conditions))
+        .collect();
     let form = (0..6).find(|form| shown.iter().all(|shown| shown.forms[*form].width() <= view.width));
     let texts = shown.iter().map(|shown| shown.document(form, view.width, &conditions).terminal(view.width));
     texts.collect::<Vec<_>>().join("\n")
 }
 
-impl<'a> Shown<'a> {
+impl<'a> RenderedSection<'a> {
     fn new(record: &Record, section: Section<'a>, view: &View, conditions: &RunConditions) -> Self {
         let is_skipped = |variant: &&str| {
             let mut own = section.cases.iter().filter(|case| place(case).1 == *variant);

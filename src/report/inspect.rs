@@ -21,7 +21,7 @@ const CREATED: &str = "create";
 const CACHED: &str = "cached";
 
 /// A kernel of a case, or of cases of several sizes for which it is compiled to the same.
-pub(crate) struct Row<'a> {
+pub(crate) struct KernelRow<'a> {
     /// What the case is of: `matmul f32`.
     pub(crate) subject: String,
     device: usize,
@@ -34,14 +34,14 @@ pub(crate) struct Row<'a> {
 }
 
 /// The kernels of inspected cases.
-pub(crate) fn rows<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<Row<'a>> {
-    let mut rows: Vec<Row<'a>> = vec![];
+pub(crate) fn rows<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<KernelRow<'a>> {
+    let mut rows: Vec<KernelRow<'a>> = vec![];
     for case in cases {
         for compiled in &case.kernels {
             let Some(inspection) = &compiled.inspection else { continue };
             let kernel = (case.kernels.len() > 1).then(|| short(case, compiled));
             let subject = case.subject();
-            let same = |row: &&mut Row<'_>| {
+            let same = |row: &&mut KernelRow<'_>| {
                 (&row.subject, row.device, row.variant, row.kernel) == (&subject, case.device, &case.variant, kernel)
                     && row.compiled.hash == compiled.hash
                     && row.inspection.subgroup_size == inspection.subgroup_size
@@ -52,7 +52,7 @@ pub(crate) fn rows<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<Row<'a>
                 continue;
             }
             let (variant, sizes, device) = (&*case.variant, vec![size], case.device);
-            rows.push(Row { subject, device, variant, kernel, sizes, compiled, inspection });
+            rows.push(KernelRow { subject, device, variant, kernel, sizes, compiled, inspection });
         }
     }
     rows
@@ -68,7 +68,7 @@ fn short<'a>(case: &Case, compiled: &'a CompiledKernel) -> &'a str {
     name.strip_suffix(case.dtype.name()).and_then(|rest| rest.strip_suffix('.')).unwrap_or(name)
 }
 
-impl<'a> Row<'a> {
+impl<'a> KernelRow<'a> {
     /// What names it among others: `tiled 4096`.
     pub(crate) fn label(&self) -> String {
         let parts = [Some(self.variant()), self.kernel.map(String::from), Some(self.size())];
@@ -115,7 +115,7 @@ fn number(value: f64) -> String {
 }
 
 /// The kernels of each section of a record under its heading.
-fn on_devices(record: &Record) -> impl Iterator<Item = (Document, Vec<Row<'_>>)> {
+fn on_devices(record: &Record) -> impl Iterator<Item = (Document, Vec<KernelRow<'_>>)> {
     sections(record).into_iter().filter_map(|section| {
         let rows = rows(section.cases.iter().copied());
         let mut heading = Document::default();
@@ -151,7 +151,7 @@ pub(crate) fn text(record: &Record, width: usize) -> String {
 }
 
 /// The table of these rows, and its legend.
-fn of_rows(rows: &[Row<'_>], width: usize) -> (Document, [String; 2]) {
+fn of_rows(rows: &[KernelRow<'_>], width: usize) -> (Document, [String; 2]) {
     let table = Table::default().text(["variant", "kernel", "size"]);
     let mut table = table.numbers(CompilerStatistic::ALL.map(CompilerStatistic::name)).numbers([CREATED, CACHED]);
     let mut last = String::new();
@@ -166,7 +166,7 @@ fn of_rows(rows: &[Row<'_>], width: usize) -> (Document, [String; 2]) {
         let times = [row.inspection.created, row.inspection.cached].map(|time| time.to_string());
         table.row(names.into_iter().chain(figures).chain(times));
     }
-    if let [one] = &distinct(rows.iter().map(Row::size))[..] {
+    if let [one] = &distinct(rows.iter().map(KernelRow::size))[..] {
         table.leave_out_empty(&["size"], one);
     }
     table.leave_out_empty(&["kernel"], "");
@@ -190,7 +190,7 @@ fn of_rows(rows: &[Row<'_>], width: usize) -> (Document, [String; 2]) {
 }
 
 /// What the columns are called by the driver.
-fn legend(rows: &[Row<'_>], table: &Table) -> [String; 2] {
+fn legend(rows: &[KernelRow<'_>], table: &Table) -> [String; 2] {
     let told = |figure: CompilerStatistic| {
         let (name, _) = rows.iter().find_map(|row| figure.reported(row.compiled))?;
         table.place(figure.name()).map(|_| format!("{} {name}", figure.name()))
@@ -212,9 +212,9 @@ pub(crate) fn raw(record: &Record, width: usize) -> String {
     for (heading, rows) in on_devices(record) {
         document.append(heading);
         let names = distinct(rows.iter().flat_map(|row| &row.compiled.statistics).map(|own| own.name.as_str()));
-        let mut table = Table::default().text(["statistic"]).numbers(rows.iter().map(Row::label));
+        let mut table = Table::default().text(["statistic"]).numbers(rows.iter().map(KernelRow::label));
         for name in &names {
-            let value = |row: &Row<'_>| {
+            let value = |row: &KernelRow<'_>| {
                 let own = row.compiled.statistics.iter().find(|own| own.name == *name);
                 own.and_then(statistics::value).map_or(UNKNOWN.into(), number)
             };
@@ -268,7 +268,7 @@ fn plain(text: &str) -> String {
 #[must_use]
 pub(crate) fn diff(
     record: &Record,
-    [a, b]: [&Row<'_>; 2],
+    [a, b]: [&KernelRow<'_>; 2],
     wanted: impl Fn(&Representation) -> bool + Copy,
     width: usize,
 ) -> String {
@@ -288,8 +288,9 @@ pub(crate) fn diff(
         table.row([name.to_string(), before.to_string(), after.to_string(), change(before.0, after.0)]);
     }
     let apart = a.device != b.device;
-    let on = |row: &Row<'_>| if apart { format!(" on {}", record.device_name(row.device)) } else { String::new() };
-    let name = |row: &Row<'_>| printable(&format!("{} {}{}", row.subject, row.label(), on(row))).into_owned();
+    let on =
+        |row: &KernelRow<'_>| if apart { format!(" on {}", record.device_name(row.device)) } else { String::new() };
+    let name = |row: &KernelRow<'_>| printable(&format!("{} {}{}", row.subject, row.label(), on(row))).into_owned();
     let mut out = format!("A  {}\nB  {}\n\n{}", name(a), name(b), table.terminal(width));
     let [ours, theirs] = [a, b].map(|row| row.texts(wanted));
     for own in &ours {
@@ -368,7 +369,7 @@ mod tests {
         let own = |hash: &str| vec![kernel("matmul/naive.f32", hash, &radv(24.0, 0.0), "")];
         let record =
             record(vec![case("naive", "64", own("a")), case("naive", "128", own("a")), case("naive", "256", own("b"))]);
-        let labels: Vec<_> = rows(&record.cases).iter().map(Row::label).collect();
+        let labels: Vec<_> = rows(&record.cases).iter().map(KernelRow::label).collect();
         assert_eq!(labels, ["naive 64, 128", "naive 256"]);
     }
 

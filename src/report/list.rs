@@ -12,7 +12,7 @@ use std::fmt::Write;
 
 /// A text that kernels were taken from.
 #[derive(Serialize)]
-struct Source {
+struct Publication {
     /// What a variant's [`source`](Variant::source) calls it.
     name: &'static str,
     /// Its title, author and year.
@@ -21,28 +21,28 @@ struct Source {
 }
 
 /// The texts that this project began with, in the order in which they appeared.
-const SOURCES: [Source; 5] = [
-    Source {
+const SOURCES: [Publication; 5] = [
+    Publication {
         name: "the matmul post",
         title: "Speeding up Matrix Multiplication on GPGPU, using SYCL DPC++ (Anjan Roy, 2021)",
         address: "https://itzmeanjan.in/pages/speeding-up-matrix-multiplication-on-gpgpu.html",
     },
-    Source {
+    Publication {
         name: "the LU post",
         title: "Improving Parallel LU Decomposition by ~20x (Anjan Roy, 2021)",
         address: "https://itzmeanjan.in/pages/improved-parallel-lu-decomposition.html",
     },
-    Source {
+    Publication {
         name: "the similarity post",
         title: "Optimizing Parallel Similarity Transformation (Anjan Roy, 2021)",
         address: "https://itzmeanjan.in/pages/optimizing-parallel-similarity-transformation.html",
     },
-    Source {
+    Publication {
         name: "the SYCL workshop",
         title: "Heterogeneous programming with SYCL, nd-range data-parallel kernels (ENCCS)",
         address: "https://enccs.github.io/sycl-workshop/",
     },
-    Source {
+    Publication {
         name: "Data Parallel C++",
         title: "second edition, chapter 9, Communication and Synchronization (James Reinders and others, 2023)",
         address: "https://doi.org/10.1007/978-1-4842-9691-2",
@@ -50,7 +50,7 @@ const SOURCES: [Source; 5] = [
 ];
 
 /// The texts that one of `variants` names.
-fn named_by(variants: &[Variant]) -> impl Iterator<Item = &'static Source> {
+fn named_by(variants: &[Variant]) -> impl Iterator<Item = &'static Publication> {
     SOURCES.iter().filter(|source| variants.iter().any(|variant| variant.source.contains(source.name)))
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn short(algorithms: &[&Algorithm], width: usize) -> String {
 
 /// What `list --json` says of an algorithm.
 #[derive(Serialize)]
-pub(crate) struct Listed {
+pub(crate) struct ListedAlgorithm {
     name: &'static str,
     summary: &'static str,
     work: &'static str,
@@ -90,7 +90,7 @@ pub(crate) struct Listed {
     /// Whether `--solve` goes on to the solution of a system.
     solves: bool,
     variants: Vec<ListedVariant>,
-    sources: Vec<&'static Source>,
+    sources: Vec<&'static Publication>,
 }
 
 /// What it says of a variant.
@@ -106,7 +106,7 @@ struct ListedVariant {
     needs: String,
 }
 
-impl Listed {
+impl ListedAlgorithm {
     #[must_use]
     pub(crate) fn new(algorithm: &'static Algorithm) -> Self {
         let variant = |variant: &'static Variant| ListedVariant {
@@ -180,7 +180,7 @@ pub(crate) fn long(algorithm: &Algorithm, width: usize) -> String {
         line(format!("    needs    {}", needs(variant)));
     }
     // Addresses are too long to stand further to the right.
-    for (at, Source { name, title, address }) in named_by(&algorithm.variants).enumerate() {
+    for (at, Publication { name, title, address }) in named_by(&algorithm.variants).enumerate() {
         document.verbatim(if at == 0 { "\nsources\n" } else { "\n" });
         document.line(format!("  {name}: {title}"));
         document.verbatim(format!("  {address}\n"));

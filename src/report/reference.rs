@@ -23,7 +23,7 @@ pub(crate) struct ReferenceTime {
 
 /// What every row of the file has.
 #[derive(serde::Deserialize)]
-struct Row {
+struct ReferenceRow {
     algorithm: String,
     dtype: String,
     size: String,
@@ -66,7 +66,7 @@ impl ReferenceTime {
         while reader.read_record(&mut row).map_err(|error| error.to_string())? {
             let line = row.position().map_or(0, csv::Position::line);
             let place = |reason: String| format!("line {line}: {reason}");
-            let of_all: Row = row.deserialize(Some(&headings)).map_err(|error| place(error.to_string()))?;
+            let of_all: ReferenceRow = row.deserialize(Some(&headings)).map_err(|error| place(error.to_string()))?;
             let cell = |name: &str| {
                 let at = headings.iter().position(|heading| heading == name);
                 at.and_then(|at| row.get(at)).unwrap_or_default()
@@ -95,8 +95,8 @@ impl ReferenceTime {
     }
 
     /// The figure of a row; `cell` has its text under a heading, which is empty where there is none.
-    fn new<'a>(row: Row, cell: impl Fn(&str) -> &'a str) -> Result<Self, String> {
-        let Row { algorithm, dtype, size, time, source } = row;
+    fn new<'a>(row: ReferenceRow, cell: impl Fn(&str) -> &'a str) -> Result<Self, String> {
+        let ReferenceRow { algorithm, dtype, size, time, source } = row;
         if algorithm.is_empty() || size.is_empty() || source.is_empty() {
             return Err("algorithm, size and source must not be empty".into());
         }

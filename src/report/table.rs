@@ -87,7 +87,7 @@ impl Cell {
 
 /// What the cells of a column are, which says how they lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ColumnKind {
     /// On the left, and never broken. The first columns of this kind name the row.
     Text,
     /// On the right.
@@ -101,7 +101,7 @@ enum Kind {
 pub(crate) struct Table {
     /// Shown on pages alone: elsewhere the text around the table says it.
     caption: String,
-    columns: Vec<(Cell, Kind)>,
+    columns: Vec<(Cell, ColumnKind)>,
     rows: Vec<Vec<Cell>>,
 }
 
@@ -116,24 +116,24 @@ impl Table {
         Self { caption: caption.into(), ..Self::default() }
     }
 
-    fn columns(mut self, kind: Kind, headings: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
+    fn columns(mut self, kind: ColumnKind, headings: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
         self.columns.extend(headings.into_iter().map(|heading| (heading.into(), kind)));
         self
     }
 
     /// Adds columns of text.
     pub(crate) fn text(self, headings: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
-        self.columns(Kind::Text, headings)
+        self.columns(ColumnKind::Text, headings)
     }
 
     /// Adds columns of numbers.
     pub(crate) fn numbers(self, headings: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
-        self.columns(Kind::Number, headings)
+        self.columns(ColumnKind::Number, headings)
     }
 
     /// Adds columns of sentences.
     pub(crate) fn prose(self, headings: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
-        self.columns(Kind::Prose, headings)
+        self.columns(ColumnKind::Prose, headings)
     }
 
     /// Adds a row, with a cell for each column.
@@ -158,7 +158,7 @@ impl Table {
 
     /// How many columns name the row.
     fn names(&self) -> usize {
-        self.columns.iter().take_while(|(_, kind)| *kind == Kind::Text).count()
+        self.columns.iter().take_while(|(_, kind)| *kind == ColumnKind::Text).count()
     }
 
     /// Whether `is` holds for a cell beside those that name rows.
@@ -261,7 +261,7 @@ impl Table {
     /// each with the names of the rows.
     pub(crate) fn terminal(&self, width: usize) -> String {
         let all: Vec<usize> = (0..self.columns.len()).collect();
-        if self.columns.iter().any(|(_, kind)| *kind == Kind::Prose) {
+        if self.columns.iter().any(|(_, kind)| *kind == ColumnKind::Prose) {
             return self.block(&all, Some(width));
         }
         let (names, others) = all.split_at(self.names());
@@ -302,7 +302,7 @@ impl Table {
         let mut cells: Vec<_> = columns.iter().map(|column| self.cells(*column).into_iter()).collect();
         for _ in &self.rows {
             let cell = |(column, cells): (&usize, &mut std::vec::IntoIter<String>)| {
-                let right = self.columns[*column].1 == Kind::Number;
+                let right = self.columns[*column].1 == ColumnKind::Number;
                 let alignment = if right { CellAlignment::Right } else { CellAlignment::Left };
                 comfy_table::Cell::new(cells.next().unwrap_or_default()).set_alignment(alignment)
             };
@@ -323,7 +323,7 @@ impl Table {
     /// The cells of a column: stars, texts, details, marks and bars of numbers below each other.
     fn cells(&self, column: usize) -> Vec<String> {
         let cells = || self.rows.iter().map(|row| &row[column]);
-        if self.columns[column].1 != Kind::Number {
+        if self.columns[column].1 != ColumnKind::Number {
             return cells().map(Cell::plain).collect();
         }
         let widest = |part: fn(&Cell) -> &str| cells().map(|cell| part(cell).chars().count()).max().unwrap_or(0);
@@ -364,7 +364,7 @@ impl Table {
         }
         out.push_str("\n|");
         for (_, kind) in &self.columns {
-            out.push_str(if *kind == Kind::Number { " ---: |" } else { " :--- |" });
+            out.push_str(if *kind == ColumnKind::Number { " ---: |" } else { " :--- |" });
         }
         for row in &self.rows {
             let cells = row.iter().map(|cell| format!(" {} |", cell.markdown()));
@@ -389,7 +389,7 @@ impl Table {
         for (heading, kind) in &self.columns {
             let _ = match (heading.html(), kind) {
                 (empty, _) if empty.is_empty() => write!(out, "<td></td>"),
-                (number, Kind::Number) => write!(out, r#"<th scope="col" class="n">{number}</th>"#),
+                (number, ColumnKind::Number) => write!(out, r#"<th scope="col" class="n">{number}</th>"#),
                 (text, _) => write!(out, r#"<th scope="col">{text}</th>"#),
             };
         }
@@ -401,9 +401,9 @@ impl Table {
                 let name = if stacked { format!(r#" data-name="{}""#, escape(&heading.text)) } else { String::new() };
                 let _ = match kind {
                     _ if at == 0 => write!(out, r#"<th scope="row">{cell}</th>"#),
-                    Kind::Text => write!(out, r#"<td class="w"{name}>{cell}</td>"#),
-                    Kind::Number => write!(out, r#"<td class="n"{name}>{cell}</td>"#),
-                    Kind::Prose => write!(out, "<td{name}>{cell}</td>"),
+                    ColumnKind::Text => write!(out, r#"<td class="w"{name}>{cell}</td>"#),
+                    ColumnKind::Number => write!(out, r#"<td class="n"{name}>{cell}</td>"#),
+                    ColumnKind::Prose => write!(out, "<td{name}>{cell}</td>"),
                 };
             }
             out.push_str("</tr>\n");

@@ -10,7 +10,7 @@ use crate::plan::axes::{self, AXES, Axis};
 use crate::tuning::{Found, Inspected};
 
 /// What one search found.
-pub(crate) struct Row {
+pub(crate) struct TileRow {
     pub variant: &'static str,
     pub spec: CaseSpec,
     pub found: Found,
@@ -79,7 +79,7 @@ const LEAST_IMPORTANT: [&str; 2] = ["tried", "built in"];
 
 /// A line for each search: the best tile, its rate, and what the built-in one reaches; no line wider than `width`.
 #[must_use]
-pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Row], width: usize) -> String {
+pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[TileRow], width: usize) -> String {
     let found = rows.iter().map(|row| SearchRow { variant: row.variant, spec: row.spec, cells: found(row).to_vec() });
     let headings = ["GFLOP/s", "built in", "gain", "tried"];
     let (mut document, mut table) = searches(device, algorithm, "the best tiles", &headings, found.collect());
@@ -93,7 +93,7 @@ pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Row], wid
         document.gap();
         document.table(table);
     }
-    for Row { spec, work, found, .. } in rows {
+    for TileRow { spec, work, found, .. } in rows {
         let Some((name, time)) = &found.rule else { continue };
         let (axes, size, rate) = (axes::brief(spec), spec.size, work.rate(*time));
         document.line(format!("`auto` picks {name} for {axes} {size}: {rate} GFLOP/s"));
@@ -109,8 +109,8 @@ fn gain(found: &Found) -> Option<String> {
 }
 
 /// Its cells behind those that name it.
-fn found(row: &Row) -> [String; 5] {
-    let Row { found, work, .. } = row;
+fn found(row: &TileRow) -> [String; 5] {
+    let TileRow { found, work, .. } = row;
     let (tile, time) = found.best;
     [
         tile.to_string(),
@@ -122,8 +122,8 @@ fn found(row: &Row) -> [String; 5] {
 }
 
 /// The same where a table is too wide.
-fn sentence(row: &Row) -> String {
-    let Row { variant, spec, .. } = row;
+fn sentence(row: &TileRow) -> String {
+    let TileRow { variant, spec, .. } = row;
     let [tile, rate, built_in, _, tried] = found(row);
     let whose = if row.found.best.0 == row.found.built_in.0 { "" } else { &format!(" the built-in one's {built_in}") };
     let gain = gain(&row.found).map_or_else(String::new, |gain| format!(", {gain}{whose}"));
@@ -142,7 +142,7 @@ mod tests {
     use crate::basis::units::{Bytes, Nanos};
     use crate::device::capability::tests::software_device;
 
-    fn row(variant: &'static str, size: &str, tile: &str, built_in: &str) -> Row {
+    fn row(variant: &'static str, size: &str, tile: &str, built_in: &str) -> TileRow {
         let algorithm = crate::algorithms::find("matmul").expect("it is an algorithm");
         let size: Size = size.parse().expect("a size");
         let parsed = |text: &str| text.parse::<Tile>().expect("a tile");
@@ -154,7 +154,7 @@ mod tests {
             space: 2412,
             refused: vec![],
         };
-        Row {
+        TileRow {
             variant,
             spec: CaseSpec::new(algorithm, size, DType::F32),
             found,
@@ -194,7 +194,7 @@ mod tests {
                 row
             };
             let column = axis.column.as_ref().expect("kept tiles have a field of it");
-            let shown = |rows: &[Row], width| text(&software_device(), algorithm, rows, width);
+            let shown = |rows: &[TileRow], width| text(&software_device(), algorithm, rows, width);
             for (width, named) in [(200, true), (40, false)] {
                 let text = shown(&[usual(), other()], width);
                 let heads = text.lines().any(|line| line.contains("variant") && line.contains(column.name));

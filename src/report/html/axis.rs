@@ -4,13 +4,13 @@ use crate::basis::units::{Nanos, TimeUnit, significant, trimmed};
 
 /// An axis of positive values.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Axis {
+pub(super) struct ChartAxis {
     pub(super) low: f64,
     pub(super) high: f64,
     pub(super) ticks: Vec<f64>,
 }
 
-impl Axis {
+impl ChartAxis {
     /// An axis that holds `values`, with ticks at round numbers; `None` without a positive finite value.
     pub(super) fn round(values: impl Iterator<Item = f64>) -> Option<Self> {
         let (low, high) = bounds(values)?;
@@ -95,26 +95,26 @@ mod tests {
 
     #[test]
     fn ticks_are_round_and_within_the_axis() {
-        let axis = Axis::round([3.0, 40.0].into_iter()).expect("values");
+        let axis = ChartAxis::round([3.0, 40.0].into_iter()).expect("values");
         assert_eq!(axis.ticks, [5.0, 10.0, 20.0]);
-        let axis = Axis::round([1e-3, 1e12].into_iter()).expect("values");
+        let axis = ChartAxis::round([1e-3, 1e12].into_iter()).expect("values");
         assert!(axis.ticks.len() <= 8, "{axis:?}");
     }
 
     #[test]
     fn one_value_has_an_axis_and_no_value_has_none() {
-        let axis = Axis::at([64.0].into_iter(), 8).expect("a value");
+        let axis = ChartAxis::at([64.0].into_iter(), 8).expect("a value");
         assert!(axis.low < 50.0 && axis.high > 80.0 && axis.ticks == [64.0], "{axis:?}");
-        assert_eq!(Axis::round([0.0, -1.0, f64::NAN, f64::INFINITY].into_iter()), None);
+        assert_eq!(ChartAxis::round([0.0, -1.0, f64::NAN, f64::INFINITY].into_iter()), None);
     }
 
     #[test]
     fn ticks_at_values_leave_room_for_their_labels() {
-        let axis = Axis::at([64.0, 65.0, 66.0, 128.0, 256.0].into_iter(), 6).expect("values");
+        let axis = ChartAxis::at([64.0, 65.0, 66.0, 128.0, 256.0].into_iter(), 6).expect("values");
         assert_eq!(axis.ticks, [64.0, 128.0, 256.0]);
-        let axis = Axis::at([208.8, 256.0, 512.0].into_iter(), 6).expect("values");
+        let axis = ChartAxis::at([208.8, 256.0, 512.0].into_iter(), 6).expect("values");
         assert!(axis.ticks == [256.0, 512.0] && axis.low < 208.8, "{axis:?}");
-        assert_eq!(Axis::at([208.8].into_iter(), 6).expect("a value").ticks, [208.8]);
+        assert_eq!(ChartAxis::at([208.8].into_iter(), 6).expect("a value").ticks, [208.8]);
     }
 
     #[test]

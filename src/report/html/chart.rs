@@ -1,7 +1,7 @@
 //! Charts as SVG: plotters draws grid, axes and lines over them; bars, marks with their tooltips, and all text from a record
 //! are written here, escaped.
 
-use super::axis::Axis;
+use super::axis::ChartAxis;
 use crate::basis::printable::escape;
 use crate::basis::units::Nanos;
 use crate::record::{Case, Measured};
@@ -87,7 +87,7 @@ pub(super) fn dark_rules() -> String {
 
 /// A mark.
 #[derive(Clone, Debug)]
-pub(super) struct Point {
+pub(super) struct ChartPoint {
     pub(super) x: f64,
     pub(super) y: f64,
     /// Ends of the interval around `y`.
@@ -108,7 +108,7 @@ pub(super) struct Series {
     pub(super) dashed: bool,
     /// Whether its name stands beside it: of a variant that both sources have it stands at the first's.
     pub(super) named: bool,
-    pub(super) points: Vec<Point>,
+    pub(super) points: Vec<ChartPoint>,
 }
 
 impl Series {
@@ -117,7 +117,7 @@ impl Series {
     }
 
     /// The line through the marks that are on it, in order of x.
-    fn line(&self, at: &dyn Fn(&Point) -> (i32, i32)) -> String {
+    fn line(&self, at: &dyn Fn(&ChartPoint) -> (i32, i32)) -> String {
         let mut points: Vec<_> = self.points.iter().filter(|point| point.on_line).collect();
         if points.len() < 2 {
             return String::new();
@@ -162,8 +162,8 @@ pub(super) struct Plot {
     /// What the chart shows, for readers who cannot see it.
     pub(super) description: String,
     pub(super) x_title: String,
-    pub(super) x: Axis,
-    pub(super) y: Axis,
+    pub(super) x: ChartAxis,
+    pub(super) y: ChartAxis,
     pub(super) x_label: fn(f64) -> String,
     pub(super) y_label: fn(f64) -> String,
     pub(super) series: Vec<Series>,

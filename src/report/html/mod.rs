@@ -30,7 +30,7 @@ use crate::record::figure::{FigureUnit, MEDIAN, PAGE, SPEEDUP};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, CaseSize, NamedRecord, Origin, Outcome, Record};
 use chart::{Width, histogram, shortened};
-use model::{Chart, ChartGroup, Source, finite_share, percent, series};
+use model::{Chart, ChartGroup, ReportSource, finite_share, percent, series};
 use ratios::Ratios;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
@@ -133,7 +133,7 @@ pub fn report(runs: &[NamedRecord], comparison: Option<&Comparison>) -> Page {
     };
     let across = |run: &NamedRecord| NamedRecord::new(&*run.name, run.record.across_processes().into_owned());
     let shown: Vec<_> = runs.iter().map(across).collect();
-    let sources = Source::all(&shown);
+    let sources = ReportSource::all(&shown);
     let mut groups = ChartGroup::all(&sources);
     let mut page = Page::default();
     page.left.groups = groups.len().saturating_sub(MAX_GROUPS);
@@ -228,7 +228,7 @@ impl Page {
         }
     }
 
-    fn head(&mut self, sources: &[Source<'_>], groups: &[ChartGroup<'_>]) {
+    fn head(&mut self, sources: &[ReportSource<'_>], groups: &[ChartGroup<'_>]) {
         let algorithms = distinct(groups.iter().map(ChartGroup::algorithm));
         let subject = several(&algorithms, 3, "algorithms").map_or_else(String::new, |names| format!("{names} on "));
         let records = distinct(sources.iter().map(|source| &*source.run.name));
@@ -284,11 +284,11 @@ impl Page {
     }
 
     /// Devices and method.
-    fn facts(&mut self, sources: &[Source<'_>]) {
+    fn facts(&mut self, sources: &[ReportSource<'_>]) {
         self.line(r#"<section aria-labelledby="method"><h2 id="method">How it was measured</h2>"#);
         let end = self.share(METHOD_END, 2);
         for run in sources.iter().filter(|source| source.device.kind != DeviceKind::Host) {
-            let Source { run, device, .. } = run;
+            let ReportSource { run, device, .. } = run;
             let when = started(&run.record.started);
             let text = format!(
                 "{}: {}, {}, {when}, {}",
@@ -312,7 +312,7 @@ impl Page {
     fn answer(
         &mut self,
         judged: Option<(String, Option<&Comparison>)>,
-        sources: &[Source<'_>],
+        sources: &[ReportSource<'_>],
         groups: &[ChartGroup<'_>],
     ) {
         let contest = (0..sources.len()).any(|at| groups.iter().any(|group| group.is_contest(at)));
@@ -358,14 +358,15 @@ impl Page {
         self.line(r#"<div class="notes">"#);
         self.conditions(sources);
         let leaders = |at| groups.iter().flat_map(move |group| group.leaders(at));
-        let marks = |(at, source): (usize, &Source<'_>)| marks(&leaders(at).collect::<Vec<_>>(), &source.conditions);
+        let marks =
+            |(at, source): (usize, &ReportSource<'_>)| marks(&leaders(at).collect::<Vec<_>>(), &source.conditions);
         let marks = sources.iter().enumerate().filter(|_| shown).flat_map(marks).collect::<Vec<_>>();
         self.legend(ANSWER_END, marks);
         self.line("</div></div></section>");
     }
 
     /// What is true of all cases of a source, a sentence each; and why some have no share of a limit.
-    fn conditions(&mut self, sources: &[Source<'_>]) {
+    fn conditions(&mut self, sources: &[ReportSource<'_>]) {
         let limits: Vec<_> = sources.iter().map(without_limits).collect();
         let shared = limits.windows(2).all(|pair| pair[0] == pair[1]);
         let alone = sources.len() == 1;
@@ -483,7 +484,7 @@ impl Page {
     fn winners<'a>(
         &mut self,
         group: &ChartGroup<'a>,
-        sources: &[Source<'_>],
+        sources: &[ReportSource<'_>],
         own: &[usize],
         judged: Option<&Verdicts<'_>>,
         end: usize,
@@ -557,7 +558,7 @@ impl Page {
     fn winners_below(
         &mut self,
         title: &str,
-        sources: &[Source<'_>],
+        sources: &[ReportSource<'_>],
         (own, all): (&[usize], &[ByRow<'_>]),
         rows: impl Iterator<Item = String>,
         end: usize,
@@ -578,7 +579,7 @@ impl Page {
         self.table_below(end, table, all, "figures won");
     }
 
-    fn group(&mut self, at: usize, group: &ChartGroup<'_>, sources: &[Source<'_>], end: usize) {
+    fn group(&mut self, at: usize, group: &ChartGroup<'_>, sources: &[ReportSource<'_>], end: usize) {
         let _ = writeln!(self.html, r#"<section class="group" aria-labelledby="group-{at}">"#);
         let _ = writeln!(self.html, r#"<h2 id="group-{at}">{}</h2>"#, escape(&group.title()));
         let charts_end = self.share(end, 2);
@@ -637,7 +638,7 @@ impl Page {
     }
 
     /// The sources beside one another, as far as they have cases in common.
-    fn comparison(&mut self, group: &ChartGroup<'_>, sources: &[Source<'_>], end: usize) {
+    fn comparison(&mut self, group: &ChartGroup<'_>, sources: &[ReportSource<'_>], end: usize) {
         let mut all: Vec<ByName<'_>> = vec![ByName::new(); group.cases.len()];
         for (named, cases) in all.iter_mut().zip(&group.cases) {
             for case in cases {
@@ -672,7 +673,7 @@ impl Page {
         &mut self,
         title: &str,
         (common, count): (&[Name<'_>], usize),
-        shown: &[(&Source<'_>, &ByName<'_>)],
+        shown: &[(&ReportSource<'_>, &ByName<'_>)],
         end: usize,
     ) {
         let table = Table::captioned(format!("{title}, side by side with {}", shown[0].0.name));
@@ -689,7 +690,7 @@ impl Page {
     }
 
     /// The values of a group's charts for one source.
-    fn table(&mut self, title: &str, source: &Source<'_>, cases: &[&Case], end: usize) {
+    fn table(&mut self, title: &str, source: &ReportSource<'_>, cases: &[&Case], end: usize) {
         let count = cases.len();
         let cases = &cases[..count.min(self.max_rows(end))];
         let remarked = cases.iter().any(|case| !remarks(case).is_empty());
@@ -748,10 +749,10 @@ type ByName<'a> = HashMap<Name<'a>, &'a Case>;
 type ByRow<'a> = HashMap<String, Vec<&'a Case>>;
 
 /// Devices and method of some sources.
-fn facts_of(sources: &[Source<'_>]) -> String {
+fn facts_of(sources: &[ReportSource<'_>]) -> String {
     let names = sources.iter().map(|source| source.name.as_str());
     let mut table = Table::captioned("Devices and method").text([""]).prose(names);
-    let mut row = |name: &str, value: &dyn Fn(&Source<'_>) -> String| {
+    let mut row = |name: &str, value: &dyn Fn(&ReportSource<'_>) -> String| {
         table.row(std::iter::once(name.to_string()).chain(sources.iter().map(value)));
     };
     row("record", &|source| source.run.name.clone());
@@ -861,7 +862,7 @@ fn marks(cases: &[&Case], conditions: &RunConditions) -> Vec<Mark> {
 }
 
 /// Why cases of a source have no share of a limit, or the limits are missing from its charts. Chains have none.
-fn without_limits(source: &Source<'_>) -> Option<String> {
+fn without_limits(source: &ReportSource<'_>) -> Option<String> {
     let timed = || source.cases().filter(|case| case.measured().is_some() && case.chain.is_none());
     let (all, without) = (timed().count(), timed().filter(|case| finite_share(case).is_none()).count());
     if all == 0 || source.device.kind == DeviceKind::Host {

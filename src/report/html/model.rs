@@ -1,8 +1,8 @@
 //! What a report is made of: sources (a device in a run), groups of cases that belong in one chart, and the charts.
 
 use super::super::bench::{median, row};
-use super::axis::{self, Axis};
-use super::chart::{Bar, Bars, Ceiling, Plot, Point, Series, Width, shortened};
+use super::axis::{self, ChartAxis};
+use super::chart::{Bar, Bars, Ceiling, ChartPoint, Plot, Series, Width, shortened};
 use super::{MAX_NAME, limits_differ};
 use crate::basis::alike::{alike, distinct, grouped, grouped_alike};
 use crate::basis::dtype::DType;
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write;
 
 /// A device in a run.
-pub(super) struct Source<'a> {
+pub(super) struct ReportSource<'a> {
     pub(super) run: &'a NamedRecord,
     pub(super) device: &'a DeviceInfo,
     /// What tells it from the others: the device, the run where all are of one device, or both.
@@ -32,7 +32,7 @@ const MOST_NAMED: usize = 5;
 /// Bars of shares that a source has at most; the table has all.
 const MOST_BARS: usize = 8;
 
-impl<'a> Source<'a> {
+impl<'a> ReportSource<'a> {
     /// Every device of every run.
     pub(super) fn all(runs: &'a [NamedRecord]) -> Vec<Self> {
         let devices = || runs.iter().flat_map(|run| run.record.devices.iter().map(move |device| (run, device)));
@@ -71,7 +71,7 @@ pub(super) struct ChartGroup<'a> {
 }
 
 impl<'a> ChartGroup<'a> {
-    pub(super) fn all(sources: &[Source<'a>]) -> Vec<Self> {
+    pub(super) fn all(sources: &[ReportSource<'a>]) -> Vec<Self> {
         let cases = sources.iter().enumerate().flat_map(|(at, source)| source.cases().map(move |case| (at, case)));
         let key = |(_, case): &(usize, &'a Case)| (case.algorithm.as_str(), case.chain.is_some());
         let same = |(_, a): &(usize, &Case), (_, b): &(usize, &Case)| a.same_kind(b);
@@ -192,7 +192,7 @@ impl<'a> ChartGroup<'a> {
     }
 
     /// Its charts: those that tell most, and those that are folded away.
-    pub(super) fn charts(&self, sources: &[Source<'_>]) -> [Vec<Chart>; 2] {
+    pub(super) fn charts(&self, sources: &[ReportSource<'_>]) -> [Vec<Chart>; 2] {
         let (mut first, mut folded) = (vec![], vec![]);
         let chains = self.first.chain.is_some();
         let together = self.together();
@@ -201,9 +201,9 @@ impl<'a> ChartGroup<'a> {
             if at_one_size {
                 first.extend(self.times(sources, own));
             } else {
-                let rate = if self.first.work.operations > 0 { Shown::Rate } else { Shown::Bandwidth };
+                let rate = if self.first.work.operations > 0 { ChartQuantity::Rate } else { ChartQuantity::Bandwidth };
                 first.extend(self.plot(sources, own, rate, None));
-                folded.extend(self.plot(sources, own, Shown::Time, None));
+                folded.extend(self.plot(sources, own, ChartQuantity::Time, None));
             }
             // Bars of one chart are shares of the same limits.
             let parts = if self.same_limits(own) { 1 } else { own.len() };
@@ -211,7 +211,8 @@ impl<'a> ChartGroup<'a> {
             if !self.one_size() && chains {
                 // The operations of chains, each a chart of its own.
                 let panels = distinct(self.everything().map(operation));
-                folded.extend(panels.into_iter().filter_map(|panel| self.plot(sources, own, Shown::Time, panel)));
+                folded
+                    .extend(panels.into_iter().filter_map(|panel| self.plot(sources, own, ChartQuantity::Time, panel)));
             }
         }
         for at in together.into_iter().flatten() {
@@ -252,19 +253,25 @@ impl<'a> ChartGroup<'a> {
         names.into_iter().take(MOST_NAMED).map(|mut of| of.swap_remove(0).0).collect()
     }
 
-    fn plot(&self, sources: &[Source<'_>], own: &[usize], shown: Shown, panel: Option<&str>) -> Option<Chart> {
+    fn plot(
+        &self,
+        sources: &[ReportSource<'_>],
+        own: &[usize],
+        shown: ChartQuantity,
+        panel: Option<&str>,
+    ) -> Option<Chart> {
         let inside = |case: &&Case| panel.is_none() || operation(case) == panel;
         // The same axes for sources that compare.
         let all = self.comparable(&self.cases[own[0]]).into_iter().filter(inside);
         let measured = all.filter_map(|case| case.measured().map(|m| (case, m)));
-        let x = Axis::at(measured.clone().filter_map(|(case, _)| extent(&case.size)), 7)?;
-        let y = Axis::round(measured.filter_map(|(case, m)| shown.of(case, m.summary.median)))?;
+        let x = ChartAxis::at(measured.clone().filter_map(|(case, _)| extent(&case.size)), 7)?;
+        let y = ChartAxis::round(measured.filter_map(|(case, m)| shown.of(case, m.summary.median)))?;
         let of_own = || own.iter().flat_map(|at| self.cases[*at].iter().copied()).filter(inside);
         let matter = Self::that_matter(of_own());
         let mut series_list: Vec<Series> = vec![];
         let (variants, mut known) = (self.variants(), HashSet::new());
         for (rank, at) in own.iter().enumerate() {
-            let mut of: HashMap<String, Vec<Point>> = HashMap::new();
+            let mut of: HashMap<String, Vec<ChartPoint>> = HashMap::new();
             for case in self.cases[*at].iter().filter(|case| inside(case)) {
                 of.entry(series(case)).or_default().extend(shown.point(case));
             }
@@ -342,12 +349,12 @@ impl<'a> ChartGroup<'a> {
     }
 
     /// The names of two sources, whose bars have a style each.
-    fn pair(sources: &[Source<'_>], own: &[usize]) -> Option<Vec<(usize, String)>> {
+    fn pair(sources: &[ReportSource<'_>], own: &[usize]) -> Option<Vec<(usize, String)>> {
         (own.len() == 2).then(|| own.iter().map(|at| sources[*at].name.clone()).enumerate().collect())
     }
 
     /// The times of one size, the shortest first; the forms of an operation together.
-    fn times(&self, sources: &[Source<'_>], own: &[usize]) -> Option<Chart> {
+    fn times(&self, sources: &[ReportSource<'_>], own: &[usize]) -> Option<Chart> {
         let size = self.telling_size(own)?;
         let names = distinct(self.everything().filter_map(|case| case.form().map(|form| form.name)));
         let bar = |case: &Case| {
@@ -386,7 +393,7 @@ impl<'a> ChartGroup<'a> {
 
     /// The shares of one size, with the times by which they are ranked: limits are those of a case's own arithmetic, so the
     /// largest share need not be the fastest.
-    fn shares(&self, sources: &[Source<'_>], own: &[usize]) -> Option<Chart> {
+    fn shares(&self, sources: &[ReportSource<'_>], own: &[usize]) -> Option<Chart> {
         let shared =
             |at: &&usize| self.cases[**at].iter().any(|case| case.measured().is_some() && case.share.is_some());
         let own: Vec<usize> = own.iter().filter(shared).copied().collect();
@@ -451,21 +458,21 @@ impl<'a> ChartGroup<'a> {
 /// A chart for each width, and words for the name of its file.
 pub(super) type Chart = (String, [String; 2]);
 
-fn chart(name: &str, source: &Source<'_>, svg: impl Fn(Width) -> String) -> Chart {
+fn chart(name: &str, source: &ReportSource<'_>, svg: impl Fn(Width) -> String) -> Chart {
     (format!("{name} {}", source.name), [Width::Wide, Width::Narrow].map(svg))
 }
 
 /// The quantity over size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shown {
+enum ChartQuantity {
     Time,
     Rate,
     Bandwidth,
 }
 
-impl Shown {
+impl ChartQuantity {
     /// What an axis shows, in a unit that has short numbers there.
-    fn title(self, axis: &Axis) -> &'static str {
+    fn title(self, axis: &ChartAxis) -> &'static str {
         match (self, is_large(axis)) {
             (Self::Time, _) => "time",
             (Self::Rate, false) => "GFLOP/s",
@@ -483,7 +490,7 @@ impl Shown {
         }
     }
 
-    fn label(self, axis: &Axis) -> fn(f64) -> String {
+    fn label(self, axis: &ChartAxis) -> fn(f64) -> String {
         match self {
             Self::Time => axis::time,
             Self::Rate | Self::Bandwidth if is_large(axis) => axis::thousands,
@@ -500,16 +507,16 @@ impl Shown {
         figure.at(case, time).map(|value| value * scale).filter(|value| *value > 0.0 && value.is_finite())
     }
 
-    fn point(self, case: &Case) -> Option<Point> {
+    fn point(self, case: &Case) -> Option<ChartPoint> {
         let m = case.measured()?;
         let ends = m.summary.interval.and_then(|[low, high]| Some([self.of(case, low)?, self.of(case, high)?]));
         let (x, y) = (extent(&case.size)?, self.of(case, m.summary.median)?);
-        Some(Point { x, y, ends, on_line: equal_extents(&case.size), tip: tip(case, m) })
+        Some(ChartPoint { x, y, ends, on_line: equal_extents(&case.size), tip: tip(case, m) })
     }
 }
 
 /// Whether an axis of rates in 10⁹ a second reads better in 10¹².
-fn is_large(axis: &Axis) -> bool {
+fn is_large(axis: &ChartAxis) -> bool {
     axis.high >= 2e4 && axis.low >= 10.0
 }
 
@@ -519,7 +526,7 @@ const TELLING_INTENSITY: f64 = 4.0;
 impl ChartGroup<'_> {
     /// The roofline of the source at `at`: every case by its operations a byte, under the measured limits, with a roof for
     /// every arithmetic that is used. `None` without measured limits, or where no case has much arithmetic.
-    fn roofline(&self, source: &Source<'_>, at: usize) -> Option<Chart> {
+    fn roofline(&self, source: &ReportSource<'_>, at: usize) -> Option<Chart> {
         let cases = || self.cases[at].iter().copied().filter(|case| has_intensity(case));
         let intensity = |case: &Case| case.work.operations as f64 / case.work.bytes.0 as f64;
         if !cases().any(|case| intensity(case) >= TELLING_INTENSITY) {
@@ -540,23 +547,28 @@ impl ChartGroup<'_> {
         let points = || all.iter().flat_map(|series| &series.points);
         // Wide enough for every case and for where the slopes meet the roofs.
         let ridge = top / slowest;
-        let x = Axis::round(points().map(|point| point.x).chain([ridge * 1.5, top / steepest / 10.0]))?;
+        let x = ChartAxis::round(points().map(|point| point.x).chain([ridge * 1.5, top / steepest / 10.0]))?;
         let lowest = points().map(|point| point.y).fold(top, f64::min);
-        let y = Axis::round([lowest, top * 1.5].into_iter())?;
+        let y = ChartAxis::round([lowest, top * 1.5].into_iter())?;
         let ceilings = ceilings(&compute, &bandwidth, (&x, &y));
         let mut description = format!("{} cases under measured limits:", points().count());
         for ceiling in &ceilings {
             let _ = write!(description, " {};", ceiling.full_name());
         }
         let plot = Plot {
-            title: format!("{} {} roofline, {}", self.first.algorithm, self.first.element(), Shown::Rate.title(&y)),
+            title: format!(
+                "{} {} roofline, {}",
+                self.first.algorithm,
+                self.first.element(),
+                ChartQuantity::Rate.title(&y)
+            ),
             source: source.name.clone(),
             pair: None,
             description,
             x_title: "operations per byte".into(),
             x,
             x_label: axis::number,
-            y_label: Shown::Rate.label(&y),
+            y_label: ChartQuantity::Rate.label(&y),
             y,
             series: all,
             ceilings,
@@ -575,11 +587,11 @@ fn by_intensity<'c>(cases: impl Iterator<Item = &'c Case> + Clone) -> Vec<Series
     let named = ChartGroup::that_matter(cases.clone());
     let points = cases.filter_map(|case| {
         let m = case.measured()?;
-        let y = Shown::Rate.of(case, m.summary.median)?;
+        let y = ChartQuantity::Rate.of(case, m.summary.median)?;
         let x = case.work.operations as f64 / case.work.bytes.0 as f64;
-        Some((series(case), Point { x, y, ends: None, on_line: false, tip: tip(case, m) }))
+        Some((series(case), ChartPoint { x, y, ends: None, on_line: false, tip: tip(case, m) }))
     });
-    let one = |all: Vec<(String, Point)>| {
+    let one = |all: Vec<(String, ChartPoint)>| {
         let name = all[0].0.clone();
         let style = named.iter().position(|known| *known == name);
         Series { name, style, dashed: false, named: true, points: all.into_iter().map(|(_, point)| point).collect() }
@@ -588,7 +600,11 @@ fn by_intensity<'c>(cases: impl Iterator<Item = &'c Case> + Clone) -> Vec<Series
 }
 
 /// The slopes of bandwidth up to the highest roof, and the roofs of arithmetic from the steepest slope on.
-fn ceilings(compute: &[(String, f64)], bandwidth: &[(String, Bytes, f64)], (x, y): (&Axis, &Axis)) -> Vec<Ceiling> {
+fn ceilings(
+    compute: &[(String, f64)],
+    bandwidth: &[(String, Bytes, f64)],
+    (x, y): (&ChartAxis, &ChartAxis),
+) -> Vec<Ceiling> {
     let top = compute.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
     let steepest = bandwidth.iter().map(|(.., rate)| *rate).fold(0.0, f64::max);
     let slopes = bandwidth.iter().map(|(name, working_set, rate)| {
@@ -699,7 +715,7 @@ fn tip(case: &Case, m: &Measured) -> String {
     let error = m.summary.relative_error().filter(|error| error.is_finite());
     let error = error.map_or_else(String::new, |error| format!(" ± {}", percent(error)));
     let mut text = format!("{}\n{}{error}", shortened(&case.id, MAX_NAME), case.shown(m.summary.median));
-    for (rate, unit) in [(Shown::Rate, "GFLOP/s"), (Shown::Bandwidth, "GB/s")] {
+    for (rate, unit) in [(ChartQuantity::Rate, "GFLOP/s"), (ChartQuantity::Bandwidth, "GB/s")] {
         if let Some(rate) = rate.of(case, m.summary.median) {
             let _ = write!(text, "\n{} {unit}", significant(rate));
         }
