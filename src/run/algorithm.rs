@@ -7,7 +7,7 @@ use super::loaded;
 use super::member_map::MemberMap;
 use super::oracle::{Expected, NoReference, Saving};
 use super::resolved::{
-    Buffer, Command, Configuration, Fill, Module, PassList, Point, Reference, ResolvedRun, Tolerance,
+    Fill, KernelConfiguration, Module, PassList, Point, Reference, ResolvedBuffer, ResolvedRun, ShellCommand, Tolerance,
 };
 use crate::algorithms::{self, Algorithm, CaseSpec, MakeOracle, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::alike::distinct;
@@ -114,7 +114,7 @@ fn variant(
 }
 
 /// The name of a configuration: `mul_mm`, `mul_mm[BM=64]`.
-fn label(Configuration { kernel, choice }: &Configuration) -> String {
+fn label(KernelConfiguration { kernel, choice }: &KernelConfiguration) -> String {
     let chosen: Vec<_> = choice.iter().map(|(name, value)| format!("{name}={value}")).collect();
     if chosen.is_empty() { kernel.clone() } else { format!("{kernel}[{}]", chosen.join(",")) }
 }
@@ -260,7 +260,7 @@ impl UserKernels {
     pub(crate) fn dtype(&self) -> DType {
         let point = self.run.points.first();
         let outputs = point.into_iter().flat_map(|point| &point.buffers);
-        let of = |role| move |buffer: &&Buffer| buffer.role == role;
+        let of = |role| move |buffer: &&ResolvedBuffer| buffer.role == role;
         let first = |role| outputs.clone().filter(of(role)).find_map(dtype);
         first(Role::Output).or_else(|| first(Role::InPlace)).unwrap_or(DType::F32)
     }
@@ -310,7 +310,7 @@ fn lay_out(point: &mut Point, shaders: &[Handle<Shader>]) {
 }
 
 /// A buffer as programs know it.
-fn spec(buffer: &Buffer) -> BufferSpec {
+fn spec(buffer: &ResolvedBuffer) -> BufferSpec {
     BufferSpec::new(buffer.name.clone(), buffer.role, buffer.element, buffer.len())
 }
 
@@ -322,7 +322,7 @@ fn program(
     seed: u64,
     device: &DeviceInfo,
 ) -> Result<Program, String> {
-    let buffers: Vec<&Buffer> = point.buffers.iter().chain(&list.scratch).collect();
+    let buffers: Vec<&ResolvedBuffer> = point.buffers.iter().chain(&list.scratch).collect();
     let dispatches: Vec<_> =
         list.passes.iter().map(|pass| dispatch(&shaders[pass.shader], pass, &buffers, device)).collect();
     let unguarded = distinct(dispatches.iter().flat_map(|own| unguarded(own, &buffers)));
@@ -342,7 +342,7 @@ fn program(
 }
 
 /// What a buffer of a program's own holds before each run, where its description says so.
-fn start(place: usize, buffer: &Buffer, seed: u64) -> Result<Option<Start>, String> {
+fn start(place: usize, buffer: &ResolvedBuffer, seed: u64) -> Result<Option<Start>, String> {
     let addresses = match &buffer.fill {
         None => return Ok(None),
         Some(Fill::Block { addresses, .. }) => addresses.clone(),
@@ -358,7 +358,12 @@ fn start(place: usize, buffer: &Buffer, seed: u64) -> Result<Option<Start>, Stri
 }
 
 /// A pass as a device runs it.
-fn dispatch(shader: &Handle<Shader>, pass: &Dispatch<usize>, buffers: &[&Buffer], device: &DeviceInfo) -> Dispatch {
+fn dispatch(
+    shader: &Handle<Shader>,
+    pass: &Dispatch<usize>,
+    buffers: &[&ResolvedBuffer],
+    device: &DeviceInfo,
+) -> Dispatch {
     // A write behind the data is to be found in the red zone, where nobody would see it otherwise: robust accesses
     // end with the descriptor. A kernel that asks for lengths is told the true ones.
     let descriptor = |is_guarded: bool, at: Binding| {
@@ -394,12 +399,16 @@ fn dispatch(shader: &Handle<Shader>, pass: &Dispatch<usize>, buffers: &[&Buffer]
 }
 
 /// Bytes of a buffer that a kernel is told to see at a binding.
-fn visible(at: &Binding, buffers: &[&Buffer]) -> u64 {
+fn visible(at: &Binding, buffers: &[&ResolvedBuffer]) -> u64 {
     at.range.unwrap_or_else(|| buffers[at.buffer.0].bytes() - at.offset)
 }
 
 /// The kernel of a pass with the lengths of what is bound as constants; `None` where one cannot be told.
-fn with_lengths(shader: &Handle<Shader>, pass: &Dispatch<usize>, buffers: &[&Buffer]) -> Option<Handle<Shader>> {
+fn with_lengths(
+    shader: &Handle<Shader>,
+    pass: &Dispatch<usize>,
+    buffers: &[&ResolvedBuffer],
+) -> Option<Handle<Shader>> {
     let bytes = |set, binding| {
         let mut bound = pass.descriptors.iter().map(|own| &own.at).filter(|at| (at.set, at.binding) == (set, binding));
         let first = visible(bound.next()?, buffers);
@@ -414,7 +423,7 @@ fn with_lengths(shader: &Handle<Shader>, pass: &Dispatch<usize>, buffers: &[&Buf
 }
 
 /// The names of the buffers of a dispatch outside which accesses go unseen. A `range` is to hide what is outside.
-fn unguarded(dispatch: &Dispatch, buffers: &[&Buffer]) -> Vec<String> {
+fn unguarded(dispatch: &Dispatch, buffers: &[&ResolvedBuffer]) -> Vec<String> {
     let bound = dispatch.guarded.as_ref().map_or(&dispatch.descriptors, |(_, descriptors)| descriptors);
     let exact = |own: &&Descriptor| {
         own.at.kind == SlotKind::Storage && own.at.range.is_none() && own.bytes == Some(visible(&own.at, buffers))
@@ -437,17 +446,17 @@ impl PointProblem {
     }
 
     /// The buffers that the host fills, each with its place among all.
-    fn filled(&self) -> impl Iterator<Item = (usize, &Buffer)> {
+    fn filled(&self) -> impl Iterator<Item = (usize, &ResolvedBuffer)> {
         self.point().buffers.iter().enumerate().filter(|(_, buffer)| buffer.role.is_input())
     }
 
     /// The buffers that the host looks at, each with its place among all.
-    fn outputs(&self) -> impl Iterator<Item = (usize, &Buffer)> {
+    fn outputs(&self) -> impl Iterator<Item = (usize, &ResolvedBuffer)> {
         self.point().buffers.iter().enumerate().filter(|(_, buffer)| buffer.role.is_output())
     }
 
     /// The inputs that outputs have indices of, by their places.
-    fn keys(&self, inputs: &[HostArray]) -> BTreeMap<usize, (Buffer, Vec<u8>)> {
+    fn keys(&self, inputs: &[HostArray]) -> BTreeMap<usize, (ResolvedBuffer, Vec<u8>)> {
         let picked = self.outputs().filter_map(|(_, output)| match output.tolerance {
             Tolerance::Picks(place) => Some(place),
             _ => None,
@@ -462,7 +471,7 @@ impl PointProblem {
 
     /// The check of what needs no reference: random numbers.
     fn alone(&self) -> Result<Box<dyn Oracle>, Error> {
-        let is_random = |buffer: &Buffer| matches!(buffer.tolerance, Tolerance::Moments { .. });
+        let is_random = |buffer: &ResolvedBuffer| matches!(buffer.tolerance, Tolerance::Moments { .. });
         let (random, others): (Vec<_>, Vec<_>) =
             self.outputs().map(|(_, buffer)| buffer.clone()).enumerate().partition(|(_, buffer)| is_random(buffer));
         if random.is_empty() {
@@ -474,7 +483,7 @@ impl PointProblem {
     }
 
     /// The answers of a command to `inputs`.
-    fn asked(&self, command: &Command, inputs: &[HostArray]) -> Result<Expected, Error> {
+    fn asked(&self, command: &ShellCommand, inputs: &[HostArray]) -> Result<Expected, Error> {
         let (scratch, [given, answered]) = folders(REFERENCE, ["in", "out"])?;
         for ((_, buffer), input) in self.filled().zip(inputs) {
             let path = given.join(file_name(&buffer.name) + ".npy");
@@ -485,12 +494,13 @@ impl PointProblem {
         }
         name_files(REFERENCE, &given, self.filled().chain(self.outputs()))?;
         shell(REFERENCE, command, &scratch, &[("in", &given), ("out", &answered)])?;
-        let there = |buffer: &Buffer| {
+        let there = |buffer: &ResolvedBuffer| {
             ["npy", "bin"].iter().any(|kind| answered.join(format!("{}.{kind}", file_name(&buffer.name))).is_file())
         };
         // Random numbers have no answer.
-        let is_open = |buffer: &&Buffer| !there(buffer) && !matches!(buffer.tolerance, Tolerance::Moments { .. });
-        let without: Vec<&Buffer> = self.outputs().map(|(_, buffer)| buffer).filter(is_open).collect();
+        let is_open =
+            |buffer: &&ResolvedBuffer| !there(buffer) && !matches!(buffer.tolerance, Tolerance::Moments { .. });
+        let without: Vec<&ResolvedBuffer> = self.outputs().map(|(_, buffer)| buffer).filter(is_open).collect();
         let answers = self.outputs().enumerate().filter(|(_, (_, buffer))| there(buffer));
         let answers = answers.map(|(index, (_, buffer))| {
             found(buffer, Fill::Made, &answered).map(|answer| (index, buffer.clone(), answer))
@@ -565,7 +575,11 @@ impl PointProblem {
 const NAMES: &str = "names.json";
 
 /// Tells a command in `folder` which files are those of buffers with unusual names, if there are any.
-fn name_files<'a>(what: &str, folder: &Path, buffers: impl Iterator<Item = (usize, &'a Buffer)>) -> Result<(), Error> {
+fn name_files<'a>(
+    what: &str,
+    folder: &Path,
+    buffers: impl Iterator<Item = (usize, &'a ResolvedBuffer)>,
+) -> Result<(), Error> {
     let unusual = buffers.filter(|(_, buffer)| !is_plain(&buffer.name));
     let files: BTreeMap<_, _> = unusual.map(|(_, buffer)| (&buffer.name, file_name(&buffer.name))).collect();
     if files.is_empty() {
@@ -595,8 +609,8 @@ fn named_in(folder: &Path, reason: &str) -> String {
 }
 
 /// The answer for a buffer, which `fill` says where to find.
-fn found(buffer: &Buffer, fill: Fill, folder: &Path) -> Result<Vec<u8>, Error> {
-    let answer = Buffer { fill: Some(fill), ..buffer.clone() };
+fn found(buffer: &ResolvedBuffer, fill: Fill, folder: &Path) -> Result<Vec<u8>, Error> {
+    let answer = ResolvedBuffer { fill: Some(fill), ..buffer.clone() };
     let contents = answer.contents(0, 0, folder);
     contents.map_err(|reason| Error::Usage(format!("the reference for {}: {}", buffer.name, named_in(folder, &reason))))
 }
@@ -694,8 +708,8 @@ fn folders<const N: usize>(what: &str, names: [&str; N]) -> Result<(Scratch, [Pa
 ///
 /// # Errors
 /// When it cannot be started, fails or takes too long; with its last words.
-fn shell(what: &str, command: &Command, scratch: &Scratch, places: &[(&str, &Path)]) -> Result<(), Error> {
-    let Command { line, folder } = command;
+fn shell(what: &str, command: &ShellCommand, scratch: &Scratch, places: &[(&str, &Path)]) -> Result<(), Error> {
+    let ShellCommand { line, folder } = command;
     let mut text = line.clone();
     for (name, path) in places {
         text = text.replace(&format!("{{{name}}}"), &path.to_string_lossy());

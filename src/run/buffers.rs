@@ -7,7 +7,7 @@ use super::init;
 use super::loaded::{LoadedKernel, LoadedPass, slot_key};
 use super::member_map::MemberMap;
 use super::members::{Members, Part};
-use super::resolved::{Buffer, Fill, Tolerance};
+use super::resolved::{Fill, ResolvedBuffer, Tolerance};
 use super::written;
 use crate::basis::dtype::DType;
 use crate::basis::error;
@@ -221,7 +221,7 @@ pub(crate) fn buffers(
     roles: &Roles,
     scope: &Values,
     wanted: impl Fn(Role) -> bool,
-) -> Result<Vec<Buffer>, Fault> {
+) -> Result<Vec<ResolvedBuffer>, Fault> {
     let mut of_problem = scope.clone();
     for constant in &roles.constants {
         of_problem.bar(constant, "a specialization constant: only scratch may depend on one, not what is checked");
@@ -235,7 +235,13 @@ pub(crate) fn buffers(
 }
 
 /// A buffer at a point.
-fn at_point(described: &Described, name: &str, stated: &Stated, role: Role, scope: &Values) -> Result<Buffer, Fault> {
+fn at_point(
+    described: &Described,
+    name: &str,
+    stated: &Stated,
+    role: Role,
+    scope: &Values,
+) -> Result<ResolvedBuffer, Fault> {
     let description = &described.description;
     let element = element(description, name)?;
     let fault = |field: &str, message: String| Fault::new(format!("buffer.{name}.{field}"), message);
@@ -270,7 +276,7 @@ fn at_point(described: &Described, name: &str, stated: &Stated, role: Role, scop
         _ => {}
     }
     let (name, checked, members) = (name.to_string(), stated.check.is_some(), MemberMap::default());
-    Ok(Buffer { name, element, shape, role, fill, tolerance, checked, members })
+    Ok(ResolvedBuffer { name, element, shape, role, fill, tolerance, checked, members })
 }
 
 /// The extents of a buffer.

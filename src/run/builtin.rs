@@ -2,7 +2,7 @@
 //! beside them, over the same buffers.
 
 use super::oracle::Expected;
-use super::resolved::{Buffer, Builtin, Point, size_of};
+use super::resolved::{Builtin, Point, ResolvedBuffer, size_of};
 use crate::algorithms::matmul::{MATMUL, product_in_f64};
 use crate::algorithms::{self, Algorithm, CaseSpec, Oracle, Problem, Variant};
 use crate::basis::dtype::{DType, HostArray};
@@ -120,7 +120,7 @@ impl Counterpart {
 }
 
 /// The element type that a buffer of a built-in algorithm would have in its place.
-pub(super) fn dtype(buffer: &Buffer) -> Option<DType> {
+pub(super) fn dtype(buffer: &ResolvedBuffer) -> Option<DType> {
     Some(buffer.element).filter(|element| DType::ALL.contains(element))
 }
 
@@ -134,7 +134,7 @@ fn parts(buffers: &[BufferSpec]) -> String {
 }
 
 /// Refuses a buffer that cannot take the part of one of a built-in algorithm's.
-fn fits(own: &BufferSpec, buffer: &Buffer, algorithm: &str) -> Result<(), String> {
+fn fits(own: &BufferSpec, buffer: &ResolvedBuffer, algorithm: &str) -> Result<(), String> {
     let (name, other) = (&buffer.name, &own.name);
     if dtype(buffer) != Some(own.dtype) {
         let (element, expected) = (buffer.element.name(), own.dtype);

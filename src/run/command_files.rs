@@ -13,26 +13,26 @@ const MAX_WORDS: usize = 1000;
 
 /// Returns the files that a shell's `line` may name when it is run in `folder`.
 pub(crate) fn of_line(line: &str, folder: &Path) -> BTreeSet<PathBuf> {
-    let mut words = Words::default();
+    let mut words = CommandWords::default();
     words.read(line, 0);
     words.files(folder)
 }
 
 /// Returns the files that the `arguments` of a program name, those of an interpreter's script included.
 pub(crate) fn of_arguments<'a>(arguments: impl IntoIterator<Item = &'a str>, folder: &Path) -> BTreeSet<PathBuf> {
-    let mut words = Words::default();
+    let mut words = CommandWords::default();
     arguments.into_iter().for_each(|argument| words.add(argument, 0));
     words.files(folder)
 }
 
 /// The words of a command, with everything that they may stand for.
 #[derive(Default)]
-struct Words {
+struct CommandWords {
     all: BTreeSet<String>,
     variables: BTreeMap<String, String>,
 }
 
-impl Words {
+impl CommandWords {
     /// Adds the words of `line`.
     fn read(&mut self, line: &str, depth: u32) {
         for word in split(line) {

@@ -32,7 +32,7 @@ pub(super) fn chosen<'a>(wanted: Option<&str>, kernels: &[&'a str]) -> Result<&'
 }
 
 /// An entry point of a module.
-struct Entry<'a> {
+struct DeclaredEntry<'a> {
     name: String,
     function: u32,
     /// The word at which it is declared.
@@ -59,7 +59,7 @@ pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<(Vec<u32>, 
             let (name, literal) = string(rest);
             // A message has a name in one line.
             let name = name.replace('\n', "\\n");
-            Some(Entry { name, function: *function, at: own.at, variables: &rest[literal..] })
+            Some(DeclaredEntry { name, function: *function, at: own.at, variables: &rest[literal..] })
         }
         _ => None,
     });
@@ -139,7 +139,7 @@ fn places(head: &[Instruction<'_>]) -> BTreeMap<u32, BTreeMap<u32, u32>> {
 /// The functions that `entry` reaches in a module of this version, as their instructions, and the ids that nothing defines
 /// or uses without the others.
 fn reached<'a>(
-    entry: &Entry<'_>,
+    entry: &DeclaredEntry<'_>,
     version: u32,
     head: &[Instruction<'a>],
     functions: &[Instruction<'a>],

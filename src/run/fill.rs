@@ -2,7 +2,7 @@
 
 use super::array;
 use super::expression::{Expression, Values};
-use super::resolved::{Buffer, Fill};
+use super::resolved::{Fill, ResolvedBuffer};
 use crate::basis::dtype::DType;
 use crate::basis::error;
 use crate::basis::file_name::file_name;
@@ -142,7 +142,7 @@ impl Fill {
     }
 }
 
-impl Buffer {
+impl ResolvedBuffer {
     /// The bytes that it holds before a run: random ones by `seed` and `stream`, the place of the buffer, and those that
     /// a program made from `folder`.
     ///
@@ -271,7 +271,7 @@ mod tests {
     fn values(element: DType, fill: &str, len: u64) -> Vec<f64> {
         let fill = Some(parse(fill, Path::new(""), &Values::default()).expect("a fill"));
         let tolerance = Tolerance::Exact;
-        let buffer = Buffer {
+        let buffer = ResolvedBuffer {
             name: "A".into(),
             element,
             shape: vec![len],
@@ -313,7 +313,7 @@ mod tests {
         let fill = Some(parse(fill, Path::new(""), &Values::default()).expect("a fill"));
         let (name, shape, role, tolerance) = ("A".into(), vec![len], Role::Input, Tolerance::Exact);
         let members = crate::run::member_map::MemberMap::default();
-        let buffer = Buffer { name, element, shape, role, fill, tolerance, checked: true, members };
+        let buffer = ResolvedBuffer { name, element, shape, role, fill, tolerance, checked: true, members };
         buffer.contents(1, 0, Path::new("")).expect("bytes")
     }
 

@@ -14,19 +14,19 @@ pub(crate) struct LoadedKernel {
     pub(crate) name: String,
     pub(crate) passes: Vec<LoadedPass>,
     /// In which order they run.
-    pub(crate) order: Vec<Order>,
+    pub(crate) order: Vec<PassStep>,
 }
 
 /// What runs next.
 #[derive(Debug)]
-pub(crate) enum Order {
+pub(crate) enum PassStep {
     /// The pass of this number.
     Pass(usize),
     /// Rounds of passes.
-    Loop { times: Formula, index: String, body: Vec<Order> },
+    Loop { times: Formula, index: String, body: Vec<PassStep> },
 }
 
-impl Order {
+impl PassStep {
     /// This, as often as `kernel` says.
     fn repeated(self, kernel: &Kernel) -> Self {
         match &kernel.times {
@@ -88,7 +88,7 @@ pub(crate) fn programs(described: &Described) -> Result<Vec<LoadedKernel>, Fault
                 if described.of_case && at > 0 && kernel.entry.is_some() && pass.is_err() {
                     pass = load(described, &Kernel { entry: None, ..kernel.clone() }, source, "");
                 }
-                let order = vec![Order::Pass(0).repeated(kernel)];
+                let order = vec![PassStep::Pass(0).repeated(kernel)];
                 Ok(LoadedKernel { name: stem(source), passes: vec![pass?], order })
             };
             let mut programs = kernel.source.values().iter().enumerate().map(program).collect::<Result<Vec<_>, _>>()?;
@@ -122,7 +122,7 @@ fn ordered(
     passes: &[Kernel],
     depth: usize,
     loaded: &mut Vec<LoadedPass>,
-) -> Result<Vec<Order>, Fault> {
+) -> Result<Vec<PassStep>, Fault> {
     let Some(depth) = depth.checked_sub(1) else {
         return Err(Fault::new("pass.pass", format!("is nested more than {DEEPEST} deep; write the passes out")));
     };
@@ -131,7 +131,7 @@ fn ordered(
         match (pass.source.values(), pass.pass.as_slice()) {
             ([source], []) => {
                 loaded.push(load(described, pass, source, "pass.")?);
-                order.push(Order::Pass(loaded.len() - 1).repeated(pass));
+                order.push(PassStep::Pass(loaded.len() - 1).repeated(pass));
             }
             ([], [_, ..]) => {
                 let own = Kernel { times: None, index: None, pass: vec![], ..pass.clone() };
@@ -143,7 +143,7 @@ fn ordered(
                     return Err(Fault::new("pass.times", "is missing: say how often its passes run"));
                 };
                 let body = ordered(described, &pass.pass, depth, loaded)?;
-                order.push(Order::looped(times, pass, body));
+                order.push(PassStep::looped(times, pass, body));
             }
             _ => return Err(Fault::new("pass.source", "must name one file in each [[pass]]")),
         }
@@ -181,7 +181,7 @@ pub(crate) fn reference(described: &Described) -> Result<Option<LoadedKernel>, F
     let groups = reference.own.groups.clone().or_else(of_kernels).or_else(|| kernel.as_ref()?.groups.clone());
     let kernel = Kernel { groups, ..reference.own.clone() };
     let pass = load(described, &kernel, source, "reference.")?;
-    Ok(Some(LoadedKernel { name: stem(source), passes: vec![pass], order: vec![Order::Pass(0)] }))
+    Ok(Some(LoadedKernel { name: stem(source), passes: vec![pass], order: vec![PassStep::Pass(0)] }))
 }
 
 /// The name of a file without folder and ending.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 /// Kind of byte of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum ByteKind {
     /// Between members, where no kernel writes.
     Padding,
     /// Of an integer of a structure that has floats too.
@@ -19,17 +19,17 @@ const MOST_BYTES: u64 = 1 << 16;
 
 /// The bytes of a block from its place in a buffer on: those before an array at its end, and those of each element.
 #[derive(Clone, Debug, PartialEq)]
-struct View {
+struct BlockView {
     offset: u64,
-    fixed: Vec<Kind>,
-    element: Vec<Kind>,
+    fixed: Vec<ByteKind>,
+    element: Vec<ByteKind>,
 }
 
 /// The members of a buffer: how blocks see it. Of a buffer that no block sees, or one in a way that is not known, every byte
 /// is a number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct MemberMap {
-    views: Vec<View>,
+    views: Vec<BlockView>,
     /// Whether something else may reach any byte.
     open: bool,
 }
@@ -50,11 +50,11 @@ impl MemberMap {
         let is_float = |scalar| matches!(scalar, Scalar::Float { .. } | Scalar::Bfloat16);
         let mixed = is(is_float) && is(|scalar| matches!(scalar, Scalar::Int { .. }));
         let kind = |member: &Argument| match member.kind {
-            ArgumentKind::Scalar(Scalar::Int { signed, .. }) if mixed => Kind::Integer { signed },
-            _ => Kind::Number,
+            ArgumentKind::Scalar(Scalar::Int { signed, .. }) if mixed => ByteKind::Integer { signed },
+            _ => ByteKind::Number,
         };
-        let [fixed, element] = [start, stride].map(|bytes| vec![Kind::Padding; bytes as usize]);
-        let mut view = View { offset, fixed, element };
+        let [fixed, element] = [start, stride].map(|bytes| vec![ByteKind::Padding; bytes as usize]);
+        let mut view = BlockView { offset, fixed, element };
         for member in members {
             let (at, bytes) = (member.offset as usize, member.kind.bytes() as usize);
             let (part, at) = match at.checked_sub(view.fixed.len()) {
@@ -75,19 +75,19 @@ impl MemberMap {
     pub(super) fn period(&self, bytes: usize) -> Option<usize> {
         let (first, others) = self.views.split_first().filter(|_| !self.open)?;
         let is_alike =
-            |view: &View| view.offset == 0 && view.fixed.is_empty() && view.element.len() == first.element.len();
+            |view: &BlockView| view.offset == 0 && view.fixed.is_empty() && view.element.len() == first.element.len();
         let whole = is_alike(first) && others.iter().all(is_alike) && first.element.len().is_multiple_of(bytes);
         (whole && first.element.len() > bytes).then(|| first.element.len() / bytes)
     }
 
     /// Whether every byte is a number.
     pub(super) fn is_plain(&self) -> bool {
-        let plain = |view: &View| view.fixed.iter().chain(&view.element).all(|byte| *byte == Kind::Number);
+        let plain = |view: &BlockView| view.fixed.iter().chain(&view.element).all(|byte| *byte == ByteKind::Number);
         self.open || self.views.iter().all(plain)
     }
 
     /// The kind of a byte: what most is known of by one block is what it is.
-    fn byte(&self, at: u64) -> Kind {
+    fn byte(&self, at: u64) -> ByteKind {
         let seen = self.views.iter().filter_map(|view| {
             let at = at.checked_sub(view.offset)? as usize;
             match at.checked_sub(view.fixed.len()) {
@@ -95,15 +95,15 @@ impl MemberMap {
                 Some(at) => view.element.get(at.checked_rem(view.element.len())?).copied(),
             }
         });
-        seen.max().unwrap_or(Kind::Number)
+        seen.max().unwrap_or(ByteKind::Number)
     }
 
     /// The kind of the element of so many bytes at this place.
-    pub(super) fn kind(&self, index: usize, bytes: usize) -> Kind {
+    pub(super) fn kind(&self, index: usize, bytes: usize) -> ByteKind {
         let start = (index * bytes) as u64;
         let kinds = (start..start + bytes as u64).map(|at| self.byte(at));
         // A member covers it in part at least.
-        kinds.max().unwrap_or(Kind::Number)
+        kinds.max().unwrap_or(ByteKind::Number)
     }
 
     /// The contents of the buffer with zeros for padding.
@@ -113,7 +113,7 @@ impl MemberMap {
         }
         let mut contents = contents.to_vec();
         for (at, byte) in (0..).zip(&mut contents) {
-            if self.byte(at) == Kind::Padding {
+            if self.byte(at) == ByteKind::Padding {
                 *byte = 0;
             }
         }

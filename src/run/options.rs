@@ -155,7 +155,7 @@ impl Fields {
             note(format!("axes.{name}"), format!("--size {axis}"));
         }
         for text in &self.set {
-            let mut change = Change::parse(text)?;
+            let mut change = FieldChange::parse(text)?;
             if !relative {
                 change.value = moved(&change.field(), change.value)?;
             }
@@ -185,14 +185,14 @@ impl Fields {
 }
 
 /// A value of `--set`, and the field that gets it.
-struct Change {
+struct FieldChange {
     path: Vec<String>,
     value: Value,
     /// The value as it is typed.
     text: String,
 }
 
-impl Change {
+impl FieldChange {
     /// Reads `KEY=VALUE`.
     ///
     /// # Errors
@@ -265,7 +265,7 @@ fn moved(field: &str, value: Value) -> Result<Value, String> {
 
 impl Description {
     /// Sets a field.
-    fn change(&mut self, change: &Change) -> Result<(), String> {
+    fn change(&mut self, change: &FieldChange) -> Result<(), String> {
         let fields = Table::try_from(&*self).map_err(|e| e.to_string())?;
         let with = |value: Value| {
             let mut fields = fields.clone();

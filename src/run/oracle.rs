@@ -1,8 +1,8 @@
 //! Whether what kernels of the user's left is right: compared with a reference, element by element.
 
 use super::array::{self, integer};
-use super::member_map::Kind;
-use super::resolved::{Buffer, Tolerance};
+use super::member_map::ByteKind;
+use super::resolved::{ResolvedBuffer, Tolerance};
 use crate::algorithms::Oracle;
 use crate::algorithms::OutputComparison;
 use crate::basis::destination::Destination;
@@ -20,24 +20,24 @@ use std::path::PathBuf;
 /// The right contents of buffers.
 pub(super) struct Expected {
     /// The buffers that are compared: their place among the outputs, what they are, the answer.
-    pub(super) answers: Vec<(usize, Buffer, Vec<u8>)>,
+    pub(super) answers: Vec<(usize, ResolvedBuffer, Vec<u8>)>,
     /// The names of outputs that nobody knows the answer of.
     unknown: Vec<String>,
     /// The inputs that outputs have indices of, by their places.
-    keys: BTreeMap<usize, (Buffer, Vec<u8>)>,
+    keys: BTreeMap<usize, (ResolvedBuffer, Vec<u8>)>,
     /// What of the answers is not compared.
     notes: Vec<String>,
 }
 
 /// A note on elements of the reference that no member of the kernels' structures covers, so that nobody compares them. What
 /// the buffer held before the run may lie there.
-fn left_out(data: &Buffer, answer: &[u8]) -> Option<String> {
+fn left_out(data: &ResolvedBuffer, answer: &[u8]) -> Option<String> {
     let size = data.element.bytes() as usize;
     if data.fill.is_some() || data.members.is_plain() {
         return None;
     }
     let is_left_out = |(index, bytes): &(usize, &[u8])| {
-        bytes.iter().any(|byte| *byte != 0) && !is_filler(bytes) && data.members.kind(*index, size) == Kind::Padding
+        bytes.iter().any(|byte| *byte != 0) && !is_filler(bytes) && data.members.kind(*index, size) == ByteKind::Padding
     };
     let mut all = answer.chunks_exact(size).enumerate().filter(is_left_out);
     let (first, bytes) = all.next()?;
@@ -54,8 +54,8 @@ fn left_out(data: &Buffer, answer: &[u8]) -> Option<String> {
 }
 
 /// A note on outputs whose rows may come in any order each: nothing says which rows belong together.
-fn unpaired(answers: &[(usize, Buffer, Vec<u8>)]) -> Option<String> {
-    let rows = |data: &Buffer| data.shape.first().copied();
+fn unpaired(answers: &[(usize, ResolvedBuffer, Vec<u8>)]) -> Option<String> {
+    let rows = |data: &ResolvedBuffer| data.shape.first().copied();
     let mut sets = answers.iter().map(|(_, data, _)| data).filter(|data| matches!(data.tolerance, Tolerance::Set));
     let first = sets.next()?;
     let other = sets.find(|other| rows(other) == rows(first))?;
@@ -71,7 +71,7 @@ impl Expected {
     ///
     /// # Errors
     /// Where a buffer has no number at all.
-    pub(super) fn new(mut answers: Vec<(usize, Buffer, Vec<u8>)>) -> Result<Self, String> {
+    pub(super) fn new(mut answers: Vec<(usize, ResolvedBuffer, Vec<u8>)>) -> Result<Self, String> {
         let mut notes: Vec<String> = vec![];
         for (_, data, answer) in &mut answers {
             notes.extend(left_out(data, answer));
@@ -99,13 +99,13 @@ impl Expected {
     }
 
     /// The same with the inputs that outputs have indices of, by their places.
-    pub(super) fn picking(self, keys: BTreeMap<usize, (Buffer, Vec<u8>)>) -> Self {
+    pub(super) fn picking(self, keys: BTreeMap<usize, (ResolvedBuffer, Vec<u8>)>) -> Self {
         Self { keys, ..self }
     }
 }
 
 /// Every element of a buffer.
-fn values(data: &Buffer, contents: &[u8]) -> impl ExactSizeIterator<Item = f64> {
+fn values(data: &ResolvedBuffer, contents: &[u8]) -> impl ExactSizeIterator<Item = f64> {
     contents.chunks_exact(data.element.bytes() as usize).map(|bytes| data.element.value(bytes))
 }
 
@@ -146,7 +146,7 @@ pub(crate) fn magnitudes(element: DType, contents: &[u8], columns: usize) -> Opt
 }
 
 /// Lowers the usual absolute tolerance where the reference is small, in a column or everywhere: zeros are no answer then.
-fn fit(data: &mut Buffer, answer: &[u8]) {
+fn fit(data: &mut ResolvedBuffer, answer: &[u8]) {
     let (Tolerance::Close { rtol, atol }, false) = (&data.tolerance, data.checked) else { return };
     let (rtol, atol) = (*rtol, *atol);
     let lowered = |magnitude: f64| if magnitude > 0.0 { atol.min(rtol * magnitude) } else { atol };
@@ -158,7 +158,7 @@ fn fit(data: &mut Buffer, answer: &[u8]) {
 }
 
 /// Elements of a row: along the last of several extents, or in each structure that the kernels see.
-fn columns(data: &Buffer) -> usize {
+fn columns(data: &ResolvedBuffer) -> usize {
     let last = data.shape.last().filter(|_| data.shape.len() > 1).map(|last| *last as usize);
     let in_structure = || data.members.period(data.element.bytes() as usize);
     // Memory may be longer than a whole number of structures.
@@ -190,7 +190,7 @@ impl Oracle for Expected {
 
     fn element(&self, output: usize, index: usize) -> Option<String> {
         let (_, data, _) = self.answers.iter().find(|(at, ..)| *at == output)?;
-        let is_padding = data.members.kind(index, data.element.bytes() as usize) == Kind::Padding;
+        let is_padding = data.members.kind(index, data.element.bytes() as usize) == ByteKind::Padding;
         (!is_padding).then(|| place(data, index))
     }
 
@@ -278,12 +278,12 @@ pub(crate) fn integer_like(element: DType, contents: &[u8], counts: impl Fn(usiz
 }
 
 /// A note on a buffer of f32 or f64 whose contents look like integers, which no tolerance tells apart.
-fn integers_in(data: &Buffer, answer: &[u8]) -> Option<String> {
+fn integers_in(data: &ResolvedBuffer, answer: &[u8]) -> Option<String> {
     let (element, size) = (data.element, data.element.bytes() as usize);
     if ![DType::F32, DType::F64].contains(&element) || matches!(data.tolerance, Tolerance::Exact) {
         return None;
     }
-    let is_number = |at: usize| data.members.kind(at, size) == Kind::Number;
+    let is_number = |at: usize| data.members.kind(at, size) == ByteKind::Number;
     let [odd, count] = integer_like(element, answer, is_number);
     (odd * ONE_IN > count).then(|| {
         let integers = element.as_integer(false).map_or("bytes", DType::name);
@@ -298,7 +298,7 @@ fn integers_in(data: &Buffer, answer: &[u8]) -> Option<String> {
 /// No reference: whatever was found passes, and is said to be unverified.
 pub(super) struct NoReference {
     /// The outputs, in their order.
-    pub(super) outputs: Vec<Buffer>,
+    pub(super) outputs: Vec<ResolvedBuffer>,
 }
 
 impl Oracle for NoReference {
@@ -321,7 +321,7 @@ impl Oracle for NoReference {
 pub(super) struct Saving {
     pub(super) oracle: Box<dyn Oracle>,
     /// The place of each among the outputs, what it is, and the file.
-    pub(super) saves: Vec<(usize, Buffer, PathBuf)>,
+    pub(super) saves: Vec<(usize, ResolvedBuffer, PathBuf)>,
 }
 
 impl Oracle for Saving {
@@ -366,11 +366,11 @@ impl Oracle for Saving {
 }
 
 /// Describes the elements that are not finite, if any.
-fn non_finite(data: &Buffer, contents: &[u8]) -> Option<String> {
+fn non_finite(data: &ResolvedBuffer, contents: &[u8]) -> Option<String> {
     if !data.element.is_float() {
         return None;
     }
-    let is_number = |index: usize| data.members.kind(index, data.element.bytes() as usize) == Kind::Number;
+    let is_number = |index: usize| data.members.kind(index, data.element.bytes() as usize) == ByteKind::Number;
     let mut odd = values(data, contents).enumerate().filter(|(at, value)| !value.is_finite() && is_number(*at));
     let (first, value) = odd.next()?;
     let what = if value.is_nan() { "not a number" } else { "infinite" };
@@ -382,7 +382,7 @@ fn non_finite(data: &Buffer, contents: &[u8]) -> Option<String> {
 }
 
 /// The name of an element: `D[3,5]`.
-fn place(data: &Buffer, index: usize) -> String {
+fn place(data: &ResolvedBuffer, index: usize) -> String {
     let mut left = index as u64;
     let mut subscripts: Vec<String> = vec![];
     for extent in data.shape.iter().rev() {
@@ -432,7 +432,7 @@ pub(super) fn shown(element: DType, bytes: &[u8]) -> String {
 
 /// What a kernel left, and what it should have.
 struct Pair<'a> {
-    data: &'a Buffer,
+    data: &'a ResolvedBuffer,
     found: &'a [u8],
     answer: &'a [u8],
 }
@@ -459,7 +459,7 @@ impl Pair<'_> {
     fn integer(&self, index: usize) -> Option<bool> {
         let element = self.data.element;
         match self.data.members.kind(index, element.bytes() as usize) {
-            Kind::Integer { signed } if element.is_float() => Some(signed),
+            ByteKind::Integer { signed } if element.is_float() => Some(signed),
             _ => None,
         }
     }
@@ -565,7 +565,7 @@ impl Pair<'_> {
 }
 
 /// How far `found` is from `answer`.
-fn compare(data: &Buffer, found: &[u8], answer: &[u8]) -> CheckResult {
+fn compare(data: &ResolvedBuffer, found: &[u8], answer: &[u8]) -> CheckResult {
     let pair = Pair { data, found, answer };
     let count = data.len() as usize;
     let Errors { residual, tolerance, worst, most, .. } = pair.errors(count);
@@ -609,7 +609,7 @@ fn counted(count: u64, wrong: WrongElements) -> CheckResult {
 }
 
 /// Whether `found` has the rows of `answer`, each as often, in any order.
-fn same_rows(data: &Buffer, found: &[u8], answer: &[u8]) -> CheckResult {
+fn same_rows(data: &ResolvedBuffer, found: &[u8], answer: &[u8]) -> CheckResult {
     let rows = data.shape.first().copied().unwrap_or(1).max(1) as usize;
     let bytes = (found.len() / rows).max(1);
     let element = data.element.bytes() as usize;
@@ -650,7 +650,12 @@ fn same_rows(data: &Buffer, found: &[u8], answer: &[u8]) -> CheckResult {
 
 /// Whether `found` has indices of the same elements of `keys` as `answer`, and no index twice in a row that the answer
 /// has once.
-fn same_picks(data: &Buffer, found: &[u8], answer: &[u8], keys: Option<&(Buffer, Vec<u8>)>) -> CheckResult {
+fn same_picks(
+    data: &ResolvedBuffer,
+    found: &[u8],
+    answer: &[u8],
+    keys: Option<&(ResolvedBuffer, Vec<u8>)>,
+) -> CheckResult {
     let Some((of, keys)) = keys else { return compare(data, found, answer) };
     let [columns, choices] = [data, of].map(|data| data.shape.last().copied().unwrap_or(1).max(1) as usize);
     let size = of.element.bytes() as usize;
@@ -706,7 +711,7 @@ fn period(contents: &[u8], size: usize) -> Option<usize> {
 }
 
 /// Whether numbers have this mean and standard deviation, but for five standard errors, and do not repeat themselves.
-fn moments(data: &Buffer, found: &[u8], mean: f64, deviation: f64) -> CheckResult {
+fn moments(data: &ResolvedBuffer, found: &[u8], mean: f64, deviation: f64) -> CheckResult {
     let count = data.len() as f64;
     let moment = |power: i32, about: f64| values(data, found).map(|x| (x - about).powi(power)).sum::<f64>() / count;
     let own_mean = moment(1, 0.0);
@@ -745,8 +750,8 @@ mod tests {
     use crate::kernel::interface::{Argument, ArgumentKind, Block, Elements, Scalar};
     use crate::run::member_map::MemberMap;
 
-    fn data(element: DType, check: Tolerance) -> Buffer {
-        Buffer {
+    fn data(element: DType, check: Tolerance) -> ResolvedBuffer {
+        ResolvedBuffer {
             name: "D".into(),
             element,
             shape: vec![2, 2],
@@ -772,7 +777,7 @@ mod tests {
 
     #[test]
     fn random_numbers_that_every_group_has_again_are_wrong() {
-        let of = |count: u32| Buffer { shape: vec![u64::from(count)], ..data(DType::F32, Tolerance::Exact) };
+        let of = |count: u32| ResolvedBuffer { shape: vec![u64::from(count)], ..data(DType::F32, Tolerance::Exact) };
         // Golden-ratio steps: as many numbers as wanted, evenly spread.
         let number = |at: u32| (f64::from(at) * 0.618_033_988_749_895).fract() as f32;
         let numbers = |period: u32| (0..256).flat_map(|at| number(at % period).to_le_bytes()).collect::<Vec<u8>>();
@@ -844,7 +849,7 @@ mod tests {
         assert!(check(columns([0.0, 0.5]), [1.0, -2.5, 0.0, 99.5], RIGHT).passes());
         assert!(!check(columns([0.5, 0.0]), [1.0, -2.5, 0.0, 100.0], RIGHT).passes());
         // Of the keys 5 5 7 in each of two rows, the two smallest.
-        let keys = Buffer { shape: vec![2, 3], ..data(DType::F32, Tolerance::Exact) };
+        let keys = ResolvedBuffer { shape: vec![2, 3], ..data(DType::F32, Tolerance::Exact) };
         let picks = |found: [f32; 4]| {
             let five: Vec<u8> = [5f32, 5.0, 7.0, 5.0, 5.0, 7.0].iter().flat_map(|key| key.to_le_bytes()).collect();
             let answers = vec![(0, data(DType::F32, Tolerance::Picks(3)), bytes([0.0, 1.0, 0.0, 1.0]))];
@@ -856,7 +861,7 @@ mod tests {
             assert!(!picks(wrong), "{wrong:?}");
         }
         let even: Vec<u8> = (0..4096).flat_map(|at| ((at as f32 + 0.5) / 4096.0).to_le_bytes()).collect();
-        let many = Buffer { shape: vec![4096], ..data(DType::F32, Tolerance::Exact) };
+        let many = ResolvedBuffer { shape: vec![4096], ..data(DType::F32, Tolerance::Exact) };
         assert!(moments(&many, &even, 0.5, 12f64.sqrt().recip()).passes());
         for (mean, deviation) in [(0.5, 0.3), (0.53, 0.288_675), (0.0, 1.0)] {
             assert!(!moments(&many, &even, mean, deviation).passes(), "{mean} {deviation}");
@@ -936,7 +941,7 @@ mod tests {
         let usual = Tolerance::Close { rtol: 1e-4, atol: 1e-5 };
         let small = [1e-6, -3e-6, 0.0, 2e-6];
         let passes = |checked, found: [f32; 4], answer| {
-            let data = Buffer { checked, ..data(DType::F32, usual.clone()) };
+            let data = ResolvedBuffer { checked, ..data(DType::F32, usual.clone()) };
             let expected = Expected::new(vec![(0, data, bytes(answer))]).expect("numbers");
             expected.check(&[HostArray::U8(bytes(found))]).expect("compared").passes()
         };
@@ -959,7 +964,7 @@ mod tests {
         let small = [1.0, 2e-6, -3.0, 1e-6];
         let passes = |found: [f32; 4]| {
             let close = Tolerance::Close { rtol: 1e-4, atol: 1e-5 };
-            let data = Buffer { checked: false, ..data(DType::F32, close) };
+            let data = ResolvedBuffer { checked: false, ..data(DType::F32, close) };
             let expected = Expected::new(vec![(0, data, bytes(small))]).expect("numbers");
             expected.check(&[HostArray::U8(bytes(found))]).expect("compared").passes()
         };
@@ -986,7 +991,7 @@ mod tests {
             assert!(!off.passes() && shown, "{tolerance:?}: {}", off.worst);
         }
         assert!(of(near(1.0), [1 << 60, u64::MAX - 1, 6, 1]).passes());
-        let keys = Buffer { shape: vec![1, 1], ..data(DType::F32, Tolerance::Exact) };
+        let keys = ResolvedBuffer { shape: vec![1, 1], ..data(DType::F32, Tolerance::Exact) };
         let answers = vec![(0, data(DType::U64, Tolerance::Picks(3)), whole(answer))];
         let picks = Expected::new(answers).expect("numbers").picking([(3, (keys, vec![0; 4]))].into());
         let found = HostArray::U64(vec![(1 << 60) + 1, u64::MAX, 5, 0]);
@@ -1036,7 +1041,7 @@ mod tests {
         assert!(hits([1.0, filler, 2.0, filler], [1.0, 0.0, 2.0, 5.0], &padded).passes());
         assert!(!hits([1.0, filler, 2.1, filler], [1.0, 0.0, 2.0, 5.0], &padded).passes());
         let answers =
-            |answer| vec![(0, Buffer { members: seen_by(&padded), ..data(DType::F32, near()) }, bytes(answer))];
+            |answer| vec![(0, ResolvedBuffer { members: seen_by(&padded), ..data(DType::F32, near()) }, bytes(answer))];
         let notes = |answer| Expected::new(answers(answer)).expect("numbers").notes();
         assert!(notes([1.0, 0.0, 2.0, 0.0]).is_empty() && notes([1.0, filler, 2.0, filler]).is_empty());
         let said = notes([1.0, 3.5, 2.0, 4.0]);
@@ -1049,7 +1054,7 @@ mod tests {
         for block in [&padded, &block(&[(0, float)], 4)] {
             seen.members.add(block, 0);
         }
-        assert_eq!([0, 1].map(|index| seen.members.kind(index, 4)), [Kind::Number; 2]);
+        assert_eq!([0, 1].map(|index| seen.members.kind(index, 4)), [ByteKind::Number; 2]);
         // Without a structure that says so, they are said to look like integers.
         let expected = Expected::new(vec![(0, data(DType::F32, near()), bytes([1.0, id(7), 2.0, id(-200)]))]);
         let notes = expected.expect("numbers").notes();

@@ -3,10 +3,10 @@
 use super::buffers::{Roles, bound, buffers, fits_blocks, indirect};
 use super::description::{Described, Fault, Formula, Named};
 use super::expression::Values;
-use super::loaded::{self, LoadedKernel, LoadedPass, Order, bytes};
+use super::loaded::{self, LoadedKernel, LoadedPass, PassStep, bytes};
 use super::member_map::MemberMap;
 use super::members::{Members, Part, pack};
-use super::resolved::{Buffer, Fill, Module, PassList, Tolerance};
+use super::resolved::{Fill, Module, PassList, ResolvedBuffer, Tolerance};
 use crate::basis::dtype::DType;
 use crate::basis::printable::brief;
 use crate::kernel::buffer::{Binding, Descriptor, Role, SpecValue};
@@ -66,9 +66,9 @@ pub(crate) fn settle(
 }
 
 /// Sets the numbers of rounds to that of the first.
-fn indices(order: &[Order], scope: &mut Values) -> Result<(), Fault> {
+fn indices(order: &[PassStep], scope: &mut Values) -> Result<(), Fault> {
     for own in order {
-        if let Order::Loop { index, body, .. } = own {
+        if let PassStep::Loop { index, body, .. } = own {
             let is_name = index.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
             if index.is_empty() || !is_name || index.as_bytes()[0].is_ascii_digit() {
                 let message = format!("'{}' cannot stand in expressions; use letters, digits and _", brief(index));
@@ -95,21 +95,21 @@ struct Unrolled<'a> {
     choice: &'a Choice,
     modules: &'a mut Vec<Module>,
     /// The buffers of the point, the scratch of the description, and the blocks that are given by member.
-    all: Vec<Buffer>,
+    all: Vec<ResolvedBuffer>,
     passes: Vec<Dispatch<usize>>,
 }
 
 impl Unrolled<'_> {
     /// Adds what `order` says, in this round of the loop around it.
-    fn unroll(&mut self, order: &[Order], scope: &Values, round: usize) -> Result<(), Fault> {
+    fn unroll(&mut self, order: &[PassStep], scope: &Values, round: usize) -> Result<(), Fault> {
         for own in order {
             match own {
-                Order::Pass(at) => {
+                PassStep::Pass(at) => {
                     let setting = Setting::new(&self.program.passes[*at], self.choice, scope)?;
                     let pass = self.pass(&setting, scope, round)?;
                     self.passes.push(pass);
                 }
-                Order::Loop { times, index, body } => {
+                PassStep::Loop { times, index, body } => {
                     let fault = |message: String| Fault::new("pass.times", message);
                     let count = times.expression().and_then(|e| e.value(scope)).map_err(fault)?;
                     if !(0..=MOST_PASSES as i64).contains(&count) {
@@ -285,7 +285,7 @@ impl Unrolled<'_> {
         Ok(known.unwrap_or_else(|| {
             let (name, element, role) = (members.name().to_string(), DType::Bytes, Role::Scratch);
             let tolerance = Tolerance::Exact;
-            self.all.push(Buffer {
+            self.all.push(ResolvedBuffer {
                 name,
                 element,
                 shape,

@@ -2,7 +2,7 @@
 
 use super::description::{Described, Description, Fault, OutputFiles};
 use super::expression::Values;
-use super::resolved::{Buffer, Builtin, Command, Fill, Reference, size_of};
+use super::resolved::{Builtin, Fill, Reference, ResolvedBuffer, ShellCommand, size_of};
 use crate::algorithms::{self, CaseSpec};
 use crate::basis::dtype::DType;
 use crate::basis::error;
@@ -41,7 +41,7 @@ fn several_kinds(kinds: &[&str]) -> Fault {
 ///
 /// # Errors
 /// What is wrong with it.
-pub(crate) fn reference(described: &Described, buffers: &[Buffer], scope: &Values) -> Result<Reference, Fault> {
+pub(crate) fn reference(described: &Described, buffers: &[ResolvedBuffer], scope: &Values) -> Result<Reference, Fault> {
     let Some(reference) = &described.description.reference else { return Ok(Reference::None) };
     match stated(&described.description).as_slice() {
         [] => Err(Fault::new("reference", "is empty; write one of builtin, kernel, file and command")),
@@ -60,13 +60,13 @@ pub(crate) fn reference(described: &Described, buffers: &[Buffer], scope: &Value
                 );
                 return Err(Fault::new("reference.command", message));
             }
-            Ok(Reference::Command(Command { line, folder: described.folder.clone() }))
+            Ok(Reference::Command(ShellCommand { line, folder: described.folder.clone() }))
         }
         several => Err(several_kinds(several)),
     }
 }
 
-fn is_output(buffer: &Buffer) -> bool {
+fn is_output(buffer: &ResolvedBuffer) -> bool {
     buffer.role.is_output()
 }
 
@@ -74,7 +74,7 @@ fn is_output(buffer: &Buffer) -> bool {
 fn files_of(
     described: &Described,
     files: &OutputFiles,
-    buffers: &[Buffer],
+    buffers: &[ResolvedBuffer],
     scope: &Values,
 ) -> Result<Vec<(usize, Fill)>, Fault> {
     let outputs: Vec<usize> = (0..buffers.len()).filter(|place| is_output(&buffers[*place])).collect();
@@ -110,7 +110,7 @@ fn files_of(
 }
 
 /// The algorithm of this program's that has the right answer, with its buffers found among those of the description.
-fn builtin(description: &Description, buffers: &[Buffer], scope: &Values) -> Result<Builtin, Fault> {
+fn builtin(description: &Description, buffers: &[ResolvedBuffer], scope: &Values) -> Result<Builtin, Fault> {
     let reference = description.reference.clone().unwrap_or_default();
     let name = reference.builtin.unwrap_or_default();
     let algorithm = algorithms::find(&name).map_err(|e| Fault::new("reference.builtin", e))?;
@@ -168,7 +168,7 @@ fn builtin(description: &Description, buffers: &[Buffer], scope: &Values) -> Res
 fn role(
     spec: &BufferSpec,
     roles: &super::description::Named<String>,
-    buffers: &[Buffer],
+    buffers: &[ResolvedBuffer],
 ) -> Result<(String, usize), Fault> {
     let name = roles.get(&spec.name).map_or(&*spec.name, String::as_str);
     let field = format!("reference.roles.{}", spec.name);

@@ -8,7 +8,7 @@ use super::init::missing;
 use super::loaded::{self, LoadedKernel, LoadedPass};
 use super::pass::{Choice, settle};
 use super::reference;
-use super::resolved::{Command, Configuration, Fill, Module, PassList, Point, Reference, ResolvedRun};
+use super::resolved::{Fill, KernelConfiguration, Module, PassList, Point, Reference, ResolvedRun, ShellCommand};
 use crate::basis::alike::distinct;
 use crate::basis::error::Error;
 use crate::basis::printable::brief;
@@ -103,7 +103,7 @@ impl ResolvedRun {
             if point.values != more.values {
                 return Err("its axes have other values than those of the first description; make them the same".into());
             }
-            let place = |buffer: &super::resolved::Buffer| {
+            let place = |buffer: &super::resolved::ResolvedBuffer| {
                 point.buffers.iter().position(|own| {
                     own.name == buffer.name && own.element == buffer.element && own.shape == buffer.shape
                 })
@@ -172,7 +172,7 @@ fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
             let shown = shown.map(|(name, value)| (name.to_string(), value.to_string()));
             let subgroup = choice.subgroup.iter().map(|size| ("subgroup".to_string(), size.to_string()));
             configurations
-                .push(Configuration { kernel: program.name.clone(), choice: shown.chain(subgroup).collect() });
+                .push(KernelConfiguration { kernel: program.name.clone(), choice: shown.chain(subgroup).collect() });
             choices.push((program, choice));
         }
     }
@@ -235,7 +235,7 @@ fn point(
         pass_lists.push(settle(described, roles, program, choice, scope, modules)?);
     }
     let inputs = description.inputs.as_ref().and_then(|inputs| inputs.command.as_ref());
-    let inputs = inputs.map(|line| Command { line: scope.replace(line), folder: described.folder.clone() });
+    let inputs = inputs.map(|line| ShellCommand { line: scope.replace(line), folder: described.folder.clone() });
     let kernel = match right {
         None => None,
         Some(program) => match settle(described, roles, program, &Choice::default(), scope, modules)? {
@@ -267,7 +267,7 @@ fn named(name: &str) -> Result<String, String> {
 }
 
 /// The nominal work at a point.
-fn work(description: &Description, buffers: &[super::resolved::Buffer], scope: &Values) -> Result<Work, Fault> {
+fn work(description: &Description, buffers: &[super::resolved::ResolvedBuffer], scope: &Values) -> Result<Work, Fault> {
     let stated = description.work.clone().unwrap_or_default();
     let evaluated = |field: &str, formula: &Option<Formula>| {
         let Some(formula) = formula else { return Ok(None) };
@@ -279,7 +279,7 @@ fn work(description: &Description, buffers: &[super::resolved::Buffer], scope: &
         }
         Ok(Some(count as u64))
     };
-    let crossing = |buffer: &super::resolved::Buffer| match buffer.role {
+    let crossing = |buffer: &super::resolved::ResolvedBuffer| match buffer.role {
         Role::InPlace => 2 * buffer.bytes(),
         Role::Input | Role::Output => buffer.bytes(),
         Role::Scratch => 0,

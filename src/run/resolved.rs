@@ -30,7 +30,7 @@ pub(crate) struct ResolvedRun {
     pub modules: Vec<Module>,
     /// Each kernel with each choice of its specialization constants, the first choice of a kernel first.
     #[serde(rename = "contenders")]
-    pub configurations: Vec<Configuration>,
+    pub configurations: Vec<KernelConfiguration>,
     /// The problems, in the order of the sweep.
     pub points: Vec<Point>,
     /// The descriptions, and every source with what it includes, also where nothing of it runs. They have been read: a
@@ -70,7 +70,7 @@ impl ResolvedRun {
                 Reference::None | Reference::Kernel(_) | Reference::Builtin(_) => {}
             }
         }
-        let named = commands.into_iter().flat_map(|Command { line, folder }| command_files::of_line(line, folder));
+        let named = commands.into_iter().flat_map(|ShellCommand { line, folder }| command_files::of_line(line, folder));
         files.extend(named.map(|path| ("a file of a command", path)));
         files
     }
@@ -130,7 +130,7 @@ pub(crate) struct Module {
 
 /// A kernel, or a sequence of them, with one choice of its specialization constants.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Configuration {
+pub(crate) struct KernelConfiguration {
     /// The kernel: its source without folder and extension, or the name of the description where that has several passes.
     pub kernel: String,
     /// The specialization constants of which the description lists several values, with the chosen ones: `BM`, `64`.
@@ -143,11 +143,11 @@ pub(crate) struct Point {
     /// The value of each axis, in their order.
     pub values: Vec<i64>,
     /// What the buffers are called, and hold, for every configuration. None of them is scratch.
-    pub buffers: Vec<Buffer>,
+    pub buffers: Vec<ResolvedBuffer>,
     /// Where the right answer comes from.
     pub reference: Reference,
     /// How the inputs that a file or a program supplies are made, where one does.
-    pub inputs: Option<Command>,
+    pub inputs: Option<ShellCommand>,
     /// Nominal work: what the description states, else each input and each output crossing the memory interface once.
     pub work: Work,
     /// What each configuration does, or why it does not run: `where.legal is false: …`.
@@ -162,12 +162,12 @@ pub(crate) struct PassList {
     /// [`ResolvedRun::modules`], and their buffers are those of the point, with the scratch behind them.
     pub passes: Vec<Dispatch<usize>>,
     /// Buffers of its own, numbered behind those of the point.
-    pub scratch: Vec<Buffer>,
+    pub scratch: Vec<ResolvedBuffer>,
 }
 
 /// A buffer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Buffer {
+pub(crate) struct ResolvedBuffer {
     /// The name in the description.
     pub name: String,
     #[serde(deserialize_with = "any_type")]
@@ -191,7 +191,7 @@ fn any_type<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DType, D::Erro
     DType::of_buffer(&String::deserialize(deserializer)?).map_err(de::Error::custom)
 }
 
-impl Buffer {
+impl ResolvedBuffer {
     /// Number of elements; the resolver has seen that it and the bytes fit 64 bits.
     #[must_use]
     pub(crate) fn len(&self) -> u64 {
@@ -205,7 +205,7 @@ impl Buffer {
     }
 }
 
-impl fmt::Display for Buffer {
+impl fmt::Display for ResolvedBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shape: Vec<_> = self.shape.iter().map(ToString::to_string).collect();
         write!(f, "{} {}[{}]", self.name, self.element.name(), shape.join(","))?;
@@ -310,7 +310,7 @@ pub(crate) enum Reference {
     /// Files, for each output by its place among the buffers.
     Files(Vec<(usize, Fill)>),
     /// A program that is given the inputs as `.npy` in one folder and writes the outputs as `.npy` in another.
-    Command(Command),
+    Command(ShellCommand),
     /// Another kernel, or a sequence of them.
     Kernel(PassList),
     /// An algorithm of this program's, by its oracle on the host.
@@ -332,7 +332,7 @@ pub(crate) struct Builtin {
 
 /// A program to be run by `sh -c`, with placeholders replaced already but for the folders `{in}` and `{out}`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Command {
+pub(crate) struct ShellCommand {
     /// The line.
     pub line: String,
     /// The folder that it is run in: that of the description.
@@ -369,8 +369,8 @@ mod tests {
     fn every_file_that_a_run_reads_is_known() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("ref.py"), "").expect("written");
-        let command = |line: &str| Command { line: line.into(), folder: folder.path().to_path_buf() };
-        let buffer = |fill: Fill| Buffer {
+        let command = |line: &str| ShellCommand { line: line.into(), folder: folder.path().to_path_buf() };
+        let buffer = |fill: Fill| ResolvedBuffer {
             name: "A".into(),
             element: DType::F32,
             shape: vec![1],

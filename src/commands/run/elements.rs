@@ -10,7 +10,7 @@ use crate::commands::cli::RunArgs;
 use crate::kernel::buffer::Role;
 use crate::run::algorithm::Save;
 use crate::run::array;
-use crate::run::resolved::{Buffer, ResolvedRun};
+use crate::run::resolved::{ResolvedBuffer, ResolvedRun};
 use std::fmt::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub(super) struct Wanted {
 
 /// Elements to be shown.
 struct Print {
-    buffer: Buffer,
+    buffer: ResolvedBuffer,
     ranges: Vec<Range<u64>>,
     path: PathBuf,
 }
@@ -110,8 +110,8 @@ impl Wanted {
 }
 
 /// The buffer of this name, which kernels write.
-fn written<'a>(buffers: &'a [Buffer], name: &str) -> Result<&'a Buffer, Error> {
-    let is_written = |buffer: &&Buffer| matches!(buffer.role, Role::Output | Role::InPlace);
+fn written<'a>(buffers: &'a [ResolvedBuffer], name: &str) -> Result<&'a ResolvedBuffer, Error> {
+    let is_written = |buffer: &&ResolvedBuffer| matches!(buffer.role, Role::Output | Role::InPlace);
     buffers.iter().filter(is_written).find(|buffer| buffer.name == name).ok_or_else(|| {
         let names: Vec<_> = buffers.iter().filter(is_written).map(|buffer| buffer.name.as_str()).collect();
         Error::Usage(error::unknown("output", name, "", &names))
@@ -119,7 +119,7 @@ fn written<'a>(buffers: &'a [Buffer], name: &str) -> Result<&'a Buffer, Error> {
 }
 
 /// The ranges of `0:4,2,:]` in each dimension of `buffer`; the first elements of it where none are given.
-fn ranges_of(text: Option<&str>, buffer: &Buffer) -> Result<Vec<Range<u64>>, String> {
+fn ranges_of(text: Option<&str>, buffer: &ResolvedBuffer) -> Result<Vec<Range<u64>>, String> {
     let Some(text) = text else {
         // As many whole rows as fit, from the slowest dimension on.
         let mut left = MOST;
@@ -163,7 +163,7 @@ fn ranges_of(text: Option<&str>, buffer: &Buffer) -> Result<Vec<Range<u64>>, Str
 }
 
 /// What is shown: `Z, elements 0 to 63 of 1001`, or `D[0:4,0:16] of [100,100]`.
-fn heading(buffer: &Buffer, ranges: &[Range<u64>]) -> String {
+fn heading(buffer: &ResolvedBuffer, ranges: &[Range<u64>]) -> String {
     let name = printable(&buffer.name);
     if ranges.iter().zip(&buffer.shape).all(|(range, extent)| *range == (0..*extent)) {
         return name.into();
@@ -184,7 +184,7 @@ fn heading(buffer: &Buffer, ranges: &[Range<u64>]) -> String {
 }
 
 /// The elements of ranges, each row in as many lines as it takes.
-fn table(buffer: &Buffer, ranges: &[Range<u64>], contents: &[u8], width: usize) -> String {
+fn table(buffer: &ResolvedBuffer, ranges: &[Range<u64>], contents: &[u8], width: usize) -> String {
     let size = buffer.element.bytes() as usize;
     let mut text = String::new();
     let mut index: Vec<u64> = ranges.iter().map(|range| range.start).collect();
@@ -234,9 +234,9 @@ mod tests {
     use super::*;
     use crate::run::resolved::Tolerance;
 
-    fn matrix(shape: &[u64]) -> Buffer {
+    fn matrix(shape: &[u64]) -> ResolvedBuffer {
         let (element, role, tolerance) = (DType::F32, Role::Output, Tolerance::Exact);
-        Buffer {
+        ResolvedBuffer {
             name: "D".into(),
             element,
             shape: shape.to_vec(),

@@ -19,7 +19,8 @@ use crate::plan::{CaseGroup, DeviceClass, PlannedRun};
 use crate::record::{Case, Outcome};
 use crate::run::array;
 use crate::run::resolved::{
-    Buffer, Builtin, Command, Configuration, Fill, Module, PassList, Point, Reference, ResolvedRun, Tolerance,
+    Builtin, Fill, KernelConfiguration, Module, PassList, Point, Reference, ResolvedBuffer, ResolvedRun, ShellCommand,
+    Tolerance,
 };
 use crate::vulkan::{Device, Instance, Validation};
 use std::path::Path;
@@ -49,9 +50,9 @@ fn compiled(name: &str, source: &str) -> Module {
     Module { name: name.into(), spirv: compiled.as_binary().to_vec(), files: vec![] }
 }
 
-fn buffer(name: &str, len: u64, role: Role, fill: Option<Fill>) -> Buffer {
+fn buffer(name: &str, len: u64, role: Role, fill: Option<Fill>) -> ResolvedBuffer {
     let tolerance = Tolerance::Close { rtol: 1e-6, atol: 1e-6 };
-    Buffer {
+    ResolvedBuffer {
         name: name.into(),
         element: DType::F32,
         shape: vec![len],
@@ -71,14 +72,14 @@ fn constant(id: u32, bits: u64, bytes: u32) -> SpecValue {
     SpecValue { id, bits, bytes }
 }
 
-fn configuration(kernel: &str) -> Configuration {
-    Configuration { kernel: kernel.into(), choice: vec![] }
+fn configuration(kernel: &str) -> KernelConfiguration {
+    KernelConfiguration { kernel: kernel.into(), choice: vec![] }
 }
 
 fn kernels(
     name: &str,
     modules: Vec<Module>,
-    buffers: Vec<Buffer>,
+    buffers: Vec<ResolvedBuffer>,
     reference: Reference,
     lists: Vec<PassList>,
 ) -> UserKernels {
@@ -118,7 +119,7 @@ fn shift(negate: bool, scale: f64) -> PassList {
     PassList { passes: vec![pass], scratch: vec![] }
 }
 
-fn shifted() -> Vec<Buffer> {
+fn shifted() -> Vec<ResolvedBuffer> {
     vec![
         buffer("A", 100, Role::Input, Some(Fill::Uniform { low: -1.0, high: 1.0 })),
         buffer("U", 4, Role::Input, Some(Fill::Iota)),
@@ -193,7 +194,7 @@ const BLIND: &str = "#version 460
     }";
 
 /// The case of a kernel of [`BLIND`] with another of its modes for a reference, over this fill of A and this output.
-fn blind(kernel: u64, reference: u64, fill: Fill, output: &Buffer) -> Case {
+fn blind(kernel: u64, reference: u64, fill: Fill, output: &ResolvedBuffer) -> Case {
     let list = |mode| {
         let pass = Dispatch {
             constants: vec![constant(0, mode, 4)],
@@ -235,7 +236,7 @@ fn where_the_first_contents_are_the_answer_a_case_is_unverified() {
 
 #[test]
 fn neighbors_that_are_within_the_tolerance_are_said_to_be() {
-    let output = |tolerance| Buffer { tolerance, ..buffer("D", 1 << 16, Role::Output, None) };
+    let output = |tolerance| ResolvedBuffer { tolerance, ..buffer("D", 1 << 16, Role::Output, None) };
     let case = blind(1, 0, Fill::Iota, &output(close(1e-4, 1e-5)));
     assert_eq!(accepts(&case), [(Mutation::Neighbors, None), (Mutation::FewNeighbors, None)]);
     let own = &case.measured().expect("it passes").accepts[0];
@@ -251,11 +252,11 @@ fn neighbors_that_are_within_the_tolerance_are_said_to_be() {
 #[test]
 fn a_tolerance_above_most_elements_accepts_zeros_in_their_place() {
     let uniform = || Fill::Uniform { low: -1.0, high: 1.0 };
-    let output = Buffer { tolerance: close(1e-4, 3.4e34), ..buffer("D", 4096, Role::Output, None) };
+    let output = ResolvedBuffer { tolerance: close(1e-4, 3.4e34), ..buffer("D", 4096, Role::Output, None) };
     let found = accepts(&blind(5, 4, uniform(), &output));
     assert!(found.contains(&(Mutation::Zeros, None)) && found.contains(&(Mutation::SignsFlipped, None)), "{found:?}");
     // One sentinel is compared by itself.
-    let output = Buffer { tolerance: Tolerance::Nmse(1e-6), ..buffer("D", 4096, Role::Output, None) };
+    let output = ResolvedBuffer { tolerance: Tolerance::Nmse(1e-6), ..buffer("D", 4096, Role::Output, None) };
     let wrong = blind(5, 4, uniform(), &output);
     assert!(matches!(wrong.outcome, Outcome::Rejected(_)), "{:?}", wrong.outcome);
 }
@@ -263,7 +264,8 @@ fn a_tolerance_above_most_elements_accepts_zeros_in_their_place() {
 #[test]
 fn a_member_that_the_check_does_not_see_is_told_by_its_column() {
     let uniform = Fill::Uniform { low: 0.0, high: 1.0 };
-    let output = Buffer { shape: vec![1024, 2], tolerance: close(1e-4, 1e-5), ..buffer("D", 2048, Role::Output, None) };
+    let output =
+        ResolvedBuffer { shape: vec![1024, 2], tolerance: close(1e-4, 1e-5), ..buffer("D", 2048, Role::Output, None) };
     let found = accepts(&blind(7, 6, uniform, &output));
     assert!(found.contains(&(Mutation::Zeros, Some(1))), "{found:?}");
     assert!(found.iter().all(|(_, member)| *member != Some(0)), "{found:?}");
@@ -315,7 +317,7 @@ fn a_kernel_that_writes_behind_its_buffer_is_rejected_with_the_place() {
 }
 
 /// A run of two groups of 64 over `buffers`, which are bound in their order.
-fn over(module: usize, buffers: &[Buffer]) -> PassList {
+fn over(module: usize, buffers: &[ResolvedBuffer]) -> PassList {
     let descriptors = (0u32..).zip(0..buffers.len());
     let descriptors = descriptors.map(|(binding, at)| bound(0, binding, SlotKind::Storage, at)).collect();
     let pass = Dispatch { groups: [2, 1, 1], descriptors, ..Dispatch::bare(module) };
@@ -355,7 +357,7 @@ fn a_kernel_that_writes_nothing_is_wrong_though_memory_held_the_answer_before() 
         );
         compiled("writes", &source)
     });
-    let buffers = vec![Buffer { element: DType::I32, ..buffer("D", 128, Role::Output, None) }];
+    let buffers = vec![ResolvedBuffer { element: DType::I32, ..buffer("D", 128, Role::Output, None) }];
     let (reference, list) = (Reference::Kernel(over(1, &buffers)), over(0, &buffers));
     let cases = run(&kernels("nothing", vec![nothing, poison], buffers, reference, vec![list]));
     let Outcome::Rejected(wrong) = &cases[0].outcome else { panic!("{:?}", cases[0].outcome) };
@@ -378,7 +380,7 @@ fn a_kernel_that_counts_on_what_scratch_holds_first_is_wrong() {
         );
         compiled("scratch", &source)
     });
-    let with = |name, role| Buffer { element: DType::I32, ..buffer(name, 128, role, None) };
+    let with = |name, role| ResolvedBuffer { element: DType::I32, ..buffer(name, 128, role, None) };
     let buffers = [with("D", Role::Output), with("T", Role::Scratch)];
     let list = |module| PassList { scratch: vec![buffers[1].clone()], ..over(module, &buffers) };
     let (outputs, reference) = (vec![buffers[0].clone()], Reference::Kernel(list(1)));
@@ -493,7 +495,7 @@ fn what_does_not_fit_a_built_in_algorithm_is_refused_before_a_device_is_needed()
 #[cfg(unix)]
 fn of_shell(line: &str, folder: &Path) -> Result<String, String> {
     let (scratch, [out]) = folders(REFERENCE, ["out"]).expect("a folder");
-    let command = Command { line: line.into(), folder: folder.into() };
+    let command = ShellCommand { line: line.into(), folder: folder.into() };
     shell(REFERENCE, &command, &scratch, &[("out", &out)]).map_err(|e| e.to_string())?;
     Ok(std::fs::read_to_string(out.join("said")).unwrap_or_default())
 }
@@ -548,7 +550,7 @@ fn a_process_that_a_command_leaves_is_ended_though_it_holds_the_pipe() {
 /// What is wrong with a reference or with inputs that these lines make.
 #[cfg(unix)]
 fn fault(inputs: Option<&str>, reference: &str) -> String {
-    let command = |line: &str| Command { line: line.into(), folder: "".into() };
+    let command = |line: &str| ShellCommand { line: line.into(), folder: "".into() };
     let fill = Some(if inputs.is_some() { Fill::Made } else { Fill::Iota });
     let buffers = vec![buffer("A", 100, Role::Input, fill), buffer("D", 100, Role::Output, None)];
     let mut own = kernels("faulty", vec![], buffers, Reference::Command(command(reference)), vec![]);
@@ -601,10 +603,10 @@ fn what_is_wrong_with_a_command_s_files_is_said_of_that_command() {
 /// Why the kernel of `source` is rejected, over A and D of so many elements, where `reference` is right.
 fn rejected(element: DType, [source, reference]: [&str; 2], fill: Fill, len: u64) -> String {
     let modules = vec![compiled("k", source), compiled("reference", reference)];
-    let with = |own: Buffer| Buffer { element, ..own };
+    let with = |own: ResolvedBuffer| ResolvedBuffer { element, ..own };
     let buffers = vec![
         with(buffer("A", len, Role::Input, Some(fill))),
-        Buffer { tolerance: Tolerance::Exact, ..with(buffer("D", len, Role::Output, None)) },
+        ResolvedBuffer { tolerance: Tolerance::Exact, ..with(buffer("D", len, Role::Output, None)) },
     ];
     let (list, right) = (over(0, &buffers), Reference::Kernel(over(1, &buffers)));
     let cases = run(&kernels("cause", modules, buffers, right, vec![list]));
@@ -683,7 +685,7 @@ fn a_kernel_that_writes_an_input_which_it_declares_readonly_is_found_out() {
 #[test]
 #[cfg(unix)]
 fn the_files_of_unusual_names_stay_in_their_folder_and_are_told_to_the_command() {
-    let command = |line: &str| Command { line: line.into(), folder: "".into() };
+    let command = |line: &str| ShellCommand { line: line.into(), folder: "".into() };
     let names = ["../../gpukern-escape", "/tmp/gpukern-escape", &"n".repeat(300), "a\nb", "A", "a"];
     let mut buffers: Vec<_> = names.iter().map(|name| buffer(name, 4, Role::Input, Some(Fill::Iota))).collect();
     buffers.push(buffer("../D", 4, Role::Output, None));
