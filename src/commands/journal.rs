@@ -159,21 +159,21 @@ fn line(document: &impl serde::Serialize) -> io::Result<Vec<u8>> {
 }
 
 /// The observer of a run: progress for a person, and the journal for whoever kills it.
-pub(super) struct Watch {
+pub(super) struct RunObserver {
     pub(super) progress: Progress,
     /// The path of the record, where there is to be a journal.
     pub(super) path: Option<PathBuf>,
     pub(super) journal: Option<Journal>,
 }
 
-impl Watch {
+impl RunObserver {
     /// A watch over a run whose record is to be at `path`.
     pub(super) fn new(progress: Progress, path: Option<&Path>) -> Self {
         Self { progress, path: path.map(Path::to_path_buf), journal: None }
     }
 }
 
-impl Observer for Watch {
+impl Observer for RunObserver {
     fn process(&mut self, record: &Record) {
         let Some(path) = &self.path else { return };
         // Another may have begun one since this run was allowed to.

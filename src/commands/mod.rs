@@ -53,7 +53,7 @@ use clap::error::ErrorKind;
 use config::Defaults;
 use document::{Files, Target};
 use host::Host;
-use journal::{Journal, Watch};
+use journal::{Journal, RunObserver};
 use progress::Progress;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -425,7 +425,7 @@ fn measure_keeping(
     let (cases, expected) = (measurement.cases(options), measurement.expected(options));
     let progress = Progress::through(cases, &expected, &measurement.expected_limits(options), &host.messages);
     progress.foretell("case", measurement.uses_host_cores());
-    let mut watch = Watch::new(progress, path);
+    let mut watch = RunObserver::new(progress, path);
     let measured = measurement.measure(session.as_ref(), options, interrupted, &mut watch);
     watch.progress.finish();
     match measured {

@@ -45,7 +45,7 @@ pub(super) fn run(
         let mut progress = Progress::through(expected.len(), &expected, &[], &host.messages);
         progress.device(device);
         progress.foretell("kernel", device.kind.runs_on_host_cores());
-        let mut watch = Watch { progress, worst };
+        let mut watch = PeakObserver { progress, worst };
         peaks.push(executor.measure_peak(extent, &mut watch));
         watch.progress.finish();
         worst = watch.worst;
@@ -63,12 +63,12 @@ pub(super) fn run(
 
 /// An observer that shows progress and keeps the exit code of the worst probe: a limit that is missing because its
 /// answer was wrong, or the device failed, is no limit that the device lacks.
-struct Watch {
+struct PeakObserver {
     progress: Progress,
     worst: Exit,
 }
 
-impl Observer for Watch {
+impl Observer for PeakObserver {
     fn begin(&mut self, id: &str) {
         self.progress.begin(id);
     }

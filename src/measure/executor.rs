@@ -2,7 +2,7 @@
 
 use super::job::{Job, JobContext, Report};
 use super::session::Setup;
-use super::worker::{Ended, How, Remote};
+use super::worker::{How, Remote, WorkerExit};
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
 use crate::plan::{CaseGroup, CaseId, PlannedRun};
@@ -37,7 +37,7 @@ pub(super) enum Place<'a> {
 
 /// Answers each job, which it tells from others by its type; reports the job's events, and returns its `Done`.
 #[cfg(test)]
-pub(crate) type Script = Box<dyn FnMut(&dyn Any, Report<'_, Box<dyn Any>>) -> Result<Box<dyn Any>, Ended>>;
+pub(crate) type Script = Box<dyn FnMut(&dyn Any, Report<'_, Box<dyn Any>>) -> Result<Box<dyn Any>, WorkerExit>>;
 
 #[cfg(test)]
 impl<'a> Executor<'a> {
@@ -72,9 +72,9 @@ impl Executor<'_> {
     ///
     /// # Errors
     /// How the worker ended before its time.
-    pub(super) fn carry_out<J: Job>(&mut self, job: J, report: Report<'_, J::Event>) -> Result<J::Done, Ended> {
+    pub(super) fn carry_out<J: Job>(&mut self, job: J, report: Report<'_, J::Event>) -> Result<J::Done, WorkerExit> {
         match &mut self.place {
-            Place::Here(context) => job.run(context, report).map_err(Ended::refused),
+            Place::Here(context) => job.run(context, report).map_err(WorkerExit::refused),
             Place::Worker(remote) => remote.carry_out(&job, report),
             #[cfg(test)]
             Place::Script(script) => {
@@ -92,8 +92,8 @@ impl Executor<'_> {
     }
 
     /// Returns the outcome of a case whose worker ended like this.
-    pub(super) fn outcome(&self, group: &CaseGroup, chosen: &Configuration, ended: &Ended) -> Outcome {
-        let Ended { how, cause, said, .. } = ended.clone();
+    pub(super) fn outcome(&self, group: &CaseGroup, chosen: &Configuration, ended: &WorkerExit) -> Outcome {
+        let WorkerExit { how, cause, said, .. } = ended.clone();
         let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
         let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), &self.device);
         let program = match program {

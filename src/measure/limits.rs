@@ -264,13 +264,13 @@ mod tests {
     use crate::measure::job::Report;
     use crate::measure::job::cases::{CaseEvent, RunCases};
     use crate::measure::session::Setup;
-    use crate::measure::worker::Ended;
+    use crate::measure::worker::WorkerExit;
     use crate::tuning::tuned::{self, Tuned};
     use std::any::Any;
 
     /// An executor whose device takes `time` for each group, and has no results.
     fn slow(setup: &Setup, time: Duration) -> Executor<'_> {
-        let script = move |job: &dyn Any, report: Report<'_, Box<dyn Any>>| -> Result<Box<dyn Any>, Ended> {
+        let script = move |job: &dyn Any, report: Report<'_, Box<dyn Any>>| -> Result<Box<dyn Any>, WorkerExit> {
             let Some(RunCases { groups, .. }) = job.downcast_ref() else {
                 return Ok(Box::new(HostSide::missing("a script")));
             };

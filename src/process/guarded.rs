@@ -7,7 +7,7 @@
 
 use super::family::{Family, KILL_TIMEOUT, POLL_INTERVAL, kill_group};
 use super::stderr_tail::StderrTail;
-use super::{Helper, Lifetime, Printed, message};
+use super::{Helper, Lifetime, OutputPolicy, message};
 use crate::basis::destination::Scratch;
 use crate::basis::printable::ending;
 use crate::basis::threads;
@@ -78,7 +78,7 @@ impl ProgramLimits {
 
 /// The end of a program.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ProgramExit {
     /// How, where that was no success: `exit code 1`.
     pub(crate) failed: Option<String>,
     /// Whether it left processes running, which were ended.
@@ -94,7 +94,7 @@ enum GuardReport {
     Started(u32),
     /// The program could not be started: whether there is none, and what the system says.
     Refused(bool, String),
-    /// The program ended: [`Ended::failed`], [`Ended::left`].
+    /// The program ended: [`ProgramExit::failed`], [`ProgramExit::left`].
     Ended(Option<String>, bool),
 }
 
@@ -103,11 +103,11 @@ enum GuardReport {
 ///
 /// # Errors
 /// When it cannot be started ([`ErrorKind::NotFound`] where there is none), takes too long, or was interrupted.
-pub(crate) fn run(program: &Command, scratch: &Scratch, joined: bool) -> io::Result<Ended> {
+pub(crate) fn run(program: &Command, scratch: &Scratch, joined: bool) -> io::Result<ProgramExit> {
     let Some(limits) = LIMITS.get() else {
         return alone(program, joined, &unlimited());
     };
-    let mut watch = Watch::new();
+    let mut watch = ElapsedTime::new();
     let mut command = Command::new(std::env::current_exe()?);
     command.arg(SUBCOMMAND);
     for folder in scratch.folders() {
@@ -117,7 +117,7 @@ pub(crate) fn run(program: &Command, scratch: &Scratch, joined: bool) -> io::Res
     if let Some(folder) = program.get_current_dir() {
         command.current_dir(folder);
     }
-    let helper = Helper::start(&mut command, Printed::Kept, Lifetime::Apart)?;
+    let helper = Helper::start(&mut command, OutputPolicy::Kept, Lifetime::Apart)?;
     let mut guard = Guard { helper, group: None };
     loop {
         match guard.helper.receive(POLL_INTERVAL) {
@@ -127,7 +127,7 @@ pub(crate) fn run(program: &Command, scratch: &Scratch, joined: bool) -> io::Res
             }
             Ok(GuardReport::Ended(failed, left)) => {
                 guard.group = None;
-                return Ok(Ended { failed, left, said: guard.helper.last_words(GRACE) });
+                return Ok(ProgramExit { failed, left, said: guard.helper.last_words(GRACE) });
             }
             Err(RecvTimeoutError::Timeout) => watch.look(limits)?,
             Err(RecvTimeoutError::Disconnected) => {
@@ -143,8 +143,8 @@ fn unlimited() -> ProgramLimits {
 }
 
 /// The same without a guard.
-fn alone(program: &Command, joined: bool, limits: &ProgramLimits) -> io::Result<Ended> {
-    let mut watch = Watch::new();
+fn alone(program: &Command, joined: bool, limits: &ProgramLimits) -> io::Result<ProgramExit> {
+    let mut watch = ElapsedTime::new();
     let mut command = command(program.get_program(), program.get_args());
     if let Some(folder) = program.get_current_dir() {
         command.current_dir(folder);
@@ -154,13 +154,13 @@ fn alone(program: &Command, joined: bool, limits: &ProgramLimits) -> io::Result<
     let mut family = Family::start(&mut command, false)?;
     // Its ends of the pipe, at whose end this process waits.
     drop(command);
-    let said = StderrTail::of(source, Printed::Kept)?;
+    let said = StderrTail::of(source, OutputPolicy::Kept)?;
     let status = family.wait(&mut |look| {
         std::thread::sleep(look);
         watch.look(limits)
     })?;
     let left = family.end(GRACE);
-    Ok(Ended { failed: failed(status), left, said: said.last(GRACE) })
+    Ok(ProgramExit { failed: failed(status), left, said: said.last(GRACE) })
 }
 
 /// A program with arguments; the shell of Windows takes its own as they are, others as the C library quotes them.
@@ -183,12 +183,12 @@ fn failed(status: ExitStatus) -> Option<String> {
 }
 
 /// The time that a program has taken.
-struct Watch {
+struct ElapsedTime {
     waited: Duration,
     looked: Instant,
 }
 
-impl Watch {
+impl ElapsedTime {
     fn new() -> Self {
         Self { waited: Duration::ZERO, looked: Instant::now() }
     }
@@ -314,7 +314,7 @@ mod tests {
     fn the_time_that_a_process_is_stopped_counts_a_second_at_most() {
         let limits = unlimited();
         let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap_or_else(Instant::now);
-        let mut watch = Watch { waited: Duration::from_secs(200), looked: ago(120) };
+        let mut watch = ElapsedTime { waited: Duration::from_secs(200), looked: ago(120) };
         watch.look(&limits).expect("it was stopped");
         watch.waited = Duration::from_secs(300);
         watch.look(&limits).expect_err("it took too long");

@@ -11,7 +11,7 @@ use crate::basis::units::Bytes;
 use crate::kernel::instructions::{HEADER, MAGIC};
 use crate::kernel::interface::{Scalar, SpecConstant};
 use crate::kernel::spirv::MAX_FILE_BYTES;
-use crate::process::guarded::{self, Ended};
+use crate::process::guarded::{self, ProgramExit};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -322,14 +322,14 @@ impl Source {
                     return Err(format!("{CANNOT_START} {name}: {}", explained(&e)));
                 }
                 Err(e) => return Err(format!("{shown}: {name} {e}")),
-                Ok(Ended { failed: None, .. }) if output.is_file() => {
+                Ok(ProgramExit { failed: None, .. }) if output.is_file() => {
                     let bytes = input_file::read(&output, MAX_FILE_BYTES as u64);
                     let bytes = bytes.map_err(|e| format!("{shown}: what {name} wrote: {e}"))?;
                     // slangc calls every entry point `main`.
                     let any = Self { entry: None, ..self.clone() };
                     return any.spirv(&bytes);
                 }
-                Ok(Ended { failed, said, .. }) => {
+                Ok(ProgramExit { failed, said, .. }) => {
                     let said = if said.trim().is_empty() { failed.unwrap_or("it wrote nothing".into()) } else { said };
                     return Err(format!("{shown}: {name}: {}", said.trim_end()));
                 }

@@ -8,7 +8,7 @@ use crate::basis::error::Error;
 use crate::basis::printable::{Shown, ending, is_kill};
 use crate::basis::threads::{self, CANNOT_START};
 use crate::basis::units::Bytes;
-use crate::process::{self, FAREWELL, Helper, Lifetime, Printed, guarded, message};
+use crate::process::{self, FAREWELL, Helper, Lifetime, OutputPolicy, guarded, message};
 use std::any::Any;
 use std::process::Command;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -73,7 +73,7 @@ pub(super) fn compile(source: &Source, overrides: &[(String, f64)]) -> Result<Co
 /// Starts a process that compiles.
 fn start() -> Result<Compiler, String> {
     let start =
-        || Helper::start(Command::new(std::env::current_exe()?).args(WORDS), Printed::Discarded, Lifetime::Tied);
+        || Helper::start(Command::new(std::env::current_exe()?).args(WORDS), OutputPolicy::Discarded, Lifetime::Tied);
     start().map_err(|e| format!("{CANNOT_START} this program again to compile: {}", threads::explained(&e)))
 }
 

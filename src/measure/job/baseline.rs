@@ -4,7 +4,7 @@ use super::group::SentGroup;
 use super::{Job, JobContext, Report};
 use crate::measure::host;
 use crate::measure::session::Setup;
-use crate::measure::worker::{Ended, Process};
+use crate::measure::worker::{WorkerExit, WorkerProcess};
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::{Case, Outcome};
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ impl Job for HostBaseline {
 /// A worker that measures baselines on the host, and another when that dies.
 pub(crate) struct HostWorker<'a> {
     setup: &'a Setup,
-    process: Option<Process>,
+    process: Option<WorkerProcess>,
 }
 
 impl<'a> HostWorker<'a> {
@@ -69,11 +69,11 @@ impl<'a> HostWorker<'a> {
         index: usize,
         sampling: &Sampling,
         interrupted: &AtomicBool,
-    ) -> Result<Case, Ended> {
+    ) -> Result<Case, WorkerExit> {
         let process = match &mut self.process {
             Some(process) => process,
             // Whether it could load Vulkan does not matter.
-            none => none.insert(Process::start(self.setup, None, interrupted)?.0),
+            none => none.insert(WorkerProcess::start(self.setup, None, interrupted)?.0),
         };
         let job = HostBaseline { group: group.into(), index, sampling: *sampling };
         process.ask(&job, interrupted, &mut |()| true).map(|(case, _)| case)

@@ -5,7 +5,7 @@ use super::{Job, JobContext, Opened, Report};
 use crate::measure::executor::{self, Executor, Observer, Silent, unmeasured};
 use crate::measure::limits::best_canary;
 use crate::measure::timekeeper::warn_of_clock;
-use crate::measure::worker::Ended;
+use crate::measure::worker::WorkerExit;
 use crate::plan::{CaseGroup, PlannedRun, Sampling};
 use crate::record::Case;
 use crate::tuning::tuned::{self, Configuration};
@@ -87,7 +87,7 @@ impl Executor<'_> {
     }
 
     /// Runs the cases of `run` until the end, or a death. Those that ended go to `cases`.
-    fn pass(&mut self, run: &PlannedRun, observer: &mut dyn Observer, cases: &mut Vec<Case>) -> Result<(), Ended> {
+    fn pass(&mut self, run: &PlannedRun, observer: &mut dyn Observer, cases: &mut Vec<Case>) -> Result<(), WorkerExit> {
         let groups = run.groups.iter().map(SentGroup::from).collect();
         self.carry_out(RunCases { groups, sampling: run.sampling }, &mut |event| {
             match event {
@@ -103,9 +103,9 @@ impl Executor<'_> {
 
     /// Runs the cases of `run`, with a new worker for those behind each death. Returns the deaths that had a case on the
     /// device.
-    fn pass_all(&mut self, run: &PlannedRun, observer: &mut dyn Observer, cases: &mut Vec<Case>) -> Vec<Ended> {
+    fn pass_all(&mut self, run: &PlannedRun, observer: &mut dyn Observer, cases: &mut Vec<Case>) -> Vec<WorkerExit> {
         let mut left = run.clone();
-        let mut deaths: Vec<Ended> = vec![];
+        let mut deaths: Vec<WorkerExit> = vec![];
         let mut deaths_of_nothing = 0;
         while !left.groups.is_empty() {
             let Err(ended) = self.pass(&left, observer, cases) else { return deaths };
@@ -127,7 +127,7 @@ impl Executor<'_> {
     }
 
     /// Gives the cases of `run` up after a death that was none's.
-    fn abandon(&self, run: &PlannedRun, ended: &Ended, observer: &mut dyn Observer, cases: &mut Vec<Case>) {
+    fn abandon(&self, run: &PlannedRun, ended: &WorkerExit, observer: &mut dyn Observer, cases: &mut Vec<Case>) {
         for (group, chosen) in self.chosen(run) {
             let outcome = self.outcome(group, &chosen, ended);
             let case = unmeasured(group, &chosen, &self.device, outcome);
@@ -154,7 +154,7 @@ impl Executor<'_> {
 
     /// The case that was on the device when a worker `ended`, tried once more in a process of its own: what crashes again
     /// is the culprit, and what does not was the victim of another. One that hung is not waited for again.
-    fn retry(&mut self, run: &PlannedRun, ended: &Ended) -> Option<Case> {
+    fn retry(&mut self, run: &PlannedRun, ended: &WorkerExit) -> Option<Case> {
         let alone = self.without(run, &|id| !ended.was_on_device(id));
         let (group, chosen) = self.chosen(&alone).into_iter().next()?;
         if ended.how.is_death() && !self.is_interrupted() {
@@ -173,7 +173,7 @@ impl Executor<'_> {
 }
 
 /// Returns the note on a case that was measured after all.
-pub(super) fn victim(ended: &Ended) -> String {
+pub(super) fn victim(ended: &WorkerExit) -> String {
     format!("the worker it shared with other cases died ({}); measured again alone", ended.cause)
 }
 

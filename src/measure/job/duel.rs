@@ -13,7 +13,7 @@ use crate::measure::job::cases::victim;
 use crate::measure::runner::{Recorded, Runner, SharedProblem};
 use crate::measure::timekeeper::{Decided, State, failed, warn_of_clock};
 use crate::measure::workbench::LoadedProblem;
-use crate::measure::worker::Ended;
+use crate::measure::worker::WorkerExit;
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::Case;
 use crate::tuning::tuned;
@@ -124,7 +124,7 @@ impl Executor<'_> {
     }
 
     /// The case of the side whose worker died, tried once more in a process of its own unless it hung.
-    fn suspected(&mut self, group: &CaseGroup, side: &Side, sampling: &Sampling, ended: &Ended) -> Case {
+    fn suspected(&mut self, group: &CaseGroup, side: &Side, sampling: &Sampling, ended: &WorkerExit) -> Case {
         if !ended.how.is_death() || self.is_interrupted() {
             return self.dead(group, side, ended);
         }
@@ -137,7 +137,7 @@ impl Executor<'_> {
         case
     }
 
-    fn dead(&self, group: &CaseGroup, side: &Side, ended: &Ended) -> Case {
+    fn dead(&self, group: &CaseGroup, side: &Side, ended: &WorkerExit) -> Case {
         let chosen = tuned::with_tile(group, side.variant(group), &self.device, &self.tuned);
         unmeasured(group, &chosen, &self.device, self.outcome(group, &chosen, ended))
     }

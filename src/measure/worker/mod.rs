@@ -7,7 +7,7 @@ mod remote;
 mod serve;
 mod workers;
 
-pub(crate) use process::{Ended, How, Process};
+pub(crate) use process::{How, WorkerExit, WorkerProcess};
 pub(crate) use remote::Remote;
 pub(crate) use serve::serve;
 pub(crate) use workers::{Workers, manifest_files, manifests};

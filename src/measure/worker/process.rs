@@ -6,7 +6,7 @@ use crate::basis::threads;
 use crate::device::capability::DeviceInfo;
 use crate::measure::job::{self, Job};
 use crate::measure::session::Setup;
-use crate::process::{FAREWELL, Helper, Lifetime, Printed};
+use crate::process::{FAREWELL, Helper, Lifetime, OutputPolicy};
 use serde::de::DeserializeOwned;
 use std::ffi::OsStr;
 use std::io;
@@ -36,10 +36,10 @@ const LINE: usize = 400;
 const HEARD: Duration = Duration::from_secs(10);
 
 /// A worker with the devices that it sees, or why it cannot load Vulkan.
-pub(crate) type Started = (Process, Result<Vec<DeviceInfo>, String>);
+pub(crate) type Started = (WorkerProcess, Result<Vec<DeviceInfo>, String>);
 
 /// A worker.
-pub(crate) struct Process {
+pub(crate) struct WorkerProcess {
     helper: Helper<WorkerReport>,
     /// When it was told to end its case.
     interrupted: Option<Instant>,
@@ -53,7 +53,7 @@ pub(crate) struct Process {
 
 /// The end of a worker before its time.
 #[derive(Clone, Debug)]
-pub(crate) struct Ended {
+pub(crate) struct WorkerExit {
     pub(crate) how: How,
     /// `SIGSEGV`, `exit code 1`, or what it said of its device.
     pub(crate) cause: String,
@@ -83,7 +83,7 @@ impl How {
     }
 }
 
-impl Ended {
+impl WorkerExit {
     /// A worker without the device, for this reason.
     pub(crate) fn refused(cause: String) -> Self {
         Self { how: How::Refused, cause, said: vec![], on_device: None }
@@ -95,17 +95,21 @@ impl Ended {
     }
 }
 
-impl std::fmt::Display for Ended {
+impl std::fmt::Display for WorkerExit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.cause)?;
         self.said.last().map_or(Ok(()), |last| write!(f, "; its process last printed: {last}"))
     }
 }
 
-impl Process {
+impl WorkerProcess {
     /// Starts a worker; returns it with the devices that it sees, or why it cannot load Vulkan. One that is killed before
     /// it has listed them, which is no driver's fault, gets a second try.
-    pub(crate) fn start(setup: &Setup, drivers: Option<&OsStr>, interrupted: &AtomicBool) -> Result<Started, Ended> {
+    pub(crate) fn start(
+        setup: &Setup,
+        drivers: Option<&OsStr>,
+        interrupted: &AtomicBool,
+    ) -> Result<Started, WorkerExit> {
         match Self::begin(setup, drivers, interrupted) {
             Err(ended) if ended.how == How::Killed && !interrupted.load(Ordering::Relaxed) => {
                 Self::begin(setup, drivers, interrupted)
@@ -114,7 +118,7 @@ impl Process {
         }
     }
 
-    fn begin(setup: &Setup, drivers: Option<&OsStr>, interrupted: &AtomicBool) -> Result<Started, Ended> {
+    fn begin(setup: &Setup, drivers: Option<&OsStr>, interrupted: &AtomicBool) -> Result<Started, WorkerExit> {
         let program = setup.program.clone().map_or_else(std::env::current_exe, Ok);
         let mut process = Self::spawn(program, drivers, setup).map_err(|error| cannot_start(&error))?;
         process.patience = Some(setup.timeout.saturating_mul(START_PATIENCE));
@@ -133,7 +137,7 @@ impl Process {
             command.envs(drivers.map(|drivers| (name, drivers)));
         }
         command.envs(WITHOUT_CACHES.into_iter().filter(|_| setup.inspects));
-        let helper = Helper::start(&mut command, Printed::Shown(setup.messages.clone()), Lifetime::Tied)?;
+        let helper = Helper::start(&mut command, OutputPolicy::Shown(setup.messages.clone()), Lifetime::Tied)?;
         Ok(Self { helper, interrupted: None, patience: None, device: None, on_device: None })
     }
 
@@ -147,7 +151,7 @@ impl Process {
         job: &J,
         interrupted: &AtomicBool,
         report: job::Report<'_, J::Event>,
-    ) -> Result<(J::Done, Vec<String>), Ended> {
+    ) -> Result<(J::Done, Vec<String>), WorkerExit> {
         let order = Order::Do(J::NAME.into(), job::text(job));
         self.send_and_wait(&order, interrupted, report)
     }
@@ -158,8 +162,9 @@ impl Process {
         order: &Order,
         interrupted: &AtomicBool,
         report: job::Report<'_, E>,
-    ) -> Result<(T, Vec<String>), Ended> {
-        let other_build = |_| Ended::refused("the worker runs another build of gpukern; repeat the command".into());
+    ) -> Result<(T, Vec<String>), WorkerExit> {
+        let other_build =
+            |_| WorkerExit::refused("the worker runs another build of gpukern; repeat the command".into());
         self.on_device = None;
         self.helper.send(order);
         loop {
@@ -183,7 +188,7 @@ impl Process {
     ///
     /// # Errors
     /// How the worker ended: by itself, or because its device is lost or hangs.
-    fn receive(&mut self, interrupted: &AtomicBool) -> Result<WorkerReport, Ended> {
+    fn receive(&mut self, interrupted: &AtomicBool) -> Result<WorkerReport, WorkerExit> {
         loop {
             match self.helper.receive(LOOK) {
                 Ok(WorkerReport::Lost(cause)) => return Err(self.end(How::Crashed, Some(cause))),
@@ -209,7 +214,7 @@ impl Process {
     }
 
     /// Ends the worker, if it has not ended by itself: then the system says how.
-    fn end(&mut self, how: How, cause: Option<String>) -> Ended {
+    fn end(&mut self, how: How, cause: Option<String>) -> WorkerExit {
         if cause.is_none() {
             self.helper.wait(FAREWELL);
         }
@@ -218,18 +223,18 @@ impl Process {
         let how = if killed { How::Killed } else { how };
         let cause = cause.unwrap_or_else(|| status.map_or_else(|e| e.to_string(), ending));
         let said = last_lines(&self.helper.last_words(FAREWELL));
-        Ended { how, cause, said, on_device: self.on_device.take() }
+        WorkerExit { how, cause, said, on_device: self.on_device.take() }
     }
 }
 
 /// That no worker can be started, and what does without.
-fn cannot_start(error: &io::Error) -> Ended {
+fn cannot_start(error: &io::Error) -> WorkerExit {
     // Raising a limit mends this, a process fewer hardly ever does.
     if error.kind() == io::ErrorKind::WouldBlock {
-        return Ended::refused(format!("cannot start a worker process: {}", threads::explained(error)));
+        return WorkerExit::refused(format!("cannot start a worker process: {}", threads::explained(error)));
     }
     let proc = if cfg!(target_os = "linux") { " (is /proc mounted?)" } else { "" };
-    Ended::refused(format!("cannot start a worker process: {error}{proc}; --in-process works without one"))
+    WorkerExit::refused(format!("cannot start a worker process: {error}{proc}; --in-process works without one"))
 }
 
 /// Returns the last lines of a text that are not empty.
@@ -248,7 +253,7 @@ mod tests {
     fn where_this_program_cannot_be_found_again_the_error_names_what_does_without() {
         // As on a system without /proc.
         let missing = || io::Error::from(io::ErrorKind::NotFound);
-        let error = Process::spawn(Err(missing()), None, &Setup::in_process(CacheFolder::none()))
+        let error = WorkerProcess::spawn(Err(missing()), None, &Setup::in_process(CacheFolder::none()))
             .map(drop)
             .expect_err("there is no program");
         let ended = cannot_start(&error);
@@ -267,7 +272,7 @@ mod tests {
         std::fs::write(&program, "#!/bin/sh\nexec sleep 600\n").expect("written");
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("allowed");
         let mut process =
-            Process::spawn(Ok(program), None, &Setup::in_process(CacheFolder::none())).expect("it starts");
+            WorkerProcess::spawn(Ok(program), None, &Setup::in_process(CacheFolder::none())).expect("it starts");
         process.patience = Some(3 * LOOK);
         let ended = process.receive(&AtomicBool::new(false)).map(drop).expect_err("nothing is reported");
         assert_eq!((ended.how, ended.cause.as_str()), (How::Hung, "it has not listed its devices"));

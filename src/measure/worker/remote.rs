@@ -1,7 +1,7 @@
 //! The worker of an executor, and another one when that dies.
 
 use super::Workers;
-use super::process::{Ended, How, Process};
+use super::process::{How, WorkerExit, WorkerProcess};
 use crate::device::capability::DeviceInfo;
 use crate::measure::job::open::Open;
 use crate::measure::job::{Job, Report};
@@ -17,11 +17,11 @@ pub(crate) struct Remote<'a> {
     tuned: Tuned,
     interrupted: &'a AtomicBool,
     /// The worker, if it is alive, with the device open.
-    process: Option<Process>,
+    process: Option<WorkerProcess>,
     /// Whether the last one hung: the next has to see whether the device runs anything.
     hung: bool,
     /// How the worker died that was to open the device: no other is started.
-    dead: Option<Ended>,
+    dead: Option<WorkerExit>,
 }
 
 impl<'a> Remote<'a> {
@@ -52,14 +52,14 @@ impl<'a> Remote<'a> {
             Err(ended) if ended.how == How::Refused => return Err(ended.to_string()),
             Err(ended) => {
                 let cause = format!("{} while opening '{}'", ended.cause, remote.device.name);
-                remote.dead = Some(Ended { cause, ..ended });
+                remote.dead = Some(WorkerExit { cause, ..ended });
             }
         }
         Ok(remote)
     }
 
     /// A worker with the device open.
-    fn ready(&mut self) -> Result<&mut Process, Ended> {
+    fn ready(&mut self) -> Result<&mut WorkerProcess, WorkerExit> {
         if self.process.is_none() {
             self.opened(None)?;
         }
@@ -67,7 +67,7 @@ impl<'a> Remote<'a> {
     }
 
     /// Opens the device in `process`, or in a new one.
-    fn opened(&mut self, process: Option<Process>) -> Result<(), Ended> {
+    fn opened(&mut self, process: Option<WorkerProcess>) -> Result<(), WorkerExit> {
         let mut process = match process {
             Some(process) => process,
             None => self.start()?,
@@ -77,7 +77,7 @@ impl<'a> Remote<'a> {
         let canary = hung && !timing.inspects();
         let open = Open { device: self.device.index, timing, tuned: self.tuned.clone(), canary };
         let (opened, _) = process.ask(&open, self.interrupted, &mut |()| true)?;
-        opened.map_err(Ended::refused)?;
+        opened.map_err(WorkerExit::refused)?;
         process.device = Some(self.device.index);
         self.hung = false;
         self.process = Some(process);
@@ -85,12 +85,12 @@ impl<'a> Remote<'a> {
     }
 
     /// A new worker that sees the same device.
-    fn start(&self) -> Result<Process, Ended> {
+    fn start(&self) -> Result<WorkerProcess, WorkerExit> {
         let (process, devices) = self.workers.start(self.interrupted)?;
-        let devices = devices.map_err(Ended::refused)?;
+        let devices = devices.map_err(WorkerExit::refused)?;
         let same = |other: &DeviceInfo| (&other.uuid, &other.name) == (&self.device.uuid, &self.device.name);
         if !devices.get(self.device.index).is_some_and(same) {
-            return Err(Ended::refused(format!("device '{}' has disappeared", self.device.name)));
+            return Err(WorkerExit::refused(format!("device '{}' has disappeared", self.device.name)));
         }
         Ok(process)
     }
@@ -99,7 +99,7 @@ impl<'a> Remote<'a> {
     ///
     /// # Errors
     /// How the worker ended before its time.
-    pub(crate) fn carry_out<J: Job>(&mut self, job: &J, report: Report<'_, J::Event>) -> Result<J::Done, Ended> {
+    pub(crate) fn carry_out<J: Job>(&mut self, job: &J, report: Report<'_, J::Event>) -> Result<J::Done, WorkerExit> {
         if let Some(ended) = self.dead.clone() {
             return Err(ended);
         }

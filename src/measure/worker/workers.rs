@@ -1,7 +1,7 @@
 //! The workers of a session, for devices and for the host. Where one of the drivers that Vulkan's loader would load
 //! crashes, each is asked in a process of its own, and the others are used without it.
 
-use super::process::{DRIVER_FILES, Ended, How, Process, Started};
+use super::process::{DRIVER_FILES, How, Started, WorkerExit, WorkerProcess};
 use crate::basis::error::Error;
 use crate::basis::printable::Shown;
 use crate::device::capability::DeviceInfo;
@@ -25,7 +25,7 @@ const MANIFESTS: &str = "vulkan/icd.d";
 pub(crate) struct Workers<'a> {
     pub(super) setup: &'a Setup,
     /// A process that has listed the devices and is not in use.
-    pub(super) idle: RefCell<Option<Process>>,
+    pub(super) idle: RefCell<Option<WorkerProcess>>,
     /// What the validation layer said in all processes, those of other threads too.
     pub(super) messages: Arc<Mutex<Vec<String>>>,
     /// The manifests of the drivers to load, where one of the system's crashes.
@@ -56,17 +56,17 @@ impl<'a> Workers<'a> {
     ///
     /// # Errors
     /// When no driver is left, or none is to blame.
-    fn start_without_dead_drivers(&mut self, ended: &Ended) -> Result<Started, String> {
+    fn start_without_dead_drivers(&mut self, ended: &WorkerExit) -> Result<Started, String> {
         let uninterrupted = AtomicBool::new(false);
         let mut alive = vec![];
         // A worker that dies without a driver dies of the loader or a layer.
-        let suspects = match Process::start(self.setup, Some(OsStr::new(NO_DRIVER)), &uninterrupted) {
+        let suspects = match WorkerProcess::start(self.setup, Some(OsStr::new(NO_DRIVER)), &uninterrupted) {
             Err(ended) if ended.how != How::Refused => vec![],
             _ => manifests(self.drivers.as_ref()),
         };
         let culprit = if suspects.is_empty() { "the Vulkan loader or a layer" } else { "a driver or a layer" };
         for manifest in suspects {
-            match Process::start(self.setup, Some(manifest.as_os_str()), &uninterrupted) {
+            match WorkerProcess::start(self.setup, Some(manifest.as_os_str()), &uninterrupted) {
                 Err(ended) if ended.how != How::Refused => {
                     let how = match ended.how {
                         How::Hung => "hung",
@@ -98,8 +98,8 @@ impl<'a> Workers<'a> {
     }
 
     /// A new worker that sees the same drivers, with the devices that it sees.
-    pub(super) fn start(&self, interrupted: &AtomicBool) -> Result<Started, Ended> {
-        Process::start(self.setup, self.drivers.as_deref(), interrupted)
+    pub(super) fn start(&self, interrupted: &AtomicBool) -> Result<Started, WorkerExit> {
+        WorkerProcess::start(self.setup, self.drivers.as_deref(), interrupted)
     }
 
     /// Ends the worker that is not in use: what is measured next is in a new one.
