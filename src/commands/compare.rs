@@ -10,7 +10,7 @@ use crate::basis::printable::{Shown, excerpt, printable, shown_word};
 use crate::commands::cli::{CompareArgs, ComparisonForm};
 use crate::compare;
 use crate::compare::gate::{self, ComparisonDocument, GateLimit};
-use crate::compare::recipe::{Again, Kept, recipe};
+use crate::compare::recipe::{Again, SideRecords, recipe};
 use crate::export::{junit, markdown};
 use crate::report;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,8 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput, Erro
     judging::check_alike(&baseline, &candidate, &args.judging)?;
     let mut comparison = compare(&baseline, &candidate, &settings);
     judging::check_any(&comparison)?;
-    let sides = [Kept { records: &baseline, paths: &paths[0] }, Kept { records: &candidate, paths: &paths[1] }];
+    let sides =
+        [SideRecords { records: &baseline, paths: &paths[0] }, SideRecords { records: &candidate, paths: &paths[1] }];
     let program = host.program_name();
     let command = |_, replaced| with_records(args, &program, replaced);
     let again = Again { program: &program, completes: false, command: &command };

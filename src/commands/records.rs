@@ -8,7 +8,7 @@ use crate::basis::error::{Error, Exit};
 use crate::basis::printable::{Shown, shown_word};
 use crate::basis::units::counted;
 use crate::commands::cli::ReportArgs;
-use crate::compare::recipe::{Again, Kept, recipe};
+use crate::compare::recipe::{Again, SideRecords, recipe};
 use crate::compare::{self, Comparison};
 use crate::export::Format;
 use crate::record::merge::merge as merged;
@@ -91,7 +91,7 @@ fn shown(args: &ReportArgs, host: &Host, notes: &mut String) -> Result<(Vec<Name
         Err(_) => None,
         Ok(()) => {
             let mut comparison = compare::compare(before, after, &settings);
-            let kept = [0, 1].map(|side| Kept { records: &records[side], paths: &paths[side] });
+            let kept = [0, 1].map(|side| SideRecords { records: &records[side], paths: &paths[side] });
             let program = host.program_name();
             let command = |_, replaced| with_records(args, &program, replaced);
             let again = Again { program: &program, completes: false, command: &command };

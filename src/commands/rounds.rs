@@ -12,7 +12,7 @@ use crate::basis::printable::Shown;
 use crate::basis::units::{Nanos, about, counted};
 use crate::commands::cli::{Comparing, Judging, OutputArgs};
 use crate::compare::gate::Ruling;
-use crate::compare::recipe::{self, Again, Kept};
+use crate::compare::recipe::{self, Again, SideRecords};
 use crate::compare::{Compared, Comparison, Obstacle, Settings, Verdict, compare};
 use crate::measure::measurement::MeasureOptions;
 use crate::measure::session::Setup;
@@ -181,9 +181,9 @@ impl Rounds {
         }
         let paths: Vec<&Path> = self.comparing.compare.iter().map(PathBuf::as_path).collect();
         let sides = [
-            Kept { records: &self.baseline, paths: &paths },
+            SideRecords { records: &self.baseline, paths: &paths },
             // This very command measures it again.
-            Kept { records: &candidate, paths: &[] },
+            SideRecords { records: &candidate, paths: &[] },
         ];
         let again = Again {
             program: &host.program_name(),

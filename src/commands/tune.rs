@@ -27,7 +27,7 @@ use crate::plan::{CaseGroup, PlannedRun, Purpose, Sampling, axes};
 use crate::record::{Case, Outcome};
 use crate::report::tune::{self as report, InspectedRow, TileRow};
 use crate::tuning::tuned::{self, Kept, Model, Tuned};
-use crate::tuning::{Found, Inspected, Refusal};
+use crate::tuning::{InspectedTiles, Refusal, SearchResult};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::ops::ControlFlow;
@@ -194,7 +194,7 @@ impl Tuning<'_> {
         self.left = self.left.saturating_sub(1);
         let variant = self.algorithm.variant(tunable.variant).expect("tunables name variants of their algorithm");
         let (built_in, mut tried, mut why) = (tunable.built_in(&group.spec, &device), 0, None);
-        let found = Inspected::search(built_in, self.algorithm.tiles(tunable, &group.spec, &device), 1, |tile| {
+        let found = InspectedTiles::search(built_in, self.algorithm.tiles(tunable, &group.spec, &device), 1, |tile| {
             // The built-in tile is compiled however long that takes.
             if stopped() || (tried > 0 && self.host.elapsed() - begun >= budget) {
                 return ControlFlow::Break(());
@@ -239,7 +239,7 @@ impl Tuning<'_> {
     fn cut_off(&mut self, group: &CaseGroup, tunable: &Tunable, row: Option<&TileRow>) {
         let came = row.map_or_else(
             || "interrupted before a tile was timed".into(),
-            |TileRow { found: Found { tried, space, .. }, .. }| {
+            |TileRow { found: SearchResult { tried, space, .. }, .. }| {
                 format!("interrupted after {tried} of {space} tiles; the next search starts from the fastest of them")
             },
         );
@@ -417,7 +417,7 @@ fn results(
     algorithm: &Algorithm,
     tunable: &Tunable,
     group: &CaseGroup,
-    found: &Found,
+    found: &SearchResult,
     work: Work,
 ) -> Vec<Kept> {
     // Four digits are more than repeats agree on.

@@ -38,7 +38,7 @@ const CLEAR: f64 = 3.5;
 
 /// The records of a side, and where they are.
 #[derive(Clone, Copy)]
-pub(crate) struct Kept<'a> {
+pub(crate) struct SideRecords<'a> {
     pub(crate) records: &'a [Record],
     /// The files of the records; `None` for what is kept nowhere.
     pub(crate) paths: &'a [&'a Path],
@@ -84,7 +84,7 @@ impl Measure {
 }
 
 /// Processes that one side lacks, and the command that measures them.
-struct Part {
+struct MissingProcesses {
     measure: Measure,
     /// The file that gets more processes.
     path: String,
@@ -103,7 +103,7 @@ struct Part {
 #[must_use]
 pub(crate) fn recipe(
     comparison: &Comparison,
-    sides: [Kept<'_>; 2],
+    sides: [SideRecords<'_>; 2],
     settings: &Settings,
     again: &Again<'_>,
 ) -> (Vec<String>, Option<String>) {
@@ -173,7 +173,7 @@ fn processes_of(record: &Record, open: &[&str]) -> usize {
 /// `anew`, and compare again. Few cases are measured alone.
 fn lines(
     comparison: &Comparison,
-    sides: [Kept<'_>; 2],
+    sides: [SideRecords<'_>; 2],
     (anew, open): ([bool; 2], &[&str]),
     processes: usize,
     again: &Again<'_>,
@@ -227,7 +227,7 @@ fn lines(
             (own, lacks)
         };
         costs.push((name, lacks, time_of_process(record, few)));
-        parts.push(Part { measure, path, fresh, has, lacks, with });
+        parts.push(MissingProcesses { measure, path, fresh, has, lacks, with });
     }
     let mut lines = vec![];
     // What measures nothing would say the same again.
@@ -244,7 +244,7 @@ fn lines(
 
 /// The sides to be measured anew, because the device was slower or busier beside them: where more processes would not outvote
 /// those that are there, or another program's load and not the candidate is to blame.
-fn anew(comparison: &Comparison, sides: [Kept<'_>; 2]) -> [bool; 2] {
+fn anew(comparison: &Comparison, sides: [SideRecords<'_>; 2]) -> [bool; 2] {
     [true, false].map(|baseline| {
         let spoiled = |case: &Compared| {
             let hopeless = if case.is_stuck() {
@@ -271,7 +271,7 @@ struct DriverContest {
 
 /// The command that alternates the drivers of two sides, where their records differ in nothing else; `None` where it is not
 /// known to be complete.
-fn alternating(sides: [Kept<'_>; 2], program: &str) -> Option<String> {
+fn alternating(sides: [SideRecords<'_>; 2], program: &str) -> Option<String> {
     let records = sides.map(|side| side.records.first());
     let [Some(before), Some(after)] = records else { return None };
     let chooses = "VK_DRIVER_FILES";
@@ -353,12 +353,12 @@ pub(crate) fn completed(program: &str, record: &Record, path: &Path, processes: 
 }
 
 /// The lines that measure: in turns, so that both sides see the same machine, where nothing has to be changed in between.
-fn turns(parts: &[Part], program: &str) -> Vec<String> {
+fn turns(parts: &[MissingProcesses], program: &str) -> Vec<String> {
     if let [a, b] = parts
         && [a, b].iter().all(|part| part.with.is_none() && !part.fresh)
         && a.lacks == b.lacks
     {
-        let take = |part: &Part, processes: &str, path: &str| {
+        let take = |part: &MissingProcesses, processes: &str, path: &str| {
             format!("  {}", part.measure.line(program, true, processes, &To::Completed(path)))
         };
         let [first, second] = [a, b].map(|part| shown_word(&part.path));
@@ -374,7 +374,7 @@ fn turns(parts: &[Part], program: &str) -> Vec<String> {
         };
         return vec![counts, take(a, "$n", &first), take(b, &processes, &second), "done".into()];
     }
-    let take = |part: &Part| {
+    let take = |part: &MissingProcesses| {
         let (processes, path) = ((part.has + part.lacks).to_string(), shown_word(&part.path));
         let to = if part.fresh { To::New(&path) } else { To::Completed(&path) };
         let command = part.measure.line(program, false, &processes, &to);
@@ -545,7 +545,7 @@ fn half(case: &Compared) -> Option<f64> {
 }
 
 /// For each side, what tells it from the other but is in no command: a driver that was installed anew, a build.
-fn difference(sides: [Kept<'_>; 2], comparison: &Comparison) -> [Option<String>; 2] {
+fn difference(sides: [SideRecords<'_>; 2], comparison: &Comparison) -> [Option<String>; 2] {
     let [Some(a), Some(b)] = sides.map(|side| side.records.first()) else { return [None, None] };
     let both = |of: &dyn Fn(&Record) -> Option<String>| {
         let [a, b] = [a, b].map(of);

@@ -1,4 +1,4 @@
-use super::recipe::{Again, Kept, recipe};
+use super::recipe::{Again, SideRecords, recipe};
 use super::*;
 use crate::basis::units::Bytes;
 use crate::device::capability::DeviceKind;
@@ -636,7 +636,7 @@ fn advice(sides: [&[Record]; 2], paths: [&str; 2]) -> (Vec<String>, Option<Strin
     let settings = Settings::default();
     let found = compare(sides[0], sides[1], &settings);
     let paths = paths.map(|path| [Path::new(path)]);
-    let kept = [0, 1].map(|side| Kept { records: sides[side], paths: &paths[side] });
+    let kept = [0, 1].map(|side| SideRecords { records: sides[side], paths: &paths[side] });
     recipe(&found, kept, &settings, &again())
 }
 
@@ -870,7 +870,7 @@ fn a_side_that_other_programs_slowed_down_is_measured_anew() {
         let b = five("b", &request, "a.json", seen(600.0, Some(after)));
         let settings = Settings::default();
         // As one record of five processes is.
-        let kept = [(&a, paths[0]), (&b, paths[1])].map(|(records, paths)| Kept { records, paths });
+        let kept = [(&a, paths[0]), (&b, paths[1])].map(|(records, paths)| SideRecords { records, paths });
         recipe(&compare(&a, &b, &settings), kept, &settings, &again())
     };
     let [a, b] = ["a.json", "b.json"].map(Path::new);
@@ -897,7 +897,7 @@ fn further_rounds_need_a_new_baseline_where_the_device_was_slower_beside_it() {
     let b = five("b", &lu(&[]), "a.json", seen(600.0, None));
     let (a, b, settings) = (&a[..3], &b[..3], Settings { growing: true, ..Settings::default() });
     let old = [Path::new("old.json")];
-    let kept = [Kept { records: a, paths: &old }, Kept { records: b, paths: &[] }];
+    let kept = [SideRecords { records: a, paths: &old }, SideRecords { records: b, paths: &[] }];
     let (remarks, commands) = recipe(&compare(a, b, &settings), kept, &settings, &again());
     assert!(remarks.len() == 1 && remarks[0].starts_with("Measure the baseline again: in all 2 cases "), "{remarks:?}");
     let commands = commands.expect("commands");

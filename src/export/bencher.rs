@@ -4,7 +4,7 @@
 //! `latency` (ns) and `throughput` (operations a second) are Bencher's own measures; `bytes-per-second` is created when
 //! it is first seen. One slug for each quantity and unit: Bencher draws a slug on one axis.
 
-use super::{Fields, Format, json, measured};
+use super::{Format, JsonFields, json, measured};
 use crate::basis::error::Error;
 use crate::record::Record;
 use crate::record::figure::{BANDWIDTH, MEDIAN, RATE};
@@ -18,13 +18,13 @@ const LONGEST_NAME: usize = 1024;
 /// # Errors
 /// When there are none.
 pub(super) fn text(record: &Record) -> Result<String, Error> {
-    let mut benchmarks: BTreeMap<String, BTreeMap<&str, Fields>> = BTreeMap::new();
+    let mut benchmarks: BTreeMap<String, BTreeMap<&str, JsonFields>> = BTreeMap::new();
     for (named, _) in measured(record, Format::Bencher)? {
         let mut measures = BTreeMap::new();
         for (slug, figure) in [("latency", &MEDIAN), ("throughput", &RATE), ("bytes-per-second", &BANDWIDTH)] {
             let Some(value) = figure.value(named.case) else { continue };
             let ends = figure.interval(named.case);
-            let metric = Fields::default()
+            let metric = JsonFields::default()
                 .with("value", value)
                 .with_some("lower_value", ends.map(|[low, _]| low))
                 .with_some("upper_value", ends.map(|[_, high]| high));

@@ -2,7 +2,7 @@
 //! (<https://github.com/benchmark-action/github-action-benchmark>): an array of `{name, unit, value, range, extra}`.
 //! Direction and threshold belong to the action's step, so times and rates are two files.
 
-use super::{Fields, Format, Named, json, measured};
+use super::{Format, JsonFields, NamedCase, json, measured};
 use crate::basis::error::Error;
 use crate::record::figure::{BANDWIDTH, CaseFigure, MEDIAN, RATE};
 use crate::record::{Measured, Record};
@@ -36,11 +36,17 @@ pub(super) fn rates(record: &Record) -> Result<String, Error> {
 }
 
 /// A point of the action's chart. The action reads `null` as 0, so a case without the figure has none.
-fn point(named: &Named<'_>, m: &Measured, figure: &CaseFigure, scale: f64, unit: &'static str) -> Option<Fields> {
+fn point(
+    named: &NamedCase<'_>,
+    m: &Measured,
+    figure: &CaseFigure,
+    scale: f64,
+    unit: &'static str,
+) -> Option<JsonFields> {
     let device = format!("{} ({})", named.device_name(), named.driver());
     let facts = format!("{} samples, minimum {}", m.summary.count, named.case.shown(m.summary.min));
     let range = figure.interval(named.case).map(|[low, high]| format!("± {}", (high * scale - low * scale) / 2.0));
-    let point = Fields::default().with("name", &*named.name).with("unit", unit);
+    let point = JsonFields::default().with("name", &*named.name).with("unit", unit);
     // The action parses the number in the range, to scale it with the value; `extra` is shown when the point is hovered over.
     let point = point.with("value", figure.value(named.case)? * scale).with_some("range", range);
     Some(point.with("extra", [device, facts].into_iter().chain(m.cautions()).collect::<Vec<_>>().join("\n")))

@@ -8,7 +8,7 @@
 //! Cases without a time are in the context, by name: readers (compare.py, Bencher) want a time in every row of
 //! `benchmarks`, also in rows with `error_occurred`, and would take a 0 there for the fastest of all.
 
-use super::{Fields, Format, json, measured, moments, named, reason, samples, status};
+use super::{Format, JsonFields, json, measured, moments, named, reason, samples, status};
 use crate::basis::error::Error;
 use crate::record::figure::{BANDWIDTH, CaseFigure, RATE};
 use crate::record::{Case, Record};
@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 
 #[derive(Serialize)]
 struct GoogleBenchmark {
-    context: Fields,
-    benchmarks: Vec<Fields>,
+    context: JsonFields,
+    benchmarks: Vec<JsonFields>,
 }
 
 /// The measured cases as benchmarks, the others in the context.
@@ -44,7 +44,7 @@ pub(super) fn text(record: &Record) -> Result<String, Error> {
             let is_sample = aggregate.is_none();
             let rate =
                 |figure: &CaseFigure| figure.at(case, m.samples[repetition?].device).filter(|rate| rate.is_finite());
-            Fields::default()
+            JsonFields::default()
                 .with("name", aggregate.map_or_else(|| name.into(), |aggregate| format!("{name}_{aggregate}")))
                 .with("family_index", family)
                 .with("per_family_instance_index", families[family].1 - 1)
@@ -78,8 +78,8 @@ pub(super) fn text(record: &Record) -> Result<String, Error> {
     json(&GoogleBenchmark { context: context(record), benchmarks })
 }
 
-fn context(record: &Record) -> Fields {
-    let context = Fields::default()
+fn context(record: &Record) -> JsonFields {
+    let context = JsonFields::default()
         .with("date", &*record.started)
         .with("host_name", record.origin.host.clone().unwrap_or_default())
         .with("executable", record.command.join(" "))

@@ -1,6 +1,6 @@
 //! The JSON of hyperfine (<https://github.com/sharkdp/hyperfine>), in seconds: a case is a command.
 
-use super::{Fields, Format, json, measured, moments, samples};
+use super::{Format, JsonFields, json, measured, moments, samples};
 use crate::basis::error::Error;
 use crate::record::Record;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub(super) fn text(record: &Record) -> Result<String, Error> {
         let seconds = |time| named.case.shown(time).seconds();
         // `stddev` is `null` with one sample, as hyperfine writes it. `user` and `system` are processor time of the
         // command, which the device's work has none of; readers insist on a number.
-        Fields::default()
+        JsonFields::default()
             .with("command", named.name)
             .with("mean", mean)
             .with("stddev", stddev)

@@ -6,7 +6,7 @@
 //! case that is undecided or lacks a time on one side is skipped, so that a job does not go red for want of samples. The
 //! time of a test is the candidate's median.
 
-use super::{Named, identifier, named, reason};
+use super::{NamedCase, identifier, named, reason};
 use crate::basis::printable::escape;
 use crate::basis::units::{Nanos, counted, ratio, significant};
 use crate::compare::gate::Ruling;
@@ -31,13 +31,13 @@ struct Test {
     name: String,
     class: String,
     time: Option<Nanos>,
-    problem: Option<Problem>,
+    problem: Option<TestIssue>,
     /// Lines for people; may be empty.
     facts: String,
 }
 
 /// Why a test did not pass.
-struct Problem {
+struct TestIssue {
     /// `failure`, `error` or `skipped`.
     element: &'static str,
     kind: String,
@@ -74,7 +74,7 @@ impl Test {
         let time = self.time.map_or_else(String::new, |time| format!(r#" time="{:.12}""#, time.seconds()));
         let (name, class) = (escape(&self.name), escape(&self.class));
         let _ = write!(out, r#"    <testcase name="{name}" classname="{class}"{time}>"#);
-        if let Some(Problem { element, kind, message }) = &self.problem {
+        if let Some(TestIssue { element, kind, message }) = &self.problem {
             let (kind, message) = (escape(kind), escape(message));
             let _ = write!(out, "\n      <{element} type=\"{kind}\" message=\"{message}\"/>");
         }
@@ -118,7 +118,7 @@ pub(crate) fn text(record: &Record) -> String {
     document(&suites.collect::<Vec<_>>())
 }
 
-fn test(named: &Named<'_>, conditions: &RunConditions) -> Test {
+fn test(named: &NamedCase<'_>, conditions: &RunConditions) -> Test {
     let case = named.case;
     let element = match &case.outcome {
         Outcome::Measured(_) | Outcome::Inspected => None,
@@ -128,7 +128,7 @@ fn test(named: &Named<'_>, conditions: &RunConditions) -> Test {
     };
     let problem = |element| {
         let (kind, message) = (identifier(&case.outcome), reason(&case.outcome).unwrap_or_default());
-        Problem { element, kind, message }
+        TestIssue { element, kind, message }
     };
     let mut facts = String::new();
     if let Some(m) = case.measured() {
@@ -207,7 +207,7 @@ fn properties(comparison: &Comparison) -> Vec<(&'static str, String)> {
 
 /// The test of an inspected case, with the limits that it breaks.
 fn inspected(case: &Inspected, broken: &[&str]) -> Test {
-    let failure = |kind: &str, message| Some(Problem { element: "failure", kind: kind.into(), message });
+    let failure = |kind: &str, message| Some(TestIssue { element: "failure", kind: kind.into(), message });
     let problem = match case.verdict {
         _ if !broken.is_empty() => failure("limit", broken.join("; ")),
         Change::Worse => failure(case.verdict.name(), case.text()),
@@ -230,7 +230,7 @@ fn compared(case: &Compared, broken: &[&str], settled: bool) -> Test {
         let test = Some(case.test.clone()).filter(|_| case.verdict != Verdict::Same);
         let reasons = std::iter::once(first).chain(test).chain(case.why.iter().cloned());
         let message = reasons.collect::<Vec<_>>().join("; ");
-        Some(Problem { element, kind: kind.into(), message })
+        Some(TestIssue { element, kind: kind.into(), message })
     };
     let problem = match case.verdict {
         _ if !broken.is_empty() => problem("failure", "limit", broken.join("; ")),
@@ -255,7 +255,7 @@ fn compared(case: &Compared, broken: &[&str], settled: bool) -> Test {
 
 fn unmatched(case: &Unmatched) -> Test {
     let reason = if case.reason.is_empty() { String::new() } else { format!(": {}", case.reason) };
-    let problem = Problem {
+    let problem = TestIssue {
         element: if case.newly_wrong { "failure" } else { "skipped" },
         kind: case.candidate.name().into(),
         message: format!("{} → {}{reason}", case.baseline, case.candidate),

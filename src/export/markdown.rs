@@ -1,7 +1,7 @@
 //! GitHub-flavoured Markdown for a pull-request comment. Of a record: sizes by variants, every case folded away below, and
 //! why the others have no time. Of a comparison: what changed first, what stayed the same folded away.
 
-use super::{Named, named, reason, status};
+use super::{NamedCase, named, reason, status};
 use crate::compare::gate::{NOT_COMPARED, Ruling};
 use crate::compare::{Change, Compared, Comparison, Verdict};
 use crate::record::Record;
@@ -63,7 +63,7 @@ pub(super) fn text(record: &Record) -> String {
 }
 
 /// The measured cases, a row each.
-fn table(timed: &[&Named<'_>], conditions: &RunConditions) -> Table {
+fn table(timed: &[&NamedCase<'_>], conditions: &RunConditions) -> Table {
     let table = Table::default().text(["case"]).numbers(MARKDOWN.map(|figure| figure.heading));
     let mut table = table.text([""]);
     for named in timed {

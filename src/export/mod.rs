@@ -123,14 +123,14 @@ impl FromStr for Format {
 
 /// A case with the name that dashboards know it by.
 #[derive(Debug)]
-struct Named<'a> {
+struct NamedCase<'a> {
     /// The case's id; with the device's name where the record has several; unique in the record.
     name: String,
     case: &'a Case,
     device: Option<&'a DeviceInfo>,
 }
 
-impl Named<'_> {
+impl NamedCase<'_> {
     fn device_name(&self) -> &str {
         self.device.map_or("unknown device", |device| &device.name)
     }
@@ -142,7 +142,7 @@ impl Named<'_> {
 
 /// The cases of `record` by name. The names of a record stay the same from run to run, which is what joins the points
 /// of a dashboard's line.
-fn named(record: &Record) -> Vec<Named<'_>> {
+fn named(record: &Record) -> Vec<NamedCase<'_>> {
     let twins = |device: &DeviceInfo| record.devices.iter().filter(|other| other.name == device.name).count() > 1;
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let name = |case: &Case, device: Option<&DeviceInfo>| match device {
@@ -160,7 +160,7 @@ fn named(record: &Record) -> Vec<Named<'_>> {
             let name = name(case, device);
             let count = seen.entry(name.clone()).or_default();
             *count += 1;
-            Named { name: if *count == 1 { name } else { format!("{name} ({count})") }, case, device }
+            NamedCase { name: if *count == 1 { name } else { format!("{name} ({count})") }, case, device }
         })
         .collect()
 }
@@ -169,7 +169,7 @@ fn named(record: &Record) -> Vec<Named<'_>> {
 ///
 /// # Errors
 /// When there are none: the readers of these formats refuse an empty document, or worse, take it for a good one.
-fn measured(record: &Record, format: Format) -> Result<Vec<(Named<'_>, &Measured)>, Error> {
+fn measured(record: &Record, format: Format) -> Result<Vec<(NamedCase<'_>, &Measured)>, Error> {
     // A chain of no operations has no time either; no run of gpukern writes one.
     let finite = |case: &Case, m: &Measured| case.shown(m.summary.median).0.is_finite();
     let timed = named(record).into_iter().filter_map(|named| named.case.measured().map(|m| (named, m)));
@@ -232,13 +232,13 @@ fn samples(case: &Case, measured: &Measured) -> Vec<f64> {
 
 /// The fields of a JSON object, in the order in which they are written.
 #[derive(Default)]
-struct Fields {
+struct JsonFields {
     values: Vec<(Cow<'static, str>, Value)>,
     /// Lists of objects, behind all values.
-    lists: Vec<(&'static str, Vec<Fields>)>,
+    lists: Vec<(&'static str, Vec<JsonFields>)>,
 }
 
-impl Fields {
+impl JsonFields {
     fn with(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Value>) -> Self {
         self.values.push((name.into(), value.into()));
         self
@@ -259,7 +259,7 @@ impl Fields {
     }
 }
 
-impl Serialize for Fields {
+impl Serialize for JsonFields {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         self.values.iter().try_for_each(|(name, value)| map.serialize_entry(name, value))?;

@@ -4,7 +4,7 @@
 //! Its tools read the summaries `nv/cold/…`, the times of one launch on a quiet device, so that is where ours go; the
 //! state of the caches is that of the record, and each description says which.
 
-use super::{Fields, json, moments, named, reason, samples, status};
+use super::{JsonFields, json, moments, named, reason, samples, status};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::error::Error;
 use crate::case::method::CacheState;
@@ -19,13 +19,13 @@ use std::collections::HashMap;
 /// # Errors
 /// When JSON cannot be written, which no record causes.
 pub(super) fn text(record: &Record) -> Result<String, Error> {
-    let mut states: HashMap<String, Vec<Fields>> = HashMap::new();
+    let mut states: HashMap<String, Vec<JsonFields>> = HashMap::new();
     for named in named(record) {
         let case = named.case;
         let axis_values =
             values(case).into_iter().map(|(name, value)| json!({ "name": name, "type": "string", "value": value }));
         let reason = reason(&case.outcome).map(|reason| format!("{}: {reason}", status(&case.outcome)));
-        let state = Fields::default()
+        let state = JsonFields::default()
             .with("name", format!("Device={} {}", case.device, named.name))
             .with("device", case.device)
             .with("type_config_index", 0)
@@ -39,7 +39,7 @@ pub(super) fn text(record: &Record) -> Result<String, Error> {
         let name = same[0].asked();
         let states = states.remove(&name);
         let devices = distinct(same.iter().map(|case| case.device));
-        let fields = Fields::default().with("name", name).with("index", index).with("devices", devices);
+        let fields = JsonFields::default().with("name", name).with("index", index).with("devices", devices);
         fields.with("axes", axes(&same)).nested("states", states.unwrap_or_default())
     });
     let devices = record.devices.iter().map(|device| {
@@ -52,7 +52,7 @@ pub(super) fn text(record: &Record) -> Result<String, Error> {
     });
     let version = json!({ "major": 1, "minor": 0, "patch": 0, "string": "1.0.0" });
     let version = json!({ "json": version, "gpukern": { "string": record.version } });
-    let document = Fields::default().with("meta", json!({ "argv": record.command, "version": version }));
+    let document = JsonFields::default().with("meta", json!({ "argv": record.command, "version": version }));
     json(&document.with("devices", devices.collect::<Vec<_>>()).nested("benchmarks", benchmarks.collect()))
 }
 

@@ -1,7 +1,7 @@
 //! Formats that are tables: a flat row for each case. CSV is as RFC 4180 has it, a figure that is missing an empty field; a
 //! JSON object a line, as table engines load it, has every sample too, and `null` for what is missing.
 
-use super::{Fields, NO_RATE, Named, identifier, named, reason, samples, write_csv};
+use super::{JsonFields, NO_RATE, NamedCase, identifier, named, reason, samples, write_csv};
 use crate::basis::error::Error;
 use crate::basis::printable::{self, printable};
 use crate::plan::axes;
@@ -12,13 +12,13 @@ use serde_json::Value;
 
 /// The columns of a case, in their order. Times are in nanoseconds and, for a chain, those of one operation; rates are
 /// those of the whole case.
-fn row(named: &Named<'_>, record: &Record, conditions: &RunConditions) -> Fields {
+fn row(named: &NamedCase<'_>, record: &Record, conditions: &RunConditions) -> JsonFields {
     let (case, origin, m) = (named.case, &record.origin, named.case.measured());
     let rateless = (case.work.operations > 0 && RATE.value(case).is_none())
         || (case.work.bytes.0 > 0 && BANDWIDTH.value(case).is_none());
     let rateless = m.filter(|_| rateless).map(|_| NO_RATE.into());
     let size = ("size", case.size.to_string().into());
-    let mut row = Fields::default()
+    let mut row = JsonFields::default()
         .with("name", &*named.name)
         .with("algorithm", &*case.algorithm)
         .with("variant", &*case.variant);

@@ -23,7 +23,7 @@ pub(crate) fn merge(parts: Vec<NamedRecord>, command: Vec<String>) -> Result<(Re
     let mut parts = parts.into_iter();
     let Some(first) = parts.next() else { return Err("nothing to merge; name two records".into()) };
     let origin = first.record.origin.clone();
-    let mut whole = Whole::new(first, command);
+    let mut whole = JoinedRecord::new(first, command);
     let mut origins = vec![origin];
     for part in parts {
         whole.check(&part)?;
@@ -35,7 +35,7 @@ pub(crate) fn merge(parts: Vec<NamedRecord>, command: Vec<String>) -> Result<(Re
 }
 
 /// The joined record as far as it is.
-struct Whole {
+struct JoinedRecord {
     /// Name of the first part.
     name: String,
     record: Record,
@@ -44,7 +44,7 @@ struct Whole {
     cases: HashMap<(usize, String), String>,
 }
 
-impl Whole {
+impl JoinedRecord {
     fn new(first: NamedRecord, command: Vec<String>) -> Self {
         let NamedRecord { name, mut record, .. } = first;
         let processes = record.processes();

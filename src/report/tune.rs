@@ -7,13 +7,13 @@ use crate::algorithms::{Algorithm, CaseSpec};
 use crate::basis::units::Work;
 use crate::device::capability::DeviceInfo;
 use crate::plan::axes::{self, AXES, Axis};
-use crate::tuning::{Found, Inspected};
+use crate::tuning::{InspectedTiles, SearchResult};
 
 /// What one search found.
 pub(crate) struct TileRow {
     pub variant: &'static str,
     pub spec: CaseSpec,
-    pub found: Found,
+    pub found: SearchResult,
     /// Nominal work.
     pub work: Work,
 }
@@ -22,7 +22,7 @@ pub(crate) struct TileRow {
 pub(crate) struct InspectedRow {
     pub variant: &'static str,
     pub spec: CaseSpec,
-    pub found: Inspected,
+    pub found: InspectedTiles,
 }
 
 /// A search as a row of a table: names, and the cells behind them.
@@ -103,7 +103,7 @@ pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[TileRow],
 
 /// How many times the rate of the built-in tile the best one reaches, if it is another; `None` where the former has no
 /// time.
-fn gain(found: &Found) -> Option<String> {
+fn gain(found: &SearchResult) -> Option<String> {
     let ((tile, time), (own, built_in)) = (found.best, found.built_in);
     built_in.map(|built_in| if own == tile { "built in".into() } else { format!("{:.2} ×", built_in.0 / time.0) })
 }
@@ -146,7 +146,7 @@ mod tests {
         let algorithm = crate::algorithms::find("matmul").expect("it is an algorithm");
         let size: Size = size.parse().expect("a size");
         let parsed = |text: &str| text.parse::<Tile>().expect("a tile");
-        let found = Found {
+        let found = SearchResult {
             best: (parsed(tile), Nanos(1e6)),
             built_in: (parsed(built_in), Some(Nanos(1.25e6))),
             rule: Some(("texel".into(), Nanos(2e6))),

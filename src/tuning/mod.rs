@@ -64,7 +64,7 @@ impl Search {
 
 /// The result of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Found {
+pub(crate) struct SearchResult {
     /// The best tile and its median.
     pub best: (Tile, Nanos),
     /// The built-in tile, and its median where it is known.
@@ -81,7 +81,7 @@ pub(crate) struct Found {
 
 /// The result of a search that has tiles compiled and runs none.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Inspected {
+pub(crate) struct InspectedTiles {
     /// The tile nearest to the built-in one that spills least, and what it spills.
     pub best: (Tile, f64),
     /// The built-in tile, and what that spills, if it could be compiled.
@@ -92,7 +92,7 @@ pub(crate) struct Inspected {
     pub space: usize,
 }
 
-impl Inspected {
+impl InspectedTiles {
     /// Compiles the tiles of `space` from `built_in` outwards, until one does not spill or `spilled` says that there is no time
     /// left: what a tile spills, `None` where that is not known. `None` where it is not known of any.
     pub(crate) fn search(
@@ -204,7 +204,7 @@ mod tests {
         let built_in = flat([64, 64, 16]);
         let found = |spills: &dyn Fn([u32; 3]) -> Option<f64>, most: usize| {
             let mut left = most;
-            Inspected::search(built_in, space(), 1, |tile| {
+            InspectedTiles::search(built_in, space(), 1, |tile| {
                 if left == 0 {
                     return ControlFlow::Break(());
                 }

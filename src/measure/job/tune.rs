@@ -16,7 +16,7 @@ use crate::measure::worker::How;
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::Outcome;
 use crate::tuning::tuned::{self, Configuration};
-use crate::tuning::{Found, Refusal, Search};
+use crate::tuning::{Refusal, Search, SearchResult};
 use crate::vulkan::VulkanError;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
@@ -59,7 +59,7 @@ pub(crate) struct Tune {
 }
 
 impl Job for Tune {
-    type Done = Result<Option<Found>, Refusal>;
+    type Done = Result<Option<SearchResult>, Refusal>;
     type Event = (Tile, Option<(Tile, Nanos)>);
     const NAME: &'static str = "tune";
 
@@ -85,7 +85,7 @@ impl Executor<'_> {
         group: &CaseGroup,
         mut question: Question,
         progress: Progress<'_>,
-    ) -> Result<Option<Found>, Refusal> {
+    ) -> Result<Option<SearchResult>, Refusal> {
         let budget = question.budget;
         let begun = Instant::now();
         let mut dead: Vec<(Tile, Refusal)> = vec![];
@@ -134,18 +134,21 @@ impl Executor<'_> {
         best: (Tile, Nanos),
         tried: usize,
         dead: Vec<(Tile, Refusal)>,
-    ) -> Option<Found> {
+    ) -> Option<SearchResult> {
         let CaseGroup { algorithm, spec, variants, .. } = group;
         let tunable = algorithm.tunable(&variants[0])?;
         let built_in = tunable.built_in(spec, &self.device);
         let built_in = (built_in, Some(best.1).filter(|_| best.0 == built_in));
         let space = algorithm.tiles(tunable, spec, &self.device).len();
-        Some(Found { best, built_in, rule: None, tried, space, refused: dead })
+        Some(SearchResult { best, built_in, rule: None, tried, space, refused: dead })
     }
 }
 
 /// The result of a search beside tiles whose processes died.
-fn with_dead(found: Result<Option<Found>, Refusal>, dead: Vec<(Tile, Refusal)>) -> Result<Option<Found>, Refusal> {
+fn with_dead(
+    found: Result<Option<SearchResult>, Refusal>,
+    dead: Vec<(Tile, Refusal)>,
+) -> Result<Option<SearchResult>, Refusal> {
     match found {
         Ok(Some(mut found)) => {
             found.tried += dead.len();
@@ -319,7 +322,7 @@ impl<'a> TileSearch<'a> {
     ///
     /// # Errors
     /// That the device ran the case wrongly with every tile that was tried.
-    fn result(mut self, runner: &mut Runner) -> Result<Option<Found>, Refusal> {
+    fn result(mut self, runner: &mut Runner) -> Result<Option<SearchResult>, Refusal> {
         self.search(runner);
         let mut entries = self.entries();
         self.run_off(runner, &mut entries);
@@ -442,7 +445,12 @@ impl<'a> TileSearch<'a> {
 impl TriedTiles {
     /// The result, by the medians of the run-off or, without them, the times of the search. A tile that is not faster
     /// than the built-in one by [`GAIN`] does not replace it.
-    fn decide(mut self, built_in: Tile, space: usize, entries: &[RunOffEntry]) -> Result<Option<Found>, Refusal> {
+    fn decide(
+        mut self,
+        built_in: Tile,
+        space: usize,
+        entries: &[RunOffEntry],
+    ) -> Result<Option<SearchResult>, Refusal> {
         for entry in entries {
             if let (Some(tile), Some(wrong)) = (entry.tile, &entry.wrong) {
                 self.timed.retain(|(other, _)| *other != tile);
@@ -461,7 +469,7 @@ impl TriedTiles {
         let Self { refused, tried, .. } = self;
         let mut rule = entries.iter().filter(|own| own.tile.is_none());
         let rule = rule.find_map(|own| Some((own.name.clone(), own.median?)));
-        Ok(Some(Found { best, built_in: (built_in, own), rule, tried, space, refused }))
+        Ok(Some(SearchResult { best, built_in: (built_in, own), rule, tried, space, refused }))
     }
 
     /// Why no tile was timed: a wrong answer weighs more than a failure. `None` where none was refused.
