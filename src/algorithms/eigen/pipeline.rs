@@ -28,7 +28,7 @@ use super::{fused, power, stop_check};
 use crate::algorithms::OutputComparison;
 use crate::algorithms::elements::{GROUP, buffer, matrix_order, over_matrix, over_vector};
 use crate::algorithms::error_bound::Worst;
-use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant, matrix};
+use crate::algorithms::{Algorithm, CaseSpec, Input, Oracle, Problem, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::error::Error;
 use crate::basis::handle::Handle::Static;
@@ -59,32 +59,20 @@ pub(crate) static EIGEN: Algorithm = Algorithm {
     inputs: &[Input::Hilbert, Input::Uniform, Input::Slow, Input::Example, Input::Signed],
     layouts: &[Layout::Nn],
     variants: Borrowed(&[
-        Variant {
-            name: Borrowed("pipeline"),
-            aliases: &[],
-            summary: "the post's final kernels in a loop: the host checks the stop flag after each round",
-            source: "the similarity post, the whole pipeline",
-            measures: Measures::Problem,
-            kernels: &[
-                "row-sum/local",
-                "row-sum/local-cas",
-                "vector-max/local",
-                "eigenvector/broadcast",
-                "stop-check/local",
-                "eigen/bracket-check",
-                "eigen/next-matrix",
-            ],
-            program: Static(&program),
-        },
-        Variant {
-            name: Borrowed("fused"),
-            aliases: &[],
-            summary: "power iteration: one dispatch per round reads A once, and the device decides when to stop",
-            source: "ours; Collatz and Wielandt bound the eigenvalue",
-            measures: Measures::Problem,
-            kernels: &["eigen/fused", "eigen/fused-texel", "eigen/fused-small"],
-            program: Static(&fused::program),
-        },
+        variant! { "pipeline": &[
+            "row-sum/local",
+            "row-sum/local-cas",
+            "vector-max/local",
+            "eigenvector/broadcast",
+            "stop-check/local",
+            "eigen/bracket-check",
+            "eigen/next-matrix",
+        ] => &program,
+        "the post's final kernels in a loop: the host checks the stop flag after each round",
+        from "the similarity post, the whole pipeline" },
+        variant! { "fused": &["eigen/fused", "eigen/fused-texel", "eigen/fused-small"] => &fused::program,
+        "power iteration: one dispatch per round reads A once, and the device decides when to stop",
+        from "ours; Collatz and Wielandt bound the eigenvalue" },
     ]),
     tunable: &[],
     candidates: None,
