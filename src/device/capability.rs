@@ -654,6 +654,12 @@ pub(crate) mod tests {
         Feature::ShaderBFloat16CooperativeMatrix,
     ];
 
+    /// Returns the m×n×k shape of sub-group scope with these component types.
+    pub(crate) fn matrix([m, n, k]: [u32; 3], input: &str, accumulator: &str) -> CooperativeMatrix {
+        let [input, accumulator, scope] = [input, accumulator, "subgroup"].map(String::from);
+        CooperativeMatrix { m, n, k, input, accumulator, scope }
+    }
+
     /// Returns a GPU with sub-groups of 32, 48 KiB of shared memory and the software device's features.
     pub(crate) fn gpu() -> DeviceInfo {
         let mut device = software_device();

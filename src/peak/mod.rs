@@ -184,7 +184,7 @@ impl Scale {
 mod tests {
     use super::*;
     use crate::device::capability::CooperativeMatrix;
-    use crate::device::capability::tests::software_device;
+    use crate::device::capability::tests::{matrix, software_device};
     use crate::plan::estimate;
 
     #[test]
@@ -229,12 +229,8 @@ mod tests {
     #[test]
     fn every_advertised_shape_that_has_a_kernel_is_measured_once() {
         let shape = |m, input: &str, accumulator: &str, scope: &str| CooperativeMatrix {
-            m,
-            n: 16,
-            k: 16,
-            input: input.into(),
-            accumulator: accumulator.into(),
             scope: scope.into(),
+            ..matrix([m, 16, 16], input, accumulator)
         };
         let mut device = software_device();
         device.cooperative_matrices = vec![
@@ -255,16 +251,8 @@ mod tests {
     #[test]
     fn a_full_run_has_every_variant_that_finds_a_limit_and_each_case_says_which() {
         let mut device = software_device();
-        device.cooperative_matrices = [("f16", "f32"), ("f16", "f16")]
-            .map(|(input, accumulator)| CooperativeMatrix {
-                m: 16,
-                n: 16,
-                k: 16,
-                input: input.into(),
-                accumulator: accumulator.into(),
-                scope: "subgroup".into(),
-            })
-            .to_vec();
+        device.cooperative_matrices =
+            [("f16", "f32"), ("f16", "f16")].map(|(input, accumulator)| matrix([16; 3], input, accumulator)).to_vec();
         let run = run(&device, Extent::Full);
         for algorithm in algorithms::ALGORITHMS.iter().filter(|algorithm| algorithm.finds_limits()) {
             for variant in algorithm.variants.iter() {

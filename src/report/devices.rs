@@ -328,7 +328,7 @@ mod tests {
     use super::super::table::tests::widest;
     use super::*;
     use crate::device::capability::FlexibleMatrices;
-    use crate::device::capability::tests::software_device;
+    use crate::device::capability::tests::{matrix, software_device};
     use crate::record::Conditions;
     use crate::record::peak::{Extent, Figure, Operation, Quantity};
 
@@ -375,14 +375,7 @@ mod tests {
     #[test]
     fn the_summary_has_the_limits_that_were_measured_and_the_matrix_units() {
         let mut device = software_device();
-        let shape = |n, input: &str, accumulator: &str| CooperativeMatrix {
-            m: 16,
-            n,
-            k: 16,
-            input: input.into(),
-            accumulator: accumulator.into(),
-            scope: "subgroup".into(),
-        };
+        let shape = |n, input, accumulator| matrix([16, n, 16], input, accumulator);
         device.cooperative_matrices = vec![shape(16, "f16", "f32"), shape(8, "f16", "f32"), shape(16, "bf16", "f32")];
         assert_eq!(matrix_units(&device), "f16→f32, bf16→f32; 16×8×16 to 16×16×16");
         let mut peak = Peak::new(&device, Extent::Quick, String::new(), &[]);

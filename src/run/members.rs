@@ -13,7 +13,7 @@ use crate::kernel::program::BufferId;
 use half::{bf16, f16};
 
 /// Elements that may be stated of an array at the end of a block, and bytes of a block.
-const MOST_ELEMENTS: u64 = 1 << 16;
+const MAX_ELEMENTS: u64 = 1 << 16;
 const MOST_BYTES: u64 = 1 << 24;
 
 /// A block with the values that a description has for it.
@@ -191,8 +191,8 @@ fn all_members(block: &Block, stated: &[&Named<Formula>]) -> Result<(Vec<Argumen
         let name = of_element.first().map_or("", |member| &member.name);
         return Err(format!("has an array at its end of which nothing is stated; write \"{name}\" = …, and so on"));
     };
-    if count > MOST_ELEMENTS {
-        return Err(format!("has {count} elements; {MOST_ELEMENTS} are the most: use a buffer with a fill"));
+    if count > MAX_ELEMENTS {
+        return Err(format!("has {count} elements; {MAX_ELEMENTS} are the most: use a buffer with a fill"));
     }
     // Elements may overlap, or reach beyond their stride, in a damaged file.
     let end = |member: &Argument| u64::from(member.offset) + u64::from(member.kind.bytes());

@@ -13,7 +13,6 @@ use crate::algorithms::error_bound::elementwise;
 use crate::algorithms::{Algorithm, CaseSpec, Input, Problem, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
-use crate::basis::layout::Layout;
 use crate::basis::random::generator;
 use crate::basis::units::{Bytes, Work};
 use crate::case::input::random;
@@ -26,14 +25,11 @@ use std::borrow::Cow::Borrowed;
 /// Row sums.
 pub(crate) static ROW_SUM: Algorithm = Algorithm {
     name: Borrowed("row-sum"),
-    fingerprint: None,
     summary: "sums s[r] = Σ A[r,c] of the rows of an n×n matrix",
     work: "n² additions; A read once, s written once",
     default_size: MATRIX_SIZES,
     verify_size: AWKWARD_MATRICES,
-    iterative: false,
     inputs: &[Input::Uniform, Input::Signed],
-    layouts: &[Layout::Nn],
     variants: Borrowed(&[
         variant! { "atomic" or "v0": &["row-sum/atomic", "row-sum/atomic-cas"] => &row_sum_program,
         "every invocation adds its element to its row's sum: n atomic additions to one word",
@@ -48,10 +44,8 @@ pub(crate) static ROW_SUM: Algorithm = Algorithm {
         "16-byte loads with many in flight; one team sums each row, so it needs no atomic additions",
         from "ours, after the similarity post" },
     ]),
-    tunable: &[],
-    candidates: None,
-    solution: None,
     problem: Static(&row_sum_problem),
+    ..Algorithm::PLAIN
 };
 
 fn row_sum_program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
@@ -109,14 +103,10 @@ fn row_sum_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
 /// Maximum of a vector.
 pub(crate) static VECTOR_MAX: Algorithm = Algorithm {
     name: Borrowed("vector-max"),
-    fingerprint: None,
     summary: "largest element of a vector of n non-negative numbers",
     work: "n comparisons; x read once, max written once",
     default_size: VECTOR_SIZES,
     verify_size: AWKWARD_VECTORS,
-    iterative: false,
-    inputs: &[Input::Uniform],
-    layouts: &[Layout::Nn],
     variants: Borrowed(&[
         variant! { "atomic" or "v0": &["vector-max/atomic"] => &vector_max_program,
         "every invocation does an atomic maximum in global memory",
@@ -131,10 +121,8 @@ pub(crate) static VECTOR_MAX: Algorithm = Algorithm {
         "16-byte loads in one pass: one atomic maximum per work-group, and the last one writes the result",
         from "ours, after the similarity post" },
     ]),
-    tunable: &[],
-    candidates: None,
-    solution: None,
     problem: Static(&vector_max_problem),
+    ..Algorithm::PLAIN
 };
 
 fn vector_max_program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
@@ -191,14 +179,10 @@ fn vector_max_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
 /// One round of the eigenvector.
 pub(crate) static EIGENVECTOR: Algorithm = Algorithm {
     name: Borrowed("eigenvector"),
-    fingerprint: None,
     summary: "one update of the eigenvector, e[i] ← e[i]·s[i]/max, in place",
     work: "2·n operations; s, max and e read once, e written once",
     default_size: VECTOR_SIZES,
     verify_size: AWKWARD_VECTORS,
-    iterative: false,
-    inputs: &[Input::Uniform],
-    layouts: &[Layout::Nn],
     variants: Borrowed(&[
         variant! { "global" or "v0": &["eigenvector/global"] => &eigenvector_program,
         "every invocation reads the maximum from global memory",
@@ -210,10 +194,8 @@ pub(crate) static EIGENVECTOR: Algorithm = Algorithm {
         "16-byte loads and stores",
         from "ours, after the similarity post" },
     ]),
-    tunable: &[],
-    candidates: None,
-    solution: None,
     problem: Static(&eigenvector_problem),
+    ..Algorithm::PLAIN
 };
 
 fn eigenvector_program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
@@ -265,14 +247,10 @@ fn eigenvector_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
 /// The next matrix of the similarity transform.
 pub(crate) static NEXT_MATRIX: Algorithm = Algorithm {
     name: Borrowed("next-matrix"),
-    fingerprint: None,
     summary: "the next matrix of the similarity transform, M[r,c] ← M[r,c]·s[c]/s[r], in place",
     work: "2·n² operations; M and s read once, M written once",
     default_size: MATRIX_SIZES,
     verify_size: AWKWARD_MATRICES,
-    iterative: false,
-    inputs: &[Input::Uniform],
-    layouts: &[Layout::Nn],
     variants: Borrowed(&[
         variant! { "global" or "v0": &["next-matrix/global"] => &next_matrix_program,
         "every invocation reads both row sums from global memory",
@@ -284,10 +262,8 @@ pub(crate) static NEXT_MATRIX: Algorithm = Algorithm {
         "16-byte loads and stores, and one reciprocal per row",
         from "ours, after the similarity post" },
     ]),
-    tunable: &[],
-    candidates: None,
-    solution: None,
     problem: Static(&next_matrix_problem),
+    ..Algorithm::PLAIN
 };
 
 /// Most roundings of one element: `global` divides and multiplies; `local`, like the post, takes a reciprocal and

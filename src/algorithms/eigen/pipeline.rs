@@ -32,7 +32,6 @@ use crate::algorithms::{Algorithm, CaseSpec, Input, Oracle, Problem, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::error::Error;
 use crate::basis::handle::Handle::Static;
-use crate::basis::layout::Layout;
 use crate::basis::random::generator;
 use crate::basis::units::Metric;
 use crate::basis::units::{Bytes, Work};
@@ -49,7 +48,6 @@ use std::borrow::Cow::Borrowed;
 /// Dominant eigenvalue and eigenvector.
 pub(crate) static EIGEN: Algorithm = Algorithm {
     name: Borrowed("eigen"),
-    fingerprint: None,
     summary: "dominant eigenvalue and eigenvector of a positive matrix by similarity transform",
     work: "3·n² operations, counted for one round because their number depends on the data; A read once, v and λ written \
            once",
@@ -57,7 +55,6 @@ pub(crate) static EIGEN: Algorithm = Algorithm {
     verify_size: AWKWARD_MATRICES,
     iterative: true,
     inputs: &[Input::Hilbert, Input::Uniform, Input::Slow, Input::Example, Input::Signed],
-    layouts: &[Layout::Nn],
     variants: Borrowed(&[
         variant! { "pipeline": &[
             "row-sum/local",
@@ -74,10 +71,8 @@ pub(crate) static EIGEN: Algorithm = Algorithm {
         "power iteration: one dispatch per round reads A once, and the device decides when to stop",
         from "ours; Collatz and Wielandt bound the eigenvalue" },
     ]),
-    tunable: &[],
-    candidates: None,
-    solution: None,
     problem: Static(&|case| Ok(Box::new(Eigen::new(case)?))),
+    ..Algorithm::PLAIN
 };
 
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {

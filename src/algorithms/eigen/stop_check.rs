@@ -12,7 +12,6 @@ use crate::algorithms::error_bound::elementwise;
 use crate::algorithms::{Algorithm, CaseSpec, Input, Problem, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
-use crate::basis::layout::Layout;
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, Role};
@@ -23,14 +22,11 @@ use std::borrow::Cow::Borrowed;
 /// Stop criterion.
 pub(crate) static STOP_CHECK: Algorithm = Algorithm {
     name: Borrowed("stop-check"),
-    fingerprint: None,
     summary: "whether all neighboring elements of a vector, last and first included, differ by less than 0.001",
     work: "2·n operations (a difference and a comparison); s read once, the flag written once",
     default_size: VECTOR_SIZES,
     verify_size: AWKWARD_VECTORS,
-    iterative: false,
     inputs: &[Input::Converged, Input::Uniform, Input::Boundary, Input::Wrap],
-    layouts: &[Layout::Nn],
     variants: Borrowed(&[
         variant! { "global" or "v0": &["stop-check/global"] => &program,
         "every invocation reads its element and the next from global memory",
@@ -48,10 +44,8 @@ pub(crate) static STOP_CHECK: Algorithm = Algorithm {
         "16-byte loads in one pass: only pairs too far apart cost an atomic, and the last work-group writes",
         from "ours, after the similarity post" },
     ]),
-    tunable: &[],
-    candidates: None,
-    solution: None,
     problem: Static(&problem),
+    ..Algorithm::PLAIN
 };
 
 /// eps of the blog post.

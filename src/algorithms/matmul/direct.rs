@@ -158,8 +158,8 @@ mod tests {
     use crate::algorithms::matmul::constants::GPU;
     use crate::basis::dtype::DType;
     use crate::basis::size::Size;
-    use crate::device::capability::CooperativeMatrix;
-    use crate::device::capability::tests::gpu;
+    use crate::device::capability::Feature;
+    use crate::device::capability::tests::{gpu, matrix};
 
     fn case(m: u64, n: u64, k: u64, layout: Layout) -> CaseSpec {
         CaseSpec::new(&MATMUL, Size::Three(m, n, k), DType::F16).with(|options| options.layout = layout)
@@ -168,16 +168,8 @@ mod tests {
     fn of_nvidia() -> DeviceInfo {
         let mut device = gpu();
         device.vendor_id = NVIDIA;
-        device.features = crate::device::capability::Feature::ALL.iter().copied().collect();
-        let matrix = |input: &str| CooperativeMatrix {
-            m: 16,
-            n: 8,
-            k: 16,
-            input: input.into(),
-            accumulator: "f32".into(),
-            scope: "subgroup".into(),
-        };
-        device.cooperative_matrices = vec![matrix("f16"), matrix("bf16")];
+        device.features = Feature::ALL.iter().copied().collect();
+        device.cooperative_matrices = ["f16", "bf16"].map(|input| matrix([16, 8, 16], input, "f32")).to_vec();
         device
     }
 

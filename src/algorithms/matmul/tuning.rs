@@ -229,23 +229,15 @@ mod tests {
     use crate::algorithms::tile::Tunable;
     use crate::basis::size::{Size, sweep};
     use crate::basis::units::Bytes;
-    use crate::device::capability::{self, tests::software_device};
-    use crate::device::capability::{CooperativeMatrix, FlexibleMatrices, FlexibleMatrix};
+    use crate::device::capability::tests::{matrix, software_device};
+    use crate::device::capability::{self, FlexibleMatrices, FlexibleMatrix};
     use crate::kernel::program::Dispatch;
 
     fn gpu() -> DeviceInfo {
         let mut device = capability::tests::gpu();
         device.features = capability::Feature::ALL.iter().copied().collect();
-        let shape = |accumulator: &str| CooperativeMatrix {
-            m: 16,
-            n: 16,
-            k: 16,
-            input: "f16".into(),
-            accumulator: accumulator.into(),
-            scope: "subgroup".into(),
-        };
-        let bytes = CooperativeMatrix { k: 32, input: "i8".into(), ..shape("i32") };
-        device.cooperative_matrices = vec![shape("f16"), shape("f32"), bytes];
+        device.cooperative_matrices =
+            vec![matrix([16; 3], "f16", "f16"), matrix([16; 3], "f16", "f32"), matrix([16, 16, 32], "i8", "i32")];
         let flexible = |accumulator: &str, invocations| FlexibleMatrix {
             granularity: [16; 3],
             input: "f16".into(),
