@@ -32,7 +32,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use tile::{Tile, Tunable};
 
-/// All algorithms, in the order of lists.
+/// Built-in algorithms, in the order of lists.
 pub static ALGORITHMS: &[&Algorithm] = &[
     &matmul::MATMUL,
     &lu::LU,
@@ -612,8 +612,8 @@ mod tests {
         }
     }
 
-    /// A variant with an error allowance has the shortcut "less accurate", and an LU variant without a promised
-    /// multiplier bound has "no pivoting".
+    // A variant with an error allowance has the shortcut "less accurate", and an LU variant without a promised
+    // multiplier bound has "no pivoting".
     #[test]
     fn shortcuts_are_those_of_the_programs() {
         let mut device = gpu();

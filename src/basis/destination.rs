@@ -134,7 +134,7 @@ pub(crate) fn explained(error: io::Error) -> io::Error {
 /// ignore it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileId {
-    /// The file, or the nearest existing folder above a file that does not exist.
+    /// Identity of the file, or of the nearest existing folder above a file that does not exist.
     there: Inode,
     /// Path components below that folder that do not exist.
     missing: Vec<OsString>,

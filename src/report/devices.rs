@@ -5,7 +5,7 @@ use super::document::Document;
 use super::list;
 use super::table::Table;
 use crate::algorithms::{ALGORITHMS, CaseSpec, Measures};
-use crate::basis::alike::{alike, distinct};
+use crate::basis::alike::{distinct, grouped_where};
 use crate::basis::dtype::DType;
 use crate::basis::size::{Size, sweep};
 use crate::basis::units::{Bytes, Nanos, significant};
@@ -105,7 +105,7 @@ impl<'a> DeviceCard<'a> {
     /// How many variants of an algorithm run, and as many names of those that do not as fit a line of `room` columns.
     fn runs(&self, algorithm: &str, room: usize) -> String {
         let own = self.variants.iter().filter(|support| support.algorithm == algorithm);
-        let variants = alike(own, |a, b| a.variant == b.variant);
+        let variants = grouped_where(own, |a, b| a.variant == b.variant);
         let runs = |of: &&Vec<&Support>| of.iter().any(|support| support.missing.is_none());
         let others: Vec<_> = variants.iter().filter(|of| !runs(of)).map(|of| of[0].variant).collect();
         let all = variants.len();
@@ -169,10 +169,10 @@ impl<'a> DeviceCard<'a> {
         let mut table = Table::default().text(["algorithm", "variant"]).prose(["runs with"]);
         let same = |a: &&Support, b: &&Support| (a.algorithm, a.variant) == (b.algorithm, b.variant);
         let mut last = "";
-        for of in alike(&self.variants, same) {
+        for of in grouped_where(&self.variants, same) {
             let runs: Vec<_> = of.iter().filter(|s| s.missing.is_none()).map(|s| s.dtype.name()).collect();
             let lacking = of.iter().filter(|support| support.missing.is_some());
-            let reasons = alike(lacking, |a, b| a.missing == b.missing).into_iter().map(|alike| {
+            let reasons = grouped_where(lacking, |a, b| a.missing == b.missing).into_iter().map(|alike| {
                 let types: Vec<_> = alike.iter().map(|support| support.dtype.name()).collect();
                 format!("not {}: {}", types.join(", "), alike[0].missing.as_deref().unwrap_or_default())
             });
@@ -315,7 +315,7 @@ fn matrices(info: &DeviceInfo) -> String {
     // A line for each pair of types: the sizes of the work-groups that can hold them differ in nothing else.
     let held = info.flexible_matrices.iter().flat_map(|flexible| &flexible.shapes).filter(|f| f.scope == "workgroup");
     let types = |own: &FlexibleMatrix| (own.granularity, own.input.clone(), own.accumulator.clone());
-    let flexible = alike(held, |a, b| types(a) == types(b)).into_iter().map(|own| {
+    let flexible = grouped_where(held, |a, b| types(a) == types(b)).into_iter().map(|own| {
         let ([m, n, k], input, accumulator) = types(own[0]);
         let sizes: Vec<_> = own.iter().map(|own| own.invocations.to_string()).collect();
         format!("multiples of {m}×{n}×{k} {input}→{accumulator} (workgroup of {})", sizes.join(" or "))

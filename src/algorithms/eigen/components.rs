@@ -244,7 +244,7 @@ fn eigenvector_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     }))
 }
 
-/// The next matrix of the similarity transform.
+/// Next matrix of the similarity transform.
 pub(crate) static NEXT_MATRIX: Algorithm = Algorithm {
     name: Borrowed("next-matrix"),
     summary: "the next matrix of the similarity transform, M[r,c] ← M[r,c]·s[c]/s[r], in place",

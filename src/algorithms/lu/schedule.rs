@@ -334,9 +334,9 @@ pub(super) struct UpdateFactors {
 /// Destination of an update.
 #[derive(Clone, Copy)]
 pub(super) enum UpdateTarget {
-    /// In place, except for the first `corner` rows and columns, which another kernel updates.
+    /// Matrix itself, except its first `corner` rows and columns, which another kernel updates.
     Matrix { corner: u64 },
-    /// In a panel, column by column.
+    /// Panel, column by column.
     Panel { to: Panel, plane: u64 },
 }
 

@@ -288,9 +288,9 @@ mod tests {
     #[derive(Default)]
     struct SubstitutionReplay {
         stage: u64,
-        /// Of each 32 columns of L: written last.
+        /// Stage of the last write, by each 32 columns of L.
         written: HashMap<u64, u64>,
-        /// Of each 32 columns of L: read first.
+        /// Stage of the first read, by each 32 columns of L.
         read: HashMap<u64, u64>,
         /// Of each block.
         prepared: HashMap<u64, u64>,

@@ -186,7 +186,7 @@ impl Residual {
 }
 
 impl Oracle for Residual {
-    /// Only status and solution are compared; the factors may be anything.
+    /// Compares only status and solution; the factors may be anything.
     fn comparison(&self, output: usize) -> Option<OutputComparison> {
         let is_compared = match self.b {
             HostArray::F64(_) => output < 3,

@@ -19,7 +19,7 @@ pub(super) static TUNABLE: &[Tunable] = &[
 
 /// Widths that a variant supports.
 pub(crate) struct Widths {
-    /// All widths that its kernels can be compiled for.
+    /// Widths that the variant's kernels can be compiled for.
     all: &'static [u32],
     /// Built-in width for a number of rows on a device.
     built_in: fn(u64, &DeviceInfo) -> u32,

@@ -24,7 +24,7 @@ pub(super) enum BlockDivision {
     Matrices(Accumulator),
     /// Cooperative matrices of f16, two in place of each f32 one.
     Halves,
-    /// The block is one cooperative matrix, held by as many sub-groups as it has warps.
+    /// One cooperative matrix for the block, held by as many sub-groups as it has warps.
     Block(Accumulator),
 }
 
