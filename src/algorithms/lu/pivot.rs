@@ -475,10 +475,14 @@ mod tests {
     use crate::device::capability::tests::{gpu, software_device};
     use crate::kernel::program::ArgumentValue;
 
+    fn program(n: u64, device: &DeviceInfo) -> Program {
+        let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);
+        LU.variant("blocked-pivot").expect("it is in the table").program(&case, device).expect("it runs")
+    }
+
     #[test]
     fn a_block_takes_two_stages_where_a_group_factorises_it_at_once() {
-        let case = CaseSpec::new(&LU, Size::Uniform(1024), DType::F32);
-        let program = LU.variant("blocked-pivot").expect("it is in the table").program(&case, &gpu()).expect("it runs");
+        let program = program(1024, &gpu());
         // Rows, first panel, two for each block but the last, which is followed by store and finish.
         assert_eq!(program.launches(), 2 + 32 * 2 + 1);
     }
@@ -513,8 +517,7 @@ mod tests {
 
     #[test]
     fn rows_of_u_are_solved_for_once_and_a_stage_before_the_slice_that_reads_them() {
-        let case = CaseSpec::new(&LU, Size::Uniform(8192), DType::F32);
-        let program = LU.variant("blocked-pivot").expect("it is in the table").program(&case, &gpu()).expect("it runs");
+        let program = program(8192, &gpu());
         // For an outer block of 128 columns: the columns solved for, and which of them are behind a barrier.
         let (mut block, mut solved, mut ready, mut slices) = (0, 0, 0, 0);
         for dispatch in program.dispatches() {
@@ -539,8 +542,7 @@ mod tests {
 
     #[test]
     fn strips_that_a_panel_does_not_wait_for_are_updated_beside_what_exchanges_no_rows() {
-        let case = CaseSpec::new(&LU, Size::Uniform(8192), DType::F32);
-        let program = LU.variant("blocked-pivot").expect("it is in the table").program(&case, &gpu()).expect("it runs");
+        let program = program(8192, &gpu());
         let (mut stage, mut expected, mut split) = (None, None, 0);
         for dispatch in program.dispatches() {
             if !dispatch.without_barrier {
@@ -571,10 +573,7 @@ mod tests {
         let mut small = large.clone();
         small.limits.shared_memory = Bytes(32 << 10);
         for (device, n) in [large, small].iter().flat_map(|device| [4096, 8192, 16_384, 1 << 15].map(|n| (device, n))) {
-            let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);
-            let program =
-                LU.variant("blocked-pivot").expect("it is in the table").program(&case, device).expect("it runs");
-            for dispatch in program.dispatches() {
+            for dispatch in program(n, device).dispatches() {
                 let taken = Bytes(dispatch.shader.shared_bytes(&dispatch.constants));
                 assert!(taken <= device.limits.shared_memory, "{n}: {} takes {taken:?}", dispatch.shader.name);
             }
