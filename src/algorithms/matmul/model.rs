@@ -81,7 +81,7 @@ impl Slab {
             shifted: (a_odd * rows + b_odd * columns) * bytes,
             stores,
             unaligned_stores: more_stores(n, of_c, matrices) * stores,
-            held: in_registers.min(in_shared).min(2048 / invocations.max(1)).clamp(1, machine.most_held),
+            held: in_registers.min(in_shared).min(2048 / invocations.max(1)).clamp(1, machine.max_waiting_groups),
             invocations: invocations as f64,
         }
     }
@@ -92,7 +92,7 @@ impl Slab {
         let Dims { m, n, .. } = Dims::from(case.size);
         let [rows, columns] = [(block[0], m), (block[1], n)].map(|(edge, extent)| f64::from(edge).min(extent as f64));
         let stores = rows * columns * moved(case.dtype.of_product(), true);
-        let held = u64::from(1024 / invocations.max(1)).clamp(1, machine.most_held);
+        let held = u64::from(1024 / invocations.max(1)).clamp(1, machine.max_waiting_groups);
         Self {
             products,
             reads: 0.0,
@@ -176,7 +176,7 @@ fn arrival(bytes: f64, machine: &Machine) -> f64 {
 
 /// Returns the fraction of `bytes` that the last-level cache does not keep between runs.
 fn driven_out(bytes: f64, machine: &Machine) -> f64 {
-    ((bytes - machine.cached) / machine.beyond).clamp(0.0, 1.0)
+    ((bytes - machine.resident_bytes) / machine.fading_bytes).clamp(0.0, 1.0)
 }
 
 /// Returns the time in ns to transfer every operand, and C, once.
@@ -205,13 +205,13 @@ pub(super) fn predicted(tile: &ProductTile, slab: Slab, pace: &Pace, case: &Case
         (across * down * parts, parts::slabs(*tile, k), 1, if parts > 1 { parts * m * n } else { 0 })
     };
     let (slabs, blocks) = (slabs as f64, blocks as f64);
-    let work = slab.work(pace) * if tile.groups > 0 { machine.apart } else { 1.0 };
+    let work = slab.work(pace) * if tile.groups > 0 { machine.sharing_factor } else { 1.0 };
     let stores = slab.stores + pace.unaligned_stores * slab.unaligned_stores;
-    let ends = pace.ends + stores / pace.drain;
+    let ends = pace.fixed + stores / pace.drain;
     let of_group = [slabs * work + blocks * stores / pace.stores, slabs * slab.wait(pace), blocks * ends];
     let rounds = of_core(groups.div_ceil(machine.cores), slab.held, of_group, pace.overlap);
     let often = (across * m * k + down * k * n) as f64 * case.dtype.bytes() as f64 / machine.cache;
-    let product = machine.launch + norm(rounds, once(dims, case.dtype, machine).max(often), machine.together);
+    let product = machine.launch + norm(rounds, once(dims, case.dtype, machine).max(often), machine.overlap);
     if !tile.takes_two_passes() {
         return Nanos(product);
     }
@@ -223,14 +223,14 @@ pub(super) fn predicted(tile: &ProductTile, slab: Slab, pace: &Pace, case: &Case
 pub(super) fn streamed(stream: &Stream, schedule: &GemvSchedule, case: &CaseSpec, machine: &Machine) -> Nanos {
     let elements = schedule.elements() as f64 / schedule.rounds() as f64;
     let one_by_one = schedule.elements_of_lane == 1 && case.dtype.bytes() < 4;
-    let products = if one_by_one { stream.singles } else { stream.products };
+    let products = if one_by_one { stream.narrow_products } else { stream.products };
     let work = elements / stream.loads + elements * schedule.vectors() as f64 / products;
-    let ends = stream.ends + schedule.sums() as f64 / stream.sums;
+    let ends = stream.fixed + schedule.sums() as f64 / stream.sums;
     let rounds = schedule.rounds() as f64;
     let groups = schedule.groups().div_ceil(machine.cores);
-    let far = stream.far * driven_out(all_bytes(Dims::from(case.size), case.dtype), machine);
+    let far = stream.memory_wait * driven_out(all_bytes(Dims::from(case.size), case.dtype), machine);
     let of_group = [rounds * work, rounds * (stream.wait + far), ends];
-    let rounds = of_core(groups, schedule.held(case).min(machine.most_held), of_group, HIDDEN);
+    let rounds = of_core(groups, schedule.held(case).min(machine.max_waiting_groups), of_group, HIDDEN);
     let arrival = once(Dims::from(case.size), case.dtype, machine) / stream.share;
     let parts = if schedule.parts > 1 { stream.parts } else { 0.0 };
     Nanos(machine.launch + rounds.max(arrival) + parts)
@@ -252,7 +252,7 @@ mod tests {
 
     /// Returns the GPU constants, with compute and memory time hiding each other completely.
     fn machine() -> Machine {
-        Machine { together: HIDDEN, ..GPU.machine.clone() }
+        Machine { overlap: HIDDEN, ..GPU.machine.clone() }
     }
 
     /// Returns the time in ns, without launches, of a product in blocks of 100×100 with slabs of 10.
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn what_does_not_stay_in_the_cache_comes_from_memory() {
-        let Machine { cached, beyond, cache, memory, .. } = GPU.machine;
+        let Machine { resident_bytes: cached, fading_bytes: beyond, cache, memory, .. } = GPU.machine;
         let of = |bytes| arrival(bytes, &GPU.machine);
         let [none, some] = [cached + beyond, cached + beyond / 2.0];
         assert!((of(cached) - cached / cache).abs() < 1e-6 && (of(none) - none / memory).abs() < 1e-6);
