@@ -188,7 +188,7 @@ impl GemvSchedule {
     }
 
     /// Returns the work-groups that a core of a GPU can hold.
-    pub(super) fn held(&self, case: &CaseSpec) -> u64 {
+    pub(super) fn concurrent_groups(&self, case: &CaseSpec) -> u64 {
         let lanes = u64::from(self.lanes);
         ((1 << 16) / (lanes * self.registers(case).min(255))).min(2048 / lanes).max(1)
     }

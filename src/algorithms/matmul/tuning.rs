@@ -33,10 +33,10 @@ impl TileTable {
     pub(super) fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> ProductTile {
         let legal = |tile: &ProductTile| self.division.legal(tile, case, device).is_ok();
         if self.division.is_modelled(device) {
-            let ways = self.ways(case, device);
+            let subdivided_tiles = self.subdivided_tiles(case, device);
             let rank = |tile: &ProductTile| rank(time(self.division, tile, case, device), Some((*tile).into()));
-            let best = ways.iter().copied().filter(legal).min_by_key(rank);
-            return best.unwrap_or(ways[ways.len() - 1]);
+            let best = subdivided_tiles.iter().copied().filter(legal).min_by_key(rank);
+            return best.unwrap_or(subdivided_tiles[subdivided_tiles.len() - 1]);
         }
         let cores = CORES[usize::from(device.kind == DeviceKind::Cpu)];
         let dims = Dims::from(case.size);
@@ -57,7 +57,7 @@ impl TileTable {
     }
 
     /// Returns the tiles for a case, each with every plausible number of parts.
-    pub(super) fn ways(&self, case: &CaseSpec, device: &DeviceInfo) -> Vec<ProductTile> {
+    pub(super) fn subdivided_tiles(&self, case: &CaseSpec, device: &DeviceInfo) -> Vec<ProductTile> {
         self.tiles(case, device).flat_map(|tile| subdivisions(tile, self.division, case, device)).collect()
     }
 
