@@ -3,8 +3,8 @@
 mod same_bits;
 
 use gpukern::{
-    CacheFolder, CaseSpec, CheckResult, DType, Device, DeviceInfo, DeviceKind, Feature, Input, Program, Size, Step,
-    StopRule, StopTest, Variant, Workbench, find_algorithm,
+    CacheFolder, CaseSpec, CheckResult, DType, Device, DeviceInfo, DeviceKind, Feature, Input, Problem, Program, Size,
+    Step, StopRule, StopTest, Variant, Workbench, find_algorithm,
 };
 use std::rc::Rc;
 
@@ -21,15 +21,18 @@ fn workbench() -> (Rc<Device>, Workbench) {
     (device, workbench)
 }
 
-/// Runs `program` on the problem of `case`.
+fn problem(algorithm: &str, case: &CaseSpec) -> Box<dyn Problem> {
+    (find_algorithm(algorithm).expect("an algorithm").problem)(case).expect("a problem")
+}
+
+/// Runs `program` on the problem of `case`, and checks its answer.
 fn verify(
     workbench: &mut Workbench,
     algorithm: &str,
     case: &CaseSpec,
     program: &Program,
 ) -> Result<CheckResult, String> {
-    let problem = (find_algorithm(algorithm).expect("an algorithm").problem)(case).expect("a problem");
-    let loaded = workbench.load(problem.as_ref()).expect("room for it");
+    let loaded = workbench.load(problem(algorithm, case).as_ref()).expect("room for it");
     workbench.verify(&loaded, program).expect("it runs").check
 }
 
@@ -89,9 +92,8 @@ fn the_transform_makes_as_many_rounds_on_the_hilbert_matrix_as_the_post_reports(
         let program = program("eigen", "pipeline", &case, &device.info);
         let check = verify(&mut workbench, "eigen", &case, &program).expect("converged");
         assert!(check.passes(), "{check:?}");
-        let metric = |name: &str| check.metrics.iter().find(|m| m.name == name).and_then(|m| m.value);
-        assert_eq!(metric("rounds"), Some(rounds), "{n}");
-        assert!((metric("lambda").expect("a figure") - lambda).abs() < 5e-5, "{check:?}");
+        assert_eq!(check.metric("rounds"), Some(rounds), "{n}");
+        assert!((check.metric("lambda").expect("a figure") - lambda).abs() < 5e-5, "{check:?}");
     }
 }
 
@@ -149,9 +151,8 @@ fn kernels_at_the_speed_of_memory_are_right_at_odd_sizes_in_both_forms() {
 
 /// Runs `program` a hundred times and compares the bits of its answers.
 fn hundredfold(workbench: &mut Workbench, algorithm: &str, case: &CaseSpec, program: &Program) {
-    let problem = (find_algorithm(algorithm).expect("an algorithm").problem)(case).expect("a problem");
     let what = format!("{algorithm} {} {:?}", case.size, program.note);
-    same_bits::run(workbench, problem, program, 100, &what);
+    same_bits::run(workbench, problem(algorithm, case), program, 100, &what);
 }
 
 #[test]
@@ -190,8 +191,7 @@ fn a_hundred_factorisations_give_the_same_bits() {
 #[test]
 fn the_fused_transform_makes_as_many_rounds_as_the_pipeline_and_says_when_they_are_too_few() {
     let (device, mut workbench) = workbench();
-    let rounds =
-        |check: &CheckResult| check.metrics.iter().find(|m| m.name == "rounds").and_then(|m| m.value).expect("rounds");
+    let rounds = |check: &CheckResult| check.metric("rounds").expect("rounds");
     for info in device_kinds(&device) {
         for stop in [POST, StopRule::default()] {
             for n in [3, 65, 128, 301] {
@@ -239,13 +239,13 @@ fn the_bracket_contains_the_eigenvalue_of_twenty_random_matrices() {
         for seed in 0..20 {
             let n = 37 + 29 * seed;
             let case = case("eigen", Input::Uniform, n, StopRule::default()).with(|options| options.seed = seed);
-            let problem = (find_algorithm("eigen").expect("an algorithm").problem)(&case).expect("a problem");
+            let problem = problem("eigen", &case);
             let inputs = problem.inputs().expect("inputs");
             let a: Vec<f64> = (0..inputs[0].len()).map(|i| inputs[0].get(i)).collect();
             let check =
                 verify(&mut workbench, "eigen", &case, &program("eigen", "fused", &case, &info)).expect("converged");
             assert!(check.passes(), "{check:?}");
-            let metric = |name: &str| check.metrics.iter().find(|m| m.name == name).and_then(|m| m.value).expect(name);
+            let metric = |name: &str| check.metric(name).expect(name);
             let (low, high, exact) = (metric("bracket min"), metric("bracket max"), eigenvalue(&a, n as usize));
             assert!(low <= exact && exact <= high && high - low < 2e-4 * high, "{n}: {exact} in [{low}, {high}]");
         }

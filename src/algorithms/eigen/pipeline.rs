@@ -380,18 +380,14 @@ mod tests {
         }
     }
 
-    fn metric(check: &CheckResult, name: &str) -> f64 {
-        check.metrics.iter().find(|metric| metric.name == name).and_then(|metric| metric.value).expect("a metric")
-    }
-
     #[test]
     fn a_right_transform_passes_with_the_rounds_and_the_eigenvalue_of_the_post() {
         for (n, rounds, lambda) in [(128, 9.0, 2.217_19), (256, 10.0, 2.304_20)] {
             let a = matrix::hilbert(n);
             let check = TransformOracle::new(a.clone(), n, POST).check(&transform(&a, n, &POST)).expect("converged");
             assert!(check.passes(), "{check:?}");
-            assert_eq!(metric(&check, "rounds"), rounds);
-            assert!((metric(&check, "lambda") - lambda).abs() < 5e-5, "{check:?}");
+            assert_eq!(check.metric("rounds"), Some(rounds));
+            assert!((check.metric("lambda").expect("a metric") - lambda).abs() < 5e-5, "{check:?}");
         }
     }
 
@@ -402,7 +398,7 @@ mod tests {
         let stop = StopRule { eps: 1e-6, ..StopRule::default() };
         let outputs = transform(&matrix::EXAMPLE, 3, &stop);
         let check = TransformOracle::new(matrix::EXAMPLE.to_vec(), 3, stop).check(&outputs).expect("converged");
-        assert!(check.passes() && (metric(&check, "lambda") - exact).abs() < 1e-5, "{check:?}");
+        assert!(check.passes() && (check.metric("lambda").expect("a metric") - exact).abs() < 1e-5, "{check:?}");
         let v = doubles(&outputs[V]);
         assert!((v[0] / v[2] - 0.394_074 / 0.997_451).abs() < 1e-5, "{v:?}");
         assert!((v[1] / v[2] - 0.578_844 / 0.997_451).abs() < 1e-5, "{v:?}");
@@ -425,7 +421,7 @@ mod tests {
         assert!(rejected(&with(V, HostArray::F32(v.clone()))), "a wrong element of v");
         v[17] = f32::NAN;
         assert!(rejected(&with(V, HostArray::F32(v))), "a NaN in v");
-        let lambda = outputs_lambda(&right) * 1.0001;
+        let lambda = right[LAMBDA].get(0) as f32 * 1.0001;
         assert!(rejected(&with(LAMBDA, HostArray::F32(vec![lambda]))), "a wrong λ");
         let mut m = reals(&right[M]);
         m[5] += 0.01;
@@ -435,10 +431,6 @@ mod tests {
         // The output belongs to a similar matrix: its figures agree with each other, but not with an eigenvalue of A.
         let other: Vec<f32> = a.iter().map(|value| value * 1.01).collect();
         assert!(rejected(&transform(&other, n, &POST)), "another matrix");
-    }
-
-    fn outputs_lambda(outputs: &[HostArray]) -> f32 {
-        outputs[LAMBDA].get(0) as f32
     }
 
     #[test]
