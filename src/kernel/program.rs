@@ -264,6 +264,22 @@ impl Dispatch {
         self.constants.iter().find(|constant| constant.id == id).map(|constant| constant.bits as u32)
     }
 
+    /// Returns the value of the specialization constant `name`, if the kernel has it and it is set.
+    #[cfg(test)]
+    pub(crate) fn constant_value(&self, name: &str) -> Option<u64> {
+        let constant = self.shader.interface.constants.iter().find(|constant| constant.name == name)?;
+        self.word(constant.id).map(u64::from)
+    }
+
+    /// Returns the value of the integer argument `name`.
+    #[cfg(test)]
+    pub(crate) fn number(&self, name: &str) -> u64 {
+        match self.value(name) {
+            Some(ArgumentValue::U32(number)) => number.into(),
+            other => panic!("{name} is {other:?}"),
+        }
+    }
+
     /// Sets the invocations of a work-group along x, y, z.
     ///
     /// # Panics

@@ -473,7 +473,6 @@ mod tests {
     use crate::basis::size::Size;
     use crate::basis::units::Bytes;
     use crate::device::capability::tests::{gpu, software_device};
-    use crate::kernel::program::ArgumentValue;
 
     fn program(n: u64, device: &DeviceInfo) -> Program {
         let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);
@@ -508,13 +507,6 @@ mod tests {
         }
     }
 
-    fn word(dispatch: &Dispatch, name: &str) -> u64 {
-        match dispatch.value(name) {
-            Some(ArgumentValue::U32(word)) => u64::from(word),
-            other => panic!("{name} is {other:?}"),
-        }
-    }
-
     #[test]
     fn rows_of_u_are_solved_for_once_and_a_stage_before_the_slice_that_reads_them() {
         let program = program(8192, &gpu());
@@ -525,7 +517,7 @@ mod tests {
                 ready = solved;
             }
             if dispatch.shader.name == "lu/blocked-solve" {
-                let (first, start, end) = (word(dispatch, "first"), word(dispatch, "start"), word(dispatch, "end"));
+                let (first, start, end) = (dispatch.number("first"), dispatch.number("start"), dispatch.number("end"));
                 // Columns updated after the inner blocks of this outer block and the next have been solved for on the
                 // way.
                 let expected = if first == block && solved > 0 { solved } else { first + 256 };
@@ -533,8 +525,8 @@ mod tests {
                 (block, solved) = (first, end);
             } else if dispatch.shader.name == "lu/blocked-update" && dispatch.without_barrier {
                 slices += 1;
-                assert_eq!(word(dispatch, "top"), block + 128);
-                assert!(word(dispatch, "right") <= ready, "{block}");
+                assert_eq!(dispatch.number("top"), block + 128);
+                assert!(dispatch.number("right") <= ready, "{block}");
             }
         }
         assert!(slices > 300, "{slices}");
@@ -551,7 +543,7 @@ mod tests {
             if dispatch.shader.name != "lu/pivot-next" {
                 continue;
             }
-            let (first, begin, strips) = (word(dispatch, "first"), word(dispatch, "begin"), dispatch.groups[1]);
+            let (first, begin, strips) = (dispatch.number("first"), dispatch.number("begin"), dispatch.groups[1]);
             if begin == 0 {
                 assert!(!dispatch.without_barrier, "the panel behind {first} waits for it");
                 expected = Some((first, strips));
@@ -561,7 +553,7 @@ mod tests {
             assert_eq!(expected.take(), Some((first, begin)), "each strip once");
             let panel = stage.filter(|stage| dispatch.without_barrier && stage.shader.name == "lu/pivot-panel");
             let panel = panel.unwrap_or_else(|| panic!("the strips of {first} are beside a panel"));
-            assert!(word(panel, "first") == first + INNER && word(panel, "to") < INNER, "{first}");
+            assert!(panel.number("first") == first + INNER && panel.number("to") < INNER, "{first}");
         }
         assert!(split > 100, "{split}");
     }
