@@ -1,12 +1,12 @@
-//! Feeds mutated files to what reads them: records (and all that is made of records), descriptions of kernels, arrays,
-//! SPIR-V and expressions. `scripts/fuzz` runs it for each.
+//! Feeds mutated files to the program's readers: of records (and every output made from a record), kernel descriptions,
+//! arrays, SPIR-V and expressions. `scripts/fuzz` runs each target.
 //!
 //!   fuzz TARGET [--seconds N] [--executions N] [--seed N]
 //!
-//! No nightly compiler and no coverage feedback: mutations know what their files are made of instead (values swapped for
-//! others and for hostile ones, lines and words moved, pieces cut, doubled and joined, bytes flipped). Execution N of seed S
-//! has the input of the first one of seed S + N. A panic, or an execution that takes longer than [`PATIENCE`], ends the
-//! program with the seed of that one, and its input in a file.
+//! Needs no nightly compiler and no coverage feedback, because mutations follow the syntax of their files: they swap
+//! values for other and hostile ones, move lines and words, cut, repeat and join pieces, and flip bits. Execution N of
+//! seed S gets the input of execution 0 of seed S + N. A panic, or an execution longer than [`TIMEOUT`], ends the program;
+//! it prints the seed and saves the input.
 
 use gpukern::{
     DType, Format, Layout, NamedRecord, Outcome, Record, Settings, check_array, check_description, check_expression,
@@ -19,10 +19,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time that one execution may take, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest execution, on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A kernel with all that a description speaks of.
+/// Kernel with everything that a description can refer to.
 const KERNEL: &str = "#version 460
 #extension GL_EXT_shader_explicit_arithmetic_types : require
 #extension GL_EXT_buffer_reference : require
@@ -47,7 +47,7 @@ void main() {
 }
 ";
 
-/// A description of it.
+/// Description of [`KERNEL`].
 const DESCRIPTION: &str = r#"name = "k"
 [kernel]
 source = "k.spv"
@@ -106,151 +106,53 @@ bytes = 1e9
 "#;
 
 /// Pieces of descriptions that break parsers and checks.
+#[rustfmt::skip]
 const TOML: [&str; 50] = [
-    "0",
-    "-1",
-    "1e999",
-    "nan",
-    "inf",
-    "9223372036854775807",
-    "-9223372036854775808",
-    "\"2^62\"",
-    "\"M\"",
-    "\"K\"",
-    "\"BM\"",
-    "\"1/0\"",
-    "\"M % 0\"",
-    "\"1..9223372036854775807\"",
-    "\"1..9:9223372036854775807\"",
-    "\"((((((((((((((((\"",
-    "\"-9223372036854775807 - 1\"",
-    "[]",
-    "[[]]",
-    "{}",
-    "true",
-    "\"\"",
-    "\"\\u0000\"",
-    "'{M}'",
-    "\"@k.spv\"",
-    "\"@.npy\"",
-    "\"normal(1e308, 1e308)\"",
-    "\"uniform(-1e308,1e308)\"",
-    "\"exact\"",
-    "{ ulp = 18446744073709551615 }",
-    "{ nmse = nan }",
-    "[kernel]",
-    "[[pass]]",
-    "[[pass.pass]]",
-    "[uniform.Args]",
-    "[uniform.A]",
-    "\"ptr[4294967295].x\"",
-    "\"T + 2^62\"",
-    "\"set\"",
-    "{ picks = \"A\" }",
-    "{ mean = 0, deviation = 1 }",
-    "times = 16384",
-    "indirect = \"A + 4\"",
-    "[spec]",
-    "[axes]",
-    "source = \"k.spv\"",
-    "groups = 1",
-    "scratch = true",
-    "\u{feff}",
-    "[\"M\", \"M\", \"M\", \"M\", \"M\", \"M\", \"M\", \"M\", \"M\"]",
+    "0", "-1", "1e999", "nan", "inf", "9223372036854775807", "-9223372036854775808", "\"2^62\"", "\"M\"", "\"K\"",
+    "\"BM\"", "\"1/0\"", "\"M % 0\"", "\"1..9223372036854775807\"", "\"1..9:9223372036854775807\"",
+    "\"((((((((((((((((\"", "\"-9223372036854775807 - 1\"", "[]", "[[]]", "{}", "true", "\"\"", "\"\\u0000\"",
+    "'{M}'", "\"@k.spv\"", "\"@.npy\"", "\"normal(1e308, 1e308)\"", "\"uniform(-1e308,1e308)\"", "\"exact\"",
+    "{ ulp = 18446744073709551615 }", "{ nmse = nan }", "[kernel]", "[[pass]]", "[[pass.pass]]", "[uniform.Args]",
+    "[uniform.A]", "\"ptr[4294967295].x\"", "\"T + 2^62\"", "\"set\"", "{ picks = \"A\" }",
+    "{ mean = 0, deviation = 1 }", "times = 16384", "indirect = \"A + 4\"", "[spec]", "[axes]", "source = \"k.spv\"",
+    "groups = 1", "scratch = true", "\u{feff}", "[\"M\", \"M\", \"M\", \"M\", \"M\", \"M\", \"M\", \"M\", \"M\"]",
 ];
 
 /// Values that break parsers and checks.
+#[rustfmt::skip]
 const JSON: [&str; 22] = [
-    "null",
-    "true",
-    "-1",
-    "0",
-    "-0.0",
-    "1e308",
-    "1e999",
-    "-1e-320",
-    "0.1",
-    "18446744073709551616",
-    "9007199254740993",
-    "\"\"",
-    "\"\\u0000\"",
-    "\"\\ud800\"",
-    "\"gpukern-run/3\"",
-    "\"gpukern-run/1\"",
-    "\"unstable-clock\"",
-    "{}",
-    "[]",
-    "[[[[[[[[[[",
-    "{\"kind\":\"drift\"}",
-    "\u{feff}",
+    "null", "true", "-1", "0", "-0.0", "1e308", "1e999", "-1e-320", "0.1", "18446744073709551616", "9007199254740993",
+    "\"\"", "\"\\u0000\"", "\"\\ud800\"", "\"gpukern-run/3\"", "\"gpukern-run/1\"", "\"unstable-clock\"", "{}", "[]",
+    "[[[[[[[[[[", "{\"kind\":\"drift\"}", "\u{feff}",
 ];
 
 /// Pieces of the headers of arrays.
+#[rustfmt::skip]
 const PYTHON: [&str; 26] = [
-    "'descr'",
-    "'<f4'",
-    "'|O'",
-    "'>f8'",
-    "[('a', '<f4', (2, 3)), ('b', '|S7')]",
-    "'fortran_order'",
-    "True",
-    "None",
-    "'shape'",
-    "(2, 3)",
-    "()",
-    "(18446744073709551615, 18446744073709551615)",
-    "(0, 18446744073709551616)",
-    "-1",
-    "1e999",
-    "1j",
-    "0x_1",
-    "1_0",
-    "{}",
-    "{1}",
-    "[[[1]]]",
-    "b'\\xff'",
-    "'\\ud800'",
-    "'''",
-    "\n",
-    "\u{e9}",
+    "'descr'", "'<f4'", "'|O'", "'>f8'", "[('a', '<f4', (2, 3)), ('b', '|S7')]", "'fortran_order'", "True", "None",
+    "'shape'", "(2, 3)", "()", "(18446744073709551615, 18446744073709551615)", "(0, 18446744073709551616)", "-1",
+    "1e999", "1j", "0x_1", "1_0", "{}", "{1}", "[[[1]]]", "b'\\xff'", "'\\ud800'", "'''", "\n", "\u{e9}",
 ];
 
 /// Pieces of expressions.
+#[rustfmt::skip]
 const EXPRESSIONS: [&str; 20] = [
-    "M",
-    "N",
-    "K",
-    "x",
-    "0",
-    "-1",
-    "0x10",
-    "1_000",
-    ".5",
-    "1e308",
-    "9223372036854775807",
-    "(",
-    ")",
-    "(M + K)",
-    "min(M, ",
-    "max(",
-    "sqrt(K)",
-    "cdiv(M, N)",
-    "\u{e9}",
-    "2^63",
+    "M", "N", "K", "x", "0", "-1", "0x10", "1_000", ".5", "1e308", "9223372036854775807", "(", ")", "(M + K)",
+    "min(M, ", "max(", "sqrt(K)", "cdiv(M, N)", "\u{e9}", "2^63",
 ];
 
-/// Operators between them.
+/// Operators between pieces of expressions.
 const OPERATORS: [&str; 20] =
     ["+", "-", "*", "/", "%", "^", "==", "!=", "<", ">=", "&&", "||", "!", ",", " ", ")", "(", "&", "<=", ">"];
 
-/// What is fed to one reader.
+/// Reader under test, with the inputs that it gets.
 struct Target {
     name: &'static str,
-    /// Files that are right, the smallest ones that have everything.
+    /// Valid files, as small as possible, that together contain every construct.
     corpus: fn() -> Vec<Vec<u8>>,
     mutate: fn(&mut Mutator, &[u8]) -> Vec<u8>,
-    /// Whether a file is still taken for what it was.
-    accepts: fn(&[u8], &Scene) -> bool,
+    /// Whether the reader accepts a file.
+    accepts: fn(&[u8], &Fixture) -> bool,
 }
 
 const TARGETS: [Target; 5] = [
@@ -258,20 +160,22 @@ const TARGETS: [Target; 5] = [
         name: "records",
         corpus: records,
         mutate: Mutator::json,
-        accepts: |input, scene| parse_record(input, "fuzz").map(|loaded| use_it(loaded.record, &scene.other)).is_ok(),
+        accepts: |input, fixture| {
+            parse_record(input, "fuzz").map(|loaded| print_everything(loaded.record, &fixture.other)).is_ok()
+        },
     },
     Target {
         name: "descriptions",
         corpus: descriptions,
         mutate: Mutator::lines,
-        accepts: |input, scene| check_description(&String::from_utf8_lossy(input), scene.folder.path()).is_ok(),
+        accepts: |input, fixture| check_description(&String::from_utf8_lossy(input), fixture.folder.path()).is_ok(),
     },
     Target {
         name: "arrays",
         corpus: arrays,
         mutate: Mutator::array,
-        accepts: |input, scene| {
-            let path = scene.folder.path().join("x.npy");
+        accepts: |input, fixture| {
+            let path = fixture.folder.path().join("x.npy");
             std::fs::write(&path, input).expect("the folder takes a file");
             check_array(&path).is_ok()
         },
@@ -285,15 +189,15 @@ const TARGETS: [Target; 5] = [
     },
 ];
 
-/// What inputs are tried in.
-struct Scene {
-    /// Has the files that descriptions name.
+/// Surroundings of the inputs.
+struct Fixture {
+    /// Folder with the files that descriptions name.
     folder: tempfile::TempDir,
-    /// A record to compare with.
+    /// Record to compare with.
     other: Record,
 }
 
-impl Scene {
+impl Fixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("k.spv"), compiled()).expect("written");
@@ -320,7 +224,7 @@ impl Mutator {
         of[self.below(of.len())]
     }
 
-    /// A value of text, roughly: from behind one of `begins` to before the next of `ends`.
+    /// Returns the place of a value in `text`, roughly: between a byte of `begins` and the next one of `ends`.
     fn value(&mut self, text: &[u8], begins: &[u8], ends: &[u8]) -> Range<usize> {
         let start = self.below(text.len());
         let Some(start) = text[start..].iter().position(|byte| begins.contains(byte)).map(|at| start + at + 1) else {
@@ -330,7 +234,7 @@ impl Mutator {
         start..end
     }
 
-    /// Makes one of the changes that any text may have.
+    /// Makes one change that suits any text; `hostile` are values to insert.
     fn change(&mut self, text: &mut Vec<u8>, hostile: &[&str], begins: &[u8], ends: &[u8]) {
         if text.is_empty() {
             return;
@@ -345,7 +249,7 @@ impl Mutator {
                 text.splice(range, value.bytes());
             }
             5 => {
-                // A value of another place of this text.
+                // Value from another place of the text.
                 let [from, to] = [0; 2].map(|_| self.value(text, begins, ends));
                 let value = text[from].to_vec();
                 text.splice(to, value);
@@ -364,7 +268,7 @@ impl Mutator {
         }
     }
 
-    /// A record with one to five changes.
+    /// Makes one to five changes to a record.
     fn json(&mut self, text: &[u8]) -> Vec<u8> {
         let mut text = text.to_vec();
         for _ in 0..=self.below(5) {
@@ -373,7 +277,7 @@ impl Mutator {
         text
     }
 
-    /// A description with one to six changes.
+    /// Makes one to six changes to a description.
     fn lines(&mut self, text: &[u8]) -> Vec<u8> {
         let text = String::from_utf8_lossy(text).into_owned();
         let mut lines: Vec<String> = text.lines().map(ToString::to_string).collect();
@@ -416,7 +320,7 @@ impl Mutator {
         lines.join("\n").into_bytes()
     }
 
-    /// A header that may lie, in front of data that may be short.
+    /// Changes an array's header so that it may contradict the data, and cuts or extends the data.
     fn array(&mut self, file: &[u8]) -> Vec<u8> {
         let mut file = file.to_vec();
         let start = if file[6] == 1 { 10 } else { 12 };
@@ -439,7 +343,7 @@ impl Mutator {
         [file, header, data].concat()
     }
 
-    /// A module with one to five changes.
+    /// Makes one to five changes to a SPIR-V module.
     fn words(&mut self, module: &[u8]) -> Vec<u8> {
         let word = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         let mut words: Vec<u32> = module.chunks_exact(4).map(word).collect();
@@ -453,7 +357,7 @@ impl Mutator {
                 4 => drop(words.remove(at)),
                 5 => words.insert(at, words[other]),
                 6 => {
-                    // About an instruction, in another place.
+                    // Copies roughly one instruction to another place.
                     let length = ((words[at] >> 16) as usize).clamp(1, 64).min(words.len() - at);
                     let instruction = words[at..at + length].to_vec();
                     words.splice(other..other, instruction);
@@ -464,7 +368,7 @@ impl Mutator {
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    /// Pieces of expressions behind one that is right, or alone.
+    /// Appends pieces of expressions to a valid expression, or to nothing.
     fn pieces(&mut self, text: &[u8]) -> Vec<u8> {
         let mut text = if self.below(2) == 0 { vec![] } else { text.to_vec() };
         for _ in 0..self.below(12) {
@@ -484,7 +388,7 @@ impl Mutator {
     }
 }
 
-/// Records of this schema and the one before, with few samples so that executions are many.
+/// Returns records of the current and the previous schema; one has few samples, for many executions per second.
 fn records() -> Vec<Vec<u8>> {
     let old = include_str!("../tests/fixtures/run-1.json");
     let mut record = parse_record(old.as_bytes(), "corpus").expect("the fixture is a record").record;
@@ -496,7 +400,8 @@ fn records() -> Vec<Vec<u8>> {
     vec![old.as_bytes().to_vec(), whole, serde_json::to_vec(&record).expect("JSON")]
 }
 
-/// A description with all that there is, and those of the examples. What these run is compiled each time, which is slow.
+/// Returns [`DESCRIPTION`] many times and the examples' descriptions once, because the examples' kernels are compiled
+/// in each execution, which is slow.
 fn descriptions() -> Vec<Vec<u8>> {
     let examples = [
         include_str!("kernels/matmul.toml"),
@@ -508,7 +413,7 @@ fn descriptions() -> Vec<Vec<u8>> {
     std::iter::repeat_n(DESCRIPTION, 95).chain(examples).map(|text| text.as_bytes().to_vec()).collect()
 }
 
-/// Arrays of each version, and one whose columns are contiguous.
+/// Returns an array of each format version, and one with contiguous columns.
 fn arrays() -> Vec<Vec<u8>> {
     let file = |version: u8, order: &str| {
         let header = format!("{{'descr': '<f4', 'fortran_order': {order}, 'shape': (2, 3), }}          \n");
@@ -519,13 +424,13 @@ fn arrays() -> Vec<Vec<u8>> {
     vec![file(1, "False"), file(2, "False"), file(3, "False"), file(1, "True")]
 }
 
-/// The kernel of the description, and built-in ones.
+/// Returns the description's kernel and built-in kernels.
 fn modules() -> Vec<Vec<u8>> {
     let mut all = vec![compiled()];
     for name in ["matmul", "lu", "collectives", "row-sum"] {
         let variants = find_algorithm(name).into_iter().flat_map(|algorithm| algorithm.variants.iter());
         let shaders = variants.filter_map(|variant| variant.shaders(DType::F32, Layout::Nn)).flatten();
-        // Those with texel views are refused, of users' kernels.
+        // Kernels with texel views are refused as users' kernels.
         let modules = shaders.map(|shader| shader.spirv.to_vec()).filter(|spirv| check_kernel(spirv).is_ok());
         all.extend(modules.take(8));
     }
@@ -538,7 +443,7 @@ fn expressions() -> Vec<Vec<u8>> {
     all.map(|text| text.as_bytes().to_vec()).to_vec()
 }
 
-/// The kernel as SPIR-V.
+/// Compiles [`KERNEL`] to SPIR-V.
 fn compiled() -> Vec<u8> {
     let compiler = shaderc::Compiler::new().expect("shaderc starts");
     let mut options = shaderc::CompileOptions::new().expect("shaderc starts");
@@ -551,10 +456,10 @@ fn compiled() -> Vec<u8> {
         .to_vec()
 }
 
-/// Takes a record, however odd, through all that is made of records.
-fn use_it(record: Record, other: &Record) {
+/// Makes every output that a record has: exports, tables, a comparison and a page.
+fn print_everything(record: Record, other: &Record) {
     for format in Format::ALL {
-        // What a format cannot hold is an error, which is an answer.
+        // An error is a valid result: not every format can hold every record.
         let _ = format.export(&record);
     }
     let view = tables::View::of_width(80);
@@ -590,7 +495,7 @@ fn options() -> Result<Options, String> {
     Ok(options)
 }
 
-/// What is tried: when it began, its seed, its bytes.
+/// Execution in progress: its start, seed and input.
 type Trial = Arc<Mutex<Option<(Instant, u64, Vec<u8>)>>>;
 
 /// Ends the program when an input takes too long.
@@ -599,49 +504,49 @@ fn watch(target: &'static str, trial: Trial) {
         loop {
             std::thread::sleep(Duration::from_millis(200));
             let trial = trial.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some((_, seed, input)) = trial.as_ref().filter(|(begun, ..)| begun.elapsed() > PATIENCE) {
+            if let Some((_, seed, input)) = trial.as_ref().filter(|(started, ..)| started.elapsed() > TIMEOUT) {
                 fail(target, "takes longer than it may", *seed, input);
             }
         }
     });
 }
 
-/// Ends the program and keeps the input that is to blame.
+/// Saves the input, prints how to repeat the execution and ends the program.
 fn fail(target: &str, what: &str, seed: u64, input: &[u8]) -> ! {
     let path = std::env::temp_dir().join(format!("gpukern-fuzz-{target}-{seed}"));
-    let kept = std::fs::write(&path, input).map_or_else(|e| format!("is lost: {e}"), |()| path.display().to_string());
-    println!("{target}: an input {what}: fuzz {target} --executions 1 --seed {seed}; {kept}");
+    let saved = std::fs::write(&path, input).map_or_else(|e| format!("is lost: {e}"), |()| path.display().to_string());
+    println!("{target}: an input {what}: fuzz {target} --executions 1 --seed {seed}; {saved}");
     std::process::exit(1)
 }
 
 fn main() -> Result<(), String> {
     let Options { target, executions, seconds, seed } = options()?;
-    let (scene, corpus) = (Scene::new(), (target.corpus)());
+    let (fixture, corpus) = (Fixture::new(), (target.corpus)());
     for input in &corpus {
-        // One that nothing accepts would try the first check alone. Columns are meant to be refused.
-        assert!((target.accepts)(input, &scene) || target.name == "arrays", "{}", String::from_utf8_lossy(input));
+        // Mutations of an invalid file would reach only the first check. Arrays with contiguous columns are refused.
+        assert!((target.accepts)(input, &fixture) || target.name == "arrays", "{}", String::from_utf8_lossy(input));
     }
     let trial = Trial::default();
     watch(target.name, Arc::clone(&trial));
     let set = |to| *trial.lock().unwrap_or_else(PoisonError::into_inner) = to;
-    let (begun, limit) = (Instant::now(), Duration::from_secs(seconds));
+    let (started, limit) = (Instant::now(), Duration::from_secs(seconds));
     let (mut done, mut accepted, mut slowest) = (0u64, 0u64, Duration::ZERO);
-    while done < executions && begun.elapsed() < limit {
+    while done < executions && started.elapsed() < limit {
         let seed = seed.wrapping_add(done);
         let mut mutator = Mutator { random: ChaCha8Rng::seed_from_u64(seed) };
         let first = mutator.below(corpus.len());
         let input = (target.mutate)(&mut mutator, &corpus[first]);
-        let one = Instant::now();
-        set(Some((one, seed, input.clone())));
-        let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (target.accepts)(&input, &scene)));
+        let start = Instant::now();
+        set(Some((start, seed, input.clone())));
+        let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (target.accepts)(&input, &fixture)));
         set(None);
         accepted += u64::from(answer.unwrap_or_else(|_| fail(target.name, "panics", seed, &input)));
-        (done, slowest) = (done + 1, slowest.max(one.elapsed()));
+        (done, slowest) = (done + 1, slowest.max(start.elapsed()));
     }
     println!(
         "{}: {done} executions in {:.1} s, no panic; {accepted} inputs were accepted; the slowest took {:.2} ms",
         target.name,
-        begun.elapsed().as_secs_f64(),
+        started.elapsed().as_secs_f64(),
         1e3 * slowest.as_secs_f64(),
     );
     Ok(())

@@ -1,10 +1,10 @@
-//! Fits the constants of the [model](super::model) to measured times, with the model itself: what `scripts/fit-auto` runs.
-//! A module of the library's tests (`src/algorithms/matmul/mod.rs`), so that the tool itself has no copy of it.
+//! Fits the constants of the [model](super::model) to measured times, using the model itself; `scripts/fit-auto` runs it.
+//! A module of the library's tests (`src/algorithms/matmul/mod.rs`), so that the tool contains no copy of it.
 //!
-//! A file of constants is a table of numbers, and those that are positive fractions are varied, all at once, as logarithms. What is
-//! made small is the [cost](Cost) of the problems: what is lost where predictions err a little, and how far they are off. Its
-//! curvature is taken for that of a sum of squares (Levenberg and Marquardt), so a step is a linear system of as many unknowns as
-//! there are constants.
+//! A file of constants is a table of numbers. The fit varies the logarithms of all positive fractions at once, to minimize
+//! the [cost](Cost) of the problems: the time lost if predictions err a little, and the error of the predictions. It treats
+//! the cost's curvature as that of a sum of squares (Levenberg and Marquardt), so that each step solves a linear system with
+//! as many unknowns as there are constants.
 
 use super::MATMUL;
 use super::auto::predict;
@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::{env, fs};
 use toml::{Table, Value};
 
-/// A problem of `bench --explain --json`.
+/// Problem in the output of `bench --explain --json`.
 #[derive(Deserialize)]
 struct Explained {
     size: String,
@@ -40,104 +40,111 @@ struct Timed {
     measured_ns: Option<f64>,
 }
 
-/// A problem with the ways that were timed.
+/// Problem with its timed candidates.
 #[derive(Clone)]
-struct Problem {
+struct FitProblem {
     case: CaseSpec,
-    ways: Vec<Way>,
+    candidates: Vec<TimedCandidate>,
 }
 
 #[derive(Clone)]
-struct Way {
+struct TimedCandidate {
     variant: String,
     tile: Option<ProductTile>,
     measured: f64,
 }
 
-/// The problems of a file.
-fn read(path: &str) -> Vec<Problem> {
+/// Reads the problems of a file.
+fn read(path: &str) -> Vec<FitProblem> {
     let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("cannot read {path}: {e}"));
     let explained: Vec<Explained> =
         serde_json::from_str(&text).unwrap_or_else(|e| panic!("{path} is not what bench --explain --json writes: {e}"));
-    explained.into_iter().filter_map(Problem::of).collect()
+    explained.into_iter().filter_map(FitProblem::of).collect()
 }
 
-impl Problem {
-    /// `None` where nothing was timed that the model knows.
+impl FitProblem {
+    /// Converts an explained problem; `None` without a timed candidate.
     fn of(explained: Explained) -> Option<Self> {
         let size = explained.size.parse().expect("a size");
         let dtype = explained.dtype.parse().expect("a type");
         let layout = explained.layout.parse().expect("a layout");
         let case = CaseSpec::new(&MATMUL, size, dtype).with(|options| options.layout = layout);
-        let way = |timed: Timed| {
+        let candidate = |timed: Timed| {
             let tile = timed.tile.map(|text| text.parse().expect("a tile"));
-            Some(Way { variant: timed.variant, tile, measured: timed.measured_ns? })
+            Some(TimedCandidate { variant: timed.variant, tile, measured: timed.measured_ns? })
         };
-        let ways: Vec<_> = explained.candidates.into_iter().filter_map(way).collect();
-        (!ways.is_empty()).then_some(Self { case, ways })
+        let candidates: Vec<_> = explained.candidates.into_iter().filter_map(candidate).collect();
+        (!candidates.is_empty()).then_some(Self { case, candidates })
     }
 
-    /// The predicted times of its ways.
+    /// Predicts the times of the candidates.
     fn predicted(&self, constants: &Constants, device: &DeviceInfo) -> Vec<f64> {
-        let of = |way: &Way| predict(constants, (way.variant.as_str(), way.tile), &self.case, device);
-        self.ways.iter().map(|way| of(way).expect("the model knows what was chosen from").0).collect()
+        let of = |candidate: &TimedCandidate| {
+            predict(constants, (candidate.variant.as_str(), candidate.tile), &self.case, device)
+        };
+        self.candidates.iter().map(|candidate| of(candidate).expect("the model knows what was chosen from").0).collect()
     }
 
     fn fastest(&self) -> f64 {
-        self.ways.iter().map(|way| way.measured).fold(f64::INFINITY, f64::min)
+        self.candidates.iter().map(|candidate| candidate.measured).fold(f64::INFINITY, f64::min)
     }
 
-    /// What is lost to the fastest way by taking the one that should be, and that one.
-    fn loss(&self, constants: &Constants, device: &DeviceInfo) -> (f64, &Way) {
+    /// Returns the candidate that is predicted fastest, and its time relative to the fastest candidate's.
+    fn loss(&self, constants: &Constants, device: &DeviceInfo) -> (f64, &TimedCandidate) {
         let predicted = self.predicted(constants, device);
-        let rank = |(way, predicted): &(&Way, f64)| rank(Nanos(*predicted), way.tile.map(Into::into));
-        let (taken, _) = self.ways.iter().zip(predicted).min_by_key(rank).expect("it has ways");
+        let rank =
+            |(candidate, predicted): &(&TimedCandidate, f64)| rank(Nanos(*predicted), candidate.tile.map(Into::into));
+        let (taken, _) = self.candidates.iter().zip(predicted).min_by_key(rank).expect("it has candidates");
         (taken.measured / self.fastest(), taken)
     }
 }
 
-/// The relative error of a prediction, the logarithm of the loss that counts at most, how near to the fastest a time is that should be
-/// foretold well, from which error on that counts less, and the weight of it.
+/// Assumed relative error of a prediction.
 const ERROR: f64 = 0.04;
-const MOST_LOSS: f64 = 1.0;
-const NEAR: f64 = 0.3;
-const FAR_OFF: f64 = 0.15;
-const OFF: f64 = 0.5;
+/// Largest logarithm of a loss that counts in full.
+const MAX_LOG_LOSS: f64 = 1.0;
+/// Scale, as a logarithm, on which the weight of a prediction falls with the distance from the fastest time.
+const NEARNESS_SCALE: f64 = 0.3;
+/// Error of a prediction, as a logarithm, from which the cost grows linearly instead of as a square.
+const LINEAR_ERROR: f64 = 0.15;
+/// Weight of the predictions' errors, relative to the loss.
+const ERROR_WEIGHT: f64 = 0.5;
 
-/// The cost of problems for these predictions: what is lost on average where predictions err by some percent, and how far off they are.
-/// With its derivatives by the logarithm of each prediction, and those of the squares that it is taken for.
+/// Cost of problems for given predictions: the average loss if predictions err by [`ERROR`], and the predictions' errors.
 #[derive(Default)]
 struct Cost {
     total: f64,
+    /// Derivatives by the logarithm of each prediction.
     slopes: Vec<f64>,
+    /// Second derivatives of the approximation by squares.
     curvatures: Vec<f64>,
 }
 
 impl Cost {
-    fn add(&mut self, problem: &Problem, logarithms: &[f64]) {
+    fn add(&mut self, problem: &FitProblem, logarithms: &[f64]) {
         let fastest = problem.fastest();
-        let lost: Vec<_> = problem.ways.iter().map(|way| (way.measured / fastest).ln()).collect();
+        let lost: Vec<_> = problem.candidates.iter().map(|candidate| (candidate.measured / fastest).ln()).collect();
         let least = logarithms.iter().copied().fold(f64::INFINITY, f64::min);
         let chances: Vec<_> = logarithms.iter().map(|log| (-(log - least) / ERROR).exp()).collect();
-        let nearness: Vec<_> = lost.iter().map(|lost| (-lost / NEAR).exp()).collect();
+        let nearness: Vec<_> = lost.iter().map(|lost| (-lost / NEARNESS_SCALE).exp()).collect();
         let [all_chances, all_near] = [&chances, &nearness].map(|weights| weights.iter().sum::<f64>());
         let expected =
-            lost.iter().zip(&chances).map(|(lost, chance)| chance * lost.min(MOST_LOSS)).sum::<f64>() / all_chances;
+            lost.iter().zip(&chances).map(|(lost, chance)| chance * lost.min(MAX_LOG_LOSS)).sum::<f64>() / all_chances;
         self.total += expected;
-        for (index, way) in problem.ways.iter().enumerate() {
-            let off = logarithms[index] - way.measured.ln();
-            let [chance, near] = [chances[index] / all_chances, OFF * nearness[index] / all_near];
+        for (index, candidate) in problem.candidates.iter().enumerate() {
+            let off = logarithms[index] - candidate.measured.ln();
+            let [chance, near] = [chances[index] / all_chances, ERROR_WEIGHT * nearness[index] / all_near];
             // A square up to some error, then a line.
-            let weight = (FAR_OFF / off.abs()).min(1.0);
+            let weight = (LINEAR_ERROR / off.abs()).min(1.0);
             self.total += near * off * off * weight * (2.0 - weight);
-            let gained = chance * (lost[index].min(MOST_LOSS) - expected);
+            let gained = chance * (lost[index].min(MAX_LOG_LOSS) - expected);
             self.slopes.push(2.0 * near * weight * off - gained / ERROR);
             self.curvatures.push(2.0 * near * weight + gained.abs() / (ERROR * ERROR));
         }
     }
 }
 
-/// The numbers of a document that are to be fitted: finite fractions above zero, but for bandwidths, which `gpukern peak` measures.
+/// Collects the numbers of a document to fit: positive finite fractions, except bandwidths, which `gpukern peak` measures.
 fn fractions<'a>(value: &'a mut Value, found: &mut Vec<&'a mut f64>) {
     match value {
         Value::Float(fraction) if *fraction > 0.0 && fraction.is_finite() => found.push(fraction),
@@ -150,22 +157,22 @@ fn fractions<'a>(value: &'a mut Value, found: &mut Vec<&'a mut f64>) {
     }
 }
 
-/// The logarithms of these numbers.
+/// Returns the logarithms of the numbers to fit.
 fn logarithms(document: &Value) -> Vec<f64> {
     let (mut document, mut found) = (document.clone(), vec![]);
     fractions(&mut document, &mut found);
     found.into_iter().map(|fraction| fraction.ln()).collect()
 }
 
-/// The same document with other numbers.
-fn with(document: &Value, logarithms: &[f64]) -> Value {
+/// Returns the document with these numbers.
+fn with_numbers(document: &Value, logarithms: &[f64]) -> Value {
     let (mut document, mut found) = (document.clone(), vec![]);
     fractions(&mut document, &mut found);
     found.into_iter().zip(logarithms).for_each(|(fraction, log)| *fraction = log.exp());
     document
 }
 
-/// The same with numbers of three digits.
+/// Returns the document with its fitted numbers rounded to three digits.
 fn rounded(document: &Value) -> Value {
     let (mut document, mut found) = (document.clone(), vec![]);
     fractions(&mut document, &mut found);
@@ -179,44 +186,48 @@ fn constants(document: &Value) -> Constants {
     Constants::deserialize(document.clone()).unwrap_or_else(|e| panic!("unusable constants: {e}"))
 }
 
-/// The steps of a fit at most, what each has to gain of the cost, the most by which it changes a logarithm, and the difference by which
-/// slopes are found.
-const MOST_STEPS: usize = 60;
-const LEAST_GAIN: f64 = 2e-4;
-const LONGEST: f64 = 0.4;
+/// Most steps of a fit.
+const MAX_STEPS: usize = 60;
+/// Smallest relative gain of a step for which the fit goes on.
+const MIN_GAIN: f64 = 2e-4;
+/// Largest change of a logarithm in a step.
+const MAX_CHANGE: f64 = 0.4;
+/// Difference of a logarithm from which slopes are computed.
 const DIFFERENCE: f64 = 1e-3;
-
-/// What a logarithm's distance from where it began costs, squared: constants that no problem tells of stay, and of those of which few tell
-/// an outlier moves none far.
+/// Damping at which the search for a better point ends.
+const MAX_DAMPING: f64 = 1e4;
+/// Cost of the squared distance of a logarithm from its start. Constants that affect no problem keep their values, and an
+/// outlier cannot move constants far that affect few problems.
 const DISTANCE: f64 = 2.0;
 
-/// A fit: the document that it began with, and what it is fitted to.
+/// Fit of a document to problems.
 struct Fit<'a> {
     document: &'a Value,
-    begin: Vec<f64>,
-    problems: &'a [&'a Problem],
+    /// Logarithms of the document's numbers.
+    start: Vec<f64>,
+    problems: &'a [&'a FitProblem],
     device: &'a DeviceInfo,
 }
 
 impl Fit<'_> {
-    /// The logarithms of all predictions.
+    /// Returns the logarithms of all predictions.
     fn predictions(&self, at: &[f64]) -> Vec<f64> {
-        let constants = constants(&with(self.document, at));
+        let constants = constants(&with_numbers(self.document, at));
         self.problems.iter().flat_map(|problem| problem.predicted(&constants, self.device)).map(f64::ln).collect()
     }
 
     fn cost(&self, at: &[f64], predictions: &[f64]) -> Cost {
         let (mut cost, mut next) = (Cost::default(), 0);
         for problem in self.problems {
-            cost.add(problem, &predictions[next..next + problem.ways.len()]);
-            next += problem.ways.len();
+            cost.add(problem, &predictions[next..next + problem.candidates.len()]);
+            next += problem.candidates.len();
         }
-        let away: f64 = at.iter().zip(&self.begin).map(|(at, begin)| (at - begin).powi(2)).sum();
+        let away: f64 = at.iter().zip(&self.start).map(|(at, start)| (at - start).powi(2)).sum();
         cost.total += DISTANCE * away;
         cost
     }
 
-    /// The slope of the cost by each constant, and the curvature.
+    /// Returns the slope of the cost by each constant, and its curvature.
     fn derivatives(&self, at: &[f64], predictions: &[f64], cost: &Cost) -> (Vec<f64>, Mat<f64>) {
         let moved = |index: usize| {
             let mut moved = at.to_vec();
@@ -228,38 +239,38 @@ impl Fit<'_> {
         let columns: Vec<Vec<(usize, f64)>> = (0..at.len()).into_par_iter().map(moved).collect();
         let distance = 2.0 * DISTANCE;
         let slope = |index: usize| {
-            let of_ways: f64 = columns[index].iter().map(|(way, slope)| slope * cost.slopes[*way]).sum();
-            of_ways + distance * (at[index] - self.begin[index])
+            let of_ways: f64 = columns[index].iter().map(|(candidate, slope)| slope * cost.slopes[*candidate]).sum();
+            of_ways + distance * (at[index] - self.start[index])
         };
         let slopes = (0..at.len()).map(slope).collect();
         let mut curvature = Mat::zeros(at.len(), at.len());
         let mut dense = vec![0.0; predictions.len()];
         for (row, column) in columns.iter().enumerate() {
-            for (way, slope) in column {
-                dense[*way] = slope * cost.curvatures[*way];
+            for (candidate, slope) in column {
+                dense[*candidate] = slope * cost.curvatures[*candidate];
             }
             for (other, column) in columns.iter().enumerate().take(row + 1) {
-                curvature[(row, other)] = column.iter().map(|(way, slope)| slope * dense[*way]).sum();
+                curvature[(row, other)] = column.iter().map(|(candidate, slope)| slope * dense[*candidate]).sum();
             }
             curvature[(row, row)] += distance;
-            for (way, _) in column {
-                dense[*way] = 0.0;
+            for (candidate, _) in column {
+                dense[*candidate] = 0.0;
             }
         }
         (slopes, curvature)
     }
 
-    /// Goes downhill as long as that helps.
-    #[expect(clippy::print_stderr, reason = "it takes minutes, and says how far it is")]
+    /// Reduces the cost until a step gains too little.
+    #[expect(clippy::print_stderr, reason = "progress of minutes of work")]
     fn run(&self) -> Value {
-        let mut at = self.begin.clone();
+        let mut at = self.start.clone();
         let mut predictions = self.predictions(&at);
         let mut cost = self.cost(&at, &predictions);
         let mut damping = 0.1;
-        for _ in 0..MOST_STEPS {
+        for _ in 0..MAX_STEPS {
             let (slopes, curvature) = self.derivatives(&at, &predictions, &cost);
             let before = cost.total;
-            while damping < MOST_DAMPING {
+            while damping < MAX_DAMPING {
                 let tried = step(&at, &slopes, &curvature, damping);
                 let new = self.predictions(&tried);
                 let new_cost = self.cost(&tried, &new);
@@ -271,51 +282,50 @@ impl Fit<'_> {
                 damping *= 3.0;
             }
             eprintln!("cost {:.5} of a problem", cost.total / self.problems.len() as f64);
-            if before - cost.total < LEAST_GAIN * before {
+            if before - cost.total < MIN_GAIN * before {
                 break;
             }
         }
-        rounded(&with(self.document, &at))
+        rounded(&with_numbers(self.document, &at))
     }
 }
 
-const MOST_DAMPING: f64 = 1e4;
-
-/// Where a step goes from here: to the least of the parabola, which damping makes steeper.
+/// Takes a step to the minimum of the parabola, which damping makes steeper.
 fn step(at: &[f64], slopes: &[f64], curvature: &Mat<f64>, damping: f64) -> Vec<f64> {
     let mut damped = curvature.clone();
     (0..at.len()).for_each(|index| damped[(index, index)] *= 1.0 + damping);
     let downhill = Mat::from_fn(at.len(), 1, |row, _| -slopes[row]);
     let step = damped.llt(Side::Lower).expect("it is positive: a distance is on its diagonal").solve(downhill);
-    at.iter().enumerate().map(|(row, at)| at + step[(row, 0)].clamp(-LONGEST, LONGEST)).collect()
+    at.iter().enumerate().map(|(row, at)| at + step[(row, 0)].clamp(-MAX_CHANGE, MAX_CHANGE)).collect()
 }
 
-fn fitted(document: &Value, problems: &[&Problem], device: &DeviceInfo) -> Value {
-    Fit { document, begin: logarithms(document), problems, device }.run()
+fn fitted(document: &Value, problems: &[&FitProblem], device: &DeviceInfo) -> Value {
+    Fit { document, start: logarithms(document), problems, device }.run()
 }
 
-/// Problems that are told of those whose loss is the largest.
-const MOST_TOLD: usize = 12;
+/// Most problems of large loss that a report lists.
+const MAX_LISTED: usize = 12;
 
-/// A problem with its loss and the way that was chosen.
-type Told<'a> = ((f64, &'a Way), &'a Problem);
+/// Problem with its loss and the chosen candidate.
+type ProblemLoss<'a> = ((f64, &'a TimedCandidate), &'a FitProblem);
 
-/// What is lost, and where most.
-fn told(name: &str, problems: &[&Problem], constants: &Constants, device: &DeviceInfo) -> String {
+/// Reports the losses per element type, and the problems with the largest.
+fn report(name: &str, problems: &[&FitProblem], constants: &Constants, device: &DeviceInfo) -> String {
     let mut by_type = BTreeMap::<_, Vec<_>>::new();
     for problem in problems {
         by_type.entry(problem.case.dtype.name()).or_default().push((problem.loss(constants, device), *problem));
     }
-    let of_type = |(dtype, mut losses): (&str, Vec<Told<'_>>)| {
+    let of_type = |(dtype, mut losses): (&str, Vec<ProblemLoss<'_>>)| {
         losses.sort_by(|((a, _), _), ((b, _), _)| b.total_cmp(a));
         let within = |bound: f64| {
             100.0 * losses.iter().filter(|((loss, _), _)| *loss <= bound).count() as f64 / losses.len() as f64
         };
         let ((most, _), _) = losses[0];
-        let worst = losses.iter().take(MOST_TOLD).filter(|((loss, _), _)| *loss > 1.2).map(|((loss, way), problem)| {
-            let tile = way.tile.map_or(String::new(), |tile| format!(" {}", String::from(tile)));
-            format!("\n  {loss:.2} × {} {}, {}{tile}", problem.case.size, problem.case.layout, way.variant)
-        });
+        let worst =
+            losses.iter().take(MAX_LISTED).filter(|((loss, _), _)| *loss > 1.2).map(|((loss, candidate), problem)| {
+                let tile = candidate.tile.map_or(String::new(), |tile| format!(" {}", String::from(tile)));
+                format!("\n  {loss:.2} × {} {}, {}{tile}", problem.case.size, problem.case.layout, candidate.variant)
+            });
         let worst: String = worst.collect();
         let [some, more, most_of] = [1.05, 1.1, 1.2].map(within);
         format!(
@@ -326,8 +336,8 @@ fn told(name: &str, problems: &[&Problem], constants: &Constants, device: &Devic
     by_type.into_iter().map(of_type).collect()
 }
 
-/// The share of problems whose loss is within 1.10, and the largest loss.
-fn share_and_most(problems: &[Problem], device: &DeviceInfo) -> (f64, f64) {
+/// Returns the share of problems whose loss is at most 1.10, and the largest loss.
+fn share_and_largest(problems: &[FitProblem], device: &DeviceInfo) -> (f64, f64) {
     let losses: Vec<_> = problems.iter().map(|problem| problem.loss(Constants::of(device), device).0).collect();
     let within = losses.iter().filter(|loss| **loss <= 1.1).count() as f64 / losses.len() as f64;
     (within, losses.iter().copied().fold(1.0, f64::max))
@@ -335,10 +345,10 @@ fn share_and_most(problems: &[Problem], device: &DeviceInfo) -> (f64, f64) {
 
 #[test]
 fn the_choice_costs_little_on_recorded_problems_of_an_h100() {
-    // Problems that the constants were not fitted to.
+    // Problems outside of the fit.
     for (dtype, at_least) in [("f32", 0.91), ("f16", 0.87)] {
         let problems = read(&format!("results/h100-auto-shapes-{dtype}.json"));
-        let (within, most) = share_and_most(&problems, &gpu());
+        let (within, most) = share_and_largest(&problems, &gpu());
         assert!(
             problems.len() > 100 && within >= at_least && most < 1.63,
             "{dtype}: {within:.3} within 1.10, {most:.2} at most"
@@ -354,16 +364,20 @@ fn predictions_of_direct_are_near_what_an_h100_took() {
         if row_lengths(&problem.case).iter().all(|length| length.is_multiple_of(8)) {
             let predicted = problem.predicted(Constants::of(&gpu()), &gpu())[0];
             let (size, layout) = (problem.case.size, problem.case.layout);
-            let off = (predicted / problem.ways[0].measured).ln();
-            assert!(off.abs() < 0.2, "{size} {layout}: {predicted} for {} ns, {off:.3}", problem.ways[0].measured);
+            let off = (predicted / problem.candidates[0].measured).ln();
+            assert!(
+                off.abs() < 0.2,
+                "{size} {layout}: {predicted} for {} ns, {off:.3}",
+                problem.candidates[0].measured
+            );
             seen += 1;
         }
     }
     assert!(seen > 20, "{seen}");
 }
 
-/// Two halves of problems, every shape in one of them.
-fn halves(problems: &[Problem]) -> [Vec<&Problem>; 2] {
+/// Splits problems into two halves, each shape entirely in one.
+fn halves(problems: &[FitProblem]) -> [Vec<&FitProblem>; 2] {
     let mut shapes = BTreeMap::new();
     let mut halves = [vec![], vec![]];
     for problem in problems {
@@ -379,7 +393,7 @@ fn halves(problems: &[Problem]) -> [Vec<&Problem>; 2] {
 fn fit() {
     let variable = |name| env::var(name).unwrap_or_default();
     if variable("FIT_TO").is_empty() {
-        // A run of all tests, ignored ones too.
+        // All tests run, ignored ones included.
         return;
     }
     let (mut device, name) =
@@ -392,8 +406,8 @@ fn fit() {
     let path = format!("src/algorithms/matmul/constants/{name}.toml");
     let text = fs::read_to_string(&path).expect("the file is in the repository");
     let document = Value::Table(text.parse::<Table>().expect("a file of TOML"));
-    let tell = |name: &str, problems: &[&Problem], document: &Value| {
-        print!("{}", told(name, problems, &constants(document), &device));
+    let tell = |name: &str, problems: &[&FitProblem], document: &Value| {
+        print!("{}", report(name, problems, &constants(document), &device));
     };
     let [all, unseen] = [&fitted_to, &judged_by].map(|problems| problems.iter().collect::<Vec<_>>());
     tell("before, fitted to", &all, &document);

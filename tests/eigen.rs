@@ -3,20 +3,10 @@
 mod same_bits;
 
 use gpukern::{
-    CacheFolder, CaseSpec, CheckResult, DType, Device, DeviceInfo, DeviceKind, Feature, Input, Instance, Program, Size,
-    Step, StopRule, StopTest, Validation, Variant, Workbench, find_algorithm,
+    CacheFolder, CaseSpec, CheckResult, DType, Device, DeviceInfo, DeviceKind, Feature, Input, Problem, Program, Size,
+    Step, StopRule, StopTest, Variant, Workbench, find_algorithm,
 };
 use std::rc::Rc;
-
-/// The software device, or whichever there is; with `GPUKERN_DEVICE=gpu` a GPU.
-fn device() -> Rc<Device> {
-    let instance = Instance::new(Validation::Off, None).expect("Vulkan");
-    let devices = instance.devices().expect("devices");
-    let software = std::env::var("GPUKERN_DEVICE").as_deref() != Ok("gpu");
-    let physical = devices.iter().find(|device| (device.info.kind == DeviceKind::Cpu) == software);
-    let physical = physical.or(devices.first());
-    Device::open(&instance, physical.expect("a device")).expect("it opens")
-}
 
 fn case(algorithm: &str, input: Input, n: u64, stop: StopRule) -> CaseSpec {
     let algorithm = find_algorithm(algorithm).expect("an algorithm");
@@ -24,28 +14,31 @@ fn case(algorithm: &str, input: Input, n: u64, stop: StopRule) -> CaseSpec {
         .with(|options| (options.input, options.stop) = (input, Some(stop)))
 }
 
-/// A device, and a workbench on which programs share pipelines.
+/// Opens a device (with `GPUKERN_DEVICE=gpu` a GPU) and a workbench on which programs share pipelines.
 fn workbench() -> (Rc<Device>, Workbench) {
-    let device = device();
+    let device = same_bits::device(std::env::var("GPUKERN_DEVICE").as_deref() != Ok("gpu"));
     let workbench = Workbench::new(&device, &CacheFolder::none()).expect("a workbench");
     (device, workbench)
 }
 
-/// Runs `program` on the problem of `case`.
+fn problem(algorithm: &str, case: &CaseSpec) -> Box<dyn Problem> {
+    (find_algorithm(algorithm).expect("an algorithm").problem)(case).expect("a problem")
+}
+
+/// Runs `program` on the problem of `case`, and checks its answer.
 fn verify(
     workbench: &mut Workbench,
     algorithm: &str,
     case: &CaseSpec,
     program: &Program,
 ) -> Result<CheckResult, String> {
-    let problem = (find_algorithm(algorithm).expect("an algorithm").problem)(case).expect("a problem");
-    let loaded = workbench.load(problem.as_ref()).expect("room for it");
+    let loaded = workbench.load(problem(algorithm, case).as_ref()).expect("room for it");
     workbench.verify(&loaded, program).expect("it runs").check
 }
 
-fn program(device: &Device, algorithm: &str, variant: &str, case: &CaseSpec) -> Program {
+fn program(algorithm: &str, variant: &str, case: &CaseSpec, info: &DeviceInfo) -> Program {
     let variant = find_algorithm(algorithm).and_then(|algorithm| algorithm.variant(variant)).expect("a variant");
-    variant.program(case, &device.info).expect("a program")
+    variant.program(case, info).expect("a program")
 }
 
 /// Removes the dispatches of kernels whose name contains `name`.
@@ -78,7 +71,7 @@ fn a_stop_check_that_always_gives_the_same_answer_is_rejected() {
     for (answer, input) in [(1, Input::Boundary), (1, Input::Wrap), (1, Input::Uniform), (0, Input::Converged)] {
         for n in [2, 33, 1000] {
             let case = case("stop-check", input, n, POST);
-            let mut program = program(&device, "stop-check", "shuffle", &case);
+            let mut program = program("stop-check", "shuffle", &case, &device.info);
             without(&mut program.steps, "stop-check");
             for step in &mut program.steps {
                 if let Step::Fill { word, .. } = step {
@@ -96,12 +89,11 @@ fn the_transform_makes_as_many_rounds_on_the_hilbert_matrix_as_the_post_reports(
     let (device, mut workbench) = workbench();
     for (n, rounds, lambda) in [(128, 9.0, 2.217_19), (512, 12.0, 2.379_54)] {
         let case = case("eigen", Input::Hilbert, n, POST);
-        let program = program(&device, "eigen", "pipeline", &case);
+        let program = program("eigen", "pipeline", &case, &device.info);
         let check = verify(&mut workbench, "eigen", &case, &program).expect("converged");
         assert!(check.passes(), "{check:?}");
-        let metric = |name: &str| check.metrics.iter().find(|m| m.name == name).and_then(|m| m.value);
-        assert_eq!(metric("rounds"), Some(rounds), "{n}");
-        assert!((metric("lambda").expect("a figure") - lambda).abs() < 5e-5, "{check:?}");
+        assert_eq!(check.metric("rounds"), Some(rounds), "{n}");
+        assert!((check.metric("lambda").expect("a figure") - lambda).abs() < 5e-5, "{check:?}");
     }
 }
 
@@ -110,22 +102,22 @@ fn a_transform_that_lacks_a_step_is_no_answer() {
     let (device, mut workbench) = workbench();
     for kernel in ["row-sum", "vector-max", "eigenvector", "stop-check", "next-matrix"] {
         let case = case("eigen", Input::Hilbert, 128, POST);
-        let mut program = program(&device, "eigen", "pipeline", &case);
+        let mut program = program("eigen", "pipeline", &case, &device.info);
         without(&mut program.repeat.as_mut().expect("rounds").body, kernel);
         let right = verify(&mut workbench, "eigen", &case, &program).is_ok_and(|check| check.passes());
         assert!(!right, "without {kernel}");
     }
 }
 
-/// The device as it is, and as a GPU: programs choose kernels and how they share out their work by the kind.
-fn guises(device: &Device) -> [DeviceInfo; 2] {
+/// Returns the device as it is and as a GPU, because programs choose kernels and work distribution by the kind of device.
+fn device_kinds(device: &Device) -> [DeviceInfo; 2] {
     let mut gpu = DeviceInfo { kind: DeviceKind::DiscreteGpu, ..device.info.clone() };
-    // A GPU's groups of sub-groups of 8 are more than llvmpipe says it has in a group, and it runs them.
+    // A GPU's work-groups have more sub-groups of 8 than llvmpipe reports as its limit, yet llvmpipe runs them.
     gpu.subgroup.most_in_group = None;
     [device.info.clone(), gpu]
 }
 
-/// The variants that run at the speed of memory.
+/// Variants that run at the speed of memory.
 const STREAMING: [(&str, &str); 6] = [
     ("row-sum", "streaming"),
     ("vector-max", "streaming"),
@@ -135,15 +127,10 @@ const STREAMING: [(&str, &str); 6] = [
     ("eigen", "fused"),
 ];
 
-fn built(algorithm: &str, variant: &str, case: &CaseSpec, info: &DeviceInfo) -> Program {
-    let variant = find_algorithm(algorithm).and_then(|algorithm| algorithm.variant(variant)).expect("a variant");
-    variant.program(case, info).expect("a program")
-}
-
 #[test]
 fn kernels_at_the_speed_of_memory_are_right_at_odd_sizes_in_both_forms() {
     let (device, mut workbench) = workbench();
-    for info in guises(&device) {
+    for info in device_kinds(&device) {
         for (algorithm, variant) in STREAMING {
             let inputs = find_algorithm(algorithm).expect("an algorithm").inputs;
             for n in [1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 17, 31, 33, 62, 127, 255, 258, 301, 1021, 1023, 1025, 1030] {
@@ -153,7 +140,7 @@ fn kernels_at_the_speed_of_memory_are_right_at_odd_sizes_in_both_forms() {
                         continue;
                     }
                     let case = case(algorithm, *input, n, StopRule::default());
-                    let program = built(algorithm, variant, &case, &info);
+                    let program = program(algorithm, variant, &case, &info);
                     let check = verify(&mut workbench, algorithm, &case, &program).expect("an answer");
                     assert!(check.passes(), "{algorithm} {input} {n} {:?}: {check:?}", program.note);
                 }
@@ -164,21 +151,20 @@ fn kernels_at_the_speed_of_memory_are_right_at_odd_sizes_in_both_forms() {
 
 /// Runs `program` a hundred times and compares the bits of its answers.
 fn hundredfold(workbench: &mut Workbench, algorithm: &str, case: &CaseSpec, program: &Program) {
-    let problem = (find_algorithm(algorithm).expect("an algorithm").problem)(case).expect("a problem");
     let what = format!("{algorithm} {} {:?}", case.size, program.note);
-    same_bits::run(workbench, problem, program, 100, &what);
+    same_bits::run(workbench, problem(algorithm, case), program, 100, &what);
 }
 
 #[test]
 fn a_hundred_runs_give_the_same_bits() {
     let (device, mut workbench) = workbench();
-    for info in guises(&device) {
+    for info in device_kinds(&device) {
         for (algorithm, variant) in STREAMING {
             // Many groups at the larger size, and a rest in their last rows. `fused` has those at half of it, and all the rounds.
             for n in [130, if algorithm == "eigen" { 515 } else { 1027 }] {
                 let input = find_algorithm(algorithm).expect("an algorithm").inputs[0];
                 let case = case(algorithm, input, n, StopRule::default());
-                hundredfold(&mut workbench, algorithm, &case, &built(algorithm, variant, &case, &info));
+                hundredfold(&mut workbench, algorithm, &case, &program(algorithm, variant, &case, &info));
             }
         }
     }
@@ -205,21 +191,20 @@ fn a_hundred_factorisations_give_the_same_bits() {
 #[test]
 fn the_fused_transform_makes_as_many_rounds_as_the_pipeline_and_says_when_they_are_too_few() {
     let (device, mut workbench) = workbench();
-    let rounds =
-        |check: &CheckResult| check.metrics.iter().find(|m| m.name == "rounds").and_then(|m| m.value).expect("rounds");
-    for info in guises(&device) {
+    let rounds = |check: &CheckResult| check.metric("rounds").expect("rounds");
+    for info in device_kinds(&device) {
         for stop in [POST, StopRule::default()] {
             for n in [3, 65, 128, 301] {
                 let case = case("eigen", Input::Hilbert, n, stop);
                 let [fused, pipeline] = ["fused", "pipeline"].map(|variant| {
-                    let program = built("eigen", variant, &case, &info);
+                    let program = program("eigen", variant, &case, &info);
                     rounds(&verify(&mut workbench, "eigen", &case, &program).expect("converged"))
                 });
                 assert!((fused - pipeline).abs() <= 1.0, "{n}: {fused} and {pipeline} rounds");
 
                 let most = pipeline as u32 - 2;
                 let short = case.with(|options| options.stop = Some(StopRule { max_rounds: most, ..stop }));
-                let error = verify(&mut workbench, "eigen", &short, &built("eigen", "fused", &short, &info));
+                let error = verify(&mut workbench, "eigen", &short, &program("eigen", "fused", &short, &info));
                 let error = error.expect_err("too few rounds");
                 assert!(error.starts_with(&format!("not converged after {most} rounds")), "{error}");
             }
@@ -229,13 +214,13 @@ fn the_fused_transform_makes_as_many_rounds_as_the_pipeline_and_says_when_they_a
             let stop = StopRule { eps: 1e-3, max_rounds: 500, ..StopRule::default() };
             let case = case("eigen", Input::Slow, n, stop);
             let check =
-                verify(&mut workbench, "eigen", &case, &built("eigen", "fused", &case, &info)).expect("converged");
+                verify(&mut workbench, "eigen", &case, &program("eigen", "fused", &case, &info)).expect("converged");
             assert!(check.passes() && rounds(&check) > 64.0, "{check:?}");
         }
     }
 }
 
-/// The dominant eigenvalue of a positive matrix by power iteration in f64.
+/// Computes the dominant eigenvalue of a positive matrix by power iteration in f64.
 fn eigenvalue(a: &[f64], n: usize) -> f64 {
     let mut x = vec![1.0; n];
     let mut largest = 0.0;
@@ -250,17 +235,17 @@ fn eigenvalue(a: &[f64], n: usize) -> f64 {
 #[test]
 fn the_bracket_contains_the_eigenvalue_of_twenty_random_matrices() {
     let (device, mut workbench) = workbench();
-    for info in guises(&device) {
+    for info in device_kinds(&device) {
         for seed in 0..20 {
             let n = 37 + 29 * seed;
             let case = case("eigen", Input::Uniform, n, StopRule::default()).with(|options| options.seed = seed);
-            let problem = (find_algorithm("eigen").expect("an algorithm").problem)(&case).expect("a problem");
+            let problem = problem("eigen", &case);
             let inputs = problem.inputs().expect("inputs");
             let a: Vec<f64> = (0..inputs[0].len()).map(|i| inputs[0].get(i)).collect();
             let check =
-                verify(&mut workbench, "eigen", &case, &built("eigen", "fused", &case, &info)).expect("converged");
+                verify(&mut workbench, "eigen", &case, &program("eigen", "fused", &case, &info)).expect("converged");
             assert!(check.passes(), "{check:?}");
-            let metric = |name: &str| check.metrics.iter().find(|m| m.name == name).and_then(|m| m.value).expect(name);
+            let metric = |name: &str| check.metric(name).expect(name);
             let (low, high, exact) = (metric("bracket min"), metric("bracket max"), eigenvalue(&a, n as usize));
             assert!(low <= exact && exact <= high && high - low < 2e-4 * high, "{n}: {exact} in [{low}, {high}]");
         }

@@ -30,7 +30,7 @@ impl Algorithm {
 pub struct CaseSpec {
     /// Size as requested.
     pub size: Size,
-    /// All other options.
+    /// Options other than the size.
     pub options: CaseOptions,
     /// Tile that replaces a tunable variant's built-in one. Not part of the case's name, because it changes only the
     /// method.

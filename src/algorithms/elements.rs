@@ -1,7 +1,7 @@
 //! Parts of simple problems: sizes of vectors and square matrices, grids with an invocation per element, and [`Plain`],
 //! a problem made of data and two functions.
 
-use super::{CaseSpec, MOST_ELEMENTS, Oracle, Problem};
+use super::{CaseSpec, MAX_ELEMENTS, Oracle, Problem};
 use crate::basis::dtype::HostArray;
 use crate::basis::error::Error;
 use crate::basis::size::Size;
@@ -17,7 +17,7 @@ pub(super) const GROUP: u32 = 256;
 /// Returns the length of a vector.
 pub(super) fn vector_length(case: &CaseSpec) -> Result<u64, String> {
     match case.size {
-        Size::Uniform(n) if n <= MOST_ELEMENTS => Ok(n),
+        Size::Uniform(n) if n <= MAX_ELEMENTS => Ok(n),
         Size::Uniform(_) => Err("kernels can index 2^31 elements; choose a smaller size".into()),
         Size::Two(..) | Size::Three(..) => Err("a vector has one extent; write N".into()),
     }
@@ -26,7 +26,7 @@ pub(super) fn vector_length(case: &CaseSpec) -> Result<u64, String> {
 /// Returns the order n of an n×n matrix.
 pub(super) fn matrix_order(case: &CaseSpec) -> Result<u64, String> {
     match case.size {
-        Size::Uniform(n) if n.checked_mul(n).is_some_and(|elements| elements <= MOST_ELEMENTS) => Ok(n),
+        Size::Uniform(n) if n.checked_mul(n).is_some_and(|elements| elements <= MAX_ELEMENTS) => Ok(n),
         Size::Uniform(n) => Err(format!(
             "the matrix would have {n}×{n} elements, more than the 2^31 that kernels can index; choose a smaller size"
         )),

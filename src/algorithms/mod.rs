@@ -32,7 +32,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use tile::{Tile, Tunable};
 
-/// All algorithms, in the order of lists.
+/// Built-in algorithms, in the order of lists.
 pub static ALGORITHMS: &[&Algorithm] = &[
     &matmul::MATMUL,
     &lu::LU,
@@ -95,6 +95,27 @@ pub struct Algorithm {
     pub problem: Pose,
 }
 
+impl Algorithm {
+    /// Values of the fields that few built-in algorithms set. Each algorithm states its names, texts, sizes, variants and
+    /// problem itself.
+    const PLAIN: Self = Self {
+        name: Cow::Borrowed(""),
+        fingerprint: None,
+        summary: "",
+        work: "",
+        default_size: Sweeps::same(""),
+        verify_size: Sweeps::same(""),
+        iterative: false,
+        inputs: &[Input::Uniform],
+        layouts: &[Layout::Nn],
+        variants: Cow::Borrowed(&[]),
+        tunable: &[],
+        candidates: None,
+        solution: None,
+        problem: Handle::Static(&|_| Err(String::new())),
+    };
+}
+
 /// Extension of programs whose result, such as the factors of a matrix, solves a system of equations.
 pub struct Solution {
     /// Description in one sentence.
@@ -111,7 +132,7 @@ pub struct Solution {
 }
 
 /// Most elements of a buffer that kernels can index: access chains take signed 32-bit indices.
-const MOST_ELEMENTS: u64 = 1 << 31;
+const MAX_ELEMENTS: u64 = 1 << 31;
 
 /// Default sweeps of an algorithm, as a user types them: `256..2048`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -502,8 +523,8 @@ fn compiled(
 mod tests {
     use super::*;
     use crate::basis::size::sweep;
-    use crate::device::capability::tests::{gpu, software_device};
-    use crate::device::capability::{CooperativeMatrix, Feature};
+    use crate::device::capability::Feature;
+    use crate::device::capability::tests::{gpu, matrix, software_device};
 
     fn all_variants() -> impl Iterator<Item = (&'static Algorithm, &'static Variant)> {
         ALGORITHMS.iter().flat_map(|algorithm| algorithm.variants.iter().map(move |variant| (*algorithm, variant)))
@@ -591,22 +612,13 @@ mod tests {
         }
     }
 
-    /// A variant with an error allowance has the shortcut "less accurate", and an LU variant without a promised
-    /// multiplier bound has "no pivoting".
+    // A variant with an error allowance has the shortcut "less accurate", and an LU variant without a promised
+    // multiplier bound has "no pivoting".
     #[test]
     fn shortcuts_are_those_of_the_programs() {
         let mut device = gpu();
         device.features = Feature::ALL.iter().copied().collect();
-        device.cooperative_matrices = ["f16", "f32"]
-            .map(|accumulator| CooperativeMatrix {
-                m: 16,
-                n: 16,
-                k: 16,
-                input: "f16".into(),
-                accumulator: accumulator.into(),
-                scope: "subgroup".into(),
-            })
-            .into();
+        device.cooperative_matrices = ["f16", "f32"].map(|accumulator| matrix([16; 3], "f16", accumulator)).into();
         let mut seen = BTreeSet::new();
         for (algorithm, variant) in all_variants() {
             let place = format!("{}/{}", algorithm.name, variant.name);

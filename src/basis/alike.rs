@@ -5,17 +5,17 @@ use std::hash::Hash;
 
 /// Groups items that are the `same` as the first of their group. Compares each item with every group; for many groups
 /// use [`grouped`].
-pub(crate) fn alike<T>(items: impl IntoIterator<Item = T>, same: impl Fn(&T, &T) -> bool) -> Vec<Vec<T>> {
-    grouped_alike(items, |_| (), same)
+pub(crate) fn grouped_where<T>(items: impl IntoIterator<Item = T>, same: impl Fn(&T, &T) -> bool) -> Vec<Vec<T>> {
+    grouped_by_key_where(items, |_| (), same)
 }
 
 /// Groups items by `key`.
 pub(crate) fn grouped<T, K: Hash + Eq>(items: impl IntoIterator<Item = T>, key: impl Fn(&T) -> K) -> Vec<Vec<T>> {
-    grouped_alike(items, key, |_, _| true)
+    grouped_by_key_where(items, key, |_, _| true)
 }
 
 /// Groups items with the same `key` that are also the `same` as the first of their group.
-pub(crate) fn grouped_alike<T, K: Hash + Eq>(
+pub(crate) fn grouped_by_key_where<T, K: Hash + Eq>(
     items: impl IntoIterator<Item = T>,
     key: impl Fn(&T) -> K,
     same: impl Fn(&T, &T) -> bool,
@@ -51,7 +51,7 @@ mod tests {
             held.set(held.get() + 1);
             a % 2 == b % 2
         };
-        let groups = grouped_alike(0..10_000, |number| number / 10, same);
+        let groups = grouped_by_key_where(0..10_000, |number| number / 10, same);
         assert_eq!((groups.len(), held.get()), (2_000, 1_000 * (1 + 8 + 4)));
     }
 
@@ -59,8 +59,8 @@ mod tests {
     fn groups_and_items_stay_in_the_order_in_which_they_come_first() {
         let words = ["ba", "ab", "bb", "ab"];
         let initial = |a: &&str, b: &&str| a[..1] == b[..1];
-        assert_eq!(alike(words, initial), [vec!["ba", "bb"], vec!["ab", "ab"]]);
-        assert_eq!(grouped(words, |word| word.chars().next()), alike(words, initial));
+        assert_eq!(grouped_where(words, initial), [vec!["ba", "bb"], vec!["ab", "ab"]]);
+        assert_eq!(grouped(words, |word| word.chars().next()), grouped_where(words, initial));
         assert_eq!(distinct(words), ["ba", "ab", "bb"]);
     }
 }

@@ -8,7 +8,7 @@ use toml::{Table, Value};
 /// Fields whose values are positional arguments.
 const POSITIONAL: [&str; 5] = ["algorithm", "kernel", "before", "after", "run"];
 
-/// Fields of `own` that differ from those of `usual`.
+/// Returns the fields of `own` that differ from those of `usual`.
 pub(crate) fn stated<T: Serialize>(own: &T, usual: &T) -> Table {
     let [own, usual] = [own, usual].map(|all| Table::try_from(all).expect("every field is a value of TOML"));
     differing(own, &usual)
@@ -24,11 +24,11 @@ fn differing(own: Table, usual: &Table) -> Table {
     differing.collect()
 }
 
-/// Arguments, as a shell takes them, that state these fields; tables group options.
+/// Formats fields as arguments for a shell; tables group options.
 pub(crate) fn arguments(fields: Table) -> String {
     let (mut positional, mut options) = (vec![], vec![]);
     collect(fields, &mut positional, &mut options);
-    // A positional argument that begins with a dash stays no option.
+    // Behind `--`, a positional argument that begins with a dash is no option.
     let words = if positional.iter().any(|word| word.starts_with('-') && word != "-") {
         options.push("--".into());
         [options, positional].concat()
@@ -62,7 +62,7 @@ fn collect(fields: Table, positional: &mut Vec<String>, options: &mut Vec<String
     }
 }
 
-/// Serializes a path as the text that a person reads: it need not be text.
+/// Serializes a path as readable text; bytes that are not UTF-8 are replaced.
 #[expect(clippy::ref_option, reason = "serde passes fields so")]
 pub(crate) fn path<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
     path.as_ref().map(|path| path.to_string_lossy()).serialize(serializer)

@@ -134,8 +134,8 @@ pub(crate) fn explained(error: io::Error) -> io::Error {
 /// ignore it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileId {
-    /// The file, or the nearest existing folder above a file that does not exist.
-    there: Inode,
+    /// Identity of the file, or of the nearest existing folder above a file that does not exist.
+    existing: Inode,
     /// Path components below that folder that do not exist.
     missing: Vec<OsString>,
 }
@@ -158,7 +158,7 @@ impl FileId {
             match path.metadata() {
                 Ok(there) if there.is_file() || there.is_dir() => {
                     missing.reverse();
-                    return Some(Self { there: inode(&path, &there)?, missing });
+                    return Some(Self { existing: inode(&path, &there)?, missing });
                 }
                 Ok(_) => return None,
                 Err(_) => {
@@ -188,7 +188,7 @@ impl FileId {
     #[cfg(unix)]
     pub(crate) fn of_stream(stream: &impl std::os::fd::AsFd) -> Option<Self> {
         let there = File::from(stream.as_fd().try_clone_to_owned().ok()?).metadata().ok()?;
-        Some(Self { there: inode(Path::new(""), &there).filter(|_| there.is_file())?, missing: vec![] })
+        Some(Self { existing: inode(Path::new(""), &there).filter(|_| there.is_file())?, missing: vec![] })
     }
 
     /// Returns nothing: only Unix can identify the file behind a stream.

@@ -1,9 +1,7 @@
 //! Storage order of the operands of a matrix product.
 
-use crate::basis::error;
+use crate::basis::named::named;
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
 
 /// Which operand of a product C = A·B is stored transposed: one letter each for A and B, as in BLAS. C is always
 /// row-major.
@@ -21,19 +19,6 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// All layouts, in the order that messages list them.
-    pub const ALL: [Self; 3] = [Self::Nn, Self::Nt, Self::Tn];
-
-    /// Returns the name on the command line, in records and case ids, and as the suffix of compiled shaders.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Nn => "nn",
-            Self::Nt => "nt",
-            Self::Tn => "tn",
-        }
-    }
-
     /// Whether this is the default layout.
     #[must_use]
     #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
@@ -48,20 +33,7 @@ impl Layout {
     }
 }
 
-impl fmt::Display for Layout {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Layout {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|layout| layout.name() == text);
-        found.ok_or_else(|| error::unknown("layout", text, "", &Self::ALL.map(Self::name)))
-    }
-}
+named!(Layout, "layout", [Nn "nn", Nt "nt", Tn "tn"]);
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! Messages to a person, on standard error: made visible, wrapped to its width, and painted.
+//! Messages to a person on standard error: escaped, wrapped to its width, and colored.
 
 use super::printable::printable_lines;
 use super::{color, prose};
@@ -12,25 +12,25 @@ use terminal_size::{Height, Width, terminal_size_of};
 /// Columns of a stream whose width is unknown, such as a pipe.
 const DEFAULT_WIDTH: usize = 80;
 
-/// Detail of messages beside results and errors.
+/// Level of detail of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verbosity {
-    /// Errors, and notes about the results.
+    /// Errors and notes about the results.
     Quiet,
-    /// Progress, too.
+    /// Progress as well.
     #[default]
     Usual,
-    /// The outcome of each case, too.
+    /// Outcome of each case as well.
     Verbose,
 }
 
-/// The stream that messages go to. Clones share it.
+/// Destination of messages, which clones share.
 #[derive(Clone, Default)]
 pub(crate) struct Messages {
     pub(crate) verbosity: Verbosity,
-    /// The width that `COLUMNS` states, whatever the terminal says.
+    /// Width from `COLUMNS`, which overrides the terminal's.
     pub(crate) columns: Option<usize>,
-    /// Whether prose is wrapped. A worker's is not: its parent reads whole lines.
+    /// Whether prose is wrapped. A worker's is not, because its parent reads whole lines.
     pub(crate) wraps: bool,
     /// Whether `error:` has a color.
     pub(crate) colored: bool,
@@ -41,22 +41,22 @@ pub(crate) struct Messages {
 }
 
 impl Messages {
-    /// Messages that are kept in memory.
+    /// Creates messages that are stored in memory.
     pub(crate) fn in_memory() -> Self {
         Self { memory: Some(Arc::default()), ..Self::default() }
     }
 
-    /// The memory that holds them, if it does.
+    /// Returns the memory that stores the messages, if it does.
     pub(crate) fn memory(&self) -> Option<&Arc<Mutex<Vec<u8>>>> {
         self.memory.as_ref()
     }
 
-    /// Sends messages to standard output from now on: standard error is a file that one would damage.
+    /// Redirects messages to standard output, because they would damage the file behind standard error.
     pub(crate) fn divert(&self) {
         self.diverted.store(true, Ordering::Relaxed);
     }
 
-    /// Whether messages no longer go to standard error.
+    /// Whether messages go to standard output.
     pub(crate) fn are_diverted(&self) -> bool {
         self.diverted.load(Ordering::Relaxed)
     }
@@ -66,14 +66,14 @@ impl Messages {
         self.memory.is_none() && io::stderr().is_terminal()
     }
 
-    /// Columns of standard error; `None` if a file or a program takes whole lines.
+    /// Returns the columns of standard error; `None` if it is a file or a pipe, which takes whole lines.
     pub(crate) fn width(&self) -> Option<usize> {
         let terminal = || terminal_size_of(io::stderr()).filter(|_| self.memory.is_none());
         columns(self.columns, terminal()).or(self.on_terminal().then_some(DEFAULT_WIDTH))
     }
 
-    /// Writes `text`, with whatever a terminal would act on made visible. A reader that went away, or a full disk behind the
-    /// stream, takes nothing from what is measured: `eprint!` would end the process with a panic.
+    /// Writes `text` with escaped control characters. Errors are ignored, so that a closed pipe or a full disk does not
+    /// end a measurement: `eprint!` would panic.
     pub(crate) fn say(&self, text: &str) {
         let wrapped = prose::wrapped_lines(text, self.width().filter(|_| self.wraps));
         // Escaped after wrapping, which may put a command of a CI service at the beginning of a line.
@@ -84,7 +84,7 @@ impl Messages {
         self.write(&shown);
     }
 
-    /// Writes `text` as it is. A message that cannot be written is lost, and changes nothing else.
+    /// Writes `text` as it is, ignoring errors.
     pub(crate) fn write(&self, text: &str) {
         let _ = match &self.memory {
             Some(memory) => memory.lock().unwrap_or_else(PoisonError::into_inner).write_all(text.as_bytes()),
@@ -96,7 +96,7 @@ impl Messages {
         };
     }
 
-    /// Writes a line of progress, unless only errors are wanted.
+    /// Writes a line of progress, unless messages are quiet.
     pub(crate) fn line(&self, text: &str) {
         if self.verbosity >= Verbosity::Usual {
             self.say(&format!("{text}\n"));
@@ -110,12 +110,12 @@ impl Debug for Messages {
     }
 }
 
-/// The columns that `COLUMNS` states, otherwise those of `terminal`.
+/// Returns the stated columns, or else the terminal's.
 fn columns(stated: Option<usize>, terminal: Option<(Width, Height)>) -> Option<usize> {
     stated.or(terminal.map(|(width, _)| usize::from(width.0))).filter(|columns| *columns > 0)
 }
 
-/// Columns that text on standard output may take.
+/// Returns the columns for text on standard output.
 pub(crate) fn output_width(stated: Option<usize>) -> usize {
     columns(stated, terminal_size_of(io::stdout())).unwrap_or(DEFAULT_WIDTH)
 }

@@ -11,6 +11,7 @@ pub(crate) mod handle;
 pub(crate) mod input_file;
 pub(crate) mod layout;
 pub(crate) mod messages;
+pub(crate) mod named;
 pub(crate) mod pattern;
 pub(crate) mod printable;
 pub(crate) mod prose;

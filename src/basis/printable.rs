@@ -36,7 +36,8 @@ pub(crate) fn printable_lines(text: &str) -> Cow<'_, str> {
     escaped(text, true)
 }
 
-/// Escapes such characters in the strings of a JSON document; outside of strings, JSON has none of them.
+/// Escapes the same characters as [`printable`] in the strings of a JSON document; outside of strings, JSON has none of
+/// them.
 #[must_use]
 pub(crate) fn json(text: String) -> String {
     // JSON's own white space consists of ASCII control characters.
@@ -57,7 +58,7 @@ pub(crate) fn json(text: String) -> String {
     out
 }
 
-/// A name of any length that somebody else chose, fit for a message.
+/// Shortens and escapes a foreign name for a message.
 #[must_use]
 pub(crate) fn brief(name: &str) -> Cow<'_, str> {
     match name.char_indices().nth(MAX_NAME_CHARS) {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use unicode_width::UnicodeWidthStr;
 
-/// `text` with its lines of prose wrapped to `width`, if there is one.
+/// Wraps the lines of prose in `text` to `width`, if there is one.
 pub(crate) fn wrapped_lines(text: &str, width: Option<usize>) -> Cow<'_, str> {
     match width.filter(|width| text.lines().any(|line| line.width() > *width)) {
         Some(width) => Cow::Owned(text.split_inclusive('\n').map(|line| wrapped(line, width)).collect()),

@@ -88,9 +88,15 @@ impl CheckResult {
         self.residual <= self.tolerance
     }
 
+    /// Returns the value of a metric, if it is there and finite.
+    #[must_use]
+    pub fn metric(&self, name: &str) -> Option<f64> {
+        self.metrics.iter().find(|metric| metric.name == name)?.value
+    }
+
     /// Rejects an answer whose `metric` is missing, not a number or greater than the promised maximum.
     pub fn enforce(&mut self, (metric, most): (&str, f64)) {
-        let found = self.metrics.iter().find(|found| found.name == metric).and_then(|found| found.value);
+        let found = self.metric(metric);
         if self.passes() && found.is_none_or(|found| found > most) {
             let found = found.map_or_else(|| "not there or not finite".into(), |found| found.to_string());
             self.residual = f64::INFINITY;

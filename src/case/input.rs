@@ -1,13 +1,11 @@
 //! Kinds of input data, generated from a seed: the same seed gives the same bytes on every platform.
 
 use crate::basis::dtype::{DType, HostArray};
-use crate::basis::error;
+use crate::basis::named::named;
 use half::{bf16, f16};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
 
 /// Kind of input data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,64 +40,18 @@ pub enum Input {
 }
 
 impl Input {
-    /// Every kind, in the order that messages list them.
-    pub const ALL: [Self; 12] = [
-        Self::Uniform,
-        Self::Signed,
-        Self::Hilbert,
-        Self::DiagonallyDominant,
-        Self::Singular,
-        Self::Wilkinson,
-        Self::IllScaled,
-        Self::Slow,
-        Self::Example,
-        Self::Converged,
-        Self::Boundary,
-        Self::Wrap,
-    ];
-
     /// Whether problems of this kind have an answer, so that a conformance run can check it.
     #[must_use]
     pub fn has_answer(self) -> bool {
         self != Self::Singular
     }
-
-    /// Returns the name on the command line and in records.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Uniform => "uniform",
-            Self::Signed => "signed",
-            Self::Hilbert => "hilbert",
-            Self::DiagonallyDominant => "diagonally-dominant",
-            Self::Singular => "singular",
-            Self::Wilkinson => "wilkinson",
-            Self::IllScaled => "ill-scaled",
-            Self::Slow => "slow",
-            Self::Example => "example",
-            Self::Converged => "converged",
-            Self::Boundary => "boundary",
-            Self::Wrap => "wrap",
-        }
-    }
 }
 
-impl fmt::Display for Input {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Input {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|input| input.name() == text)
-            .ok_or_else(|| error::unknown("input", text, "", &Self::ALL.map(Self::name)))
-    }
-}
+named!(Input, "input", [
+    Uniform "uniform", Signed "signed", Hilbert "hilbert", DiagonallyDominant "diagonally-dominant",
+    Singular "singular", Wilkinson "wilkinson", IllScaled "ill-scaled", Slow "slow", Example "example",
+    Converged "converged", Boundary "boundary", Wrap "wrap",
+]);
 
 /// Returns `len` random elements. Every value is exact in `dtype`: a multiple of 2⁻²⁴ (f32), 2⁻⁵² (f64), 2⁻¹¹ (f16) or
 /// 2⁻⁸ (bf16). All kinds except `Signed` use the draws of `Uniform`.

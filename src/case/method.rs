@@ -27,5 +27,5 @@ pub enum CacheState {
     Cold,
 }
 
-/// The medians of one round: of A, of B, and of the control, which is A made a second time.
+/// Medians of one round: of A, of B, and of the control, a second copy of A.
 pub(crate) type Round = [Nanos; 3];

@@ -11,8 +11,8 @@ pub(crate) mod tile;
 
 use self::input::Input;
 use crate::basis::dtype::DType;
-use crate::basis::error;
 use crate::basis::layout::Layout;
+use crate::basis::named::named;
 use serde::{Deserialize, Serialize};
 
 /// Options of a case, all but its size. Plans and records hold them, and records of the same case are found by
@@ -105,28 +105,7 @@ pub enum StopTest {
     Bracket,
 }
 
-impl StopTest {
-    /// All stop tests, in the order that messages list them.
-    pub const ALL: [Self; 2] = [Self::Neighbour, Self::Bracket];
-
-    /// Returns the name on the command line and in records.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Neighbour => "neighbour",
-            Self::Bracket => "bracket",
-        }
-    }
-}
-
-impl std::str::FromStr for StopTest {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|test| test.name() == text);
-        found.ok_or_else(|| error::unknown("stop test", text, "", &Self::ALL.map(Self::name)))
-    }
-}
+named!(StopTest, "stop test", [Neighbour "neighbour", Bracket "bracket"]);
 
 /// Property that a variant gives up and others of its algorithm have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! The tile that a case ran with.
+//! Tile that a case ran with.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -39,7 +39,7 @@ pub enum CaseTile {
 }
 
 impl CaseTile {
-    /// The tile with its origin: `16×16, tuned 2026-01-01`.
+    /// Describes the tile with its origin: `16×16, tuned 2026-01-01`.
     #[must_use]
     pub fn source(&self) -> String {
         match self {

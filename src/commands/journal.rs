@@ -160,7 +160,7 @@ fn line(document: &impl serde::Serialize) -> io::Result<Vec<u8>> {
 }
 
 /// Observer of a run: shows progress and writes the journal.
-pub(super) struct Watch {
+pub(super) struct RunObserver {
     pub(super) progress: Progress,
     announcements: Announcements,
     /// Path of the record, if the run keeps a journal.
@@ -168,14 +168,14 @@ pub(super) struct Watch {
     pub(super) journal: Option<Journal>,
 }
 
-impl Watch {
+impl RunObserver {
     /// Returns a watch over a run that writes its record to `path`.
     pub(super) fn new(progress: Progress, announcements: Announcements, path: Option<&Path>) -> Self {
         Self { progress, announcements, path: path.map(Path::to_path_buf), journal: None }
     }
 }
 
-impl Observer for Watch {
+impl Observer for RunObserver {
     fn process(&mut self, record: &Record) {
         let Some(path) = &self.path else { return };
         // Another process may have started one since `check_none`.

@@ -51,7 +51,7 @@ use clap::error::ErrorKind;
 use config::Defaults;
 use document::{Files, Target};
 use host::Host;
-use journal::{Journal, Watch};
+use journal::{Journal, RunObserver};
 use progress::Progress;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -415,7 +415,7 @@ fn measure_with_journal(
     if announcements == Announcements::Full {
         progress.announce_duration("case", measurement.uses_host_cores());
     }
-    let mut watch = Watch::new(progress, announcements, path);
+    let mut watch = RunObserver::new(progress, announcements, path);
     let measured = measurement.measure(session.as_ref(), options, interrupted, &mut watch);
     watch.progress.finish();
     match measured {

@@ -27,7 +27,7 @@ use crate::plan::{CaseGroup, PlannedRun, Purpose, Sampling, axes};
 use crate::record::{Case, Outcome};
 use crate::report::tune::{self as report, InspectedRow, TunedRow};
 use crate::tuning::tuned::{self, Model, Tuned, TuningResult};
-use crate::tuning::{Found, Inspected, Refusal};
+use crate::tuning::{InspectedTiles, Refusal, SearchResult};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::ops::ControlFlow;
@@ -203,7 +203,7 @@ impl Tuning<'_> {
         let budget = self.next_budget();
         let variant = self.algorithm.variant(tunable.variant).expect("tunables name variants of their algorithm");
         let (built_in, mut tried, mut why) = (tunable.built_in(&group.spec, &device), 0, None);
-        let found = Inspected::search(built_in, self.algorithm.tiles(tunable, &group.spec, &device), 1, |tile| {
+        let found = InspectedTiles::search(built_in, self.algorithm.tiles(tunable, &group.spec, &device), 1, |tile| {
             // The built-in tile is always compiled, even beyond the budget.
             if stopped() || (tried > 0 && self.host.elapsed() - started >= budget) {
                 return ControlFlow::Break(());
@@ -248,7 +248,7 @@ impl Tuning<'_> {
     fn note_interruption(&mut self, group: &CaseGroup, tunable: &Tunable, row: Option<&TunedRow>) {
         let came = row.map_or_else(
             || "interrupted before a tile was timed".into(),
-            |TunedRow { found: Found { tried, space, .. }, .. }| {
+            |TunedRow { found: SearchResult { tried, space, .. }, .. }| {
                 format!("interrupted after {tried} of {space} tiles; the next search starts from the fastest of them")
             },
         );
@@ -422,7 +422,7 @@ fn results(
     algorithm: &Algorithm,
     tunable: &Tunable,
     group: &CaseGroup,
-    found: &Found,
+    found: &SearchResult,
     work: Work,
 ) -> Vec<TuningResult> {
     // Four digits exceed the reproducibility of a measurement.

@@ -654,6 +654,12 @@ pub(crate) mod tests {
         Feature::ShaderBFloat16CooperativeMatrix,
     ];
 
+    /// Returns the m×n×k shape of sub-group scope with these component types.
+    pub(crate) fn matrix([m, n, k]: [u32; 3], input: &str, accumulator: &str) -> CooperativeMatrix {
+        let [input, accumulator, scope] = [input, accumulator, "subgroup"].map(String::from);
+        CooperativeMatrix { m, n, k, input, accumulator, scope }
+    }
+
     /// Returns a GPU with sub-groups of 32, 48 KiB of shared memory and the software device's features.
     pub(crate) fn gpu() -> DeviceInfo {
         let mut device = software_device();
@@ -763,11 +769,17 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_missing_feature_is_named() {
+    fn a_missing_feature_or_sub_group_operation_is_named() {
         let mut device = software_device();
         device.features.remove(&Feature::ShaderFloat64);
-        assert_eq!(device.lacks(&["Shader", "Float64"]), Some("needs feature shaderFloat64".into()));
-        assert_eq!(device.lacks(&["Shader"]), None);
+        device.subgroup.operations.retain(|operation| operation != "shuffle");
+        for (capability, reason) in [
+            ("Shader", None),
+            ("Float64", Some("needs feature shaderFloat64")),
+            ("GroupNonUniformShuffle", Some("needs sub-group operation shuffle in compute shaders")),
+        ] {
+            assert_eq!(device.lacks(&["Shader", capability]).as_deref(), reason);
+        }
     }
 
     #[test]
@@ -803,13 +815,5 @@ pub(crate) mod tests {
         }
         let reason = device("1.2.203").too_old_for([1, 6]).expect("too old");
         assert_eq!(reason, "needs SPIR-V 1.6, so Vulkan 1.3; the device has Vulkan 1.2.203");
-    }
-
-    #[test]
-    fn a_missing_sub_group_operation_is_named() {
-        let mut device = software_device();
-        device.subgroup.operations.retain(|operation| operation != "shuffle");
-        let reason = device.lacks(&["GroupNonUniformShuffle"]).expect("it is missing");
-        assert!(reason.contains("sub-group operation shuffle"), "{reason}");
     }
 }

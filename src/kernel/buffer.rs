@@ -24,7 +24,7 @@ pub(crate) const RED_ZONE: u64 = 4096;
 /// halves.
 pub(crate) const FILLER: RangeInclusive<u32> = 0xffff_ff81..=0xffff_ffff;
 
-/// A buffer that a problem needs.
+/// Buffer that a problem needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferSpec {
     /// Name that the algorithm's documentation uses.
@@ -146,7 +146,7 @@ pub(crate) fn write_addresses(block: &mut [u8], places: &[Address], addresses: &
 #[derive(Clone, Debug, PartialEq)]
 pub struct Start {
     pub buffer: BufferId,
-    /// All of its bytes, or one word that tiles the buffer.
+    /// Contents of the whole buffer, or one word that tiles it.
     pub bytes: Arc<[u8]>,
     /// Device addresses to write into the bytes.
     pub addresses: Vec<Address>,

@@ -264,6 +264,22 @@ impl Dispatch {
         self.constants.iter().find(|constant| constant.id == id).map(|constant| constant.bits as u32)
     }
 
+    /// Returns the value of the specialization constant `name`, if the kernel has it and it is set.
+    #[cfg(test)]
+    pub(crate) fn constant_value(&self, name: &str) -> Option<u64> {
+        let constant = self.shader.interface.constants.iter().find(|constant| constant.name == name)?;
+        self.word(constant.id).map(u64::from)
+    }
+
+    /// Returns the value of the integer argument `name`.
+    #[cfg(test)]
+    pub(crate) fn number(&self, name: &str) -> u64 {
+        match self.value(name) {
+            Some(ArgumentValue::U32(number)) => number.into(),
+            other => panic!("{name} is {other:?}"),
+        }
+    }
+
     /// Sets the invocations of a work-group along x, y, z.
     ///
     /// # Panics
@@ -777,18 +793,27 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_beyond_the_limit_is_named_with_its_axis() {
-        let program = Program::single(naive().groups([1, 70_000, 1]));
-        let reason = program.unsupported(&software_device()).expect("too many groups");
-        assert_eq!(reason, "needs 70000 work-groups along y; the device dispatches at most 65535");
-    }
-
-    #[test]
-    fn a_loop_that_the_driver_would_cut_short_is_refused() {
-        let program = Program::single(naive().loops(65_536));
-        let reason = program.unsupported(&software_device()).expect("too many iterations");
-        assert!(reason.contains("65536 loop iterations"), "{reason}");
-        assert_eq!(Program::single(naive().loops(65_535)).unsupported(&software_device()), None);
+    fn a_dispatch_beyond_a_limit_is_refused_with_the_limit() {
+        let of_sub_groups = |x| naive().group_size([x, 16, 1]).subgroups_of(8);
+        for (dispatch, reason) in [
+            (
+                naive().groups([1, 70_000, 1]),
+                Some("needs 70000 work-groups along y; the device dispatches at most 65535"),
+            ),
+            (
+                naive().loops(65_536),
+                Some("needs 65536 loop iterations an invocation; this driver silently stops after 65535"),
+            ),
+            (naive().loops(65_535), None),
+            (of_sub_groups(4), Some("has work-groups of 4, not a multiple of the sub-group size 8")),
+            (of_sub_groups(16), None),
+            (
+                naive().group_size([64, 64, 1]),
+                Some("needs work-groups of 64×64×1 invocations; the device has at most 1024 in a group"),
+            ),
+        ] {
+            assert_eq!(Program::single(dispatch).unsupported(&software_device()).as_deref(), reason);
+        }
     }
 
     #[test]
@@ -807,20 +832,6 @@ mod tests {
         let reason = program.unviewable(&[buffer("A", 1), buffer("B", (4 << 16) + 1), buffer("C", 1)], &device);
         let expected = "needs a texel view of 65537 elements of B; the device allows 65536";
         assert_eq!(reason.as_deref(), Some(expected));
-    }
-
-    #[test]
-    fn sub_groups_that_would_not_be_full_are_refused() {
-        let of = |x| Program::single(naive().group_size([x, 16, 1]).subgroups_of(8));
-        assert_eq!(of(16).unsupported(&software_device()), None);
-        let reason = of(4).unsupported(&software_device()).expect("half a sub-group");
-        assert_eq!(reason, "has work-groups of 4, not a multiple of the sub-group size 8");
-    }
-
-    #[test]
-    fn a_group_that_is_too_large_for_the_device_is_refused() {
-        let reason = Program::single(naive().group_size([64, 64, 1])).unsupported(&software_device());
-        assert!(reason.expect("4096 invocations").contains("64×64×1"));
     }
 
     #[test]

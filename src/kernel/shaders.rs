@@ -96,7 +96,7 @@ impl Shader {
     }
 }
 
-/// All built-in kernels, one entry per element type and layout, sorted by name.
+/// Built-in kernels, one entry per element type and layout, sorted by name.
 pub(crate) static SHADERS: &[Shader] = include!(concat!(env!("OUT_DIR"), "/shaders.rs"));
 
 // Part of `build.rs`, included here for its tests.

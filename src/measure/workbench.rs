@@ -19,7 +19,7 @@ use crate::measure::mutation::RightAnswer;
 use crate::measure::sampling;
 use crate::plan::Sampling;
 use crate::record::{Correctness, Phases, Repeated, Sample, Verification};
-use crate::vulkan::{Buffer, Commands, Device, Pipelines, Recorder, Region, TimestampPool, Use, VulkanError};
+use crate::vulkan::{Commands, Device, DeviceBuffer, Pipelines, Recorder, Region, TimestampPool, Use, VulkanError};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hasher};
@@ -88,14 +88,14 @@ pub struct Workbench {
     device: Rc<Device>,
     /// Compiled pipelines.
     pub pipelines: Pipelines,
-    staging: Buffer,
-    landing: Buffer,
+    staging: DeviceBuffer,
+    landing: DeviceBuffer,
     /// Tiled [`Poison::Number`] patterns.
-    patterns: Buffer,
+    patterns: DeviceBuffer,
     /// Program that empties the caches by reading more memory than they hold; created on first use.
     evictor: Option<Rc<(LoadedProblem, Program)>>,
     /// Buffer through which contents are moved; created on first use.
-    spare: Option<Rc<Buffer>>,
+    spare: Option<Rc<DeviceBuffer>>,
     /// Interruption flag, checked between rounds of a multi-round run, which nothing else can end.
     interrupted: Option<&'static AtomicBool>,
     /// Time limit of multi-round runs, whose duration is unknown.
@@ -105,12 +105,12 @@ pub struct Workbench {
 /// Problem loaded onto a device.
 pub struct LoadedProblem {
     specs: Vec<BufferSpec>,
-    buffers: Vec<Buffer>,
+    buffers: Vec<DeviceBuffer>,
     /// Initial contents of the in-place buffers.
-    pristine: Vec<Option<Buffer>>,
+    pristine: Vec<Option<DeviceBuffer>>,
     oracle: Box<dyn Oracle>,
     /// Copies of the inputs that kernels may write to, by buffer number.
-    kept: RefCell<BTreeMap<usize, Rc<Buffer>>>,
+    kept: RefCell<BTreeMap<usize, Rc<DeviceBuffer>>>,
     /// Fill pattern of the red zones at present.
     zones: Cell<Poison>,
     /// First out-of-bounds or input write found after timed runs.
@@ -203,9 +203,9 @@ pub struct Sampler {
     /// Runs of the program per sample.
     pub repeats: u32,
     /// Program's own buffers.
-    scratch: Vec<(BufferSpec, Buffer)>,
+    scratch: Vec<(BufferSpec, DeviceBuffer)>,
     /// Initial contents of the own buffers that each run restores.
-    pristine: Vec<(usize, Buffer)>,
+    pristine: Vec<(usize, DeviceBuffer)>,
     /// Whether the own buffers held poison before the first run, and the pattern around them.
     poisoned: bool,
     poison: Poison,
@@ -219,7 +219,7 @@ pub struct Sampler {
 struct TimedRun {
     commands: Commands,
     timestamps: TimestampPool,
-    _spare: Rc<Buffer>,
+    _spare: Rc<DeviceBuffer>,
 }
 
 impl TimedRun {
@@ -243,10 +243,10 @@ struct Runs<'a> {
     program: &'a Program,
     regions: &'a [Region<'a>],
     /// Initial contents of the program's in-place buffers, with buffer numbers.
-    pristine: &'a [(usize, Buffer)],
+    pristine: &'a [(usize, DeviceBuffer)],
     evictor: Option<&'a (LoadedProblem, Program)>,
     /// Contents to restore before each run, and the buffer through which they are moved.
-    contents: Option<(Contents, &'a Buffer)>,
+    contents: Option<(Contents, &'a DeviceBuffer)>,
 }
 
 /// Recorded round of a program that repeats until the device sets the stop flag.
@@ -254,7 +254,7 @@ struct StoppableRound {
     commands: Commands,
     timestamps: TimestampPool,
     /// Buffer that a round's commands copy the stop flag to.
-    flag: Buffer,
+    flag: DeviceBuffer,
     bound: u32,
     interrupted: Option<&'static AtomicBool>,
     longest: Duration,
@@ -348,17 +348,17 @@ impl Runs<'_> {
 }
 
 /// Returns a region of the whole buffer, including its red zones.
-fn whole(buffer: &Buffer) -> Region<'_> {
+fn whole(buffer: &DeviceBuffer) -> Region<'_> {
     Region { buffer, offset: 0, bytes: buffer.size.0 }
 }
 
-fn region<'a>(buffer: &'a Buffer, spec: &BufferSpec) -> Region<'a> {
+fn region<'a>(buffer: &'a DeviceBuffer, spec: &BufferSpec) -> Region<'a> {
     Region { buffer, offset: RED_ZONE, bytes: spec.bytes().0.next_multiple_of(4) }
 }
 
 /// Bytes of a buffer that no kernel may write.
 struct Zone<'a> {
-    buffer: &'a Buffer,
+    buffer: &'a DeviceBuffer,
     spec: &'a BufferSpec,
     /// Byte range within the buffer.
     from: u64,
@@ -371,7 +371,7 @@ struct Zone<'a> {
 fn zones<'a>(
     number: usize,
     spec: &'a BufferSpec,
-    buffer: &'a Buffer,
+    buffer: &'a DeviceBuffer,
     (poison, poisoned): (Poison, bool),
 ) -> impl Iterator<Item = Zone<'a>> {
     let end = RED_ZONE + spec.bytes().0;
@@ -561,9 +561,10 @@ impl Workbench {
     /// # Errors
     /// When the staging buffers cannot be created.
     pub fn new(device: &Rc<Device>, cache: &cache::CacheFolder) -> Result<Self, VulkanError> {
-        let staging = Buffer::new(device, "upload staging", Bytes(MAX_COPY_BYTES), Use::Upload)?;
-        let landing = Buffer::new(device, "download staging", Bytes(MAX_COPY_BYTES), Use::Download)?;
-        let mut patterns = Buffer::new(device, "fillings", Bytes(PATTERN_COUNT as u64 * PATTERN_BYTES), Use::Upload)?;
+        let staging = DeviceBuffer::new(device, "upload staging", Bytes(MAX_COPY_BYTES), Use::Upload)?;
+        let landing = DeviceBuffer::new(device, "download staging", Bytes(MAX_COPY_BYTES), Use::Download)?;
+        let mut patterns =
+            DeviceBuffer::new(device, "fillings", Bytes(PATTERN_COUNT as u64 * PATTERN_BYTES), Use::Upload)?;
         for (number, pattern) in
             patterns.mapped_mut().chunks_exact_mut(PATTERN_BYTES as usize).enumerate().take(PATTERN_COUNT)
         {
@@ -600,8 +601,8 @@ impl Workbench {
     }
 
     /// Creates a buffer for each of `specs`, and a second one for the initial contents of each in-place buffer.
-    fn buffers(&self, specs: &[BufferSpec]) -> Result<(Vec<Buffer>, Vec<Option<Buffer>>), VulkanError> {
-        let make = |spec: &BufferSpec| Buffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel);
+    fn buffers(&self, specs: &[BufferSpec]) -> Result<(Vec<DeviceBuffer>, Vec<Option<DeviceBuffer>>), VulkanError> {
+        let make = |spec: &BufferSpec| DeviceBuffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel);
         let buffers = specs.iter().map(make).collect::<Result<_, _>>()?;
         let pristine = specs.iter().map(|spec| (spec.role == Role::InPlace).then(|| make(spec)).transpose());
         Ok((buffers, pristine.collect::<Result<_, _>>()?))
@@ -744,7 +745,11 @@ impl Workbench {
 
     /// Copies the inputs that a program may write to, by number: those that users' kernels do not declare `readonly`.
     /// Skips inputs that the device has no room to copy.
-    fn keep_inputs(&self, loaded: &LoadedProblem, program: &Program) -> Result<Vec<(usize, Rc<Buffer>)>, VulkanError> {
+    fn keep_inputs(
+        &self,
+        loaded: &LoadedProblem,
+        program: &Program,
+    ) -> Result<Vec<(usize, Rc<DeviceBuffer>)>, VulkanError> {
         let mut kept = vec![];
         let mut recorder = Recorder::new(&self.device)?;
         let mut known = loaded.kept.borrow_mut();
@@ -758,7 +763,7 @@ impl Workbench {
                 kept.push((place, Rc::clone(copy)));
                 continue;
             }
-            if let Ok(copy) = Buffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel) {
+            if let Ok(copy) = DeviceBuffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel) {
                 let Region { offset, bytes, .. } = region(buffer, spec);
                 recorder.copy((buffer, offset), (&copy, offset), bytes);
                 let copy = Rc::new(copy);
@@ -778,7 +783,7 @@ impl Workbench {
     fn changed_input(
         &mut self,
         loaded: &LoadedProblem,
-        kept: &[(usize, Rc<Buffer>)],
+        kept: &[(usize, Rc<DeviceBuffer>)],
     ) -> Result<Option<String>, VulkanError> {
         let mut changed = None;
         for (place, copy) in kept {
@@ -1019,7 +1024,12 @@ impl Workbench {
     }
 
     /// Downloads elements of a buffer.
-    fn read(&mut self, buffer: &Buffer, spec: &BufferSpec, elements: &Range<usize>) -> Result<Vec<u8>, VulkanError> {
+    fn read(
+        &mut self,
+        buffer: &DeviceBuffer,
+        spec: &BufferSpec,
+        elements: &Range<usize>,
+    ) -> Result<Vec<u8>, VulkanError> {
         let size = spec.dtype.bytes();
         let mut bytes = vec![0; elements.len() * size as usize];
         self.download(buffer, RED_ZONE + elements.start as u64 * size, &mut bytes)?;
@@ -1112,7 +1122,7 @@ impl Workbench {
         loaded: &LoadedProblem,
         program: &Program,
         sampler: &Sampler,
-        kept: &[(usize, Rc<Buffer>)],
+        kept: &[(usize, Rc<DeviceBuffer>)],
     ) -> Result<Option<String>, VulkanError> {
         if !program.is_users() {
             return Ok(None);
@@ -1416,11 +1426,11 @@ impl Workbench {
     }
 
     /// Returns the buffer through which contents are moved; creates it on first use.
-    fn spare(&mut self) -> Result<Rc<Buffer>, VulkanError> {
+    fn spare(&mut self) -> Result<Rc<DeviceBuffer>, VulkanError> {
         if let Some(spare) = &self.spare {
             return Ok(Rc::clone(spare));
         }
-        let spare = Rc::new(Buffer::new(&self.device, "spare", Bytes(MAX_COPY_BYTES), Use::Kernel)?);
+        let spare = Rc::new(DeviceBuffer::new(&self.device, "spare", Bytes(MAX_COPY_BYTES), Use::Kernel)?);
         self.spare = Some(Rc::clone(&spare));
         Ok(spare)
     }
@@ -1431,9 +1441,9 @@ impl Workbench {
         loaded: &LoadedProblem,
         program: &Program,
         poison: Poison,
-    ) -> Result<Vec<(BufferSpec, Buffer)>, VulkanError> {
+    ) -> Result<Vec<(BufferSpec, DeviceBuffer)>, VulkanError> {
         let make = |spec: &BufferSpec| {
-            let new = || Buffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel);
+            let new = || DeviceBuffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel);
             // If memory is short, drop the copies of inputs, which only a check needs.
             let buffer = new().or_else(|_| {
                 loaded.kept.borrow_mut().clear();
@@ -1462,9 +1472,9 @@ impl Workbench {
         &mut self,
         loaded: &LoadedProblem,
         program: &Program,
-        scratch: &[(BufferSpec, Buffer)],
-    ) -> Result<Vec<(usize, Buffer)>, VulkanError> {
-        let address = |buffer: &Buffer| buffer.address() + RED_ZONE;
+        scratch: &[(BufferSpec, DeviceBuffer)],
+    ) -> Result<Vec<(usize, DeviceBuffer)>, VulkanError> {
+        let address = |buffer: &DeviceBuffer| buffer.address() + RED_ZONE;
         let addresses: Vec<u64> =
             loaded.buffers.iter().chain(scratch.iter().map(|(_, buffer)| buffer)).map(address).collect();
         let mut pristine = vec![];
@@ -1474,7 +1484,7 @@ impl Workbench {
             let mut bytes = bytes.to_vec();
             write_addresses(&mut bytes, places, &addresses);
             let first = (spec.role == Role::InPlace)
-                .then(|| Buffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel))
+                .then(|| DeviceBuffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel))
                 .transpose()?;
             let target = first.as_ref().unwrap_or(buffer);
             // The remainder of the last word counts as a red zone: see `zones`.
@@ -1498,7 +1508,7 @@ impl Workbench {
 
     fn record_round(&mut self, regions: &[Region<'_>], repeat: &Repeat) -> Result<StoppableRound, VulkanError> {
         let timestamps = TimestampPool::new(&self.device, 1)?;
-        let flag = Buffer::new(&self.device, "stop flag", Bytes(4), Use::Download)?;
+        let flag = DeviceBuffer::new(&self.device, "stop flag", Bytes(4), Use::Download)?;
         let mut recorder = Recorder::new(&self.device)?;
         recorder.reset(&timestamps);
         recorder.barrier();
@@ -1526,8 +1536,8 @@ impl Workbench {
     /// # Errors
     /// When the device fails or has no room for the buffers.
     pub fn uploads(&mut self, bytes: Bytes, count: usize) -> Result<Vec<Nanos>, VulkanError> {
-        let mut staging = Buffer::new(&self.device, "upload probe", bytes, Use::Upload)?;
-        let target = Buffer::new(&self.device, "upload probe", bytes, Use::Kernel)?;
+        let mut staging = DeviceBuffer::new(&self.device, "upload probe", bytes, Use::Upload)?;
+        let target = DeviceBuffer::new(&self.device, "upload probe", bytes, Use::Kernel)?;
         let mut recorder = Recorder::new(&self.device)?;
         recorder.copy((&staging, 0), (&target, 0), bytes.0);
         let commands = recorder.finish()?;
@@ -1547,8 +1557,8 @@ impl Workbench {
     /// # Errors
     /// When the device fails or has no room for the buffers.
     pub fn downloads(&mut self, bytes: Bytes, count: usize) -> Result<Vec<Nanos>, VulkanError> {
-        let source = Buffer::new(&self.device, "download probe", bytes, Use::Kernel)?;
-        let landing = Buffer::new(&self.device, "download probe", bytes, Use::Download)?;
+        let source = DeviceBuffer::new(&self.device, "download probe", bytes, Use::Kernel)?;
+        let landing = DeviceBuffer::new(&self.device, "download probe", bytes, Use::Download)?;
         let mut recorder = Recorder::new(&self.device)?;
         recorder.fill(&whole(&source), 0x5a5a_5a5a);
         recorder.barrier();
@@ -1567,7 +1577,7 @@ impl Workbench {
         (0..count).map(|_| download()).collect()
     }
 
-    fn upload(&mut self, buffer: &Buffer, bytes: &[u8]) -> Result<(), VulkanError> {
+    fn upload(&mut self, buffer: &DeviceBuffer, bytes: &[u8]) -> Result<(), VulkanError> {
         for (chunk, offset) in bytes.chunks(MAX_COPY_BYTES as usize).zip((RED_ZONE..).step_by(MAX_COPY_BYTES as usize))
         {
             self.staging.mapped_mut()[..chunk.len()].copy_from_slice(chunk);
@@ -1578,7 +1588,7 @@ impl Workbench {
         Ok(())
     }
 
-    fn download(&mut self, buffer: &Buffer, from: u64, bytes: &mut [u8]) -> Result<(), VulkanError> {
+    fn download(&mut self, buffer: &DeviceBuffer, from: u64, bytes: &mut [u8]) -> Result<(), VulkanError> {
         for (chunk, offset) in bytes.chunks_mut(MAX_COPY_BYTES as usize).zip((from..).step_by(MAX_COPY_BYTES as usize))
         {
             let mut recorder = Recorder::new(&self.device)?;

@@ -130,9 +130,9 @@ impl<'de> Deserialize<'de> for Field {
 
 impl<'de> Deserialize<'de> for Selection {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Table;
+        struct SelectionVisitor;
 
-        impl<'de> Visitor<'de> for Table {
+        impl<'de> Visitor<'de> for SelectionVisitor {
             type Value = Selection;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -158,7 +158,7 @@ impl<'de> Deserialize<'de> for Selection {
             }
         }
 
-        deserializer.deserialize_map(Table)
+        deserializer.deserialize_map(SelectionVisitor)
     }
 }
 
@@ -238,13 +238,13 @@ pub(crate) struct RunTable {
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a string, a positive integer or a list of them")]
 enum OneOrMany {
-    One(Scalar),
-    Many(Vec<Scalar>),
+    One(TextOrInteger),
+    Many(Vec<TextOrInteger>),
 }
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Scalar {
+enum TextOrInteger {
     Integer(u64),
     Text(String),
 }
@@ -256,8 +256,8 @@ impl OneOrMany {
             Self::Many(scalars) => scalars,
         };
         let text = scalars.into_iter().map(|scalar| match scalar {
-            Scalar::Integer(value) => value.to_string(),
-            Scalar::Text(text) => text,
+            TextOrInteger::Integer(value) => value.to_string(),
+            TextOrInteger::Text(text) => text,
         });
         text.flat_map(|text| text.split(',').map(|item| item.trim().to_string()).collect::<Vec<_>>()).collect()
     }

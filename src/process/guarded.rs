@@ -7,7 +7,7 @@
 
 use super::family::{Family, KILL_TIMEOUT, POLL_INTERVAL, kill_group};
 use super::stderr_tail::StderrTail;
-use super::{Helper, Lifetime, Printed, message};
+use super::{Helper, Lifetime, OutputPolicy, message};
 use crate::basis::destination::Scratch;
 use crate::basis::printable::ending;
 use crate::basis::threads;
@@ -116,7 +116,7 @@ pub(crate) fn run(program: &Command, scratch: &Scratch, joined: bool) -> io::Res
     if let Some(folder) = program.get_current_dir() {
         command.current_dir(folder);
     }
-    let helper = Helper::start(&mut command, Printed::Kept, Lifetime::Detached)?;
+    let helper = Helper::start(&mut command, OutputPolicy::Kept, Lifetime::Detached)?;
     let mut guard = Guard { helper, group: None };
     loop {
         match guard.helper.receive(POLL_INTERVAL) {
@@ -153,7 +153,7 @@ fn run_unguarded(program: &Command, joined: bool, limits: &ProgramLimits) -> io:
     let mut family = Family::start(&mut command, false)?;
     // Close the command's ends of the pipe, so that the reader sees its end.
     drop(command);
-    let said = StderrTail::of(source, Printed::Kept)?;
+    let said = StderrTail::of(source, OutputPolicy::Kept)?;
     let status = family.wait(&mut |look| {
         std::thread::sleep(look);
         timer.check(limits)

@@ -17,7 +17,7 @@ pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Handling of text that a process prints between its messages.
 #[derive(Clone, Debug)]
-pub(crate) enum Printed {
+pub(crate) enum OutputPolicy {
     /// Text is shown as messages, and the tail of standard error kept.
     Shown(Messages),
     /// Only the tail of standard error is kept.
@@ -48,8 +48,8 @@ impl<M: DeserializeOwned + Send + 'static> Helper<M> {
     ///
     /// # Errors
     /// When the system starts no process or thread.
-    pub(crate) fn start(command: &mut Command, printed: Printed, lifetime: Lifetime) -> io::Result<Self> {
-        let errors = if matches!(printed, Printed::Discarded) { Stdio::null() } else { Stdio::piped() };
+    pub(crate) fn start(command: &mut Command, printed: OutputPolicy, lifetime: Lifetime) -> io::Result<Self> {
+        let errors = if matches!(printed, OutputPolicy::Discarded) { Stdio::null() } else { Stdio::piped() };
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
         if lifetime == Lifetime::Detached {
             leave_group(command);
@@ -61,7 +61,7 @@ impl<M: DeserializeOwned + Send + 'static> Helper<M> {
             threads::start(move || {
                 for line in message::lines(source) {
                     match (message::parse(&line), &printed) {
-                        (None, Printed::Shown(messages)) => messages.say(&line),
+                        (None, OutputPolicy::Shown(messages)) => messages.say(&line),
                         (None, _) => {}
                         (Some(Ok(message)), _) => drop(sender.send(message)),
                         // After a damaged message, nothing is reliable.

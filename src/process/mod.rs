@@ -7,7 +7,7 @@ mod helper;
 pub(crate) mod message;
 mod stderr_tail;
 
-pub(crate) use helper::{FAREWELL, Helper, Lifetime, Printed};
+pub(crate) use helper::{FAREWELL, Helper, Lifetime, OutputPolicy};
 
 use crate::basis::units::Bytes;
 

@@ -1,6 +1,6 @@
 //! Tail of a process's standard error.
 
-use super::Printed;
+use super::OutputPolicy;
 use crate::basis::threads;
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -23,12 +23,12 @@ impl StderrTail {
     ///
     /// # Errors
     /// When no thread can be started.
-    pub(crate) fn of(mut source: impl Read + Send + 'static, printed: Printed) -> io::Result<Self> {
+    pub(crate) fn of(mut source: impl Read + Send + 'static, printed: OutputPolicy) -> io::Result<Self> {
         let tail = Arc::new(Mutex::new(VecDeque::new()));
         let (open, end) = mpsc::channel();
         let kept = Arc::clone(&tail);
         let say = move |line: &[u8]| {
-            if let Printed::Shown(messages) = &printed {
+            if let OutputPolicy::Shown(messages) = &printed {
                 messages.say(&String::from_utf8_lossy(line));
             }
         };

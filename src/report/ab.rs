@@ -4,7 +4,7 @@ use super::bench::named;
 use super::compare::verdict;
 use super::document::Document;
 use super::table::{self, Table};
-use crate::basis::alike::alike;
+use crate::basis::alike::grouped_where;
 use crate::basis::pattern::captures;
 use crate::basis::printable::printable;
 use crate::basis::units::{self, TimeUnit, counted};
@@ -337,7 +337,7 @@ fn reasons(cases: &[Trial], names: &CaseNames, min_effect: f64) -> Vec<String> {
             }
         }
     }
-    let same = alike(&whys, |(_, a), (_, b)| a == b).into_iter();
+    let same = grouped_where(&whys, |(_, a), (_, b)| a == b).into_iter();
     same.map(|same| {
         let cases: Vec<_> = same.iter().map(|(case, _)| case.as_str()).collect();
         format!("{}: {}", cases.join(", "), same[0].1)

@@ -2,7 +2,7 @@
 
 use super::document::Document;
 use super::table::Cell;
-use crate::basis::alike::{distinct, grouped, grouped_alike};
+use crate::basis::alike::{distinct, grouped, grouped_by_key_where};
 use crate::basis::error::Exit;
 use crate::basis::units::Nanos;
 use crate::case::tile::CaseTile;
@@ -37,7 +37,7 @@ pub(crate) fn sections<'a>(record: &'a Record) -> Vec<Section<'a>> {
         let host = host.into_iter().flatten().filter(|case| case.same_kind(cases[0])).copied().collect();
         Some(Section { device, cases, host })
     };
-    grouped_alike(&record.cases, key, |a, b| a.same_kind(b)).into_iter().filter_map(section).collect()
+    grouped_by_key_where(&record.cases, key, |a, b| a.same_kind(b)).into_iter().filter_map(section).collect()
 }
 
 /// Returns the sections with tables of their own: beside other devices, the host is a column of their tables.

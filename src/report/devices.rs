@@ -5,7 +5,7 @@ use super::document::Document;
 use super::list;
 use super::table::Table;
 use crate::algorithms::{ALGORITHMS, CaseSpec, Measures};
-use crate::basis::alike::{alike, distinct};
+use crate::basis::alike::{distinct, grouped_where};
 use crate::basis::dtype::DType;
 use crate::basis::size::{Size, sweep};
 use crate::basis::units::{Bytes, Nanos, significant};
@@ -106,7 +106,7 @@ impl<'a> DeviceCard<'a> {
     /// Says how many variants of an algorithm run, with as many names of the others as fit on a line of `room` columns.
     fn runs(&self, algorithm: &str, room: usize) -> String {
         let supports = self.variants.iter().filter(|support| support.algorithm == algorithm);
-        let variants = alike(supports, |a, b| a.variant == b.variant);
+        let variants = grouped_where(supports, |a, b| a.variant == b.variant);
         let runs = |of: &&Vec<&Support>| of.iter().any(|support| support.missing.is_none());
         let others: Vec<_> = variants.iter().filter(|of| !runs(of)).map(|of| of[0].variant).collect();
         let all = variants.len();
@@ -171,10 +171,10 @@ impl<'a> DeviceCard<'a> {
         let mut table = Table::default().text(["algorithm", "variant"]).prose(["runs with"]);
         let same = |a: &&Support, b: &&Support| (a.algorithm, a.variant) == (b.algorithm, b.variant);
         let mut last = "";
-        for of in alike(&self.variants, same) {
+        for of in grouped_where(&self.variants, same) {
             let runs: Vec<_> = of.iter().filter(|s| s.missing.is_none()).map(|s| s.dtype.name()).collect();
             let lacking = of.iter().filter(|support| support.missing.is_some());
-            let reasons = alike(lacking, |a, b| a.missing == b.missing).into_iter().map(|alike| {
+            let reasons = grouped_where(lacking, |a, b| a.missing == b.missing).into_iter().map(|alike| {
                 let types: Vec<_> = alike.iter().map(|support| support.dtype.name()).collect();
                 format!("not {}: {}", types.join(", "), alike[0].missing.as_deref().unwrap_or_default())
             });
@@ -317,7 +317,7 @@ fn matrices(info: &DeviceInfo) -> String {
     // One entry for each pair of types: its work-groups differ only in size.
     let held = info.flexible_matrices.iter().flat_map(|flexible| &flexible.shapes).filter(|f| f.scope == "workgroup");
     let types = |matrix: &FlexibleMatrix| (matrix.granularity, matrix.input.clone(), matrix.accumulator.clone());
-    let flexible = alike(held, |a, b| types(a) == types(b)).into_iter().map(|alike| {
+    let flexible = grouped_where(held, |a, b| types(a) == types(b)).into_iter().map(|alike| {
         let ([m, n, k], input, accumulator) = types(alike[0]);
         let sizes: Vec<_> = alike.iter().map(|matrix| matrix.invocations.to_string()).collect();
         format!("multiples of {m}×{n}×{k} {input}→{accumulator} (workgroup of {})", sizes.join(" or "))
@@ -330,7 +330,7 @@ mod tests {
     use super::super::table::tests::widest;
     use super::*;
     use crate::device::capability::FlexibleMatrices;
-    use crate::device::capability::tests::software_device;
+    use crate::device::capability::tests::{matrix, software_device};
     use crate::record::Conditions;
     use crate::record::peak::{Extent, Figure, Operation, Quantity};
 
@@ -377,14 +377,7 @@ mod tests {
     #[test]
     fn the_summary_has_the_limits_that_were_measured_and_the_matrix_units() {
         let mut device = software_device();
-        let shape = |n, input: &str, accumulator: &str| CooperativeMatrix {
-            m: 16,
-            n,
-            k: 16,
-            input: input.into(),
-            accumulator: accumulator.into(),
-            scope: "subgroup".into(),
-        };
+        let shape = |n, input, accumulator| matrix([16, n, 16], input, accumulator);
         device.cooperative_matrices = vec![shape(16, "f16", "f32"), shape(8, "f16", "f32"), shape(16, "bf16", "f32")];
         assert_eq!(matrix_units(&device), "f16→f32, bf16→f32; 16×8×16 to 16×16×16");
         let mut peak = Peak::new(&device, Extent::Quick, String::new(), &[]);

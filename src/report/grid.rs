@@ -6,7 +6,7 @@ use super::fastest;
 use super::long::{View, metric, shown_metrics};
 use super::reference::ReferenceTime;
 use super::table::{Cell, STAR, Table};
-use crate::basis::alike::{alike, distinct, grouped};
+use crate::basis::alike::{distinct, grouped, grouped_where};
 use crate::basis::printable::printable;
 use crate::basis::units::{Nanos, TimeUnit, significant};
 use crate::device::capability::DeviceKind;
@@ -174,7 +174,7 @@ impl<'a> ShownSection<'a> {
             let mut cases = section.cases.iter().filter(|case| place(case).1 == *variant);
             cases.find_map(|case| case.outcome.reason()).unwrap_or_default()
         };
-        let groups = alike(&skipped, |a, b| why(a) == why(b)).into_iter().map(|group| {
+        let groups = grouped_where(&skipped, |a, b| why(a) == why(b)).into_iter().map(|group| {
             let names: Vec<_> = group.iter().map(|name| **name).collect();
             format!("{} ({})", names.join(", "), printable(&why(group[0])))
         });

@@ -7,13 +7,13 @@ use crate::algorithms::{Algorithm, CaseSpec};
 use crate::basis::units::Work;
 use crate::device::capability::DeviceInfo;
 use crate::plan::axes::{self, AXES, Axis};
-use crate::tuning::{Found, Inspected};
+use crate::tuning::{InspectedTiles, SearchResult};
 
 /// Result of one search that ran kernels.
 pub(crate) struct TunedRow {
     pub variant: &'static str,
     pub spec: CaseSpec,
-    pub found: Found,
+    pub found: SearchResult,
     /// Nominal work.
     pub work: Work,
 }
@@ -22,7 +22,7 @@ pub(crate) struct TunedRow {
 pub(crate) struct InspectedRow {
     pub variant: &'static str,
     pub spec: CaseSpec,
-    pub found: Inspected,
+    pub found: InspectedTiles,
 }
 
 /// Search as a row of a table: its names, and the cells behind them.
@@ -105,7 +105,7 @@ pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[TunedRow]
 }
 
 /// Formats the speed-up over the built-in tile; `None` if the built-in tile has no time.
-fn gain(found: &Found) -> Option<String> {
+fn gain(found: &SearchResult) -> Option<String> {
     let ((tile, time), (built_in_tile, built_in)) = (found.best, found.built_in);
     built_in
         .map(|built_in| if built_in_tile == tile { "built in".into() } else { format!("{:.2} ×", built_in.0 / time.0) })
@@ -149,7 +149,7 @@ mod tests {
         let algorithm = crate::algorithms::find("matmul").expect("it is an algorithm");
         let size: Size = size.parse().expect("a size");
         let parsed = |text: &str| text.parse::<Tile>().expect("a tile");
-        let found = Found {
+        let found = SearchResult {
             best: (parsed(tile), Nanos(1e6)),
             built_in: (parsed(built_in), Some(Nanos(1.25e6))),
             rule: Some(("texel".into(), Nanos(2e6))),

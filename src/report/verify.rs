@@ -3,7 +3,7 @@
 use super::bench::named;
 use super::document::Document;
 use super::table::Table;
-use crate::basis::alike::{alike, distinct};
+use crate::basis::alike::{distinct, grouped_where};
 use crate::case::accepted::AcceptedMutation;
 use crate::plan::axes::{self, AXES, Axis};
 use crate::record::{Case, Outcome, Record, Verification};
@@ -27,7 +27,7 @@ pub(crate) fn table(record: &Record, width: usize) -> String {
         let mut table = table.numbers(counts).numbers(["of bound"]);
         let cases_here = || record.cases.iter().filter(|case| case.device == device.index);
         let same = |a: &&Case, b: &&Case| a.asked() == b.asked() && (single.is_none() || a.variant == b.variant);
-        for cases in alike(cases_here(), same) {
+        for cases in grouped_where(cases_here(), same) {
             let names = match single {
                 Some(_) => [cases[0].variant.clone(), words(&cases)],
                 None => [cases[0].asked(), distinct(cases.iter().map(|case| &case.variant)).len().to_string()],

@@ -7,7 +7,7 @@ use crate::basis::error::Error;
 use crate::basis::printable::{Shown, ending, is_kill};
 use crate::basis::threads::{self, CANNOT_START};
 use crate::basis::units::Bytes;
-use crate::process::{self, FAREWELL, Helper, Lifetime, Printed, guarded, message};
+use crate::process::{self, FAREWELL, Helper, Lifetime, OutputPolicy, guarded, message};
 use std::any::Any;
 use std::process::Command;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -66,8 +66,9 @@ pub(super) fn compile(source: &KernelSource, overrides: &[(String, f64)]) -> Res
 
 /// Starts a compiler process.
 fn start() -> Result<CompilerProcess, String> {
-    let start =
-        || Helper::start(Command::new(std::env::current_exe()?).args(ARGUMENTS), Printed::Discarded, Lifetime::Tied);
+    let start = || {
+        Helper::start(Command::new(std::env::current_exe()?).args(ARGUMENTS), OutputPolicy::Discarded, Lifetime::Tied)
+    };
     start().map_err(|e| format!("{CANNOT_START} this program again to compile: {}", threads::explained(&e)))
 }
 

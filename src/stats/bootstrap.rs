@@ -295,6 +295,11 @@ mod tests {
         ProcessSamples::new(samples).expect("positive samples")
     }
 
+    /// Returns the ratio of two sides on a device of equal speed, whose processes have this noise.
+    fn ratio_of(a: &[ProcessSamples], b: &[ProcessSamples], noise: f64, seed: u64) -> Ratio {
+        ratio(SideSamples { runs: a, noise }, SideSamples { runs: b, noise }, 0.0, &mut generator(seed, 0))
+    }
+
     #[test]
     fn the_ends_of_an_interval_are_quantiles_of_all_to_the_bit() {
         for count in [1, 2, 3, 4, 5, 39, 40, 41, 79, 80, 81, 2000] {
@@ -355,36 +360,22 @@ mod tests {
     fn a_constant_shift_is_found_exactly() {
         let baseline = [run(&[100.0; 20])];
         let candidate = [run(&[105.0; 20])];
-        let side = |runs| SideSamples { runs, noise: 0.0 };
-        let found = ratio(side(&baseline), side(&candidate), 0.0, &mut generator(1, 0));
+        let found = ratio_of(&baseline, &candidate, 0.0, 1);
         assert!((found.value - 1.05).abs() < 1e-12 && found.p == 0.0, "{found:?}");
         assert!(found.interval.iter().all(|end| (end - 1.05).abs() < 1e-12), "{found:?}");
-        assert_eq!(ratio(side(&baseline), side(&baseline), 0.0, &mut generator(1, 0)), Ratio::ONE);
+        assert_eq!(ratio_of(&baseline, &baseline, 0.0, 1), Ratio::ONE);
     }
 
     #[test]
     fn the_same_seed_gives_the_same_interval() {
         let [a, b] = [1, 2].map(|seed| [run(&series(1e6, 0.02, 0.3, 50, seed))]);
-        let once = || {
-            ratio(
-                SideSamples { runs: &a, noise: 0.01 },
-                SideSamples { runs: &b, noise: 0.01 },
-                0.0,
-                &mut generator(4, 0),
-            )
-        };
-        assert_eq!(once(), once());
+        assert_eq!(ratio_of(&a, &b, 0.01, 4), ratio_of(&a, &b, 0.01, 4));
     }
 
     #[test]
     fn noise_of_one_percent_widens_the_interval_of_two_processes_to_what_theory_says() {
         let [a, b] = [[run(&[100.0; 20])], [run(&[100.0; 20])]];
-        let found = ratio(
-            SideSamples { runs: &a, noise: 0.01 },
-            SideSamples { runs: &b, noise: 0.01 },
-            0.0,
-            &mut generator(4, 0),
-        );
+        let found = ratio_of(&a, &b, 0.01, 4);
         let half = (found.interval[1] / found.interval[0]).ln() / 2.0;
         assert!((half / (Z * 0.01 * 2f64.sqrt()) - 1.0).abs() < 0.08, "{found:?}");
     }
@@ -402,12 +393,7 @@ mod tests {
                 samples.collect()
             };
             let [a, b] = [side(0), side(1)];
-            let found = ratio(
-                SideSamples { runs: &a, noise: 0.0 },
-                SideSamples { runs: &b, noise: 0.0 },
-                0.0,
-                &mut generator(9, 0),
-            );
+            let found = ratio_of(&a, &b, 0.0, 9);
             found.interval[0] <= 1.0 && 1.0 <= found.interval[1]
         });
         covered.count() as f64 / trials as f64
@@ -429,12 +415,7 @@ mod tests {
             centres.into_iter().map(|centre| run(&[centre; 20])).collect()
         };
         let [a, b] = [side(1, 1.0), side(2, 1.6)];
-        let found = ratio(
-            SideSamples { runs: &a, noise: 0.0 },
-            SideSamples { runs: &b, noise: 0.0 },
-            0.0,
-            &mut generator(9, 0),
-        );
+        let found = ratio_of(&a, &b, 0.0, 9);
         assert!((found.value - 1.0).abs() < 0.01, "{found:?}");
     }
 

@@ -64,7 +64,7 @@ impl Search {
 
 /// Result of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Found {
+pub(crate) struct SearchResult {
     /// Best tile and its median.
     pub best: (Tile, Nanos),
     /// Built-in tile, and its median if measured.
@@ -81,7 +81,7 @@ pub(crate) struct Found {
 
 /// Result of a search that only compiles tiles.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Inspected {
+pub(crate) struct InspectedTiles {
     /// Tile with the fewest spills, nearest to the built-in one, and its spills.
     pub best: (Tile, f64),
     /// Built-in tile, and its spills if it could be compiled.
@@ -92,7 +92,7 @@ pub(crate) struct Inspected {
     pub space: usize,
 }
 
-impl Inspected {
+impl InspectedTiles {
     /// Compiles the tiles of `space` in order of distance from `built_in`, until one does not spill. `spilled` returns
     /// a tile's spills, or ends the search when the time is up. Returns `None` if no tile's spills are known.
     pub(crate) fn search(
@@ -204,7 +204,7 @@ mod tests {
         let built_in = flat([64, 64, 16]);
         let found = |spills: &dyn Fn([u32; 3]) -> Option<f64>, most: usize| {
             let mut remaining = most;
-            Inspected::search(built_in, space(), 1, |tile| {
+            InspectedTiles::search(built_in, space(), 1, |tile| {
                 if remaining == 0 {
                     return ControlFlow::Break(());
                 }

@@ -20,7 +20,7 @@ pub(crate) enum Use {
 }
 
 /// A buffer and its memory.
-pub(crate) struct Buffer {
+pub(crate) struct DeviceBuffer {
     pub(super) handle: vk::Buffer,
     /// `None` only while being built or dropped.
     allocation: Option<Allocation>,
@@ -31,14 +31,14 @@ pub(crate) struct Buffer {
 /// Data of a buffer without the red zones around it.
 #[derive(Clone, Copy)]
 pub(crate) struct Region<'a> {
-    pub buffer: &'a Buffer,
+    pub buffer: &'a DeviceBuffer,
     /// Bytes before the data.
     pub offset: u64,
     /// Bytes of data, rounded up to a multiple of four.
     pub bytes: u64,
 }
 
-impl Buffer {
+impl DeviceBuffer {
     /// Creates a buffer of `size` bytes and allocates its memory; `name` is for error messages.
     ///
     /// # Errors
@@ -109,7 +109,7 @@ impl Buffer {
     }
 }
 
-impl Drop for Buffer {
+impl Drop for DeviceBuffer {
     fn drop(&mut self) {
         if let Some(allocation) = self.allocation.take() {
             // `free` fails only for an allocation of a different allocator.

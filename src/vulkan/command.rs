@@ -1,6 +1,6 @@
 //! Recorded command buffers: program steps with barriers, copies, timestamps; conversion of timestamp ticks to time.
 
-use super::buffer::{Buffer, Region, Use};
+use super::buffer::{DeviceBuffer, Region, Use};
 use super::call::{Context, VulkanError};
 use super::descriptors::BoundBuffers;
 use super::device::Device;
@@ -137,7 +137,7 @@ impl Recorder {
     }
 
     /// Copies `bytes` bytes from one buffer and offset to another.
-    pub(crate) fn copy(&mut self, from: (&Buffer, u64), to: (&Buffer, u64), bytes: u64) {
+    pub(crate) fn copy(&mut self, from: (&DeviceBuffer, u64), to: (&DeviceBuffer, u64), bytes: u64) {
         let region = vk::BufferCopy { src_offset: from.1, dst_offset: to.1, size: bytes };
         // SAFETY: both buffers outlive the submission and allow transfers; the caller guarantees that the ranges lie
         // within.
@@ -276,7 +276,7 @@ impl Recorder {
 /// When the device fails.
 pub(crate) fn executes(device: &Rc<Device>) -> Result<bool, VulkanError> {
     const WORD: u32 = 0x600d_c0de;
-    let mut buffer = Buffer::new(device, "a word", Bytes(4), Use::Download)?;
+    let mut buffer = DeviceBuffer::new(device, "a word", Bytes(4), Use::Download)?;
     buffer.mapped_mut().fill(0);
     let mut recorder = Recorder::new(device)?;
     recorder.fill(&Region { buffer: &buffer, offset: 0, bytes: 4 }, WORD);
@@ -291,7 +291,7 @@ pub(crate) fn executes(device: &Rc<Device>) -> Result<bool, VulkanError> {
 /// When the clock counts too little, or the device fails.
 pub(crate) fn check_clock(device: &Rc<Device>) -> Result<(), VulkanError> {
     // Without memory for the probe, nothing can be learned about the clock.
-    let Ok(buffer) = Buffer::new(device, "clock probe", CLOCK_PROBE, Use::Kernel) else { return Ok(()) };
+    let Ok(buffer) = DeviceBuffer::new(device, "clock probe", CLOCK_PROBE, Use::Kernel) else { return Ok(()) };
     let target = Region { buffer: &buffer, offset: 0, bytes: CLOCK_PROBE.0 };
     let timestamps = TimestampPool::new(device, 1)?;
     let mut fills = 1;

@@ -12,7 +12,7 @@ mod instance;
 mod pipeline;
 mod query;
 
-pub(crate) use buffer::{Buffer, Region, Use};
+pub(crate) use buffer::{DeviceBuffer, Region, Use};
 pub(crate) use call::{CallMonitor, VulkanError, Wait};
 pub(crate) use command::{Commands, Recorder, TimestampPool, check_clock, executes};
 pub use device::Device;

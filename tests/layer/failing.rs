@@ -1,17 +1,21 @@
-//! A Vulkan layer that makes one function fail, for the tests of what gpukern says when a driver misbehaves.
+//! Vulkan layer that makes one function fail, for tests of gpukern's reaction to drivers that misbehave.
 //!
-//! `GPUKERN_TEST_FAIL` names the function: `vkCreateDevice`, `vkEnumeratePhysicalDevices`, `vkAllocateMemory`,
-//! `vkCreateComputePipelines`, `vkQueueSubmit` or `vkWaitForFences`. `GPUKERN_TEST_HOW` says how: `error`, which is the
-//! default, `segv`, `abort`, `exit`, `kill`, `hang`, `never` or, of `vkQueueSubmit`, `drop`: it succeeds and submits nothing;
-//! `load` hangs while the library is loaded. `GPUKERN_TEST_CLOCK` is what the device's clock does: `back` or `zero`. Not every call fails where one of these is set: `GPUKERN_TEST_BYTES`, the
-//! least allocation that does, and `GPUKERN_TEST_KERNEL`, the bytes of the SPIR-V whose pipelines, submissions and waits
-//! do. `GPUKERN_TEST_ONCE` names a file: once it is there nothing fails, and the first failure makes it.
-//! With `GPUKERN_TEST_SECOND` the first call in each process does not fail.
-//! `GPUKERN_TEST_SIGN` names one that is made by the first call that is to fail, even where it `never` does. Where
-//! `GPUKERN_TEST_FAULT` is set, the device has `VK_EXT_device_fault` and tells of an invalid write. Where `GPUKERN_TEST_NULL`
-//! is set, the first device is as that of a null driver: its sub-groups have no invocations.
+//! Variables of the environment choose the failure:
 //!
-//! The interface is that of the loader's "Architecture of the Vulkan Loader Interfaces", layer interface version 2.
+//! - `GPUKERN_TEST_FAIL`: the function: `vkCreateDevice`, `vkEnumeratePhysicalDevices`, `vkAllocateMemory`,
+//!   `vkCreateComputePipelines`, `vkQueueSubmit` or `vkWaitForFences`.
+//! - `GPUKERN_TEST_HOW`: `error` (the default), `segv`, `abort`, `exit`, `kill`, `hang`, `never`; `drop`, with which
+//!   `vkQueueSubmit` succeeds and submits nothing; `load`, which hangs while the library is loaded.
+//! - `GPUKERN_TEST_BYTES`: smallest allocation that fails.
+//! - `GPUKERN_TEST_KERNEL`: size of the SPIR-V, in bytes, whose pipelines, submissions and waits fail.
+//! - `GPUKERN_TEST_ONCE`: a file that the first failure creates; nothing fails while it exists.
+//! - `GPUKERN_TEST_SECOND`: set, the first call in each process does not fail.
+//! - `GPUKERN_TEST_SIGN`: a file that the first call to fail creates, even with `never`.
+//! - `GPUKERN_TEST_CLOCK`: the device's clock runs backwards (`back`) or stands still (`zero`).
+//! - `GPUKERN_TEST_FAULT`: set, the device has `VK_EXT_device_fault` and reports an invalid write.
+//! - `GPUKERN_TEST_NULL`: set, the first device has sub-groups without invocations, as a null driver's.
+//!
+//! The interface is version 2 of the layer interface in the loader's "Architecture of the Vulkan Loader Interfaces".
 
 use ash::vk::{self, Handle};
 use std::collections::HashSet;
@@ -31,7 +35,7 @@ pub struct Negotiation {
     get_physical_device_proc_addr: vk::PFN_vkVoidFunction,
 }
 
-/// `VkLayerInstanceCreateInfo` and `VkLayerDeviceCreateInfo`, as far as they are the same.
+/// Common fields of `VkLayerInstanceCreateInfo` and `VkLayerDeviceCreateInfo`.
 #[repr(C)]
 struct LayerCreateInfo {
     s_type: vk::StructureType,
@@ -40,12 +44,12 @@ struct LayerCreateInfo {
     link: *mut Link,
 }
 
-/// `VkLayerInstanceLink` and `VkLayerDeviceLink`, as far as they are the same.
+/// Common fields of `VkLayerInstanceLink` and `VkLayerDeviceLink`.
 #[repr(C)]
 struct Link {
     next: *mut Link,
     get_instance_proc_addr: vk::PFN_vkGetInstanceProcAddr,
-    /// Only in the link of a device.
+    /// Function of the next layer; present only in a device's link.
     get_device_proc_addr: Option<vk::PFN_vkGetDeviceProcAddr>,
 }
 
@@ -53,14 +57,14 @@ const LINK_INFO: i32 = 0;
 
 static NEXT_INSTANCE: OnceLock<vk::PFN_vkGetInstanceProcAddr> = OnceLock::new();
 static NEXT_DEVICE: OnceLock<vk::PFN_vkGetDeviceProcAddr> = OnceLock::new();
-/// Functions of the next layer: once the instance is made, asking for them by name would find those of this one.
+/// Functions of the next layer, stored because a later look-up by name would return this layer's.
 static NEXT_EXTENSIONS: OnceLock<vk::PFN_vkEnumerateDeviceExtensionProperties> = OnceLock::new();
 static NEXT_FEATURES: OnceLock<vk::PFN_vkGetPhysicalDeviceFeatures2> = OnceLock::new();
 static NEXT_PROPERTIES: OnceLock<vk::PFN_vkGetPhysicalDeviceProperties2> = OnceLock::new();
-/// The device whose properties were asked for first.
+/// Handle of the device whose properties were queried first.
 static FIRST: OnceLock<u64> = OnceLock::new();
 
-/// The loader's first call.
+/// Answers the loader's first call.
 ///
 /// # Safety
 /// `negotiation` must be valid.
@@ -75,13 +79,13 @@ pub unsafe extern "system" fn vkNegotiateLoaderLayerInterfaceVersion(negotiation
     vk::Result::SUCCESS
 }
 
-/// The loader's first call where this library is named as a driver: one that crashes, or has nothing to offer.
+/// Answers the loader's first call if this library is listed as a driver: crashes, or refuses.
 #[unsafe(no_mangle)]
 pub extern "system" fn vk_icdNegotiateLoaderICDInterfaceVersion(_: *mut u32) -> vk::Result {
     fail()
 }
 
-/// Hangs with the dynamic linker's lock held, where that is asked for.
+/// Hangs with the dynamic linker's lock held if `GPUKERN_TEST_HOW` is `load`.
 extern "C" fn load() {
     while variable("GPUKERN_TEST_HOW").as_deref() == Some("load") {
         std::thread::park();
@@ -110,8 +114,8 @@ unsafe extern "system" fn get_instance_proc_addr(
         b"vkGetInstanceProcAddr" => get_instance_proc_addr as *const (),
         b"vkGetDeviceProcAddr" => get_device_proc_addr as *const (),
         b"vkEnumeratePhysicalDevices" if must_fail(text) => fail as *const (),
-        b"vkEnumerateDeviceExtensionProperties" if tells_faults() => enumerate_extensions as *const (),
-        b"vkGetPhysicalDeviceFeatures2" if tells_faults() => get_features as *const (),
+        b"vkEnumerateDeviceExtensionProperties" if reports_faults() => enumerate_extensions as *const (),
+        b"vkGetPhysicalDeviceFeatures2" if reports_faults() => get_features as *const (),
         b"vkGetPhysicalDeviceProperties2" if variable("GPUKERN_TEST_NULL").is_some() => get_properties as *const (),
         // SAFETY: the arguments are the caller's.
         _ => return NEXT_INSTANCE.get().and_then(|next| unsafe { next(instance, name) }),
@@ -132,7 +136,7 @@ unsafe extern "system" fn get_device_proc_addr(device: vk::Device, name: *const 
         b"vkWaitForFences" => wait_for_fences as *const (),
         b"vkAllocateMemory" => allocate_memory as *const (),
         b"vkGetQueryPoolResults" if variable("GPUKERN_TEST_CLOCK").is_some() => get_query_results as *const (),
-        b"vkGetDeviceFaultInfoEXT" if tells_faults() => get_fault as *const (),
+        b"vkGetDeviceFaultInfoEXT" if reports_faults() => get_fault as *const (),
         // SAFETY: the arguments are the caller's.
         _ => return NEXT_DEVICE.get().and_then(|next| unsafe { next(device, name) }),
     };
@@ -140,20 +144,17 @@ unsafe extern "system" fn get_device_proc_addr(device: vk::Device, name: *const 
     unsafe { transmute::<*const (), vk::PFN_vkVoidFunction>(own) }
 }
 
-/// Stands in for a failing function of an instance. It takes no arguments: in the C calling conventions of every 64-bit
-/// platform the caller cleans up, so it may be called with any.
+/// Replaces a failing function of an instance. Takes no arguments, but may be called with any: in the C calling conventions
+/// of every 64-bit platform the caller cleans up.
 extern "system" fn fail() -> vk::Result {
-    match misbehave() {
-        Some(result) => result,
-        None => vk::Result::ERROR_INITIALIZATION_FAILED,
-    }
+    misbehave().unwrap_or(vk::Result::ERROR_INITIALIZATION_FAILED)
 }
 
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Fails as it was asked for: returns an error, or never. `None` once the one failure is over.
+/// Fails as `GPUKERN_TEST_HOW` says: returns an error, or does not return. `None` if the call must not fail.
 fn misbehave() -> Option<vk::Result> {
     if variable("GPUKERN_TEST_SECOND").is_some() && !CALLED.swap(true, Ordering::Relaxed) {
         return None;
@@ -163,7 +164,7 @@ fn misbehave() -> Option<vk::Result> {
         mark.ok()?;
     }
     if let Some(sign) = variable("GPUKERN_TEST_SIGN") {
-        // Whoever waits for it would wait in vain.
+        // Without the file, the test would wait forever.
         drop(std::fs::File::create(sign).expect("a sign"));
     }
     match variable("GPUKERN_TEST_HOW").as_deref() {
@@ -197,17 +198,17 @@ fn misbehave() -> Option<vk::Result> {
     })
 }
 
-/// The device that was made last.
+/// Device that was created last.
 static DEVICE: Mutex<vk::Device> = Mutex::new(vk::Device::null());
-/// Whether a call that may fail was made in this process.
+/// Whether this process has made a call that may fail.
 static CALLED: AtomicBool = AtomicBool::new(false);
 
-/// The modules, pipelines and command buffers that have the kernel of `GPUKERN_TEST_KERNEL`.
+/// Handles of modules, pipelines and command buffers that contain the kernel of `GPUKERN_TEST_KERNEL`.
 static MARKED: Mutex<Option<HashSet<u64>>> = Mutex::new(None);
-/// Whether a marked command buffer was submitted last.
+/// Whether the last submission contained a marked command buffer.
 static SUBMITTED: Mutex<bool> = Mutex::new(false);
 
-/// Marks a new handle, or takes the mark of an earlier one of the same number away.
+/// Marks a new handle if it is `with_kernel`, and otherwise removes the mark of an earlier handle of the same number.
 fn mark(handle: u64, with_kernel: bool) {
     let mut marked = MARKED.lock().expect("no panic");
     let marked = marked.get_or_insert_default();
@@ -222,12 +223,12 @@ fn marked(handle: u64) -> bool {
     MARKED.lock().expect("no panic").as_ref().is_some_and(|marked| marked.contains(&handle))
 }
 
-/// Whether `function` fails, where it fails for one kernel or for all.
+/// Returns the failure of `function`, if it must fail with this kernel or with all.
 fn fails(function: &CStr, with_kernel: bool) -> Option<vk::Result> {
     (must_fail(function) && (with_kernel || variable("GPUKERN_TEST_KERNEL").is_none())).then(misbehave).flatten()
 }
 
-/// The next layer's function of this name and type.
+/// Returns the next layer's function of this name and type.
 unsafe fn next<F: Copy>(name: &CStr) -> F {
     let device = *DEVICE.lock().expect("no panic");
     // SAFETY: the next layer has every function of Vulkan 1.0, and the caller names its type.
@@ -337,7 +338,7 @@ unsafe extern "system" fn wait_for_fences(
     unsafe {
         let next: vk::PFN_vkWaitForFences = next(c"vkWaitForFences");
         let result = next(device, count, fences, all, timeout);
-        // A device that is lost runs nothing any more.
+        // A lost device runs nothing, so the wait precedes the failure.
         failure.unwrap_or(result)
     }
 }
@@ -362,7 +363,7 @@ unsafe extern "system" fn allocate_memory(
     }
 }
 
-/// Stamps of a clock that lies, in place of those that the queries have.
+/// Writes the time stamps of a faulty clock in place of the queries' results.
 unsafe extern "system" fn get_query_results(
     _: vk::Device,
     _: vk::QueryPool,
@@ -376,13 +377,13 @@ unsafe extern "system" fn get_query_results(
     assert_eq!(bytes, 8 * count as usize, "gpukern asks for 64 bits each");
     for stamp in 0..count as usize {
         let time = if variable("GPUKERN_TEST_CLOCK").as_deref() == Some("back") { 1_000_000 - stamp as u64 } else { 0 };
-        // SAFETY: the caller has room for so many.
+        // SAFETY: the caller has room for `count` values.
         unsafe { data.cast::<u64>().add(stamp).write(time) };
     }
     vk::Result::SUCCESS
 }
 
-/// The link to the next layer in the chain of a create-info, advanced for that layer.
+/// Returns the link to the next layer from the chain of a create-info, and advances the chain for that layer.
 unsafe fn next_link(mut info: *const c_void, s_type: vk::StructureType) -> Option<*mut Link> {
     while !info.is_null() {
         // SAFETY: every structure of a Vulkan chain begins with its type and the next pointer.
@@ -428,7 +429,7 @@ unsafe extern "system" fn create_instance(
     }
 }
 
-fn tells_faults() -> bool {
+fn reports_faults() -> bool {
     variable("GPUKERN_TEST_FAULT").is_some()
 }
 
@@ -496,7 +497,7 @@ unsafe extern "system" fn get_properties(
     }
 }
 
-/// The features of faults in a chain.
+/// Finds the structure of fault features in a chain.
 unsafe fn fault_features(
     mut link: *mut vk::BaseOutStructure<'_>,
 ) -> Option<*mut vk::PhysicalDeviceFaultFeaturesEXT<'static>> {
@@ -517,7 +518,7 @@ unsafe extern "system" fn get_fault(
     counts: *mut vk::DeviceFaultCountsEXT<'_>,
     info: *mut vk::DeviceFaultInfoEXT<'_>,
 ) -> vk::Result {
-    // SAFETY: as above; the caller made room for as many as it was told of.
+    // SAFETY: as above; the caller has room for the reported counts.
     unsafe {
         ((*counts).address_info_count, (*counts).vendor_info_count) = (1, 1);
         if info.is_null() {
@@ -558,7 +559,7 @@ unsafe extern "system" fn create_device(
         }
         let create: vk::PFN_vkCreateDevice = transmute(next(vk::Instance::null(), c"vkCreateDevice".as_ptr()));
         // The driver knows the extension but does not have it.
-        let fault = fault_features((*info).p_next.cast_mut().cast()).filter(|_| tells_faults());
+        let fault = fault_features((*info).p_next.cast_mut().cast()).filter(|_| reports_faults());
         let ask = |value| fault.iter().for_each(|features| (**features).device_fault = value);
         ask(vk::FALSE);
         let result = create(physical, info, allocator, device);

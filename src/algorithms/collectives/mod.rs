@@ -22,12 +22,11 @@ use super::{Algorithm, CaseSpec, Oracle, Problem, Sweeps};
 use crate::algorithms::OutputComparison;
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
-use crate::basis::layout::Layout;
 use crate::basis::random::generator;
-use crate::basis::units::Metric;
-use crate::basis::units::{Bytes, Work};
+
+use crate::basis::units::{Bytes, Metric, Work};
 use crate::case::check::{CheckMethod, CheckResult, WrongElements};
-use crate::case::input::{Input, random};
+use crate::case::input::random;
 use crate::kernel::buffer::{BufferSpec, Role};
 use primitive::Primitive;
 use std::borrow::Cow::Borrowed;
@@ -36,19 +35,13 @@ use variants::{SUBGROUPS, chain_length};
 /// Communication within sub-groups.
 pub(crate) static COLLECTIVES: Algorithm = Algorithm {
     name: Borrowed("collectives"),
-    fingerprint: None,
     summary: "latency of a collective operation: a chain of n dependent ones in one work-group of two sub-groups",
     work: "n operations; the time of one is the kernel time divided by n, launch included",
     default_size: Sweeps::same("8192"),
     verify_size: Sweeps::same("1,2,3,33,1000"),
-    iterative: false,
-    inputs: &[Input::Uniform],
-    layouts: &[Layout::Nn],
     variants: Borrowed(variants::VARIANTS),
-    tunable: &[],
-    candidates: None,
-    solution: None,
     problem: Static(&problem),
+    ..Algorithm::PLAIN
 };
 
 /// Size of the largest work-group: Vulkan's sub-groups have at most 128 invocations.

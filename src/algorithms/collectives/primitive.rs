@@ -96,7 +96,7 @@ impl Primitive {
     }
 }
 
-/// All lanes get the value of `lane` (figure 9-10).
+/// Gives every lane the value of `lane` (figure 9-10).
 fn broadcast(x: &[i32], lane: usize) -> Vec<i32> {
     vec![x[lane]; x.len()]
 }
@@ -125,32 +125,32 @@ fn ballot(x: &[bool]) -> [u32; 4] {
     words
 }
 
-/// Each lane takes the value of the lane that its id names (figure 9-14).
+/// Gives each lane the value of the lane that its id names (figure 9-14).
 fn select(x: &[i32], ids: &[usize]) -> Vec<i32> {
     ids.iter().map(|id| x[*id]).collect()
 }
 
-/// Each lane takes the value `delta` lanes above; the last ones are undefined (figure 9-15).
+/// Gives each lane the value `delta` lanes above; the last lanes have none (figure 9-15).
 fn shift_left(x: &[i32], delta: usize) -> Vec<Option<i32>> {
     (0..x.len()).map(|lane| x.get(lane + delta).copied()).collect()
 }
 
-/// Each lane takes the value `delta` lanes below; the first ones are undefined.
+/// Gives each lane the value `delta` lanes below; the first lanes have none.
 fn shift_right(x: &[i32], delta: usize) -> Vec<Option<i32>> {
     (0..x.len()).map(|lane| lane.checked_sub(delta).map(|source| x[source])).collect()
 }
 
-/// Each lane takes the value of lane ⊕ `mask` (figures 9-16 and 9-17).
+/// Gives each lane the value of lane ⊕ `mask` (figures 9-16 and 9-17).
 fn xor(x: &[i32], mask: usize) -> Vec<i32> {
     (0..x.len()).map(|lane| x[lane ^ mask]).collect()
 }
 
-/// All lanes get the sum modulo 2³².
+/// Gives every lane the sum modulo 2³².
 fn reduce_add(x: &[i32]) -> Vec<i32> {
     vec![x.iter().fold(0, |sum, value| sum.wrapping_add(*value)); x.len()]
 }
 
-/// Each lane gets the sum modulo 2³² of the values up to its own.
+/// Gives each lane the sum modulo 2³² of the values up to its own.
 fn scan(x: &[i32]) -> Vec<i32> {
     let sums = x.iter().scan(0i32, |sum, value| {
         *sum = sum.wrapping_add(*value);

@@ -10,10 +10,9 @@ use crate::algorithms::elements::{
     GROUP, Plain, buffer, extent, matrix_order, over_matrix, over_vector, vector_length,
 };
 use crate::algorithms::error_bound::elementwise;
-use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Problem, Variant, matrix};
+use crate::algorithms::{Algorithm, CaseSpec, Input, Problem, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
-use crate::basis::layout::Layout;
 use crate::basis::random::generator;
 use crate::basis::units::{Bytes, Work};
 use crate::case::input::random;
@@ -26,56 +25,27 @@ use std::borrow::Cow::Borrowed;
 /// Row sums.
 pub(crate) static ROW_SUM: Algorithm = Algorithm {
     name: Borrowed("row-sum"),
-    fingerprint: None,
     summary: "sums s[r] = Σ A[r,c] of the rows of an n×n matrix",
     work: "n² additions; A read once, s written once",
     default_size: MATRIX_SIZES,
     verify_size: AWKWARD_MATRICES,
-    iterative: false,
     inputs: &[Input::Uniform, Input::Signed],
-    layouts: &[Layout::Nn],
     variants: Borrowed(&[
-        Variant {
-            name: Borrowed("atomic"),
-            aliases: &["v0"],
-            summary: "every invocation adds its element to its row's sum: n atomic additions to one word",
-            source: "the similarity post, kernelSumAcrossRows_v0",
-            measures: Measures::Problem,
-            kernels: &["row-sum/atomic", "row-sum/atomic-cas"],
-            program: Static(&row_sum_program),
-        },
-        Variant {
-            name: Borrowed("subgroup"),
-            aliases: &["v1"],
-            summary: "subgroupAdd first, then one atomic addition per sub-group",
-            source: "the similarity post, kernelSumAcrossRows_v1",
-            measures: Measures::Problem,
-            kernels: &["row-sum/subgroup", "row-sum/subgroup-cas"],
-            program: Static(&row_sum_program),
-        },
-        Variant {
-            name: Borrowed("local"),
-            aliases: &["v2"],
-            summary: "subgroupAdd, then shared memory and a barrier: one atomic addition per work-group",
-            source: "the similarity post, kernelSumAcrossRows_v2",
-            measures: Measures::Problem,
-            kernels: &["row-sum/local", "row-sum/local-cas"],
-            program: Static(&row_sum_program),
-        },
-        Variant {
-            name: Borrowed("streaming"),
-            aliases: &[],
-            summary: "16-byte loads with many in flight; one team sums each row, so it needs no atomic additions",
-            source: "ours, after the similarity post",
-            measures: Measures::Problem,
-            kernels: &["row-sum/streaming", "row-sum/streaming-texel"],
-            program: Static(&row_sum_streaming),
-        },
+        variant! { "atomic" or "v0": &["row-sum/atomic", "row-sum/atomic-cas"] => &row_sum_program,
+        "every invocation adds its element to its row's sum: n atomic additions to one word",
+        from "the similarity post, kernelSumAcrossRows_v0" },
+        variant! { "subgroup" or "v1": &["row-sum/subgroup", "row-sum/subgroup-cas"] => &row_sum_program,
+        "subgroupAdd first, then one atomic addition per sub-group",
+        from "the similarity post, kernelSumAcrossRows_v1" },
+        variant! { "local" or "v2": &["row-sum/local", "row-sum/local-cas"] => &row_sum_program,
+        "subgroupAdd, then shared memory and a barrier: one atomic addition per work-group",
+        from "the similarity post, kernelSumAcrossRows_v2" },
+        variant! { "streaming": &["row-sum/streaming", "row-sum/streaming-texel"] => &row_sum_streaming,
+        "16-byte loads with many in flight; one team sums each row, so it needs no atomic additions",
+        from "ours, after the similarity post" },
     ]),
-    tunable: &[],
-    candidates: None,
-    solution: None,
     problem: Static(&row_sum_problem),
+    ..Algorithm::PLAIN
 };
 
 fn row_sum_program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
@@ -133,56 +103,26 @@ fn row_sum_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
 /// Maximum of a vector.
 pub(crate) static VECTOR_MAX: Algorithm = Algorithm {
     name: Borrowed("vector-max"),
-    fingerprint: None,
     summary: "largest element of a vector of n non-negative numbers",
     work: "n comparisons; x read once, max written once",
     default_size: VECTOR_SIZES,
     verify_size: AWKWARD_VECTORS,
-    iterative: false,
-    inputs: &[Input::Uniform],
-    layouts: &[Layout::Nn],
     variants: Borrowed(&[
-        Variant {
-            name: Borrowed("atomic"),
-            aliases: &["v0"],
-            summary: "every invocation does an atomic maximum in global memory",
-            source: "the similarity post, kernelMaxInVector_v0",
-            measures: Measures::Problem,
-            kernels: &["vector-max/atomic"],
-            program: Static(&vector_max_program),
-        },
-        Variant {
-            name: Borrowed("subgroup"),
-            aliases: &["v1"],
-            summary: "subgroupMax first, then one atomic maximum per sub-group",
-            source: "the similarity post, kernelMaxInVector_v1",
-            measures: Measures::Problem,
-            kernels: &["vector-max/subgroup"],
-            program: Static(&vector_max_program),
-        },
-        Variant {
-            name: Borrowed("local"),
-            aliases: &["v2"],
-            summary: "subgroupMax, then an atomic maximum in shared memory and a barrier; one in global memory per work-group",
-            source: "the similarity post, kernelMaxInVector_v2, with its last line a maximum where the post adds",
-            measures: Measures::Problem,
-            kernels: &["vector-max/local"],
-            program: Static(&vector_max_program),
-        },
-        Variant {
-            name: Borrowed("streaming"),
-            aliases: &[],
-            summary: "16-byte loads in one pass: one atomic maximum per work-group, and the last one writes the result",
-            source: "ours, after the similarity post",
-            measures: Measures::Problem,
-            kernels: &["vector-max/streaming", "vector-max/streaming-texel"],
-            program: Static(&vector_max_streaming),
-        },
+        variant! { "atomic" or "v0": &["vector-max/atomic"] => &vector_max_program,
+        "every invocation does an atomic maximum in global memory",
+        from "the similarity post, kernelMaxInVector_v0" },
+        variant! { "subgroup" or "v1": &["vector-max/subgroup"] => &vector_max_program,
+        "subgroupMax first, then one atomic maximum per sub-group",
+        from "the similarity post, kernelMaxInVector_v1" },
+        variant! { "local" or "v2": &["vector-max/local"] => &vector_max_program,
+        "subgroupMax, then an atomic maximum in shared memory and a barrier; one in global memory per work-group",
+        from "the similarity post, kernelMaxInVector_v2, with its last line a maximum where the post adds" },
+        variant! { "streaming": &["vector-max/streaming", "vector-max/streaming-texel"] => &vector_max_streaming,
+        "16-byte loads in one pass: one atomic maximum per work-group, and the last one writes the result",
+        from "ours, after the similarity post" },
     ]),
-    tunable: &[],
-    candidates: None,
-    solution: None,
     problem: Static(&vector_max_problem),
+    ..Algorithm::PLAIN
 };
 
 fn vector_max_program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
@@ -239,47 +179,23 @@ fn vector_max_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
 /// One round of the eigenvector.
 pub(crate) static EIGENVECTOR: Algorithm = Algorithm {
     name: Borrowed("eigenvector"),
-    fingerprint: None,
     summary: "one update of the eigenvector, e[i] ← e[i]·s[i]/max, in place",
     work: "2·n operations; s, max and e read once, e written once",
     default_size: VECTOR_SIZES,
     verify_size: AWKWARD_VECTORS,
-    iterative: false,
-    inputs: &[Input::Uniform],
-    layouts: &[Layout::Nn],
     variants: Borrowed(&[
-        Variant {
-            name: Borrowed("global"),
-            aliases: &["v0"],
-            summary: "every invocation reads the maximum from global memory",
-            source: "the similarity post, kernelComputeEigenVector_v0",
-            measures: Measures::Problem,
-            kernels: &["eigenvector/global"],
-            program: Static(&eigenvector_program),
-        },
-        Variant {
-            name: Borrowed("broadcast"),
-            aliases: &["v1"],
-            summary: "one lane of a sub-group reads the maximum and broadcasts it",
-            source: "the similarity post, kernelComputeEigenVector_v1",
-            measures: Measures::Problem,
-            kernels: &["eigenvector/broadcast"],
-            program: Static(&eigenvector_program),
-        },
-        Variant {
-            name: Borrowed("streaming"),
-            aliases: &[],
-            summary: "16-byte loads and stores",
-            source: "ours, after the similarity post",
-            measures: Measures::Problem,
-            kernels: &["eigenvector/streaming", "eigenvector/streaming-texel"],
-            program: Static(&eigenvector_streaming),
-        },
+        variant! { "global" or "v0": &["eigenvector/global"] => &eigenvector_program,
+        "every invocation reads the maximum from global memory",
+        from "the similarity post, kernelComputeEigenVector_v0" },
+        variant! { "broadcast" or "v1": &["eigenvector/broadcast"] => &eigenvector_program,
+        "one lane of a sub-group reads the maximum and broadcasts it",
+        from "the similarity post, kernelComputeEigenVector_v1" },
+        variant! { "streaming": &["eigenvector/streaming", "eigenvector/streaming-texel"] => &eigenvector_streaming,
+        "16-byte loads and stores",
+        from "ours, after the similarity post" },
     ]),
-    tunable: &[],
-    candidates: None,
-    solution: None,
     problem: Static(&eigenvector_problem),
+    ..Algorithm::PLAIN
 };
 
 fn eigenvector_program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
@@ -328,50 +244,26 @@ fn eigenvector_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     }))
 }
 
-/// The next matrix of the similarity transform.
+/// Next matrix of the similarity transform.
 pub(crate) static NEXT_MATRIX: Algorithm = Algorithm {
     name: Borrowed("next-matrix"),
-    fingerprint: None,
     summary: "the next matrix of the similarity transform, M[r,c] ← M[r,c]·s[c]/s[r], in place",
     work: "2·n² operations; M and s read once, M written once",
     default_size: MATRIX_SIZES,
     verify_size: AWKWARD_MATRICES,
-    iterative: false,
-    inputs: &[Input::Uniform],
-    layouts: &[Layout::Nn],
     variants: Borrowed(&[
-        Variant {
-            name: Borrowed("global"),
-            aliases: &["v0"],
-            summary: "every invocation reads both row sums from global memory",
-            source: "the similarity post, kernelSimilarityTransform without its local memory",
-            measures: Measures::Problem,
-            kernels: &["next-matrix/global"],
-            program: Static(&next_matrix_program),
-        },
-        Variant {
-            name: Borrowed("local"),
-            aliases: &["v1"],
-            summary: "stages the row sums of a work-group's row and columns in shared memory",
-            source: "the similarity post, kernelSimilarityTransform, with the column as the column index",
-            measures: Measures::Problem,
-            kernels: &["next-matrix/local"],
-            program: Static(&next_matrix_program),
-        },
-        Variant {
-            name: Borrowed("streaming"),
-            aliases: &[],
-            summary: "16-byte loads and stores, and one reciprocal per row",
-            source: "ours, after the similarity post",
-            measures: Measures::Problem,
-            kernels: &["next-matrix/streaming", "next-matrix/streaming-texel"],
-            program: Static(&next_matrix_streaming),
-        },
+        variant! { "global" or "v0": &["next-matrix/global"] => &next_matrix_program,
+        "every invocation reads both row sums from global memory",
+        from "the similarity post, kernelSimilarityTransform without its local memory" },
+        variant! { "local" or "v1": &["next-matrix/local"] => &next_matrix_program,
+        "stages the row sums of a work-group's row and columns in shared memory",
+        from "the similarity post, kernelSimilarityTransform, with the column as the column index" },
+        variant! { "streaming": &["next-matrix/streaming", "next-matrix/streaming-texel"] => &next_matrix_streaming,
+        "16-byte loads and stores, and one reciprocal per row",
+        from "ours, after the similarity post" },
     ]),
-    tunable: &[],
-    candidates: None,
-    solution: None,
     problem: Static(&next_matrix_problem),
+    ..Algorithm::PLAIN
 };
 
 /// Most roundings of one element: `global` divides and multiplies; `local`, like the post, takes a reciprocal and

@@ -28,11 +28,10 @@ use super::{fused, power, stop_check};
 use crate::algorithms::OutputComparison;
 use crate::algorithms::elements::{GROUP, buffer, matrix_order, over_matrix, over_vector};
 use crate::algorithms::error_bound::Worst;
-use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant, matrix};
+use crate::algorithms::{Algorithm, CaseSpec, Input, Oracle, Problem, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::error::Error;
 use crate::basis::handle::Handle::Static;
-use crate::basis::layout::Layout;
 use crate::basis::random::generator;
 use crate::basis::units::Metric;
 use crate::basis::units::{Bytes, Work};
@@ -49,7 +48,6 @@ use std::borrow::Cow::Borrowed;
 /// Dominant eigenvalue and eigenvector.
 pub(crate) static EIGEN: Algorithm = Algorithm {
     name: Borrowed("eigen"),
-    fingerprint: None,
     summary: "dominant eigenvalue and eigenvector of a positive matrix by similarity transform",
     work: "3·n² operations, counted for one round because their number depends on the data; A read once, v and λ written \
            once",
@@ -57,39 +55,24 @@ pub(crate) static EIGEN: Algorithm = Algorithm {
     verify_size: AWKWARD_MATRICES,
     iterative: true,
     inputs: &[Input::Hilbert, Input::Uniform, Input::Slow, Input::Example, Input::Signed],
-    layouts: &[Layout::Nn],
     variants: Borrowed(&[
-        Variant {
-            name: Borrowed("pipeline"),
-            aliases: &[],
-            summary: "the post's final kernels in a loop: the host checks the stop flag after each round",
-            source: "the similarity post, the whole pipeline",
-            measures: Measures::Problem,
-            kernels: &[
-                "row-sum/local",
-                "row-sum/local-cas",
-                "vector-max/local",
-                "eigenvector/broadcast",
-                "stop-check/local",
-                "eigen/bracket-check",
-                "eigen/next-matrix",
-            ],
-            program: Static(&program),
-        },
-        Variant {
-            name: Borrowed("fused"),
-            aliases: &[],
-            summary: "power iteration: one dispatch per round reads A once, and the device decides when to stop",
-            source: "ours; Collatz and Wielandt bound the eigenvalue",
-            measures: Measures::Problem,
-            kernels: &["eigen/fused", "eigen/fused-texel", "eigen/fused-small"],
-            program: Static(&fused::program),
-        },
+        variant! { "pipeline": &[
+            "row-sum/local",
+            "row-sum/local-cas",
+            "vector-max/local",
+            "eigenvector/broadcast",
+            "stop-check/local",
+            "eigen/bracket-check",
+            "eigen/next-matrix",
+        ] => &program,
+        "the post's final kernels in a loop: the host checks the stop flag after each round",
+        from "the similarity post, the whole pipeline" },
+        variant! { "fused": &["eigen/fused", "eigen/fused-texel", "eigen/fused-small"] => &fused::program,
+        "power iteration: one dispatch per round reads A once, and the device decides when to stop",
+        from "ours; Collatz and Wielandt bound the eigenvalue" },
     ]),
-    tunable: &[],
-    candidates: None,
-    solution: None,
     problem: Static(&|case| Ok(Box::new(Eigen::new(case)?))),
+    ..Algorithm::PLAIN
 };
 
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
@@ -397,18 +380,14 @@ mod tests {
         }
     }
 
-    fn metric(check: &CheckResult, name: &str) -> f64 {
-        check.metrics.iter().find(|metric| metric.name == name).and_then(|metric| metric.value).expect("a metric")
-    }
-
     #[test]
     fn a_right_transform_passes_with_the_rounds_and_the_eigenvalue_of_the_post() {
         for (n, rounds, lambda) in [(128, 9.0, 2.217_19), (256, 10.0, 2.304_20)] {
             let a = matrix::hilbert(n);
             let check = TransformOracle::new(a.clone(), n, POST).check(&transform(&a, n, &POST)).expect("converged");
             assert!(check.passes(), "{check:?}");
-            assert_eq!(metric(&check, "rounds"), rounds);
-            assert!((metric(&check, "lambda") - lambda).abs() < 5e-5, "{check:?}");
+            assert_eq!(check.metric("rounds"), Some(rounds));
+            assert!((check.metric("lambda").expect("a metric") - lambda).abs() < 5e-5, "{check:?}");
         }
     }
 
@@ -419,7 +398,7 @@ mod tests {
         let stop = StopRule { eps: 1e-6, ..StopRule::default() };
         let outputs = transform(&matrix::EXAMPLE, 3, &stop);
         let check = TransformOracle::new(matrix::EXAMPLE.to_vec(), 3, stop).check(&outputs).expect("converged");
-        assert!(check.passes() && (metric(&check, "lambda") - exact).abs() < 1e-5, "{check:?}");
+        assert!(check.passes() && (check.metric("lambda").expect("a metric") - exact).abs() < 1e-5, "{check:?}");
         let v = doubles(&outputs[V]);
         assert!((v[0] / v[2] - 0.394_074 / 0.997_451).abs() < 1e-5, "{v:?}");
         assert!((v[1] / v[2] - 0.578_844 / 0.997_451).abs() < 1e-5, "{v:?}");
@@ -442,7 +421,7 @@ mod tests {
         assert!(rejected(&with(V, HostArray::F32(v.clone()))), "a wrong element of v");
         v[17] = f32::NAN;
         assert!(rejected(&with(V, HostArray::F32(v))), "a NaN in v");
-        let lambda = outputs_lambda(&right) * 1.0001;
+        let lambda = right[LAMBDA].get(0) as f32 * 1.0001;
         assert!(rejected(&with(LAMBDA, HostArray::F32(vec![lambda]))), "a wrong λ");
         let mut m = reals(&right[M]);
         m[5] += 0.01;
@@ -452,10 +431,6 @@ mod tests {
         // The output belongs to a similar matrix: its figures agree with each other, but not with an eigenvalue of A.
         let other: Vec<f32> = a.iter().map(|value| value * 1.01).collect();
         assert!(rejected(&transform(&other, n, &POST)), "another matrix");
-    }
-
-    fn outputs_lambda(outputs: &[HostArray]) -> f32 {
-        outputs[LAMBDA].get(0) as f32
     }
 
     #[test]

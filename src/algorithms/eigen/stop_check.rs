@@ -9,10 +9,9 @@ use super::common::{AWKWARD_VECTORS, VECTOR_SIZES, reals};
 use super::streaming::{in_quads, over_parts, scratch};
 use crate::algorithms::elements::{Plain, buffer, extent, over_vector, vector_length};
 use crate::algorithms::error_bound::elementwise;
-use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Problem, Variant, matrix};
+use crate::algorithms::{Algorithm, CaseSpec, Input, Problem, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
-use crate::basis::layout::Layout;
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, Role};
@@ -23,65 +22,30 @@ use std::borrow::Cow::Borrowed;
 /// Stop criterion.
 pub(crate) static STOP_CHECK: Algorithm = Algorithm {
     name: Borrowed("stop-check"),
-    fingerprint: None,
     summary: "whether all neighboring elements of a vector, last and first included, differ by less than 0.001",
     work: "2·n operations (a difference and a comparison); s read once, the flag written once",
     default_size: VECTOR_SIZES,
     verify_size: AWKWARD_VECTORS,
-    iterative: false,
     inputs: &[Input::Converged, Input::Uniform, Input::Boundary, Input::Wrap],
-    layouts: &[Layout::Nn],
     variants: Borrowed(&[
-        Variant {
-            name: Borrowed("global"),
-            aliases: &["v0"],
-            summary: "every invocation reads its element and the next from global memory",
-            source: "the similarity post, kernelStopCriteria_v0",
-            measures: Measures::Problem,
-            kernels: &["stop-check/global"],
-            program: Static(&program),
-        },
-        Variant {
-            name: Borrowed("shuffle"),
-            aliases: &["v1"],
-            summary: "the next element comes from the next lane; only the last lane of a sub-group reads twice",
-            source: "the similarity post, kernelStopCriteria with sub-group shuffling",
-            measures: Measures::Problem,
-            kernels: &["stop-check/shuffle"],
-            program: Static(&program),
-        },
-        Variant {
-            name: Borrowed("local"),
-            aliases: &["v2"],
-            summary: "shuffle with a flag in shared memory: one atomic minimum in global memory per work-group",
-            source: "the similarity post, kernelStopCriteria, the final kernel",
-            measures: Measures::Problem,
-            kernels: &["stop-check/local"],
-            program: Static(&program),
-        },
-        Variant {
-            name: Borrowed("ballot"),
-            aliases: &[],
-            summary: "shuffle, deciding with subgroupBallot instead of subgroupAll",
-            source: "ours, after the similarity post and Data Parallel C++",
-            measures: Measures::Problem,
-            kernels: &["stop-check/ballot"],
-            program: Static(&program),
-        },
-        Variant {
-            name: Borrowed("streaming"),
-            aliases: &[],
-            summary: "16-byte loads in one pass: only pairs too far apart cost an atomic, and the last work-group writes",
-            source: "ours, after the similarity post",
-            measures: Measures::Problem,
-            kernels: &["stop-check/streaming", "stop-check/streaming-texel"],
-            program: Static(&streaming),
-        },
+        variant! { "global" or "v0": &["stop-check/global"] => &program,
+        "every invocation reads its element and the next from global memory",
+        from "the similarity post, kernelStopCriteria_v0" },
+        variant! { "shuffle" or "v1": &["stop-check/shuffle"] => &program,
+        "the next element comes from the next lane; only the last lane of a sub-group reads twice",
+        from "the similarity post, kernelStopCriteria with sub-group shuffling" },
+        variant! { "local" or "v2": &["stop-check/local"] => &program,
+        "shuffle with a flag in shared memory: one atomic minimum in global memory per work-group",
+        from "the similarity post, kernelStopCriteria, the final kernel" },
+        variant! { "ballot": &["stop-check/ballot"] => &program,
+        "shuffle, deciding with subgroupBallot instead of subgroupAll",
+        from "ours, after the similarity post and Data Parallel C++" },
+        variant! { "streaming": &["stop-check/streaming", "stop-check/streaming-texel"] => &streaming,
+        "16-byte loads in one pass: only pairs too far apart cost an atomic, and the last work-group writes",
+        from "ours, after the similarity post" },
     ]),
-    tunable: &[],
-    candidates: None,
-    solution: None,
     problem: Static(&problem),
+    ..Algorithm::PLAIN
 };
 
 /// eps of the blog post.

@@ -346,9 +346,9 @@ mod tests {
     /// Simulation of a schedule in blocks of 64 rows and columns.
     #[derive(Default)]
     struct BlockedReplay {
-        /// The blocks of columns that a block of W is updated by: the first so many.
+        /// Number of leading blocks of columns that have updated a block of W.
         updated: HashMap<(u64, u64), u64>,
-        /// The block of columns at a place of a panel or of halves, and the stages that it was begun and completed in.
+        /// Block of columns at a place of a panel or of halves, with the stages of its first and its last write.
         places: HashMap<(u64, u64), (u64, [u64; 2])>,
         stage: u64,
         /// Tiles of W and of panels that the dispatches of this stage read.

@@ -20,7 +20,6 @@ mod widths;
 use super::{Algorithm, Sweeps};
 use crate::basis::dtype::DType;
 use crate::basis::handle::Handle::Static;
-use crate::basis::layout::Layout;
 use crate::case::Goal;
 use crate::case::input::Input;
 pub(crate) use factors::NO_BAD_PIVOT;
@@ -30,13 +29,11 @@ pub(crate) use system::CONVERGED;
 /// LU factorization.
 pub(crate) static LU: Algorithm = Algorithm {
     name: Borrowed("lu"),
-    fingerprint: None,
     summary: "LU factorization P·A = L·U of an n×n matrix, row major; P is the identity without pivoting",
     work: "2/3·n³ operations; A read once, L and U written once",
     default_size: Sweeps { gpu: "128..1024", cpu: "64..256" },
     // The last two for a GPU cover blocks of one and of two launches, with outer blocks, and strips of both widths.
     verify_size: Sweeps { gpu: "1,2,3,31,33,127,257,1000,1500,2500", cpu: "1,2,3,31,33,127,257,1000" },
-    iterative: false,
     inputs: &[
         Input::Uniform,
         Input::DiagonallyDominant,
@@ -45,14 +42,13 @@ pub(crate) static LU: Algorithm = Algorithm {
         Input::Wilkinson,
         Input::IllScaled,
     ],
-    layouts: &[Layout::Nn],
     variants: Borrowed(variants::VARIANTS),
     tunable: widths::TUNABLE,
-    candidates: None,
     solution: Some(&variants::SOLUTION),
     problem: Static(&|case| match (case.goal, case.dtype) {
         (Goal::Solution, _) => system::problem(case),
         (Goal::Result, DType::F64) => Err("factors are in f32; --solve refines a solution by them to f64".into()),
         (Goal::Result, _) => factors::problem(case),
     }),
+    ..Algorithm::PLAIN
 };

@@ -42,8 +42,8 @@ pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device
     let width = PIVOTING.for_case(case, device);
     let mut schedule = LuSchedule::new(case, device, width, width);
     let panels = panels_with_rows(&mut schedule);
-    let corner = schedule.own("rows of U of an inner block", DType::F32, INNER * INNER);
-    let places = schedule.own("its pivots", DType::I32, INNER);
+    let corner = schedule.allocate("rows of U of an inner block", DType::F32, INNER * INNER);
+    let places = schedule.allocate("its pivots", DType::I32, INNER);
     schedule.substituting(case, schedule.w, schedule.stride, Some(ROWS));
     schedule.pad(pad);
     begin_with_pivoting(&mut schedule, [identity, update], panels);
@@ -61,9 +61,9 @@ pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device
         panels,
         corner,
         places,
-        followed: false,
-        unsolved: false,
-        later: None,
+        columns_updated: false,
+        rows_of_u_pending: false,
+        deferred_strips: None,
     };
     (0..blocks).for_each(|block| plan.outer_block(block));
     // A quotient may be wrong by 2.5 units in the last place.
@@ -88,13 +88,13 @@ struct PivotSchedule<'a> {
     /// Buffers between the dispatches of one inner block: its rows of U, and the positions of its pivots.
     corner: BufferId,
     places: BufferId,
-    /// Whether this outer block's columns were updated after each inner block of the last one, and whether the last
-    /// one's rows of U behind them remain to be solved for.
-    followed: bool,
-    unsolved: bool,
+    /// Whether this outer block's columns were updated after each inner block of the last outer block.
+    columns_updated: bool,
+    /// Whether the last outer block's rows of U behind its columns remain to be solved for.
+    rows_of_u_pending: bool,
     /// Update of strips that the next panel does not wait for. It overlaps with the first of the panel's several
     /// dispatches, which exchanges no rows.
-    later: Option<Dispatch>,
+    deferred_strips: Option<Dispatch>,
 }
 
 /// Position of an outer block.
@@ -125,12 +125,12 @@ impl PivotSchedule<'_> {
         // Slices need the rows of U of the last outer block, and the next one's columns need the first slice: with a
         // single stage there is no time for both.
         let in_time = rest < stride && slots(&self.stages(last, [first + width, width])) >= 2;
-        let begin = if self.followed { rest } else { first + INNER };
+        let begin = if self.columns_updated { rest } else { first + INNER };
         let soon = if follow { outer.ahead } else { rest.max(begin) };
         let tile = u64::from(slice_tile(stride - first, self.schedule.device).bn);
         let stages = inner.iter().map(|stages| slots(stages)).sum();
         // If the last outer block's rows of U are solved for alongside the first stage, slices start with the second.
-        let mut late = slices(begin..stride, soon, tile, usize::from(self.unsolved), stages).into_iter();
+        let mut late = slices(begin..stride, soon, tile, usize::from(self.rows_of_u_pending), stages).into_iter();
         let several: Vec<_> = inner.iter().map(|stages| slots(stages) >= 2).collect();
         for (j, stages) in inner.into_iter().enumerate() {
             for (part, (dispatch, long)) in stages.into_iter().enumerate() {
@@ -138,7 +138,7 @@ impl PivotSchedule<'_> {
                 if long {
                     self.schedule.substitute();
                 }
-                if let Some(later) = self.later.take() {
+                if let Some(later) = self.deferred_strips.take() {
                     self.schedule.push(later.without_barrier());
                 }
                 if block == 0 || !long {
@@ -152,7 +152,7 @@ impl PivotSchedule<'_> {
             let several = several.get(j + 1).copied().unwrap_or(in_time);
             self.after_inner_block(outer, j as u64 * INNER, in_time, several);
         }
-        (self.followed, self.unsolved) = (follow, follow && in_time);
+        (self.columns_updated, self.rows_of_u_pending) = (follow, follow && in_time);
     }
 
     /// Records the store of the last outer block, and the solve for its remaining rows of U.
@@ -162,7 +162,7 @@ impl PivotSchedule<'_> {
         let dispatch = self.stored(last, first - width);
         self.schedule.push(dispatch.without_barrier());
         self.schedule.finished(first);
-        if self.unsolved {
+        if self.rows_of_u_pending {
             self.solve_from(last, first - width, rest);
         }
     }
@@ -204,7 +204,7 @@ impl PivotSchedule<'_> {
             let strips_of = |strips| self.strips(shader, own, [top, plane], (next, next_plane), strips);
             let (dispatch, later) = (strips_of(0..urgent), (urgent < strips).then(|| strips_of(urgent..strips)));
             self.schedule.push(dispatch);
-            self.later = later;
+            self.deferred_strips = later;
             if left == rest && !(follow && in_time) {
                 self.solve_from(own, first, end);
             }
@@ -274,7 +274,7 @@ fn begin_with_pivoting(schedule: &mut LuSchedule<'_>, [identity, update]: [&'sta
 fn panels_with_rows(schedule: &mut LuSchedule<'_>) -> [Panel; 2] {
     let mut panels = schedule.panels();
     for (panel, name) in panels.iter_mut().zip(["rows at even blocks", "rows at odd blocks"]) {
-        panel.rows = Some(schedule.own(name, DType::I32, schedule.stride));
+        panel.rows = Some(schedule.allocate(name, DType::I32, schedule.stride));
     }
     panels
 }
@@ -332,7 +332,7 @@ impl PivotSchedule<'_> {
         Dispatch::new(self.panel, &arguments(&buffers, &numbers))
             .group_size([shape.lanes, 1, 1])
             .subgroups_of(self.schedule.subgroup)
-            .constant("ROWS", shape.held)
+            .constant("ROWS", shape.rows_per_lane)
             .constant("COLUMNS", shape.columns)
             .constant("SUBGROUP", self.schedule.subgroup)
             .constant("AT_ONCE", shape.subtracted)
@@ -415,7 +415,7 @@ struct PanelShape {
     /// Invocations.
     lanes: u32,
     /// Rows that each invocation keeps in registers.
-    held: u32,
+    rows_per_lane: u32,
     /// Columns in registers at a time.
     columns: u32,
     /// Columns factorized per dispatch.
@@ -439,11 +439,11 @@ impl PanelShape {
         };
         let least = subgroup.max(64);
         let lanes = ((rows / 4).next_power_of_two() as u32).clamp(least, least.max(most));
-        let held = (rows.div_ceil(u64::from(4 * lanes)) as u32).next_power_of_two() * 4;
+        let rows_per_lane = (rows.div_ceil(u64::from(4 * lanes)) as u32).next_power_of_two() * 4;
         // A step works on all columns in registers: more than eight cost more than they save.
-        let columns = (max_register_values(lanes) / held).clamp(1, 8);
-        let subtracted = (max_register_values(lanes) / 2 / held).clamp(1, columns);
-        Self { lanes, held, columns, at_once, subtracted }
+        let columns = (max_register_values(lanes) / rows_per_lane).clamp(1, 8);
+        let subtracted = (max_register_values(lanes) / 2 / rows_per_lane).clamp(1, columns);
+        Self { lanes, rows_per_lane, columns, at_once, subtracted }
     }
 }
 
@@ -473,12 +473,15 @@ mod tests {
     use crate::basis::size::Size;
     use crate::basis::units::Bytes;
     use crate::device::capability::tests::{gpu, software_device};
-    use crate::kernel::program::ArgumentValue;
+
+    fn program(n: u64, device: &DeviceInfo) -> Program {
+        let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);
+        LU.variant("blocked-pivot").expect("it is in the table").program(&case, device).expect("it runs")
+    }
 
     #[test]
     fn a_block_takes_two_stages_where_a_group_factorises_it_at_once() {
-        let case = CaseSpec::new(&LU, Size::Uniform(1024), DType::F32);
-        let program = LU.variant("blocked-pivot").expect("it is in the table").program(&case, &gpu()).expect("it runs");
+        let program = program(1024, &gpu());
         // Rows, first panel, two for each block but the last, which is followed by store and finish.
         assert_eq!(program.launches(), 2 + 32 * 2 + 1);
     }
@@ -504,17 +507,9 @@ mod tests {
         }
     }
 
-    fn word(dispatch: &Dispatch, name: &str) -> u64 {
-        match dispatch.value(name) {
-            Some(ArgumentValue::U32(word)) => u64::from(word),
-            other => panic!("{name} is {other:?}"),
-        }
-    }
-
     #[test]
     fn rows_of_u_are_solved_for_once_and_a_stage_before_the_slice_that_reads_them() {
-        let case = CaseSpec::new(&LU, Size::Uniform(8192), DType::F32);
-        let program = LU.variant("blocked-pivot").expect("it is in the table").program(&case, &gpu()).expect("it runs");
+        let program = program(8192, &gpu());
         // For an outer block of 128 columns: the columns solved for, and which of them are behind a barrier.
         let (mut block, mut solved, mut ready, mut slices) = (0, 0, 0, 0);
         for dispatch in program.dispatches() {
@@ -522,7 +517,7 @@ mod tests {
                 ready = solved;
             }
             if dispatch.shader.name == "lu/blocked-solve" {
-                let (first, start, end) = (word(dispatch, "first"), word(dispatch, "start"), word(dispatch, "end"));
+                let (first, start, end) = (dispatch.number("first"), dispatch.number("start"), dispatch.number("end"));
                 // Columns updated after the inner blocks of this outer block and the next have been solved for on the
                 // way.
                 let expected = if first == block && solved > 0 { solved } else { first + 256 };
@@ -530,8 +525,8 @@ mod tests {
                 (block, solved) = (first, end);
             } else if dispatch.shader.name == "lu/blocked-update" && dispatch.without_barrier {
                 slices += 1;
-                assert_eq!(word(dispatch, "top"), block + 128);
-                assert!(word(dispatch, "right") <= ready, "{block}");
+                assert_eq!(dispatch.number("top"), block + 128);
+                assert!(dispatch.number("right") <= ready, "{block}");
             }
         }
         assert!(slices > 300, "{slices}");
@@ -539,8 +534,7 @@ mod tests {
 
     #[test]
     fn strips_that_a_panel_does_not_wait_for_are_updated_beside_what_exchanges_no_rows() {
-        let case = CaseSpec::new(&LU, Size::Uniform(8192), DType::F32);
-        let program = LU.variant("blocked-pivot").expect("it is in the table").program(&case, &gpu()).expect("it runs");
+        let program = program(8192, &gpu());
         let (mut stage, mut expected, mut split) = (None, None, 0);
         for dispatch in program.dispatches() {
             if !dispatch.without_barrier {
@@ -549,7 +543,7 @@ mod tests {
             if dispatch.shader.name != "lu/pivot-next" {
                 continue;
             }
-            let (first, begin, strips) = (word(dispatch, "first"), word(dispatch, "begin"), dispatch.groups[1]);
+            let (first, begin, strips) = (dispatch.number("first"), dispatch.number("begin"), dispatch.groups[1]);
             if begin == 0 {
                 assert!(!dispatch.without_barrier, "the panel behind {first} waits for it");
                 expected = Some((first, strips));
@@ -559,7 +553,7 @@ mod tests {
             assert_eq!(expected.take(), Some((first, begin)), "each strip once");
             let panel = stage.filter(|stage| dispatch.without_barrier && stage.shader.name == "lu/pivot-panel");
             let panel = panel.unwrap_or_else(|| panic!("the strips of {first} are beside a panel"));
-            assert!(word(panel, "first") == first + INNER && word(panel, "to") < INNER, "{first}");
+            assert!(panel.number("first") == first + INNER && panel.number("to") < INNER, "{first}");
         }
         assert!(split > 100, "{split}");
     }
@@ -571,10 +565,7 @@ mod tests {
         let mut small = large.clone();
         small.limits.shared_memory = Bytes(32 << 10);
         for (device, n) in [large, small].iter().flat_map(|device| [4096, 8192, 16_384, 1 << 15].map(|n| (device, n))) {
-            let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);
-            let program =
-                LU.variant("blocked-pivot").expect("it is in the table").program(&case, device).expect("it runs");
-            for dispatch in program.dispatches() {
+            for dispatch in program(n, device).dispatches() {
                 let taken = Bytes(dispatch.shader.shared_bytes(&dispatch.constants));
                 assert!(taken <= device.limits.shared_memory, "{n}: {} takes {taken:?}", dispatch.shader.name);
             }
@@ -586,11 +577,14 @@ mod tests {
         for device in [software_device(), gpu()] {
             for rows in (32..=1 << 16).step_by(32) {
                 let shape = PanelShape::new(rows, device.subgroup.size, &device);
-                let PanelShape { lanes, held, columns, at_once, .. } = shape;
-                assert!(u64::from(lanes * held) >= rows && held <= 64 && held % 4 == 0, "{rows}: {shape:?}");
+                let PanelShape { lanes, rows_per_lane, columns, at_once, .. } = shape;
+                assert!(
+                    u64::from(lanes * rows_per_lane) >= rows && rows_per_lane <= 64 && rows_per_lane % 4 == 0,
+                    "{rows}: {shape:?}"
+                );
                 assert!([1, 2, 4, 8].contains(&columns), "{rows}: {shape:?}");
                 assert!(32 % at_once == 0 && at_once % u64::from(columns) == 0, "{rows}: {shape:?}");
-                assert!(held * columns <= max_register_values(lanes) || columns == 1, "{rows}: {shape:?}");
+                assert!(rows_per_lane * columns <= max_register_values(lanes) || columns == 1, "{rows}: {shape:?}");
             }
         }
     }

@@ -89,13 +89,13 @@ impl<'a> LuSchedule<'a> {
             schedule.steps.push(Step::Fill { buffer: L, word: 0 });
         }
         if stride != n {
-            schedule.w = schedule.own("padded matrix", DType::F32, stride * stride);
+            schedule.w = schedule.allocate("padded matrix", DType::F32, stride * stride);
         }
         schedule
     }
 
     /// Allocates one of the program's own buffers.
-    pub(super) fn own(&mut self, name: &'static str, dtype: DType, len: u64) -> BufferId {
+    pub(super) fn allocate(&mut self, name: &'static str, dtype: DType, len: u64) -> BufferId {
         self.add(BufferSpec::new(name, Role::Scratch, dtype, len))
     }
 
@@ -108,8 +108,8 @@ impl<'a> LuSchedule<'a> {
     pub(super) fn panels(&mut self) -> [Panel; 2] {
         let elements = self.width * self.stride;
         [("columns of L, even", "rows of U, even"), ("columns of L, odd", "rows of U, odd")].map(|(p, q)| Panel {
-            p: self.own(p, DType::F32, elements),
-            q: self.own(q, DType::F32, elements),
+            p: self.allocate(p, DType::F32, elements),
+            q: self.allocate(q, DType::F32, elements),
             rows: None,
         })
     }
@@ -120,7 +120,7 @@ impl<'a> LuSchedule<'a> {
         if case.goal.is_result() {
             return;
         }
-        let v = self.own("rest of b", DType::F32, self.n);
+        let v = self.allocate("rest of b", DType::F32, self.n);
         let [l, u] = ["L in order", "U in order"].map(|name| self.add(solve::packed(self.n, name)));
         let lower = Triangle { side: TriangleSide::Lower, matrix, stride, rows, packed: l, v, x: X };
         self.steps.push(Step::Copy { from: B, to: v });
@@ -334,9 +334,9 @@ pub(super) struct UpdateFactors {
 /// Destination of an update.
 #[derive(Clone, Copy)]
 pub(super) enum UpdateTarget {
-    /// In place, except for the first `corner` rows and columns, which another kernel updates.
+    /// Matrix itself, except its first `corner` rows and columns, which another kernel updates.
     Matrix { corner: u64 },
-    /// In a panel, column by column.
+    /// Panel, column by column.
     Panel { to: Panel, plane: u64 },
 }
 

@@ -288,9 +288,9 @@ mod tests {
     #[derive(Default)]
     struct SubstitutionReplay {
         stage: u64,
-        /// Of each 32 columns of L: written last.
+        /// Stage of the last write, by each 32 columns of L.
         written: HashMap<u64, u64>,
-        /// Of each 32 columns of L: read first.
+        /// Stage of the first read, by each 32 columns of L.
         read: HashMap<u64, u64>,
         /// Of each block.
         prepared: HashMap<u64, u64>,
@@ -316,29 +316,22 @@ mod tests {
 
         fn dispatch(&mut self, dispatch: &Dispatch, n: u64) {
             self.stage += u64::from(!dispatch.without_barrier);
-            let word = |name| match dispatch.value(name) {
-                Some(ArgumentValue::U32(word)) => u64::from(word),
-                other => panic!("{name} is {other:?}"),
-            };
-            let constant = |name: &str| {
-                let id =
-                    dispatch.shader.interface.constants.iter().find(|constant| constant.name == name).map(|c| c.id);
-                id.and_then(|id| dispatch.word(id)).map_or(0, u64::from)
-            };
+            let number = |name| dispatch.number(name);
+            let constant = |name: &str| dispatch.constant_value(name).unwrap_or(0);
             let lower = constant("SIDE") == 0;
             match dispatch.shader.name.as_ref() {
-                "lu/blocked-corner" => self.writes(word("first")..word("first") + constant("NB")),
-                "lu/blocked-solve" if !lower => self.writes(word("first")..word("first") + constant("NB")),
+                "lu/blocked-corner" => self.writes(number("first")..number("first") + constant("NB")),
+                "lu/blocked-solve" if !lower => self.writes(number("first")..number("first") + constant("NB")),
                 "lu/pivot-store" | "lu/pivot-store-texel" => {
-                    self.writes(word("first")..word("first") + dispatch.groups[1] * INNER);
+                    self.writes(number("first")..number("first") + dispatch.groups[1] * INNER);
                 }
                 "lu/solve-prepare" if lower => {
-                    let (first, blocks) = (word("first"), dispatch.groups[0] * INNER / BLOCK);
+                    let (first, blocks) = (number("first"), dispatch.groups[0] * INNER / BLOCK);
                     self.reads(first..n.min(first + blocks * BLOCK));
                     self.prepared.extend((first / BLOCK..first / BLOCK + blocks).map(|block| (block, self.stage)));
                 }
                 "lu/solve-block" if lower => {
-                    let block = word("first") / BLOCK;
+                    let block = number("first") / BLOCK;
                     assert_eq!(block, self.solved.len() as u64);
                     assert!(self.prepared[&block] < self.stage, "block {block} is not in order");
                     assert_eq!(self.taken.len() as u64, block, "all before block {block} is taken from it");
@@ -346,12 +339,12 @@ mod tests {
                     self.solved.push(self.stage);
                 }
                 "lu/solve-rest" if lower => {
-                    let (block, first) = (word("first") / BLOCK, word("first"));
+                    let (block, first) = (number("first") / BLOCK, number("first"));
                     assert_eq!(block, self.taken.len() as u64);
                     assert!(self.solved[block as usize] < self.stage, "block {block} is not solved for");
                     self.reads(first..first + BLOCK);
-                    assert!(word("start") <= first + BLOCK && constant("CHAINED") == 0);
-                    assert_eq!(dispatch.groups[0], (n - word("start")).div_ceil(32 * constant("ROUNDS")));
+                    assert!(number("start") <= first + BLOCK && constant("CHAINED") == 0);
+                    assert_eq!(dispatch.groups[0], (n - number("start")).div_ceil(32 * constant("ROUNDS")));
                     self.taken.push(self.stage);
                 }
                 _ => {}

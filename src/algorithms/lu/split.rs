@@ -49,11 +49,11 @@ impl LuSchedule<'_> {
             ["high halves of U", "low halves of U", "scales of columns"],
         ]
         .map(|[high, low, down]| HalvedOperand {
-            high: self.own(high, DType::F16, elements),
-            low: self.own(low, DType::F16, elements),
-            down: self.own(down, DType::F32, self.stride),
+            high: self.allocate(high, DType::F16, elements),
+            low: self.allocate(low, DType::F16, elements),
+            down: self.allocate(down, DType::F32, self.stride),
         });
-        Halves { kernels, scales: self.own("scales of pivots", DType::F32, self.width), p, q }
+        Halves { kernels, scales: self.allocate("scales of pivots", DType::F32, self.width), p, q }
     }
 
     /// Records the search for the scales of an outer block whose rows and columns end before `top`; it overlaps with

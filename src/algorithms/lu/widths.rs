@@ -19,8 +19,8 @@ pub(super) static TUNABLE: &[Tunable] = &[
 
 /// Widths that a variant supports.
 pub(crate) struct Widths {
-    /// All widths that its kernels can be compiled for.
-    all: &'static [u32],
+    /// Widths that the variant's kernels can be compiled for.
+    supported: &'static [u32],
     /// Built-in width for a number of rows on a device.
     built_in: fn(u64, &DeviceInfo) -> u32,
 }
@@ -30,7 +30,7 @@ const CORNER_OF_64: u64 = 21 << 10;
 
 /// Widths of variants without pivoting.
 pub(super) static PLAIN: Widths = Widths {
-    all: &[32, 64, 128, 256, 512],
+    supported: &[32, 64, 128, 256, 512],
     built_in: |n, device| match (device.kind, n) {
         (_, ..=32) => 32,
         _ if device.limits.shared_memory.0 < CORNER_OF_64 => 32,
@@ -42,7 +42,7 @@ pub(super) static PLAIN: Widths = Widths {
 
 /// Widths of `blocked-split`: the preparation of a split product does not pay for few columns.
 pub(super) static SPLIT: Widths = Widths {
-    all: PLAIN.all,
+    supported: PLAIN.supported,
     built_in: |n, device| match device.limits.shared_memory.0 {
         ..CORNER_OF_64 => 32,
         _ => n.next_power_of_two().clamp(32, 256) as u32,
@@ -51,7 +51,7 @@ pub(super) static SPLIT: Widths = Widths {
 
 /// Widths of variants with pivoting.
 pub(super) static PIVOTING: Widths = Widths {
-    all: &[32, 64, 128, 256, 512],
+    supported: &[32, 64, 128, 256, 512],
     built_in: |n, device| match (device.kind, n) {
         (_, ..=32) => 32,
         (DeviceKind::Cpu, _) => 64,
@@ -86,8 +86,8 @@ impl Tiles for Widths {
     fn legal(&self, tile: &Tile, case: &CaseSpec, _: &DeviceInfo) -> Result<(), String> {
         let Tile::Columns(columns) = *tile else { return Err("is no width of blocks".into()) };
         let n = order(case.size)?;
-        if !self.all.contains(&columns) {
-            let all: Vec<_> = self.all.iter().map(u32::to_string).collect();
+        if !self.supported.contains(&columns) {
+            let all: Vec<_> = self.supported.iter().map(u32::to_string).collect();
             return Err(format!("is none of those that the kernels are made for: {}", all.join(", ")));
         }
         if u64::from(columns) >= 2 * n.max(u64::from(INNER)) {
@@ -97,7 +97,7 @@ impl Tiles for Widths {
     }
 
     fn candidates(&self, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
-        let tiles = self.all.iter().map(|columns| Tile::Columns(*columns));
+        let tiles = self.supported.iter().map(|columns| Tile::Columns(*columns));
         tiles.filter(|tile| self.legal(tile, case, device).is_ok()).collect()
     }
 }

@@ -69,7 +69,7 @@ pub(super) fn candidates(matmul: &Algorithm, case: &CaseSpec, device: &DeviceInf
 fn with_tiles(case: &CaseSpec, device: &DeviceInfo) -> impl Iterator<Item = (&'static str, Option<ProductTile>)> {
     WITH_TILES.iter().flat_map(move |(variant, table)| {
         let modelled = table.division.is_modelled(device);
-        let tiles = if modelled { table.ways(case, device) } else { vec![table.built_in(case, device)] };
+        let tiles = if modelled { table.subdivided_tiles(case, device) } else { vec![table.built_in(case, device)] };
         tiles.into_iter().map(move |tile| (*variant, Some(tile)))
     })
 }

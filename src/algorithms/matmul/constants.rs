@@ -17,7 +17,7 @@ pub(super) struct Machine {
     /// Cores: streaming multiprocessors, compute units.
     pub(super) cores: u64,
     /// Most work-groups per core that can wait for memory concurrently.
-    pub(super) most_held: u64,
+    pub(super) max_waiting_groups: u64,
     /// Time in ns of a launch that waits for the previous one.
     pub(super) launch: f64,
     /// Bandwidth in bytes per ns of memory, and of the last-level cache, as `gpukern peak` measures them.
@@ -25,12 +25,13 @@ pub(super) struct Machine {
     pub(super) cache: f64,
     /// Slowdown of a slab if groups share blocks: groups on neighboring blocks are at different k, so they reuse less
     /// of the cache.
-    pub(super) apart: f64,
+    #[serde(rename = "apart")]
+    pub(super) sharing_factor: f64,
     /// Bytes that stay entirely in the last-level cache between runs, and additional bytes beyond which nothing stays.
-    pub(super) cached: f64,
-    pub(super) beyond: f64,
+    pub(super) resident_bytes: f64,
+    pub(super) fading_bytes: f64,
     /// Exponent of the norm that combines compute time and memory time, which overlap only in part.
-    pub(super) together: f64,
+    pub(super) overlap: f64,
     /// Fixed time in ns of a second pass, and the number of times that each byte of the partial sums is transferred.
     pub(super) second_pass: f64,
     pub(super) passes: f64,
@@ -59,7 +60,7 @@ pub(super) struct Pace {
     /// Cost of shifting misaligned data, in additional accesses, if rows start at odd elements of 16 bits or less.
     pub(super) shifted: f64,
     /// Fixed time in ns before the first slab and behind the last.
-    pub(super) ends: f64,
+    pub(super) fixed: f64,
     /// Exponent of the norm that combines the work of all groups on a core with the work and waits of consecutive ones:
     /// the larger, the more the longer hides the shorter.
     pub(super) overlap: f64,
@@ -76,13 +77,13 @@ pub(super) struct Stream {
     /// one.
     pub(super) loads: f64,
     pub(super) products: f64,
-    pub(super) singles: f64,
+    pub(super) narrow_products: f64,
     /// Latency in ns of a work-group's loads, and additional latency if they come from memory.
     pub(super) wait: f64,
-    pub(super) far: f64,
+    pub(super) memory_wait: f64,
     /// Fixed time in ns before the first load and behind the last; elements of C added up per ns; time in ns for parts
     /// of K.
-    pub(super) ends: f64,
+    pub(super) fixed: f64,
     pub(super) sums: f64,
     pub(super) parts: f64,
 }
@@ -107,10 +108,10 @@ pub(super) struct Direct {
     /// Fraction of the memory bandwidth reached; operand bytes that stay in the last-level cache, and additional bytes
     /// beyond which nothing stays. Separate from the machine's, which model more than the cache in other kernels.
     pub(super) share: f64,
-    pub(super) cached: f64,
-    pub(super) beyond: f64,
+    pub(super) resident_bytes: f64,
+    pub(super) fading_bytes: f64,
     /// Fixed time in ns of a work-group before its first load and behind its last.
-    pub(super) ends: f64,
+    pub(super) fixed: f64,
 }
 
 /// Pace fields that differ between the tiles of a variant.
@@ -173,7 +174,7 @@ impl Default for Pace {
             unaligned: 0.0,
             unaligned_stores: 0.0,
             shifted: 0.0,
-            ends: 0.0,
+            fixed: 0.0,
             overlap: HIDDEN,
         }
     }
@@ -186,10 +187,10 @@ impl Default for Stream {
             share: 1.0,
             loads: INSTANT,
             products: INSTANT,
-            singles: INSTANT,
+            narrow_products: INSTANT,
             wait: 0.0,
-            far: 0.0,
-            ends: 0.0,
+            memory_wait: 0.0,
+            fixed: 0.0,
             sums: INSTANT,
             parts: 0.0,
         }
@@ -207,9 +208,9 @@ impl Default for Direct {
             all_loads: INSTANT,
             whole_lines: 1.0,
             share: 1.0,
-            cached: f64::MAX,
-            beyond: 1.0,
-            ends: 0.0,
+            resident_bytes: f64::MAX,
+            fading_bytes: 1.0,
+            fixed: 0.0,
         }
     }
 }

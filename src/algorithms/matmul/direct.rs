@@ -61,18 +61,18 @@ fn time(constants: &Constants, tile: ProductTile, exchanges: bool, case: &CaseSp
     let work = loads + f64::from(tile.bm * tile.bn) / stores;
     // Registers for sums, for loads in flight twice, and three in ten more.
     let registers = tile.wm * tile.wn / LANES + tile.wm + tile.wn;
-    let held = u64::from((1 << 16) / (invocations(tile) * (registers + registers / 3)).max(1)).max(1);
+    let concurrent_groups = u64::from((1 << 16) / (invocations(tile) * (registers + registers / 3)).max(1)).max(1);
     let busiest = groups.div_ceil(machine.cores);
-    let of_core = busiest as f64 * work + busiest.div_ceil(held) as f64 * direct.ends;
+    let core_time = busiest as f64 * work + busiest.div_ceil(concurrent_groups) as f64 * direct.fixed;
     let starts_lines = lengths.map(|length| length.is_multiple_of(u64::from(WHOLE_LINE)));
     let whole = |edge: u32, i: usize| exchanges && across[i] && edge == WHOLE_LINE && starts_lines[i];
     let of_block = |block: u32, edge, i| f64::from(block) / if whole(edge, i) { direct.whole_lines } else { 1.0 };
     let lines = of_block(tile.bm, tile.wm, 0) + of_block(tile.bn, tile.wn, 1);
     let all = groups as f64 * lines * row / direct.all_loads;
     let operands = (dims.m * dims.k + dims.k * dims.n) as f64 * case.dtype.bytes() as f64;
-    let driven_out = ((operands - direct.cached) / direct.beyond).clamp(0.0, 1.0);
-    let arrival = operands * driven_out / (direct.share * machine.memory);
-    Nanos(machine.launch + of_core.max(all.max(arrival) + direct.ends))
+    let evicted_fraction = ((operands - direct.resident_bytes) / direct.fading_bytes).clamp(0.0, 1.0);
+    let arrival = operands * evicted_fraction / (direct.share * machine.memory);
+    Nanos(machine.launch + core_time.max(all.max(arrival) + direct.fixed))
 }
 
 /// Returns the bytes per ns that a core loads from an operand whose rows have `length` elements.
@@ -158,8 +158,8 @@ mod tests {
     use crate::algorithms::matmul::constants::GPU;
     use crate::basis::dtype::DType;
     use crate::basis::size::Size;
-    use crate::device::capability::CooperativeMatrix;
-    use crate::device::capability::tests::gpu;
+    use crate::device::capability::Feature;
+    use crate::device::capability::tests::{gpu, matrix};
 
     fn case(m: u64, n: u64, k: u64, layout: Layout) -> CaseSpec {
         CaseSpec::new(&MATMUL, Size::Three(m, n, k), DType::F16).with(|options| options.layout = layout)
@@ -168,16 +168,8 @@ mod tests {
     fn of_nvidia() -> DeviceInfo {
         let mut device = gpu();
         device.vendor_id = NVIDIA;
-        device.features = crate::device::capability::Feature::ALL.iter().copied().collect();
-        let matrix = |input: &str| CooperativeMatrix {
-            m: 16,
-            n: 8,
-            k: 16,
-            input: input.into(),
-            accumulator: "f32".into(),
-            scope: "subgroup".into(),
-        };
-        device.cooperative_matrices = vec![matrix("f16"), matrix("bf16")];
+        device.features = Feature::ALL.iter().copied().collect();
+        device.cooperative_matrices = ["f16", "bf16"].map(|input| matrix([16, 8, 16], input, "f32")).to_vec();
         device
     }
 

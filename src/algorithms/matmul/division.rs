@@ -24,7 +24,7 @@ pub(super) enum BlockDivision {
     Matrices(Accumulator),
     /// Cooperative matrices of f16, two in place of each f32 one.
     Halves,
-    /// The block is one cooperative matrix, held by as many sub-groups as it has warps.
+    /// One cooperative matrix for the block, held by as many sub-groups as it has warps.
     Block(Accumulator),
 }
 
@@ -302,7 +302,7 @@ mod tests {
     use super::*;
     use crate::algorithms::matmul::MATMUL;
     use crate::basis::size::Size;
-    use crate::device::capability::tests::{gpu, software_device};
+    use crate::device::capability::tests::{gpu, matrix, software_device};
 
     const LARGE: ProductTile = ProductTile::new([128, 128, 16], [64, 32], [8, 8]);
     fn case(n: u64) -> CaseSpec {
@@ -312,23 +312,15 @@ mod tests {
     #[test]
     fn matrices_with_rows_of_less_than_16_bytes_are_passed_over() {
         let mut device = software_device();
-        let shape = |[m, n, k]: [u32; 3], input: &str, accumulator: &str| CooperativeMatrix {
-            m,
-            n,
-            k,
-            input: input.into(),
-            accumulator: accumulator.into(),
-            scope: "subgroup".into(),
-        };
         // Shapes of llvmpipe 26.2.
-        device.cooperative_matrices = vec![shape([8, 8, 8], "f16", "f32"), shape([8, 8, 8], "i8", "i32")];
+        device.cooperative_matrices = vec![matrix([8; 3], "f16", "f32"), matrix([8; 3], "i8", "i32")];
         let extents = |dtype, device: &DeviceInfo| {
             let MatrixShape { m, n, k, .. } = matrix_shape(dtype, Accumulator::Wide, device);
             [m, n, k]
         };
         assert_eq!(extents(DType::F16, &device), [8, 8, 8]);
         assert_eq!(extents(DType::I8, &device), [16, 16, 32], "what it lacks");
-        device.cooperative_matrices.push(shape([16, 16, 16], "i8", "i32"));
+        device.cooperative_matrices.push(matrix([16; 3], "i8", "i32"));
         assert_eq!(extents(DType::I8, &device), [16, 16, 16]);
     }
 
@@ -340,14 +332,7 @@ mod tests {
             .into_iter()
             .flat_map(|(input, accumulator)| {
                 let depth = if input == "i8" { 32 } else { 16 };
-                [[16, 16, depth], [16, 8, depth], [16, 8, depth / 2]].map(|[m, n, k]| CooperativeMatrix {
-                    m,
-                    n,
-                    k,
-                    input: input.into(),
-                    accumulator: accumulator.into(),
-                    scope: "subgroup".into(),
-                })
+                [[16, 16, depth], [16, 8, depth], [16, 8, depth / 2]].map(|extents| matrix(extents, input, accumulator))
             })
             .collect();
         let extents = |division: BlockDivision, dtype| {

@@ -188,7 +188,7 @@ impl GemvSchedule {
     }
 
     /// Returns the work-groups that a core of a GPU can hold.
-    pub(super) fn held(&self, case: &CaseSpec) -> u64 {
+    pub(super) fn concurrent_groups(&self, case: &CaseSpec) -> u64 {
         let lanes = u64::from(self.lanes);
         ((1 << 16) / (lanes * self.registers(case).min(255))).min(2048 / lanes).max(1)
     }
@@ -316,17 +316,8 @@ mod tests {
                 let shaders = variant.shaders(dtype, layout).expect("it has the type");
                 let program = program(&shaders, texels, &case, &device);
                 let dispatch = program.dispatches().next().expect("one dispatch");
-                let constant = |name: &str| {
-                    let found = dispatch.shader.interface.constants.iter().find(|constant| constant.name == name);
-                    found.and_then(|constant| dispatch.word(constant.id)).map(u64::from)
-                };
-                let arguments = dispatch.argument_block(&[0; 5]);
-                let number = |name: &str| {
-                    let argument = dispatch.shader.interface.arguments.iter().find(|argument| argument.name == name);
-                    let bytes = &arguments[argument?.offset as usize..][..4];
-                    Some(u64::from(u32::from_le_bytes(bytes.try_into().ok()?)))
-                };
-                let [lines, k, steps] = ["LINES", "K", "STEPS"].map(|name| number(name).expect("an argument"));
+                let constant = |name: &str| dispatch.constant_value(name);
+                let [lines, k, steps] = ["LINES", "K", "STEPS"].map(|name| dispatch.number(name));
                 let lanes = u64::from(dispatch.word(0).expect("local_size_x"));
                 let at_once = constant("X_AT_ONCE").expect("a constant");
                 let width = if texels { piece(dtype) } else { at_once };

@@ -24,7 +24,7 @@ mod variants;
 
 use super::elements::Plain;
 use super::product::{Combinations, Dims, Factors};
-use super::{Algorithm, CaseSpec, MOST_ELEMENTS, Problem, Sweeps};
+use super::{Algorithm, CaseSpec, MAX_ELEMENTS, Problem, Sweeps};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
@@ -42,7 +42,6 @@ pub(super) use units::SPLIT_LOSS;
 /// Matrix product.
 pub(crate) static MATMUL: Algorithm = Algorithm {
     name: Borrowed("matmul"),
-    fingerprint: None,
     summary: "matrix product C = A·B, row major, any M×N×K",
     work: "2·M·N·K operations; A and B read once, C written once",
     // On a software device each variant takes seconds, however small the product: a second size would exceed 30 s.
@@ -53,14 +52,13 @@ pub(crate) static MATMUL: Algorithm = Algorithm {
         gpu: "1,2,3,31,33,100x70x130,1x257x5,257x1x64,127,257,1000,4095x4095x70,4095x4092x200,33x65x4200,3x70x9001",
         cpu: "1,2,3,31,33,100x70x130,1x257x5,257x1x64,127,257,1000,3x70x1001",
     },
-    iterative: false,
     inputs: &[Input::Uniform, Input::Signed],
     layouts: &Layout::ALL,
     variants: Borrowed(variants::VARIANTS),
     tunable: variants::TUNABLE,
     candidates: Some(auto::candidates),
-    solution: None,
     problem: Static(&problem),
+    ..Algorithm::PLAIN
 };
 
 /// Longest sum of floats whose rounding bound, K·2⁻²⁴ of |A|·|B|, distinguishes correct answers from wrong ones.
@@ -76,7 +74,7 @@ fn dims(case: &CaseSpec) -> Result<Dims, String> {
     let dims = Dims::from(case.size);
     let Dims { m, n, k } = dims;
     for (name, rows, columns) in [("A", m, k), ("B", k, n), ("C", m, n)] {
-        if rows.checked_mul(columns).is_none_or(|elements| elements > MOST_ELEMENTS) {
+        if rows.checked_mul(columns).is_none_or(|elements| elements > MAX_ELEMENTS) {
             return Err(format!(
                 "{name} would have {rows}×{columns} elements, more than the 2^31 that kernels can index; choose a smaller size"
             ));

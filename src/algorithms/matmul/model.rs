@@ -35,7 +35,7 @@ pub(super) struct Slab {
     stores: f64,
     unaligned_stores: f64,
     /// Work-groups that a core's registers and shared memory can hold.
-    held: u64,
+    concurrent_groups: u64,
     invocations: f64,
 }
 
@@ -71,8 +71,8 @@ impl Slab {
         let odd = |length: u64| matrices && !(length * case.dtype.bytes()).is_multiple_of(4);
         let [a_odd, b_odd] = row_lengths(case).map(|length| f64::from(u8::from(odd(length))));
         let of_c = stored(case.dtype, tile);
-        let stores = rows.min(m as f64) * columns.min(n as f64) * moved(of_c, lanes);
-        let bytes = depth * moved(case.dtype, lanes);
+        let stores = rows.min(m as f64) * columns.min(n as f64) * effective_bytes(of_c, lanes);
+        let bytes = depth * effective_bytes(case.dtype, lanes);
         Self {
             products: rows * columns * depth,
             reads: f64::from(readers * edges) * depth * element as f64,
@@ -81,7 +81,10 @@ impl Slab {
             shifted: (a_odd * rows + b_odd * columns) * bytes,
             stores,
             unaligned_stores: more_stores(n, of_c, matrices) * stores,
-            held: in_registers.min(in_shared).min(2048 / invocations.max(1)).clamp(1, machine.most_held),
+            concurrent_groups: in_registers
+                .min(in_shared)
+                .min(2048 / invocations.max(1))
+                .clamp(1, machine.max_waiting_groups),
             invocations: invocations as f64,
         }
     }
@@ -91,8 +94,8 @@ impl Slab {
         let products = block.map(f64::from).into_iter().product();
         let Dims { m, n, .. } = Dims::from(case.size);
         let [rows, columns] = [(block[0], m), (block[1], n)].map(|(edge, extent)| f64::from(edge).min(extent as f64));
-        let stores = rows * columns * moved(case.dtype.of_product(), true);
-        let held = u64::from(1024 / invocations.max(1)).clamp(1, machine.most_held);
+        let stores = rows * columns * effective_bytes(case.dtype.of_product(), true);
+        let concurrent_groups = u64::from(1024 / invocations.max(1)).clamp(1, machine.max_waiting_groups);
         Self {
             products,
             reads: 0.0,
@@ -101,7 +104,7 @@ impl Slab {
             shifted: 0.0,
             stores,
             unaligned_stores: 0.0,
-            held,
+            concurrent_groups,
             invocations: 0.0,
         }
     }
@@ -143,19 +146,19 @@ fn more_stores(length: u64, dtype: DType, matrices: bool) -> f64 {
 }
 
 /// Returns the effective bytes of moving one element: lanes move smaller ones as slowly as 32 bits.
-fn moved(dtype: DType, in_lanes: bool) -> f64 {
+fn effective_bytes(dtype: DType, in_lanes: bool) -> f64 {
     if in_lanes { dtype.bytes().max(4) as f64 } else { dtype.bytes() as f64 }
 }
 
-/// Returns the time in which a core runs `groups` work-groups, `held` at a time: the work of consecutive groups, and
-/// during their waits the work of the others, combined by a norm of exponent `overlap`. `work` and `waits` are per
-/// group; `ends` is the fixed time at its beginning and end.
-fn of_core(groups: u64, held: u64, [work, waits, ends]: [f64; 3], overlap: f64) -> f64 {
-    let one_after_another = groups.div_ceil(held) as f64;
+/// Returns the time in which a core runs `groups` work-groups, `concurrent_groups` at a time: the work of consecutive
+/// groups, and during their waits the work of the others, combined by a norm of exponent `overlap`. `work` and `waits`
+/// are per group; `fixed` is the time at its beginning and end.
+fn core_time(groups: u64, concurrent_groups: u64, [work, waits, fixed]: [f64; 3], overlap: f64) -> f64 {
+    let one_after_another = groups.div_ceil(concurrent_groups) as f64;
     if overlap >= HIDDEN {
-        return (groups as f64 * work + ends).max(one_after_another * (work + waits + ends));
+        return (groups as f64 * work + fixed).max(one_after_another * (work + waits + fixed));
     }
-    let [others, waits] = [(groups as f64 - one_after_another) * work, one_after_another * (waits + ends)];
+    let [others, waits] = [(groups as f64 - one_after_another) * work, one_after_another * (waits + fixed)];
     one_after_another * work + norm(others, waits, overlap)
 }
 
@@ -170,17 +173,17 @@ fn norm(a: f64, b: f64, exponent: f64) -> f64 {
 
 /// Returns the time in ns to transfer `bytes`, from the last-level cache or, for what it does not keep, from memory.
 fn arrival(bytes: f64, machine: &Machine) -> f64 {
-    let driven_out = driven_out(bytes, machine);
-    bytes * (driven_out / machine.memory + (1.0 - driven_out) / machine.cache)
+    let evicted_fraction = evicted_fraction(bytes, machine);
+    bytes * (evicted_fraction / machine.memory + (1.0 - evicted_fraction) / machine.cache)
 }
 
 /// Returns the fraction of `bytes` that the last-level cache does not keep between runs.
-fn driven_out(bytes: f64, machine: &Machine) -> f64 {
-    ((bytes - machine.cached) / machine.beyond).clamp(0.0, 1.0)
+fn evicted_fraction(bytes: f64, machine: &Machine) -> f64 {
+    ((bytes - machine.resident_bytes) / machine.fading_bytes).clamp(0.0, 1.0)
 }
 
 /// Returns the time in ns to transfer every operand, and C, once.
-fn once(dims: Dims, dtype: DType, machine: &Machine) -> f64 {
+fn transfer_time(dims: Dims, dtype: DType, machine: &Machine) -> f64 {
     arrival(all_bytes(dims, dtype), machine)
 }
 
@@ -205,13 +208,14 @@ pub(super) fn predicted(tile: &ProductTile, slab: Slab, pace: &Pace, case: &Case
         (across * down * parts, parts::slabs(*tile, k), 1, if parts > 1 { parts * m * n } else { 0 })
     };
     let (slabs, blocks) = (slabs as f64, blocks as f64);
-    let work = slab.work(pace) * if tile.groups > 0 { machine.apart } else { 1.0 };
+    let work = slab.work(pace) * if tile.groups > 0 { machine.sharing_factor } else { 1.0 };
     let stores = slab.stores + pace.unaligned_stores * slab.unaligned_stores;
-    let ends = pace.ends + stores / pace.drain;
-    let of_group = [slabs * work + blocks * stores / pace.stores, slabs * slab.wait(pace), blocks * ends];
-    let rounds = of_core(groups.div_ceil(machine.cores), slab.held, of_group, pace.overlap);
-    let often = (across * m * k + down * k * n) as f64 * case.dtype.bytes() as f64 / machine.cache;
-    let product = machine.launch + norm(rounds, once(dims, case.dtype, machine).max(often), machine.together);
+    let fixed = pace.fixed + stores / pace.drain;
+    let group_times = [slabs * work + blocks * stores / pace.stores, slabs * slab.wait(pace), blocks * fixed];
+    let rounds = core_time(groups.div_ceil(machine.cores), slab.concurrent_groups, group_times, pace.overlap);
+    let cache_time = (across * m * k + down * k * n) as f64 * case.dtype.bytes() as f64 / machine.cache;
+    let product =
+        machine.launch + norm(rounds, transfer_time(dims, case.dtype, machine).max(cache_time), machine.overlap);
     if !tile.takes_two_passes() {
         return Nanos(product);
     }
@@ -223,15 +227,16 @@ pub(super) fn predicted(tile: &ProductTile, slab: Slab, pace: &Pace, case: &Case
 pub(super) fn streamed(stream: &Stream, schedule: &GemvSchedule, case: &CaseSpec, machine: &Machine) -> Nanos {
     let elements = schedule.elements() as f64 / schedule.rounds() as f64;
     let one_by_one = schedule.elements_of_lane == 1 && case.dtype.bytes() < 4;
-    let products = if one_by_one { stream.singles } else { stream.products };
+    let products = if one_by_one { stream.narrow_products } else { stream.products };
     let work = elements / stream.loads + elements * schedule.vectors() as f64 / products;
-    let ends = stream.ends + schedule.sums() as f64 / stream.sums;
+    let fixed = stream.fixed + schedule.sums() as f64 / stream.sums;
     let rounds = schedule.rounds() as f64;
     let groups = schedule.groups().div_ceil(machine.cores);
-    let far = stream.far * driven_out(all_bytes(Dims::from(case.size), case.dtype), machine);
-    let of_group = [rounds * work, rounds * (stream.wait + far), ends];
-    let rounds = of_core(groups, schedule.held(case).min(machine.most_held), of_group, HIDDEN);
-    let arrival = once(Dims::from(case.size), case.dtype, machine) / stream.share;
+    let memory_wait = stream.memory_wait * evicted_fraction(all_bytes(Dims::from(case.size), case.dtype), machine);
+    let group_times = [rounds * work, rounds * (stream.wait + memory_wait), fixed];
+    let rounds =
+        core_time(groups, schedule.concurrent_groups(case).min(machine.max_waiting_groups), group_times, HIDDEN);
+    let arrival = transfer_time(Dims::from(case.size), case.dtype, machine) / stream.share;
     let parts = if schedule.parts > 1 { stream.parts } else { 0.0 };
     Nanos(machine.launch + rounds.max(arrival) + parts)
 }
@@ -252,13 +257,13 @@ mod tests {
 
     /// Returns the GPU constants, with compute and memory time hiding each other completely.
     fn machine() -> Machine {
-        Machine { together: HIDDEN, ..GPU.machine.clone() }
+        Machine { overlap: HIDDEN, ..GPU.machine.clone() }
     }
 
     /// Returns the time in ns, without launches, of a product in blocks of 100×100 with slabs of 10.
-    fn time(m: u64, n: u64, k: u64, k_parts: u32, held: u64) -> f64 {
+    fn time(m: u64, n: u64, k: u64, k_parts: u32, concurrent_groups: u64) -> f64 {
         let case = CaseSpec::new(&MATMUL, Size::Three(m, n, k), DType::F32);
-        let slab = Slab { held, ..Slab::without_tile([100, 100, 10], 100, &case, &machine()) };
+        let slab = Slab { concurrent_groups, ..Slab::without_tile([100, 100, 10], 100, &case, &machine()) };
         predicted(&TILE.with_k_parts(k_parts), slab, &pace(), &case, &machine()).0 - machine().launch
     }
 
@@ -288,7 +293,7 @@ mod tests {
 
     #[test]
     fn what_does_not_stay_in_the_cache_comes_from_memory() {
-        let Machine { cached, beyond, cache, memory, .. } = GPU.machine;
+        let Machine { resident_bytes: cached, fading_bytes: beyond, cache, memory, .. } = GPU.machine;
         let of = |bytes| arrival(bytes, &GPU.machine);
         let [none, some] = [cached + beyond, cached + beyond / 2.0];
         assert!((of(cached) - cached / cache).abs() < 1e-6 && (of(none) - none / memory).abs() < 1e-6);

@@ -121,8 +121,8 @@ mod tests {
     use crate::algorithms::matmul::MATMUL;
     use crate::basis::dtype::DType;
     use crate::basis::size::Size;
-    use crate::device::capability::tests::{gpu, software_device};
-    use crate::device::capability::{CooperativeMatrix, Feature};
+    use crate::device::capability::Feature;
+    use crate::device::capability::tests::{gpu, matrix, software_device};
 
     fn program(size: Size, k_parts: u32) -> Program {
         let tile = ProductTile { wm: 16, wn: 16, ..ProductTile::flat([32, 32, 16], [16, 16]) }.with_k_parts(k_parts);
@@ -130,8 +130,7 @@ mod tests {
         let coopmat = MATMUL.variant("coopmat").expect("it is in the table");
         let mut device = gpu();
         device.features = Feature::ALL.iter().copied().collect();
-        let [input, accumulator, scope] = ["f16", "f32", "subgroup"].map(String::from);
-        device.cooperative_matrices = vec![CooperativeMatrix { m: 16, n: 16, k: 16, input, accumulator, scope }];
+        device.cooperative_matrices = vec![matrix([16; 3], "f16", "f32")];
         coopmat.program(&case, &device).expect("it runs on a device with matrices")
     }
 

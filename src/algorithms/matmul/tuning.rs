@@ -33,10 +33,10 @@ impl TileTable {
     pub(super) fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> ProductTile {
         let legal = |tile: &ProductTile| self.division.legal(tile, case, device).is_ok();
         if self.division.is_modelled(device) {
-            let ways = self.ways(case, device);
+            let subdivided_tiles = self.subdivided_tiles(case, device);
             let rank = |tile: &ProductTile| rank(time(self.division, tile, case, device), Some((*tile).into()));
-            let best = ways.iter().copied().filter(legal).min_by_key(rank);
-            return best.unwrap_or(ways[ways.len() - 1]);
+            let best = subdivided_tiles.iter().copied().filter(legal).min_by_key(rank);
+            return best.unwrap_or(subdivided_tiles[subdivided_tiles.len() - 1]);
         }
         let cores = CORES[usize::from(device.kind == DeviceKind::Cpu)];
         let dims = Dims::from(case.size);
@@ -57,7 +57,7 @@ impl TileTable {
     }
 
     /// Returns the tiles for a case, each with every plausible number of parts.
-    pub(super) fn ways(&self, case: &CaseSpec, device: &DeviceInfo) -> Vec<ProductTile> {
+    pub(super) fn subdivided_tiles(&self, case: &CaseSpec, device: &DeviceInfo) -> Vec<ProductTile> {
         self.tiles(case, device).flat_map(|tile| subdivisions(tile, self.division, case, device)).collect()
     }
 
@@ -229,23 +229,15 @@ mod tests {
     use crate::algorithms::tile::Tunable;
     use crate::basis::size::{Size, sweep};
     use crate::basis::units::Bytes;
-    use crate::device::capability::{self, tests::software_device};
-    use crate::device::capability::{CooperativeMatrix, FlexibleMatrices, FlexibleMatrix};
+    use crate::device::capability::tests::{matrix, software_device};
+    use crate::device::capability::{self, FlexibleMatrices, FlexibleMatrix};
     use crate::kernel::program::Dispatch;
 
     fn gpu() -> DeviceInfo {
         let mut device = capability::tests::gpu();
         device.features = capability::Feature::ALL.iter().copied().collect();
-        let shape = |accumulator: &str| CooperativeMatrix {
-            m: 16,
-            n: 16,
-            k: 16,
-            input: "f16".into(),
-            accumulator: accumulator.into(),
-            scope: "subgroup".into(),
-        };
-        let bytes = CooperativeMatrix { k: 32, input: "i8".into(), ..shape("i32") };
-        device.cooperative_matrices = vec![shape("f16"), shape("f32"), bytes];
+        device.cooperative_matrices =
+            vec![matrix([16; 3], "f16", "f16"), matrix([16; 3], "f16", "f32"), matrix([16, 16, 32], "i8", "i32")];
         let flexible = |accumulator: &str, invocations| FlexibleMatrix {
             granularity: [16; 3],
             input: "f16".into(),

@@ -184,7 +184,7 @@ const HALVES: &[ProductTile] = &[
     matrices([32, 32, 32], [16, 16]),
 ];
 
-/// The most rows of B whose products the matrix units alone sum up. On an H100 these cut sums off in place of rounding
+/// Most rows of B whose products the matrix units alone sum up. On an H100 these cut sums off in place of rounding
 /// them, three times for every 16 rows: the error is 9·10⁻⁶ after 1024 rows and grows in proportion, where that of sums
 /// in f32 is 2.2·10⁻⁶ after 1024 and grows as the root: 4.5·10⁻⁶ after 4096. A third of 4096 is 2.8 times that, and
 /// each chunk less is 2 % of the time.

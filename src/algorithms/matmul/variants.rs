@@ -459,10 +459,7 @@ mod tests {
                 let program = MATMUL.variant(name).and_then(|variant| variant.program(&case, &device));
                 let program = program.expect("it runs on the software device");
                 let dispatch = program.dispatches().next().expect("one dispatch");
-                let constant = |wanted: &str| {
-                    let constant = dispatch.shader.interface.constants.iter().find(|constant| constant.name == wanted);
-                    dispatch.word(constant.expect("the kernel has it").id).expect("it is set")
-                };
+                let constant = |name: &str| dispatch.constant_value(name).expect("it is set");
                 assert_eq!(["A_ALIGNED", "B_ALIGNED"].map(constant), expected, "{name} {size:?}");
             }
         }

@@ -15,11 +15,9 @@ use crate::algorithms::error_bound::elementwise;
 use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
-use crate::basis::layout::Layout;
 use crate::basis::random::generator;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
-use crate::case::input::Input;
 use crate::case::quantity::Quantity;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{BufferSpec, Role};
@@ -32,19 +30,13 @@ use std::borrow::Cow::Borrowed;
 /// Chains of multiply-adds.
 pub(crate) static FMA: Algorithm = Algorithm {
     name: Borrowed("fma"),
-    fingerprint: None,
     summary: "arithmetic rate: n invocations run 16 sequences of 2048 multiply-adds each",
     work: "n·16·2048·2 operations, four times as many in i8; almost no bytes",
     default_size: Sweeps { gpu: "2^23", cpu: "2^12" },
     verify_size: Sweeps::same("64,256,4096"),
-    iterative: false,
-    inputs: &[Input::Uniform],
-    layouts: &[Layout::Nn],
     variants: Borrowed(VARIANTS),
-    tunable: &[],
-    candidates: None,
-    solution: None,
     problem: Static(&problem),
+    ..Algorithm::PLAIN
 };
 
 /// Declares a variant that interleaves `$chains` sequences in one form of the kernel.

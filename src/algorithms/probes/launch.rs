@@ -9,11 +9,9 @@ use crate::algorithms::error_bound::exact;
 use crate::algorithms::{Algorithm, CaseSpec, Measures, Problem, Sweeps, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
-use crate::basis::layout::Layout;
 use crate::basis::random::generator;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
-use crate::case::input::Input;
 use crate::case::quantity::{Operation, Quantity};
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Step};
@@ -24,14 +22,10 @@ use std::borrow::Cow::Borrowed;
 /// Chains of dispatches.
 pub(crate) static LAUNCH: Algorithm = Algorithm {
     name: Borrowed("launch"),
-    fingerprint: None,
     summary: "cost of a dispatch: n of them in one command buffer",
     work: "no operations, no bytes; the time of one dispatch is the kernel time divided by n",
     default_size: Sweeps::same("1024"),
     verify_size: Sweeps::same("1,2,33"),
-    iterative: false,
-    inputs: &[Input::Uniform],
-    layouts: &[Layout::Nn],
     variants: Borrowed(&[
         Variant {
             name: Borrowed("empty"),
@@ -84,10 +78,8 @@ pub(crate) static LAUNCH: Algorithm = Algorithm {
             }),
         },
     ]),
-    tunable: &[],
-    candidates: None,
-    solution: None,
     problem: Static(&problem),
+    ..Algorithm::PLAIN
 };
 
 /// Most dispatches in a command buffer; more would not change the average.
@@ -101,7 +93,7 @@ fn dispatches(case: &CaseSpec) -> Result<u64, String> {
 }
 
 fn count(shader: &'static Shader, add: u64) -> Step {
-    // `add` is at most MOST_DISPATCHES.
+    // `add` is at most MAX_DISPATCHES.
     Step::Dispatch(Dispatch::new(
         shader,
         &[("C", ArgumentValue::Buffer(BufferId(0))), ("ADD", ArgumentValue::U32(add as u32))],

@@ -10,12 +10,10 @@ use crate::algorithms::error_bound::without_error;
 use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
-use crate::basis::layout::Layout;
 use crate::basis::random::generator;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
 use crate::case::check::{WrongElement, WrongElements};
-use crate::case::input::Input;
 use crate::case::quantity::Quantity;
 use crate::device::capability::{Accumulator, DeviceInfo, MatrixShape};
 use crate::kernel::buffer::{BufferSpec, Role};
@@ -28,19 +26,13 @@ use std::borrow::Cow::Borrowed;
 /// Products of cooperative matrices.
 pub(crate) static MATRIX_UNIT: Algorithm = Algorithm {
     name: Borrowed("matrix-unit"),
-    fingerprint: None,
     summary: "matrix-unit rate: products of cooperative matrices of one shape MxNxK, kept in registers",
     work: "16384 sub-groups · 4 accumulators · 1025 products · 2·M·N·K operations; almost no bytes",
     default_size: Sweeps::same("16x16x16"),
     verify_size: Sweeps::same("16x16x16,16x8x16,16x8x8,16x8x32,16x16x32"),
-    iterative: false,
-    inputs: &[Input::Uniform],
-    layouts: &[Layout::Nn],
     variants: Borrowed(VARIANTS),
-    tunable: &[],
-    candidates: None,
-    solution: None,
     problem: Static(&problem),
+    ..Algorithm::PLAIN
 };
 
 static VARIANTS: &[Variant] = &[

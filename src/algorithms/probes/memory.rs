@@ -19,33 +19,26 @@ use crate::algorithms::error_bound::{exact, without_error};
 use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
-use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
 use crate::case::check::{CheckResult, WrongElement, WrongElements};
-use crate::case::input::Input;
 use crate::case::quantity::{AtomicPattern, Pattern, Quantity};
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program};
 use crate::kernel::shaders::Shader;
 use std::borrow::Cow::Borrowed;
 
-const DEFAULT: Sweeps = Sweeps { gpu: "2^16x2^28,2^22x2^28,2^28x2^28", cpu: "2^12x2^24,2^18x2^24,2^24x2^24" };
-const VERIFY: &str = "2^12x2^15,2^14x2^18,2^16x2^16";
-
+/// Declares the probe of one access pattern: name, summary, and the summary and source of its variant `vec4`; further
+/// variants may follow.
 macro_rules! memory {
     ($($static:ident $name:literal $pattern:ident $summary:literal $shows:literal $source:literal $($more:expr)?;)*) => {$(
         #[doc = concat!("Bandwidth of memory: ", $summary, ".")]
         pub(crate) static $static: Algorithm = Algorithm {
             name: Borrowed($name),
-            fingerprint: None,
             summary: $summary,
             work: "4·T bytes for T words touched; no operations",
-            default_size: DEFAULT,
-            verify_size: Sweeps::same(VERIFY),
-            iterative: false,
-            inputs: &[Input::Uniform],
-            layouts: &[Layout::Nn],
+            default_size: Sweeps { gpu: "2^16x2^28,2^22x2^28,2^28x2^28", cpu: "2^12x2^24,2^18x2^24,2^24x2^24" },
+            verify_size: Sweeps::same("2^12x2^15,2^14x2^18,2^16x2^16"),
             variants: Borrowed(&[
                 Variant {
                     name: Borrowed("vec4"),
@@ -58,10 +51,8 @@ macro_rules! memory {
                 },
                 $($more,)?
             ]),
-            tunable: &[],
-            candidates: None,
-            solution: None,
             problem: Static(&|case| problem(case, Pattern::$pattern)),
+            ..Algorithm::PLAIN
         };
     )*};
 }
@@ -248,14 +239,10 @@ impl Oracle for Total {
 /// Shared-memory bandwidth.
 pub(crate) static SHARED_MEMORY: Algorithm = Algorithm {
     name: Borrowed("shared-memory"),
-    fingerprint: None,
     summary: "shared-memory bandwidth: n work-groups of 256 invocations, each loading 4096 vectors of 16 bytes",
     work: "n·256·4096·16 bytes; no operations",
     default_size: Sweeps { gpu: "2^13", cpu: "2^4" },
     verify_size: Sweeps::same("1,2,64"),
-    iterative: false,
-    inputs: &[Input::Uniform],
-    layouts: &[Layout::Nn],
     variants: Borrowed(&[Variant {
         name: Borrowed("read"),
         aliases: &[],
@@ -275,10 +262,8 @@ pub(crate) static SHARED_MEMORY: Algorithm = Algorithm {
             )
         }),
     }]),
-    tunable: &[],
-    candidates: None,
-    solution: None,
     problem: Static(&shared_problem),
+    ..Algorithm::PLAIN
 };
 
 /// Loads per invocation.
@@ -316,14 +301,10 @@ fn shared_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
 /// Rate of atomic additions.
 pub(crate) static ATOMIC_ADD: Algorithm = Algorithm {
     name: Borrowed("atomic-add"),
-    fingerprint: None,
     summary: "rate of atomic additions: N invocations each add 64 times to C counters",
     work: "64·N operations; almost no bytes",
     default_size: Sweeps { gpu: "2^18x1,2^18x2^18", cpu: "2^12x1,2^12x2^12" },
     verify_size: Sweeps::same("64x1,2^12x2^12,2^12x64"),
-    iterative: false,
-    inputs: &[Input::Uniform],
-    layouts: &[Layout::Nn],
     variants: Borrowed(&[Variant {
         name: Borrowed("counters"),
         aliases: &[],
@@ -353,10 +334,8 @@ pub(crate) static ATOMIC_ADD: Algorithm = Algorithm {
             )
         }),
     }]),
-    tunable: &[],
-    candidates: None,
-    solution: None,
     problem: Static(&atomic_problem),
+    ..Algorithm::PLAIN
 };
 
 /// Additions per invocation: 0 and 1 in turn.

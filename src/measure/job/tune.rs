@@ -16,7 +16,7 @@ use crate::measure::worker::EndKind;
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::Outcome;
 use crate::tuning::tuned::{self, Configuration};
-use crate::tuning::{Found, Refusal, Search};
+use crate::tuning::{Refusal, Search, SearchResult};
 use crate::vulkan::VulkanError;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
@@ -59,7 +59,7 @@ pub(crate) struct Tune {
 }
 
 impl Job for Tune {
-    type Done = Result<Option<Found>, Refusal>;
+    type Done = Result<Option<SearchResult>, Refusal>;
     type Event = (Tile, Option<(Tile, Nanos)>);
     const NAME: &'static str = "tune";
 
@@ -85,7 +85,7 @@ impl Executor<'_> {
         group: &CaseGroup,
         mut question: Question,
         progress: Progress<'_>,
-    ) -> Result<Option<Found>, Refusal> {
+    ) -> Result<Option<SearchResult>, Refusal> {
         let budget = question.budget;
         let start = Instant::now();
         let mut dead_tiles: Vec<(Tile, Refusal)> = vec![];
@@ -134,21 +134,21 @@ impl Executor<'_> {
         best: (Tile, Nanos),
         tried: usize,
         dead_tiles: Vec<(Tile, Refusal)>,
-    ) -> Option<Found> {
+    ) -> Option<SearchResult> {
         let CaseGroup { algorithm, spec, variants, .. } = group;
         let tunable = algorithm.tunable(&variants[0])?;
         let built_in = tunable.built_in(spec, &self.device);
         let built_in = (built_in, Some(best.1).filter(|_| best.0 == built_in));
         let space = algorithm.tiles(tunable, spec, &self.device).len();
-        Some(Found { best, built_in, rule: None, tried, space, refused: dead_tiles })
+        Some(SearchResult { best, built_in, rule: None, tried, space, refused: dead_tiles })
     }
 }
 
 /// Adds the tiles that crashed their worker to the result of a search.
 fn with_dead(
-    found: Result<Option<Found>, Refusal>,
+    found: Result<Option<SearchResult>, Refusal>,
     dead_tiles: Vec<(Tile, Refusal)>,
-) -> Result<Option<Found>, Refusal> {
+) -> Result<Option<SearchResult>, Refusal> {
     match found {
         Ok(Some(mut found)) => {
             found.tried += dead_tiles.len();
@@ -324,7 +324,7 @@ impl<'a> TileSearch<'a> {
     ///
     /// # Errors
     /// When every tried tile failed or gave a wrong answer.
-    fn result(mut self, runner: &mut Runner) -> Result<Option<Found>, Refusal> {
+    fn result(mut self, runner: &mut Runner) -> Result<Option<SearchResult>, Refusal> {
         self.search(runner);
         let mut entries = self.entries();
         self.run_off(runner, &mut entries);
@@ -445,7 +445,12 @@ impl<'a> TileSearch<'a> {
 impl TriedTiles {
     /// Returns the result by the medians of the run-off or, without any, the times of the search. The built-in tile
     /// wins unless another is faster by [`MIN_GAIN`].
-    fn decide(mut self, built_in: Tile, space: usize, entries: &[RunOffEntry]) -> Result<Option<Found>, Refusal> {
+    fn decide(
+        mut self,
+        built_in: Tile,
+        space: usize,
+        entries: &[RunOffEntry],
+    ) -> Result<Option<SearchResult>, Refusal> {
         for entry in entries {
             if let (Some(tile), Some(wrong)) = (entry.tile, &entry.wrong) {
                 self.timed.retain(|(other, _)| *other != tile);
@@ -464,7 +469,7 @@ impl TriedTiles {
         let Self { refused, tried, .. } = self;
         let mut rule = entries.iter().filter(|entry| entry.tile.is_none());
         let rule = rule.find_map(|entry| Some((entry.name.clone(), entry.median?)));
-        Ok(Some(Found { best, built_in: (built_in, built_in_time), rule, tried, space, refused }))
+        Ok(Some(SearchResult { best, built_in: (built_in, built_in_time), rule, tried, space, refused }))
     }
 
     /// Returns the reason why no tile was timed, preferably a wrong answer; `None` if no tile was refused.
@@ -506,7 +511,7 @@ mod tests {
     }
 
     /// Returns the result for these times of the search and participants of the run-off.
-    fn decided(timed: &[(Tile, f64)], entries: &[RunOffEntry]) -> Found {
+    fn decided(timed: &[(Tile, f64)], entries: &[RunOffEntry]) -> SearchResult {
         tiles(timed, &[]).decide(BUILT_IN, 7, entries).expect("not fruitless").expect("a tile")
     }
 

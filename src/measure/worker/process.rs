@@ -6,7 +6,7 @@ use crate::basis::threads;
 use crate::device::capability::DeviceInfo;
 use crate::measure::job::{self, Job};
 use crate::measure::session::Setup;
-use crate::process::{FAREWELL, Helper, Lifetime, Printed};
+use crate::process::{FAREWELL, Helper, Lifetime, OutputPolicy};
 use serde::de::DeserializeOwned;
 use std::ffi::OsStr;
 use std::io;
@@ -135,7 +135,7 @@ impl WorkerProcess {
             command.envs(drivers.map(|drivers| (name, drivers)));
         }
         command.envs(WITHOUT_CACHES.into_iter().filter(|_| setup.inspects));
-        let helper = Helper::start(&mut command, Printed::Shown(setup.messages.clone()), Lifetime::Tied)?;
+        let helper = Helper::start(&mut command, OutputPolicy::Shown(setup.messages.clone()), Lifetime::Tied)?;
         Ok(Self { helper, interrupt_sent: None, time_left: None, device: None, on_device: None })
     }
 

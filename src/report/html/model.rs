@@ -4,7 +4,7 @@ use super::super::bench::{median, row};
 use super::axis::{self, LogAxis};
 use super::chart::{Bar, Bars, Ceiling, ChartPoint, Plot, Series, Width, shortened};
 use super::{MAX_NAME, limits_differ};
-use crate::basis::alike::{alike, distinct, grouped, grouped_alike};
+use crate::basis::alike::{distinct, grouped, grouped_by_key_where, grouped_where};
 use crate::basis::dtype::DType;
 use crate::basis::units::{Bytes, Nanos, significant};
 use crate::case::quantity::Pattern;
@@ -82,7 +82,7 @@ impl<'a> ChartGroup<'a> {
             }
             group
         };
-        grouped_alike(cases, key, same).into_iter().map(group).collect()
+        grouped_by_key_where(cases, key, same).into_iter().map(group).collect()
     }
 
     pub(super) fn title(&self) -> String {
@@ -345,7 +345,7 @@ impl<'a> ChartGroup<'a> {
             let [a, b] = [a, b].map(|row| median(row[0].0).map_or(f64::INFINITY, |time| time.0));
             a.total_cmp(&b)
         });
-        let rows = alike(rows, |a, b| operation(a[0].0) == operation(b[0].0));
+        let rows = grouped_where(rows, |a, b| operation(a[0].0) == operation(b[0].0));
         let mut rows: Vec<_> = rows.into_iter().flatten().collect();
         // Only the first bar of a row has a name.
         rows.iter_mut().flat_map(|row| &mut row[1..]).for_each(|(_, bar)| bar.name.clear());
@@ -645,7 +645,7 @@ fn compute_ceilings(peaks: &[&Peak], used: &[(DType, u64)]) -> Vec<(String, f64)
         let most = same.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
         (format!("{}: {}", same[0].0, rate(most, "FLOP/s")), most)
     };
-    alike(found, |(a, _), (b, _)| a == b).into_iter().map(best).collect()
+    grouped_where(found, |(a, _), (b, _)| a == b).into_iter().map(best).collect()
 }
 
 /// Formats a rate given in 10⁹ per second.

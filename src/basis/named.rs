@@ -1,0 +1,34 @@
+//! Names of the values of enumerations.
+
+/// Implements `ALL`, `name`, `Display` and `FromStr` for an enumeration from its values' names. `$what` names the
+/// enumeration in messages.
+macro_rules! named {
+    ($type:ident, $what:literal, [$($value:ident $name:literal),+ $(,)?]) => {
+        impl $type {
+            /// Values, in the order that messages list them.
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$value),+];
+
+            /// Returns the name on the command line, in records and in case ids.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$value => $name),+ }
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, String> {
+                let found = Self::ALL.into_iter().find(|value| value.name() == text);
+                found.ok_or_else(|| $crate::basis::error::unknown($what, text, "", &Self::ALL.map(Self::name)))
+            }
+        }
+    };
+}
+pub(crate) use named;
