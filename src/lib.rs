@@ -1,7 +1,7 @@
 //! `gpukern` measures compute kernels on any Vulkan device: which variant of an algorithm is fastest here, and is
 //! its answer right. The binary is a thin shell around this library; `ARCHITECTURE.md` is its map.
 //!
-//! What is named here is what the binary, the tests and the examples use. It is no stable interface.
+//! The names below serve the binary, the tests and the examples. They are no stable interface.
 
 mod algorithms;
 mod basis;

@@ -133,7 +133,7 @@ fn explain(
                         let _ = writeln!(answer.notes, "skipped   {problem}: {reason}");
                     }
                 }
-                if let Some(target) = target.as_ref().filter(|_| host.elapsed() - saved >= SAVE_INTERVAL) {
+                if let Some(target) = target.as_ref().filter(|_| host.since(saved) >= SAVE_INTERVAL) {
                     // A failure to write is reported at the end.
                     let _ = target.write_unfinished(&explained);
                     saved = host.elapsed();

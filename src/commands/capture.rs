@@ -52,7 +52,7 @@ pub(super) fn run(args: &CaptureArgs, setup: &Setup, host: &Host) -> Result<Comm
     load(&mut command, &layer, host);
     let start = host.elapsed();
     let status = interrupt::supervise(|| command.spawn().map_err(|e| cannot_start(program, &e)))?;
-    let wall = Nanos::from(host.elapsed() - start);
+    let wall = Nanos::from(host.since(start));
     let processes = capture::read(&folder).map_err(|e| Error::Failure(format!("what the layer told: {e}")))?;
     let profile = profile(args, status, wall, &processes);
     if profile.devices().next().is_none() {

@@ -56,11 +56,11 @@ use std::path::PathBuf;
         system failed · 4 a comparison is undecided · 130 interrupted (what was measured is kept)"
 )]
 pub struct Cli {
-    /// What to do.
+    /// Command to run.
     #[command(subcommand)]
     pub command: Command,
 
-    /// What a command that uses Vulkan loads, keeps and waits for.
+    /// Options of Vulkan: validation, loader, cache, time limits.
     #[command(flatten)]
     pub vulkan: Typed<VulkanOptions>,
 
@@ -470,7 +470,7 @@ pub struct ConfigArgs {
 /// Options of `bench`.
 #[derive(Debug, clap::Args)]
 pub struct BenchArgs {
-    /// What to measure, and how.
+    /// Request that the options state.
     #[command(flatten)]
     pub request: Typed<Request>,
 
@@ -491,12 +491,12 @@ pub struct BenchArgs {
     #[arg(long, value_name = "WAYS", num_args = 0..=1, require_equals = true, default_missing_value = "12", conflicts_with_all = ["resume", "noise", "processes", "host", "compare", "keep_failures"])]
     pub explain: Option<usize>,
 
-    /// What becomes of the record.
+    /// Outputs of the record.
     #[command(flatten)]
     pub output: OutputArgs,
 }
 
-/// What becomes of a record: where it goes, how it is shown, what it is compared with.
+/// Outputs of a record: its file, its tables, its comparison.
 #[derive(Clone, Debug, Default, clap::Args, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct OutputArgs {
@@ -542,7 +542,7 @@ pub struct OutputArgs {
     #[arg(long, value_name = "NAME,..", value_delimiter = ',', long_help = columns_help())]
     pub columns: Vec<String>,
 
-    /// What the record is compared with.
+    /// Baseline of the comparison.
     #[command(flatten)]
     pub comparing: Comparing,
 }
@@ -613,7 +613,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME")]
     pub entry: Option<String>,
 
-    /// What `--set` replaces.
+    /// Earlier options that `--set` replaces.
     #[command(flatten)]
     pub(crate) old: OldOptions,
 
@@ -723,7 +723,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", conflicts_with_all = ["ab", "watch"])]
     pub processes: Option<u32>,
 
-    /// What the record is compared with.
+    /// Baseline of the comparison.
     #[command(flatten)]
     pub comparing: Comparing,
 
@@ -857,7 +857,7 @@ pub struct TuneArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "size")]
     pub shapes: Option<PathBuf>,
 
-    /// What is asked for beside the size.
+    /// Values of axes other than the size.
     #[command(flatten)]
     pub axes: Typed<AxisValues>,
 
@@ -905,11 +905,11 @@ pub struct InspectArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 
-    /// What `--set` replaces.
+    /// Earlier options that `--set` replaces.
     #[arg(long, hide = true, value_name = "NAME=VALUES")]
     pub spec: Vec<String>,
 
-    /// What is asked for beside the size.
+    /// Values of axes other than the size.
     #[command(flatten)]
     pub axes: Typed<AxisValues>,
 
@@ -1035,7 +1035,7 @@ pub struct VerifyArgs {
     #[arg(long, short, value_name = "SWEEP", value_delimiter = ',', allow_negative_numbers = true)]
     pub size: Vec<String>,
 
-    /// What is asked for beside the size.
+    /// Values of axes other than the size.
     #[command(flatten)]
     pub axes: Typed<AxisValues>,
 
@@ -1317,7 +1317,7 @@ pub struct AbArgs {
     #[arg(long, short, value_name = "SWEEP", value_delimiter = ',', allow_negative_numbers = true, required = true)]
     pub size: Vec<String>,
 
-    /// What is asked for beside the size.
+    /// Values of axes other than the size.
     #[command(flatten)]
     pub axes: Typed<AxisValues>,
 

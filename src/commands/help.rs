@@ -58,7 +58,7 @@ pub(super) fn documented() -> Command {
     let root = Cli::command().arg(help());
     let global: Vec<Arg> = root.get_arguments().filter(|arg| arg.is_global_set()).cloned().collect();
     let vulkan = VulkanOptions::options("");
-    let vulkan: Vec<&str> = vulkan.iter().map(|entry| entry.id()).collect();
+    let vulkan: Vec<&str> = vulkan.iter().map(super::options::Entry::id).collect();
     root.clone().mut_subcommands(|command| {
         let uses_vulkan = USE_VULKAN.contains(&command.get_name());
         let shown = global.iter().filter(|arg| uses_vulkan || !vulkan.contains(&arg.get_id().as_str()));

@@ -223,6 +223,11 @@ impl Host {
         self.started.elapsed()
     }
 
+    /// Returns the time since `start`, an earlier [`Self::elapsed`].
+    pub(super) fn since(&self, start: Duration) -> Duration {
+        self.elapsed().saturating_sub(start)
+    }
+
     /// Returns everything printed to memory so far.
     #[must_use]
     pub fn printed(&self) -> Printed {

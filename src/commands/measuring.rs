@@ -119,12 +119,11 @@ pub(super) fn carry_out(
         Exit::Success if cut_short => Exit::Interrupted,
         exit => exit,
     };
-    let text = match request.noise {
-        Some(_) => report::noise::text(&record, host.width()),
-        None => {
-            let form = output.table_form(request.selection.sampling.energy);
-            format!("{}{}", tables(&shown, form, &view), more(&shown))
-        }
+    let text = if request.noise.is_some() {
+        report::noise::text(&record, host.width())
+    } else {
+        let form = output.table_form(request.selection.sampling.energy);
+        format!("{}{}", tables(&shown, form, &view), more(&shown))
     };
     let mut answer = CommandOutput::new(text, notes, exit);
     // The record is written before anything else can fail.

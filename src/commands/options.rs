@@ -16,10 +16,13 @@ pub trait Options: Default {
     fn options(command: &str) -> Vec<Entry<Self>>;
 }
 
+/// Function that sets a field from the parsed command line.
+type SetField<T> = Box<dyn Fn(&mut T, &ArgMatches)>;
+
 /// Option, and the field that it sets.
 pub struct Entry<T> {
     arg: Arg,
-    set: Box<dyn Fn(&mut T, &ArgMatches)>,
+    set: SetField<T>,
 }
 
 /// Value parsed from the command line.

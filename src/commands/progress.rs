@@ -309,7 +309,10 @@ impl Observer for Progress {
             [line] => self.line(line),
             // The notes at the end list each with its reason.
             _ => {
-                self.line(&format!("{} will be skipped; the reasons follow at the end", counted(skipped.len(), "case")))
+                self.line(&format!(
+                    "{} will be skipped; the reasons follow at the end",
+                    counted(skipped.len(), "case")
+                ));
             }
         }
         self.skipped.extend(skipped.iter().map(|(id, _)| id.to_string()));

@@ -153,7 +153,7 @@ impl Rounds {
         let mut last_duration = None;
         let (mut failure, mut too_long) = (None, None);
         while let Some(ids) = undecided(&comparison, &planned) {
-            let left = self.budget.saturating_sub(host.elapsed() - started);
+            let left = self.budget.saturating_sub(host.since(started));
             let expected = last_duration.unwrap_or_else(|| round_duration(&candidate[0], &ids));
             if host.is_interrupted() || left.is_zero() || left < expected {
                 too_long = Some(expected).filter(|_| !host.is_interrupted() && !left.is_zero());
@@ -175,7 +175,7 @@ impl Rounds {
                     break;
                 }
             }
-            last_duration = Some(host.elapsed() - start);
+            last_duration = Some(host.since(start));
             comparison = compare(&self.baseline, &candidate, &self.settings);
         }
         let paths: Vec<&Path> = self.comparing.compare.iter().map(PathBuf::as_path).collect();
@@ -199,7 +199,7 @@ impl Rounds {
             exit => failure.as_ref().map_or(exit, Error::exit),
         };
         let mut text = report::compare::text(&comparison, &ruling, host.width());
-        text.push_str(&self.summary(candidate.len() - 1, host.elapsed() - started, too_long));
+        text.push_str(&self.summary(candidate.len() - 1, host.since(started), too_long));
         if let Some(error) = failure {
             host.messages.line(&format!("error: {error}"));
         }

@@ -149,7 +149,7 @@ impl Tuning<'_> {
 
     /// Takes the budget of the next search: an equal share of the remaining time.
     fn next_budget(&mut self) -> Duration {
-        let budget = self.budget.saturating_sub(self.host.elapsed() - self.started) / self.remaining.max(1);
+        let budget = self.budget.saturating_sub(self.host.since(self.started)) / self.remaining.max(1);
         self.remaining = self.remaining.saturating_sub(1);
         budget
     }
@@ -205,7 +205,7 @@ impl Tuning<'_> {
         let (built_in, mut tried, mut why) = (tunable.built_in(&group.spec, &device), 0, None);
         let found = InspectedTiles::search(built_in, self.algorithm.tiles(tunable, &group.spec, &device), 1, |tile| {
             // The built-in tile is always compiled, even beyond the budget.
-            if stopped() || (tried > 0 && self.host.elapsed() - started >= budget) {
+            if stopped() || (tried > 0 && self.host.since(started) >= budget) {
                 return ControlFlow::Break(());
             }
             tried += 1;

@@ -7,7 +7,7 @@ use crate::case::statistics::CompilerStatistic;
 use serde::Serialize;
 use std::cmp::Ordering;
 
-/// What became of the kernels of a case.
+/// Kernels of a case, as compiled on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -38,13 +38,13 @@ impl Change {
 pub struct ChangedFigure {
     /// The kernel.
     pub kernel: String,
-    /// What changed.
+    /// Figure that changed.
     pub(crate) figure: CompilerStatistic,
     /// The figure of the baseline.
     pub baseline: f64,
     /// The figure of the candidate.
     pub candidate: f64,
-    /// What that means.
+    /// Direction of the change.
     pub verdict: Change,
 }
 

@@ -50,6 +50,9 @@ pub enum Format {
     JsonLines,
 }
 
+/// Function that writes a record in a format.
+type Writer = fn(&Record) -> Result<String, Error>;
+
 impl Format {
     /// All formats, in the order of lists.
     pub const ALL: [Self; 10] = [
@@ -66,7 +69,7 @@ impl Format {
     ];
 
     /// Returns the name used on the command line, and the function that writes a record.
-    fn facts(self) -> (&'static str, fn(&Record) -> Result<String, Error>) {
+    fn facts(self) -> (&'static str, Writer) {
         match self {
             Self::Csv => ("csv", rows::csv),
             Self::JsonLines => ("jsonl", rows::json_lines),

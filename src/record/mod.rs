@@ -46,7 +46,7 @@ pub(crate) const SCHEMA: &str = "gpukern-run/2";
 pub struct Record {
     /// `gpukern-run/2`.
     pub schema: String,
-    /// What kind of record it is, where its cases were not run.
+    /// Kind of record, if its cases were not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
     /// Version of gpukern.
@@ -60,7 +60,7 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::plan::request")]
     #[cfg_attr(test, schemars(with = "Option<std::collections::BTreeMap<String, serde_json::Value>>"))]
     pub request: Option<Request>,
-    /// Who measured it, and at which commit; of several processes, what they agree on.
+    /// Origin: person, host and commit; for several processes, the facts that all of them share.
     #[serde(default, skip_serializing_if = "is_default")]
     pub origin: Origin,
     /// A hash of what was to be measured and how: one record completes another of the same plan. Absent where that is
@@ -87,7 +87,7 @@ pub struct Record {
     pub peaks: Vec<Peak>,
     /// The cases, in the order they were measured.
     pub cases: Vec<Case>,
-    /// What to know of all cases of a device.
+    /// Remarks about all cases of a device.
     #[serde(default)]
     pub caveats: Vec<Caveat>,
     /// Host time of the whole run, including what is not part of any case.
@@ -95,7 +95,7 @@ pub struct Record {
     /// Time that devices spent on verified runs, warm-ups and samples.
     #[serde(default)]
     pub device_time: Nanos,
-    /// What measuring costs beside them: `wall_time` less `device_time`.
+    /// Cost of measuring besides the samples: `wall_time` minus `device_time`.
     #[serde(default)]
     pub overhead: Nanos,
 }
@@ -170,7 +170,7 @@ pub struct Case {
     pub algorithm: String,
     /// Variant.
     pub variant: String,
-    /// What was asked for beside the size.
+    /// Options of the case other than the size.
     #[serde(flatten)]
     pub options: CaseOptions,
     /// Element type of the output of a user's kernel, where that is none of `dtype`, which is f32 then.
@@ -200,14 +200,14 @@ pub struct Case {
     /// Launches that must come one after the other.
     #[serde(default)]
     pub launches: u64,
-    /// What it computes with, where that is not the element type: its share of the limit is of that type's.
+    /// Arithmetic of the computation, if it is not the element type's; the share refers to its limit.
     #[serde(default)]
     pub computes: Option<Computes>,
-    /// What it does without that others of its algorithm give: it is ranked among those that do without the same.
-    /// Absent where that is nothing, and in records from before it was noted.
+    /// Shortcuts of the variant; it is ranked among variants with the same shortcuts.
+    /// Absent if there are none, and in older records.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shortcuts: Vec<Shortcut>,
-    /// What a reader should know beside the outcome: `float atomics: compare-exchange`.
+    /// Notes for readers besides the outcome: `float atomics: compare-exchange`.
     #[serde(default)]
     pub notes: Vec<String>,
     /// The tile that it ran with, of which a note tells too; absent where there is none to choose, and in records from
@@ -228,11 +228,11 @@ pub struct Case {
     /// Median of the host baseline of the same problem, divided by this one's.
     #[serde(default)]
     pub speedup: Option<f64>,
-    /// What came of it.
+    /// Outcome of the case.
     pub outcome: Outcome,
 }
 
-/// What came of a case.
+/// Outcome of a case.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "status", rename_all = "kebab-case")]
@@ -248,7 +248,7 @@ pub enum Outcome {
     },
     /// The device or its driver failed, or nobody could say what the answer is.
     Failed {
-        /// What happened.
+        /// Description of the failure.
         error: String,
         /// Whether the user can mend it, as in a reference script.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -370,12 +370,12 @@ pub struct Measured {
     pub repeats: u32,
     /// Every sample, in the order taken.
     pub samples: Vec<Sample>,
-    /// What a reader should know before believing the numbers.
+    /// Warnings for readers of the numbers.
     pub warnings: Vec<Warning>,
-    /// What was seen around the samples.
+    /// Conditions around the samples.
     #[serde(default)]
     pub conditions: Conditions,
-    /// What it takes of the mains, where that was asked for and the device tells it.
+    /// Energy of a run, if requested and if the device reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy: Option<Energy>,
     /// Whether its answer was the same in further runs, where that was asked for.
@@ -500,7 +500,7 @@ pub struct Share {
     pub limit: Limit,
     /// The least time that it allows.
     pub least: Nanos,
-    /// That time divided by the median: 1 at the limit.
+    /// Predicted time at the limit divided by the median: 1 at the limit.
     pub fraction: f64,
     /// Between which shares it lies, as the limit is known; absent in records from before that was noted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -552,7 +552,7 @@ impl Share {
     }
 }
 
-/// What bounds the speed of a case.
+/// Limit that bounds the speed of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -576,7 +576,7 @@ impl Limit {
     }
 }
 
-/// What was seen around the samples of a case.
+/// Conditions around the samples of a case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Conditions {
@@ -738,7 +738,7 @@ impl Warning {
     }
 }
 
-/// What to know of all cases of a device.
+/// Remarks about all cases of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]

@@ -41,7 +41,7 @@ pub(crate) const CHOOSING: [&str; 28] = [
     "GPUKERN_VALIDATION",
 ];
 
-/// Who measured a record, and at which commit. What nobody could tell is absent.
+/// Origin of a record: person, host and commit. Unknown facts are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -58,7 +58,7 @@ pub struct Origin {
     /// The branch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// What whoever measured it calls it: `--label`.
+    /// Name that the user gave it: `--label`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// Address of the CI job.

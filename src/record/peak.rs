@@ -33,9 +33,9 @@ pub struct Peak {
     pub uuid: String,
     /// The driver's description of its version.
     pub driver: String,
-    /// What was found.
+    /// Limits that were found.
     pub figures: Vec<Figure>,
-    /// What the device cannot do, or what failed, and why.
+    /// Limits that the device lacks, or that failed, with the reason.
     #[serde(default)]
     pub missing: Vec<Missing>,
     /// The levels of memory that the read bandwidths show, from the fastest.
@@ -48,7 +48,7 @@ pub struct Peak {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Extent {
-    /// What shares need, in about two seconds.
+    /// Limits that shares need, in about two seconds.
     Quick,
     /// Everything.
     Full,
@@ -58,7 +58,7 @@ pub enum Extent {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Figure {
-    /// What was measured.
+    /// Measured quantity.
     pub quantity: Quantity,
     /// The best that was seen, in the unit of the quantity: the fastest sample of the fastest variant.
     pub best: f64,

@@ -49,7 +49,7 @@ pub(crate) struct Compiled {
     overrides: Vec<Override>,
     /// SPIR-V for other values of the overrides.
     #[serde(skip)]
-    compiled_overrides: Mutex<BTreeMap<String, Vec<u32>>>,
+    specialized: Mutex<BTreeMap<String, Vec<u32>>>,
 }
 
 /// Serializable [`SpecConstant`], sent by the compiler's process.
@@ -145,7 +145,7 @@ impl KernelSource {
         files: Vec<PathBuf>,
         overrides: Vec<Override>,
     ) -> Compiled {
-        Compiled { source: self.clone(), spirv, unused, files, overrides, compiled_overrides: Mutex::default() }
+        Compiled { source: self.clone(), spirv, unused, files, overrides, specialized: Mutex::default() }
     }
 
     fn bytes(&self) -> Result<Vec<u8>, String> {
@@ -349,12 +349,12 @@ impl Compiled {
             return Ok(self.spirv.clone());
         }
         let key = format!("{overrides:?}");
-        let mut compiled_overrides = self.compiled_overrides.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = compiled_overrides.get(&key) {
+        let mut specialized = self.specialized.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = specialized.get(&key) {
             return Ok(known.clone());
         }
         let spirv = self.source.compile(overrides)?.spirv;
-        compiled_overrides.insert(key, spirv.clone());
+        specialized.insert(key, spirv.clone());
         Ok(spirv)
     }
 }

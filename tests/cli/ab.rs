@@ -31,6 +31,10 @@ fn write(folder: &TempDir, name: &str, bytes: &[u8]) -> String {
     path.to_str().expect("UTF-8").to_string()
 }
 
+/// Opcodes of SPIR-V: OpFMul and OpFAdd.
+const MULTIPLY_FLOATS: u32 = 133;
+const ADD_FLOATS: u32 = 129;
+
 #[test]
 fn a_difference_of_tens_of_percent_is_found_both_ways() {
     // The naive product takes many times as long as the tiled one on the CPU.
@@ -106,8 +110,6 @@ fn a_file_replaces_the_kernel_that_it_fits() {
 #[test]
 fn a_kernel_with_a_wrong_answer_has_no_time() {
     let folder = tempfile::tempdir().expect("a folder");
-    const MULTIPLY_FLOATS: u32 = 133;
-    const ADD_FLOATS: u32 = 129;
     let wrong = patched(&spirv("matmul/naive"), MULTIPLY_FLOATS, ADD_FLOATS, 1);
     let wrong = write(&folder, "wrong.spv", &wrong);
     expect_output(

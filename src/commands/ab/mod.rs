@@ -431,7 +431,7 @@ impl<'a> Contest<'a> {
         let (mut rounds, mut failure): (Vec<Round>, _) = (vec![], None);
         let mut schedule = Schedule::new(MIN_ROUNDS, self.min_effect, self.matches.len());
         let (started, mut orders) = (host.elapsed(), generator(orders_seed(), 0));
-        while host.elapsed() - started < self.max_time {
+        while host.since(started) < self.max_time {
             // A random order, as within a process, spreads drift over both sides.
             let mut order = [0, 1, 2];
             order.shuffle(&mut orders);

@@ -218,7 +218,7 @@ impl Page {
         self.omitted.rows += left;
         if left > 0 {
             self.write_within(end, |page| {
-                page.paragraph("quiet", &format!("The record has {}.", counted(left, "more row")))
+                page.paragraph("quiet", &format!("The record has {}.", counted(left, "more row")));
             });
         }
     }
