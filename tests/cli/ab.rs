@@ -31,7 +31,7 @@ fn write(folder: &TempDir, name: &str, bytes: &[u8]) -> String {
     path.to_str().expect("UTF-8").to_string()
 }
 
-/// Opcodes of SPIR-V: OpFMul and OpFAdd.
+/// Opcodes of SPIR-V: `OpFMul` and `OpFAdd`.
 const MULTIPLY_FLOATS: u32 = 133;
 const ADD_FLOATS: u32 = 129;
 
