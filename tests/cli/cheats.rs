@@ -15,13 +15,19 @@ fn run(options: &[&str], code: i32) -> (Vec<Value>, String) {
 
 #[test]
 fn a_kernel_that_leaves_its_work_to_other_runs_is_rejected_and_an_honest_one_is_not() {
-    let (cases, notes) = run(&[], 1);
-    assert_eq!(cases.len(), 12, "{notes}");
-    for case in &cases {
+    let expected = |case: &Value| {
         let (variant, size) = (case["variant"].as_str().expect("a name"), case["id"].as_str().expect("an id"));
         let is_honest = variant == "honest" || variant == "knows-a-size" && size.ends_with("N=1000");
-        let expected = if is_honest { "measured" } else { "rejected" };
-        assert_eq!(case["outcome"]["status"], expected, "{size}: {notes}");
+        if is_honest { "measured" } else { "rejected" }
+    };
+    let (mut cases, mut notes) = run(&[], 1);
+    // Work left undone is seen in times, which a busy moment can hide.
+    if cases.iter().any(|case| case["outcome"]["status"] != expected(case)) {
+        (cases, notes) = run(&[], 1);
+    }
+    assert_eq!(cases.len(), 12, "{notes}");
+    for case in &cases {
+        assert_eq!(case["outcome"]["status"], expected(case), "{}: {notes}", case["id"]);
     }
     for line in [
         "/finds-its-answer/f32/N=1000: its time depends on what its outputs and scratch hold: ",
