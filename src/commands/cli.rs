@@ -94,7 +94,8 @@ pub enum ColorWhen {
 impl Cli {
     /// Parses a command line; options that it does not state take the values of their variables.
     pub(super) fn parsed(words: &[OsString], variables: &Variables) -> Result<Self, clap::Error> {
-        let command = with_variables(help::documented(), variables);
+        let documented = help::documented();
+        let command = with_variables(documented.clone(), variables);
         let matches = command.clone().try_get_matches_from(words);
         let understood = command.clone().ignore_errors(true).try_get_matches_from(words).ok();
         let refused = matches.as_ref().err().and_then(|error| error.get(ContextKind::InvalidArg));
@@ -105,8 +106,7 @@ impl Cli {
             let mut cli = Self::from_arg_matches(&matches)?;
             if let (Command::Config(args), Some((_, own))) = (&mut cli.command, matches.subcommand()) {
                 let from_variable = |id: &str| {
-                    let all = help::documented();
-                    let config = all.find_subcommand("config")?;
+                    let config = documented.find_subcommand("config")?;
                     let arg = config.get_arguments().find(|arg| arg.get_id() == id)?;
                     arg.get_env().filter(|name| variables.contains_key(*name)).map(|_| ValueSource::EnvVariable)
                 };

@@ -41,7 +41,7 @@ pub struct Host {
 enum Signals {
     /// Signals of the process, after [`Host::listen`].
     Process,
-    /// A flag that a test sets.
+    /// Flag of a process in memory, which receives no signals.
     Flag(&'static AtomicBool),
 }
 
@@ -71,13 +71,13 @@ impl Host {
         program: impl Into<PathBuf>,
     ) -> Self {
         let messages = Messages::in_memory();
-        let never = Signals::Flag(Box::leak(Box::default()));
+        let signals = Signals::Flag(Box::leak(Box::default()));
         let host = Self::new(
             arguments.into_iter().collect(),
             variables.into_iter().collect(),
             messages,
             Some(Arc::default()),
-            never,
+            signals,
         );
         Self { program: Some(program.into()), ..host }
     }

@@ -247,8 +247,9 @@ fn drivers_take_turns_in_processes_of_their_own() {
     // On a busy machine the match may stay undecided.
     match (output.status.code(), document["finding"]["verdict"].as_str()) {
         (Some(0), Some("same")) => assert!(rounds >= 6, "{document}"),
-        // Without a finding where time ended before the first look at the rounds.
-        (Some(4), Some("undecided") | None) => assert!(rounds >= 1, "{document}"),
+        (Some(4), Some("undecided")) => assert!(rounds >= 1, "{document}"),
+        // Time ended before the first look at the rounds.
+        (Some(4), None) => assert!((1..6).contains(&rounds), "{document}"),
         other => panic!("{other:?}: {document}"),
     }
     assert!(stderr(&output).contains("round 1: A "), "{}", stderr(&output));

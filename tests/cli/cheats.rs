@@ -21,8 +21,12 @@ fn a_kernel_that_leaves_its_work_to_other_runs_is_rejected_and_an_honest_one_is_
         if is_honest { "measured" } else { "rejected" }
     };
     let (mut cases, mut notes) = run(&[], 1);
-    // Work left undone is seen in times, which a busy moment can hide.
-    if cases.iter().any(|case| case["outcome"]["status"] != expected(case)) {
+    // Work left undone is seen in times, which a busy moment can hide; every other cheat is caught at once.
+    let is_hidden = |case: &Value| {
+        let skips_work = ["finds-its-answer", "keeps-its-answer"].contains(&case["variant"].as_str().expect("a name"));
+        skips_work && case["outcome"]["status"] == "measured"
+    };
+    if cases.iter().any(is_hidden) {
         (cases, notes) = run(&[], 1);
     }
     assert_eq!(cases.len(), 12, "{notes}");
