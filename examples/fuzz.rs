@@ -9,8 +9,8 @@
 //! it prints the seed and saves the input.
 
 use gpukern::{
-    DType, Format, Layout, NamedRecord, Outcome, Record, Settings, check_array, check_description, check_expression,
-    check_kernel, compare, find_algorithm, html, parse_record, tables,
+    CATALOGUE, DType, Format, Layout, NamedRecord, Outcome, Record, Settings, check_array, check_description,
+    check_expression, check_kernel, compare, html, parse_record, tables,
 };
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -428,7 +428,7 @@ fn arrays() -> Vec<Vec<u8>> {
 fn modules() -> Vec<Vec<u8>> {
     let mut all = vec![compiled()];
     for name in ["matmul", "lu", "collectives", "row-sum"] {
-        let variants = find_algorithm(name).into_iter().flat_map(|algorithm| algorithm.variants.iter());
+        let variants = CATALOGUE.find(name).into_iter().flat_map(|algorithm| algorithm.variants.iter());
         let shaders = variants.filter_map(|variant| variant.shaders(DType::F32, Layout::Nn)).flatten();
         // Kernels with texel views are refused as users' kernels.
         let modules = shaders.map(|shader| shader.spirv.to_vec()).filter(|spirv| check_kernel(spirv).is_ok());

@@ -3,13 +3,13 @@
 mod same_bits;
 
 use gpukern::{
-    CacheFolder, CaseSpec, CheckResult, DType, Device, DeviceInfo, DeviceKind, Feature, Input, Problem, Program, Size,
-    Step, StopRule, StopTest, Variant, Workbench, find_algorithm,
+    CATALOGUE, CacheFolder, CaseSpec, CheckResult, DType, Device, DeviceInfo, DeviceKind, Feature, Input, Problem,
+    Program, Size, Step, StopRule, StopTest, Variant, Workbench,
 };
 use std::rc::Rc;
 
 fn case(algorithm: &str, input: Input, n: u64, stop: StopRule) -> CaseSpec {
-    let algorithm = find_algorithm(algorithm).expect("an algorithm");
+    let algorithm = CATALOGUE.find(algorithm).expect("an algorithm");
     CaseSpec::new(algorithm, Size::Uniform(n), DType::F32)
         .with(|options| (options.input, options.stop) = (input, Some(stop)))
 }
@@ -17,12 +17,12 @@ fn case(algorithm: &str, input: Input, n: u64, stop: StopRule) -> CaseSpec {
 /// Opens a device (with `GPUKERN_DEVICE=gpu` a GPU) and a workbench on which programs share pipelines.
 fn workbench() -> (Rc<Device>, Workbench) {
     let device = same_bits::device(std::env::var("GPUKERN_DEVICE").as_deref() != Ok("gpu"));
-    let workbench = Workbench::new(&device, &CacheFolder::none()).expect("a workbench");
+    let workbench = Workbench::new(&CATALOGUE.probes, &device, &CacheFolder::none()).expect("a workbench");
     (device, workbench)
 }
 
 fn problem(algorithm: &str, case: &CaseSpec) -> Box<dyn Problem> {
-    (find_algorithm(algorithm).expect("an algorithm").problem)(case).expect("a problem")
+    (CATALOGUE.find(algorithm).expect("an algorithm").problem)(case).expect("a problem")
 }
 
 /// Runs `program` on the problem of `case`, and checks its answer.
@@ -37,7 +37,7 @@ fn verify(
 }
 
 fn program(algorithm: &str, variant: &str, case: &CaseSpec, info: &DeviceInfo) -> Program {
-    let variant = find_algorithm(algorithm).and_then(|algorithm| algorithm.variant(variant)).expect("a variant");
+    let variant = CATALOGUE.find(algorithm).and_then(|algorithm| algorithm.variant(variant)).expect("a variant");
     variant.program(case, info).expect("a program")
 }
 
@@ -53,8 +53,8 @@ fn row_sums_by_compare_exchange_are_right() {
     let (device, mut workbench) = workbench();
     let mut info = device.info.clone();
     info.features.remove(&Feature::ShaderBufferFloat32AtomicAdd);
-    let adding = |variant: &&Variant| variant.kernels.iter().any(|kernel| kernel.ends_with("-cas"));
-    for variant in find_algorithm("row-sum").expect("an algorithm").variants.iter().filter(adding) {
+    let adding = |variant: &&Variant| variant.kernels.names.iter().any(|kernel| kernel.ends_with("-cas"));
+    for variant in CATALOGUE.find("row-sum").expect("an algorithm").variants.iter().filter(adding) {
         for n in [1, 3, 33, 300] {
             let case = case("row-sum", Input::Signed, n, POST);
             let program = variant.program(&case, &info).expect("a program");
@@ -132,7 +132,7 @@ fn kernels_at_the_speed_of_memory_are_right_at_odd_sizes_in_both_forms() {
     let (device, mut workbench) = workbench();
     for info in device_kinds(&device) {
         for (algorithm, variant) in STREAMING {
-            let inputs = find_algorithm(algorithm).expect("an algorithm").inputs;
+            let inputs = CATALOGUE.find(algorithm).expect("an algorithm").inputs;
             for n in [1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 17, 31, 33, 62, 127, 255, 258, 301, 1021, 1023, 1025, 1030] {
                 for input in inputs {
                     if [Input::Example, Input::Slow].contains(input) || (algorithm, *input) == ("eigen", Input::Signed)
@@ -162,7 +162,7 @@ fn a_hundred_runs_give_the_same_bits() {
         for (algorithm, variant) in STREAMING {
             // Many groups at the larger size, and a rest in their last rows. `fused` has those at half of it, and all the rounds.
             for n in [130, if algorithm == "eigen" { 515 } else { 1027 }] {
-                let input = find_algorithm(algorithm).expect("an algorithm").inputs[0];
+                let input = CATALOGUE.find(algorithm).expect("an algorithm").inputs[0];
                 let case = case(algorithm, input, n, StopRule::default());
                 hundredfold(&mut workbench, algorithm, &case, &program(algorithm, variant, &case, &info));
             }
@@ -173,7 +173,7 @@ fn a_hundred_runs_give_the_same_bits() {
 #[test]
 fn a_hundred_factorisations_give_the_same_bits() {
     let (device, mut workbench) = workbench();
-    let algorithm = find_algorithm("lu").expect("an algorithm");
+    let algorithm = CATALOGUE.find("lu").expect("an algorithm");
     let blocked = algorithm.variants.iter().filter(|variant| variant.name.starts_with("blocked"));
     let mut ran = 0;
     for variant in blocked {

@@ -3,7 +3,7 @@
 
 mod same_bits;
 
-use gpukern::{CacheFolder, CaseSpec, DType, Device, DeviceKind, Layout, Size, Workbench, find_algorithm};
+use gpukern::{CATALOGUE, CacheFolder, CaseSpec, DType, Device, DeviceKind, Layout, Size, Workbench};
 
 /// Runs `gemv` as [`assert_same_bits`] does, and returns the number of parts of K.
 fn gemv_parts(workbench: &mut Workbench, device: &Device, kind: DeviceKind, case: &CaseSpec, runs: usize) -> usize {
@@ -20,7 +20,7 @@ fn assert_same_bits(
     case: &CaseSpec,
     runs: usize,
 ) -> [u64; 3] {
-    let matmul = find_algorithm("matmul").expect("an algorithm");
+    let matmul = CATALOGUE.find("matmul").expect("an algorithm");
     let mut info = device.info.clone();
     info.kind = kind;
     // A GPU's work-groups have more sub-groups of 8 than llvmpipe reports as its limit, yet llvmpipe runs them.
@@ -33,14 +33,14 @@ fn assert_same_bits(
 
 fn case(size: [u64; 3], layout: Layout) -> CaseSpec {
     let size = Size::Three(size[0], size[1], size[2]);
-    CaseSpec::new(find_algorithm("matmul").expect("an algorithm"), size, DType::F32)
+    CaseSpec::new(CATALOGUE.find("matmul").expect("an algorithm"), size, DType::F32)
         .with(|options| options.layout = layout)
 }
 
 #[test]
 fn every_form_is_right_however_it_is_cut_and_wherever_rows_start() {
     let device = same_bits::device(true);
-    let mut workbench = Workbench::new(&device, &CacheFolder::none()).expect("a workbench");
+    let mut workbench = Workbench::new(&CATALOGUE.probes, &device, &CacheFolder::none()).expect("a workbench");
     for kind in [DeviceKind::Cpu, DeviceKind::DiscreteGpu] {
         for size in [[1, 64, 1000], [1, 65, 999], [3, 130, 64], [70, 2, 260], [71, 1, 4099], [5, 2, 31]] {
             for layout in Layout::ALL {
@@ -53,7 +53,7 @@ fn every_form_is_right_however_it_is_cut_and_wherever_rows_start() {
 #[test]
 fn a_hundred_runs_over_parts_of_k_give_the_same_bits() {
     let device = same_bits::device(true);
-    let mut workbench = Workbench::new(&device, &CacheFolder::none()).expect("a workbench");
+    let mut workbench = Workbench::new(&CATALOGUE.probes, &device, &CacheFolder::none()).expect("a workbench");
     // Rows of the matrix across K, and along it.
     for layout in [Layout::Nn, Layout::Nt] {
         let parts = gemv_parts(&mut workbench, &device, DeviceKind::DiscreteGpu, &case([2, 33, 40_000], layout), 100);
@@ -64,7 +64,7 @@ fn a_hundred_runs_over_parts_of_k_give_the_same_bits() {
 #[test]
 fn a_hundred_runs_of_a_tiled_product_whose_blocks_groups_share_give_the_same_bits() {
     let device = same_bits::device(true);
-    let mut workbench = Workbench::new(&device, &CacheFolder::none()).expect("a workbench");
+    let mut workbench = Workbench::new(&CATALOGUE.probes, &device, &CacheFolder::none()).expect("a workbench");
     for (layout, runs) in [(Layout::Nn, 100), (Layout::Nt, 3), (Layout::Tn, 3)] {
         // 19 groups share two blocks of 375 slabs, the last slab cut off; one group has some of both.
         let tile = Some("32x32x8/16x32/8x8/g19".parse().expect("a tile"));

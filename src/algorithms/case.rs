@@ -4,7 +4,7 @@ use super::Algorithm;
 use super::tile::Tile;
 use crate::basis::dtype::DType;
 use crate::basis::size::Size;
-use crate::case::{CaseOptions, Goal, StopRule};
+use crate::case::{CaseOptions, StopRule};
 use crate::device::capability::DeviceInfo;
 use serde::{Deserialize, Serialize};
 use std::ops::{Deref, DerefMut};
@@ -14,13 +14,10 @@ impl Algorithm {
     #[must_use]
     pub fn options(&self, dtype: DType) -> CaseOptions {
         CaseOptions {
-            dtype,
             layout: self.layouts[0],
-            goal: Goal::Result,
             input: self.inputs[0],
-            seed: 1,
-            subgroup_size: None,
             stop: self.iterative.then(StopRule::default),
+            ..CaseOptions::plain(dtype)
         }
     }
 }

@@ -1,15 +1,9 @@
-//! Measurable algorithms and their variants: data, pure functions and host oracles. Nothing here calls Vulkan.
+//! Algorithms and their variants as types: what a catalogue lists, what a plan measures and what judges an answer.
 
+pub(crate) mod baseline;
 mod case;
-pub(crate) mod collectives;
-pub(crate) mod eigen;
-pub(crate) mod elements;
-mod error_bound;
-pub(crate) mod lu;
-pub(crate) mod matmul;
-pub(crate) mod matrix;
-pub(crate) mod probes;
-pub(crate) mod product;
+pub(crate) mod catalogue;
+pub(crate) mod product_tile;
 pub(crate) mod tile;
 
 use crate::basis::dtype::{DType, HostArray};
@@ -25,33 +19,12 @@ use crate::case::{CaseOptions, Form, Goal, Shortcut};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::program::Program;
-use crate::kernel::shaders::{SHADERS, Shader};
+use crate::kernel::shaders::{Kernels, Shader};
+use baseline::Baseline;
 pub use case::CaseSpec;
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::ops::Range;
 use tile::{Tile, Tunable};
-
-/// Built-in algorithms, in the order of lists.
-pub static ALGORITHMS: &[&Algorithm] = &[
-    &matmul::MATMUL,
-    &lu::LU,
-    &eigen::ROW_SUM,
-    &eigen::VECTOR_MAX,
-    &eigen::EIGENVECTOR,
-    &eigen::NEXT_MATRIX,
-    &eigen::STOP_CHECK,
-    &eigen::EIGEN,
-    &collectives::COLLECTIVES,
-    &probes::FMA,
-    &probes::MATRIX_UNIT,
-    &probes::MEMORY_READ,
-    &probes::MEMORY_WRITE,
-    &probes::MEMORY_COPY,
-    &probes::SHARED_MEMORY,
-    &probes::ATOMIC_ADD,
-    &probes::LAUNCH,
-];
 
 /// Constructor of the problem that a case poses; returns an error if the size makes no sense.
 pub(crate) type Pose = Handle<dyn Fn(&CaseSpec) -> Result<Box<dyn Problem>, String> + Send + Sync>;
@@ -62,6 +35,9 @@ pub(crate) type Build = Handle<dyn Fn(&[&'static Shader], &CaseSpec, &DeviceInfo
 
 /// Ranking of an algorithm's variants for a case on a device, predicted fastest first.
 pub(crate) type Candidates = fn(&Algorithm, &CaseSpec, &DeviceInfo) -> Vec<Candidate>;
+
+/// Computation of the only output of a case in f64 from its inputs; `None` for unsupported element types.
+pub(crate) type Exact = fn(&CaseSpec, &[HostArray]) -> Option<Vec<f64>>;
 
 /// Computation with several implementations.
 pub struct Algorithm {
@@ -91,6 +67,10 @@ pub struct Algorithm {
     pub candidates: Option<Candidates>,
     /// Extension of the programs that solves a system of equations (`--solve`), if there is one.
     pub solution: Option<&'static Solution>,
+    /// Program that a user would choose on the CPU, if there is one.
+    pub baseline: Option<&'static Baseline>,
+    /// Computation of the only correct output of a case in f64, if there is one, for checks that a user states.
+    pub exact: Option<Exact>,
     /// Constructor of the problem of a case.
     pub problem: Pose,
 }
@@ -98,7 +78,7 @@ pub struct Algorithm {
 impl Algorithm {
     /// Values of the fields that few built-in algorithms set. Each algorithm states its names, texts, sizes, variants and
     /// problem itself.
-    const PLAIN: Self = Self {
+    pub const PLAIN: Self = Self {
         name: Cow::Borrowed(""),
         fingerprint: None,
         summary: "",
@@ -112,6 +92,8 @@ impl Algorithm {
         tunable: &[],
         candidates: None,
         solution: None,
+        baseline: None,
+        exact: None,
         problem: Handle::Static(&|_| Err(String::new())),
     };
 }
@@ -126,13 +108,13 @@ pub struct Solution {
     /// conformance run uses these.
     pub inputs: fn(variant: &str, DType) -> &'static [Input],
     /// Kernels in addition to the variant's.
-    pub kernels: &'static [&'static str],
+    pub kernels: Kernels,
     /// Appends the steps from the result to the solution to a variant's program. Pure.
     pub program: fn(Program, &CaseSpec, &DeviceInfo) -> Program,
 }
 
 /// Most elements of a buffer that kernels can index: access chains take signed 32-bit indices.
-const MAX_ELEMENTS: u64 = 1 << 31;
+pub(crate) const MAX_ELEMENTS: u64 = 1 << 31;
 
 /// Default sweeps of an algorithm, as a user types them: `256..2048`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,7 +153,7 @@ pub struct Variant {
     /// Meaning of the variant's time.
     pub measures: Measures,
     /// Kernels; `program` gets them compiled for the case's element type, in this order.
-    pub kernels: &'static [&'static str],
+    pub kernels: Kernels,
     /// Builder of the steps that solve a case on a device.
     pub program: Build,
 }
@@ -316,24 +298,6 @@ pub trait Oracle {
     }
 }
 
-/// Finds a built-in algorithm by name.
-///
-/// # Errors
-/// A message with the nearest name if there is none.
-pub fn find(name: &str) -> Result<&'static Algorithm, String> {
-    ALGORITHMS.iter().copied().find(|algorithm| algorithm.name == name).ok_or_else(|| {
-        let names: Vec<_> = ALGORITHMS.iter().map(|algorithm| &*algorithm.name).collect();
-        error::unknown("algorithm", name, "", &names)
-    })
-}
-
-/// Finds the variant that a record names; records from other versions, and of the host's cores, may name unknown ones.
-#[must_use]
-pub(crate) fn registered(algorithm: &str, variant: &str) -> Option<&'static Variant> {
-    let algorithm = ALGORITHMS.iter().find(|known| known.name == algorithm)?;
-    algorithm.variants.iter().find(|known| known.name == variant)
-}
-
 impl Algorithm {
     /// Finds a variant by name or alias.
     ///
@@ -343,17 +307,7 @@ impl Algorithm {
         let found = self.variants.iter().find(|variant| variant.name == name || variant.aliases.contains(&name));
         found.ok_or_else(|| {
             let names: Vec<_> = self.variants.iter().map(|variant| &*variant.name).collect();
-            let has = |other: &&&Self| other.variants.iter().any(|own| own.name == name || own.aliases.contains(&name));
-            let others: Vec<_> = ALGORITHMS.iter().filter(has).map(|other| &*other.name).collect();
-            if others.is_empty() {
-                return error::unknown("variant", name, &format!(" for {}", self.name), &names);
-            }
-            format!(
-                "'{name}' is a variant of {}, not of {}, which has: {}",
-                others.join(", "),
-                self.name,
-                names.join(", ")
-            )
+            error::unknown("variant", name, &format!(" for {}", self.name), &names)
         })
     }
 
@@ -452,7 +406,7 @@ impl Variant {
     /// When no kernel has such a name.
     #[must_use]
     pub fn shaders(&self, dtype: DType, layout: Layout) -> Option<Vec<&'static Shader>> {
-        compiled(self.kernels, dtype, layout, || format!("variant {}", self.name))
+        self.kernels.compiled(dtype, layout, || format!("variant {}", self.name))
     }
 
     /// Returns operation and form, if the variant is one form of an operation.
@@ -497,174 +451,5 @@ impl Variant {
         let shaders = self.shaders(dtype, layout).ok_or_else(missing)?;
         let program = (self.program)(&shaders, case, device);
         program.unsupported(device).map_or(Ok(program), Err)
-    }
-}
-
-/// Returns `kernels`, named by `owner`, compiled for `dtype` and `layout`, if all of them are.
-///
-/// # Panics
-/// When no kernel has such a name: a typing error in the registry, which must not look like an unsupported type.
-fn compiled(
-    kernels: &[&str],
-    dtype: DType,
-    layout: Layout,
-    owner: impl Fn() -> String,
-) -> Option<Vec<&'static Shader>> {
-    if let Some(name) = kernels.iter().find(|name| !SHADERS.iter().any(|shader| shader.name == **name)) {
-        let known: BTreeSet<_> = SHADERS.iter().map(|shader| &*shader.name).collect();
-        let folder = name.split_once('/').map_or("", |(folder, _)| folder);
-        let beside: Vec<_> = known.into_iter().filter(|known| known.starts_with(&format!("{folder}/"))).collect();
-        panic!("{}", error::unknown("kernel", name, &format!(" of {} in glsl/", owner()), &beside));
-    }
-    kernels.iter().map(|name| Shader::find_for(name, dtype, layout)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::basis::size::sweep;
-    use crate::device::capability::Feature;
-    use crate::device::capability::tests::{gpu, matrix, software_device};
-
-    fn all_variants() -> impl Iterator<Item = (&'static Algorithm, &'static Variant)> {
-        ALGORITHMS.iter().flat_map(|algorithm| algorithm.variants.iter().map(move |variant| (*algorithm, variant)))
-    }
-
-    #[test]
-    fn names_and_aliases_are_unique_and_fit_case_ids() {
-        for algorithm in ALGORITHMS {
-            let names = algorithm.variants.iter().flat_map(|v| v.aliases.iter().copied().chain([&*v.name]));
-            let names: Vec<_> = names.collect();
-            assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{}: {names:?}", algorithm.name);
-            for name in names.iter().copied().chain([&*algorithm.name]) {
-                let plain = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
-                assert!(plain && !["all", "auto"].contains(&name), "{name}");
-            }
-        }
-    }
-
-    #[test]
-    fn every_kernel_belongs_to_a_variant_and_every_variant_has_its_kernels() {
-        let solutions = ALGORITHMS.iter().filter_map(|algorithm| algorithm.solution).flat_map(|own| own.kernels);
-        let variants = all_variants().flat_map(|(_, variant)| variant.kernels);
-        let named: BTreeSet<&str> = variants.chain(solutions).copied().collect();
-        let compiled: BTreeSet<&str> = SHADERS.iter().map(|shader| &*shader.name).collect();
-        // The message names the missing kernel and the nearest existing one.
-        for (algorithm, variant) in all_variants() {
-            assert!(DType::ALL.into_iter().any(|d| variant.supports(d)), "{}/{}", algorithm.name, variant.name);
-        }
-        let unused: Vec<_> = compiled.difference(&named).collect();
-        assert!(
-            unused.is_empty(),
-            "no variant names the kernels {unused:?}: add them to a variant's `kernels`, and its algorithm to ALGORITHMS"
-        );
-        let missing: Vec<_> = named.difference(&compiled).collect();
-        assert!(missing.is_empty(), "there is no glsl/ source for the kernels {missing:?}");
-    }
-
-    #[test]
-    #[should_panic = "unknown kernel 'matmul/naiv' of variant slip in glsl/; did you mean 'matmul/naive'?"]
-    fn a_variant_that_names_a_kernel_that_does_not_exist_is_named_with_it() {
-        let naive = matmul::MATMUL.variant("naive").expect("a variant");
-        let slip = Variant {
-            name: "slip".into(),
-            aliases: &[],
-            summary: "",
-            source: "",
-            measures: Measures::Problem,
-            kernels: &["matmul/split", "matmul/naiv"],
-            program: naive.program.clone(),
-        };
-        let _ = slip.supports(DType::F32);
-    }
-
-    #[test]
-    fn every_program_builds_at_every_default_size_and_fits_the_software_device() {
-        let device = software_device();
-        for (algorithm, variant) in all_variants() {
-            let sizes = [algorithm.default_size.cpu, algorithm.verify_size.cpu];
-            let sizes = sizes.iter().flat_map(|text| sweep(text).expect("a sweep"));
-            for size in sizes {
-                let goals = algorithm.goals().iter().flat_map(|goal| DType::ALL.map(|dtype| (*goal, dtype)));
-                for (goal, dtype) in goals.filter(|(goal, dtype)| variant.reaches(*goal, *dtype)) {
-                    let case = CaseSpec::new(algorithm, size, dtype).with(|options| options.goal = goal);
-                    let problem = (algorithm.problem)(&case).expect("a sensible size");
-                    let program = algorithm.program(variant, &case, &device);
-                    let matrices = variant
-                        .shaders(dtype, Layout::Nn)
-                        .is_some_and(|shaders| shaders.iter().any(|shader| shader.declares("CooperativeMatrixKHR")));
-                    if let (Err(reason), true) = (&program, matrices) {
-                        let known = ["needs feature", "assumes NVIDIA's register layout"];
-                        assert!(known.iter().any(|known| reason.starts_with(known)), "{reason}");
-                        continue;
-                    }
-                    // Some variants require few rows or columns.
-                    if program.as_ref().is_err_and(|reason| reason.starts_with("only for products with")) {
-                        continue;
-                    }
-                    let program = program.unwrap_or_else(|e| panic!("{}/{} {size}: {e}", algorithm.name, variant.name));
-                    let buffers = problem.buffers().len() + program.scratch.len();
-                    assert!(
-                        program.all_steps().flat_map(crate::kernel::program::Step::buffers).all(|id| id.0 < buffers)
-                    );
-                }
-            }
-        }
-    }
-
-    // A variant with an error allowance has the shortcut "less accurate", and an LU variant without a promised
-    // multiplier bound has "no pivoting".
-    #[test]
-    fn shortcuts_are_those_of_the_programs() {
-        let mut device = gpu();
-        device.features = Feature::ALL.iter().copied().collect();
-        device.cooperative_matrices = ["f16", "f32"].map(|accumulator| matrix([16; 3], "f16", accumulator)).into();
-        let mut seen = BTreeSet::new();
-        for (algorithm, variant) in all_variants() {
-            let place = format!("{}/{}", algorithm.name, variant.name);
-            let size = sweep(algorithm.default_size.cpu).expect("a sweep")[0];
-            let case = |dtype| CaseSpec::new(algorithm, size, dtype);
-            let dtypes = DType::ALL.into_iter().filter(|dtype| variant.reaches(Goal::Result, *dtype));
-            let is = |shortcut| variant.shortcuts().contains(&shortcut);
-            for program in dtypes.filter_map(|dtype| variant.program(&case(dtype), &device).ok()) {
-                assert_eq!(program.allowance > 0.0, is(Shortcut::LessAccurate), "{place}");
-                let unbounded = algorithm.name == "lu" && program.promise.is_none();
-                assert_eq!(unbounded, is(Shortcut::NoPivoting), "{place}");
-                seen.extend((!variant.shortcuts().is_empty()).then(|| place.clone()));
-            }
-        }
-        for place in ["matmul/split", "matmul/coopmat-narrow", "lu/naive", "lu/blocked-split"] {
-            assert!(seen.contains(place), "{place} does not run: {seen:?}");
-        }
-    }
-
-    #[test]
-    fn the_documentation_has_the_nominal_work_of_every_algorithm() {
-        let text = include_str!("../../docs/method.md");
-        let table = text.split("\n## ").find(|section| section.starts_with("Nominal work")).expect("a section");
-        let names: BTreeSet<_> = table.lines().filter_map(|line| line.strip_prefix("| ")?.split('|').next()).collect();
-        for algorithm in ALGORITHMS {
-            let own = |name: &&str| name.split([' ', ',']).any(|word| word == algorithm.name);
-            assert!(names.iter().any(own), "docs/method.md has no nominal work of {}", algorithm.name);
-        }
-    }
-
-    #[test]
-    fn every_text_of_the_registry_says_something_to_a_person_and_ends_without_a_stop() {
-        for (algorithm, variant) in all_variants() {
-            let texts = [
-                ("summary of the algorithm", algorithm.summary),
-                ("`summary`", variant.summary),
-                ("`source`", variant.source),
-            ];
-            for (what, text) in texts {
-                let place = format!("{}/{}: its {what}, '{text}',", algorithm.name, variant.name);
-                assert!(
-                    text.chars().count() > 8,
-                    "{place} is shorter than 9 letters: say what it is, or who it is from"
-                );
-                assert!(!text.ends_with('.'), "{place} ends with a full stop: leave it out");
-            }
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! Tiles: how a variant divides its matrices, which is what a search varies.
 
-use super::matmul::tile as product;
+use super::product_tile as product;
 use super::{Algorithm, CaseSpec};
 use crate::device::capability::DeviceInfo;
 use serde::{Deserialize, Serialize};
@@ -89,11 +89,12 @@ impl TryFrom<String> for Tile {
 pub struct Tunable {
     /// Name of the variant.
     pub variant: &'static str,
-    pub(super) tiles: &'static dyn Tiles,
+    /// Tiles that it supports.
+    pub tiles: &'static dyn Tiles,
 }
 
 /// Tiles that a variant supports.
-pub(super) trait Tiles: Sync {
+pub trait Tiles: Sync {
     /// Returns the built-in tile.
     fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile;
     /// Checks that the variant's kernels support `tile` for a case on `device`. The error names what does not divide,
@@ -147,15 +148,15 @@ impl Algorithm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::ALGORITHMS;
-    use crate::algorithms::lu::LU;
     use crate::basis::dtype::DType;
     use crate::basis::size::Size;
-    use crate::device::capability::tests::{gpu, software_device};
+    use crate::catalogue::CATALOGUE;
+    use crate::catalogue::lu::LU;
+    use crate::device::fixture::{gpu, software_device};
 
     #[test]
     fn every_tunable_variant_is_in_its_algorithm_s_table() {
-        for algorithm in ALGORITHMS {
+        for algorithm in CATALOGUE.algorithms {
             for tunable in algorithm.tunable {
                 assert!(algorithm.variant(tunable.variant).is_ok(), "{} {}", algorithm.name, tunable.variant);
             }

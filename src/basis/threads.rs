@@ -30,6 +30,12 @@ fn refused(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{CANNOT_START} a thread: {}", explained(error)))
 }
 
+/// Returns the number of threads of work on all cores: one per core, or `RAYON_NUM_THREADS`.
+pub(crate) fn count() -> usize {
+    prepare();
+    rayon::current_num_threads()
+}
+
 /// Beginning of messages about a thread or a process that the system did not start; not the user's mistake.
 pub(crate) const CANNOT_START: &str = "cannot start";
 

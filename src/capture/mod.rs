@@ -2,6 +2,8 @@
 //! cases from them.
 
 pub(crate) mod case;
+#[cfg(test)]
+pub(crate) mod fixture;
 pub(crate) mod profile;
 pub(crate) mod trace;
 

@@ -578,91 +578,11 @@ impl TickClock {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use crate::record::tests::assert_committed;
-    use gpukern_layer::format::{DispatchEvent, Other, Submission};
-
-    /// Returns a pipeline with this SPIR-V, distinguished only by its words.
-    pub(crate) fn pipeline(id: u32, device: u32, spirv: &[u32], entry: &str) -> format::PipelineInfo {
-        format::PipelineInfo {
-            pipeline: id,
-            device,
-            spirv: spirv.to_vec(),
-            entry: entry.into(),
-            specialization: vec![(0, vec![16, 0, 0, 0])],
-            subgroup: None,
-            stage_flags: 0,
-            flags: 0,
-            robustness: None,
-            took: 1000,
-        }
-    }
-
-    pub(crate) fn device(id: u32, period: f32) -> format::DeviceProperties {
-        format::DeviceProperties {
-            device: id,
-            name: format!("device {id}"),
-            vendor: 0x10005,
-            id: 0,
-            kind: 4,
-            api_version: 0x0040_30e6,
-            driver_version: 1,
-            driver: "llvmpipe".into(),
-            driver_info: "Mesa 22.3.6".into(),
-            uuid: [0xab; 16],
-            period,
-            extensions: vec![],
-        }
-    }
-
-    fn process(id: u32) -> LayerEvent {
-        let arguments = vec!["python".into(), "infer.py".into()];
-        LayerEvent::Process(format::ProcessInfo { id, arguments, started: 1_000_000, application: None, engine: None })
-    }
-
-    fn dispatch(pipeline: u32, groups: u32, begin: u64, end: u64) -> DispatchEvent {
-        let (groups, indirect, label, beyond) = ([groups, 1, 1], false, None, None);
-        DispatchEvent { pipeline, groups, indirect, begin, end, label, beyond }
-    }
-
-    fn submission(device: u32, [submitted, done]: [u64; 2], dispatches: Vec<DispatchEvent>) -> LayerEvent {
-        let (queue, others) = ((0, 0), vec![]);
-        LayerEvent::Submission(Submission { device, queue, submitted, done, dispatches, others })
-    }
-
-    /// Returns two kernels over three submissions, a copy, a gap within a submission and gaps between them.
-    pub(crate) fn sample_events() -> Vec<LayerEvent> {
-        let mut sample = dispatch(1, 4, 1800, 2000);
-        sample.beyond = Some("binding 0.3 is an image".into());
-        let mut last = submission(0, [5000, 9000], vec![dispatch(0, 64, 3000, 3500)]);
-        if let LayerEvent::Submission(last) = &mut last {
-            last.others.push(Other { what: "copy".into(), begin: 3600, end: 3700 });
-        }
-        vec![
-            process(7),
-            LayerEvent::Device(device(0, 2.0)),
-            LayerEvent::Pipeline(pipeline(0, 0, &[1; 8], "mul_mat")),
-            LayerEvent::Pipeline(pipeline(1, 0, &[2; 8], "main")),
-            submission(0, [1000, 3000], vec![dispatch(0, 64, 1000, 1300), dispatch(0, 64, 1300, 1700), sample]),
-            LayerEvent::Name { pipeline: 1, name: "pool".into() },
-            last,
-            LayerEvent::Beyond { what: "draws".into(), count: 2 },
-            LayerEvent::Beyond { what: "draws".into(), count: 3 },
-        ]
-    }
-
-    pub(crate) fn profile(processes: &[Vec<LayerEvent>]) -> Profile {
-        Profile {
-            schema: SCHEMA.into(),
-            version: "0.1.0".into(),
-            program: vec!["python".into(), "infer.py".into()],
-            ending: "exit code 0".into(),
-            wall: Nanos(10_000.0),
-            overlapped: false,
-            processes: processes.iter().map(|events| ProfiledProcess::of(events)).collect(),
-        }
-    }
+    use crate::capture::fixture::{device, dispatch, pipeline, process, profile, sample_events, submission};
+    use crate::record::fixture::assert_committed;
+    use gpukern_layer::format::DispatchEvent;
 
     #[test]
     fn kernels_have_calls_times_and_shares() {

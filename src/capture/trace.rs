@@ -86,7 +86,7 @@ fn microseconds(nanos: f64) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::profile::tests::{profile, sample_events};
+    use super::super::fixture::{profile, sample_events};
     use super::*;
 
     #[test]

@@ -39,6 +39,20 @@ pub struct CaseOptions {
 }
 
 impl CaseOptions {
+    /// Returns the options of a case that states only its element type.
+    #[must_use]
+    pub fn plain(dtype: DType) -> Self {
+        Self {
+            dtype,
+            layout: Layout::default(),
+            goal: Goal::Result,
+            input: Input::Uniform,
+            seed: 1,
+            subgroup_size: None,
+            stop: None,
+        }
+    }
+
     /// Returns the stop rule, or the default one.
     #[must_use]
     pub fn stop_rule(&self) -> StopRule {

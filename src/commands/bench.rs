@@ -8,6 +8,7 @@ use super::{CommandOutput, combined_exit, selectors};
 use crate::algorithms::{Candidate, CaseSpec};
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::{Nanos, about, counted};
+use crate::catalogue::CATALOGUE;
 use crate::commands::cli::BenchArgs;
 use crate::commands::host::Host;
 use crate::device::capability::DeviceInfo;
@@ -50,7 +51,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup, host: &Host) -> Result<Comman
 /// Returns the plan, and the user's kernels in it.
 fn planned(request: &Request) -> Result<(Planned, Vec<UserKernels>), Error> {
     let config = request.config.as_deref().map(|path| (path, &request.defaults));
-    let mut plan = Plan::new(&request.selection, config)?;
+    let mut plan = Plan::new(&CATALOGUE, &request.selection, config)?;
     let kernels = super::run::add_tables(&mut plan, request)?;
     let plan = if request.host { plan.with_host()? } else { plan };
     let shard = request.shard.as_deref().map(str::parse).transpose();

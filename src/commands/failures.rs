@@ -1,7 +1,7 @@
 //! `--keep-failures`: saves a reproducer in a folder for each case that crashed, hung or was wrong, with its wrong elements.
 
 use super::document::create_folder;
-use crate::algorithms::{self, Problem};
+use crate::algorithms::Problem;
 use crate::basis::destination;
 use crate::basis::error::Error;
 use crate::basis::file_name::file_name;
@@ -9,6 +9,7 @@ use crate::basis::printable;
 use crate::basis::printable::Shown;
 use crate::basis::units::{Bytes, counted};
 use crate::case::check::WrongElements;
+use crate::catalogue::CATALOGUE;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{Binding, Descriptor};
 use crate::kernel::program::{BufferId, Dispatch, Program};
@@ -178,7 +179,7 @@ fn write_wrong_elements(folder: &Path, wrong: &WrongElements) -> io::Result<Valu
 /// Returns the request for this case only. For a user's kernel it repeats `request`, to be run in the same folder.
 fn reproducing_request(request: &Request, case: &Case, device: &DeviceInfo) -> Request {
     let no_peak = true;
-    let in_table = request.config.is_some() && algorithms::find(&case.algorithm).is_err();
+    let in_table = request.config.is_some() && CATALOGUE.find(&case.algorithm).is_err();
     if request.kernels.is_some() || in_table {
         return Request { only: vec![case.id.clone()], no_peak, processes: None, ..request.clone() };
     }
@@ -289,7 +290,7 @@ mod tests {
     use crate::basis::layout::Layout;
     use crate::basis::units::Work;
     use crate::case::{CaseOptions, Goal};
-    use crate::device::capability::tests::software_device;
+    use crate::device::fixture::software_device;
     use crate::kernel::buffer::{BufferSpec, Role};
     use crate::record::fixture::six_cases;
 

@@ -6,6 +6,7 @@ use super::host::Host;
 use crate::basis::error::{self, Error, Exit};
 use crate::basis::input_file;
 use crate::basis::printable::{Shown, brief};
+use crate::catalogue::CATALOGUE;
 use crate::commands::cli::HistoryArgs;
 use crate::compare::gate;
 use crate::export::otava;
@@ -34,7 +35,7 @@ pub(super) fn run(args: &HistoryArgs, host: &Host) -> Result<CommandOutput, Erro
     let files = files.written("--output", args.output.as_ref().filter(|_| !otava));
     files.check(host)?;
     let page = args.output.as_deref().filter(|_| !otava).map(|path| Target::open(PAGE, path)).transpose()?;
-    let (runs, left_out) = store::read(&records, left_out);
+    let (runs, left_out) = store::read(&records, left_out, &CATALOGUE);
     let history = History::new(runs, left_out, &settings);
     let mut notes = String::new();
     if let [first, others @ ..] = &history.left_out[..] {

@@ -6,6 +6,7 @@ use crate::basis::error::Error;
 use crate::basis::file_name::file_name;
 use crate::basis::printable::{Shown, brief};
 use crate::case::compiled::Representation;
+use crate::catalogue::CATALOGUE;
 use crate::commands::cli::InspectArgs;
 use crate::commands::host::Host;
 use crate::export::Format;
@@ -79,7 +80,7 @@ fn planned(args: &InspectArgs) -> Result<(Plan, Vec<UserKernels>), Error> {
                 brief(spec)
             )));
         }
-        let run = PlannedRun::new(&selection, Purpose::Bench).map_err(Error::Usage)?;
+        let run = PlannedRun::new(&CATALOGUE, &selection, Purpose::Bench).map_err(Error::Usage)?;
         return Ok((Plan { runs: vec![run], run_tables: vec![] }, vec![]));
     }
     if let Some(algorithm) = args.what.iter().find(|word| !is_file(word)) {
@@ -106,7 +107,7 @@ fn plan_files(files: &[PathBuf], args: &InspectArgs, selection: &Selection) -> R
         set.extend(old_options::as_sets("spec", spec).map_err(Error::Usage)?);
     }
     let fields = FieldOptions { size: args.size.clone(), set, ..FieldOptions::default() };
-    let described = |files: &[PathBuf]| resolve::resolve(&options::describe(files, None, &fields)?);
+    let described = |files: &[PathBuf]| resolve::resolve(&CATALOGUE, &options::describe(files, None, &fields)?);
     // Each description is a problem of its own; kernels next to a description solve its problem.
     let only_descriptions = files.iter().all(|file| file.extension().is_some_and(|ending| ending == "toml"));
     let parts: Vec<&[PathBuf]> = if only_descriptions { files.chunks(1).collect() } else { vec![files] };

@@ -6,6 +6,7 @@ use super::progress::Progress;
 use crate::basis::destination::{Destination, explained};
 use crate::basis::error::Error;
 use crate::basis::printable::{Shown, printable};
+use crate::catalogue::CATALOGUE;
 use crate::device::capability::DeviceInfo;
 use crate::measure::executor::Observer;
 use crate::plan::CaseId;
@@ -61,7 +62,7 @@ pub(super) fn check_none(path: &Path) -> Result<(), Error> {
         return Ok(());
     }
     check_free(&journal)?;
-    let cases = reader::read(&journal).map(|loaded| loaded.record.cases.len());
+    let cases = reader::read(&journal, &CATALOGUE).map(|loaded| loaded.record.cases.len());
     if matches!(cases, Ok(0)) {
         return Ok(());
     }

@@ -2,9 +2,10 @@
 
 use super::CommandOutput;
 use super::host::Host;
-use crate::algorithms::{self, ALGORITHMS};
+
 use crate::basis::error::{Error, Exit};
 use crate::basis::printable;
+use crate::catalogue::CATALOGUE;
 use crate::device::capability::DeviceInfo;
 use crate::measure::runner::Timing;
 use crate::measure::session::{Session, Setup};
@@ -18,8 +19,8 @@ use std::sync::atomic::AtomicBool;
 
 /// Lists all algorithms, or one of them with details of its variants.
 pub(super) fn algorithms(name: Option<&str>, json: bool, host: &Host) -> Result<CommandOutput, Error> {
-    let named = name.map(algorithms::find).transpose().map_err(Error::Usage)?;
-    let chosen = named.map_or_else(|| ALGORITHMS.to_vec(), |algorithm| vec![algorithm]);
+    let named = name.map(|name| CATALOGUE.find(name)).transpose().map_err(Error::Usage)?;
+    let chosen = named.map_or_else(|| CATALOGUE.algorithms.to_vec(), |algorithm| vec![algorithm]);
     let width = host.width();
     Ok(CommandOutput::success(match named {
         _ if json => {
@@ -51,7 +52,7 @@ pub(super) fn devices(
     let session = Session::open(setup)?;
     let all = ["all".to_string()];
     let chosen = session.select(if selectors.is_empty() { &all[..] } else { selectors })?;
-    let mut reports: Vec<_> = chosen.iter().map(|device| DeviceCard::new(device)).collect();
+    let mut reports: Vec<_> = chosen.iter().map(|device| DeviceCard::new(device, &CATALOGUE)).collect();
     for report in &mut reports {
         report.idle = executes_nothing(&session, report.info);
     }

@@ -7,6 +7,7 @@ use super::{Announcements, CommandOutput, combined_exit, failures, journal, meas
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
 use crate::basis::printable::{Shown, excerpt, shown_word};
+use crate::catalogue::CATALOGUE;
 use crate::commands::cli::{Comparing, OutputArgs, TableForm};
 use crate::commands::host::Host;
 use crate::device::capability::DeviceKind;
@@ -222,7 +223,7 @@ fn reference(path: &Path, notes: &mut String) -> Result<Vec<ReferenceTime>, Erro
         let name = path.file_name().map_or_else(|| shown.clone(), |name| name.to_string_lossy().into_owned());
         return Ok(ReferenceTime::of_record(&super::read(path, notes)?.record, &name));
     }
-    ReferenceTime::of_csv(&text).map_err(|reason| {
+    ReferenceTime::of_csv(&text, &CATALOGUE).map_err(|reason| {
         Error::Usage(format!(
             "reference '{shown}' is neither a record nor a table of figures: {}; it begins with algorithm,dtype,size,time,source",
             excerpt(&reason)

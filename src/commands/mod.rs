@@ -36,6 +36,7 @@ use crate::basis::error::{Error, Exit};
 use crate::basis::messages::Verbosity;
 use crate::basis::printable::{Shown, printable_lines};
 use crate::basis::units::counted;
+use crate::catalogue::CATALOGUE;
 use crate::commands::cli::{Cli, Command};
 use crate::device::cache::CacheFolder;
 use crate::measure::measurement::{MeasureOptions, MeasuredPlan, Measurement};
@@ -277,6 +278,7 @@ fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup, Error> {
     }
     let loader = loader.clone().map(PathBuf::into_os_string);
     Ok(Setup {
+        catalogue: &CATALOGUE,
         validation,
         loader,
         drivers: None,
@@ -298,7 +300,7 @@ fn worker(compiler: bool) -> Result<CommandOutput, Error> {
         front_end::serve()?;
     } else {
         interrupt::ignore()?;
-        serve()?;
+        serve(&CATALOGUE)?;
     }
     Ok(CommandOutput::success(String::new()))
 }
@@ -310,7 +312,7 @@ fn duration(option: &str, text: &str) -> Result<Duration, Error> {
 
 /// Reads the record in a file; the reader's remarks go to `notes`.
 fn read(path: &Path, notes: &mut String) -> Result<NamedRecord, Error> {
-    let loaded = reader::read(path)?;
+    let loaded = reader::read(path, &CATALOGUE)?;
     for note in &loaded.notes {
         let _ = writeln!(notes, "note: {note}");
     }

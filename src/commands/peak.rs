@@ -4,6 +4,7 @@ use super::campaign::Campaign;
 use super::document::{Files, JSON, Target};
 use super::{CommandOutput, combined_exit};
 use crate::basis::error::{Error, Exit};
+use crate::catalogue::CATALOGUE;
 use crate::commands::host::Host;
 use crate::commands::progress::Progress;
 use crate::measure::executor::Observer;
@@ -36,7 +37,7 @@ pub(super) fn run(
                 continue;
             }
         };
-        let run = peak::run(device, extent);
+        let run = peak::run(&CATALOGUE, device, extent);
         let mut expected = vec![];
         for group in &run.groups {
             let time = estimate::of_case(group, device.kind, Some(&run.sampling));

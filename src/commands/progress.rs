@@ -375,8 +375,8 @@ pub(super) fn skips(skipped: &[(CaseId, String)]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::matmul::MATMUL;
     use crate::basis::dtype::DType;
+    use crate::catalogue::matmul::MATMUL;
     use crate::plan::axes::AXES;
 
     #[test]

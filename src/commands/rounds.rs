@@ -342,6 +342,7 @@ fn empty_folder(path: &Path) -> Result<PathBuf, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalogue::CATALOGUE;
 
     #[test]
     fn rounds_are_kept_in_a_new_or_empty_folder_only() {
@@ -427,6 +428,6 @@ mod tests {
 
     fn fixture() -> Record {
         let text = include_bytes!("../../tests/fixtures/run-1.json");
-        crate::record::reader::parse(text, "fixture").expect("a record").record
+        crate::record::reader::parse(text, "fixture", &CATALOGUE).expect("a record").record
     }
 }

@@ -2,11 +2,11 @@
 
 use super::document::{Document, create_folder, write_files};
 use super::{CommandOutput, help};
-use crate::algorithms::ALGORITHMS;
 use crate::basis::dtype::DType;
 use crate::basis::error::{Error, Exit};
 use crate::basis::layout::Layout;
 use crate::basis::printable::Shown;
+use crate::catalogue::CATALOGUE;
 use crate::export::Format;
 use clap::builder::PossibleValuesParser;
 use clap_complete::Shell;
@@ -45,7 +45,7 @@ fn with_names() -> clap::Command {
 
 /// Returns the names that an argument of a command accepts; none if it accepts other values.
 fn names(command: &str, argument: &str) -> Vec<&'static str> {
-    let measured = || ALGORITHMS.iter().filter(|algorithm| !algorithm.finds_limits());
+    let measured = || CATALOGUE.algorithms.iter().filter(|algorithm| !algorithm.finds_limits());
     match (command, argument) {
         (_, "algorithm") => measured().map(|algorithm| &*algorithm.name).collect(),
         (_, "variant" | "against") => {

@@ -1,7 +1,7 @@
 //! Suggestions by meaning: the equivalents of other benchmark tools' options and commands, and the command for a kernel.
 
-use crate::algorithms::ALGORITHMS;
 use crate::basis::printable::{brief, shell_word};
+use crate::catalogue::CATALOGUE;
 use crate::export::Format;
 use clap::ArgMatches;
 use clap::error::{ContextKind, ContextValue, Error};
@@ -288,7 +288,7 @@ fn format_of(word: &str) -> Option<&'static str> {
 
 /// Returns the command that an unknown command word stands for.
 fn command_tip(word: &str) -> Option<String> {
-    if ALGORITHMS.iter().any(|algorithm| algorithm.name == word && !algorithm.finds_limits()) {
+    if CATALOGUE.algorithms.iter().any(|algorithm| algorithm.name == word && !algorithm.finds_limits()) {
         return Some(format!("`gpukern bench {word}` measures it"));
     }
     let file = shell_word(word);

@@ -4,7 +4,7 @@ use super::campaign::Campaign;
 use super::document::Files;
 use super::{CommandOutput, combined_exit, duration};
 use crate::algorithms::tile::Tunable;
-use crate::algorithms::{self, Algorithm, CaseSpec};
+use crate::algorithms::{Algorithm, CaseSpec};
 use crate::basis::dtype::DType;
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
@@ -14,6 +14,7 @@ use crate::basis::size::Size;
 use crate::basis::units::{Nanos, Work, about, counted, rounded};
 use crate::case::CaseOptions;
 use crate::case::statistics::spilled;
+use crate::catalogue::CATALOGUE;
 use crate::commands::cli::{DeviceArgs, TuneArgs};
 use crate::commands::host::Host;
 use crate::commands::progress::Progress;
@@ -301,10 +302,10 @@ fn plan(args: TuneArgs) -> Result<(&'static Algorithm, PlannedRun), Error> {
         None => args.size.clone(),
     };
     let TuneArgs { algorithm: name, mut variant, axes, on: DeviceArgs { device }, .. } = args;
-    let found = algorithms::find(&name).ok();
+    let found = CATALOGUE.find(&name).ok();
     let known: Vec<_> = found.iter().flat_map(|algorithm| algorithm.tunable).map(|tunable| tunable.variant).collect();
     let (Some(algorithm), Some(first)) = (found, known.first()) else {
-        let have = algorithms::ALGORITHMS.iter().filter(|other| !other.tunable.is_empty());
+        let have = CATALOGUE.algorithms.iter().filter(|other| !other.tunable.is_empty());
         let have: Vec<_> = have.map(|other| format!("`gpukern tune {}`", other.name)).collect();
         let lacks = if found.is_some() { "has no tiles to search" } else { "is not a built-in algorithm" };
         return Err(Error::Usage(format!(
@@ -327,7 +328,7 @@ fn plan(args: TuneArgs) -> Result<(&'static Algorithm, PlannedRun), Error> {
     let variant = variant.collect::<Result<Vec<_>, _>>().map_err(Error::Usage)?.concat();
     let algorithms = vec![name];
     let selection = Selection { algorithm: algorithms, variant, size, axes: axes.0, device, ..Selection::default() };
-    let run = PlannedRun::new(&selection, Purpose::Bench).map_err(Error::Usage)?;
+    let run = PlannedRun::new(&CATALOGUE, &selection, Purpose::Bench).map_err(Error::Usage)?;
     let named = run.groups.first().map_or(&[][..], |group| &group.variants);
     let other = named.iter().map(|variant| &*variant.name).find(|name| !known.contains(name));
     let auto = run.groups.iter().any(|group| group.cases() > group.variants.len());

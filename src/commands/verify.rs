@@ -5,6 +5,7 @@ use super::{CommandOutput, combined_exit, failures, measure, measuring};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
 use crate::basis::printable::Shown;
+use crate::catalogue::CATALOGUE;
 use crate::commands::cli::VerifyArgs;
 use crate::commands::host::Host;
 use crate::compare::known::{self, Expectations, KnownFailure};
@@ -72,13 +73,13 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
 /// Returns the plan, the user's kernels in it, and whether it leaves out the largest sizes.
 fn planned(args: &VerifyArgs, request: &Request) -> Result<(Plan, Vec<UserKernels>, bool), Error> {
     if let Some(path) = &request.config {
-        let mut plan = Plan::new(&request.selection, Some((path, &request.defaults)))?;
+        let mut plan = Plan::new(&CATALOGUE, &request.selection, Some((path, &request.defaults)))?;
         let kernels = super::run::add_tables(&mut plan, request)?;
         return Ok((plan, kernels, false));
     }
     // Sizes that the user names all run.
     let quick = !args.full && (args.quick || args.size.is_empty());
-    let run = PlannedRun::new(&request.selection, Purpose::Verify).map_err(Error::Usage)?;
+    let run = PlannedRun::new(&CATALOGUE, &request.selection, Purpose::Verify).map_err(Error::Usage)?;
     let on_software = |run: &PlannedRun| run.groups_on(DeviceKind::Cpu).count();
     let whole = on_software(&run);
     let run = if quick { run.quick() } else { run };

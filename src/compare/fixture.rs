@@ -1,6 +1,7 @@
 //! Comparisons for tests of every room above.
 
 use super::gate::Reached;
+use super::paired::{AB_SCHEMA, Trial, Trials, Turns};
 use super::{Compared, Comparison, SCHEMA, Sighting, Verdict};
 use crate::basis::units::Nanos;
 
@@ -43,5 +44,21 @@ pub(crate) fn comparison(cases: Vec<Compared>) -> Comparison {
         decide: None,
         inspected: vec![],
         unmatched: vec![],
+    }
+}
+
+/// Returns a document of these cases.
+pub(crate) fn trials(cases: Vec<Trial>, turns: Turns) -> Trials {
+    Trials {
+        schema: AB_SCHEMA,
+        version: "0",
+        started: String::new(),
+        command: vec![],
+        validation: false,
+        turns,
+        min_effect: 0.02,
+        cases,
+        not_measured: 0,
+        exit: 0,
     }
 }

@@ -354,7 +354,7 @@ mod tests {
     fn the_committed_schema_is_that_of_the_types() {
         let settings = schemars::generate::SchemaSettings::default().for_serialize();
         let schema = settings.into_generator().into_root_schema_for::<ComparisonDocument<'_>>();
-        crate::record::tests::assert_committed("docs/compare.schema.json", &schema);
+        crate::record::fixture::assert_committed("docs/compare.schema.json", &schema);
     }
 
     #[test]

@@ -238,9 +238,10 @@ impl Serialize for Trials {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::super::FALSE_DISCOVERIES;
     use super::*;
+    use crate::compare::fixture::trials;
     use rand::Rng;
     use rand::seq::SliceRandom;
 
@@ -303,22 +304,6 @@ pub(crate) mod tests {
     fn five_percent_is_found_through_noise_of_ten() {
         let found = (0..200).filter(|trial| verdict(&rounds(400, 1.05, 0.1, 900 + trial)) == Verdict::Slower).count();
         assert!(found >= 190, "{found} of 200");
-    }
-
-    /// Returns a document of these cases.
-    pub(crate) fn trials(cases: Vec<Trial>, turns: Turns) -> Trials {
-        Trials {
-            schema: AB_SCHEMA,
-            version: "0",
-            started: String::new(),
-            command: vec![],
-            validation: false,
-            turns,
-            min_effect: 0.02,
-            cases,
-            not_measured: 0,
-            exit: 0,
-        }
     }
 
     #[test]

@@ -2,6 +2,7 @@ use super::recipe::{ComparisonCommand, SideFiles, recipe};
 use super::*;
 use crate::basis::units::{Bytes, Metric};
 use crate::case::compiled::CompiledKernel;
+use crate::catalogue::CATALOGUE;
 use crate::device::capability::DeviceKind;
 use crate::plan::axes::AxisValues;
 use crate::plan::options::Selection;
@@ -16,7 +17,7 @@ const FIXTURE: &str = include_str!("../../tests/fixtures/run-1.json");
 
 /// Returns a record of two cases with samples `times`, from a process that started at `started`.
 fn record(started: &str, times: &[f64]) -> Record {
-    let mut record = reader::parse(FIXTURE.as_bytes(), "fixture").expect("a record").record;
+    let mut record = reader::parse(FIXTURE.as_bytes(), "fixture", &CATALOGUE).expect("a record").record;
     record.started = started.into();
     record.cases.iter_mut().for_each(|case| set(case, times));
     record

@@ -153,7 +153,7 @@ fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::capability::tests::software_device;
+    use crate::device::fixture::software_device;
 
     #[test]
     fn what_was_kept_comes_back_for_the_same_device_and_driver_only() {

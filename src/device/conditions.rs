@@ -175,7 +175,7 @@ fn processors(list: &str) -> Option<Vec<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::capability::tests::software_device;
+    use crate::device::fixture::software_device;
 
     fn write(root: &Path, path: &str, text: &str) {
         let path = root.join(path);

@@ -3,4 +3,6 @@
 pub(crate) mod cache;
 pub(crate) mod capability;
 pub(crate) mod conditions;
+#[cfg(test)]
+pub(crate) mod fixture;
 pub(crate) mod selector;

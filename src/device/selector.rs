@@ -86,7 +86,7 @@ fn names(devices: &[DeviceInfo]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::capability::tests::software_device;
+    use crate::device::fixture::software_device;
 
     fn devices() -> Vec<DeviceInfo> {
         let make = |index, name: &str, kind, uuid: &str| DeviceInfo {

@@ -281,7 +281,7 @@ mod tests {
     use crate::compare::gate::Violation;
     use crate::compare::{Difference, State, fixture};
     use crate::record::fixture::{HOSTILE, hostile, six_cases};
-    use crate::record::marks::tests::disturbed;
+    use crate::record::fixture::disturbed;
 
     #[test]
     fn cases_are_tests_and_wrong_answers_are_failures() {

@@ -141,6 +141,7 @@ fn changes(cases: &[&Compared]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalogue::CATALOGUE;
     use crate::record::fixture::{HOSTILE, hostile, six_cases};
     use crate::record::reader;
 
@@ -158,7 +159,7 @@ mod tests {
     /// Returns the comparison of a record with itself.
     fn unchanged() -> Comparison {
         let text = include_bytes!("../../tests/fixtures/run-1.json");
-        let record = || reader::parse(text, "fixture").expect("a record").record;
+        let record = || reader::parse(text, "fixture", &CATALOGUE).expect("a record").record;
         crate::compare::compare(&[record()], &[record()], &crate::compare::Settings::default())
     }
 

@@ -458,7 +458,9 @@ pub(crate) mod tests {
             (case.chain, case.share) = (Some(10), None);
         }
         let json = serde_json::to_string(&record).expect("JSON");
-        let read = crate::record::reader::parse(json.as_bytes(), "run.json").expect("a record").record;
+        let read = crate::record::reader::parse(json.as_bytes(), "run.json", &crate::catalogue::CATALOGUE)
+            .expect("a record")
+            .record;
         assert_eq!(read, record);
         for format in Format::ALL {
             let text = format.export(&read).unwrap_or_else(|error| panic!("{format:?}: {error}"));

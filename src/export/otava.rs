@@ -54,7 +54,7 @@ fn rows(history: &History, series: &CaseSeries) -> impl Iterator<Item = [String;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::tests::{driver_change, settings};
+    use crate::history::fixture::{driver_change, settings};
     use crate::record::fixture::HOSTILE;
 
     #[test]

@@ -99,7 +99,7 @@ pub(super) fn json_lines(record: &Record) -> Result<String, Error> {
 mod tests {
     use super::*;
     use crate::record::fixture::{HOSTILE, hostile, six_cases};
-    use crate::record::marks::tests::disturbed;
+    use crate::record::fixture::disturbed;
 
     #[test]
     fn each_case_is_a_row_and_what_is_missing_is_empty() {

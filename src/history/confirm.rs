@@ -2,7 +2,6 @@
 
 use super::event::{self, HistoryEvent};
 use super::series::CaseSeries;
-use crate::algorithms;
 use crate::basis::command_line::arguments as arguments_of;
 use crate::basis::printable::shown_word;
 use crate::device::capability::DeviceKind;
@@ -57,10 +56,10 @@ fn short(commit: &str) -> String {
 
 /// Returns the options that select only this case, if this version has it.
 fn arguments(case: &Case, host: bool) -> Option<String> {
-    let algorithm = algorithms::find(&case.algorithm).ok()?;
+    let defaults = case.entry.defaults?;
     let size = case.size.known()?;
     if !host {
-        case.registered()?;
+        case.entry.variant?;
     }
     let of_case = case.selection();
     let selection = Selection {
@@ -68,7 +67,7 @@ fn arguments(case: &Case, host: bool) -> Option<String> {
         device: if host { vec![HOST.into()] } else { vec![] },
         size: vec![size.shortest().to_string()],
         // Omit defaults, because a person reads the command.
-        axes: AxisValues::unusual(&case.options, &algorithm.options(case.dtype)),
+        axes: AxisValues::unusual(&case.options, &defaults),
         ..of_case
     };
     Some(arguments_of(Request { selection, ..Request::default() }.stated()))
@@ -76,7 +75,7 @@ fn arguments(case: &Case, host: bool) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::history::tests::{driver_change, run, settings};
+    use crate::history::fixture::{driver_change, run, settings};
     use crate::history::{History, HistorySettings, RunOrder};
 
     #[test]

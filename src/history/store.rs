@@ -1,5 +1,6 @@
 //! Store of records: a folder with subfolders, which can be merged by copying; and the order of its runs.
 
+use crate::algorithms::catalogue::Catalogue;
 use crate::basis::error::Error;
 use crate::basis::printable::{Shown, printable};
 use crate::basis::threads;
@@ -24,10 +25,15 @@ pub(crate) fn files(folder: &Path) -> Result<(Vec<PathBuf>, Vec<String>), Error>
 }
 
 /// Reads the records in `files`, named by path; appends a sentence to `left_out` for each file that is not a record.
-pub(crate) fn read(files: &[PathBuf], mut left_out: Vec<String>) -> (Vec<NamedRecord>, Vec<String>) {
+pub(crate) fn read(
+    files: &[PathBuf],
+    mut left_out: Vec<String>,
+    catalogue: &Catalogue,
+) -> (Vec<NamedRecord>, Vec<String>) {
     let mut runs = vec![];
     threads::prepare();
-    for (path, read) in files.iter().zip(files.par_iter().map(|path| reader::read(path)).collect::<Vec<_>>()) {
+    let read: Vec<_> = files.par_iter().map(|path| reader::read(path, catalogue)).collect();
+    for (path, read) in files.iter().zip(read) {
         match read {
             Ok(run) => runs.push(NamedRecord { name: path.shown(), ..run }),
             Err(error) => left_out.push(error.to_string()),
@@ -126,6 +132,7 @@ fn place(run: &NamedRecord, order: &RunOrder) -> Result<(i128, i128), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalogue::CATALOGUE;
 
     #[test]
     fn records_are_read_from_folders_below_and_other_files_are_named() {
@@ -139,7 +146,7 @@ mod tests {
         std::fs::write(folder.path().join(".hidden.json"), "").expect("written");
         std::fs::write(folder.path().join("notes.txt"), "not looked at").expect("written");
         let (found, left_out) = files(folder.path()).expect("a store");
-        let (runs, left_out) = read(&found, left_out);
+        let (runs, left_out) = read(&found, left_out, &CATALOGUE);
         assert_eq!(runs.len(), 1);
         assert!(runs[0].name.ends_with("device/driver/a.json"), "{}", runs[0].name);
         assert!(

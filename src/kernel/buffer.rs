@@ -256,7 +256,7 @@ pub(super) fn unsupported(descriptors: &[Descriptor], limits: &DeviceLimits) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::capability::tests::software_device;
+    use crate::device::fixture::software_device;
 
     fn descriptor(set: u32, binding: u32, kind: SlotKind, bytes: u64) -> Descriptor {
         let at = Binding::whole(set, binding, kind, BufferId(binding as usize));

@@ -733,11 +733,12 @@ pub(crate) fn folded_groups(count: u64, limit: u32) -> [u64; 2] {
 mod tests {
     use super::*;
     use crate::basis::dtype::DType;
-    use crate::device::capability::tests::software_device;
+    use crate::catalogue::shaders::find;
+    use crate::device::fixture::software_device;
     use crate::kernel::buffer::Role;
 
     fn naive() -> Dispatch {
-        let shader = Shader::find("matmul/naive", DType::F32).expect("it is in glsl/matmul");
+        let shader = find("matmul/naive", DType::F32).expect("it is in glsl/matmul");
         let [a, b, c] = [0, 1, 2].map(|i| ArgumentValue::Buffer(BufferId(i)));
         let n = ArgumentValue::U32(7);
         Dispatch::new(shader, &[("A", a), ("B", b), ("C", c), ("M", n), ("N", n), ("K", n)]).group_size([16, 16, 1])
@@ -761,7 +762,7 @@ mod tests {
 
     #[test]
     fn what_a_kernel_does_not_take_is_named_with_the_kernel() {
-        let shader = Shader::find("matmul/naive", DType::F32).expect("it is in glsl/matmul");
+        let shader = find("matmul/naive", DType::F32).expect("it is in glsl/matmul");
         let [a, n] = [ArgumentValue::Buffer(BufferId(0)), ArgumentValue::U32(7)];
         let all = [("A", a), ("B", a), ("C", a), ("M", n), ("N", n), ("K", n)];
         let error =
@@ -774,7 +775,7 @@ mod tests {
         assert_eq!(error(&[&all[..], &[("A", a)]].concat()), twice);
         let kind = "the argument 'C' of matmul/naive.f32 is a buffer, not an integer";
         assert_eq!(error(&[("A", a), ("B", a), ("C", n), ("M", n), ("N", n), ("K", n)]), kind);
-        let view = Shader::find("matmul/texel", DType::F32).expect("it is in glsl/matmul");
+        let view = find("matmul/texel", DType::F32).expect("it is in glsl/matmul");
         let views = Dispatch::with_arguments(view, &[&all[..], &[("A4", a), ("B4", ArgumentValue::F32(1.0))]].concat());
         let view = "the argument 'B4' of matmul/texel.f32 is a buffer, not a float";
         assert_eq!(views.expect_err("refused"), view);
@@ -818,7 +819,7 @@ mod tests {
 
     #[test]
     fn a_view_of_more_texels_than_the_device_allows_is_refused() {
-        let shader = Shader::find("matmul/texel", DType::F32).expect("it is in glsl/matmul");
+        let shader = find("matmul/texel", DType::F32).expect("it is in glsl/matmul");
         let [a, b, c] = [0, 1, 2].map(|i| ArgumentValue::Buffer(BufferId(i)));
         let n = ArgumentValue::U32(7);
         let arguments = [("A", a), ("B", b), ("C", c), ("A4", a), ("B4", b), ("M", n), ("N", n), ("K", n)];

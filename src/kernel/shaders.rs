@@ -1,12 +1,12 @@
-//! Compiled kernels: the table that `build.rs` generates from `glsl/`, with each kernel's reflected interface.
+//! Compiled kernels, with the interface that reflection finds in them.
 
 use crate::basis::dtype::DType;
+use crate::basis::error;
 use crate::basis::layout::Layout;
 use crate::kernel::buffer::SpecValue;
-use crate::kernel::interface::{
-    Argument, ArgumentKind, Block, Interface, Scalar, SizeOp, Slot, SlotKind, SpecConstant, Word,
-};
+use crate::kernel::interface::{Interface, SizeOp, Word};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 /// Compiled kernel with everything that the host must know to run it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,35 @@ pub struct Shader {
     pub built_in: bool,
 }
 
+/// Kernels of a variant: their names, and the table that has them compiled for each element type and layout.
+#[derive(Clone, Copy)]
+pub struct Kernels {
+    /// Names, in the order in which the variant's program takes them.
+    pub names: &'static [&'static str],
+    /// Compiled kernels of the program that offers the variant.
+    pub table: &'static &'static [Shader],
+}
+
+impl Kernels {
+    /// No kernels: a user's variant brings its own.
+    pub const NONE: Self = Self { names: &[], table: &(&[] as &[Shader]) };
+
+    /// Returns the kernels compiled for `dtype` and `layout`, if all of them are.
+    ///
+    /// # Panics
+    /// When no kernel has such a name: a typing error in `owner`, which must not look like an unsupported type.
+    #[must_use]
+    pub fn compiled(self, dtype: DType, layout: Layout, owner: impl Fn() -> String) -> Option<Vec<&'static Shader>> {
+        if let Some(name) = self.names.iter().find(|name| !self.table.iter().any(|shader| shader.name == **name)) {
+            let known: BTreeSet<_> = self.table.iter().map(|shader| &*shader.name).collect();
+            let folder = name.split_once('/').map_or("", |(folder, _)| folder);
+            let beside: Vec<_> = known.into_iter().filter(|known| known.starts_with(&format!("{folder}/"))).collect();
+            panic!("{}", error::unknown("kernel", name, &format!(" of {} in glsl/", owner()), &beside));
+        }
+        self.names.iter().map(|name| self.table.iter().find(|shader| shader.is(name, dtype, layout))).collect()
+    }
+}
+
 impl Word {
     /// Returns the value if the specialization constants have `values`.
     #[must_use]
@@ -39,21 +68,12 @@ impl Word {
 }
 
 impl Shader {
-    /// Finds the kernel `name` for `dtype` and row-major operands; kernels compiled for all types match any.
+    /// Whether this is the kernel `name`, compiled for `dtype` and `layout`, or for all types or layouts.
     #[must_use]
-    pub fn find(name: &str, dtype: DType) -> Option<&'static Self> {
-        Self::find_for(name, dtype, Layout::Nn)
-    }
-
-    /// Finds the kernel `name` for `dtype` and `layout`; kernels compiled for all types or layouts match any.
-    #[must_use]
-    pub fn find_for(name: &str, dtype: DType, layout: Layout) -> Option<&'static Self> {
-        let fits = |shader: &&Self| {
-            shader.name == name
-                && shader.dtype.is_none_or(|required| required == dtype)
-                && shader.layout.is_none_or(|required| required == layout)
-        };
-        SHADERS.iter().find(fits)
+    pub fn is(&self, name: &str, dtype: DType, layout: Layout) -> bool {
+        self.name == name
+            && self.dtype.is_none_or(|required| required == dtype)
+            && self.layout.is_none_or(|required| required == layout)
     }
 
     /// Returns the bytes of shared memory per work-group if the specialization constants have `values`.
@@ -93,42 +113,5 @@ impl Shader {
         let dtype = self.dtype.map_or_else(String::new, |dtype| format!(".{dtype}"));
         let layout = self.layout.and_then(Layout::unusual).map_or_else(String::new, |layout| format!(".{layout}"));
         format!("{}{dtype}{layout}", self.name)
-    }
-}
-
-/// Built-in kernels, one entry per element type and layout, sorted by name.
-pub(crate) static SHADERS: &[Shader] = include!(concat!(env!("OUT_DIR"), "/shaders.rs"));
-
-// Part of `build.rs`, included here for its tests.
-#[cfg(test)]
-#[path = "../../build/pragmas.rs"]
-mod pragmas;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_shader_is_spirv_with_a_work_group_and_a_size_of_shared_memory() {
-        for shader in SHADERS {
-            assert_eq!(shader.spirv[..4], 0x0723_0203_u32.to_le_bytes(), "{}", shader.label());
-            assert!(shader.interface.local_size.iter().all(|size| size.value(&[]) > 0), "{}", shader.label());
-            assert!(shader.shared_bytes(&[]) <= 32 << 10, "{}", shader.label());
-        }
-    }
-
-    #[test]
-    fn what_is_read_at_run_time_is_what_the_build_read() {
-        for shader in SHADERS {
-            assert_eq!(Interface::read_built_in(&shader.spirv).as_ref(), Ok(&shader.interface), "{}", shader.label());
-        }
-    }
-
-    #[test]
-    fn shared_memory_follows_the_work_group_that_a_specialization_constant_sets() {
-        let shader = Shader::find("matmul/local-2d", DType::F32).expect("it is in glsl/matmul");
-        let Word::Constant { id: x, .. } = shader.interface.local_size[0] else { panic!("local_size_x_id") };
-        let Word::Constant { id: y, .. } = shader.interface.local_size[1] else { panic!("local_size_y_id") };
-        assert_eq!(shader.shared_bytes(&[SpecValue::word(x, 16), SpecValue::word(y, 16)]), 2 * 16 * 16 * 4);
     }
 }

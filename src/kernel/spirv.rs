@@ -75,7 +75,7 @@ mod tests {
     use rspirv::spirv::Op;
 
     fn kernel(name: &str) -> &'static Shader {
-        Shader::find(name, DType::F32).expect("it is compiled")
+        crate::catalogue::shaders::find(name, DType::F32).expect("it is compiled")
     }
 
     fn bytes(words: &[u32]) -> Vec<u8> {
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn every_kernel_may_take_its_own_place() {
-        for shader in crate::kernel::shaders::SHADERS {
+        for shader in crate::catalogue::shaders::SHADERS {
             assert_eq!(check(&shader.spirv, shader), Ok(()), "{}", shader.label());
         }
     }

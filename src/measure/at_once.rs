@@ -82,7 +82,7 @@ fn idle_canary_times(
     if devices.len() < 2 {
         return Ok(vec![None; devices.len()]);
     }
-    let run = PlannedRun::new(&any_case(), Purpose::Bench).map_err(Error::Usage)?;
+    let run = PlannedRun::new(session.catalogue(), &any_case(), Purpose::Bench).map_err(Error::Usage)?;
     let measure = |device: &&DeviceInfo| {
         if interrupted.load(Ordering::Relaxed) {
             return None;

@@ -1,10 +1,11 @@
 //! Measures a host baseline by the same rules as a device: verify, warm up, sample until the median is precise.
 
 use crate::algorithms::Problem;
+use crate::algorithms::baseline::{HostProgram, check};
 use crate::basis::dtype::HostArray;
+use crate::basis::threads;
 use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind, Driver, Subgroup, Timestamps};
-use crate::host::{HostProgram, baseline, check, program, threads};
 use crate::measure::sampling;
 use crate::measure::timekeeper::{Timekeeper, failed, once};
 use crate::plan::{CaseGroup, Sampling};
@@ -19,7 +20,7 @@ pub(crate) fn device(index: usize) -> DeviceInfo {
         index,
         name: processor(),
         kind: DeviceKind::Host,
-        driver: Driver { name: "host".into(), info: format!("{} threads", threads()), version: 0, build: None },
+        driver: Driver { name: "host".into(), info: format!("{} threads", threads::count()), version: 0, build: None },
         uuid: "host".into(),
         subgroup: Subgroup { size: 1, min_size: 1, max_size: 1, ..Subgroup::default() },
         timestamps: Timestamps { period_ns: 1.0, valid_bits: 64 },
@@ -41,7 +42,7 @@ fn processor() -> String {
 #[must_use]
 pub(crate) fn measure(group: &CaseGroup, index: usize, sampling: &Sampling, interrupted: &AtomicBool) -> Case {
     let problem = group.problem();
-    let Some(baseline) = baseline(&group.algorithm, &group.spec) else {
+    let Some(baseline) = group.algorithm.baseline_of(&group.spec) else {
         let reason = format!("no baseline for {} in {}", group.algorithm.name, group.spec.dtype);
         return group.case("host", problem.as_ref(), index, Outcome::Skipped { reason });
     };
@@ -56,7 +57,7 @@ pub(crate) fn measure(group: &CaseGroup, index: usize, sampling: &Sampling, inte
         }
     };
     let phases = Phases { inputs: start.elapsed().into(), ..Phases::default() };
-    let Some(mut program) = program(&group.algorithm, &group.spec, &inputs) else {
+    let Some(mut program) = group.algorithm.host_program(&group.spec, &inputs) else {
         case.outcome = Outcome::failed(format!("{} cannot use these inputs", baseline.name));
         return case;
     };
@@ -122,14 +123,15 @@ fn sample(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::{CaseSpec, find};
+    use crate::algorithms::CaseSpec;
     use crate::basis::dtype::DType;
     use crate::basis::size::Size;
     use crate::case::Goal;
+    use crate::catalogue::CATALOGUE;
     use std::time::Duration;
 
     fn case(algorithm: &str, n: u64, interrupted: bool) -> Case {
-        let algorithm = find(algorithm).expect("it is in the registry");
+        let algorithm = CATALOGUE.find(algorithm).expect("it is in the registry");
         let dtype = algorithm.dtypes(Goal::Result).next().expect("a type");
         let spec = CaseSpec::new(algorithm, Size::Uniform(n), dtype);
         let group = CaseGroup::new(algorithm.into(), spec, vec![]);

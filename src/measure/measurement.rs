@@ -16,7 +16,7 @@ use crate::basis::units::{Bytes, Nanos};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::plan::request::Request;
 use crate::plan::{AUTO, CaseGroup, CaseId, HOST, Plan, PlannedRun, Sampling, Shard, estimate};
-use crate::record::{Case, Caveat, Kind, Method, Origin, Outcome, Peak, Process, Record, SCHEMA};
+use crate::record::{Case, CatalogueEntry, Caveat, Kind, Method, Origin, Outcome, Peak, Process, Record, SCHEMA};
 use crate::tuning::tuned::{self, Tuned};
 use crate::vulkan::Validation;
 use std::collections::BTreeSet;
@@ -42,6 +42,7 @@ impl CaseGroup {
             algorithm: self.algorithm.name.to_string(),
             variant: variant.into(),
             options: self.spec.options,
+            entry: CatalogueEntry::default(),
             element: outputs.first().map(|output| output.dtype).filter(|_| !named),
             size: self.spec.size.into(),
             device,
@@ -558,8 +559,9 @@ impl<'a> Measurement<'a> {
     fn record(
         &self,
         options: &MeasureOptions<'_>,
-        Results { devices, peaks, cases, mut processes, caveats, .. }: Results,
+        Results { devices, peaks, mut cases, mut processes, caveats, .. }: Results,
     ) -> Record {
+        cases.iter_mut().for_each(|case| case.look_up(self.setup.catalogue));
         let started = options.started.to_string();
         // A single process in the plan's order needs no entry.
         if self.processes.is_empty() && processes.iter().all(|process| process.order.is_none()) {
@@ -641,6 +643,7 @@ mod tests {
     use super::*;
     use crate::basis::dtype::DType;
     use crate::case::{CaseOptions, StopRule, StopTest};
+    use crate::catalogue::CATALOGUE;
     use crate::device::cache::CacheFolder;
 
     use crate::measure::session::Isolation;
@@ -676,7 +679,7 @@ mod tests {
                 sampling: SamplingArgs { max_time: Some("5ms".into()), ..SamplingArgs::default() },
                 ..Selection::default()
             };
-            PlannedRun::new(&selection, Purpose::Bench).expect("a plan")
+            PlannedRun::new(&CATALOGUE, &selection, Purpose::Bench).expect("a plan")
         };
         Plan { runs: sizes.iter().map(run).collect(), run_tables: vec![] }
     }

@@ -91,7 +91,7 @@ pub(super) fn take(
 /// # Errors
 /// When it was measured on another host.
 pub(super) fn take_host(earlier: &Record, group: &CaseGroup, index: usize, taken: &mut Vec<Case>) -> Result<(), Error> {
-    let Some(baseline) = crate::host::baseline(&group.algorithm, &group.spec) else { return Ok(()) };
+    let Some(baseline) = group.algorithm.baseline_of(&group.spec) else { return Ok(()) };
     let cases = cases(earlier, &group.id_of(baseline.name).to_string(), &host::device(index))?;
     taken.extend(cases.into_iter().cloned());
     Ok(())

@@ -6,6 +6,7 @@ use super::job::{Job, JobContext};
 use super::limits;
 use super::runner::Timing;
 use super::worker::{Remote, Workers};
+use crate::algorithms::catalogue::Catalogue;
 use crate::basis::error::Error;
 use crate::basis::messages::Messages;
 use crate::device::cache::CacheFolder;
@@ -24,8 +25,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Setup of a session: how to load Vulkan, files that outlive runs, and the user's kernels. Workers receive a copy.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Setup {
+    /// Algorithms that the program offers. Not sent to workers, which have the same.
+    #[serde(skip, default = "Catalogue::empty")]
+    pub catalogue: &'static Catalogue,
     /// Whether the validation layer is on.
     pub validation: Validation,
     /// Vulkan loader library; `None` for the system's.
@@ -59,6 +63,7 @@ impl Setup {
     #[cfg(test)]
     pub(crate) fn in_process(cache: CacheFolder) -> Self {
         Self {
+            catalogue: &crate::catalogue::CATALOGUE,
             validation: Validation::Off,
             loader: None,
             drivers: None,
@@ -146,6 +151,11 @@ enum Backend<'a> {
 }
 
 impl<'a> Session<'a> {
+    /// Returns the algorithms that the program offers.
+    pub(super) fn catalogue(&self) -> &'static Catalogue {
+        self.setup.catalogue
+    }
+
     /// Loads Vulkan.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! A device with a problem loaded: inputs uploaded, outputs poisoned, programs run, verified and timed.
 
 use crate::algorithms::OutputComparison;
-use crate::algorithms::probes::MEMORY_READ;
+use crate::algorithms::catalogue::Probes;
 use crate::algorithms::{CaseSpec, Oracle, Problem};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::error::Error;
@@ -86,6 +86,8 @@ const MAX_PROBED_SECONDS: f64 = 1.0;
 /// Device with its pipelines and staging buffers.
 pub struct Workbench {
     device: Rc<Device>,
+    /// Algorithms that measuring itself uses.
+    probes: &'static Probes,
     /// Compiled pipelines.
     pub pipelines: Pipelines,
     staging: DeviceBuffer,
@@ -560,7 +562,7 @@ impl Workbench {
     ///
     /// # Errors
     /// When the staging buffers cannot be created.
-    pub fn new(device: &Rc<Device>, cache: &cache::CacheFolder) -> Result<Self, VulkanError> {
+    pub fn new(probes: &'static Probes, device: &Rc<Device>, cache: &cache::CacheFolder) -> Result<Self, VulkanError> {
         let staging = DeviceBuffer::new(device, "upload staging", Bytes(MAX_COPY_BYTES), Use::Upload)?;
         let landing = DeviceBuffer::new(device, "download staging", Bytes(MAX_COPY_BYTES), Use::Download)?;
         let mut patterns =
@@ -572,6 +574,7 @@ impl Workbench {
             pattern.chunks_exact_mut(16).for_each(|part| part.copy_from_slice(words.as_flattened()));
         }
         Ok(Self {
+            probes,
             staging,
             landing,
             patterns,
@@ -592,6 +595,11 @@ impl Workbench {
     /// Limits the time of multi-round runs, in [`Self::sampler_of_one`] and during verification.
     pub(super) fn leave_rounds_after(&mut self, longest: Duration) {
         self.longest = longest;
+    }
+
+    /// Returns the algorithms that measuring itself uses.
+    pub(super) fn probes(&self) -> &'static Probes {
+        self.probes
     }
 
     /// Returns the description of the device.
@@ -1318,9 +1326,10 @@ impl Workbench {
         let most = self.device.info.memory().0.min(self.device.info.limits.buffer.0) / 4;
         let bytes = EVICTION_BYTES.min(most).max(1 << 16);
         let words = 1 << (bytes / 4).ilog2();
-        let case = CaseSpec::new(&MEMORY_READ, Size::Two(words, words), DType::I32);
-        let problem = (MEMORY_READ.problem)(&case).expect("powers of two");
-        let program = MEMORY_READ.feasible(&MEMORY_READ.variants[0], &case, problem.as_ref(), &self.device.info);
+        let reads = self.probes.memory_read;
+        let case = CaseSpec::new(reads, Size::Two(words, words), DType::I32);
+        let problem = (reads.problem)(&case).expect("powers of two");
+        let program = reads.feasible(&reads.variants[0], &case, problem.as_ref(), &self.device.info);
         let program = program.map_err(|reason| VulkanError::Allocation {
             what: "the read that empties the caches".into(),
             bytes: Bytes(bytes),

@@ -1,6 +1,7 @@
 //! Cases that measure the limits of a device.
 
-use crate::algorithms::{self, Algorithm, CaseSpec, Measures, Variant, probes};
+use crate::algorithms::catalogue::{Catalogue, Probes};
+use crate::algorithms::{Algorithm, CaseSpec, Measures, Variant};
 use crate::basis::dtype::DType;
 use crate::basis::size::{Size, sweep};
 use crate::basis::units::Bytes;
@@ -18,23 +19,24 @@ const MAX_SET_WORDS: u64 = 1 << 28;
 /// Returns the probes for `device`, in the order of the registry, with their default sweeps, except where the cases
 /// depend on the device.
 #[must_use]
-pub(crate) fn run(device: &DeviceInfo, extent: Extent) -> PlannedRun {
-    let probing = algorithms::ALGORITHMS.iter().filter(|algorithm| algorithm.finds_limits());
-    let groups =
-        probing.flat_map(|algorithm| groups_of(algorithm, extent, || probes_of(algorithm, device, extent))).collect();
+pub(crate) fn run(catalogue: &Catalogue, device: &DeviceInfo, extent: Extent) -> PlannedRun {
+    let probing = catalogue.algorithms.iter().copied().filter(|algorithm| algorithm.finds_limits());
+    let groups = probing
+        .flat_map(|algorithm| groups_of(algorithm, extent, || probes_of(&catalogue.probes, algorithm, device, extent)))
+        .collect();
     PlannedRun { devices: vec![], groups, sampling: sampling(extent) }
 }
 
 /// Returns the memory probes at `sets`, each rounded down to a power of two.
 #[must_use]
-pub(crate) fn at_sets(device: &DeviceInfo, extent: Extent, sets: &[Bytes]) -> PlannedRun {
+pub(crate) fn at_sets(probes: &Probes, device: &DeviceInfo, extent: Extent, sets: &[Bytes]) -> PlannedRun {
     let scale = Scale::of(device);
     let mut words: Vec<u64> = sets.iter().map(|set| scale.set_of(*set)).collect();
     words.sort_unstable();
     words.dedup();
-    let probes = || words.iter().map(|words| scale.probe(*words)).collect();
-    let patterns = [&probes::MEMORY_READ, &probes::MEMORY_WRITE, &probes::MEMORY_COPY].into_iter();
-    let groups = patterns.flat_map(|algorithm| groups_of(algorithm, extent, probes)).collect();
+    let problems = || words.iter().map(|words| scale.probe(*words)).collect();
+    let patterns = [probes.memory_read, probes.memory_write, probes.memory_copy].into_iter();
+    let groups = patterns.flat_map(|algorithm| groups_of(algorithm, extent, problems)).collect();
     PlannedRun { devices: vec![], groups, sampling: sampling(extent) }
 }
 
@@ -70,12 +72,12 @@ fn wanted(algorithm: &'static Algorithm, extent: Extent) -> Vec<&'static Variant
 }
 
 /// Returns the problems of a probe on `device`.
-fn probes_of(algorithm: &'static Algorithm, device: &DeviceInfo, extent: Extent) -> Vec<Probe> {
+fn probes_of(probes: &Probes, algorithm: &'static Algorithm, device: &DeviceInfo, extent: Extent) -> Vec<Probe> {
     let is = |other: &Algorithm| std::ptr::eq(other, algorithm);
-    if is(&probes::MATRIX_UNIT) {
-        return shapes(device, extent);
+    if is(probes.matrix_unit) {
+        return shapes(algorithm, device, extent);
     }
-    if is(&probes::MEMORY_READ) || is(&probes::MEMORY_WRITE) || is(&probes::MEMORY_COPY) {
+    if is(probes.memory_read) || is(probes.memory_write) || is(probes.memory_copy) {
         let scale = Scale::of(device);
         return scale.working_sets(extent).into_iter().map(|words| scale.probe(words)).collect();
     }
@@ -87,10 +89,15 @@ fn probes_of(algorithm: &'static Algorithm, device: &DeviceInfo, extent: Extent)
 /// Returns longer-sampled probes to check limits that a case exceeds: the groups that are `doubted`, and memory at
 /// `sets`.
 #[must_use]
-pub(crate) fn again(device: &DeviceInfo, doubted: impl Fn(&CaseGroup) -> bool, sets: &[Bytes]) -> PlannedRun {
-    let mut run = run(device, Extent::Full);
+pub(crate) fn again(
+    catalogue: &Catalogue,
+    device: &DeviceInfo,
+    doubted: impl Fn(&CaseGroup) -> bool,
+    sets: &[Bytes],
+) -> PlannedRun {
+    let mut run = run(catalogue, device, Extent::Full);
     run.groups.retain(doubted);
-    run.groups.extend(at_sets(device, Extent::Full, sets).groups);
+    run.groups.extend(at_sets(&catalogue.probes, device, Extent::Full, sets).groups);
     run.sampling = Sampling { precision: 0.002, max_time: Duration::from_secs(1), ..Sampling::default() };
     run
 }
@@ -106,7 +113,7 @@ fn sampling(extent: Extent) -> Sampling {
 
 /// Returns the probes of advertised cooperative-matrix shapes that have kernels; for a quick run only the first shape
 /// of each type.
-fn shapes(device: &DeviceInfo, extent: Extent) -> Vec<Probe> {
+fn shapes(matrix_unit: &Algorithm, device: &DeviceInfo, extent: Extent) -> Vec<Probe> {
     let mut found: Vec<Probe> = vec![];
     for shape in device.cooperative_matrices.iter().filter(|shape| shape.scope == "subgroup") {
         let Ok(dtype) = shape.input.parse::<DType>() else { continue };
@@ -116,7 +123,7 @@ fn shapes(device: &DeviceInfo, extent: Extent) -> Vec<Probe> {
             false if wide => "wide",
             false => continue,
         };
-        if !probes::MATRIX_UNIT.variant(variant).is_ok_and(|variant| variant.supports(dtype)) {
+        if !matrix_unit.variant(variant).is_ok_and(|variant| variant.supports(dtype)) {
             continue;
         }
         let size = Size::Three(shape.m.into(), shape.n.into(), shape.k.into());
@@ -183,14 +190,15 @@ impl Scale {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalogue::CATALOGUE;
     use crate::device::capability::CooperativeMatrix;
-    use crate::device::capability::tests::software_device;
+    use crate::device::fixture::software_device;
     use crate::plan::estimate;
 
     #[test]
     fn a_full_run_of_a_software_device_is_expected_to_take_half_a_minute() {
         let device = software_device();
-        let run = run(&device, Extent::Full);
+        let run = run(&CATALOGUE, &device, Extent::Full);
         let time = |group: &CaseGroup| {
             group.variants.len() as f64 * estimate::of_case(group, device.kind, Some(&run.sampling)).seconds()
         };
@@ -200,8 +208,8 @@ mod tests {
 
     #[test]
     fn working_sets_go_from_16_kib_to_the_share_of_the_heap() {
-        let run = run(&software_device(), Extent::Full);
-        let reads = run.groups.iter().filter(|group| group.algorithm.name == probes::MEMORY_READ.name);
+        let run = run(&CATALOGUE, &software_device(), Extent::Full);
+        let reads = run.groups.iter().filter(|group| group.algorithm.name == CATALOGUE.probes.memory_read.name);
         let sets: Vec<_> = reads.map(|group| group.spec.size.to_string()).collect();
         assert_eq!(sets.first().map(String::as_str), Some("4096x4194304"));
         assert_eq!(sets.last().map(String::as_str), Some("67108864x67108864"));
@@ -210,15 +218,15 @@ mod tests {
     #[test]
     fn sets_of_cases_are_powers_of_two_each_once() {
         let sets = [100, 4 << 20, (8 << 20) - 1, 64 << 20, 1 << 40].map(Bytes);
-        let run = at_sets(&software_device(), Extent::Quick, &sets);
+        let run = at_sets(&CATALOGUE.probes, &software_device(), Extent::Quick, &sets);
         let found = |algorithm: &Algorithm| -> Vec<String> {
             let groups = run.groups.iter().filter(|group| group.algorithm.name == algorithm.name);
             groups.map(|group| group.spec.size.to_string()).collect()
         };
         let expected = ["4096x4194304", "1048576x4194304", "16777216x16777216", "67108864x67108864"];
-        assert_eq!(found(&probes::MEMORY_READ), expected);
-        assert_eq!(found(&probes::MEMORY_COPY), expected);
-        assert_eq!(found(&probes::MEMORY_WRITE), [""; 0], "shares need no writes");
+        assert_eq!(found(CATALOGUE.probes.memory_read), expected);
+        assert_eq!(found(CATALOGUE.probes.memory_copy), expected);
+        assert_eq!(found(CATALOGUE.probes.memory_write), [""; 0], "shares need no writes");
         assert!(run.groups.iter().all(|group| !group.variants.is_empty()));
     }
 
@@ -240,17 +248,17 @@ mod tests {
             shape(64, "f16", "f32", "workgroup"),
         ];
         let name = |probe: &Probe| format!("{} {} {}", probe.size, probe.dtype, probe.variant.unwrap_or_default());
-        let names: Vec<_> = shapes(&device, Extent::Full).iter().map(name).collect();
+        let names: Vec<_> = shapes(CATALOGUE.probes.matrix_unit, &device, Extent::Full).iter().map(name).collect();
         assert_eq!(names, ["16x16x16 f16 wide", "16x16x16 f16 narrow", "8x16x16 f16 wide", "16x16x16 i8 wide"]);
-        assert_eq!(shapes(&device, Extent::Quick).len(), 3);
+        assert_eq!(shapes(CATALOGUE.probes.matrix_unit, &device, Extent::Quick).len(), 3);
     }
 
     #[test]
     fn a_full_run_has_every_variant_that_measures_a_limit() {
         let mut device = software_device();
         device.cooperative_matrices = ["f32", "f16"].map(|wide| shape(16, "f16", wide, "subgroup")).to_vec();
-        let run = run(&device, Extent::Full);
-        for algorithm in algorithms::ALGORITHMS.iter().filter(|algorithm| algorithm.finds_limits()) {
+        let run = run(&CATALOGUE, &device, Extent::Full);
+        for algorithm in CATALOGUE.algorithms.iter().copied().filter(|algorithm| algorithm.finds_limits()) {
             for variant in algorithm.variants.iter() {
                 let groups = run.groups.iter().filter(|group| group.algorithm.name == algorithm.name);
                 let mut groups = groups.filter(|group| group.variants.iter().any(|known| known.name == variant.name));
@@ -264,7 +272,7 @@ mod tests {
     #[test]
     fn every_probe_of_the_software_device_is_a_case_that_it_can_run() {
         for extent in [Extent::Quick, Extent::Full] {
-            for group in run(&software_device(), extent).groups {
+            for group in run(&CATALOGUE, &software_device(), extent).groups {
                 assert!(!group.variants.is_empty(), "{:?}", group.spec);
                 assert!((group.algorithm.problem)(&group.spec).is_ok(), "{:?}", group.spec);
                 for variant in &group.variants {

@@ -516,11 +516,11 @@ impl Serialize for AxisValues {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::algorithms::ALGORITHMS;
-    use crate::algorithms::matmul::MATMUL;
     use crate::basis::dtype::DType;
     use crate::case::StopTest;
     use crate::case::input::Input;
+    use crate::catalogue::CATALOGUE;
+    use crate::catalogue::matmul::MATMUL;
     use std::collections::BTreeSet;
 
     pub(crate) fn usual() -> CaseOptions {
@@ -578,7 +578,7 @@ pub(crate) mod tests {
 
     #[test]
     fn the_text_of_every_axis_asks_for_its_value() {
-        let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.iterative).expect("one iterates");
+        let algorithm = CATALOGUE.algorithms.iter().find(|algorithm| algorithm.iterative).expect("one iterates");
         let variants: Vec<_> = algorithm.variants.iter().collect();
         let purpose = super::super::Purpose::Bench;
         let choosing = Choosing { algorithm, purpose, variants: &variants, goals: vec![Goal::Result] };

@@ -4,6 +4,7 @@ use super::axes::AXES;
 use super::choose::{self, Choosing, Variants, unique};
 use super::options::Selection;
 use super::{CaseGroup, DeviceClass, HOST, Purpose, axes};
+use crate::algorithms::catalogue::Catalogue;
 use crate::algorithms::{Algorithm, CaseSpec, Measures, Variant};
 use crate::basis::dtype::DType;
 use crate::basis::handle::Handle;
@@ -32,9 +33,14 @@ pub(super) struct Cases {
 
 impl Cases {
     /// Builds the cases of `algorithm`.
-    pub(super) fn new(algorithm: &'static Algorithm, selection: &Selection, purpose: Purpose) -> Result<Self, String> {
-        let goals = choose::goals(algorithm, selection.axes.has(&axes::GOAL), purpose)?;
-        let variants = choose::variants(algorithm, &selection.variant)?;
+    pub(super) fn new(
+        catalogue: &Catalogue,
+        algorithm: &'static Algorithm,
+        selection: &Selection,
+        purpose: Purpose,
+    ) -> Result<Self, String> {
+        let goals = choose::goals(catalogue, algorithm, selection.axes.has(&axes::GOAL), purpose)?;
+        let variants = choose::variants(catalogue, algorithm, &selection.variant)?;
         let solves = |variant: &Variant| matches!(variant.measures, Measures::Solution);
         let all_solve = variants.all.iter().all(|variant| solves(variant));
         let solver = variants.named.iter().find(|variant| solves(variant));

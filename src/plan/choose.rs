@@ -2,7 +2,8 @@
 //! depends on the purpose.
 
 use super::{AUTO, DeviceClass, Purpose};
-use crate::algorithms::{self, Algorithm, Sweeps, Variant};
+use crate::algorithms::catalogue::Catalogue;
+use crate::algorithms::{Algorithm, Sweeps, Variant};
 use crate::basis::dtype::DType;
 use crate::basis::error::unknown;
 use crate::basis::layout::Layout;
@@ -23,17 +24,18 @@ pub(crate) struct Choosing<'a> {
     pub goals: Vec<Goal>,
 }
 
-pub(super) fn algorithms(named: &[String], purpose: Purpose) -> Result<Vec<&'static Algorithm>, String> {
+pub(super) fn algorithms(
+    catalogue: &Catalogue,
+    named: &[String],
+    purpose: Purpose,
+) -> Result<Vec<&'static Algorithm>, String> {
     if named.is_empty() {
         return match purpose {
-            Purpose::Verify => Ok(algorithms::ALGORITHMS.to_vec()),
-            Purpose::Bench => {
-                let names: Vec<_> = algorithms::ALGORITHMS.iter().map(|algorithm| &*algorithm.name).collect();
-                Err(format!("no algorithm given; name one of: {}", names.join(", ")))
-            }
+            Purpose::Verify => Ok(catalogue.algorithms.to_vec()),
+            Purpose::Bench => Err(format!("no algorithm given; name one of: {}", catalogue.names(|_| true).join(", "))),
         };
     }
-    unique(named.iter().map(|name| algorithms::find(name)), |a, b| std::ptr::eq(*a, *b))
+    unique(named.iter().map(|name| catalogue.find(name)), |a, b| std::ptr::eq(*a, *b))
 }
 
 /// Keeps the `algorithms` with a variant that one of `names` matches; every pattern must match in at least one
@@ -72,7 +74,11 @@ pub(super) struct Variants {
 }
 
 /// Resolves names and patterns of variants.
-pub(super) fn variants(algorithm: &'static Algorithm, names: &[String]) -> Result<Variants, String> {
+pub(super) fn variants(
+    catalogue: &Catalogue,
+    algorithm: &'static Algorithm,
+    names: &[String],
+) -> Result<Variants, String> {
     if is_everything(names) {
         return Ok(Variants { all: algorithm.variants.iter().collect(), ..Variants::default() });
     }
@@ -91,7 +97,7 @@ pub(super) fn variants(algorithm: &'static Algorithm, names: &[String]) -> Resul
     let same = |a: &&Variant, b: &&Variant| std::ptr::eq(*a, *b);
     let (patterns, names): (Vec<_>, Vec<_>) =
         names.iter().filter(|name| *name != AUTO).partition(|name| is_pattern(name));
-    let named = unique(names.into_iter().map(|name| algorithm.variant(name)), same)?;
+    let named = unique(names.into_iter().map(|name| catalogue.variant(algorithm, name)), same)?;
     let matching =
         algorithm.variants.iter().filter(|variant| patterns.iter().any(|pattern| matches(pattern, &variant.name)));
     let all = unique(named.iter().copied().chain(matching).map(Ok), same)?;
@@ -124,26 +130,22 @@ pub(super) fn dtypes(choosing: &Choosing<'_>, names: &[String]) -> Result<Vec<DT
     }
 }
 
-pub(super) fn goals(algorithm: &Algorithm, solve: bool, purpose: Purpose) -> Result<Vec<Goal>, String> {
+pub(super) fn goals(
+    catalogue: &Catalogue,
+    algorithm: &Algorithm,
+    solve: bool,
+    purpose: Purpose,
+) -> Result<Vec<Goal>, String> {
     match (solve, purpose) {
         (true, _) if algorithm.solution.is_none() => Err(format!(
             "{} has no systems of equations to solve; leave out --solve, which is for: {}",
             algorithm.name,
-            solvers().join(", ")
+            catalogue.names(|other| other.solution.is_some()).join(", ")
         )),
         (true, _) => Ok(vec![Goal::Solution]),
         (false, Purpose::Verify) => Ok(algorithm.goals().to_vec()),
         (false, Purpose::Bench) => Ok(vec![Goal::Result]),
     }
-}
-
-/// Returns the names of the algorithms that can solve systems of equations.
-fn solvers() -> Vec<&'static str> {
-    algorithms::ALGORITHMS
-        .iter()
-        .filter(|algorithm| algorithm.solution.is_some())
-        .map(|algorithm| &*algorithm.name)
-        .collect()
 }
 
 pub(super) fn layouts(choosing: &Choosing<'_>, names: &[String]) -> Result<Vec<Layout>, String> {

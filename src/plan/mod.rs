@@ -12,7 +12,8 @@ mod shard;
 pub(crate) use cases::CaseId;
 pub(crate) use shard::Shard;
 
-use crate::algorithms::{self, Algorithm, CaseSpec, Problem, Variant};
+use crate::algorithms::catalogue::Catalogue;
+use crate::algorithms::{Algorithm, CaseSpec, Problem, Variant};
 use crate::basis::error::{Error, nearest};
 use crate::basis::handle::Handle;
 use crate::basis::input_file;
@@ -23,7 +24,6 @@ use crate::case::{CaseOptions, StopRule};
 use crate::device::cache::fingerprint;
 use crate::device::capability::DeviceKind;
 use crate::device::selector;
-use crate::host;
 use axes::AXES;
 use cases::Cases;
 use options::{Config, RunTable, Selection};
@@ -174,7 +174,7 @@ impl CaseGroup {
 
     /// Returns the id of the host baseline's case, if there is one.
     pub(crate) fn host_id(&self) -> Option<String> {
-        let baseline = self.on_host.then(|| host::baseline(&self.algorithm, &self.spec)).flatten()?;
+        let baseline = self.on_host.then(|| self.algorithm.baseline_of(&self.spec)).flatten()?;
         Some(self.id_of(baseline.name).to_string())
     }
 }
@@ -190,17 +190,21 @@ impl Plan {
     ///
     /// # Errors
     /// When the options or the configuration are wrong.
-    pub(crate) fn new(typed: &Selection, config: Option<(&Path, &Selection)>) -> Result<Self, Error> {
+    pub(crate) fn new(
+        catalogue: &Catalogue,
+        typed: &Selection,
+        config: Option<(&Path, &Selection)>,
+    ) -> Result<Self, Error> {
         let mut run_tables = vec![];
         let selections = match config {
             Some((path, defaults)) => {
                 let config = read_config(path)?;
                 run_tables = config.run;
-                merge(typed, config.bench).into_iter().map(|table| table.or(defaults.clone())).collect()
+                merge(catalogue, typed, config.bench).into_iter().map(|table| table.or(defaults.clone())).collect()
             }
             None => vec![typed.clone()],
         };
-        let runs = selections.iter().map(|selection| PlannedRun::new(selection, Purpose::Bench));
+        let runs = selections.iter().map(|selection| PlannedRun::new(catalogue, selection, Purpose::Bench));
         let runs = runs.collect::<Result<Vec<_>, _>>().map_err(|message| {
             Error::Usage(config.map_or(message.clone(), |(path, _)| format!("{}: {message}", path.shown())))
         })?;
@@ -382,12 +386,12 @@ impl PlannedRun {
     ///
     /// # Errors
     /// When the selection is wrong.
-    pub fn new(selection: &Selection, purpose: Purpose) -> Result<Self, String> {
+    pub fn new(catalogue: &Catalogue, selection: &Selection, purpose: Purpose) -> Result<Self, String> {
         selector::check(&selection.device)?;
-        let algorithms = choose::algorithms(&selection.algorithm, purpose)?;
+        let algorithms = choose::algorithms(catalogue, &selection.algorithm, purpose)?;
         let algorithms = choose::with_variants(algorithms, &selection.variant)?;
         check_iterates(selection, &algorithms)?;
-        let cases = algorithms.into_iter().map(|algorithm| Cases::new(algorithm, selection, purpose));
+        let cases = algorithms.into_iter().map(|algorithm| Cases::new(catalogue, algorithm, selection, purpose));
         let cases = cases.collect::<Result<Vec<_>, _>>()?;
         let groups = cases.iter().map(Cases::groups).collect::<Result<Vec<_>, _>>()?.concat();
         if groups.is_empty() && selection.variant.iter().any(|name| is_pattern(name)) {
@@ -404,9 +408,9 @@ impl PlannedRun {
 
 /// Overrides the tables of a configuration by the typed options. Options of the stop rule only apply to tables of
 /// iterative algorithms, if there are any.
-fn merge(typed: &Selection, tables: Vec<Selection>) -> Vec<Selection> {
+fn merge(catalogue: &Catalogue, typed: &Selection, tables: Vec<Selection>) -> Vec<Selection> {
     let iterates =
-        |names: &[String]| names.iter().any(|name| algorithms::find(name).is_ok_and(|algorithm| algorithm.iterative));
+        |names: &[String]| names.iter().any(|name| catalogue.known(name).is_some_and(|known| known.iterative));
     let of_others = Selection { axes: typed.axes.clone().without(|axis| axis.iterative), ..typed.clone() };
     let split = typed.algorithm.is_empty() && tables.iter().any(|table| iterates(&table.algorithm));
     let typed_for = |table: &Selection| if split && !iterates(&table.algorithm) { &of_others } else { typed };
@@ -470,6 +474,7 @@ mod tests {
     use crate::basis::dtype::DType;
     use crate::case::Goal;
     use crate::case::input::Input;
+    use crate::catalogue::CATALOGUE;
 
     fn selection(variant: &str, size: &str) -> Selection {
         Selection {
@@ -485,7 +490,7 @@ mod tests {
     }
 
     fn error(selection: &Selection) -> String {
-        PlannedRun::new(selection, Purpose::Bench).expect_err("a mistake").clone()
+        PlannedRun::new(&CATALOGUE, selection, Purpose::Bench).expect_err("a mistake").clone()
     }
 
     #[test]
@@ -498,7 +503,7 @@ mod tests {
                 variant,
                 ..Selection::default()
             };
-            let plan = PlannedRun::new(&selection, Purpose::Bench).expect("a plan");
+            let plan = PlannedRun::new(&CATALOGUE, &selection, Purpose::Bench).expect("a plan");
             plan.groups[0].variants.iter().map(|variant| variant.name.clone()).collect::<Vec<_>>()
         };
         for all in [of(&[]), of(&["all"])] {
@@ -509,11 +514,11 @@ mod tests {
 
     #[test]
     fn case_ids_are_stable_text() {
-        let plan = PlannedRun::new(&selection("v2", "1000x70x130"), Purpose::Bench).expect("a plan");
+        let plan = PlannedRun::new(&CATALOGUE, &selection("v2", "1000x70x130"), Purpose::Bench).expect("a plan");
         let group = &plan.groups[0];
         assert_eq!(group.id(&group.variants[0]).to_string(), "matmul/subgroup/f32/1000x70x130");
         let signed = Selection { axes: AxisValues::default().with("input", "signed"), ..selection("v0", "8") };
-        let plan = PlannedRun::new(&signed, Purpose::Bench).expect("a plan");
+        let plan = PlannedRun::new(&CATALOGUE, &signed, Purpose::Bench).expect("a plan");
         assert_eq!(plan.groups[0].id(&plan.groups[0].variants[0]).to_string(), "matmul/naive/f32/8x8x8/signed");
     }
 
@@ -521,7 +526,7 @@ mod tests {
     fn a_solution_is_another_case_than_its_factors() {
         let lu = |variant: &str, solve| {
             let selection = Selection { algorithm: vec!["lu".into()], axes: solving(solve), ..selection(variant, "8") };
-            PlannedRun::new(&selection, Purpose::Bench)
+            PlannedRun::new(&CATALOGUE, &selection, Purpose::Bench)
         };
         let ids = |variant, solve| format!("{:?}", lu(variant, solve).expect("a plan").groups);
         assert_eq!(ids("blocked", false), "[[\"lu/blocked/f32/8x8\"]]");
@@ -531,7 +536,8 @@ mod tests {
         assert!(ids("all", true).contains("lu/naive/f32/8x8/solve") && !ids("all", false).contains("refined"));
         let error = lu("refined", false).expect_err("no factors");
         assert_eq!(error, "variant 'refined' of lu solves systems of equations; add --solve");
-        let matmul = PlannedRun::new(&Selection { axes: solving(true), ..selection("naive", "8") }, Purpose::Bench);
+        let matmul =
+            PlannedRun::new(&CATALOGUE, &Selection { axes: solving(true), ..selection("naive", "8") }, Purpose::Bench);
         let expected = "matmul has no systems of equations to solve; leave out --solve, which is for: lu";
         assert_eq!(matmul.expect_err("no systems"), expected);
     }
@@ -544,11 +550,11 @@ mod tests {
                 axes: solving(solve).with("input", "uniform"),
                 ..selection("all", "9")
             };
-            let groups = PlannedRun::new(&selection, Purpose::Verify).expect("a plan").groups;
+            let groups = PlannedRun::new(&CATALOGUE, &selection, Purpose::Verify).expect("a plan").groups;
             let goal = |group: &CaseGroup| (group.spec.goal, group.spec.dtype, group.variants.len());
             choose::unique(groups.iter().map(|group| Ok(goal(group))), |a, b| a == b).expect("no mistake")
         };
-        let lu = algorithms::find("lu").expect("it is in the registry");
+        let lu = CATALOGUE.find("lu").expect("it is in the registry");
         let plain = lu.variants.iter().filter(|variant| variant.reaches(Goal::Result, DType::F32)).count();
         let solutions = [(Goal::Solution, DType::F32, plain), (Goal::Solution, DType::F64, 1)];
         assert_eq!(goals(true), solutions);
@@ -557,15 +563,21 @@ mod tests {
 
     #[test]
     fn a_plan_can_be_cut_down_to_cases_by_id() {
-        let plan =
-            || Plan::new(&Selection { variant: vec!["naive".into(), "local".into()], ..selection("", "8,16") }, None);
+        let plan = || {
+            Plan::new(
+                &CATALOGUE,
+                &Selection { variant: vec!["naive".into(), "local".into()], ..selection("", "8,16") },
+                None,
+            )
+        };
         let plan = |ids: &[&str]| plan()?.only(&ids.iter().map(ToString::to_string).collect::<Vec<_>>());
         let ids = |plan: &Plan| format!("{:?}", plan.runs.iter().map(|run| &run.groups).collect::<Vec<_>>());
         let cut = plan(&["matmul/local/f32/16x16x16"]).expect("it is there");
         assert_eq!(cut.ids(), ["matmul/local/f32/16x16x16"]);
         assert_eq!(ids(&cut), "[[[\"matmul/local/f32/16x16x16\"]]]");
         assert_eq!(plan(&[]).expect("all").runs[0].groups.len(), 2);
-        let both = Plan::new(&selection("local", "8,16"), None).expect("a plan").with_host().expect("hot caches");
+        let both =
+            Plan::new(&CATALOGUE, &selection("local", "8,16"), None).expect("a plan").with_host().expect("hot caches");
         assert_eq!(both.ids().len(), 4);
         let host = both.only(&["matmul/faer/f32/16x16x16".into()]).expect("it is there");
         assert_eq!(host.ids(), ["matmul/faer/f32/16x16x16"]);
@@ -584,7 +596,7 @@ mod tests {
 
     #[test]
     fn candidates_of_auto_can_be_selected_by_id() {
-        let auto = Plan::new(&selection("auto", "8"), None).expect("a plan");
+        let auto = Plan::new(&CATALOGUE, &selection("auto", "8"), None).expect("a plan");
         let id = "matmul/texel/f32/8x8x8".to_string();
         assert!(auto.ids().contains(&id));
         let cut = auto.only(std::slice::from_ref(&id)).expect("it is a candidate");
@@ -593,19 +605,19 @@ mod tests {
 
     #[test]
     fn known_cases_and_other_devices_groups_are_left_out() {
-        let run = PlannedRun::new(&selection("naive", "8,8x8x8,16"), Purpose::Bench).expect("a plan");
+        let run = PlannedRun::new(&CATALOGUE, &selection("naive", "8,8x8x8,16"), Purpose::Bench).expect("a plan");
         let mut known = std::collections::BTreeSet::new();
         let mut new = |run: &PlannedRun| run.without_known(DeviceKind::Cpu, |id| !known.insert(id)).groups.len();
         assert_eq!((new(&run), new(&run)), (2, 0));
-        let both =
-            PlannedRun::new(&Selection { size: vec![], ..selection("naive", "") }, Purpose::Bench).expect("a plan");
+        let both = PlannedRun::new(&CATALOGUE, &Selection { size: vec![], ..selection("naive", "") }, Purpose::Bench)
+            .expect("a plan");
         assert_eq!(new(&both), 1, "the sizes of software devices");
     }
 
     #[test]
     fn a_variant_named_twice_is_measured_once() {
         let twice = Selection { variant: vec!["naive".into(), "v0".into()], ..selection("", "64") };
-        assert_eq!(PlannedRun::new(&twice, Purpose::Bench).expect("a plan").groups[0].variants.len(), 1);
+        assert_eq!(PlannedRun::new(&CATALOGUE, &twice, Purpose::Bench).expect("a plan").groups[0].variants.len(), 1);
     }
 
     #[test]
@@ -613,7 +625,8 @@ mod tests {
         let of = |algorithms: &[&str], variant: &str, axes: AxisValues, purpose| {
             let algorithm = algorithms.iter().map(ToString::to_string).collect();
             let variant = variant.split(',').map(String::from).collect();
-            let run = PlannedRun::new(&Selection { algorithm, variant, axes, ..Selection::default() }, purpose)?;
+            let run =
+                PlannedRun::new(&CATALOGUE, &Selection { algorithm, variant, axes, ..Selection::default() }, purpose)?;
             let ids = |group: &CaseGroup| {
                 let names = group.variants.iter().map(|variant| variant.name.to_string());
                 names.map(|name| format!("{}/{name}", group.algorithm.name)).collect::<Vec<_>>()
@@ -651,8 +664,8 @@ mod tests {
 
     #[test]
     fn verify_covers_every_dtype_and_input_at_awkward_sizes() {
-        let plan = PlannedRun::new(&Selection::default(), Purpose::Verify).expect("a plan");
-        for algorithm in algorithms::ALGORITHMS {
+        let plan = PlannedRun::new(&CATALOGUE, &Selection::default(), Purpose::Verify).expect("a plan");
+        for algorithm in CATALOGUE.algorithms {
             let groups = || plan.groups.iter().filter(|group| group.algorithm.name == algorithm.name);
             for (goal, dtype) in
                 algorithm.goals().iter().flat_map(|goal| algorithm.dtypes(*goal).map(|dtype| (*goal, dtype)))
@@ -681,7 +694,7 @@ mod tests {
         let axes = solving(true).with("dtype", "f32");
         let axes = input.into_iter().fold(axes, |axes, input| axes.with("input", input));
         let selection = Selection { algorithm: vec!["lu".into()], axes, ..selection(variant, size) };
-        let plan = PlannedRun::new(&selection, purpose).expect("a plan");
+        let plan = PlannedRun::new(&CATALOGUE, &selection, purpose).expect("a plan");
         plan.groups.iter().filter(|group| !group.variants.is_empty()).map(|group| group.spec.input).collect()
     }
 
@@ -716,6 +729,6 @@ mod tests {
         let cold = sampled(sampling);
         assert!(error(&timed).contains("leave out one"));
         assert!(error(&Selection { device: vec![HOST.into()], ..cold.clone() }).contains("leave out --cache cold"));
-        assert!(Plan::new(&cold, None).expect("a plan").with_host().is_err());
+        assert!(Plan::new(&CATALOGUE, &cold, None).expect("a plan").with_host().is_err());
     }
 }

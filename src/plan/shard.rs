@@ -101,13 +101,14 @@ fn estimated(group: &CaseGroup, sampling: &Sampling) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalogue::CATALOGUE;
     use crate::plan::PlannedRun;
     use crate::plan::options::Selection;
 
     fn plan() -> Plan {
         let selection =
             Selection { algorithm: vec!["matmul".into(), "eigen".into(), "lu".into()], ..Selection::default() };
-        Plan::new(&selection, None).expect("a plan")
+        Plan::new(&CATALOGUE, &selection, None).expect("a plan")
     }
 
     fn ids(plan: &Plan) -> Vec<String> {

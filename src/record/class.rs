@@ -2,7 +2,6 @@
 
 use super::Case;
 use super::marks::Mark;
-use crate::algorithms::Variant;
 use crate::basis::dtype::DType;
 use crate::case::Computes;
 use crate::case::Shortcut;
@@ -19,9 +18,8 @@ pub(crate) struct Class {
 impl Class {
     /// Returns the class of `case`.
     pub(crate) fn of(case: &Case) -> Self {
-        // Old records lack shortcuts: derive them from the names of variants.
-        let known = || case.registered().map_or(&[][..], Variant::shortcuts).to_vec();
-        let shortcuts = if case.shortcuts.is_empty() { known() } else { case.shortcuts.clone() };
+        // Old records lack shortcuts.
+        let shortcuts = if case.shortcuts.is_empty() { case.entry.shortcuts.to_vec() } else { case.shortcuts.clone() };
         Self { shortcuts, computes: case.computes.map(|computes| (computes, case.dtype)) }
     }
 
@@ -60,13 +58,14 @@ impl fmt::Display for Class {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalogue::CATALOGUE;
     use crate::record::reader;
 
     #[test]
     fn old_records_derive_shortcuts_from_variants() {
         let of = |path: &str, variant: &str| {
             let bytes = std::fs::read(path).expect("a published record");
-            let record = reader::parse(&bytes, path).expect("a record").record;
+            let record = reader::parse(&bytes, path, &CATALOGUE).expect("a record").record;
             let case = record.cases.into_iter().find(|case| case.variant == variant).expect("a case");
             assert!(case.shortcuts.is_empty(), "the record shows what the test needs");
             Class::of(&case).to_string()

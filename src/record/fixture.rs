@@ -1,8 +1,8 @@
 //! Records for tests.
 
 use super::{
-    Case, Caveat, Conditions, Correctness, Death, Limit, Measured, Method, Origin, Outcome, Phases, Record, SCHEMA,
-    Sample, Share, Verification, Warning,
+    Case, CatalogueEntry, Caveat, Conditions, Correctness, Death, Limit, Measured, Method, Origin, Outcome, Phases,
+    Record, SCHEMA, Sample, Share, Verification, Warning,
 };
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
@@ -11,7 +11,8 @@ use crate::case::check::{CheckMethod, WrongElements};
 use crate::case::input::Input;
 use crate::case::method::{CacheState, Clock};
 use crate::case::{CaseOptions, Goal};
-use crate::device::capability::tests::software_device;
+use crate::device::capability::DeviceKind;
+use crate::device::fixture::software_device;
 use crate::stats::Summary;
 
 /// Returns a case of a product by a variant.
@@ -21,6 +22,12 @@ pub(crate) fn case(variant: &str, outcome: Outcome) -> Case {
         algorithm: "matmul".into(),
         variant: variant.into(),
         size: "64".into(),
+        entry: CatalogueEntry {
+            algorithm: Some(0),
+            defaults: Some(CaseOptions::plain(DType::F32)),
+            variant: ["naive", "local", "subgroup", "split"].iter().position(|known| *known == variant),
+            ..CatalogueEntry::default()
+        },
         options: CaseOptions {
             dtype: DType::F32,
             layout: Layout::default(),
@@ -160,6 +167,7 @@ pub(crate) fn saying(text: &str) -> Record {
         // The first as it is, like a formula; the others apart from it.
         case.id = if at == 0 { text.into() } else { format!("{at}{text}") };
         case.algorithm = text.into();
+        case.entry = CatalogueEntry::default();
         case.variant = format!("{at}{text}");
         case.size = text.into();
         case.notes = vec![text.into()];
@@ -179,4 +187,52 @@ pub(crate) fn saying(text: &str) -> Record {
         }
     }
     record
+}
+
+/// Returns a record of a device of this kind, with a case for each of these conditions.
+pub(crate) fn under_conditions(kind: DeviceKind, conditions: &[Conditions]) -> Record {
+    let mut record = four_cases();
+    record.devices[0].kind = kind;
+    let case = record.cases[1].clone();
+    let with = |conditions: &Conditions| {
+        let mut case = case.clone();
+        let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
+        measured.conditions = *conditions;
+        case
+    };
+    record.cases = conditions.iter().map(with).collect();
+    record
+}
+
+/// Returns conditions under which the canary took this time, in nanoseconds.
+pub(crate) fn with_canary(canary: f64) -> Conditions {
+    let canary = Nanos(canary);
+    Conditions {
+        canary: Some([canary; 2]),
+        canary_median: Some(canary),
+        canary_best: Some(Nanos(75e3)),
+        ..Conditions::default()
+    }
+}
+
+/// Returns five cases on a GPU, the fourth disturbed.
+pub(crate) fn disturbed() -> Record {
+    let mut conditions = [with_canary(75e3); 5];
+    conditions[3] = with_canary(82e3);
+    under_conditions(DeviceKind::DiscreteGpu, &conditions)
+}
+
+/// Compares `schema` with the committed file at `path`, or writes the file if `UPDATE_SCHEMA` is set.
+pub(crate) fn assert_committed(path: &str, schema: &schemars::Schema) {
+    let generated = serde_json::to_string_pretty(schema).expect("a schema is JSON") + "\n";
+    if std::env::var_os("UPDATE_SCHEMA").is_some() {
+        std::fs::write(path, &generated).expect("docs/ can be written");
+    } else {
+        let committed = std::fs::read_to_string(path).expect("it is committed");
+        // `assert_eq!` would print both schemas.
+        assert!(
+            committed == generated,
+            "{path}: run `UPDATE_SCHEMA=1 cargo test --release schema` and review the change"
+        );
+    }
 }

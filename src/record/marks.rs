@@ -212,44 +212,13 @@ fn canary(m: &Measured) -> Option<f64> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use crate::basis::units::Nanos;
+    use crate::record::fixture::{under_conditions, with_canary};
     use crate::device::capability::DeviceKind;
     use crate::record::{Conditions, Outcome};
     use crate::stats::Summary;
-
-    /// Returns a record of a device of this kind, with a case for each of these conditions.
-    fn record(kind: DeviceKind, conditions: &[Conditions]) -> Record {
-        let mut record = crate::record::fixture::four_cases();
-        record.devices[0].kind = kind;
-        let case = record.cases[1].clone();
-        let with = |conditions: &Conditions| {
-            let mut case = case.clone();
-            let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
-            measured.conditions = *conditions;
-            case
-        };
-        record.cases = conditions.iter().map(with).collect();
-        record
-    }
-
-    fn with_canary(canary: f64) -> Conditions {
-        let canary = Nanos(canary);
-        Conditions {
-            canary: Some([canary; 2]),
-            canary_median: Some(canary),
-            canary_best: Some(Nanos(75e3)),
-            ..Conditions::default()
-        }
-    }
-
-    /// Returns five cases on a GPU, the fourth disturbed.
-    pub(crate) fn disturbed() -> Record {
-        let mut conditions = [with_canary(75e3); 5];
-        conditions[3] = with_canary(82e3);
-        record(DeviceKind::DiscreteGpu, &conditions)
-    }
 
     fn sentence_and_signs(record: &Record) -> (String, Vec<String>) {
         let conditions = RunConditions::of(record);
@@ -260,18 +229,18 @@ pub(crate) mod tests {
     #[test]
     fn conditions_of_the_whole_run_are_a_sentence_not_marks() {
         let throttled = Conditions { clock_mhz: Some([1900.0; 2]), ..with_canary(80e3) };
-        let (sentence, signs) = sentence_and_signs(&record(DeviceKind::DiscreteGpu, &[throttled; 5]));
+        let (sentence, signs) = sentence_and_signs(&under_conditions(DeviceKind::DiscreteGpu, &[throttled; 5]));
         assert_eq!(sentence, "the device ran at 1.900 GHz, 94 % of its best speed so far");
         assert_eq!(signs, [""; 5]);
-        let (sentence, _) = sentence_and_signs(&record(DeviceKind::DiscreteGpu, &[with_canary(75.2e3); 5]));
+        let (sentence, _) = sentence_and_signs(&under_conditions(DeviceKind::DiscreteGpu, &[with_canary(75.2e3); 5]));
         assert_eq!(sentence, "", "nothing to know");
         let idle = Conditions { clock_mhz: Some([1980.0; 2]), others: Some(0.02), ..with_canary(76e3) };
-        assert_eq!(sentence_and_signs(&record(DeviceKind::Cpu, &[idle; 5])).0, "");
+        assert_eq!(sentence_and_signs(&under_conditions(DeviceKind::Cpu, &[idle; 5])).0, "");
         let loaded = Conditions { others: Some(0.5), ..with_canary(75e3) };
-        let (sentence, signs) = sentence_and_signs(&record(DeviceKind::Cpu, &[loaded; 5]));
+        let (sentence, signs) = sentence_and_signs(&under_conditions(DeviceKind::Cpu, &[loaded; 5]));
         assert_eq!(sentence, "other programs used 50 % of the CPU");
         assert_eq!(signs, [""; 5]);
-        assert_eq!(sentence_and_signs(&record(DeviceKind::Cpu, &[Conditions::default(); 2])).0, "");
+        assert_eq!(sentence_and_signs(&under_conditions(DeviceKind::Cpu, &[Conditions::default(); 2])).0, "");
     }
 
     #[test]
@@ -279,7 +248,7 @@ pub(crate) mod tests {
         let mut conditions = [with_canary(75e3); 9];
         conditions[3] = with_canary(82e3);
         conditions[5].canary = Some([Nanos(75e3), Nanos(80e3)]);
-        let (sentence, signs) = sentence_and_signs(&record(DeviceKind::DiscreteGpu, &conditions));
+        let (sentence, signs) = sentence_and_signs(&under_conditions(DeviceKind::DiscreteGpu, &conditions));
         assert_eq!(sentence, "the device ran at 91 to 100 % of its best speed so far");
         assert_eq!(signs, ["", "", "", "d", "", "d", "", "", ""]);
         // On the CPU, a single canary reading may be off; other programs' share, or most readings, count.
@@ -287,24 +256,24 @@ pub(crate) mod tests {
         for of in &mut conditions {
             of.others = of.others.or(Some(0.03));
         }
-        let (_, signs) = sentence_and_signs(&record(DeviceKind::Cpu, &conditions));
+        let (_, signs) = sentence_and_signs(&under_conditions(DeviceKind::Cpu, &conditions));
         assert_eq!(signs, ["", "", "", "", "", "", "", "d", ""]);
         conditions[3] = Conditions { others: Some(0.03), ..with_canary(100e3) };
-        assert_eq!(sentence_and_signs(&record(DeviceKind::Cpu, &conditions)).1[3], "d");
+        assert_eq!(sentence_and_signs(&under_conditions(DeviceKind::Cpu, &conditions)).1[3], "d");
     }
 
     #[test]
     fn an_unsteady_run_raises_the_threshold_of_marks() {
         let restless = [0.1, 0.35, 0.2, 0.5, 0.3, 0.15, 0.45, 0.25, 0.4];
         let conditions = restless.map(|others| Conditions { others: Some(others), ..with_canary(75e3) });
-        let (sentence, signs) = sentence_and_signs(&record(DeviceKind::Cpu, &conditions));
+        let (sentence, signs) = sentence_and_signs(&under_conditions(DeviceKind::Cpu, &conditions));
         assert_eq!(sentence, "other programs used 10 to 50 % of the CPU");
         assert_eq!(signs, [""; 9]);
     }
 
     #[test]
     fn an_uncertain_median_is_marked_but_not_a_time_limit() {
-        let mut record = record(DeviceKind::Cpu, &[with_canary(75e3); 3]);
+        let mut record = under_conditions(DeviceKind::Cpu, &[with_canary(75e3); 3]);
         let [known, hardly] = [[1.0, 1.0, 1.01, 1.01, 1.02, 1.02], [1.0, 1.0, 1.1, 1.2, 1.3, 1.4]];
         for (case, times) in record.cases.iter_mut().zip([known, known, hardly]) {
             let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };

@@ -195,6 +195,7 @@ fn identical_model(info: &DeviceInfo) -> DeviceInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalogue::CATALOGUE;
     use crate::record::fixture::four_cases;
     use crate::record::reader;
 
@@ -217,7 +218,7 @@ mod tests {
     fn merged(parts: Vec<NamedRecord>) -> Result<(Record, Vec<String>), String> {
         let merged = merge(parts, vec!["gpukern".into(), "merge".into()])?;
         let text = serde_json::to_vec(&merged.0).expect("JSON");
-        assert_eq!(reader::parse(&text, "merged").expect("a record").record.cases, merged.0.cases);
+        assert_eq!(reader::parse(&text, "merged", &CATALOGUE).expect("a record").record.cases, merged.0.cases);
         Ok(merged)
     }
 

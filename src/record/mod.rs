@@ -3,6 +3,7 @@
 
 mod case_size;
 pub(crate) mod class;
+pub(crate) mod entry;
 pub(crate) mod figure;
 #[cfg(test)]
 pub(crate) mod fixture;
@@ -13,7 +14,6 @@ pub(crate) mod peak;
 pub(crate) mod processes;
 pub(crate) mod reader;
 
-use crate::algorithms::{self, ALGORITHMS, Variant};
 use crate::basis::dtype::DType;
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::Metric;
@@ -32,6 +32,7 @@ use crate::plan::options::Selection;
 use crate::plan::request::Request;
 use crate::stats::{Summary, noise};
 pub(crate) use case_size::CaseSize;
+pub(crate) use entry::CatalogueEntry;
 pub(crate) use origin::{CHOOSING, MAX_TEXT_LENGTH, Origin, is_commit};
 pub(crate) use peak::Peak;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -173,6 +174,10 @@ pub struct Case {
     /// Options of the case other than the size.
     #[serde(flatten)]
     pub options: CaseOptions,
+    /// What the catalogue says of it.
+    #[serde(skip)]
+    #[cfg_attr(test, schemars(skip))]
+    pub entry: CatalogueEntry,
     /// Element type of the output of a user's kernel, where that is none of `dtype`, which is f32 then.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "of_buffer")]
     #[cfg_attr(test, schemars(with = "Option<String>"))]
@@ -891,16 +896,10 @@ impl Case {
         self.subgroup_size.map_or_else(|| self.size.to_string(), |width| format!("{} @{width}", self.size))
     }
 
-    /// Returns the built-in variant; `None` if this program does not have it.
-    #[must_use]
-    pub fn registered(&self) -> Option<&'static Variant> {
-        algorithms::registered(&self.algorithm, &self.variant)
-    }
-
     /// Returns the operation of a chain, and its form.
     #[must_use]
     pub fn form(&self) -> Option<Form> {
-        self.registered()?.form()
+        self.entry.form
     }
 
     /// Whether the answer is the same as that of `other`, regardless of variant, sub-group size and device.
@@ -927,8 +926,7 @@ impl Case {
     /// Returns the input for a heading, `, uniform input`; empty for a user's kernel.
     #[must_use]
     pub(crate) fn of_input(&self) -> String {
-        let is_built_in = ALGORITHMS.iter().any(|algorithm| algorithm.name == self.algorithm);
-        if is_built_in { format!(", {} input", self.input) } else { String::new() }
+        if self.entry.algorithm.is_some() { format!(", {} input", self.input) } else { String::new() }
     }
 
     /// Returns the algorithm with its goal, element type and any unusual layout: `lu --solve f32`.
@@ -980,23 +978,9 @@ impl Case {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-
-    /// Compares `schema` with the committed file at `path`, or writes the file if `UPDATE_SCHEMA` is set.
-    pub(crate) fn assert_committed(path: &str, schema: &schemars::Schema) {
-        let generated = serde_json::to_string_pretty(schema).expect("a schema is JSON") + "\n";
-        if std::env::var_os("UPDATE_SCHEMA").is_some() {
-            std::fs::write(path, &generated).expect("docs/ can be written");
-        } else {
-            let committed = std::fs::read_to_string(path).expect("it is committed");
-            // `assert_eq!` would print both schemas.
-            assert!(
-                committed == generated,
-                "{path}: run `UPDATE_SCHEMA=1 cargo test --release schema` and review the change"
-            );
-        }
-    }
+    use crate::record::fixture::assert_committed;
 
     #[test]
     fn the_committed_schema_is_that_of_the_types() {

@@ -124,8 +124,7 @@ impl Peak {
     /// Adds the result of a probe.
     pub fn add_case(&mut self, case: &Case) {
         let missing = |reason: String| Missing { case: case.id.clone(), reason };
-        let quantity = || case.registered()?.limit(case.size.known()?, case.dtype);
-        match (&case.outcome, quantity()) {
+        match (&case.outcome, case.entry.limit) {
             (Outcome::Measured(measured), Some(quantity)) => {
                 let figure = |time: Nanos| match quantity.unit() {
                     Unit::Nanoseconds => case.shown(time).0,
@@ -371,7 +370,7 @@ fn plain(quantity: Quantity, dtype: DType) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::capability::tests::software_device;
+    use crate::device::fixture::software_device;
 
     fn figure(quantity: Quantity, best: f64) -> Figure {
         Figure::new(quantity, [best; 2], &Conditions::default(), String::new())

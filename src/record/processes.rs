@@ -1,7 +1,6 @@
 //! Records of several processes with the cases of all processes combined, as tables, exports and reports show them.
 
-use super::{Case, Measured, Outcome, Record, Sample, Verification, Warning};
-use crate::algorithms::ALGORITHMS;
+use super::{Case, CatalogueEntry, Measured, Outcome, Record, Sample, Verification, Warning};
 use crate::basis::units::Nanos;
 use crate::device::capability::DeviceInfo;
 use crate::stats::{self, Summary, noise};
@@ -82,9 +81,7 @@ impl Record {
 
 /// Returns the place of a case in a table.
 pub(crate) fn rank(case: &Case) -> impl Ord + use<> {
-    let algorithm = ALGORITHMS.iter().position(|known| known.name == case.algorithm);
-    let variants = algorithm.map_or(&[][..], |index| &ALGORITHMS[index].variants);
-    let variant = variants.iter().position(|known| known.name == case.variant);
+    let CatalogueEntry { algorithm, variant, .. } = case.entry;
     let extents = case.size.known().map(|size| size.shortest().extents()).unwrap_or_default();
     let largest = extents.iter().copied().max();
     let widths = (case.subgroup_size, variant.unwrap_or(usize::MAX));

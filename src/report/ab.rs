@@ -366,8 +366,8 @@ mod tests {
     use crate::basis::units::Nanos;
     use crate::case::Shortcut;
     use crate::compare::paired::Schedule;
-    use crate::compare::paired::tests::trials;
-    use crate::device::capability::tests::software_device;
+    use crate::compare::fixture::trials;
+    use crate::device::fixture::software_device;
 
     /// Returns a trial whose paired ratio and medians disagree.
     fn trial(p: f64) -> Trial {

@@ -232,6 +232,7 @@ pub(super) fn short_driver<'a>(device: &str, driver: &'a str) -> &'a str {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use crate::catalogue::CATALOGUE;
     use super::super::grid::compact;
     use super::super::long::{View, long};
     use super::*;
@@ -268,6 +269,7 @@ pub(crate) mod tests {
                 Case { algorithm, chain: Some(1000), ..case(variant, outcome) }
             })
             .collect();
+        record.look_up(&CATALOGUE);
         let view = View::of_width(120);
         insta::assert_snapshot!(compact(&record, &view) + "\n" + &long(&record, &view));
     }

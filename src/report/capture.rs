@@ -200,7 +200,7 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
 mod tests {
     use super::super::table::tests::widest;
     use super::*;
-    use crate::capture::profile::tests::{profile, sample_events};
+    use crate::capture::fixture::{profile, sample_events};
 
     #[test]
     fn a_profile_fits_eighty_columns_with_long_names_and_sums_what_it_leaves_out() {

@@ -4,7 +4,8 @@ use super::bench;
 use super::document::Document;
 use super::list;
 use super::table::Table;
-use crate::algorithms::{ALGORITHMS, CaseSpec, Measures};
+use crate::algorithms::catalogue::Catalogue;
+use crate::algorithms::{CaseSpec, Measures};
 use crate::basis::alike::{distinct, grouped_where};
 use crate::basis::dtype::DType;
 use crate::basis::size::{Size, sweep};
@@ -30,6 +31,9 @@ pub(crate) struct Support {
 pub(crate) struct DeviceCard<'a> {
     #[serde(flatten)]
     pub info: &'a DeviceInfo,
+    /// Names of the algorithms that do not measure limits.
+    #[serde(skip)]
+    pub algorithms: Vec<&'static str>,
     /// Support for every variant with each of its element types.
     pub variants: Vec<Support>,
     /// Whether the device accepts commands but executes nothing.
@@ -40,9 +44,10 @@ pub(crate) struct DeviceCard<'a> {
 impl<'a> DeviceCard<'a> {
     /// Checks every variant at the sizes of its algorithm. A variant that is feasible at any of the sizes runs.
     #[must_use]
-    pub(crate) fn new(info: &'a DeviceInfo) -> Self {
+    pub(crate) fn new(info: &'a DeviceInfo, catalogue: &Catalogue) -> Self {
+        let algorithms = catalogue.names(|algorithm| !list::is_limit(algorithm));
         let mut variants = vec![];
-        for algorithm in ALGORITHMS {
+        for algorithm in catalogue.algorithms {
             let sweeps = [&algorithm.default_size, &algorithm.verify_size].map(|sizes| sweep(sizes.on(info.kind)));
             let sizes: Vec<_> = sweeps.into_iter().flatten().flatten().collect();
             for variant in algorithm.variants.iter() {
@@ -63,7 +68,7 @@ impl<'a> DeviceCard<'a> {
                 }
             }
         }
-        Self { info, variants, idle: false }
+        Self { info, algorithms, variants, idle: false }
     }
 
     /// Prints the most important facts about the device, and how many variants of each algorithm run.
@@ -85,9 +90,8 @@ impl<'a> DeviceCard<'a> {
         let idle = || self.idle.then(|| "executes nothing; `gpukern inspect` shows what it compiles".to_string());
         let trouble = info.unusable().or_else(idle).map(|reason| ("unusable", format!("it {reason}")));
         let facts = facts.into_iter().chain(trouble).chain([("", String::new())]);
-        let algorithms = ALGORITHMS.iter().filter(|algorithm| !list::is_limit(algorithm));
-        let algorithms = algorithms
-            .map(|algorithm| (&*algorithm.name, self.runs(&algorithm.name, width.saturating_sub(NAME_COLUMN_WIDTH))));
+        let width_of_runs = width.saturating_sub(NAME_COLUMN_WIDTH);
+        let algorithms = self.algorithms.iter().map(|name| (*name, self.runs(name, width_of_runs)));
         self.headed(is_default, facts.chain(algorithms)).terminal(width)
     }
 
@@ -329,15 +333,16 @@ fn matrices(info: &DeviceInfo) -> String {
 mod tests {
     use super::super::table::tests::widest;
     use super::*;
+    use crate::catalogue::CATALOGUE;
     use crate::device::capability::FlexibleMatrices;
-    use crate::device::capability::tests::{matrix, software_device};
+    use crate::device::fixture::{matrix, software_device};
     use crate::record::Conditions;
     use crate::record::peak::{Extent, Figure, Operation, Quantity};
 
     #[test]
     fn the_card_fits_eighty_columns_and_breaks_no_word() {
         let device = software_device();
-        let card = DeviceCard::new(&device).card(false, None, 80);
+        let card = DeviceCard::new(&device, &CATALOGUE).card(false, None, 80);
         assert!(widest(&card) <= 80, "{card}");
         // Only the facts, so that a new variant does not change the snapshot.
         let (facts, variants) = card.split_once("\n algorithm ").expect("the facts");
@@ -349,7 +354,7 @@ mod tests {
     #[test]
     fn the_summary_fits_a_small_terminal() {
         let device = software_device();
-        let card = DeviceCard::new(&device);
+        let card = DeviceCard::new(&device, &CATALOGUE);
         let summary = card.summary(true, None, 80);
         assert!(widest(&summary) <= 80 && summary.lines().count() <= 20, "{summary}");
         // One line for each algorithm, so that a new variant does not change the snapshot.
@@ -357,7 +362,7 @@ mod tests {
             summary.split_once("\n\n ").expect("the facts").1.split_once("\n\n").expect("algorithms");
         insta::assert_snapshot!(facts);
         let names: Vec<_> = algorithms.lines().filter_map(|line| line.split_whitespace().next()).collect();
-        let listed = ALGORITHMS.iter().filter(|algorithm| !list::is_limit(algorithm));
+        let listed = CATALOGUE.algorithms.iter().filter(|algorithm| !list::is_limit(algorithm));
         assert_eq!(names, listed.map(|algorithm| &*algorithm.name).collect::<Vec<_>>());
         let narrow = card.summary(false, None, 40);
         assert!(widest(&narrow) <= 40 && !narrow.contains("the default"), "{narrow}");
@@ -367,8 +372,8 @@ mod tests {
     fn the_summary_of_a_gpu_fits_a_small_terminal() {
         let path = "results/h100-matmul-all.json";
         let record = std::fs::read(path).expect("a published record");
-        let record = crate::record::reader::parse(&record, path).expect("a record").record;
-        let summary = DeviceCard::new(&record.devices[0]).summary(true, None, 80);
+        let record = crate::record::reader::parse(&record, path, &CATALOGUE).expect("a record").record;
+        let summary = DeviceCard::new(&record.devices[0], &CATALOGUE).summary(true, None, 80);
         assert!(widest(&summary) <= 80 && summary.lines().count() <= 21, "{summary}");
         let units = " matrix units   f16→f16, f16→f32, u8→u32, i8→i32, bf16→f32; 16×8×8 to 16×16×32,\n";
         assert!(summary.contains(units) && summary.contains(" NVIDIA 580.159.04, Vulkan 1.4"), "{summary}");
@@ -416,7 +421,7 @@ mod tests {
     fn a_variant_that_does_not_run_says_what_is_missing() {
         let mut device = software_device();
         device.features.remove(&Feature::ShaderFloat64);
-        let report = DeviceCard::new(&device);
+        let report = DeviceCard::new(&device, &CATALOGUE);
         let naive = |dtype| report.variants.iter().find(|s| s.variant == "naive" && s.dtype == dtype);
         assert_eq!(naive(DType::F32).and_then(|s| s.missing.as_deref()), None);
         assert_eq!(naive(DType::F64).and_then(|s| s.missing.as_deref()), Some("needs feature shaderFloat64"));

@@ -106,10 +106,10 @@ mod tests {
     use super::super::table::tests::widest;
     use super::*;
     use crate::algorithms::CaseSpec;
-    use crate::algorithms::matmul::MATMUL;
     use crate::basis::dtype::DType;
     use crate::basis::size::Size;
-    use crate::device::capability::tests::software_device;
+    use crate::catalogue::matmul::MATMUL;
+    use crate::device::fixture::software_device;
     use crate::plan::DeviceClass;
     use crate::plan::axes::AXES;
 

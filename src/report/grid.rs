@@ -324,11 +324,12 @@ mod tests {
     use super::*;
     use crate::basis::units::Metric;
     use crate::case::Shortcut;
+    use crate::catalogue::CATALOGUE;
     use crate::record::{Correctness, Limit, Share, reader};
 
     fn published(path: &str) -> Record {
         let bytes = std::fs::read(path).expect("a published record");
-        reader::parse(&bytes, path).expect("a record").record
+        reader::parse(&bytes, path, &CATALOGUE).expect("a record").record
     }
 
     #[test]
@@ -369,11 +370,12 @@ mod tests {
     fn the_star_is_for_the_fastest_of_all_that_the_table_shows() {
         let mut record = crate::record::fixture::four_cases();
         let csv = "algorithm,dtype,size,time,source\nmatmul,f32,64,5 us,somebody's library 1.0\n";
-        let reference = Some(ReferenceTime::of_csv(csv).expect("a reference"));
+        let reference = Some(ReferenceTime::of_csv(csv, &CATALOGUE).expect("a reference"));
         let view = View { width: 100, reference, columns: None };
         insta::assert_snapshot!(compact(&record, &view));
         record.cases.retain(|case| case.variant == "local");
-        let other = ReferenceTime::of_csv("algorithm,dtype,size,time,source\nlu,f32,64,5 us,x\n").expect("a reference");
+        let other = ReferenceTime::of_csv("algorithm,dtype,size,time,source\nlu,f32,64,5 us,x\n", &CATALOGUE)
+            .expect("a reference");
         // A case without rivals has no star.
         insta::assert_snapshot!(compact(&record, &View { width: 100, reference: Some(other), columns: None }));
     }
@@ -382,7 +384,7 @@ mod tests {
     fn a_star_is_given_within_a_class_and_a_caveat_stands_beside_its_name() {
         let csv = "algorithm,dtype,size,time,source\nmatmul,f32,64,500 us,somebody's library 1.0\n";
         // A reference is compared with an exact variant, or with any if there is none.
-        let reference = || Some(ReferenceTime::of_csv(csv).expect("a reference"));
+        let reference = || Some(ReferenceTime::of_csv(csv, &CATALOGUE).expect("a reference"));
         let text = |record: &Record, width| compact(record, &View { reference: reference(), ..View::of_width(width) });
         // Two variants with equal times and two with a shortcut, one of which is the fastest.
         let mut record = crate::record::fixture::four_cases();

@@ -186,7 +186,7 @@ pub(super) fn summary(history: &History) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::tests::{driver_change, settings};
+    use crate::history::fixture::{driver_change, settings};
 
     #[test]
     fn cases_have_a_trend_and_places_what_changed_there() {

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use crate::basis::dtype::DType;
     use crate::case::quantity::AtomicPattern;
-    use crate::device::capability::tests::software_device;
+    use crate::device::fixture::software_device;
     use crate::record::Conditions;
     use crate::record::peak::{Direction, Figure, Level, Missing, Operation};
 

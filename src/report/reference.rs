@@ -1,7 +1,7 @@
 //! Reference times beside the measured ones, from another record or a CSV file.
 
 use super::bench::median;
-use crate::algorithms::ALGORITHMS;
+use crate::algorithms::catalogue::Catalogue;
 use crate::basis::printable::printable;
 use crate::basis::units::Nanos;
 use crate::case::CaseOptions;
@@ -53,7 +53,7 @@ impl ReferenceTime {
     ///
     /// # Errors
     /// Names the line and its mistake.
-    pub(crate) fn of_csv(text: &str) -> Result<Vec<Self>, String> {
+    pub(crate) fn of_csv(text: &str, catalogue: &Catalogue) -> Result<Vec<Self>, String> {
         let mut reader =
             csv::ReaderBuilder::new().trim(csv::Trim::All).comment(Some(b'#')).from_reader(text.as_bytes());
         let mut figures = vec![];
@@ -72,7 +72,7 @@ impl ReferenceTime {
                 let at = headings.iter().position(|heading| heading == name);
                 at.and_then(|at| row.get(at)).unwrap_or_default()
             };
-            figures.push(Self::new(of_all, cell).map_err(place)?);
+            figures.push(Self::new(of_all, catalogue, cell).map_err(place)?);
         }
         if figures.is_empty() {
             return Err(
@@ -96,14 +96,14 @@ impl ReferenceTime {
     }
 
     /// Parses a row; `cell` returns its text under a heading, empty if there is none.
-    fn new<'a>(row: ReferenceRow, cell: impl Fn(&str) -> &'a str) -> Result<Self, String> {
+    fn new<'a>(row: ReferenceRow, catalogue: &Catalogue, cell: impl Fn(&str) -> &'a str) -> Result<Self, String> {
         let ReferenceRow { algorithm, dtype, size, time, source } = row;
         if algorithm.is_empty() || size.is_empty() || source.is_empty() {
             return Err("algorithm, size and source must not be empty".into());
         }
-        // An algorithm that this version does not know has the defaults of any.
-        let known = ALGORITHMS.iter().find(|known| known.name == algorithm).unwrap_or(&ALGORITHMS[0]);
-        let mut options = known.options(dtype.parse()?);
+        let dtype = dtype.parse()?;
+        let known = catalogue.known(&algorithm);
+        let mut options = known.map_or_else(|| CaseOptions::plain(dtype), |known| known.options(dtype));
         for (column, _) in axes::columns().into_iter().filter(|(_, separates)| separates.tables) {
             let text = cell(column.name);
             if !text.is_empty() {
@@ -136,6 +136,7 @@ fn parsed_time(text: &str) -> Result<Nanos, String> {
 mod tests {
     use super::*;
     use crate::case::Goal;
+    use crate::catalogue::CATALOGUE;
     use crate::plan::options::Config;
     use crate::plan::{CaseGroup, PlannedRun, Purpose};
     use crate::record::fixture::four_cases;
@@ -145,6 +146,7 @@ mod tests {
         let reference = ReferenceTime::of_csv(
             "algorithm,dtype,size,time,source,layout\n# a remark\nmatmul,f32,64,2 ms,\"A, 1.0\",\nmatmul,f32,64x64x64,10.5 µs,B,\n\
              matmul,f32,64,1 us,C,nt\nmatmul,f16,64,1 ns,D,\n",
+            &CATALOGUE,
         )
         .expect("a reference");
         let case = four_cases().cases.remove(0);
@@ -171,7 +173,7 @@ mod tests {
                 "dtype" => format!("algorithm,dtype,size,time,source\nmatmul,{text},64,1 ms,A\n"),
                 _ => format!("algorithm,dtype,size,time,source,{}\nmatmul,f32,64,1 ms,A,{text}\n", column.name),
             };
-            let reference = ReferenceTime::of_csv(&file).expect(&file);
+            let reference = ReferenceTime::of_csv(&file, &CATALOGUE).expect(&file);
             assert!(
                 ReferenceTime::of(&reference, &other).is_some() && ReferenceTime::of(&reference, &usual).is_none(),
                 "{}",
@@ -182,7 +184,7 @@ mod tests {
 
     fn figures(path: &str) -> Vec<ReferenceTime> {
         let text = std::fs::read_to_string(path).expect("the file");
-        ReferenceTime::of_csv(&text).expect("a reference")
+        ReferenceTime::of_csv(&text, &CATALOGUE).expect("a reference")
     }
 
     #[test]
@@ -190,7 +192,7 @@ mod tests {
         let figures = figures("results/reference-h100.csv");
         assert!(figures.len() > 50);
         for figure in &figures {
-            let algorithm = crate::algorithms::find(&figure.algorithm).expect("an algorithm");
+            let algorithm = CATALOGUE.find(&figure.algorithm).expect("an algorithm");
             assert!(
                 figure.size.known().is_some() && algorithm.variants.iter().any(|v| v.supports(figure.options.dtype)),
                 "{figure:?}"
@@ -204,7 +206,8 @@ mod tests {
         for name in ["matmul", "lu", "similarity"] {
             let text = std::fs::read_to_string(format!("benches-config/blog-{name}.toml")).expect("the file");
             let config: Config = toml::from_str(&text).expect("a configuration");
-            let runs = config.bench.iter().map(|table| PlannedRun::new(table, Purpose::Bench).expect("a plan"));
+            let runs =
+                config.bench.iter().map(|table| PlannedRun::new(&CATALOGUE, table, Purpose::Bench).expect("a plan"));
             measured.extend(runs.flat_map(|run| run.groups));
         }
         let figures = ["cpu", "gpu"].map(|of| figures(&format!("benches-config/blog-{of}.csv"))).concat();
@@ -234,7 +237,8 @@ mod tests {
     #[test]
     fn mistakes_are_named_with_their_line() {
         let error = |row: &str| {
-            ReferenceTime::of_csv(&format!("algorithm,dtype,size,time,source,goal\n{row}\n")).expect_err("a mistake")
+            ReferenceTime::of_csv(&format!("algorithm,dtype,size,time,source,goal\n{row}\n"), &CATALOGUE)
+                .expect_err("a mistake")
         };
         assert!(error("matmul,f32,64,2,A,").starts_with("line 2: malformed time '2'; write 68.6 µs"));
         assert!(
@@ -246,15 +250,17 @@ mod tests {
         assert!(error("matmul,f32,,2 ms,A,").contains("must not be empty"));
         let twice = |name: &str| {
             let file = format!("# A remark\nalgorithm,dtype,size,time,source,{name},{name}\nlu,f32,64,2 ms,A,,\n");
-            ReferenceTime::of_csv(&file).map(|_| ())
+            ReferenceTime::of_csv(&file, &CATALOGUE).map(|_| ())
         };
         assert_eq!(twice("goal"), Err("two columns are called 'goal'; leave one out".into()));
         assert_eq!(twice("remark"), Ok(()));
-        let hostile = ReferenceTime::of_csv("algorithm,dtype,size,time,source\nlu,f32,64,2 ms,\x1b[31m\u{202e}\n");
+        let hostile =
+            ReferenceTime::of_csv("algorithm,dtype,size,time,source\nlu,f32,64,2 ms,\x1b[31m\u{202e}\n", &CATALOGUE);
         assert_eq!(hostile.expect("a reference")[0].source, "\\u{1b}[31m\\u{202e}", "it stays text");
         assert!(error("# nothing").contains("no figures in it"));
         assert!(
-            ReferenceTime::of_csv("algorithm,dtype,size,source\nmatmul,f32,64,A\n").is_err_and(|e| e.contains("time"))
+            ReferenceTime::of_csv("algorithm,dtype,size,source\nmatmul,f32,64,A\n", &CATALOGUE)
+                .is_err_and(|e| e.contains("time"))
         );
         for text in ["-1 ms", "0 ms", "1e3 ms", "ms", "1..2 ms", "5 min"] {
             assert!(parsed_time(text).is_err(), "{text}");

@@ -143,10 +143,11 @@ mod tests {
     use crate::basis::layout::Layout;
     use crate::basis::size::Size;
     use crate::basis::units::{Bytes, Nanos};
-    use crate::device::capability::tests::software_device;
+    use crate::catalogue::CATALOGUE;
+    use crate::device::fixture::software_device;
 
     fn row(variant: &'static str, size: &str, tile: &str, built_in: &str) -> TunedRow {
-        let algorithm = crate::algorithms::find("matmul").expect("it is an algorithm");
+        let algorithm = CATALOGUE.find("matmul").expect("it is an algorithm");
         let size: Size = size.parse().expect("a size");
         let parsed = |text: &str| text.parse::<Tile>().expect("a tile");
         let found = SearchResult {
@@ -167,7 +168,7 @@ mod tests {
 
     #[test]
     fn no_line_is_wider_than_the_terminal_and_no_tile_is_broken() {
-        let algorithm = crate::algorithms::find("matmul").expect("it is an algorithm");
+        let algorithm = CATALOGUE.find("matmul").expect("it is an algorithm");
         let mut rows = vec![
             row("tiled", "256", "64x64x16/64x32/16x16", "64x64x16/64x32/16x16"),
             row("split", "64x8192x16384", "128x128x32/64x64/8x8/16", "64x64x16/64x32/16x16"),
@@ -186,7 +187,7 @@ mod tests {
 
     #[test]
     fn no_value_of_an_axis_is_lost() {
-        let algorithm = crate::algorithms::find("matmul").expect("it is an algorithm");
+        let algorithm = CATALOGUE.find("matmul").expect("it is an algorithm");
         let tile = "64x64x16/64x32/16x16";
         let usual = || row("tiled", "256", tile, tile);
         for axis in AXES.iter().filter(|axis| axis.separates.tiles) {

@@ -10,7 +10,8 @@ use super::resolved::{
     Fill, KernelConfiguration, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedRun, ShellCommand,
     Tolerance,
 };
-use crate::algorithms::{self, Algorithm, CaseSpec, MakeOracle, Measures, Oracle, Problem, Sweeps, Variant};
+use crate::algorithms::catalogue::Catalogue;
+use crate::algorithms::{Algorithm, CaseSpec, MakeOracle, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::alike::distinct;
 use crate::basis::destination::Scratch;
 use crate::basis::dtype::{DType, HostArray};
@@ -30,7 +31,7 @@ use crate::kernel::buffer::{Binding, BufferSpec, Descriptor, RED_ZONE, Role, Spe
 use crate::kernel::interface::{Slot, SlotKind};
 use crate::kernel::lengths::with_constant_lengths;
 use crate::kernel::program::{BufferId, Dispatch, Program, Step};
-use crate::kernel::shaders::Shader;
+use crate::kernel::shaders::{Kernels, Shader};
 use crate::process::guarded;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -61,6 +62,7 @@ pub(crate) struct Save {
 
 /// Kernels with their interfaces, shared by the algorithm and its variants.
 struct LoadedKernels {
+    catalogue: &'static Catalogue,
     user: UserKernels,
     /// Shaders of the run's modules.
     shaders: Vec<Handle<Shader>>,
@@ -92,7 +94,7 @@ impl LoadedKernels {
         let Reference::Builtin(builtin) = &point.reference else {
             return Err("has no built-in reference to run beside".into());
         };
-        Ok(Counterpart::new(builtin, point)?.program(name, device))
+        Ok(Counterpart::new(self.catalogue, builtin, point)?.program(name, device))
     }
 }
 
@@ -108,7 +110,7 @@ fn variant(
         summary: "a user's kernel",
         source: "the user",
         measures: Measures::Shortcuts(shortcuts),
-        kernels: &[],
+        kernels: Kernels::NONE,
         program: Handle::Shared(Arc::new(move |_: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo| {
             program(case, device).unwrap_or_else(Program::refused)
         })),
@@ -136,12 +138,12 @@ fn label_of_builtin(kernels: &UserKernels, variant: &str) -> String {
 
 impl UserKernels {
     /// Makes the algorithm. Refuses unreadable kernels, and a built-in algorithm that does not fit the buffers.
-    pub(crate) fn algorithm(mut self) -> Result<Handle<Algorithm>, String> {
+    pub(crate) fn algorithm(mut self, catalogue: &'static Catalogue) -> Result<Handle<Algorithm>, String> {
         for point in &self.run.points {
             if let Reference::Builtin(builtin) = &point.reference {
-                let counterpart = Counterpart::new(builtin, point)?;
+                let counterpart = Counterpart::new(catalogue, builtin, point)?;
                 for name in self.against.iter().filter(|name| *name != AUTO) {
-                    counterpart.algorithm.variant(name)?;
+                    catalogue.variant(counterpart.algorithm, name)?;
                 }
             }
         }
@@ -150,7 +152,7 @@ impl UserKernels {
         // Records of other kernels with the same names must not be mistaken for records of these.
         let fingerprint = fingerprint(&[&serde_json::to_vec(&self).unwrap_or_default()]);
         self.run.points.iter_mut().for_each(|point| set_layouts(point, &shaders));
-        let loaded = Arc::new(LoadedKernels { shaders, sizes: self.run.sizes(), user: self });
+        let loaded = Arc::new(LoadedKernels { catalogue, shaders, sizes: self.run.sizes(), user: self });
         let user = &loaded.user;
         let kernels = user.run.configurations.iter().map(label).enumerate().map(|(index, label)| {
             let loaded = Arc::clone(&loaded);
@@ -158,7 +160,7 @@ impl UserKernels {
         });
         let against = user.against.iter().cloned().map(|name| {
             let loaded = Arc::clone(&loaded);
-            let known = reference_algorithm(user).and_then(|of| algorithms::find(of).ok()?.variant(&name).ok());
+            let known = reference_algorithm(user).and_then(|of| catalogue.known(of)?.variant(&name).ok());
             variant(label_of_builtin(user, &name), known.map_or(&[], Variant::shortcuts), move |case, device| {
                 loaded.builtin(&name, case, device)
             })
@@ -177,6 +179,8 @@ impl UserKernels {
             tunable: &[],
             candidates: None,
             solution: None,
+            baseline: None,
+            exact: None,
             problem: Handle::Shared(Arc::new(move |case: &CaseSpec| {
                 let (at, loaded) = (loaded.place(case)?, Arc::clone(&loaded));
                 Ok(Box::new(PointProblem { loaded, at, seed: case.seed }) as Box<dyn Problem>)
@@ -669,7 +673,7 @@ impl Problem for PointProblem {
             Reference::Files(files) => Box::new(self.read_reference(files)?.with_keys(self.keys(inputs))),
             Reference::Command(command) => Box::new(self.run_reference(command, inputs)?.with_keys(self.keys(inputs))),
             Reference::Builtin(builtin) => {
-                Counterpart::new(builtin, point).map_err(Error::Usage)?.oracle(inputs, point)?
+                Counterpart::new(self.loaded.catalogue, builtin, point).map_err(Error::Usage)?.oracle(inputs, point)?
             }
             Reference::Kernel(_) => return Err(Error::Failure("the reference has not run".into())),
         };

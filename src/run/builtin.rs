@@ -3,8 +3,8 @@
 
 use super::oracle::{Expected, ExpectedOutput};
 use super::resolved::{Builtin, ResolvedBuffer, ResolvedPoint, size_of};
-use crate::algorithms::matmul::{MATMUL, product_in_f64};
-use crate::algorithms::{self, Algorithm, CaseSpec, Oracle, Problem, Variant};
+use crate::algorithms::catalogue::Catalogue;
+use crate::algorithms::{Algorithm, CaseSpec, Oracle, Problem, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::error::Error;
 use crate::device::capability::DeviceInfo;
@@ -27,8 +27,8 @@ pub(super) struct Counterpart {
 
 impl Counterpart {
     /// Makes the algorithm that `builtin` names, on the buffers of `point`. Refuses buffers that do not fit.
-    pub(super) fn new(builtin: &Builtin, point: &ResolvedPoint) -> Result<Self, String> {
-        let algorithm = algorithms::find(&builtin.algorithm)?;
+    pub(super) fn new(catalogue: &Catalogue, builtin: &Builtin, point: &ResolvedPoint) -> Result<Self, String> {
+        let algorithm = catalogue.find(&builtin.algorithm)?;
         let Some(size) = size_of(&builtin.size) else {
             let count = builtin.size.len();
             return Err(format!("reference.size has {count} extents; {} takes at most three", algorithm.name));
@@ -71,9 +71,9 @@ impl Counterpart {
         // Index of each of the algorithm's outputs among the point's outputs.
         let places: Vec<usize> = outputs.map(|(_, place)| among(*place, Role::is_output)).collect();
         let output = self.places.last().map(|place| &point.buffers[*place]).filter(|output| output.checked);
-        if let Some((output, product)) = output.zip(self.product(&taken)) {
+        if let Some((output, exact)) = output.zip(self.algorithm.exact.and_then(|exact| exact(&self.case, &taken))) {
             let mut answer = vec![];
-            for value in product {
+            for value in exact {
                 output.element.push(value, &mut answer);
             }
             let expected = ExpectedOutput { index: places[0], buffer: output.clone(), answer };
@@ -83,12 +83,6 @@ impl Counterpart {
         Ok(Box::new(move |outputs: &[HostArray]| {
             oracle.check(&places.iter().map(|place| outputs[*place].clone()).collect::<Vec<_>>())
         }))
-    }
-
-    /// Computes a product of floats in f64, for checks that the description states. Other algorithms may have several
-    /// correct answers.
-    fn product(&self, inputs: &[HostArray]) -> Option<Vec<f64>> {
-        std::ptr::eq(self.algorithm, &raw const MATMUL).then(|| product_in_f64(&self.case, inputs)).flatten()
     }
 
     /// Builds the program of a variant, or of the one that the model prefers, on the buffers of the point.

@@ -13,6 +13,8 @@ pub(crate) mod description;
 mod entry;
 pub(crate) mod expression;
 mod fill;
+#[cfg(test)]
+pub(crate) mod fixture;
 pub(crate) mod front_end;
 pub(crate) mod init;
 pub(crate) mod loaded;
@@ -26,6 +28,7 @@ pub(crate) mod resolve;
 pub(crate) mod resolved;
 pub(crate) mod written;
 
+use crate::algorithms::catalogue::Catalogue;
 use crate::basis::dtype::DType;
 pub(crate) use compile::ENDINGS;
 use description::{Described, Description};
@@ -38,10 +41,10 @@ use std::path::Path;
 ///
 /// # Errors
 /// The description is invalid.
-pub fn check_description(text: &str, folder: &Path) -> Result<(), String> {
+pub fn check_description(text: &str, folder: &Path, catalogue: &Catalogue) -> Result<(), String> {
     let description = Description::parse(text)?;
     let described = Described { description, folder: folder.to_path_buf(), ..Described::default() };
-    resolve::resolve(&[described]).map(drop).map_err(|e| e.to_string())
+    resolve::resolve(catalogue, &[described]).map(drop).map_err(|e| e.to_string())
 }
 
 /// Checks a kernel and its interface, for fuzzing.

@@ -3,7 +3,8 @@
 use super::description::{Described, Description, Fault, OutputFiles};
 use super::expression::Values;
 use super::resolved::{Builtin, Fill, Reference, ResolvedBuffer, ShellCommand, size_of};
-use crate::algorithms::{self, CaseSpec};
+use crate::algorithms::CaseSpec;
+use crate::algorithms::catalogue::Catalogue;
 use crate::basis::dtype::DType;
 use crate::basis::error;
 use crate::basis::layout::Layout;
@@ -35,11 +36,16 @@ fn several_kinds(kinds: &[&str]) -> Fault {
 }
 
 /// Resolves the reference at a point, unless it is a kernel.
-pub(crate) fn reference(described: &Described, buffers: &[ResolvedBuffer], scope: &Values) -> Result<Reference, Fault> {
+pub(crate) fn reference(
+    catalogue: &Catalogue,
+    described: &Described,
+    buffers: &[ResolvedBuffer],
+    scope: &Values,
+) -> Result<Reference, Fault> {
     let Some(reference) = &described.description.reference else { return Ok(Reference::None) };
     match stated(&described.description).as_slice() {
         [] => Err(Fault::new("reference", "is empty; write one of builtin, kernel, file and command")),
-        ["builtin"] => builtin(&described.description, buffers, scope).map(Reference::Builtin),
+        ["builtin"] => builtin(catalogue, &described.description, buffers, scope).map(Reference::Builtin),
         ["file"] => {
             let files = reference.file.as_ref().map(|files| files_of(described, files, buffers, scope));
             Ok(Reference::Files(files.transpose()?.unwrap_or_default()))
@@ -100,10 +106,15 @@ fn files_of(
 }
 
 /// Resolves a built-in algorithm, and finds the buffers for its roles.
-fn builtin(description: &Description, buffers: &[ResolvedBuffer], scope: &Values) -> Result<Builtin, Fault> {
+fn builtin(
+    catalogue: &Catalogue,
+    description: &Description,
+    buffers: &[ResolvedBuffer],
+    scope: &Values,
+) -> Result<Builtin, Fault> {
     let reference = description.reference.clone().unwrap_or_default();
     let name = reference.builtin.unwrap_or_default();
-    let algorithm = algorithms::find(&name).map_err(|e| Fault::new("reference.builtin", e))?;
+    let algorithm = catalogue.find(&name).map_err(|e| Fault::new("reference.builtin", e))?;
     let Some(stated) = &reference.size else {
         let message = format!("is missing; state the extents of {name}, as in [\"M\", \"N\", \"K\"]");
         return Err(Fault::new("reference.size", message));

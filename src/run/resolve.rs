@@ -11,6 +11,7 @@ use super::reference;
 use super::resolved::{
     Fill, KernelConfiguration, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedRun, ShellCommand,
 };
+use crate::algorithms::catalogue::Catalogue;
 use crate::basis::alike::distinct;
 use crate::basis::error::Error;
 use crate::basis::printable::brief;
@@ -29,13 +30,13 @@ const MAX_NAME_LEN: usize = 60;
 const MAX_RUNS: usize = 100_000;
 
 /// Resolves descriptions of one problem, which the first one defines. Errors name file and line.
-pub(crate) fn resolve(described: &[Described]) -> Result<ResolvedRun, Error> {
+pub(crate) fn resolve(catalogue: &Catalogue, described: &[Described]) -> Result<ResolvedRun, Error> {
     let Some(first) = described.first() else { return Err(Error::Usage("there is no kernel to run".into())) };
-    let mut run = resolve_one(first).map_err(|fault| first.error(&fault))?;
+    let mut run = resolve_one(catalogue, first).map_err(|fault| first.error(&fault))?;
     for other in &described[1..] {
         let mut inherited = other.clone();
         inherited.description.inherit(first);
-        let more = resolve_one(&inherited).map_err(|fault| other.error(&fault))?;
+        let more = resolve_one(catalogue, &inherited).map_err(|fault| other.error(&fault))?;
         run.add(more).map_err(|reason| other.error(&Fault::new("", reason)))?;
     }
     Ok(run)
@@ -150,7 +151,7 @@ impl PassList {
 }
 
 /// Resolves one description.
-fn resolve_one(described: &Described) -> Result<ResolvedRun, Fault> {
+fn resolve_one(catalogue: &Catalogue, described: &Described) -> Result<ResolvedRun, Fault> {
     let description = &described.description;
     if let Some(lacks) = missing(described)? {
         return Err(Fault::new("", lacks));
@@ -188,7 +189,7 @@ fn resolve_one(described: &Described) -> Result<ResolvedRun, Fault> {
         if !conditions_hold(description, &axes, &scope)? {
             continue;
         }
-        points.push(point(described, &roles, &choices, right.as_ref(), values, &scope, &mut modules)?);
+        points.push(point(catalogue, described, &roles, &choices, right.as_ref(), values, &scope, &mut modules)?);
     }
     if points.is_empty() {
         return Err(Fault::new("where", "rules out every combination of the axes; loosen a condition"));
@@ -211,6 +212,7 @@ fn resolve_one(described: &Described) -> Result<ResolvedRun, Fault> {
 
 /// Resolves one point of the axes.
 fn point(
+    catalogue: &Catalogue,
     described: &Described,
     roles: &Roles,
     choices: &[(&LoadedKernel, Choice)],
@@ -245,7 +247,7 @@ fn point(
             reference::only_kernel(description)?;
             Reference::Kernel(list)
         }
-        None => reference::reference(described, &buffers, scope)?,
+        None => reference::reference(catalogue, described, &buffers, scope)?,
     };
     let work = work(description, &buffers, scope)?;
     Ok(ResolvedPoint { values, buffers, reference, inputs, work, pass_lists })

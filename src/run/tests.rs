@@ -5,6 +5,7 @@ use super::options::{FieldOptions, describe};
 use super::resolve::resolve;
 use super::resolved::{Fill, Reference, ResolvedRun, Tolerance};
 use crate::basis::error::Error;
+use crate::catalogue::CATALOGUE;
 use crate::kernel::buffer::Role;
 use crate::kernel::interface::SlotKind;
 use std::path::{Path, PathBuf};
@@ -108,16 +109,6 @@ groups = ["cdiv(M, local_x)", "cdiv(BM, local_y)"]
 flops = "2*M*K"
 "#;
 
-/// Compiles GLSL to SPIR-V.
-pub(crate) fn spirv(glsl: &str) -> Vec<u32> {
-    let compiler = shaderc::Compiler::new().expect("a compiler");
-    let mut options = shaderc::CompileOptions::new().expect("options");
-    options.set_target_env(shaderc::TargetEnv::Vulkan, shaderc::EnvVersion::Vulkan1_2 as u32);
-    let kind = shaderc::ShaderKind::Compute;
-    let made = compiler.compile_into_spirv(glsl, kind, "k.comp", "main", Some(&options)).expect("it compiles");
-    made.as_binary().to_vec()
-}
-
 /// Writes the kernels to a folder.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
@@ -156,7 +147,7 @@ fn described(folder: &Path, text: &str) -> Result<Described, Error> {
 
 fn resolved(folder: &Path, text: &str) -> Result<ResolvedRun, String> {
     let described = described(folder, text).map_err(|e| e.to_string())?;
-    resolve(&[described]).map_err(|e| e.to_string())
+    resolve(&CATALOGUE, &[described]).map_err(|e| e.to_string())
 }
 
 #[test]
@@ -261,7 +252,7 @@ fn typed(kernels: &[&str], size: &[&str], set: &[&str]) -> Result<ResolvedRun, S
     let [size, set] = [size, set].map(|all| all.iter().map(ToString::to_string).collect());
     let kernels: Vec<_> = kernels.iter().map(PathBuf::from).collect();
     let described = describe(&kernels, None, &FieldOptions { size, set, ..FieldOptions::default() });
-    resolve(&described.map_err(|e| e.to_string())?).map_err(|e| e.to_string())
+    resolve(&CATALOGUE, &described.map_err(|e| e.to_string())?).map_err(|e| e.to_string())
 }
 
 #[test]
@@ -776,7 +767,7 @@ fn a_description_beside_a_case_states_only_differences() {
     write("mine.comp", COPY.replace("local_size_x = 64", "local_size_x = 128").replace("a[", "x[").as_bytes());
     let mine = write("mine.toml", b"[kernel]\nsource = 'mine.comp'\n[dispatch]\ngroups = [2]\n");
     let described = describe(&[case, mine], None, &FieldOptions::default()).expect("two descriptions");
-    let run = resolve(&described).expect("one problem");
+    let run = resolve(&CATALOGUE, &described).expect("one problem");
     let groups = run.points[0].pass_lists.iter().map(|list| list.as_ref().expect("passes").passes[0].groups);
     assert_eq!(groups.collect::<Vec<_>>(), [[4, 1, 1], [2, 1, 1]]);
     assert_eq!(run.points[0].buffers.len(), 2);

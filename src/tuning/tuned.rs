@@ -2,7 +2,7 @@
 //! with its driver, an element type and a class of sizes.
 
 use crate::algorithms::tile::Tile;
-use crate::algorithms::{ALGORITHMS, Algorithm, CaseSpec, Variant};
+use crate::algorithms::{Algorithm, CaseSpec, Variant};
 use crate::basis::destination::{Destination, lockable, make_private_folder};
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
@@ -115,13 +115,8 @@ pub(crate) struct TuningResult {
 /// Key of a result: model, algorithm, values on the axes that separate tiles, class of sizes, variant.
 type Key<'a> = (&'a Model, &'a str, Vec<String>, &'a str, &'a str);
 
-/// Returns the options for fields that a result omits.
-fn usual(dtype: DType) -> CaseOptions {
-    ALGORITHMS[0].options(dtype)
-}
-
 fn write_axes<S: Serializer>(options: &CaseOptions, serializer: S) -> Result<S::Ok, S::Error> {
-    let usual = usual(options.dtype);
+    let usual = CaseOptions::plain(options.dtype);
     let is_needed = |column: &&Column| column.name == "dtype" || (column.value)(options) != (column.value)(&usual);
     serializer.collect_map(axes::tile_columns().filter(is_needed).map(|column| (column.name, (column.value)(options))))
 }
@@ -136,7 +131,7 @@ fn read_axes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<CaseOptions, 
         let text = value.as_str().map_or_else(|| value.to_string(), String::from);
         (column.read)(&text, options).map_err(|reason| format!("{}: {reason}", column.name))
     };
-    columns.into_iter().try_fold(usual(DType::F32), read).map_err(D::Error::custom)
+    columns.into_iter().try_fold(CaseOptions::plain(DType::F32), read).map_err(D::Error::custom)
 }
 
 impl TuningResult {
@@ -464,12 +459,12 @@ fn feasible(algorithm: &Algorithm, variant: &Variant, spec: &CaseSpec, device: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::matmul::MATMUL;
     use crate::basis::layout::Layout;
     use crate::basis::units::Bytes;
     use crate::case::Goal;
+    use crate::catalogue::matmul::MATMUL;
     use crate::device::capability::DeviceKind;
-    use crate::device::capability::tests::software_device;
+    use crate::device::fixture::software_device;
 
     const TILE: &str = "64x128x16/64x32/16x16";
 
@@ -479,7 +474,7 @@ mod tests {
             model: Model::of(device),
             algorithm: "matmul".into(),
             variant: variant.into(),
-            options: usual(DType::F32),
+            options: CaseOptions::plain(DType::F32),
             sizes: sizes.into(),
             tile,
             gflops: Some(gflops),

@@ -4,7 +4,7 @@ use super::{
     driver_manifest, expect_error, expect_exit, expect_output, expect_refusal, gpukern, patched, run, stderr, stdout,
     temporary,
 };
-use gpukern::{DType, Shader};
+use gpukern::{DType, find_shader};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -22,7 +22,7 @@ fn document(output: &std::process::Output) -> Value {
 }
 
 fn spirv(kernel: &str) -> Vec<u8> {
-    Shader::find(kernel, DType::F32).expect("it is compiled").spirv.to_vec()
+    find_shader(kernel, DType::F32).expect("it is compiled").spirv.to_vec()
 }
 
 fn write(folder: &TempDir, name: &str, bytes: &[u8]) -> String {

@@ -3,7 +3,7 @@
 use super::{
     brief_bench, expect_exit, expect_output, expect_refusal, gpukern, stderr, stdout, temporary, valid_record,
 };
-use gpukern::{ALGORITHMS, find_algorithm};
+use gpukern::CATALOGUE;
 
 #[test]
 fn json_on_standard_output_is_a_valid_record_and_nothing_else() {
@@ -166,7 +166,7 @@ fn conforms(arguments: &[&str]) {
 /// Returns the sizes of matmul that `verify` checks on a software device: those that take nine tenths of the time if `slow`,
 /// otherwise the rest.
 fn sizes_of_matmul(slow: bool) -> String {
-    let matmul = find_algorithm("matmul").expect("it is registered");
+    let matmul = CATALOGUE.find("matmul").expect("it is registered");
     let sizes: Vec<_> = matmul.verify_size.cpu.split(',').filter(|size| (*size == "1000") == slow).collect();
     assert!(!sizes.is_empty());
     sizes.join(",")
@@ -174,7 +174,8 @@ fn sizes_of_matmul(slow: bool) -> String {
 
 #[test]
 fn every_variant_conforms_at_awkward_sizes() {
-    let others: Vec<_> = ALGORITHMS.iter().map(|algorithm| &*algorithm.name).filter(|name| *name != "matmul").collect();
+    let others: Vec<_> =
+        CATALOGUE.algorithms.iter().map(|algorithm| &*algorithm.name).filter(|name| *name != "matmul").collect();
     conforms(&others);
     conforms(&["matmul", "--size", &sizes_of_matmul(false)]);
 }

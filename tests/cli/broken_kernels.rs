@@ -2,7 +2,7 @@
 
 use super::{Silent, verifier};
 use gpukern::{
-    AxisValues, DType, Goal, Layout, Outcome, PlannedRun, Purpose, Runner, Selection, Shader, find_algorithm,
+    AxisValues, CATALOGUE, DType, Goal, Layout, Outcome, PlannedRun, Purpose, Runner, Selection, Shader, find_shader,
 };
 
 /// Replacement of one opcode by another.
@@ -65,12 +65,13 @@ fn every_variation_is_caught(
     let mut runner = verifier();
 
     // The software device has no matrix units to break kernels on.
-    let registered = find_algorithm(algorithm).expect("it is registered");
-    let solution = registered.solution.filter(|_| goal == Goal::Solution).map_or(&[][..], |solution| solution.kernels);
+    let registered = CATALOGUE.find(algorithm).expect("it is registered");
+    let solution =
+        registered.solution.filter(|_| goal == Goal::Solution).map_or(&[][..], |solution| solution.kernels.names);
     let variants = registered.variants.iter().filter(|variant| {
         let shaders = variant.shaders(dtype, Layout::Nn).unwrap_or_default();
         let matrices = |shader: &&Shader| shader.declares("CooperativeMatrixKHR");
-        variant.kernels.iter().chain(solution).any(|kernel| wanted(&variant.name, kernel))
+        variant.kernels.names.iter().chain(solution).any(|kernel| wanted(&variant.name, kernel))
             && !shaders.is_empty()
             && !shaders.iter().any(matrices)
     });
@@ -85,7 +86,7 @@ fn every_variation_is_caught(
             ..Selection::default()
         };
         let planned = |size: &&str| {
-            let mut run = PlannedRun::new(&selection(size), Purpose::Bench).expect("a plan");
+            let mut run = PlannedRun::new(&CATALOGUE, &selection(size), Purpose::Bench).expect("a plan");
             run.groups[0].spec.tile = tile.map(|tile| tile.parse().expect("a tile"));
             run
         };
@@ -101,8 +102,8 @@ fn every_variation_is_caught(
         }
 
         let mut count = 0;
-        for kernel in variant.kernels.iter().chain(solution).filter(|kernel| wanted(&variant.name, kernel)) {
-            let shader = Shader::find(kernel, dtype).expect("it is compiled");
+        for kernel in variant.kernels.names.iter().chain(solution).filter(|kernel| wanted(&variant.name, kernel)) {
+            let shader = find_shader(kernel, dtype).expect("it is compiled");
             for (change, spirv) in variations(&shader.spirv, changes) {
                 count += 1;
                 runner.workbench().pipelines.substitute(shader, spirv);

@@ -1,13 +1,13 @@
 //! `devices`, `list` and help.
 
 use super::{expect_exit, gpukern, stdout};
-use gpukern::ALGORITHMS;
+use gpukern::CATALOGUE;
 
 /// No snapshot, so that a new variant needs no change here.
 #[test]
 fn list_explains_every_algorithm_and_variant() {
     let text = stdout(&expect_exit(&mut gpukern(&["list"]), 0));
-    for algorithm in ALGORITHMS {
+    for algorithm in CATALOGUE.algorithms {
         assert!(plain(&text).contains(&format!("{} {}", algorithm.name, plain(algorithm.summary))), "{text}");
         assert!(algorithm.variants.iter().all(|variant| text.contains(&*variant.name)), "{}", algorithm.name);
         let own = stdout(&expect_exit(&mut gpukern(&["list", &*algorithm.name]), 0));
@@ -25,8 +25,8 @@ fn list_explains_every_algorithm_and_variant() {
     assert!(widest(&text) <= 80 && text.lines().count() < 100, "{text}");
     let json = stdout(&expect_exit(&mut gpukern(&["list", "--json"]), 0));
     let listed: serde_json::Value = serde_json::from_str(&json).expect("JSON");
-    assert_eq!(listed.as_array().map(Vec::len), Some(ALGORITHMS.len()));
-    assert_eq!(listed[0]["variants"][0]["name"], *ALGORITHMS[0].variants[0].name);
+    assert_eq!(listed.as_array().map(Vec::len), Some(CATALOGUE.algorithms.len()));
+    assert_eq!(listed[0]["variants"][0]["name"], *CATALOGUE.algorithms[0].variants[0].name);
 }
 
 /// Joins the words of a text by single spaces.

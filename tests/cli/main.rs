@@ -27,7 +27,7 @@ mod survival;
 mod tune;
 mod workers;
 
-use gpukern::{CacheFolder, Case, Device, Host, Instance, Observer, Printed, Runner, Timing, Validation};
+use gpukern::{CATALOGUE, CacheFolder, Case, Device, Host, Instance, Observer, Printed, Runner, Timing, Validation};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -130,7 +130,7 @@ fn verifier() -> Runner {
     let instance = Instance::new(Validation::Off, None).expect("a loader");
     let physical = instance.devices().expect("devices").into_iter().find(|device| !device.info.kind.is_gpu());
     let device = Device::open(&instance, &physical.expect("the software device")).expect("it opens");
-    Runner::new(&device, Timing::VerifyOnly, &CacheFolder::none(), &INTERRUPTED).expect("it starts")
+    Runner::new(&CATALOGUE, &device, Timing::VerifyOnly, &CacheFolder::none(), &INTERRUPTED).expect("it starts")
 }
 
 /// Removes the findings of the canary from the record at `path`: other tests disturb its measurements.

@@ -5,7 +5,7 @@ use super::{
     BRIEF, expect_error, expect_exit, expect_output, expect_refusal, gpukern, limited, signal, stderr, stdout,
     temporary, wait_until,
 };
-use gpukern::{DType, Shader};
+use gpukern::{DType, find_shader};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -36,7 +36,7 @@ fn results(text: &str) -> Vec<toml::Value> {
 /// Runs a search that hangs in the kernel of this name, and interrupts it.
 #[cfg(unix)]
 fn interrupted_in(kernel: &str, arguments: &[&str], folder: &Path) -> Output {
-    let kernel = Shader::find(kernel, DType::F32).expect("it is compiled");
+    let kernel = find_shader(kernel, DType::F32).expect("it is compiled");
     let sign = folder.join("sign");
     let mut command =
         with_failing("vkWaitForFences", &[&["tune", "matmul", "--timeout=1h"], arguments].concat(), folder);

@@ -6,13 +6,13 @@ use super::{
     BRIEF, driver_manifest, expect_error, expect_exit, expect_output, gpukern, patched, read_json, signal, statuses,
     stderr, stdout, temporary, use_drivers, wait_until,
 };
-use gpukern::{DType, Shader};
+use gpukern::{DType, find_shader};
 use std::path::Path;
 use std::process::{Child, Command};
 
 /// Returns a command under the layer that makes the kernel `matmul/naive` fail in `function`.
 pub(super) fn with_bad_naive(function: &str, how: &str, arguments: &[&str], folder: &Path) -> Command {
-    let kernel = Shader::find("matmul/naive", DType::F32).expect("it is compiled");
+    let kernel = find_shader("matmul/naive", DType::F32).expect("it is compiled");
     let mut command = with_failing(function, arguments, folder);
     command.env("GPUKERN_TEST_HOW", how).env("GPUKERN_TEST_KERNEL", kernel.spirv.len().to_string());
     command
@@ -127,7 +127,7 @@ fn a_run_that_goes_on_round_by_round_ends_when_it_is_asked_to_or_has_taken_too_l
     let (folder, sign) = temporary("sign");
     let endless =
         ["bench", "eigen", "-V", "pipeline", "-s", "16", "--eps=1e-30", "--max-rounds=4294967295", "--no-peak"];
-    let round = Shader::find("eigen/next-matrix", DType::F32).expect("it is compiled").spirv.len();
+    let round = find_shader("eigen/next-matrix", DType::F32).expect("it is compiled").spirv.len();
     let mut command = with_failing("vkQueueSubmit", &endless, folder.path());
     command.env("GPUKERN_TEST_HOW", "never").env("GPUKERN_TEST_KERNEL", round.to_string());
     let mut child = command.env("GPUKERN_TEST_SIGN", &sign).spawn().expect("the binary starts");
@@ -250,7 +250,7 @@ fn a_worker_that_is_killed_while_devices_are_listed_gets_a_second_try() {
 #[cfg(unix)]
 fn a_search_whose_worker_is_killed_goes_on_and_blames_no_tile() {
     let folder = tempfile::tempdir().expect("a folder");
-    let kernel = Shader::find("matmul/tiled", DType::F32).expect("it is compiled").spirv.len().to_string();
+    let kernel = find_shader("matmul/tiled", DType::F32).expect("it is compiled").spirv.len().to_string();
     let tune = |once: bool| {
         let [tuned, mark] = ["tuned.toml", "once"].map(|name| folder.path().join(format!("{once}-{name}")));
         let tune = ["tune", "matmul", "-V", "tiled", "-s", "32", "--budget", "1s", "--tuned"];
@@ -351,7 +351,7 @@ fn a_reproducer_of_each_failure_is_saved() {
     assert_eq!(failure["case"]["outcome"]["said"][0], "the layer aborts");
     assert_eq!(failure["dispatches"][0]["kernel"], "matmul/naive.f32");
     let spirv = std::fs::read(case.join("matmul-naive.f32.spv")).expect("kept");
-    assert_eq!(spirv, Shader::find("matmul/naive", DType::F32).expect("it is compiled").spirv.to_vec());
+    assert_eq!(spirv, find_shader("matmul/naive", DType::F32).expect("it is compiled").spirv.to_vec());
     assert_eq!(std::fs::metadata(case.join("A.bin")).expect("kept").len(), 8 * 8 * 4);
     // The command of the reproducer runs the case on a working driver.
     let command = failure["command"].as_str().expect("a command").to_string();
@@ -404,7 +404,7 @@ fn in_this_process_a_run_is_the_same() {
 
 /// Returns the kernel of matmul/naive with the operations `from` replaced by `to`.
 fn patched_naive(from: u32, to: u32) -> Vec<u8> {
-    let naive = Shader::find("matmul/naive", DType::F32).expect("it is compiled");
+    let naive = find_shader("matmul/naive", DType::F32).expect("it is compiled");
     patched(&naive.spirv, from, to, usize::MAX)
 }
 

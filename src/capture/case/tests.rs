@@ -1,42 +1,11 @@
 //! Converts dispatches, as the layer reports them, to folders that `run` accepts.
 
 use super::*;
-use crate::capture::profile::tests as profile;
+use crate::capture::fixture::{CapturedFixture, bound, case, floats, region, scale};
 use crate::run::check_description;
-use crate::run::tests::spirv;
-use gpukern_layer::format::{CapturedRegion, DescriptorBinding, DispatchEvent, Submission};
-
-pub(crate) fn floats(values: &[f32]) -> Vec<u8> {
-    values.iter().flat_map(|value| value.to_le_bytes()).collect()
-}
-
-/// Events about one dispatch, and the folder with its contents.
-pub(crate) struct CapturedFixture {
-    pub(crate) spool: tempfile::TempDir,
-    pub(crate) events: Vec<LayerEvent>,
-}
+use gpukern_layer::format::{DescriptorBinding, DispatchEvent, Submission};
 
 impl CapturedFixture {
-    pub(crate) fn new(glsl: &str, case: CapturedDispatch, specialization: Vec<(u32, Vec<u8>)>) -> Self {
-        let spool = tempfile::tempdir().expect("a folder");
-        let arguments = vec!["infer".into(), "a\nb\u{1b}[31m'\"\"\"".into()];
-        let process = ProcessInfo { id: 1, arguments, started: 1, application: None, engine: None };
-        let device =
-            DeviceProperties { name: "llvmpipe".into(), driver_info: "Mesa".into(), ..profile::device(0, 2.0) };
-        let pipeline = PipelineInfo { specialization, ..profile::pipeline(0, 0, &spirv(glsl), "main") };
-        let events = vec![
-            LayerEvent::Process(process),
-            LayerEvent::Device(device),
-            LayerEvent::Pipeline(pipeline),
-            LayerEvent::Case(case),
-        ];
-        Self { spool, events }
-    }
-
-    pub(crate) fn file(&self, name: &str, bytes: &[u8]) {
-        std::fs::write(self.spool.path().join(name), bytes).expect("written");
-    }
-
     /// Writes the case to a folder below the spool; returns the folder and the description.
     fn write(&self, starts: &Starts) -> Result<(PathBuf, String), String> {
         let all = [self.events.clone()];
@@ -46,46 +15,9 @@ impl CapturedFixture {
         let mut draft = Draft::new(&chosen[0], self.spool.path(), &folder, &mut store)?;
         draft.write(starts, true, &mut store)?;
         let text = std::fs::read_to_string(folder.join(CASE)).expect("written");
-        check_description(&text, &folder).map_err(|e| format!("{e}\n{text}"))?;
+        check_description(&text, &folder, &crate::catalogue::CATALOGUE).map_err(|e| format!("{e}\n{text}"))?;
         Ok((folder, text))
     }
-}
-
-pub(crate) fn bound(binding: u32, region: u32, offset: u64, range: u64) -> DescriptorBinding {
-    DescriptorBinding { set: 0, binding, element: 0, kind: 7, region: Some(region), offset, range, inline: vec![] }
-}
-
-pub(crate) fn region(name: &str, bytes: u64, changed: bool, address: Option<u64>) -> CapturedRegion {
-    let (before, after) = (format!("{name}.before"), changed.then(|| format!("{name}.after")));
-    CapturedRegion { bytes, address, before, after }
-}
-
-pub(crate) fn case(bindings: Vec<DescriptorBinding>, regions: Vec<CapturedRegion>, push: Vec<u8>) -> CapturedDispatch {
-    let (pipeline, call, base, indirect, label, lost) = (0, 3, [0; 3], false, None, None);
-    CapturedDispatch { pipeline, call, groups: [1, 1, 1], base, indirect, push, bindings, regions, label, lost }
-}
-
-const SCALE: &str = "#version 460
-layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const float BIAS = 0;
-layout(set = 0, binding = 0) readonly buffer A { float a[]; };
-layout(set = 0, binding = 1) writeonly buffer D { float d[]; };
-layout(set = 0, binding = 2) readonly buffer Unused { float unused[]; };
-layout(push_constant) uniform P { uint n; float scale; } p;
-void main() { uint i = gl_GlobalInvocationID.x; if (i < p.n) d[i] = a[i] * p.scale + BIAS; }
-";
-
-/// Call of [`SCALE`] that writes two of four elements.
-pub(crate) fn scale(bits: u32, changed: bool) -> CapturedFixture {
-    let push = [2u32.to_le_bytes(), bits.to_le_bytes()].concat();
-    let bindings = vec![bound(0, 0, 0, 16), bound(1, 1, 0, 16)];
-    let regions = vec![region("a", 16, false, None), region("d", 16, changed, None)];
-    let constants = vec![(0, 4u32.to_le_bytes().to_vec()), (1, 0.1f32.to_le_bytes().to_vec()), (77, vec![1])];
-    let captured = CapturedFixture::new(SCALE, case(bindings, regions, push), constants);
-    captured.file("a.before", &floats(&[1.0, 2.0, 3.0, 4.0]));
-    captured.file("d.before", &floats(&[9.0, 8.0, 7.0, 6.0]));
-    captured.file("d.after", &floats(&[2.1, 4.1, 7.0, 6.0]));
-    captured
 }
 
 #[test]

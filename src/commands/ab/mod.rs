@@ -5,7 +5,7 @@ mod pairs;
 use super::campaign::Campaign;
 use super::document::{Files, JSON, Target};
 use super::{CommandOutput, combined_exit, duration, failures, judging, measure_in_fresh_processes};
-use crate::algorithms::{self, Algorithm, Variant};
+use crate::algorithms::{Algorithm, Variant};
 use crate::basis::command_line::{arguments, stated};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
@@ -14,6 +14,7 @@ use crate::basis::random::generator;
 use crate::basis::random::orders_seed;
 use crate::basis::units::{Nanos, about};
 use crate::case::method::Round;
+use crate::catalogue::CATALOGUE;
 use crate::commands::cli::{AbArgs, Judging, RunArgs};
 use crate::commands::host::Host;
 use crate::compare::paired::{AB_SCHEMA, Schedule, SideResult, Trial, Trials, Turns};
@@ -189,7 +190,7 @@ fn ten_times(max_time: Duration) -> String {
 impl<'a> Contest<'a> {
     /// Returns the contest that the command line asks for.
     fn new(args: &'a AbArgs, vulkan: &VulkanOptions, host: &Host) -> Result<Self, Error> {
-        let algorithm = algorithms::find(&args.algorithm).map_err(Error::Usage)?;
+        let algorithm = CATALOGUE.find(&args.algorithm).map_err(Error::Usage)?;
         let of_drivers = args.a_driver.is_some() || args.b_driver.is_some();
         let of_files = args.a_spirv.is_some() || args.b_spirv.is_some();
         let kinds = [!args.against.is_empty(), of_files, of_drivers];
@@ -217,7 +218,7 @@ impl<'a> Contest<'a> {
             ..Selection::default()
         };
         let PlannedRun { devices, groups, sampling } =
-            PlannedRun::new(&selection, Purpose::Bench).map_err(Error::Usage)?;
+            PlannedRun::new(&CATALOGUE, &selection, Purpose::Bench).map_err(Error::Usage)?;
         let (matches, notes) = if of_drivers {
             (driver_matches(args, groups)?, vec![])
         } else if of_files {
@@ -378,7 +379,9 @@ impl<'a> Contest<'a> {
     ) -> Trial {
         let sampling = Sampling { max_time: self.max_time, ..self.sampling };
         let mut schedule = Schedule::new(MIN_ROUNDS, self.min_effect, self.matches.len());
-        let (cases, rounds) = executor.duel(&current.group, kernels, &sampling, &mut |rounds| schedule.decided(rounds));
+        let (mut cases, rounds) =
+            executor.duel(&current.group, kernels, &sampling, &mut |rounds| schedule.decided(rounds));
+        cases.iter_mut().for_each(|case| case.look_up(&CATALOGUE));
         let measured = cases.iter().all(|case| case.measured().is_some());
         // A kernel may turn out to be wrong only after its timed runs; then there is no verdict.
         let finding = schedule.last(&rounds).filter(|_| measured);

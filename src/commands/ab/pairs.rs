@@ -107,10 +107,10 @@ fn pairs_by_stars(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms;
+    use crate::catalogue::CATALOGUE;
 
     fn found(algorithm: &str, against: &[&str], judged: &[&str]) -> Result<(Vec<String>, Vec<String>), String> {
-        let algorithm = algorithms::find(algorithm).expect("an algorithm");
+        let algorithm = CATALOGUE.find(algorithm).expect("an algorithm");
         let texts = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         let (pairs, notes) = pairs(algorithm, &texts(against), &texts(judged))?;
         Ok((pairs.iter().map(|[a, b]| format!("{} {}", a.name, b.name)).collect(), notes))

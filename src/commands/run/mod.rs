@@ -11,6 +11,7 @@ use super::{CommandOutput, ab, bench};
 use crate::algorithms::CaseSpec;
 use crate::basis::error::{Error, Exit};
 use crate::basis::printable::{Shown, printable};
+use crate::catalogue::CATALOGUE;
 use crate::commands::cli::RunArgs;
 use crate::commands::host::Host;
 use crate::measure::session::Setup;
@@ -95,7 +96,7 @@ pub(super) fn add_tables(plan: &mut Plan, request: &Request) -> Result<Vec<UserK
         let fields = FieldOptions { size: table.size.clone(), ..FieldOptions::default() };
         let described = options::describe(&kernels, description.as_deref(), &fields)?;
         check_commands(&described, request.no_commands)?;
-        let kernels = named_kernels(&table.against, resolve::resolve(&described)?, &all)?;
+        let kernels = named_kernels(&table.against, resolve::resolve(&CATALOGUE, &described)?, &all)?;
         let selection = request.selection.clone().or(request.defaults.clone());
         plan.runs.push(planned(&kernels, false, &selection)?);
         all.push(kernels);
@@ -121,7 +122,7 @@ fn described(args: &RunArgs) -> Result<Vec<Vec<Described>>, Error> {
 fn resolved(args: &RunArgs) -> Result<Vec<ResolvedRun>, Error> {
     let problems = described(args)?;
     problems.iter().try_for_each(|described| check_commands(described, args.no_commands))?;
-    problems.iter().map(|described| resolve::resolve(described)).collect()
+    problems.iter().map(|described| resolve::resolve(&CATALOGUE, described)).collect()
 }
 
 /// Refuses descriptions with shell commands, if these are `forbidden` or the description is a captured case's.
@@ -157,7 +158,7 @@ pub(super) fn name_commands(kernels: &[UserKernels], host: &Host) {
 fn user_kernels(against: &[String], run: ResolvedRun, saves: Vec<Save>) -> Result<UserKernels, Error> {
     // `matmul:tiled` and `tiled` are equivalent: the reference determines the algorithm.
     let against = against.iter().map(|name| name.rsplit(':').next().unwrap_or(name).to_string()).collect();
-    let taken = crate::algorithms::ALGORITHMS.iter().any(|algorithm| algorithm.name == run.name);
+    let taken = CATALOGUE.algorithms.iter().any(|algorithm| algorithm.name == run.name);
     let name = if taken { format!("{}-run", run.name) } else { run.name.clone() };
     let kernels = UserKernels { name, run, against, saves };
     kernels.check().map_err(Error::Usage)?;
@@ -166,7 +167,7 @@ fn user_kernels(against: &[String], run: ResolvedRun, saves: Vec<Save>) -> Resul
 
 /// Plans the cases: at each point of the axes, `all` possible choices of constants, or the first of each kernel.
 pub(super) fn planned(kernels: &UserKernels, all: bool, selection: &Selection) -> Result<PlannedRun, Error> {
-    let algorithm = kernels.clone().algorithm().map_err(Error::Usage)?;
+    let algorithm = kernels.clone().algorithm(&CATALOGUE).map_err(Error::Usage)?;
     let dtype = kernels.dtype();
     let groups = kernels.run.sizes().into_iter().enumerate().map(|(point, size)| {
         let spec = CaseSpec::new(&algorithm, size, dtype)

@@ -8,6 +8,7 @@ use crate::basis::file_name::file_name;
 use crate::basis::printable::Shown;
 use crate::capture::case::store::Store;
 use crate::capture::case::{Draft, SelectedDispatch, Starts, folder_name};
+use crate::catalogue::CATALOGUE;
 use crate::commands::host::Host;
 use crate::commands::measure_quietly;
 use crate::measure::measurement::{LimitPolicy, MeasureOptions};
@@ -134,7 +135,7 @@ fn replay(
     host: &Host,
 ) -> Result<(Replay, HashMap<String, Vec<u8>>), Error> {
     let described = describe(&[folder.to_path_buf()], None, &FieldOptions::default())?;
-    let run = resolve::resolve(&described)?;
+    let run = resolve::resolve(&CATALOGUE, &described)?;
     let buffers: Vec<_> = run.points.iter().flat_map(|point| point.buffers.clone()).collect();
     let path = |name: &str| scratch.join(file_name(name) + ".npy");
     let saves = wanted.iter().map(|name| Save { buffer: name.clone(), path: path(name) }).collect();
@@ -170,9 +171,9 @@ fn replay(
 mod tests {
     use super::*;
     use crate::capture::case::select_dispatches;
-    use crate::capture::case::tests::{CapturedFixture, bound, case, floats, region, scale};
+    use crate::capture::fixture::{CapturedFixture, bound, case, floats, region, scale};
     use crate::device::cache::CacheFolder;
-    use crate::run::tests::spirv;
+    use crate::run::fixture::spirv;
 
     use crate::vulkan::{Instance, Validation};
     use gpukern_layer::format::LayerEvent;

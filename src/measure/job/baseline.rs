@@ -42,7 +42,7 @@ impl<'a> HostWorker<'a> {
         let job = HostBaseline { group: group.into(), index, sampling: *sampling };
         self.ask(&job, interrupted).unwrap_or_else(|ended| {
             self.process = None;
-            let name = crate::host::baseline(&group.algorithm, &group.spec).map_or("host", |baseline| baseline.name);
+            let name = group.algorithm.baseline_of(&group.spec).map_or("host", |baseline| baseline.name);
             let problem = group.problem();
             let outcome = if interrupted.load(Ordering::Relaxed) {
                 Outcome::Interrupted

@@ -88,10 +88,12 @@ impl Executor<'_> {
     /// Runs the cases of `run` until the end or a death of the worker. Appends finished cases to `cases`.
     fn pass(&mut self, run: &PlannedRun, observer: &mut dyn Observer, cases: &mut Vec<Case>) -> Result<(), WorkerEnd> {
         let groups = run.groups.iter().map(SentGroup::from).collect();
+        let catalogue = self.setup.catalogue;
         self.carry_out(RunCases { groups, sampling: run.sampling }, &mut |event| {
             match event {
                 CaseEvent::Begin(id) => observer.begin(&id),
-                CaseEvent::End(case) => {
+                CaseEvent::End(mut case) => {
+                    case.look_up(catalogue);
                     observer.end(&case);
                     cases.push(*case);
                 }
@@ -128,7 +130,8 @@ impl Executor<'_> {
     fn abandon(&self, run: &PlannedRun, ended: &WorkerEnd, observer: &mut dyn Observer, cases: &mut Vec<Case>) {
         for (group, chosen) in self.chosen(run) {
             let outcome = self.outcome(group, &chosen, ended);
-            let case = unmeasured(group, &chosen, &self.device, outcome);
+            let mut case = unmeasured(group, &chosen, &self.device, outcome);
+            case.look_up(self.setup.catalogue);
             observer.end(&case);
             cases.push(case);
         }

@@ -31,7 +31,7 @@ impl Open {
                 .map(|inspector| Opened::Inspector(Box::new(inspector)))
                 .map_err(text);
         }
-        let mut runner = Runner::new(&device, self.timing, &setup.cache, interrupted).map_err(text)?;
+        let mut runner = Runner::new(setup.catalogue, &device, self.timing, &setup.cache, interrupted).map_err(text)?;
         runner.set_max_run(setup.max_run);
         runner.repeat = setup.repeat;
         runner.watcher = Rc::clone(watcher);

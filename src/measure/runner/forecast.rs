@@ -215,11 +215,11 @@ impl Runner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::matmul::MATMUL;
     use crate::basis::dtype::DType;
     use crate::basis::layout::Layout;
     use crate::basis::units::Bytes;
     use crate::case::Goal;
+    use crate::catalogue::matmul::MATMUL;
     use std::cell::RefCell;
     use std::rc::Rc;
 

@@ -3,6 +3,7 @@
 mod forecast;
 
 use crate::algorithms::Problem;
+use crate::algorithms::catalogue::Catalogue;
 use crate::basis::units::{Nanos, percent};
 use crate::case::accepted::AcceptedMutation;
 use crate::case::compiled::CompiledKernel;
@@ -167,13 +168,14 @@ impl Runner {
     /// # Errors
     /// When the device cannot be prepared.
     pub fn new(
+        catalogue: &'static Catalogue,
         device: &Rc<Device>,
         timing: Timing,
         cache: &CacheFolder,
         interrupted: &'static AtomicBool,
     ) -> Result<Self, VulkanError> {
         let mut keeper = Timekeeper::new(interrupted);
-        let mut workbench = Workbench::new(device, cache)?;
+        let mut workbench = Workbench::new(&catalogue.probes, device, cache)?;
         workbench.leave_rounds_when(interrupted);
         workbench.leave_rounds_after(DEFAULT_MAX_RUN);
         keeper.watch_clock((timing == Timing::Sample).then(|| ClockSource::of(&device.info)).flatten());

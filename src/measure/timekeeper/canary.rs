@@ -1,8 +1,6 @@
 //! The canary: a short fixed kernel whose time shows whether the device is as fast as before.
 
 use super::SampleSource;
-use crate::algorithms::probes::FMA;
-use crate::algorithms::probes::fma::{STEPS, with_steps};
 use crate::algorithms::{CaseSpec, Problem};
 use crate::basis::dtype::DType;
 use crate::basis::size::Size;
@@ -21,9 +19,9 @@ const SINGLE_GROUP_INVOCATIONS: u64 = 64;
 /// time is negligible.
 const HOST_INVOCATIONS: u64 = 512;
 
-/// Steps per chain on other devices, four times those of [`FMA`]: 75 microseconds on an H100, compared with which the
+/// Steps per chain on other devices, as a multiple of those of the probe: 75 microseconds on an H100, compared with which the
 /// launch overhead is small.
-const GPU_STEPS: u32 = 4 * STEPS;
+const GPU_STEPS: u32 = 4;
 
 /// Chains of dependent multiply-adds in one work-group, independent of memory.
 pub(crate) struct Canary {
@@ -42,9 +40,10 @@ fn chains(
     invocations: u64,
     steps: u32,
 ) -> Result<Option<Box<dyn SampleSource>>, VulkanError> {
-    let case = CaseSpec::new(&FMA, Size::Uniform(invocations), DType::F32);
-    let problem: Box<dyn Problem> = (FMA.problem)(&case).expect("a power of two");
-    let Some(program) = with_steps(&case, workbench.info(), steps) else { return Ok(None) };
+    let probes = workbench.probes();
+    let case = CaseSpec::new(probes.fma, Size::Uniform(invocations), DType::F32);
+    let problem: Box<dyn Problem> = (probes.fma.problem)(&case).expect("a power of two");
+    let Some(program) = (probes.fma_with_steps)(&case, workbench.info(), steps) else { return Ok(None) };
     let loaded = workbench.load(problem.as_ref())?;
     // One run per sample in every process, because the first of several takes longest.
     let sampler = workbench.sampler_of_one(&loaded, &program)?;
@@ -63,8 +62,9 @@ impl Canary {
     /// Why the device has no room for it, or failed.
     pub(crate) fn new(workbench: &mut Workbench, cache: &CacheFolder) -> Result<Option<Self>, String> {
         let rises = !workbench.info().kind.runs_on_host_cores();
+        let usual = workbench.probes().fma_steps;
         let (invocations, steps) =
-            if rises { (SINGLE_GROUP_INVOCATIONS, GPU_STEPS) } else { (HOST_INVOCATIONS, STEPS) };
+            if rises { (SINGLE_GROUP_INVOCATIONS, GPU_STEPS * usual) } else { (HOST_INVOCATIONS, usual) };
         let Some(chains) = chains(workbench, invocations, steps).map_err(|error| error.to_string())? else {
             return Ok(None);
         };

@@ -1,7 +1,8 @@
 //! Main loop of a worker: runs the jobs that its parent sends and reports each step.
 
 use super::protocol::{Order, WorkerReport};
-use crate::algorithms::{ALGORITHMS, Algorithm};
+use crate::algorithms::Algorithm;
+use crate::algorithms::catalogue::Catalogue;
 use crate::basis::error::Error;
 use crate::basis::handle::Handle;
 use crate::basis::messages::Messages;
@@ -40,7 +41,7 @@ const ORPHAN_GRACE: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// When a job cannot be parsed: the parent runs another version.
-pub(crate) fn serve() -> Result<(), Error> {
+pub(crate) fn serve(catalogue: &'static Catalogue) -> Result<(), Error> {
     process::end_with_parent();
     // Leaked, because detached threads read the flag.
     let interrupted: &'static AtomicBool = Box::leak(Box::default());
@@ -53,11 +54,12 @@ pub(crate) fn serve() -> Result<(), Error> {
         }
     };
     let Ok(Order::Begin(setup)) = orders.recv() else { return Ok(()) };
+    let setup = Setup { catalogue, ..*setup };
     let calls = Arc::default();
     let watched = watch(&setup, &calls, interrupted).map_err(VulkanError::Problem);
     let (timeout, front_ends) = (setup.timeout, FrontEnds::Here);
     guarded::limit(ProgramLimits { timeout, interrupted: Some(interrupted), front_ends });
-    let algorithms = catalogue(&setup.kernels).map_err(Error::Failure)?;
+    let algorithms = with_users(setup.catalogue, &setup.kernels).map_err(Error::Failure)?;
     let vulkan = match watched.and_then(|()| LoadedVulkan::load(&setup, calls)) {
         Ok(vulkan) => {
             report(&WorkerReport::Done(job::text(&Ok::<_, String>(vulkan.devices())), vec![]));
@@ -89,9 +91,9 @@ pub(crate) fn serve() -> Result<(), Error> {
 }
 
 /// Returns the built-in algorithms and the user's.
-fn catalogue(kernels: &[UserKernels]) -> Result<Vec<Handle<Algorithm>>, String> {
-    let users = kernels.iter().cloned().map(UserKernels::algorithm);
-    ALGORITHMS.iter().map(|algorithm| Ok(Handle::Static(*algorithm))).chain(users).collect()
+fn with_users(catalogue: &'static Catalogue, kernels: &[UserKernels]) -> Result<Vec<Handle<Algorithm>>, String> {
+    let users = kernels.iter().cloned().map(|kernel| kernel.algorithm(catalogue));
+    catalogue.algorithms.iter().map(|algorithm| Ok(Handle::Static(*algorithm))).chain(users).collect()
 }
 
 /// Starts a thread that reads orders; returns their receiver. An interruption sets `interrupted` at once.

@@ -7,6 +7,7 @@ mod check;
 mod foreign;
 mod outcome;
 
+use crate::algorithms::catalogue::Catalogue;
 use crate::basis::error::Error;
 use crate::basis::input_file;
 use crate::basis::printable::{Shown, printable};
@@ -33,9 +34,9 @@ const NEWEST: u32 = 2;
 ///
 /// # Errors
 /// When the input cannot be read, is too large, or is not a plausible record.
-pub(crate) fn read(path: &Path) -> Result<NamedRecord, Error> {
+pub(crate) fn read(path: &Path, catalogue: &Catalogue) -> Result<NamedRecord, Error> {
     if path == Path::new("-") {
-        return parse(&take(std::io::stdin().lock())?, "standard input");
+        return parse(&take(std::io::stdin().lock())?, "standard input", catalogue);
     }
     let name = path.shown();
     let refuse = |reason: String| Error::Usage(format!("cannot read '{name}': {reason}"));
@@ -45,7 +46,7 @@ pub(crate) fn read(path: &Path) -> Result<NamedRecord, Error> {
         }
         _ => refuse(e.to_string()),
     })?;
-    parse(&bytes, &name)
+    parse(&bytes, &name, catalogue)
 }
 
 /// Reads all of `input`, which is standard input except in tests.
@@ -63,16 +64,19 @@ fn take(input: impl Read) -> Result<Vec<u8>, Error> {
 ///
 /// # Errors
 /// When it is not a plausible record.
-pub fn parse(bytes: &[u8], name: &str) -> Result<NamedRecord, Error> {
+pub fn parse(bytes: &[u8], name: &str, catalogue: &Catalogue) -> Result<NamedRecord, Error> {
     let text = decode(bytes, name)?;
     let document = RawRecord { text, name };
-    if let Some(journal) = document.journal() {
-        return journal;
-    }
-    let frame = document.frame()?;
-    let version = document.version(&frame)?;
-    let record = document.record(&frame)?;
-    document.loaded(record, &frame, version, vec![])
+    let mut named = match document.journal() {
+        Some(journal) => journal?,
+        None => {
+            let frame = document.frame()?;
+            let version = document.version(&frame)?;
+            document.loaded(document.record(&frame)?, &frame, version, vec![])?
+        }
+    };
+    named.record.look_up(catalogue);
+    Ok(named)
 }
 
 fn decode<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str, Error> {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::catalogue::CATALOGUE;
 use crate::record::{Outcome, Warning};
 use proptest::prelude::*;
 
@@ -6,12 +7,12 @@ const OLD: &str = include_str!("../../../tests/fixtures/run-1.json");
 
 /// Returns the fixture in the current schema.
 fn current() -> String {
-    let record = parse(OLD.as_bytes(), "old").expect("a record").record;
+    let record = parse(OLD.as_bytes(), "old", &CATALOGUE).expect("a record").record;
     serde_json::to_string(&record).expect("JSON")
 }
 
 fn refused(text: &str, expected: &[&str]) {
-    let message = parse(text.as_bytes(), "run.json").expect_err("refused").to_string();
+    let message = parse(text.as_bytes(), "run.json", &CATALOGUE).expect_err("refused").to_string();
     for part in expected.iter().chain(&["run.json"]) {
         assert!(message.contains(part), "'{part}' is not in: {message}");
     }
@@ -27,7 +28,7 @@ fn with(pointer: &str, value: Value) -> String {
 
 #[test]
 fn an_old_record_is_upgraded_and_says_so() {
-    let loaded = parse(OLD.as_bytes(), "old").expect("a record");
+    let loaded = parse(OLD.as_bytes(), "old", &CATALOGUE).expect("a record");
     assert_eq!(loaded.record.schema, SCHEMA);
     assert_eq!(loaded.notes, ["'old' is a gpukern-run/1 record, read as gpukern-run/2"]);
     let warnings = &loaded.record.cases[1].measured().expect("measured").warnings;
@@ -36,8 +37,8 @@ fn an_old_record_is_upgraded_and_says_so() {
 
 #[test]
 fn a_current_record_reads_back_as_it_was_written() {
-    let first = parse(OLD.as_bytes(), "old").expect("a record").record;
-    let second = parse(current().as_bytes(), "new").expect("a record");
+    let first = parse(OLD.as_bytes(), "old", &CATALOGUE).expect("a record").record;
+    let second = parse(current().as_bytes(), "new", &CATALOGUE).expect("a record");
     assert_eq!((second.record, second.notes), (first, vec![]));
 }
 
@@ -45,7 +46,7 @@ fn a_current_record_reads_back_as_it_was_written() {
 fn a_byte_order_mark_and_pretty_printing_do_not_matter() {
     let pretty: Value = serde_json::from_str(&current()).expect("JSON");
     let text = format!("\u{feff}{pretty:#}\r\n");
-    assert_eq!(parse(text.as_bytes(), "run.json").expect("a record").record.cases.len(), 2);
+    assert_eq!(parse(text.as_bytes(), "run.json", &CATALOGUE).expect("a record").record.cases.len(), 2);
 }
 
 #[test]
@@ -59,9 +60,14 @@ fn other_text_is_distinguished_from_truncated_json() {
     }
     refused(&text.replacen(':', ";", 1), &["it is damaged, or not JSON", "line 1, column 10"]);
     let invalid = [b"{\"schema\":\"".as_slice(), b"\xff", b"\"}"].concat();
-    assert!(parse(&invalid, "x").expect_err("refused").to_string().contains("not UTF-8 text (line 1, column 12)"));
+    assert!(
+        parse(&invalid, "x", &CATALOGUE)
+            .expect_err("refused")
+            .to_string()
+            .contains("not UTF-8 text (line 1, column 12)")
+    );
     let wide: Vec<u8> = std::iter::once(0xfeff).chain("{}".encode_utf16()).flat_map(u16::to_le_bytes).collect();
-    assert!(parse(&wide, "x").expect_err("refused").to_string().contains("UTF-16"));
+    assert!(parse(&wide, "x", &CATALOGUE).expect_err("refused").to_string().contains("UTF-16"));
 }
 
 #[test]
@@ -127,15 +133,17 @@ fn an_error_behind_the_cases_has_the_right_place() {
 
 #[test]
 fn samples_override_a_contradicting_summary() {
-    let loaded = parse(with("/cases/0/outcome/summary/median", 1.0.into()).as_bytes(), "x").expect("a record");
-    let expected = parse(OLD.as_bytes(), "old").expect("a record").record;
+    let loaded =
+        parse(with("/cases/0/outcome/summary/median", 1.0.into()).as_bytes(), "x", &CATALOGUE).expect("a record");
+    let expected = parse(OLD.as_bytes(), "old", &CATALOGUE).expect("a record").record;
     assert_eq!(loaded.record.cases[0], expected.cases[0]);
     assert!(loaded.notes[0].contains("summary of lu/naive/f32/1024x1024 contradicts its samples"));
 }
 
 #[test]
 fn cases_that_were_only_verified_are_noted() {
-    let loaded = parse(with("/cases/0/outcome/samples", Value::Array(vec![])).as_bytes(), "x").expect("a record");
+    let loaded =
+        parse(with("/cases/0/outcome/samples", Value::Array(vec![])).as_bytes(), "x", &CATALOGUE).expect("a record");
     assert_eq!(loaded.notes, ["'x': 1 cases were verified only: they have no samples, so no time"]);
     assert!(matches!(loaded.record.cases[0].outcome, Outcome::Measured(_)));
 }
@@ -152,7 +160,7 @@ fn control_characters_in_names_are_escaped() {
 #[test]
 fn errors_name_a_missing_file_or_a_folder() {
     for (path, expected) in [("/nonexistent/run.json", "no such file"), (".", "it is a folder")] {
-        let message = read(Path::new(path)).expect_err("refused").to_string();
+        let message = read(Path::new(path), &CATALOGUE).expect_err("refused").to_string();
         assert!(message.contains(path) && message.contains(expected), "{message}");
     }
 }
@@ -180,7 +188,7 @@ fn impossible_figures_are_refused_with_their_position() {
     for size in ["0", "0x10", "64x0x64"] {
         refused(&with("/cases/1/size", size.into()), &["line 1, column", &format!("its size is {size}")]);
     }
-    assert!(parse(with(&at("samples/0/device"), 0.0.into()).as_bytes(), "x").is_ok(), "a tick may be long");
+    assert!(parse(with(&at("samples/0/device"), 0.0.into()).as_bytes(), "x", &CATALOGUE).is_ok(), "a tick may be long");
     let negative = serde_json::json!([{
         "schema": "gpukern-peak/1", "version": "", "measured": "", "extent": "quick", "device": "a device", "uuid": "",
         "driver": "", "missing": [], "levels": [], "figures": [
@@ -218,15 +226,15 @@ proptest! {
             let place = place.index(bytes.len());
             bytes[place] = byte;
         }
-        let _ = parse(&bytes, "x");
+        let _ = parse(&bytes, "x", &CATALOGUE);
     }
 
     #[test]
     fn cut_and_joined_documents_never_panic(ends in any::<[prop::sample::Index; 2]>()) {
         let text = current();
         let [first, second] = ends.map(|end| end.index(text.len()));
-        let _ = parse(&text.as_bytes()[..first], "x");
-        let _ = parse(&[&text.as_bytes()[..first], &text.as_bytes()[second..]].concat(), "x");
+        let _ = parse(&text.as_bytes()[..first], "x", &CATALOGUE);
+        let _ = parse(&[&text.as_bytes()[..first], &text.as_bytes()[second..]].concat(), "x", &CATALOGUE);
     }
 
     #[test]
@@ -236,12 +244,12 @@ proptest! {
         let colons: Vec<_> = text.match_indices(':').map(|(at, _)| at + 1).collect();
         let start = colons[place.index(colons.len())];
         let end = text[start..].find([',', '}', ']']).map_or(text.len(), |length| start + length);
-        let _ = parse([&text[..start], &value, &text[end..]].concat().as_bytes(), "x");
+        let _ = parse([&text[..start], &value, &text[end..]].concat().as_bytes(), "x", &CATALOGUE);
     }
 
     #[test]
     fn arbitrary_text_never_panics(text in ".{0,200}") {
-        let _ = parse(text.as_bytes(), "x");
+        let _ = parse(text.as_bytes(), "x", &CATALOGUE);
     }
 
     #[test]
@@ -256,7 +264,7 @@ proptest! {
 fn a_share_of_a_variants_own_launches_is_that_of_its_structure() {
     // A version that counted 3,070 launches as the hardware limit of LU with 1024 rows wrote this record.
     let text = include_bytes!("../../../results/lavapipe-lu.json");
-    let record = parse(text, "published").expect("a record").record;
+    let record = parse(text, "published", &CATALOGUE).expect("a record").record;
     let case = record.cases.iter().find(|case| case.launches == 3070).expect("lu/in-place");
     let (share, own) = (case.share.expect("a share"), case.structure.expect("its own launches"));
     assert_eq!((share.limit, own.limit), (Limit::Compute, Limit::Launch));
@@ -271,7 +279,7 @@ fn names_of_any_length_are_cut_and_ids_are_not() {
     record["cases"][0]["id"] = long.as_str().into();
     record["cases"][0]["variant"] = long.as_str().into();
     record["cases"][0]["size"] = long.as_str().into();
-    let loaded = parse(record.to_string().as_bytes(), "run.json").expect("no reason to refuse it");
+    let loaded = parse(record.to_string().as_bytes(), "run.json", &CATALOGUE).expect("no reason to refuse it");
     let (case, device) = (&loaded.record.cases[0], &loaded.record.devices[0]);
     for name in [&device.name, &case.variant, &case.size.to_string()] {
         assert_eq!((name.chars().count(), name.chars().last()), (crate::record::MAX_TEXT_LENGTH, Some('…')));

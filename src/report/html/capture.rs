@@ -200,7 +200,7 @@ fn axis(length: f64, pixels: u32, bottom: u32) -> String {
 mod tests {
     use super::super::tests::document;
     use super::*;
-    use crate::capture::profile::tests::{profile, sample_events};
+    use crate::capture::fixture::{profile, sample_events};
 
     #[test]
     fn the_page_has_a_timeline_and_a_table_and_escapes_names() {

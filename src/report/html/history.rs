@@ -209,7 +209,7 @@ fn draw(drawn: &mut String, size: (u32, u32), runs: usize, series: &CaseSeries, 
 mod tests {
     use super::super::tests::document;
     use super::*;
-    use crate::history::tests::{driver_change, settings};
+    use crate::history::fixture::{driver_change, settings};
     use crate::record::fixture::HOSTILE;
 
     #[test]

@@ -1315,7 +1315,7 @@ mod tests {
 
     #[test]
     fn marks_are_explained_where_they_stand_and_the_run_has_its_sentence() {
-        let mut record = crate::record::marks::tests::disturbed();
+        let mut record = crate::record::fixture::disturbed();
         // The winner of a size has its mark above the charts too.
         let Outcome::Measured(measured) = &mut record.cases[3].outcome else { panic!("it is measured") };
         measured.summary.median = Nanos(1.0);

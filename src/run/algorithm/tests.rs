@@ -7,6 +7,7 @@ use crate::basis::destination::Scratch;
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
 use crate::case::accepted::Mutation;
+use crate::catalogue::CATALOGUE;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceKind;
 use crate::kernel::buffer::{Address, Binding, Descriptor, Role, SpecValue};
@@ -22,7 +23,7 @@ use crate::run::resolved::{
     Builtin, Fill, KernelConfiguration, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedRun,
     ShellCommand, Tolerance,
 };
-use crate::run::tests::spirv;
+use crate::run::fixture::spirv;
 use crate::vulkan::{Device, Instance, Validation};
 use std::path::Path;
 use std::rc::Rc;
@@ -108,7 +109,7 @@ fn shifted() -> Vec<ResolvedBuffer> {
 /// installed.
 fn run(own: &UserKernels) -> Vec<Case> {
     static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-    let algorithm = own.clone().algorithm().expect("it fits");
+    let algorithm = own.clone().algorithm(&CATALOGUE).expect("it fits");
     let spec = CaseSpec::new(&algorithm, own.run.sizes()[0], own.dtype());
     let variants = own.choices(0, true).map(|at| algorithm.variants[at].clone()).collect();
     let (on, auto) = (DeviceClass::Any, false);
@@ -123,7 +124,8 @@ fn run(own: &UserKernels) -> Vec<Case> {
     let devices = instance.devices().expect("devices");
     let physical = devices.iter().find(|device| device.info.kind == DeviceKind::Cpu).or(devices.first());
     let device = Device::open_with(&instance, physical.expect("a device"), true).expect("it opens");
-    let mut runner = Runner::new(&device, Timing::VerifyOnly, &CacheFolder::none(), &INTERRUPTED).expect("a runner");
+    let mut runner =
+        Runner::new(&CATALOGUE, &device, Timing::VerifyOnly, &CacheFolder::none(), &INTERRUPTED).expect("a runner");
     let cases = runner.run(&run, &mut Silent);
     assert_eq!(device.validation_messages(), Vec::<String>::new());
     drop((runner, Rc::clone(&device)));
@@ -254,7 +256,7 @@ fn a_case_is_labeled_with_the_type_of_its_output() {
         let mut buffers = shifted();
         buffers[2].element = element;
         let own = kernels("typed", vec![compiled("shift", SHIFT)], buffers, Reference::None, vec![shift(false, 1.0)]);
-        let algorithm = own.clone().algorithm().expect("it fits");
+        let algorithm = own.clone().algorithm(&CATALOGUE).expect("it fits");
         let spec = CaseSpec::new(&algorithm, own.run.sizes()[0], own.dtype());
         let variants = vec![algorithm.variants[0].clone()];
         let group = CaseGroup { algorithm, spec, variants, on: DeviceClass::Any, auto: false, on_host: false };
@@ -456,7 +458,7 @@ fn a_misfit_with_a_built_in_algorithm_is_refused_without_a_device() {
         let builtin = Builtin { algorithm: "matmul".into(), size: size.to_vec(), layout: None, roles };
         let mut own = kernels("misfit", vec![compiled("shift", SHIFT)], buffers, Reference::Builtin(builtin), vec![]);
         own.against = against.iter().map(ToString::to_string).collect();
-        own.algorithm().err().expect("it does not fit")
+        own.algorithm(&CATALOGUE).err().expect("it does not fit")
     };
     let all = [("A", 0), ("B", 1), ("C", 2)];
     assert!(
@@ -532,7 +534,7 @@ fn fault(inputs: Option<&str>, reference: &str) -> String {
     let buffers = vec![buffer("A", 100, Role::Input, fill), buffer("D", 100, Role::Output, None)];
     let mut own = kernels("faulty", vec![], buffers, Reference::Command(command(reference)), vec![]);
     own.run.points[0].inputs = inputs.map(command);
-    let algorithm = own.clone().algorithm().expect("it fits");
+    let algorithm = own.clone().algorithm(&CATALOGUE).expect("it fits");
     let spec = CaseSpec::new(&algorithm, own.run.sizes()[0], own.dtype());
     let problem = (algorithm.problem)(&spec).expect("a problem");
     let judged = problem.inputs().and_then(|inputs| problem.oracle(&inputs));
@@ -669,7 +671,7 @@ fn unusual_buffer_names_cannot_escape_the_folder() {
     let line = "test $(ls {in}/*.npy | wc -l) = 6 && d=$(sed 's/.*\"..\\/D\":\"\\([^\"]*\\).*/\\1/' {in}/names.json) && \
                 cp {in}/A.npy \"{out}/$d.npy\"";
     let own = kernels("unusual", vec![], buffers, Reference::Command(command(line)), vec![]);
-    let algorithm = own.clone().algorithm().expect("it fits");
+    let algorithm = own.clone().algorithm(&CATALOGUE).expect("it fits");
     let spec = CaseSpec::new(&algorithm, own.run.sizes()[0], own.dtype());
     let problem = (algorithm.problem)(&spec).expect("a problem");
     let inputs = problem.inputs().expect("inputs");

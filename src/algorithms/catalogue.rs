@@ -1,0 +1,95 @@
+//! The algorithms that a program offers, as a value that is handed down.
+
+use super::{Algorithm, CaseSpec, Variant};
+use crate::basis::error;
+use crate::device::capability::DeviceInfo;
+use crate::kernel::program::Program;
+
+/// Algorithms that a program offers.
+pub struct Catalogue {
+    /// Algorithms, in the order of lists.
+    pub algorithms: &'static [&'static Algorithm],
+    /// Algorithms that measuring itself uses.
+    pub probes: Probes,
+}
+
+/// Algorithms that measuring itself uses: to find limits, to empty caches, and to see whether a device is as fast as
+/// before.
+pub struct Probes {
+    /// Reads of a working set.
+    pub memory_read: &'static Algorithm,
+    /// Writes to a working set.
+    pub memory_write: &'static Algorithm,
+    /// Copies within a working set.
+    pub memory_copy: &'static Algorithm,
+    /// Products of cooperative matrices.
+    pub matrix_unit: &'static Algorithm,
+    /// Chains of dependent multiply-adds.
+    pub fma: &'static Algorithm,
+    /// Steps of each of those chains.
+    pub fma_steps: u32,
+    /// Builder of the program of those chains with another number of steps, if the device can run it.
+    pub fma_with_steps: fn(&CaseSpec, &DeviceInfo, u32) -> Option<Program>,
+}
+
+/// Catalogue that offers nothing.
+static EMPTY: Catalogue = Catalogue {
+    algorithms: &[],
+    probes: Probes {
+        memory_read: &Algorithm::PLAIN,
+        memory_write: &Algorithm::PLAIN,
+        memory_copy: &Algorithm::PLAIN,
+        matrix_unit: &Algorithm::PLAIN,
+        fma: &Algorithm::PLAIN,
+        fma_steps: 1,
+        fma_with_steps: |_, _, _| None,
+    },
+};
+
+impl Catalogue {
+    /// Returns a catalogue that offers nothing, for a setup that came from another process.
+    #[must_use]
+    pub fn empty() -> &'static Self {
+        &EMPTY
+    }
+
+    /// Finds an algorithm by name.
+    ///
+    /// # Errors
+    /// A message with the nearest name if there is none.
+    pub fn find(&self, name: &str) -> Result<&'static Algorithm, String> {
+        self.known(name).ok_or_else(|| error::unknown("algorithm", name, "", &self.names(|_| true)))
+    }
+
+    /// Returns the algorithm with this name; records and tables of other versions may name unknown ones.
+    #[must_use]
+    pub fn known(&self, name: &str) -> Option<&'static Algorithm> {
+        self.algorithms.iter().copied().find(|algorithm| algorithm.name == name)
+    }
+
+    /// Returns the names of the algorithms that `fit`, in the order of lists.
+    #[must_use]
+    pub fn names(&self, fit: impl Fn(&Algorithm) -> bool) -> Vec<&'static str> {
+        self.algorithms.iter().filter(|algorithm| fit(algorithm)).map(|algorithm| &*algorithm.name).collect()
+    }
+
+    /// Finds a variant by name or alias.
+    ///
+    /// # Errors
+    /// A message with the algorithms that have such a variant, or with the nearest name.
+    pub fn variant<'a>(&self, algorithm: &'a Algorithm, name: &str) -> Result<&'a Variant, String> {
+        algorithm.variant(name).map_err(|unknown| {
+            let others = self.names(|other| other.variant(name).is_ok());
+            if others.is_empty() {
+                return unknown;
+            }
+            let own: Vec<_> = algorithm.variants.iter().map(|variant| &*variant.name).collect();
+            format!(
+                "'{name}' is a variant of {}, not of {}, which has: {}",
+                others.join(", "),
+                algorithm.name,
+                own.join(", ")
+            )
+        })
+    }
+}
