@@ -6,18 +6,18 @@
 
 // Modules shared with the crate, which reads users' kernels with them and uses more of their items.
 #[allow(unreachable_pub, dead_code)]
-#[path = "src/kernel/instructions.rs"]
+#[path = "crates/program/src/kernel/instructions.rs"]
 mod instructions;
 #[allow(unreachable_pub, dead_code)]
-#[path = "src/kernel/interface.rs"]
+#[path = "crates/program/src/kernel/interface.rs"]
 mod interface;
 #[path = "build/pragmas.rs"]
 mod pragmas;
 #[allow(unreachable_pub, dead_code)]
-#[path = "src/kernel/reflection.rs"]
+#[path = "crates/program/src/kernel/reflection.rs"]
 mod reflection;
 #[allow(unreachable_pub)]
-#[path = "src/kernel/required.rs"]
+#[path = "crates/program/src/kernel/required.rs"]
 mod required;
 #[path = "build/table.rs"]
 mod table;
@@ -30,6 +30,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::{env, fs, process};
 
+/// Root of the repository, as seen from crates/kernels.
+const ROOT: &str = "../..";
+
 /// Directory that `#include "…"` is resolved in.
 const INCLUDES: &str = "glsl/include";
 
@@ -38,20 +41,17 @@ const PROGRAM: [&str; 8] = [
     include_str!("build.rs"),
     include_str!("build/pragmas.rs"),
     include_str!("build/table.rs"),
-    include_str!("src/kernel/instructions.rs"),
-    include_str!("src/kernel/interface.rs"),
-    include_str!("src/kernel/reflection.rs"),
-    include_str!("src/kernel/required.rs"),
+    include_str!("crates/program/src/kernel/instructions.rs"),
+    include_str!("crates/program/src/kernel/interface.rs"),
+    include_str!("crates/program/src/kernel/reflection.rs"),
+    include_str!("crates/program/src/kernel/required.rs"),
     include_str!("Cargo.lock"),
 ];
 
 fn main() {
-    println!("cargo::rerun-if-changed=glsl");
-    println!("cargo::rerun-if-changed=build");
-    println!("cargo::rerun-if-changed=src/kernel/instructions.rs");
-    println!("cargo::rerun-if-changed=src/kernel/interface.rs");
-    println!("cargo::rerun-if-changed=src/kernel/reflection.rs");
-    println!("cargo::rerun-if-changed=src/kernel/required.rs");
+    // Cargo starts this program in crates/kernels; errors name kernels as seen from the root.
+    env::set_current_dir(ROOT).expect("crates/kernels is two folders below the root");
+    println!("cargo::rerun-if-changed={ROOT}/glsl");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let compiler = shaderc::Compiler::new().expect("shaderc starts");
     // Sorted by name, so that the table is the same on every machine and duplicate names are found.
@@ -72,21 +72,9 @@ fn main() {
     }
     let table = format!("&[\n{}]", entries.into_values().collect::<String>());
     fs::write(out.join("shaders.rs"), table).expect("OUT_DIR can be written");
-    fs::write(out.join("layer"), layer(&out).unwrap_or_default()).expect("OUT_DIR can be written");
     if failures > 0 {
         process::exit(1);
     }
-}
-
-/// Returns the layer's shared object, which cargo built as a dependency of this program. `None` in a cross-build, whose
-/// layer is for the host, or if the file is missing; `gpukern capture` then reports that it has no layer.
-fn layer(out: &Path) -> Option<Vec<u8>> {
-    if env::var("HOST") != env::var("TARGET") {
-        return None;
-    }
-    // OUT_DIR is build/gpukern-…/out, in the folder that also has deps.
-    let name = format!("{}gpukern_layer{}", env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX);
-    fs::read(out.ancestors().nth(3)?.join("deps").join(name)).ok()
 }
 
 /// Lists the `.comp` files in the folders of `root`, sorted, so that errors come in the same order on every machine.

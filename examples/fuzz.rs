@@ -161,14 +161,18 @@ const TARGETS: [Target; 5] = [
         corpus: records,
         mutate: Mutator::json,
         accepts: |input, fixture| {
-            parse_record(input, "fuzz").map(|loaded| print_everything(loaded.record, &fixture.other)).is_ok()
+            parse_record(input, "fuzz", &CATALOGUE)
+                .map(|loaded| print_everything(loaded.record, &fixture.other))
+                .is_ok()
         },
     },
     Target {
         name: "descriptions",
         corpus: descriptions,
         mutate: Mutator::lines,
-        accepts: |input, fixture| check_description(&String::from_utf8_lossy(input), fixture.folder.path()).is_ok(),
+        accepts: |input, fixture| {
+            check_description(&String::from_utf8_lossy(input), fixture.folder.path(), &CATALOGUE).is_ok()
+        },
     },
     Target {
         name: "arrays",
@@ -206,7 +210,7 @@ impl Fixture {
             let file = file.expect("a file");
             std::fs::copy(file.path(), folder.path().join(file.file_name())).expect("copied");
         }
-        let other = parse_record(&records()[0], "corpus").expect("the fixture is a record").record;
+        let other = parse_record(&records()[0], "corpus", &CATALOGUE).expect("the fixture is a record").record;
         Self { folder, other }
     }
 }
@@ -391,7 +395,7 @@ impl Mutator {
 /// Returns records of the current and the previous schema; one has few samples, for many executions per second.
 fn records() -> Vec<Vec<u8>> {
     let old = include_str!("../tests/fixtures/run-1.json");
-    let mut record = parse_record(old.as_bytes(), "corpus").expect("the fixture is a record").record;
+    let mut record = parse_record(old.as_bytes(), "corpus", &CATALOGUE).expect("the fixture is a record").record;
     let whole = serde_json::to_vec(&record).expect("JSON");
     record.cases.truncate(1);
     if let Outcome::Measured(measured) = &mut record.cases[0].outcome {

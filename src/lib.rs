@@ -3,28 +3,21 @@
 //!
 //! The names below serve the binary, the tests and the examples. They are no stable interface.
 
-mod algorithms;
-mod basis;
-mod capture;
-mod case;
-mod catalogue;
-mod commands;
-mod compare;
-mod device;
-mod export;
-mod history;
+#![warn(missing_docs)]
 
-mod kernel;
-mod measure;
-mod peak;
-mod plan;
-mod process;
-mod record;
-mod report;
-mod run;
-mod stats;
-mod tuning;
-mod vulkan;
+mod commands;
+
+use gpukern_capture as capture;
+use gpukern_engine as measure;
+use gpukern_judge::{compare, history};
+use gpukern_kernels as catalogue;
+use gpukern_model::{basis, case, device, stats};
+use gpukern_process as process;
+use gpukern_program::{algorithms, kernel};
+use gpukern_record::{peak, plan, record, tuning};
+use gpukern_show::{export, report};
+use gpukern_user as run;
+use gpukern_vulkan as vulkan;
 
 pub use algorithms::catalogue::Catalogue;
 pub use algorithms::{Algorithm, CaseSpec, Oracle, Problem, Variant};

@@ -17,6 +17,7 @@ use crate::device::cache::{CacheFolder, LAYER_FOLDER, fingerprint};
 use crate::measure::session::Setup;
 use crate::report;
 use crate::run::command_files;
+use gpukern_capture::LAYER;
 use gpukern_layer::NAME as LAYER_NAME;
 use gpukern_layer::format::{self, CaptureSettings, LayerEvent, Take};
 use serde_json::json;
@@ -26,8 +27,6 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
-/// Shared object of the layer; empty in a cross-compiled gpukern.
-const LAYER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/layer"));
 /// Function of the layer that the loader calls first.
 const NEGOTIATE: &str = "vkNegotiateLoaderLayerInterfaceVersion";
 /// Vulkan version that the layer supports.

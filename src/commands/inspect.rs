@@ -14,13 +14,14 @@ use crate::measure::measurement::{LimitPolicy, MeasureOptions, MeasuredPlan};
 use crate::measure::runner::Timing;
 use crate::measure::session::Setup;
 use crate::plan::options::Selection;
+use crate::plan::request::FieldOptions;
 use crate::plan::request::Request;
 use crate::plan::{Plan, PlannedRun, Purpose};
 use crate::record::Record;
 use crate::report;
 use crate::report::inspect::{KernelRow, rows};
 use crate::run::algorithm::UserKernels;
-use crate::run::options::{self, FieldOptions};
+use crate::run::options;
 use crate::run::resolve;
 use std::path::{Path, PathBuf};
 

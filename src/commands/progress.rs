@@ -401,7 +401,7 @@ mod tests {
         assert_eq!(skips(&skipped), lines);
         for axis in AXES {
             let [a, mut b] = ["8x8x8", "16x16x16"].map(|extents| case("split", DType::F32, extents, "no units"));
-            b.0.options = axes::tests::unusual_on(axis);
+            b.0.options = crate::plan::fixture::unusual_on(axis);
             let separate_lines = axis.separates.tiles;
             assert_eq!(skips(&[a, b]).len(), 1 + usize::from(separate_lines), "{}", axis.name);
         }

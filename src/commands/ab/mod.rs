@@ -381,7 +381,9 @@ impl<'a> Contest<'a> {
         let mut schedule = Schedule::new(MIN_ROUNDS, self.min_effect, self.matches.len());
         let (mut cases, rounds) =
             executor.duel(&current.group, kernels, &sampling, &mut |rounds| schedule.decided(rounds));
-        cases.iter_mut().for_each(|case| case.look_up(&CATALOGUE));
+        for case in &mut cases {
+            case.look_up(&CATALOGUE);
+        }
         let measured = cases.iter().all(|case| case.measured().is_some());
         // A kernel may turn out to be wrong only after its timed runs; then there is no verdict.
         let finding = schedule.last(&rounds).filter(|_| measured);

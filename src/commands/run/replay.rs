@@ -16,9 +16,10 @@ use crate::measure::runner::Timing;
 use crate::measure::session::Setup;
 use crate::plan::Plan;
 use crate::plan::options::Selection;
+use crate::plan::request::FieldOptions;
 use crate::record::{Correctness, Outcome};
 use crate::run::algorithm::Save;
-use crate::run::options::{FieldOptions, describe};
+use crate::run::options::describe;
 use crate::run::{array, resolve};
 use crate::tuning::tuned::Tuned;
 use crate::vulkan::uuid;
@@ -204,7 +205,7 @@ mod tests {
             &chosen,
             captured.spool.path(),
             &output,
-            Some((&Setup::in_process(CacheFolder::none()), &Host::in_memory([], [], "gpukern"))),
+            Some((&Setup::in_process(&CATALOGUE, CacheFolder::none()), &Host::in_memory([], [], "gpukern"))),
         )
         .expect("written");
         let converted = found.pop().expect("one");
@@ -223,7 +224,7 @@ mod tests {
             &[],
             Path::new(""),
             &select_dispatches(&all, None, &|_, _| "k".into())[0],
-            &Setup::in_process(CacheFolder::none()),
+            &Setup::in_process(&CATALOGUE, CacheFolder::none()),
             &Host::in_memory([], [], "gpukern"),
         )
         .expect("replayed")

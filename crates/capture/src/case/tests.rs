@@ -1,0 +1,251 @@
+//! Converts dispatches, as the layer reports them, to folders that `run` accepts.
+
+use super::*;
+use crate::fixture::{CapturedFixture, bound, case, floats, region, scale};
+use crate::run::check_description;
+use gpukern_layer::format::{DescriptorBinding, DispatchEvent, Submission};
+
+impl CapturedFixture {
+    /// Writes the case to a folder below the spool; returns the folder and the description.
+    fn write(&self, starts: &Starts) -> Result<(PathBuf, String), String> {
+        let all = [self.events.clone()];
+        let chosen = select_dispatches(&all, None, &|_, _| "k".into());
+        let folder = self.spool.path().join("01-k");
+        let mut store = Store::default();
+        let mut draft = Draft::new(&chosen[0], self.spool.path(), &folder, &mut store)?;
+        draft.write(starts, true, &mut store)?;
+        let text = std::fs::read_to_string(folder.join(CASE)).expect("written");
+        check_description(&text, &folder, &crate::catalogue::CATALOGUE).map_err(|e| format!("{e}\n{text}"))?;
+        Ok((folder, text))
+    }
+}
+
+#[test]
+fn a_call_becomes_a_description() {
+    let captured = scale(2f32.to_bits(), true);
+    let (folder, text) = captured.write(&Starts::Known).expect("taken");
+    for line in [
+        "device = \"llvmpipe\"",
+        "driver = \"llvmpipe Mesa\"",
+        "n = 2\n",
+        "scale = 2.0\n",
+        "\n1 = 0.1 ",
+        "groups = [1, 1, 1]",
+        "fill = \"@in/A.bin\"\n",
+        "\"0.0\" = \"A\"",
+        "D = \"out/D.bin\"",
+        "written in part",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    assert!(!text.contains("Unused") && !text.contains('\u{1b}'), "{text}");
+    let read = |name: &str| std::fs::read(folder.join(name)).expect("written");
+    assert_eq!(read("out/D.bin"), floats(&[2.1, 4.1, 7.0, 6.0]));
+    let other = |value: f32| f32::from_bits(!value.to_bits());
+    assert_eq!(read("in/D.bin"), floats(&[other(2.1), other(4.1), 7.0, 6.0]));
+}
+
+#[test]
+fn a_replay_shows_which_elements_are_written() {
+    let captured = scale(2f32.to_bits(), false);
+    captured.file("d.before", &floats(&[2.1, 4.1, 7.0, 6.0]));
+    let (_, text) = captured.write(&Starts::Known).expect("taken");
+    assert!(!text.contains("@in/D"), "an output: {text}");
+    let other = |value: f32| f32::from_bits(!value.to_bits());
+    let left = floats(&[2.1, 4.1, other(7.0), other(6.0)]);
+    let (folder, text) = captured.write(&Starts::Found([("D".to_string(), left)].into())).expect("taken");
+    assert!(text.contains("@in/D.bin"), "{text}");
+    let start = std::fs::read(folder.join("in/D.bin")).expect("written");
+    assert_eq!(start, floats(&[other(2.1), other(4.1), 7.0, 6.0]));
+}
+
+#[test]
+fn values_without_a_decimal_are_stored_as_bits() {
+    let (_, text) = scale(0x7fc0_1234, true).write(&Starts::Known).expect("taken");
+    assert!(text.contains("scale = \"bits 0x7fc01234\""), "{text}");
+    let (_, text) = scale((-0f32).to_bits(), true).write(&Starts::Known).expect("taken");
+    assert!(text.contains("scale = -0.0\n") || text.contains("scale = \"bits 0x80000000\""), "{text}");
+}
+
+#[test]
+fn overlapping_bindings_share_a_buffer() {
+    let captured = CapturedFixture::new(
+        "#version 460
+        layout(local_size_x = 1) in;
+        layout(set = 0, binding = 0) readonly buffer A { float a[]; };
+        layout(set = 0, binding = 1) buffer B { float b[]; };
+        void main() { b[0] += a[0]; }",
+        case(vec![bound(0, 0, 0, 24), bound(1, 0, 16, 16)], vec![region("a", 32, true, None)], vec![]),
+        vec![],
+    );
+    captured.file("a.before", &floats(&[1.0; 8]));
+    captured.file("a.after", &floats(&[1.0, 1.0, 1.0, 1.0, 2.0, 1.0, 1.0, 1.0]));
+    let (_, text) = captured.write(&Starts::Known).expect("taken");
+    assert!(text.contains("\"0.1\" = { buffer = \"A\", offset = 16, range = 16 }"), "{text}");
+    assert!(text.contains("fill = \"@in/A.bin\"") && text.contains("A = \"out/A.bin\""), "{text}");
+}
+
+const ADDRESS: &str = "#version 460
+#extension GL_EXT_buffer_reference : require
+layout(local_size_x = 1) in;
+layout(buffer_reference, std430) buffer Floats { float at[]; };
+layout(push_constant) uniform P { Floats A; Floats D; uint n; };
+void main() { D.at[0] = A.at[n]; }";
+
+#[test]
+fn addresses_become_buffers_except_within_buffers() {
+    let regions = || vec![region("a", 32, false, Some(1 << 40)), region("d", 16, true, Some(1 << 41))];
+    let push = [((1u64 << 40) + 16).to_le_bytes(), (1u64 << 41).to_le_bytes(), [1, 0, 0, 0, 0, 0, 0, 0]].concat();
+    let captured = CapturedFixture::new(ADDRESS, case(vec![], regions(), push), vec![]);
+    captured.file("a.before", &floats(&[5.0; 8]));
+    captured.file("d.before", &floats(&[0.0; 4]));
+    captured.file("d.after", &floats(&[5.0, 0.0, 0.0, 0.0]));
+    let (_, text) = captured.write(&Starts::Known).expect("taken");
+    assert!(text.contains("A = \"A + 16\"\nD = \"D\"\nn = 1\n"), "{text}");
+    captured.file("a.before", &[&[0; 8][..], &((1u64 << 41) + 4).to_le_bytes(), &[0; 16]].concat());
+    let refused = captured.write(&Starts::Known).expect_err("an address");
+    assert_eq!(refused, "has an address at byte 8 of A, which `run` cannot rewrite");
+}
+
+#[test]
+fn unsupported_dispatches_are_refused_with_the_reason() {
+    let captured = scale(0, true);
+    for (change, expected) in [
+        (
+            Box::new(|case: &mut CapturedDispatch| case.base = [1, 0, 0]) as Box<dyn Fn(&mut CapturedDispatch)>,
+            "vkCmdDispatchBase",
+        ),
+        (Box::new(|case| case.groups = [0, 1, 1]), "empty grid"),
+        (Box::new(|case| drop(case.bindings.pop())), "nothing bound at 0.1"),
+        (Box::new(|case| case.lost = Some("4 GiB more".into())), "4 GiB more"),
+        (Box::new(|case| case.bindings[1].region = Some(9)), "is damaged"),
+        (Box::new(|case| case.regions[1].bytes = 17), "has not the 17 bytes"),
+    ] {
+        let mut other =
+            CapturedFixture { spool: tempfile::tempdir().expect("a folder"), events: captured.events.clone() };
+        other.file("a.before", &[0; 16]);
+        other.file("d.before", &[0; 16]);
+        other.file("d.after", &[1; 16]);
+        if let Some(LayerEvent::Case(case)) = other.events.last_mut() {
+            change(case);
+        }
+        let error = other.write(&Starts::Known).expect_err(expected);
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn folder_names_are_safe_and_slow_kernels_come_first() {
+    assert_eq!(folder_name(3, "mul_mat_vec"), "03-mul_mat_vec");
+    for hostile in ["../../etc/passwd", "/", "", "..", "a\0b\n", "\u{202e}x", "-rf"] {
+        let name = folder_name(1, hostile);
+        assert!(name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b)) && name.len() > 3, "{name}");
+    }
+    let mut captured = scale(0, true);
+    let Some(LayerEvent::Case(first)) = captured.events.last().cloned() else { panic!("a case") };
+    let second = CapturedDispatch { groups: [2, 1, 1], ..first };
+    captured.events.push(LayerEvent::Case(second));
+    let dispatch = |x, end| DispatchEvent {
+        pipeline: 0,
+        groups: [x, 1, 1],
+        indirect: false,
+        begin: 0,
+        end,
+        label: None,
+        beyond: None,
+    };
+    let dispatches = vec![dispatch(1, 10), dispatch(2, 30), dispatch(1, 12)];
+    captured.events.push(LayerEvent::Submission(Submission {
+        device: 0,
+        queue: (0, 0),
+        submitted: 0,
+        done: 1,
+        dispatches,
+        others: vec![],
+    }));
+    let all = [captured.events];
+    let kernels = |top| {
+        let chosen = select_dispatches(&all, top, &|_, _| "k".into());
+        chosen.iter().map(|selected| (selected.case.groups[0], selected.total, selected.median)).collect::<Vec<_>>()
+    };
+    assert_eq!(kernels(None), [(2, 60.0, 60.0), (1, 44.0, 24.0)]);
+    assert_eq!(kernels(Some(1)), [(2, 60.0, 60.0)]);
+}
+
+/// Writes a call that stores these floats to a block; returns the description.
+fn written(declarations: &str, bindings: Vec<DescriptorBinding>, values: &[f32]) -> String {
+    let glsl = format!("#version 460\nlayout(local_size_x = 1) in;\n{declarations}");
+    let bytes = 4 * values.len() as u64;
+    let captured = CapturedFixture::new(&glsl, case(bindings, vec![region("d", bytes, true, None)], vec![]), vec![]);
+    captured.file("d.before", &vec![0; bytes as usize]);
+    captured.file("d.after", &floats(values));
+    captured.write(&Starts::Known).expect("taken").1
+}
+
+#[test]
+fn tolerances_ignore_sentinels() {
+    let ramp: Vec<f32> = (1..=4096).map(|at| at as f32 / 4096.0).collect();
+    for sentinel in [-3.4e38, 1e9, f32::NEG_INFINITY, 65504.0] {
+        let mut values = ramp.clone();
+        values[7] = sentinel;
+        let text = written(
+            "layout(binding = 0) buffer D { float d[]; }; void main() { d[0] = 1.0; }",
+            vec![bound(0, 0, 0, 4 * 4096)],
+            &values,
+        );
+        assert!(text.contains("check = { rtol = 1e-4, atol = 1e-4 }"), "{sentinel}: {text}");
+    }
+    let columns: Vec<f32> = (1..=1024).flat_map(|at| [at as f32, 1.0, 1e-6 * at as f32, 0.5]).collect();
+    let text = written(
+        "layout(binding = 0) buffer D { vec4 d[]; }; void main() { d[0] = vec4(1.0); }",
+        vec![bound(0, 0, 0, 4 * 4096)],
+        &columns,
+    );
+    assert!(text.contains("shape = [1024, 4]") && text.contains("atol = [0.1024"), "{text}");
+}
+
+#[test]
+fn element_types_of_captured_buffers() {
+    let values: Vec<f32> = (1..=16_384).map(|at| at as f32).collect();
+    let whole = |binding| bound(binding, 0, 0, 4 * 16_384);
+    for (declarations, bindings, expected) in [
+        ("layout(binding = 0) buffer D { float d[16384]; }; void main() { d[0] = 1; }", vec![whole(0)], "f32"),
+        ("layout(binding = 0) buffer D { mat4 m[1024]; }; void main() { m[0][0] = vec4(1); }", vec![whole(0)], "f32"),
+        (
+            "struct P { vec3 at; float mass; vec4 v; }; layout(binding = 0) buffer D { P p[]; };
+             void main() { p[0].mass = 1; }",
+            vec![whole(0)],
+            "f32",
+        ),
+        (
+            "layout(binding = 0) buffer D { float d[]; }; layout(binding = 1) buffer E { uint e[]; };
+             void main() { d[0] = 1; e[1] = 2; }",
+            vec![whole(0), whole(1)],
+            "f32",
+        ),
+        (
+            "layout(binding = 0) buffer E { uint e[]; }; layout(binding = 0) buffer D { float d[]; };
+             void main() { d[0] = 1; e[1] = 2; }",
+            vec![whole(0)],
+            "f32",
+        ),
+        (
+            "struct H { float t; uint id; }; layout(binding = 0) buffer D { H h[]; }; void main() { h[0].id = 1; }",
+            vec![whole(0)],
+            "bytes",
+        ),
+    ] {
+        let text = written(declarations, bindings, &values);
+        assert!(text.contains(&format!("type = \"{expected}\"")), "{declarations}: {text}");
+    }
+    // Some elements are integers.
+    let mut mixed = values.clone();
+    mixed[0] = f32::from_bits(3);
+    let text = written(
+        "layout(binding = 0) buffer D { float d[]; }; layout(binding = 1) buffer E { uint e[]; };
+         void main() { d[0] = 1; e[1] = 2; }",
+        vec![whole(0), whole(1)],
+        &mixed,
+    );
+    assert!(text.contains("type = \"bytes\""), "{text}");
+}

@@ -1,0 +1,719 @@
+//! Profile of a program's device time: its kernels with calls and times, gaps between them, and a timeline.
+
+use crate::basis::units::Nanos;
+use crate::device::cache::fingerprint;
+use crate::device::capability::DeviceKind;
+use crate::stats::Summary;
+use gpukern_layer::format::{self, LayerEvent};
+use gpukern_layer::name;
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
+
+/// Name and version of the schema; the number changes when readers of the previous version would misread it.
+pub const SCHEMA: &str = "gpukern-profile/1";
+
+/// Hexadecimal digits of a kernel's hash, if it serves as the name, or if it distinguishes kernels with equal names.
+const HASH_DIGITS: usize = 8;
+const DISTINGUISHING_DIGITS: usize = 4;
+
+/// Fewest bits of a device's clock (Vulkan: `timestampValidBits` is 0, or from 36 to 64).
+const MIN_CLOCK_BITS: u32 = 36;
+
+/// Profile of a program.
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+pub struct Profile {
+    /// Schema name, `gpukern-profile/1`.
+    pub schema: String,
+    /// Version of gpukern.
+    pub version: String,
+    /// Program and its arguments.
+    pub program: Vec<String>,
+    /// Ending of the program: `exit code 0`, `SIGSEGV`.
+    pub ending: String,
+    /// Host time from its start to its end.
+    pub wall: Nanos,
+    /// Whether dispatches could overlap as in the unprofiled program. If not, each waited for the one before.
+    pub overlapped: bool,
+    /// Processes that used Vulkan, in the order of their start.
+    pub processes: Vec<ProfiledProcess>,
+}
+
+/// Process of the program.
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "Process")]
+pub struct ProfiledProcess {
+    /// Process id.
+    pub id: u32,
+    /// Command line.
+    pub arguments: Vec<String>,
+    /// Start of the profiling, in nanoseconds since 1970.
+    #[serde(skip)]
+    pub started: u64,
+    /// Application name passed to Vulkan.
+    pub application: Option<String>,
+    /// Engine name passed to Vulkan.
+    pub engine: Option<String>,
+    /// Devices that it created.
+    pub devices: Vec<ProfiledDevice>,
+    /// Counts of commands that were not timed: draws, rays.
+    pub untimed: BTreeMap<String, u64>,
+    /// Reasons why the profiling stopped, if it did.
+    pub stopped: Vec<String>,
+}
+
+/// Device that a process created, with its commands.
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "Device")]
+pub struct ProfiledDevice {
+    /// Name of the device.
+    pub name: String,
+    /// Kind of device.
+    pub kind: DeviceKind,
+    /// Driver with its version, as it describes itself.
+    pub driver: String,
+    /// Vulkan version.
+    pub api_version: String,
+    /// UUID in hexadecimal.
+    pub uuid: String,
+    /// Kernels and other timed commands, those with the most time first.
+    pub kernels: Vec<ProfiledKernel>,
+    /// Number of dispatches.
+    pub dispatches: usize,
+    /// Number of dispatches, copies, fills and updates on queues without timestamps.
+    pub commands_without_times: usize,
+    /// Number of submitted batches.
+    pub submissions: usize,
+    /// Device time of all dispatches, copies, fills and updates together.
+    pub total: Nanos,
+    /// Time during which at least one command ran.
+    pub busy: Nanos,
+    /// Time from the start of the first command to the end of the last.
+    pub span: Nanos,
+    /// Host time during which at least one submission was pending.
+    pub pending: Nanos,
+    /// Idle times between commands of one submission.
+    pub gaps_within: Option<Times>,
+    /// Idle times of a queue between submissions.
+    pub gaps_between: Option<Times>,
+    /// Times that the program waited for the creation of each pipeline.
+    pub pipelines: Option<Times>,
+    /// Timeline of commands and submissions.
+    #[serde(skip)]
+    pub timeline: Timeline,
+}
+
+/// Summary of several times.
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+pub struct Times {
+    /// Sum of the times.
+    pub total: Nanos,
+    /// Count, median, quartiles and extremes.
+    #[serde(flatten)]
+    pub summary: Summary,
+}
+
+/// Kernel: dispatches of one shader with the same constants, name and grid. Also copies, fills or updates of buffers,
+/// without shader and grid.
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "Kernel")]
+pub struct ProfiledKernel {
+    /// Name: from the module's debug information, or the program's name for the pipeline or the dispatch, or else the
+    /// start of `spirv`.
+    pub name: String,
+    /// First 64 bits of the SHA-256 of the SPIR-V.
+    pub spirv: String,
+    /// Hash of SPIR-V and specialization constants, as in the records of built-in kernels.
+    pub hash: String,
+    /// Entry point.
+    pub entry: String,
+    /// Specialization constants that the program sets, by id; values in hexadecimal.
+    pub specialization: BTreeMap<u32, String>,
+    /// Work-groups, if the program specifies them.
+    pub grid: Option<[u32; 3]>,
+    /// Whether the device reads the grid from a buffer.
+    pub indirect: bool,
+    /// Number of dispatches, with or without times.
+    pub calls: usize,
+    /// Times of the dispatches; `null` without timestamps.
+    pub times: Option<Times>,
+    /// Share of the device time.
+    pub share: f64,
+    /// Reasons why some of its dispatches cannot be captured.
+    pub beyond: Vec<Beyond>,
+}
+
+/// Dispatches that cannot be captured for one reason.
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+pub struct Beyond {
+    /// Reason.
+    pub why: String,
+    /// Number of dispatches.
+    pub calls: usize,
+    /// Share of the device time.
+    pub share: f64,
+}
+
+/// Timeline in nanoseconds of the host's clock since the process's first event.
+#[derive(Clone, Debug, Default)]
+pub struct Timeline {
+    /// Queues: family and index.
+    pub queues: Vec<(u32, u32)>,
+    /// Timed commands by start, each with the index of its kernel.
+    pub dispatches: Vec<(usize, Span)>,
+    /// Submissions by start.
+    pub submissions: Vec<Span>,
+}
+
+/// Interval on a queue.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Span {
+    /// Index into the timeline's queues.
+    pub queue: usize,
+    /// Start of the interval.
+    pub begin: f64,
+    /// End of the interval.
+    pub end: f64,
+}
+
+impl ProfiledKernel {
+    /// Returns the grid as text.
+    #[must_use]
+    pub fn grid_text(&self) -> String {
+        match self.grid {
+            Some([x, y, z]) => format!("{x}×{y}×{z}"),
+            None if self.indirect => "indirect".into(),
+            None => "–".into(),
+        }
+    }
+
+    /// Returns the total time of the dispatches.
+    #[must_use]
+    pub fn total(&self) -> Nanos {
+        self.times.as_ref().map_or(Nanos(0.0), |times| times.total)
+    }
+}
+
+impl Profile {
+    /// Iterates over the devices, each with the process that created it.
+    pub fn devices(&self) -> impl Iterator<Item = (&ProfiledProcess, &ProfiledDevice)> {
+        self.processes.iter().flat_map(|process| process.devices.iter().map(move |device| (process, device)))
+    }
+}
+
+impl Times {
+    /// Summarizes `times`; `None` if there are none.
+    fn of(times: &[Nanos]) -> Option<Self> {
+        Summary::of(times).map(|summary| Self { total: times.iter().copied().sum(), summary })
+    }
+}
+
+impl ProfiledProcess {
+    /// Builds the profile of a process from its events.
+    #[must_use]
+    pub fn of(events: &[LayerEvent]) -> Self {
+        let mut process = Self::default();
+        let (mut pipelines, mut names) = (HashMap::new(), HashMap::new());
+        for event in events {
+            match event {
+                LayerEvent::Process(info) => {
+                    process.id = info.id;
+                    process.arguments.clone_from(&info.arguments);
+                    process.started = info.started;
+                    process.application.clone_from(&info.application);
+                    process.engine.clone_from(&info.engine);
+                }
+                LayerEvent::Pipeline(info) => drop(pipelines.insert(info.pipeline, info)),
+                // A program may rename a pipeline; the last name counts.
+                LayerEvent::Name { pipeline, name } => drop(names.insert(*pipeline, name.as_str())),
+                LayerEvent::Beyond { what, count } => *process.untimed.entry(what.clone()).or_default() += count,
+                LayerEvent::Stopped { why } => process.stopped.push(why.clone()),
+                LayerEvent::Device(_) | LayerEvent::Submission(_) | LayerEvent::Case(_) => {}
+            }
+        }
+        let pipelines =
+            pipelines.iter().map(|(id, info)| (*id, PipelineIdentity::of(info, names.get(id).copied()))).collect();
+        for event in events {
+            if let LayerEvent::Device(device) = event {
+                process.devices.push(of_device(device, events, &pipelines));
+            }
+        }
+        process
+    }
+}
+
+/// Properties of a pipeline that its kernels share.
+struct PipelineIdentity<'e> {
+    info: &'e format::PipelineInfo,
+    /// Name from the module or the pipeline; otherwise labels or the hash decide.
+    name: Option<String>,
+    spirv: String,
+    hash: String,
+    /// Hash of everything that distinguishes it from other kernels.
+    content: String,
+}
+
+impl<'e> PipelineIdentity<'e> {
+    fn of(info: &'e format::PipelineInfo, name: Option<&str>) -> Self {
+        let bytes: Vec<u8> = info.spirv.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let constants = info.specialization.iter().map(|(id, data)| [&id.to_le_bytes(), &data[..]].concat());
+        let constants: Vec<Vec<u8>> = constants.collect();
+        let options = (&info.entry, &info.specialization, info.subgroup, info.stage_flags, info.flags, info.robustness);
+        Self {
+            info,
+            name: name::of_module(&info.spirv, &info.entry).or(name.map(String::from)),
+            spirv: name::hash(&info.spirv),
+            hash: fingerprint(&[&bytes, &constants.concat()]),
+            content: fingerprint(&[&bytes, format!("{options:?}").as_bytes()]),
+        }
+    }
+}
+
+/// Key that distinguishes the kernels of a device.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+struct KernelKey<'e> {
+    name: String,
+    /// Hash of the pipeline's content; empty without a pipeline.
+    content: &'e str,
+    /// Workgroups; `None` for an indirect dispatch or a transfer.
+    grid: Option<[u32; 3]>,
+    indirect: bool,
+}
+
+/// Returns the name of a pipeline's kernel, unless the label around a dispatch decides.
+pub fn name_of(events: &[LayerEvent], pipeline: &format::PipelineInfo) -> String {
+    let named = events.iter().rev().find_map(|event| match event {
+        LayerEvent::Name { pipeline: of, name } if *of == pipeline.pipeline => Some(name.as_str()),
+        _ => None,
+    });
+    let PipelineIdentity { name, spirv, .. } = PipelineIdentity::of(pipeline, named);
+    name.unwrap_or_else(|| spirv[..HASH_DIGITS].to_string())
+}
+
+/// Dispatches of a kernel, in accumulation.
+struct Counted<'e> {
+    shader: Option<&'e PipelineIdentity<'e>>,
+    calls: usize,
+    times: Vec<Nanos>,
+    /// Calls and time for each reason.
+    beyond: BTreeMap<&'e str, (usize, Nanos)>,
+}
+
+/// Commands of a device, in accumulation.
+#[derive(Default)]
+struct Counting<'e> {
+    clock: TickClock,
+    places: HashMap<KernelKey<'e>, usize>,
+    counted: Vec<(KernelKey<'e>, Counted<'e>)>,
+    timed: Vec<TimedCommand>,
+}
+
+/// Command with a time.
+struct TimedCommand {
+    /// Indices of its kernel and of its submission.
+    kernel: usize,
+    submission: usize,
+    /// Interval on the device's clock.
+    span: Span,
+}
+
+impl<'e> Counting<'e> {
+    /// Adds a command that ran on `queue` in `submission` from tick `begin` to `end`.
+    fn add(
+        &mut self,
+        key: KernelKey<'e>,
+        shader: Option<&'e PipelineIdentity<'e>>,
+        [queue, submission]: [usize; 2],
+        [begin, end]: [u64; 2],
+        beyond: Option<&'e str>,
+    ) {
+        let kernel = self.places.get(&key).copied().unwrap_or_else(|| {
+            self.places.insert(key.clone(), self.counted.len());
+            self.counted.push((key, Counted { shader, calls: 0, times: vec![], beyond: BTreeMap::new() }));
+            self.counted.len() - 1
+        });
+        let counted = &mut self.counted[kernel].1;
+        counted.calls += 1;
+        let span = self.clock.span(begin, end).map(|(begin, end)| Span { queue, begin, end });
+        let time = span.map(|span| Nanos(span.end - span.begin));
+        counted.times.extend(time);
+        if let Some(why) = beyond {
+            let (calls, total) = counted.beyond.entry(why).or_default();
+            (*calls, *total) = (*calls + 1, *total + time.unwrap_or_default());
+        }
+        self.timed.extend(span.map(|span| TimedCommand { kernel, submission, span }));
+    }
+}
+
+fn of_device(
+    properties: &format::DeviceProperties,
+    events: &[LayerEvent],
+    shaders: &HashMap<u32, PipelineIdentity<'_>>,
+) -> ProfiledDevice {
+    let mut device = described(properties);
+    let mine = events.iter().filter_map(|event| match event {
+        LayerEvent::Submission(submission) if submission.device == properties.device => Some(submission),
+        _ => None,
+    });
+    let submissions: Vec<&format::Submission> = mine.collect();
+    let mut counting = Counting::default();
+    counting.clock.period = f64::from(properties.period);
+    let (mut commands, queues) = (0, &mut device.timeline.queues);
+    for (at, submission) in submissions.iter().enumerate() {
+        let queue = queues.iter().position(|queue| *queue == submission.queue).unwrap_or_else(|| {
+            queues.push(submission.queue);
+            queues.len() - 1
+        });
+        for command in &submission.dispatches {
+            let shader = shaders.get(&command.pipeline);
+            counting.add(
+                key(command, shader),
+                shader,
+                [queue, at],
+                [command.begin, command.end],
+                command.beyond.as_deref(),
+            );
+        }
+        for command in &submission.others {
+            counting.add(
+                KernelKey { name: command.what.clone(), ..KernelKey::default() },
+                None,
+                [queue, at],
+                [command.begin, command.end],
+                None,
+            );
+        }
+        device.dispatches += submission.dispatches.len();
+        commands += submission.dispatches.len() + submission.others.len();
+        let [begin, end] = [submission.submitted, submission.done].map(|time| time as f64);
+        device.timeline.submissions.push(Span { queue, begin, end });
+    }
+    device.submissions = submissions.len();
+    device.commands_without_times = commands - counting.timed.len();
+    let device_shaders = shaders.values().filter(|shader| shader.info.device == properties.device);
+    device.pipelines = Times::of(&device_shaders.map(|shader| Nanos(shader.info.took as f64)).collect::<Vec<_>>());
+    device.place(counting.timed, &submissions);
+    device.rank(&counting.counted);
+    device
+}
+
+impl ProfiledDevice {
+    /// Sorts the timed commands, finds the gaps between them, and converts to the host's clock.
+    fn place(&mut self, mut timed: Vec<TimedCommand>, submissions: &[&format::Submission]) {
+        timed.sort_by(|a, b| a.span.begin.total_cmp(&b.span.begin));
+        let offset = timed.iter().map(|command| submissions[command.submission].submitted as f64 - command.span.begin);
+        // No dispatch starts before its submission: the largest difference is the tightest possible offset.
+        let offset = offset.max_by(f64::total_cmp).unwrap_or(0.0);
+        let (mut within, mut between) = (vec![], vec![]);
+        // End of the last command on each queue, with its submission.
+        let mut ends: Vec<Option<(f64, usize)>> = vec![None; self.timeline.queues.len()];
+        for TimedCommand { submission, span, .. } in &mut timed {
+            let last = &mut ends[span.queue];
+            if let Some((end, of)) = *last
+                && span.begin > end
+            {
+                if of == *submission { &mut within } else { &mut between }.push(Nanos(span.begin - end));
+            }
+            if last.is_none_or(|(end, _)| span.end >= end) {
+                *last = Some((span.end, *submission));
+            }
+            (span.begin, span.end) = (span.begin + offset, span.end + offset);
+        }
+        (self.gaps_within, self.gaps_between) = (Times::of(&within), Times::of(&between));
+        self.total = timed.iter().map(|TimedCommand { span, .. }| Nanos(span.end - span.begin)).sum();
+        self.busy = covered(timed.iter().map(|command| &command.span));
+        let begin = timed.first().map_or(0.0, |command| command.span.begin);
+        self.span = Nanos(timed.iter().map(|command| command.span.end - begin).fold(0.0, f64::max));
+        self.timeline.submissions.sort_by(|a, b| a.begin.total_cmp(&b.begin));
+        self.pending = covered(self.timeline.submissions.iter());
+        self.timeline.dispatches = timed.into_iter().map(|command| (command.kernel, command.span)).collect();
+    }
+
+    /// Builds the kernels from the accumulated commands, those with the most time first.
+    fn rank(&mut self, counted: &[(KernelKey<'_>, Counted<'_>)]) {
+        let whole = self.total.0.max(f64::MIN_POSITIVE);
+        // Different kernels with the same name.
+        let mut contents: HashMap<String, Vec<&str>> = HashMap::new();
+        for (KernelKey { name, content, .. }, _) in counted {
+            let of_name = contents.entry(name.clone()).or_default();
+            if !of_name.contains(content) {
+                of_name.push(content);
+            }
+        }
+        let kernel = |(KernelKey { name, content, grid, indirect }, counted): &(KernelKey<'_>, Counted<'_>)| {
+            let times = Times::of(&counted.times);
+            let is_one = contents.get(name).is_none_or(|contents| contents.len() == 1);
+            let info = counted.shader.map(|shader| shader.info);
+            let beyond = counted.beyond.iter().map(|(why, (calls, total))| Beyond {
+                why: (*why).to_string(),
+                calls: *calls,
+                share: total.0 / whole,
+            });
+            ProfiledKernel {
+                name: if is_one { name.clone() } else { format!("{name}~{}", &content[..DISTINGUISHING_DIGITS]) },
+                spirv: counted.shader.map_or_else(String::new, |shader| shader.spirv.clone()),
+                hash: counted.shader.map_or_else(String::new, |shader| shader.hash.clone()),
+                entry: info.map_or_else(String::new, |info| info.entry.clone()),
+                specialization: info.map_or_else(BTreeMap::new, specialization),
+                grid: *grid,
+                indirect: *indirect,
+                calls: counted.calls,
+                share: times.as_ref().map_or(0.0, |times| times.total.0 / whole),
+                times,
+                beyond: beyond.collect(),
+            }
+        };
+        let mut kernels: Vec<(usize, ProfiledKernel)> = counted.iter().map(kernel).enumerate().collect();
+        kernels.sort_by(|(_, a), (_, b)| b.total().0.total_cmp(&a.total().0).then(b.calls.cmp(&a.calls)));
+        let mut places = vec![0; kernels.len()];
+        kernels.iter().enumerate().for_each(|(place, (before, _))| places[*before] = place);
+        self.timeline.dispatches.iter_mut().for_each(|(kernel, _)| *kernel = places[*kernel]);
+        self.kernels = kernels.into_iter().map(|(_, kernel)| kernel).collect();
+    }
+}
+
+fn specialization(info: &format::PipelineInfo) -> BTreeMap<u32, String> {
+    info.specialization.iter().map(|(id, bytes)| (*id, hex(bytes))).collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Builds a device without its commands.
+fn described(properties: &format::DeviceProperties) -> ProfiledDevice {
+    let kind = match properties.kind {
+        1 => DeviceKind::IntegratedGpu,
+        2 => DeviceKind::DiscreteGpu,
+        3 => DeviceKind::VirtualGpu,
+        4 => DeviceKind::Cpu,
+        _ => DeviceKind::Other,
+    };
+    let version = properties.api_version;
+    ProfiledDevice {
+        name: properties.name.clone(),
+        kind,
+        driver: if properties.driver_info.is_empty() { &properties.driver } else { &properties.driver_info }.clone(),
+        api_version: format!("{}.{}.{}", version >> 22 & 0x7f, version >> 12 & 0x3ff, version & 0xfff),
+        uuid: hex(&properties.uuid),
+        ..ProfiledDevice::default()
+    }
+}
+
+fn key<'e>(dispatch: &format::DispatchEvent, shader: Option<&'e PipelineIdentity<'e>>) -> KernelKey<'e> {
+    let hash = |shader: &PipelineIdentity<'_>| shader.spirv[..HASH_DIGITS].to_string();
+    let name = shader.and_then(|shader| shader.name.clone()).or_else(|| dispatch.label.clone());
+    let name = name.or_else(|| shader.map(hash)).unwrap_or_else(|| format!("pipeline {}", dispatch.pipeline));
+    KernelKey {
+        name,
+        content: shader.map_or("", |shader| &shader.content),
+        grid: (!dispatch.indirect).then_some(dispatch.groups),
+        indirect: dispatch.indirect,
+    }
+}
+
+/// Returns the time that spans, sorted by start, cover together.
+fn covered<'s>(spans: impl Iterator<Item = &'s Span>) -> Nanos {
+    let (mut total, mut until) = (0.0, f64::NEG_INFINITY);
+    for span in spans {
+        total += (span.end - span.begin.max(until)).max(0.0);
+        until = until.max(span.end);
+    }
+    Nanos(total)
+}
+
+/// Device clock that wraps around after its number of bits.
+#[derive(Default)]
+struct TickClock {
+    /// Nanoseconds per tick; 0 without timestamps.
+    period: f64,
+    /// First tick, to which times are relative: the nanoseconds since boot may exceed a float's precision.
+    first: Option<u128>,
+    /// Latest tick since the last wrap-around.
+    last: u64,
+    /// Ticks before the last wrap-around, and the clock's bits, known after the first one.
+    before: u128,
+    bits: Option<u32>,
+}
+
+impl TickClock {
+    /// Converts ticks to nanoseconds; `None` without timestamps.
+    fn span(&mut self, begin: u64, end: u64) -> Option<(f64, f64)> {
+        if self.period <= 0.0 || (begin, end) == (0, 0) {
+            return None;
+        }
+        let begin = self.nanos(begin);
+        Some((begin, self.nanos(end).max(begin)))
+    }
+
+    fn nanos(&mut self, tick: u64) -> f64 {
+        let ticks = self.unwrapped(tick);
+        let first = *self.first.get_or_insert(ticks);
+        // Dispatches of other queues may have started earlier.
+        let ticks = if ticks < first { -((first - ticks) as f64) } else { (ticks - first) as f64 };
+        ticks * self.period
+    }
+
+    /// Extends a tick beyond wrap-arounds. A decrease by more than half the clock's range is a wrap-around; an increase
+    /// by as much afterwards is a late tick from before it, on a different queue.
+    fn unwrapped(&mut self, tick: u64) -> u128 {
+        let bits = self.bits.unwrap_or((u64::BITS - self.last.leading_zeros()).max(MIN_CLOCK_BITS));
+        let half = 1 << (bits - 1);
+        if self.last.checked_sub(tick).is_some_and(|fallen| fallen > half) {
+            self.bits = Some(bits);
+            self.before += 1 << bits;
+            self.last = tick;
+        } else if self.bits.is_some() && tick.checked_sub(self.last).is_some_and(|risen| risen > half) {
+            return self.before - (1 << bits) + u128::from(tick);
+        } else {
+            self.last = self.last.max(tick);
+        }
+        self.before + u128::from(tick)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{device, dispatch, pipeline, process, profile, sample_events, submission};
+    use crate::basis::fixture::assert_committed;
+    use gpukern_layer::format::DispatchEvent;
+
+    #[test]
+    fn kernels_have_calls_times_and_shares() {
+        let process = ProfiledProcess::of(&sample_events());
+        let [device] = &process.devices[..] else { panic!("{process:?}") };
+        let rows = device.kernels.iter().map(|kernel| {
+            (&*kernel.name, kernel.grid_text(), kernel.calls, kernel.total().0, (kernel.share * 100.0).round())
+        });
+        let expected = [
+            ("mul_mat", "64×1×1".to_string(), 3, 2400.0, 80.0),
+            ("pool", "4×1×1".into(), 1, 400.0, 13.0),
+            ("copy", "–".into(), 1, 200.0, 7.0),
+        ];
+        assert_eq!(rows.collect::<Vec<_>>(), expected);
+        assert_eq!(device.kernels[0].times.as_ref().expect("timed").summary.median, Nanos(800.0));
+        assert_eq!(device.kernels[1].beyond[0].why, "binding 0.3 is an image");
+        assert_eq!((device.dispatches, device.submissions, device.commands_without_times), (4, 2, 0));
+        assert_eq!([device.total, device.busy, device.span].map(|time| time.0), [3000.0, 3000.0, 5400.0]);
+        assert_eq!((device.api_version.as_str(), &*device.uuid), ("1.3.230", &*"ab".repeat(16)));
+        let gaps = |times: &Option<Times>| times.as_ref().map(|times| (times.summary.count, times.total.0));
+        assert_eq!(gaps(&device.gaps_within), Some((2, 400.0)), "100 ticks before pool, 100 before the copy");
+        assert_eq!(gaps(&device.gaps_between), Some((1, 2000.0)));
+        assert_eq!((device.pending.0, process.untimed["draws"]), (6000.0, 5));
+    }
+
+    #[test]
+    fn device_times_are_aligned_with_submissions() {
+        let device = &ProfiledProcess::of(&sample_events()).devices[0];
+        let begins: Vec<_> = device.timeline.dispatches.iter().map(|(kernel, span)| (*kernel, span.begin)).collect();
+        // The second submission came 4 µs after the first, and its dispatch started 4 µs after the first dispatch.
+        assert_eq!(begins, [(0, 1000.0), (0, 1600.0), (1, 2600.0), (0, 5000.0), (2, 6200.0)]);
+        assert_eq!(device.timeline.submissions[1], Span { queue: 0, begin: 5000.0, end: 9000.0 });
+    }
+
+    #[test]
+    fn kernel_names_are_unique_and_come_from_four_sources() {
+        let labelled =
+            |pipeline, label: &str| DispatchEvent { label: Some(label.into()), ..dispatch(pipeline, 1, 10, 20) };
+        let indirect = DispatchEvent { indirect: true, groups: [0; 3], ..dispatch(0, 1, 40, 50) };
+        let events = [
+            process(1),
+            LayerEvent::Device(device(0, 1.0)),
+            LayerEvent::Pipeline(pipeline(0, 0, &[1; 8], "entry")),
+            LayerEvent::Pipeline(pipeline(1, 0, &[2; 8], "main")),
+            LayerEvent::Pipeline(pipeline(2, 0, &[3; 8], "main")),
+            // Created again: the same kernel.
+            LayerEvent::Pipeline(pipeline(3, 0, &[3; 8], "main")),
+            // A different module of the same name.
+            LayerEvent::Pipeline(pipeline(4, 0, &[4; 8], "entry")),
+            LayerEvent::Name { pipeline: 0, name: "never used".into() },
+            submission(
+                0,
+                [0, 100],
+                vec![
+                    labelled(0, "label"),
+                    labelled(1, "label"),
+                    dispatch(2, 1, 20, 30),
+                    dispatch(3, 1, 30, 40),
+                    indirect,
+                    dispatch(4, 1, 50, 60),
+                    dispatch(9, 1, 60, 70),
+                ],
+            ),
+        ];
+        let called = |at: usize| match &events[at] {
+            LayerEvent::Pipeline(info) => name_of(&events, info),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!([2, 4].map(called), ["entry".into(), fingerprint(&[&[3, 0, 0, 0].repeat(8)])[..8].to_string()]);
+        let process = ProfiledProcess::of(&events);
+        let mut names: Vec<_> =
+            process.devices[0].kernels.iter().map(|kernel| (kernel.name.clone(), kernel.calls)).collect();
+        names.sort();
+        let hash = fingerprint(&[&[3, 0, 0, 0].repeat(8)]);
+        let (apart, others): (Vec<_>, Vec<_>) = names.into_iter().partition(|(name, _)| name.starts_with("entry~"));
+        assert_eq!(others, [(hash[..8].to_string(), 2), ("label".into(), 1), ("pipeline 9".into(), 1)]);
+        assert!(apart.len() == 3 && apart[0].0 != apart[2].0, "{apart:?}");
+        assert!(process.devices[0].kernels.iter().any(|kernel| kernel.grid_text() == "indirect"));
+    }
+
+    #[test]
+    fn clock_wrap_around_tolerates_late_ticks() {
+        let mut clock = TickClock { period: 1.0, ..TickClock::default() };
+        let end = 1u64 << 36;
+        let ticks = [end - 100, end - 10, 5, end - 3, 40];
+        assert_eq!(ticks.map(|tick| clock.nanos(tick)), [0.0, 90.0, 105.0, 97.0, 140.0]);
+        assert_eq!(clock.span(50, 40), Some((150.0, 150.0)), "no time is negative");
+        assert_eq!(clock.span(0, 0), None);
+        // A queue that lags a little does not count as a wrap-around.
+        let mut clock = TickClock { period: 1.0, ..TickClock::default() };
+        assert_eq!(
+            [1 << 36, (1 << 36) - 100, u64::MAX].map(|tick| clock.nanos(tick)),
+            [0.0, -100.0, (u64::MAX - (1 << 36)) as f64]
+        );
+    }
+
+    #[test]
+    fn devices_and_queues_are_separate_and_untimed_commands_counted() {
+        let mut other = submission(1, [0, 10], vec![dispatch(0, 1, 0, 0), dispatch(0, 1, 0, 0)]);
+        if let LayerEvent::Submission(other) = &mut other {
+            other.queue = (1, 0);
+        }
+        let events = [
+            process(1),
+            LayerEvent::Device(device(0, 1.0)),
+            LayerEvent::Device(device(1, 0.0)),
+            submission(0, [0, 10], vec![dispatch(0, 1, 10, 20)]),
+            other,
+            LayerEvent::Stopped { why: "it forked".into() },
+        ];
+        let process = ProfiledProcess::of(&events);
+        let [first, second] = &process.devices[..] else { panic!("{process:?}") };
+        assert_eq!((first.dispatches, first.total.0), (1, 10.0));
+        assert_eq!((second.dispatches, second.commands_without_times, second.total.0), (2, 2, 0.0));
+        assert!(second.kernels[0].times.is_none() && second.kernels[0].calls == 2 && second.gaps_between.is_none());
+        assert_eq!(second.timeline.queues, [(1, 0)]);
+        assert_eq!(process.stopped, ["it forked"]);
+        assert!(ProfiledProcess::of(&[]).devices.is_empty());
+    }
+
+    #[test]
+    fn busy_time_counts_overlaps_once() {
+        let overlapping = vec![dispatch(0, 1, 100, 200), dispatch(0, 1, 150, 180), dispatch(0, 1, 190, 260)];
+        let process =
+            ProfiledProcess::of(&[process(1), LayerEvent::Device(device(0, 1.0)), submission(0, [0, 10], overlapping)]);
+        let device = &process.devices[0];
+        assert_eq!((device.total.0, device.busy.0, device.span.0), (200.0, 160.0, 160.0));
+        assert!(device.gaps_within.is_none());
+    }
+
+    #[test]
+    fn the_committed_profile_schema_is_current() {
+        let schema = schemars::schema_for!(Profile);
+        assert_committed("docs/profile.schema.json", &schema);
+        let json = serde_json::to_value(profile(&[sample_events()])).expect("JSON");
+        let validator = jsonschema::validator_for(schema.as_value()).expect("a schema");
+        let errors: Vec<_> = validator.iter_errors(&json).map(|e| format!("{}: {e}", e.instance_path())).collect();
+        assert!(errors.is_empty(), "{errors:#?}");
+    }
+}

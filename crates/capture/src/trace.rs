@@ -1,0 +1,118 @@
+//! Converts a profile to a trace of events in the format of Chrome's tracing, which Perfetto reads:
+//! <https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>.
+
+use super::profile::{Profile, ProfiledDevice, ProfiledProcess, Span};
+use serde_json::{Value, json};
+
+/// Returns the trace: a row per process, with tracks for the dispatches and the submissions of each queue.
+#[must_use]
+pub fn trace(profile: &Profile) -> Value {
+    let start = profile.processes.iter().map(|process| process.started).min().unwrap_or(0);
+    let mut events = vec![];
+    for process in &profile.processes {
+        let name = process.application.clone().unwrap_or_else(|| process.arguments.join(" "));
+        let mut tracks = Tracks { process, start: (process.started - start) as f64, written: 0, events: &mut events };
+        tracks.name("process_name", 0, &name);
+        for device in &process.devices {
+            tracks.device(device);
+        }
+    }
+    json!({ "traceEvents": events, "displayTimeUnit": "ns" })
+}
+
+/// Writer of a process's tracks.
+struct Tracks<'a> {
+    process: &'a ProfiledProcess,
+    /// Nanoseconds from the start of the first process to the start of this one.
+    start: f64,
+    /// Number of tracks written.
+    written: usize,
+    events: &'a mut Vec<Value>,
+}
+
+impl Tracks<'_> {
+    fn name(&mut self, what: &str, track: usize, name: &str) {
+        let id = self.process.id;
+        self.events.push(json!({ "ph": "M", "name": what, "pid": id, "tid": track, "args": { "name": name } }));
+    }
+
+    fn device(&mut self, device: &ProfiledDevice) {
+        let timeline = &device.timeline;
+        for (at, (family, index)) in timeline.queues.iter().enumerate() {
+            let queue = format!("queue {family}.{index} of {}", device.name);
+            let submissions = timeline.submissions.iter().filter(|span| span.queue == at);
+            let submissions = submissions.enumerate().map(|(number, span)| {
+                (*span, json!({ "name": format!("submission {}", number + 1), "cat": "submission" }))
+            });
+            self.lanes(&format!("submissions to {queue}"), submissions);
+            let dispatches = timeline.dispatches.iter().filter(|(_, span)| span.queue == at);
+            let dispatches = dispatches.map(|(kernel, span)| {
+                let kernel = &device.kernels[*kernel];
+                let arguments = json!({ "grid": kernel.grid_text(), "spirv": kernel.spirv });
+                (*span, json!({ "name": kernel.name, "cat": "dispatch", "args": arguments }))
+            });
+            self.lanes(&queue, dispatches);
+        }
+    }
+
+    /// Writes spans, sorted by start, to a track, and overlapping ones to further tracks: events of one track may only
+    /// nest.
+    fn lanes(&mut self, name: &str, spans: impl Iterator<Item = (Span, Value)>) {
+        let (first, mut ends): (usize, Vec<f64>) = (self.written + 1, vec![]);
+        for (span, mut event) in spans {
+            let lane = ends.iter().position(|end| *end <= span.begin).unwrap_or_else(|| {
+                let lane = ends.len();
+                let beside = if lane == 0 { String::new() } else { format!(" ({})", lane + 1) };
+                self.name("thread_name", first + lane, &format!("{name}{beside}"));
+                ends.push(0.0);
+                lane
+            });
+            ends[lane] = span.end;
+            event["ph"] = "X".into();
+            event["pid"] = self.process.id.into();
+            event["tid"] = (first + lane).into();
+            event["ts"] = microseconds(self.start + span.begin);
+            event["dur"] = microseconds(span.end - span.begin);
+            self.events.push(event);
+        }
+        self.written += ends.len();
+    }
+}
+
+/// Converts nanoseconds to microseconds, rounded to the nanosecond.
+fn microseconds(nanos: f64) -> Value {
+    (nanos.round() / 1e3).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{profile, sample_events};
+    use super::*;
+
+    #[test]
+    fn events_are_on_named_tracks_without_overlap() {
+        let mut profile = profile(&[sample_events(), sample_events()]);
+        profile.processes[1].started += 500;
+        profile.processes[1].id = 8;
+        // As with --overlapped.
+        profile.processes[1].devices[0].timeline.dispatches[0].1.end += 300.0;
+        let trace = trace(&profile);
+        let events = trace["traceEvents"].as_array().expect("events");
+        let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).collect::<Vec<_>>();
+        let named = of("M").iter().map(|event| (event["pid"].clone(), event["tid"].clone())).collect::<Vec<_>>();
+        let spans = of("X");
+        assert_eq!((spans.len(), of("M").len()), (14, 3 + 4));
+        for event in &spans {
+            let track = (event["pid"].clone(), event["tid"].clone());
+            assert!(named.contains(&track), "{event}");
+            let of_track = spans.iter().filter(|other| (other["pid"].clone(), other["tid"].clone()) == track);
+            let [begin, length] = ["ts", "dur"].map(|key| event[key].as_f64().expect("a number"));
+            for other in of_track {
+                let other = other["ts"].as_f64().expect("a number");
+                assert!(other <= begin || other >= begin + length, "{event} and the one at {other}");
+            }
+        }
+        let first = spans.iter().find(|event| event["name"] == "mul_mat" && event["pid"] == 8).expect("a dispatch");
+        assert_eq!((&first["ts"], &first["args"]["grid"]), (&json!(1.5), &json!("64×1×1")));
+    }
+}

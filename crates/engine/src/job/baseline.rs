@@ -1,0 +1,58 @@
+//! Measures baselines on the host.
+
+use super::group::SentGroup;
+use super::job;
+use crate::host;
+use crate::plan::{CaseGroup, Sampling};
+use crate::record::{Case, Outcome};
+use crate::session::Setup;
+use crate::worker::{WorkerEnd, WorkerProcess};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+job! {
+    /// Job that measures the host's baseline of a group; `index` is the host's among the devices. No device needs to be
+    /// open.
+    HostBaseline("baseline") { group: SentGroup, index: usize, sampling: Sampling } -> Case
+    |self, context| {
+        let group = self.group.resolve(&context.algorithms)?;
+        Ok(host::measure(&group, self.index, &self.sampling, context.interrupted))
+    }
+}
+
+/// Worker that measures baselines on the host, replaced when it dies.
+pub struct HostWorker<'a> {
+    setup: &'a Setup,
+    process: Option<WorkerProcess>,
+}
+
+impl<'a> HostWorker<'a> {
+    /// Returns a worker that starts with its first case.
+    pub fn new(setup: &'a Setup) -> Self {
+        Self { setup, process: None }
+    }
+
+    /// Measures the baseline of a group.
+    pub fn measure(&mut self, group: &CaseGroup, index: usize, sampling: &Sampling, interrupted: &AtomicBool) -> Case {
+        let job = HostBaseline { group: group.into(), index, sampling: *sampling };
+        self.ask(&job, interrupted).unwrap_or_else(|ended| {
+            self.process = None;
+            let name = group.algorithm.baseline_of(&group.spec).map_or("host", |baseline| baseline.name);
+            let problem = group.problem();
+            let outcome = if interrupted.load(Ordering::Relaxed) {
+                Outcome::Interrupted
+            } else {
+                Outcome::failed(format!("its worker died: {ended}"))
+            };
+            group.case(name, problem.as_ref(), index, outcome)
+        })
+    }
+
+    fn ask(&mut self, job: &HostBaseline, interrupted: &AtomicBool) -> Result<Case, WorkerEnd> {
+        let process = match &mut self.process {
+            Some(process) => process,
+            // Host baselines do not need Vulkan.
+            none => none.insert(WorkerProcess::start(self.setup, None, interrupted)?.0),
+        };
+        process.ask(job, interrupted, &mut |()| true).map(|(case, _)| case)
+    }
+}

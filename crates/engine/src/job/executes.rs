@@ -1,0 +1,25 @@
+//! Checks whether a device executes anything.
+
+use super::job;
+use crate::executor::Executor;
+use crate::vulkan;
+
+job! {
+    /// Job that fills four bytes and reads them back.
+    Executes("executes") {} -> Result<bool, String>
+    |self, context| {
+        let runner = context.runner()?;
+        runner.watcher.on_device("a fill");
+        Ok(vulkan::executes(&runner.device).map_err(|error| runner.reason(&error)))
+    }
+}
+
+impl Executor<'_> {
+    /// Whether the device executes anything.
+    ///
+    /// # Errors
+    /// When the check failed or its worker died.
+    pub fn executes(&mut self) -> Result<bool, String> {
+        self.carry_out(Executes {}, &mut |()| true).unwrap_or_else(|ended| Err(ended.to_string()))
+    }
+}

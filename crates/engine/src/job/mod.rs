@@ -1,0 +1,186 @@
+//! Jobs: the operations on a device, a file for each, with the work itself and what its caller does when a worker dies
+//! of it. A new one is a file here and a line in [`JOBS`].
+
+pub mod baseline;
+pub mod cases;
+pub mod duel;
+mod executes;
+pub mod explain;
+mod group;
+pub mod host_side;
+mod inspect;
+pub mod open;
+pub mod tune;
+
+use super::runner::{DeviceWatcher, Runner};
+use super::session::{LoadedVulkan, Setup};
+use crate::algorithms::Algorithm;
+use crate::basis::handle::Handle;
+use crate::plan::CaseGroup;
+use group::SentGroup;
+use inspect::Inspector;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
+
+/// Operation on a device, carried out in this process or in a worker.
+pub trait Job: Serialize + DeserializeOwned + 'static {
+    /// Result.
+    type Done: Serialize + DeserializeOwned + 'static;
+    /// Report on the way.
+    type Event: Serialize + DeserializeOwned + 'static;
+    /// Name by which a worker knows the operation.
+    const NAME: &'static str;
+    /// Whether the job waits for an answer to each event.
+    const WAITS_FOR_ANSWERS: bool = false;
+
+    /// Does the work. `report` returns whether to go on, if the job waits for that.
+    ///
+    /// # Errors
+    /// When the context lacks what the job needs: no device was opened, or the other process is another program.
+    fn run(self, context: &mut JobContext<'_>, report: Report<'_, Self::Event>) -> Result<Self::Done, String>;
+}
+
+/// Defines a job without events: a struct of the job's arguments, its name, its result and its work.
+macro_rules! job {
+    (
+        $(#[$doc:meta])*
+        $job:ident($name:literal) { $($argument:ident: $type:ty),* } -> $done:ty
+        |$self:ident, $context:ident| $work:expr
+    ) => {
+        $(#[$doc])*
+        #[derive(serde::Serialize, serde::Deserialize)]
+        pub struct $job {
+            $(pub $argument: $type),*
+        }
+
+        impl $crate::job::Job for $job {
+            type Done = $done;
+            type Event = ();
+            const NAME: &'static str = $name;
+
+            fn run(
+                $self,
+                $context: &mut $crate::job::JobContext<'_>,
+                _: $crate::job::Report<'_, ()>,
+            ) -> Result<$done, String> {
+                $work
+            }
+        }
+    };
+}
+use job;
+
+/// Receiver of events, which answers whether to go on.
+pub type Report<'a, E> = &'a mut dyn FnMut(E) -> bool;
+
+/// Resources of jobs: Vulkan and a device that is open.
+pub struct JobContext<'a> {
+    pub(super) setup: &'a Setup,
+    /// Algorithms of the groups that another process sends.
+    pub(super) algorithms: Vec<Handle<Algorithm>>,
+    /// Vulkan, if it could be loaded.
+    pub(super) vulkan: Option<LoadedVulkan>,
+    pub(super) watcher: Rc<dyn DeviceWatcher>,
+    pub(super) interrupted: &'static AtomicBool,
+    opened: Opened,
+}
+
+/// Device that is open, as its use requires.
+enum Opened {
+    Nothing,
+    Runner(Box<Runner>),
+    Inspector(Box<Inspector>),
+}
+
+impl<'a> JobContext<'a> {
+    /// A context without an open device.
+    pub(super) fn new(
+        setup: &'a Setup,
+        algorithms: Vec<Handle<Algorithm>>,
+        vulkan: Option<LoadedVulkan>,
+        watcher: Rc<dyn DeviceWatcher>,
+        interrupted: &'static AtomicBool,
+    ) -> Self {
+        Self { setup, algorithms, vulkan, watcher, interrupted, opened: Opened::Nothing }
+    }
+
+    fn runner(&mut self) -> Result<&mut Runner, String> {
+        match &mut self.opened {
+            Opened::Runner(runner) => Ok(runner),
+            Opened::Nothing | Opened::Inspector(_) => Err("no device was opened to run kernels".into()),
+        }
+    }
+
+    /// Returns the groups that were sent.
+    fn groups(&self, sent: Vec<SentGroup>) -> Result<Vec<CaseGroup>, String> {
+        sent.into_iter().map(|group| group.resolve(&self.algorithms)).collect()
+    }
+}
+
+/// Function that carries out the job in a text, and returns the result as one. Events go to `report` with whether they
+/// wait for an answer.
+type Perform = fn(&str, &mut JobContext<'_>, &mut dyn FnMut(String, bool) -> bool) -> Result<String, String>;
+
+/// Every job by name.
+const JOBS: [(&str, Perform); 9] = [
+    entry::<open::Open>(),
+    entry::<cases::RunCases>(),
+    entry::<duel::Duel>(),
+    entry::<duel::RunSide>(),
+    entry::<tune::Tune>(),
+    entry::<explain::Explain>(),
+    entry::<executes::Executes>(),
+    entry::<host_side::TimeHostSide>(),
+    entry::<baseline::HostBaseline>(),
+];
+
+const fn entry<J: Job>() -> (&'static str, Perform) {
+    (J::NAME, perform::<J>)
+}
+
+fn perform<J: Job>(
+    job: &str,
+    context: &mut JobContext<'_>,
+    report: &mut dyn FnMut(String, bool) -> bool,
+) -> Result<String, String> {
+    let job: J = serde_json::from_str(job).map_err(|e| e.to_string())?;
+    job.run(context, &mut |event| report(text(&event), J::WAITS_FOR_ANSWERS)).map(|done| text(&done))
+}
+
+/// Returns the function for the job of this name.
+///
+/// # Errors
+/// When there is none: the other process is another program.
+pub(super) fn performer(name: &str) -> Result<Perform, String> {
+    let found = JOBS.iter().find(|(known, _)| *known == name);
+    found.map(|(_, perform)| *perform).ok_or_else(|| format!("there is no job {name}"))
+}
+
+/// Returns a job, an event or a result as a text for another process.
+pub(super) fn text(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("jobs have nothing that JSON lacks")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::fixture::six_cases;
+
+    #[test]
+    fn job_names_are_unique() {
+        let names: std::collections::BTreeSet<_> = JOBS.iter().map(|(name, _)| name).collect();
+        assert_eq!(names.len(), JOBS.len());
+        assert!(performer("no such job").is_err());
+    }
+
+    #[test]
+    fn a_case_survives_serialization() {
+        for case in six_cases().cases {
+            let sent = text(&cases::CaseEvent::End(Box::new(case.clone())));
+            let Ok(cases::CaseEvent::End(read)) = serde_json::from_str(&sent) else { panic!("{sent}") };
+            assert_eq!(*read, case);
+        }
+    }
+}

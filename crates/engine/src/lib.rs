@@ -1,0 +1,26 @@
+//! Measures a plan on devices: the session that opens them, the workbench, the one loop that warms up and samples,
+//! searches, limits.
+
+mod at_once;
+pub mod executor;
+pub mod host;
+pub mod job;
+mod limits;
+pub mod measurement;
+mod mutation;
+mod resume;
+pub mod runner;
+pub mod sampling;
+pub mod session;
+pub mod timekeeper;
+pub mod workbench;
+pub mod worker;
+
+#[cfg(test)]
+use gpukern_kernels as catalogue;
+use gpukern_model::{basis, case, device, stats};
+use gpukern_process as process;
+use gpukern_program::{algorithms, kernel};
+use gpukern_record::{peak, plan, record, tuning};
+use gpukern_user as run;
+use gpukern_vulkan as vulkan;

@@ -1,0 +1,738 @@
+//! Measurement of a plan on its devices and the host: cases, limits, baselines and the resulting record.
+
+use super::executor::{self, Observer};
+use super::host;
+use super::job::baseline::HostWorker;
+use super::limits::{self, compute_shares, mark, share};
+use super::runner::Timing;
+use super::session::{Session, Setup};
+use super::{at_once, resume};
+use crate::basis::alike::distinct;
+use crate::basis::error::Error;
+use crate::basis::random::generator;
+use crate::basis::units::Nanos;
+use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::plan::request::Request;
+use crate::plan::{AUTO, CaseGroup, CaseId, HOST, Plan, PlannedRun, Sampling, Shard, estimate};
+use crate::record::{Case, Caveat, Kind, Method, Origin, Outcome, Peak, Process, Record, SCHEMA};
+use crate::tuning::tuned::{self, Tuned};
+use crate::vulkan::Validation;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// Whether to compute each case's share of its device's limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitPolicy {
+    Apply,
+    Ignore,
+}
+
+/// Options of a measurement, and metadata of its record.
+#[derive(Clone)]
+pub struct MeasureOptions<'a> {
+    pub timing: Timing,
+    pub limits: LimitPolicy,
+    pub tuned: &'a Tuned,
+    /// Command line for the record.
+    pub command: Vec<String>,
+    /// Request of the command, if its records can be completed later.
+    pub request: Option<Request>,
+    pub origin: Origin,
+    /// Hash of the requested cases, of all shards.
+    pub options_hash: Option<String>,
+    pub shard: Option<Shard>,
+    /// Number of processes that measure each case, each in a different random order.
+    pub processes: usize,
+    /// Ids of the cases to measure; empty for all.
+    pub only: &'a [String],
+    /// Whether host baselines run in a worker, because this process has measured other cases before.
+    pub host_in_worker: bool,
+    /// Whether all devices are measured at the same time.
+    pub at_once: bool,
+    /// Reason why cases were left to other kinds of devices, with the option that includes them.
+    pub left_out: Option<&'static str>,
+    pub begun: Instant,
+    pub started: jiff::Timestamp,
+}
+
+impl<'a> MeasureOptions<'a> {
+    /// Returns options of a measurement that begins now, in one process.
+    #[must_use]
+    pub fn new(timing: Timing, limits: LimitPolicy, tuned: &'a Tuned, command: Vec<String>) -> Self {
+        Self {
+            timing,
+            limits,
+            tuned,
+            command,
+            request: None,
+            origin: Origin::default(),
+            options_hash: None,
+            shard: None,
+            processes: 1,
+            only: &[],
+            host_in_worker: false,
+            at_once: false,
+            left_out: None,
+            begun: Instant::now(),
+            started: jiff::Timestamp::now(),
+        }
+    }
+
+    /// Returns options of an additional process that begins now and measures cases, not device limits.
+    #[must_use]
+    pub fn for_another_process(&self) -> Self {
+        let (begun, started) = (Instant::now(), jiff::Timestamp::now());
+        let limits = LimitPolicy::Ignore;
+        Self { limits, processes: 1, host_in_worker: true, at_once: false, begun, started, ..self.clone() }
+    }
+
+    /// Whether the case with this id is to be measured.
+    fn selects(&self, id: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|selected| selected == id)
+    }
+
+    /// Returns the record's entry for a process that begins now.
+    fn process(&self, index: usize) -> Process {
+        let order = (self.processes > 1).then_some(index as u64);
+        let started = jiff::Timestamp::now().to_string();
+        Process { started, command: self.command.clone(), order, origin: self.origin.clone() }
+    }
+}
+
+/// Result of measuring a plan.
+pub struct MeasuredPlan {
+    pub record: Record,
+    /// Messages of the validation layer, as an error. They do not affect the record.
+    pub validated: Result<(), Error>,
+    /// Whether an interruption skipped limits or whole processes. Interrupted cases have their own outcome.
+    pub cut_short: bool,
+}
+
+/// Run on one device, without the cases of earlier runs in the plan.
+pub(super) struct DeviceRun<'a> {
+    pub(super) device: &'a DeviceInfo,
+    run: PlannedRun,
+}
+
+/// Cases of a plan on its devices. A case that several runs name is measured once per process.
+pub struct Measurement<'a> {
+    plan: &'a Plan,
+    setup: &'a Setup,
+    pub(super) device_runs: Vec<DeviceRun<'a>>,
+    on_host: Vec<(&'a CaseGroup, &'a Sampling)>,
+    /// Cases of the run that this one resumes.
+    taken: Vec<Case>,
+    /// Processes of the run that this one resumes.
+    processes: Vec<Process>,
+    /// Index of the host among the devices.
+    host_index: usize,
+}
+
+/// Measurements so far.
+#[derive(Default)]
+pub(super) struct Results {
+    pub(super) devices: Vec<DeviceInfo>,
+    peaks: Vec<Peak>,
+    pub(super) cases: Vec<Case>,
+    /// Processes that measured the cases; the last is the current one.
+    processes: Vec<Process>,
+    /// Whether an interruption skipped limits or processes.
+    cut_short: bool,
+    /// Caveats about devices that were measured at the same time.
+    pub(super) caveats: Vec<Caveat>,
+}
+
+impl Results {
+    /// Whether `process` can skip this case: it is not selected, enough processes have measured it, or an earlier
+    /// process found that it cannot be measured.
+    fn is_done(&self, device: usize, id: &str, process: usize, options: &MeasureOptions<'_>) -> bool {
+        let mut cases = self.cases.iter().filter(|case| case.device == device && case.id == id);
+        let is_final = |case: &Case| case.measured().is_none() && case.outcome != Outcome::Interrupted;
+        !options.selects(id)
+            || cases.clone().count() >= options.processes
+            || cases.any(|case| is_final(case) || case.process == process)
+    }
+
+    /// Removes and returns the cases of one device.
+    pub(super) fn take(&mut self, device: usize) -> Self {
+        let cases = self.cases.extract_if(.., |case| case.device == device).collect();
+        Self { cases, processes: self.processes.clone(), ..Self::default() }
+    }
+}
+
+/// Whether a run names a device other than `host`.
+fn needs_vulkan(run: &PlannedRun) -> bool {
+    run.devices.is_empty() || run.devices.iter().any(|device| device != HOST)
+}
+
+impl<'a> Measurement<'a> {
+    /// Opens a session if `plan` needs Vulkan.
+    ///
+    /// # Errors
+    /// When Vulkan cannot be loaded.
+    pub fn session(plan: &Plan, setup: &'a Setup) -> Result<Option<Session<'a>>, Error> {
+        plan.runs.iter().any(needs_vulkan).then(|| Session::open(setup)).transpose()
+    }
+
+    /// Returns the measurement of `plan` with its [`Self::session`].
+    ///
+    /// # Errors
+    /// When a run names a missing or unusable device.
+    pub fn new(plan: &'a Plan, setup: &'a Setup, session: Option<&'a Session<'a>>) -> Result<Self, Error> {
+        let host_index = session.map_or(0, |session| session.devices().len());
+        let (device_runs, on_host, taken, processes) = (vec![], vec![], vec![], vec![]);
+        let mut measurement = Self { plan, setup, device_runs, on_host, taken, processes, host_index };
+        let mut planned = BTreeSet::new();
+        for run in &plan.runs {
+            let mut kinds = vec![];
+            if let Some(session) = session.filter(|_| needs_vulkan(run)) {
+                let others: Vec<_> = run.devices.iter().filter(|device| *device != HOST).cloned().collect();
+                for device in session.select_usable(&others)? {
+                    let DeviceInfo { index, kind, .. } = *device;
+                    let run = run.without_known(kind, |id| !planned.insert((index, id)));
+                    measurement.device_runs.push(DeviceRun { device, run });
+                    kinds.push(kind);
+                }
+            }
+            measurement.add_host(run, &kinds);
+        }
+        Ok(measurement)
+    }
+
+    /// Adds the host's groups of `run`, with the sizes for the other devices' `kinds`, or for the host if there are
+    /// none.
+    fn add_host(&mut self, run: &'a PlannedRun, kinds: &[DeviceKind]) {
+        let suits = |group: &&CaseGroup| match kinds {
+            [] => group.on.suits(DeviceKind::Host),
+            _ => kinds.iter().any(|kind| group.on.suits(*kind)),
+        };
+        let id = |group: &CaseGroup| group.id_of("host");
+        for group in run.groups.iter().filter(|group| group.on_host).filter(suits) {
+            if !self.on_host.iter().any(|(known, _)| id(known) == id(group)) {
+                self.on_host.push((group, &run.sampling));
+            }
+        }
+    }
+
+    /// Takes over the cases of `record`, so that they are not measured again.
+    ///
+    /// # Errors
+    /// When the record has another plan, device or program.
+    pub fn resume(&mut self, record: Record, options: &MeasureOptions<'_>) -> Result<(), Error> {
+        let changed = |record: &Record| {
+            let of_run =
+                |DeviceRun { device, run }: &DeviceRun<'_>| resume::changed(record, run, device, options.tuned);
+            self.device_runs.iter().flat_map(of_run).collect()
+        };
+        let earlier = resume::usable(record, &self.plan.hash(), options.shard, self.method(), changed)?;
+        for DeviceRun { device, run } in &self.device_runs {
+            resume::take(&earlier, run, device, options.tuned, &mut self.taken)?;
+        }
+        for (group, _) in &self.on_host {
+            resume::take_host(&earlier, group, self.host_index, &mut self.taken)?;
+        }
+        self.processes = earlier.processes;
+        Ok(())
+    }
+
+    /// Returns the cases from the resumed run.
+    #[must_use]
+    pub fn taken(&self) -> &[Case] {
+        &self.taken
+    }
+
+    /// Returns the record at the beginning of a process.
+    fn partial_record(&self, options: &MeasureOptions<'_>, results: &Results) -> Record {
+        let mut devices: Vec<DeviceInfo> = vec![];
+        for DeviceRun { device, .. } in &self.device_runs {
+            if !devices.iter().any(|known| known.index == device.index) {
+                devices.push((*device).clone());
+            }
+        }
+        if !self.on_host.is_empty() {
+            devices.push(host::device(self.host_index));
+        }
+        let (cases, processes) = (results.cases.clone(), results.processes.clone());
+        self.record(options, Results { devices, cases, processes, ..Results::default() })
+    }
+
+    /// Returns the number of measurements to make: cases that the devices can run, times processes.
+    #[must_use]
+    pub fn cases(&self, options: &MeasureOptions<'_>) -> usize {
+        let counts = |case: &&Case| options.selects(&case.id) && !matches!(case.outcome, Outcome::Skipped { .. });
+        let taken = self.taken.iter().filter(counts).count();
+        (self.expected(options).len() * options.processes).saturating_sub(taken)
+    }
+
+    /// Returns the ids of the cases that each process measures, with estimated times.
+    #[must_use]
+    pub fn expected(&self, options: &MeasureOptions<'_>) -> Vec<(String, Nanos)> {
+        let samples = options.timing == Timing::Sample;
+        let of_run = |DeviceRun { device, run }: &DeviceRun<'_>| {
+            let skipped = executor::skipped(run, device, options.tuned);
+            let skipped: BTreeSet<_> = skipped.into_iter().map(|(id, _)| id.to_string()).collect();
+            let of_group = |group: &CaseGroup| {
+                let time = estimate::of_case(group, device.kind, samples.then_some(&run.sampling));
+                let chosen = (group.auto).then(|| group.id_of(AUTO).to_string());
+                let ids = group.variants.iter().map(|variant| group.id(variant).to_string()).chain(chosen);
+                ids.map(|id| (id, time)).collect::<Vec<_>>()
+            };
+            let cases = run.groups_on(device.kind).flat_map(of_group);
+            cases.filter(|(id, _)| !skipped.contains(id)).collect::<Vec<_>>()
+        };
+        let on_host = self.on_host.iter().map(|(group, sampling)| {
+            let time = estimate::of_case(group, DeviceKind::Host, samples.then_some(sampling));
+            (group.host_id().unwrap_or_default(), time)
+        });
+        self.device_runs.iter().flat_map(of_run).chain(on_host).filter(|(id, _)| options.selects(id)).collect()
+    }
+
+    /// Returns the estimated time to measure limits, per software device without cached ones. Other devices take
+    /// negligible time.
+    #[must_use]
+    pub fn expected_limits(&self, options: &MeasureOptions<'_>) -> Vec<Nanos> {
+        let validated = self.setup.validation != Validation::Off;
+        let unknown = |device: &&DeviceInfo| limits::read_cached(&self.setup.cache, device, validated).is_none();
+        let software = self.device_runs.iter().map(|run| run.device).filter(|device| device.kind == DeviceKind::Cpu);
+        let devices = distinct(software.filter(unknown).map(|device| device.index)).len();
+        let devices = if options.limits == LimitPolicy::Apply { devices } else { 0 };
+        vec![limits::MAX_QUICK_TIME.into(); devices]
+    }
+
+    /// Whether any case runs on the CPU, which other programs use too.
+    #[must_use]
+    pub fn uses_host_cores(&self) -> bool {
+        !self.on_host.is_empty() || self.device_runs.iter().any(|run| run.device.kind.runs_on_host_cores())
+    }
+
+    /// Returns the cases that the devices cannot run, each with the reason.
+    #[must_use]
+    pub fn skipped(&self, tuned: &Tuned) -> Vec<(CaseId, String)> {
+        self.device_runs.iter().flat_map(|DeviceRun { device, run }| executor::skipped(run, device, tuned)).collect()
+    }
+
+    /// Measures every case in `session`. If a device cannot be opened, only its cases fail.
+    ///
+    /// # Errors
+    /// When there is nothing to measure, or the only device cannot be opened.
+    pub fn measure(
+        &self,
+        session: Option<&Session<'_>>,
+        options: &MeasureOptions<'_>,
+        interrupted: &'static AtomicBool,
+        observer: &mut (dyn Observer + Send),
+    ) -> Result<MeasuredPlan, Error> {
+        let (cases, processes) = (self.taken.clone(), self.processes.clone());
+        let mut results = Results { cases, processes, ..Results::default() };
+        for process in 0..options.processes {
+            if process > 0 {
+                if !self.leaves_any(options, &results) {
+                    break;
+                }
+                if interrupted.load(Ordering::Relaxed) {
+                    results.cut_short = true;
+                    break;
+                }
+                if let Some(session) = session {
+                    session.renew();
+                }
+            }
+            results.processes.push(options.process(results.processes.len()));
+            observer.process(&self.partial_record(options, &results));
+            self.process(session, options, interrupted, observer, &mut results)?;
+        }
+        let validated = session.map_or(Ok(()), Session::check_validation);
+        let reason = |case: &Case| match &case.outcome {
+            Outcome::Skipped { reason } => Some(format!("{}: {reason}", case.id)),
+            _ => None,
+        };
+        if results.cases.is_empty() {
+            let why = options.left_out.map_or_else(String::new, |why| format!("; {why}"));
+            return Err(Error::Usage(format!("nothing to measure: these cases need another kind of device{why}")));
+        }
+        if results.cases.iter().all(|case| reason(case).is_some()) {
+            let first = results.cases.first().and_then(reason).unwrap_or_default();
+            let others = match results.cases.len() {
+                1 => String::new(),
+                count => format!("; all {count} cases are skipped, this one first"),
+            };
+            return Err(Error::Usage(format!("nothing to measure: {first}{others}")));
+        }
+        // A last process that measured nothing is no part of the record.
+        let last = results.processes.len() - 1;
+        if last > 0 && !results.cases.iter().any(|case| case.process == last) {
+            results.processes.pop();
+        }
+        let cut_short = results.cut_short;
+        Ok(MeasuredPlan { record: self.record(options, results), validated, cut_short })
+    }
+
+    /// Whether a further process would have a case to measure.
+    fn leaves_any(&self, options: &MeasureOptions<'_>, results: &Results) -> bool {
+        let next = results.processes.len();
+        let on_host = |group| results.is_done(self.host_index, &host_id(group), next, options);
+        self.device_runs.iter().any(|device_run| !remaining_run(device_run, options, results, next).groups.is_empty())
+            || self.on_host.iter().any(|(group, _)| !on_host(group))
+    }
+
+    /// Measures the remaining cases of the current process, the last in `results`.
+    fn process(
+        &self,
+        session: Option<&Session<'_>>,
+        options: &MeasureOptions<'_>,
+        interrupted: &'static AtomicBool,
+        observer: &mut (dyn Observer + Send),
+        results: &mut Results,
+    ) -> Result<(), Error> {
+        match session {
+            Some(session) if options.at_once => {
+                at_once::devices(self, session, options, interrupted, observer, results)?;
+            }
+            Some(session) => {
+                for device_run in &self.device_runs {
+                    self.add(session, device_run, options, interrupted, observer, results)?;
+                }
+            }
+            None => {}
+        }
+        if !self.on_host.is_empty() {
+            self.run_host(options, interrupted, observer, results);
+        }
+        Ok(())
+    }
+
+    /// Measures one run on one device and adds its cases to `results`.
+    pub(super) fn add(
+        &self,
+        session: &Session<'_>,
+        device_run: &DeviceRun<'_>,
+        options: &MeasureOptions<'_>,
+        interrupted: &'static AtomicBool,
+        observer: &mut dyn Observer,
+        results: &mut Results,
+    ) -> Result<(), Error> {
+        let cases = self.run(session, device_run, options, interrupted, observer, results)?;
+        // Another run may have named the variant that `auto` chose in this one.
+        let key = |case: &Case| (case.device, case.process, case.id.clone());
+        let known: BTreeSet<_> = results.cases.iter().map(key).collect();
+        results.cases.extend(cases.into_iter().filter(|case| !known.contains(&key(case))));
+        Ok(())
+    }
+
+    fn run(
+        &self,
+        session: &Session<'_>,
+        device_run: &DeviceRun<'_>,
+        options: &MeasureOptions<'_>,
+        interrupted: &'static AtomicBool,
+        observer: &mut dyn Observer,
+        results: &mut Results,
+    ) -> Result<Vec<Case>, Error> {
+        let DeviceRun { device: info, .. } = *device_run;
+        let process = results.processes.len() - 1;
+        let run = &remaining_run(device_run, options, results, process);
+        let first = !results.devices.iter().any(|known| known.index == info.index);
+        if first {
+            results.devices.push(info.clone());
+            observer.device(info);
+        }
+        if interrupted.load(Ordering::Relaxed) {
+            return Ok(unmeasured(run, info, options.tuned, process, &Outcome::Interrupted));
+        }
+        let is_only_run = self.device_runs.len() == 1 && self.on_host.is_empty() && process == self.processes.len();
+        let mut runner = match session.executor(info, options.timing, options.tuned, interrupted) {
+            Ok(runner) => runner,
+            Err(error) if is_only_run => return Err(error),
+            Err(error) => {
+                let failed = Outcome::failed(error.to_string());
+                return Ok(unmeasured(run, info, options.tuned, process, &failed));
+            }
+        };
+        observer.skipped(&executor::skipped(run, info, options.tuned));
+        let mut cases = runner.run(run, observer);
+        for case in &mut cases {
+            case.process = process;
+        }
+        if first {
+            // Shares are also computed for the cases of earlier processes.
+            let (earlier, others) = results.cases.drain(..).partition(|case| case.device == info.index);
+            results.cases = others;
+            cases = [earlier, cases].concat();
+        }
+        if options.limits == LimitPolicy::Apply {
+            let known = results.peaks.iter().find(|peak| process > self.processes.len() && peak.uuid == info.uuid);
+            if let Some(peak) = known {
+                share(peak, &mut cases);
+                mark(&mut cases);
+                return Ok(cases);
+            }
+            observer.limits();
+            match compute_shares(&mut runner, &mut cases, interrupted) {
+                Some(peak) if !results.peaks.iter().any(|known| known.uuid == peak.uuid) => results.peaks.push(peak),
+                Some(_) => {}
+                None => results.cut_short = true,
+            }
+        }
+        Ok(cases)
+    }
+
+    /// Measures the host baselines, and sets the speed-up of the devices' cases.
+    fn run_host(
+        &self,
+        options: &MeasureOptions<'_>,
+        interrupted: &AtomicBool,
+        observer: &mut dyn Observer,
+        results: &mut Results,
+    ) {
+        let device = host::device(self.host_index);
+        let first = !results.devices.iter().any(|known| known.index == device.index);
+        if first {
+            observer.device(&device);
+        }
+        let process = results.processes.len() - 1;
+        // Several processes need fresh ones; this process cannot be restarted.
+        let mut worker = (options.processes > 1 || options.host_in_worker).then(|| HostWorker::new(self.setup));
+        for (group, sampling) in &self.on_host {
+            if results.is_done(device.index, &host_id(group), process, options) {
+                continue;
+            }
+            observer.begin(&group.id_of("host").to_string());
+            let case = match &mut worker {
+                None => host::measure(group, device.index, sampling, interrupted),
+                Some(worker) => worker.measure(group, device.index, sampling, interrupted),
+            };
+            observer.end(&case);
+            results.cases.push(Case { process, ..case });
+        }
+        speed_up(&mut results.cases, device.index);
+        if first {
+            results.devices.push(device);
+        }
+    }
+
+    /// Returns the method of the record. All runs of a plan have the same one.
+    fn method(&self) -> Method {
+        let Sampling { clock, cache, .. } = self.plan.runs.first().map(|run| run.sampling).unwrap_or_default();
+        let validation = self.setup.validation == Validation::On;
+        Method { validation, clock, cache, robust_access: Some(self.setup.robust_access()) }
+    }
+
+    /// Returns the record of `results`.
+    fn record(
+        &self,
+        options: &MeasureOptions<'_>,
+        Results { devices, peaks, mut cases, mut processes, caveats, .. }: Results,
+    ) -> Record {
+        for case in &mut cases {
+            case.look_up(self.setup.catalogue);
+        }
+        let started = options.started.to_string();
+        // A single process in the plan's order needs no entry.
+        if self.processes.is_empty() && processes.iter().all(|process| process.order.is_none()) {
+            processes.clear();
+        }
+        let is_new = |case: &&Case| case.process >= self.processes.len();
+        let origin = Origin::common(processes.iter().map(|process| &process.origin));
+        let origin = if processes.is_empty() { options.origin.clone() } else { origin };
+        let wall_time = Nanos::from(options.begun.elapsed());
+        let new = cases.iter().filter(is_new).filter_map(Case::measured);
+        let device_time = new.map(|measured| measured.phases.device).sum();
+        Record {
+            schema: SCHEMA.into(),
+            kind: options.timing.inspects().then_some(Kind::Inspection),
+            version: env!("CARGO_PKG_VERSION").into(),
+            started,
+            command: options.command.clone(),
+            request: options.request.clone(),
+            origin,
+            plan: Some(self.plan.hash()),
+            options: options.options_hash.clone(),
+            shards: options.shard.into_iter().collect(),
+            processes,
+            method: self.method(),
+            caveats: if options.processes > 1 { vec![] } else { [Caveat::of(&devices), caveats].concat() },
+            devices,
+            peaks,
+            cases,
+            wall_time,
+            device_time,
+            // Devices that work at the same time may add up to more than the wall time.
+            overhead: Nanos((wall_time.0 - device_time.0).max(0.0)),
+        }
+    }
+}
+
+/// Returns the cases of `run` on a device, all with `outcome`.
+fn unmeasured(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned, process: usize, outcome: &Outcome) -> Vec<Case> {
+    let cases = run.groups.iter().flat_map(|group| {
+        let chosen = tuned::choose(group, device, tuned).into_iter();
+        chosen.map(move |chosen| Case { process, ..executor::unmeasured(group, &chosen, device, outcome.clone()) })
+    });
+    cases.collect()
+}
+
+/// Returns the cases that a process has to measure, in the process's random order.
+fn remaining_run(
+    device_run: &DeviceRun<'_>,
+    options: &MeasureOptions<'_>,
+    results: &Results,
+    process: usize,
+) -> PlannedRun {
+    let is_done = |id: &str| results.is_done(device_run.device.index, id, process, options);
+    let mut run = executor::without(&device_run.run, device_run.device, options.tuned, &is_done);
+    if let Some(order) = results.processes.get(process).and_then(|process| process.order) {
+        run.shuffle(&mut generator(order, device_run.device.index as u64));
+    }
+    run
+}
+
+/// Returns the id of a group's case on the host: its baseline, or the case that is skipped for lack of a baseline.
+fn host_id(group: &CaseGroup) -> String {
+    group.host_id().unwrap_or_else(|| group.id_of("host").to_string())
+}
+
+/// Sets the speed-up of cases over the host's case of the same problem, preferably in the same process.
+fn speed_up(cases: &mut [Case], host: usize) {
+    let median = |case: &Case| case.measured().map(|measured| measured.summary.median.0);
+    let (on_host, on_devices): (Vec<_>, Vec<_>) = cases.iter_mut().partition(|case| case.device == host);
+    for case in on_devices {
+        let mut hosts = on_host.iter().filter(|host| host.same_problem(case) && median(host).is_some());
+        let host = hosts.clone().find(|host| host.process == case.process).or_else(|| hosts.next());
+        case.speedup = host.and_then(|host| Some(median(host)? / median(case)?));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::basis::dtype::DType;
+    use crate::case::{CaseOptions, StopRule, StopTest};
+    use crate::catalogue::CATALOGUE;
+    use crate::device::cache::CacheFolder;
+
+    use crate::record::fixture::four_cases;
+    use crate::session::Isolation;
+
+    use crate::plan::Purpose;
+    use crate::plan::options::{SamplingArgs, Selection};
+
+    /// Observer that logs its calls.
+    #[derive(Default)]
+    struct Notes(Vec<String>);
+
+    impl Observer for Notes {
+        fn device(&mut self, info: &DeviceInfo) {
+            self.0.push(format!("device {}", info.index));
+        }
+
+        fn begin(&mut self, id: &str) {
+            self.0.push(format!("begin {id}"));
+        }
+
+        fn end(&mut self, case: &Case) {
+            self.0.push(format!("end {}", case.id));
+        }
+    }
+
+    fn plan(sizes: &[&str]) -> Plan {
+        let run = |size: &&str| {
+            let selection = Selection {
+                algorithm: vec!["matmul".into()],
+                size: vec![(*size).into()],
+                device: vec![HOST.into()],
+                sampling: SamplingArgs { max_time: Some("5ms".into()), ..SamplingArgs::default() },
+                ..Selection::default()
+            };
+            PlannedRun::new(&CATALOGUE, &selection, Purpose::Bench).expect("a plan")
+        };
+        Plan { runs: sizes.iter().map(run).collect(), run_tables: vec![] }
+    }
+
+    fn measure(plan: &Plan, interrupted: bool) -> (Result<MeasuredPlan, Error>, Vec<String>) {
+        // Loading Vulkan would fail.
+        let loader = Some("/nonexistent".into());
+        let setup =
+            Setup { loader, isolation: Isolation::Workers, ..Setup::in_process(&CATALOGUE, CacheFolder::none()) };
+        let session = Measurement::session(plan, &setup).expect("none is needed");
+        let measurement = Measurement::new(plan, &setup, session.as_ref()).expect("the host is there");
+        let (tuned, mut notes) = (Tuned::none(), Notes::default());
+        let options = MeasureOptions::new(Timing::Sample, LimitPolicy::Ignore, &tuned, vec!["gpukern".into()]);
+        let interrupted = Box::leak(Box::new(AtomicBool::new(interrupted)));
+        let measured = measurement.measure(session.as_ref(), &options, interrupted, &mut notes);
+        let ended = notes.0.iter().filter(|note| note.starts_with("end")).count();
+        assert_eq!(measurement.cases(&options), ended, "{:?}", notes.0);
+        (measured, notes.0)
+    }
+
+    #[test]
+    fn host_cases_need_no_vulkan_and_repeated_ones_run_once() {
+        let (measured, notes) = measure(&plan(&["8", "16", "8"]), false);
+        let ids = ["matmul/faer/f32/8x8x8", "matmul/faer/f32/16x16x16"];
+        let MeasuredPlan { record, validated, .. } = measured.expect("measured");
+        assert!(validated.is_ok());
+        assert_eq!(record.cases.iter().map(|case| case.id.as_str()).collect::<Vec<_>>(), ids);
+        assert!(record.cases.iter().all(|case| case.measured().is_some()));
+        assert_eq!((record.devices.len(), record.device_time, record.command.len()), (1, Nanos::default(), 1));
+        assert_eq!(notes[0], "device 0");
+        assert_eq!(notes.iter().filter(|note| note.ends_with(ids[0])).count(), 1, "{notes:?}");
+    }
+
+    #[test]
+    fn an_interruption_leaves_every_case_in_the_record() {
+        let (measured, _) = measure(&plan(&["8", "16"]), true);
+        let cases = measured.expect("a record").record.cases;
+        assert_eq!(cases.iter().map(|case| &case.outcome).collect::<Vec<_>>(), [&Outcome::Interrupted; 2]);
+    }
+
+    /// Returns a case of eigen with this median in nanoseconds.
+    fn eigen(variant: &str, device: usize, eps: f64, subgroup_size: Option<u32>, median: f64) -> Case {
+        let mut case = four_cases().cases.remove(0);
+        let Outcome::Measured(measured) = &mut case.outcome else { panic!("the first case was measured") };
+        measured.summary.median = Nanos(median);
+        let stop = StopRule { test: StopTest::Neighbour, eps, max_rounds: 100 };
+        let width = subgroup_size.map_or_else(String::new, |width| format!("/subgroup-{width}"));
+        Case {
+            id: format!("eigen/{variant}/f32/64x64{width}/neighbour-{eps:e}-100"),
+            algorithm: "eigen".into(),
+            variant: variant.into(),
+            size: "64".into(),
+            options: CaseOptions { stop: Some(stop), subgroup_size, ..case.options },
+            device,
+            ..case
+        }
+    }
+
+    #[test]
+    fn a_speed_up_compares_equal_stop_rules_and_ignores_sub_groups() {
+        let mut cases = [
+            eigen("subgroup", 0, 1e-3, Some(8), 10.0),
+            eigen("subgroup", 0, 1e-5, Some(8), 10.0),
+            eigen("subgroup", 0, 1e-5, None, 20.0),
+            eigen("subgroup", 0, 1e-7, None, 20.0),
+            eigen("rayon", 1, 1e-3, Some(8), 50.0),
+            eigen("rayon", 1, 1e-5, Some(8), 80.0),
+        ];
+        speed_up(&mut cases, 1);
+        assert_eq!(cases.map(|case| case.speedup), [Some(5.0), Some(8.0), Some(4.0), None, None, None]);
+    }
+
+    #[test]
+    fn a_speed_up_requires_the_same_problem() {
+        let host = eigen("rayon", 1, 1e-3, None, 50.0);
+        let same = Case { device: 0, size: "64x64x64".into(), ..host.clone() };
+        let others = [
+            Case { algorithm: "lu".into(), ..same.clone() },
+            Case { options: CaseOptions { dtype: DType::F64, ..same.options }, ..same.clone() },
+            Case { options: CaseOptions { layout: crate::basis::layout::Layout::Nt, ..same.options }, ..same.clone() },
+            Case { size: "65".into(), ..same.clone() },
+            Case { options: CaseOptions { input: crate::case::input::Input::Hilbert, ..same.options }, ..same.clone() },
+            Case { options: CaseOptions { seed: same.seed + 1, ..same.options }, ..same.clone() },
+            Case { options: CaseOptions { stop: None, ..same.options }, ..same.clone() },
+        ];
+        let mut cases = [vec![host, same], others.to_vec()].concat();
+        speed_up(&mut cases, 1);
+        let has_speedup: Vec<_> = cases.iter().map(|case| case.speedup.is_some()).collect();
+        assert_eq!(has_speedup, [vec![false, true], vec![false; 7]].concat());
+    }
+}

@@ -1,0 +1,387 @@
+//! Mutations of a correct answer. A check that accepts one could not detect the corresponding mistake.
+
+use crate::algorithms::OutputComparison;
+use crate::basis::dtype::DType;
+use crate::case::accepted::Mutation;
+use std::ops::Range;
+
+/// Share of the changed elements that an element-wise check must accept to count as blind to a mutation.
+const MIN_SHARE: f64 = 0.25;
+/// Fewest changed elements for which a share is meaningful.
+const MIN_CHANGED: u64 = 8;
+/// Elements of an output that are mutated: a few milliseconds, however large the output.
+const SAMPLED_ELEMENTS: usize = 1 << 13;
+/// Number of ranges that the sampled elements come from, including the first and the last elements.
+const RANGE_COUNT: usize = 8;
+/// Parts of an output that are zeroed one at a time, unless it has few rows.
+const ZEROED_PARTS: usize = 8;
+/// Longest row whose columns count as members of a structure.
+const MAX_MEMBERS: usize = 16;
+/// One element of so many is replaced by its neighbor.
+const REPLACEMENT_INTERVAL: usize = 1000;
+
+/// Returns ranges of an output of `len` elements in rows of `row`, with about [`SAMPLED_ELEMENTS`] together, in whole
+/// rows unless these are too long; a single range if there are no more elements.
+pub(crate) fn sampled(len: usize, row: usize) -> Vec<Range<usize>> {
+    let row = if row > SAMPLED_ELEMENTS / 2 { 1 } else { row.max(1) };
+    let rows = len / row;
+    let stretches = (SAMPLED_ELEMENTS / row).clamp(1, RANGE_COUNT);
+    let of_stretch = (SAMPLED_ELEMENTS / stretches / row).max(2);
+    if rows <= stretches * of_stretch {
+        return std::iter::once(0..len).collect();
+    }
+    // Evenly over the rows, including the first and the last; a single range takes the last.
+    let last = rows - of_stretch;
+    let first = |stretch: usize| if stretches == 1 { last } else { stretch * last / (stretches - 1) };
+    (0..stretches).map(|stretch| first(stretch) * row..(first(stretch) + of_stretch) * row).collect()
+}
+
+/// Correct answer: an output, or a sample of it.
+pub(crate) struct RightAnswer<'a> {
+    pub dtype: DType,
+    pub comparison: &'a OutputComparison,
+    pub contents: &'a [u8],
+    /// Contents before the run.
+    pub before: &'a [u8],
+    /// Elements that the last work-group writes.
+    pub last: usize,
+    /// Elements per range of a sample; all elements of a complete output.
+    pub stretch: usize,
+}
+
+impl RightAnswer<'_> {
+    /// Returns the mutations that the check accepts, with the member and the share. `accepts` takes the mutated
+    /// contents and the number of changed elements, and returns the share that the check accepts.
+    pub(crate) fn accepted(&self, mut accepts: impl FnMut(&[u8], u64) -> f64) -> Vec<(Mutation, Option<u32>, f64)> {
+        let row = self.comparison.row;
+        let members = if (2..=MAX_MEMBERS).contains(&row) { row as u32 } else { 0 };
+        let of_members = (0..members)
+            .flat_map(|member| [Mutation::NeighborRows, Mutation::Zeros].map(|mutation| (mutation, Some(member))));
+        let whole = Mutation::ALL.into_iter().map(|mutation| (mutation, None));
+        let mut found: Vec<(Mutation, Option<u32>, f64)> = vec![];
+        for (mutation, member) in whole.chain(of_members) {
+            // A mutation accepted everywhere is accepted in each member.
+            let known =
+                |(own, of, share): &(Mutation, Option<u32>, f64)| *own == mutation && of.is_none() && *share >= 1.0;
+            if !self.comparison.ordered && mutation.moves() || found.iter().any(known) {
+                continue;
+            }
+            if mutation == Mutation::ZerosInPart {
+                let is_accepted = |part| {
+                    let (wrong, changed) = self.without(part);
+                    changed > 0 && accepts(&wrong, changed) >= 1.0
+                };
+                let is_blind = !found.iter().any(|(own, ..)| *own == Mutation::Zeros);
+                if is_blind && self.parts().into_iter().any(is_accepted) {
+                    found.push((mutation, member, 1.0));
+                }
+                continue;
+            }
+            let Some(wrong) = self.mutated(mutation, member) else { continue };
+            let changed = self.changed(&wrong);
+            // Constants count even if they change nothing: a kernel that only clears would pass if all of an output
+            // should be zeros.
+            let is_whole = member.is_none() && self.stretch == self.len() && self.len() as u64 >= MIN_CHANGED;
+            let is_constant = match mutation {
+                Mutation::Zeros => true,
+                Mutation::OneNumber => !found.iter().any(|(own, ..)| *own == Mutation::Zeros),
+                _ => false,
+            };
+            if changed == 0 && !(is_constant && is_whole) {
+                continue;
+            }
+            let share = accepts(&wrong, changed);
+            let partly = share >= MIN_SHARE && changed >= MIN_CHANGED && mutation != Mutation::LowBitsCleared;
+            if share >= 1.0 || partly {
+                found.push((mutation, member, share));
+            }
+        }
+        found
+    }
+
+    fn size(&self) -> usize {
+        self.dtype.bytes() as usize
+    }
+
+    fn len(&self) -> usize {
+        self.contents.len() / self.size()
+    }
+
+    /// Returns the rows if there are few, such as the members of a structure of arrays; otherwise parts of equal
+    /// length.
+    fn parts(&self) -> Vec<Range<usize>> {
+        let (len, row) = (self.len(), self.comparison.row);
+        let is_whole = self.stretch == len;
+        let of_part =
+            if is_whole && row > 1 && len / row <= MAX_MEMBERS { row } else { len.div_ceil(ZEROED_PARTS).max(1) };
+        (0..len).step_by(of_part).map(|start| start..len.min(start + of_part)).collect()
+    }
+
+    /// Returns the answer with zeros in a part, and the number of elements that this changes.
+    fn without(&self, part: Range<usize>) -> (Vec<u8>, u64) {
+        let mut wrong = self.contents.to_vec();
+        wrong[part.start * self.size()..part.end * self.size()].fill(0);
+        let changed = self.changed(&wrong);
+        (wrong, changed)
+    }
+
+    /// Returns the number of elements that differ in value from the correct ones.
+    fn changed(&self, wrong: &[u8]) -> u64 {
+        let size = self.size();
+        let differ = |(a, b): &(&[u8], &[u8])| {
+            let [own, right] = [a, b].map(|bytes| self.dtype.value(bytes));
+            a != b && !(own == 0.0 && right == 0.0 || own.is_nan() && right.is_nan())
+        };
+        wrong.chunks_exact(size).zip(self.contents.chunks_exact(size)).filter(differ).count() as u64
+    }
+
+    /// Returns the answer with one mutation; `None` if the mutation does not apply.
+    fn mutated(&self, mutation: Mutation, member: Option<u32>) -> Option<Vec<u8>> {
+        let (size, len, row) = (self.size(), self.len(), self.comparison.row);
+        let mut wrong = self.contents.to_vec();
+        match mutation {
+            Mutation::Neighbors => {
+                (len > 1).then_some(())?;
+                wrong.rotate_right(size);
+            }
+            Mutation::NeighborRows => {
+                (row > 1 && 2 * row <= len).then_some(())?;
+                wrong.rotate_right(row * size);
+            }
+            Mutation::BlocksExchanged => {
+                let row = if 4 * row <= len { row } else { 1 };
+                let quarter = len / row / 4 * row * size;
+                let (first, rest) = wrong.split_at_mut(quarter);
+                let last = rest.len().checked_sub(quarter)?;
+                first.swap_with_slice(&mut rest[last..]);
+            }
+            Mutation::FewNeighbors => self.replace_few(&mut wrong),
+            Mutation::FirstContents => wrong.copy_from_slice(self.before),
+            Mutation::LastGroupMissing => {
+                let kept = len.checked_sub(self.last).filter(|kept| *kept > 0)? * size;
+                wrong[kept..].copy_from_slice(&self.before[kept..]);
+            }
+            Mutation::Zeros => wrong.fill(0),
+            Mutation::OneNumber => {
+                let first = wrong.get(..size)?.to_vec();
+                wrong.chunks_exact_mut(size).for_each(|element| element.copy_from_slice(&first));
+            }
+            // `accepted` handles each part separately.
+            Mutation::ZerosInPart => return None,
+            Mutation::LowBitsCleared => self.each(&mut wrong, leading_bits)?,
+            Mutation::SignsFlipped => self.each(&mut wrong, negated)?,
+        }
+        if let Some(member) = member {
+            let others = (0..len).filter(|index| index % row != member as usize);
+            others.for_each(|index| {
+                let place = index * size..(index + 1) * size;
+                wrong[place.clone()].copy_from_slice(&self.contents[place]);
+            });
+        }
+        Some(wrong)
+    }
+
+    /// Replaces one element of each thousand by its neighbor: the one that differs most, so that an element-wise check
+    /// does not accept it by chance.
+    fn replace_few(&self, wrong: &mut [u8]) {
+        let (size, len) = (self.size(), self.len());
+        let element = |index: usize| &self.contents[index * size..(index + 1) * size];
+        let difference = |index: &usize| {
+            let [own, other] = [*index, index - 1].map(|index| self.dtype.value(element(index)));
+            // NaN sorts above all other differences.
+            if own == other { 0.0 } else { (own - other).abs() }
+        };
+        for start in (0..len).step_by(REPLACEMENT_INTERVAL.min(self.stretch)) {
+            // The first element of a range has no neighbor in the sample.
+            let places = (start..len.min(start + REPLACEMENT_INTERVAL)).filter(|index| index % self.stretch != 0);
+            if let Some(place) = places.max_by(|a, b| difference(a).total_cmp(&difference(b))) {
+                wrong[place * size..(place + 1) * size].copy_from_slice(element(place - 1));
+            }
+        }
+    }
+
+    /// Changes the bits of every element that is neither zero nor NaN.
+    fn each(&self, wrong: &mut [u8], change: fn(DType, u64) -> Option<u64>) -> Option<()> {
+        let size = self.size();
+        for element in wrong.chunks_exact_mut(size) {
+            let value = self.dtype.value(element);
+            let mut bits = [0; 8];
+            bits[..size].copy_from_slice(element);
+            let changed = change(self.dtype, u64::from_le_bytes(bits))?;
+            if value != 0.0 && !value.is_nan() {
+                element.copy_from_slice(&changed.to_le_bytes()[..size]);
+            }
+        }
+        Some(())
+    }
+}
+
+/// Returns the number of stored significand bits of a float type.
+fn stored_bits(dtype: DType) -> Option<u32> {
+    match dtype {
+        DType::F64 => Some(52),
+        DType::F32 => Some(23),
+        DType::F16 => Some(10),
+        DType::Bf16 => Some(7),
+        _ => None,
+    }
+}
+
+fn is_signed(dtype: DType) -> bool {
+    matches!(dtype, DType::I8 | DType::I16 | DType::I32 | DType::I64)
+}
+
+/// Returns the bits of the number's negative.
+fn negated(dtype: DType, bits: u64) -> Option<u64> {
+    match stored_bits(dtype) {
+        Some(_) => Some(bits ^ 1 << (8 * dtype.bytes() - 1)),
+        None => is_signed(dtype).then(|| bits.wrapping_neg()),
+    }
+}
+
+/// Returns the number with only its four leading significant bits, 13 for f64. No arithmetic has fewer than four (fp8
+/// e4m3 has four), so no rounding justifies a tolerance of 12 %; a sum would need 2^40 terms in the worst case to lose
+/// three quarters of f64's 53 bits.
+#[expect(clippy::unnecessary_wraps, reason = "one of the changes of `RightAnswer::each`")]
+fn leading_bits(dtype: DType, bits: u64) -> Option<u64> {
+    if let Some(stored) = stored_bits(dtype) {
+        let kept = if dtype == DType::F64 { 12 } else { 3 };
+        return Some(bits & !0 << (stored - kept));
+    }
+    let unused = 64 - 8 * dtype.bytes() as u32;
+    let is_negative = is_signed(dtype) && bits << unused >> 63 == 1;
+    let magnitude = if is_negative { bits.wrapping_neg() << unused >> unused } else { bits };
+    let cut = magnitude & !0 << (64 - magnitude.leading_zeros()).saturating_sub(4);
+    Some(if is_negative { cut.wrapping_neg() } else { cut })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the mutations of an f32 answer that an element-wise check accepts.
+    fn accepted(
+        comparison: &OutputComparison,
+        right: &[f32],
+        before: &[f32],
+        is_near: impl Fn(f32, f32) -> bool,
+    ) -> Vec<(Mutation, Option<u32>, f64)> {
+        let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
+        let (contents, before) = (bytes(right), bytes(before));
+        let (dtype, last, stretch) = (DType::F32, 4, right.len());
+        let answer = RightAnswer { dtype, comparison, contents: &contents, before: &before, last, stretch };
+        answer.accepted(|wrong, changed| {
+            let own = wrong.chunks_exact(4).map(|bytes| DType::F32.value(bytes) as f32);
+            let wrong = own.zip(right).filter(|(own, right)| !is_near(*own, **right)).count();
+            1.0 - wrong as f64 / changed.max(1) as f64
+        })
+    }
+
+    /// Returns values of both signs without two equal neighbors.
+    fn varied(len: usize) -> Vec<f32> {
+        (0..len).map(|index| ((index * 37 + 11) % 101) as f32 - 50.5).collect()
+    }
+
+    #[test]
+    fn an_exact_check_of_varied_values_accepts_no_mutation() {
+        let (right, before) = (varied(64), vec![f32::NAN; 64]);
+        for row in [1, 4, 32] {
+            let comparison = OutputComparison { row, ..OutputComparison::default() };
+            assert!(accepted(&comparison, &right, &before, |a, b| a == b).is_empty(), "{row}");
+        }
+    }
+
+    #[test]
+    fn a_check_without_bound_accepts_every_mutation_of_numbers() {
+        let right = varied(64);
+        let before: Vec<f32> = right.iter().map(|value| value + 1.0).collect();
+        let comparison = OutputComparison { row: 4, ..OutputComparison::default() };
+        let found = accepted(&comparison, &right, &before, |_, _| true);
+        let all: Vec<_> = Mutation::ALL.into_iter().filter(|own| *own != Mutation::ZerosInPart).collect();
+        assert_eq!(found.iter().map(|(mutation, ..)| *mutation).collect::<Vec<_>>(), all);
+        let unordered = OutputComparison { ordered: false, ..comparison };
+        let found = accepted(&unordered, &right, &before, |_, _| true);
+        assert!(found.iter().all(|(mutation, ..)| !mutation.moves()) && found.len() == 6, "{found:?}");
+    }
+
+    #[test]
+    fn mutations_below_the_tolerance_name_the_row_part_or_number() {
+        let near = |a: f32, b: f32| (a - b).abs() <= 1e-5 + 1e-4 * b.abs();
+        // Rows of a structure of arrays, of which the last has a different unit.
+        let of_rows: Vec<f32> = varied(80).into_iter().chain(varied(20).into_iter().map(|own| own * 1e-8)).collect();
+        let comparison = OutputComparison { row: 20, ..OutputComparison::default() };
+        let found = accepted(&comparison, &of_rows, &[f32::NAN; 100], near);
+        assert_eq!(found, [(Mutation::ZerosInPart, None, 1.0)]);
+        let found = accepted(&OutputComparison::default(), &of_rows, &[f32::NAN; 100], near);
+        assert!(found.contains(&(Mutation::ZerosInPart, None, 1.0)), "{found:?}");
+        let found = accepted(&OutputComparison::default(), &[1.0; 64], &[f32::NAN; 64], near);
+        assert_eq!(found, [(Mutation::OneNumber, None, 1.0)]);
+        let zeros = accepted(&OutputComparison::default(), &[0.0; 64], &[f32::NAN; 64], near);
+        assert_eq!(zeros, [(Mutation::Zeros, None, 1.0)]);
+    }
+
+    #[test]
+    fn neighbors_of_a_slope_within_a_relative_tolerance_are_accepted_in_most_places() {
+        let slope: Vec<f32> = (0..1 << 13).map(|index| index as f32).collect();
+        let near = |a: f32, b: f32| (a - b).abs() <= 1e-3 * b.abs();
+        let found = accepted(&OutputComparison::default(), &slope, &vec![f32::NAN; 1 << 13], near);
+        let [(Mutation::Neighbors, None, share), (Mutation::FewNeighbors, None, _)] = found[..] else {
+            panic!("{found:?}")
+        };
+        assert!((0.8..1.0).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn a_member_far_below_the_tolerance_is_named_by_its_column() {
+        let pair = |index: u32| [1.5 + index as f32, f32::from_bits(index)];
+        let right: Vec<f32> = (0..100).flat_map(pair).collect();
+        let comparison = OutputComparison { row: 2, ..OutputComparison::default() };
+        let near = |a: f32, b: f32| (a - b).abs() <= 1e-5;
+        let found = accepted(&comparison, &right, &vec![f32::NAN; 200], near);
+        let of_member: Vec<_> = found.iter().filter(|(_, member, _)| *member == Some(1)).collect();
+        assert_eq!(of_member, [&(Mutation::NeighborRows, Some(1), 1.0), &(Mutation::Zeros, Some(1), 1.0)]);
+        assert!(found.iter().all(|(_, member, _)| *member != Some(0)), "{found:?}");
+    }
+
+    #[test]
+    fn only_changes_of_the_answer_are_mutations_except_clearing_zeros() {
+        let halves: Vec<f32> = (0..64).map(|index| if index < 32 { 2.5 } else { -2.5 }).collect();
+        let found = accepted(&OutputComparison::default(), &halves, &halves, |a, b| a == b);
+        assert!(found.is_empty(), "{found:?}");
+        let zeros = vec![0.0; 64];
+        let found = accepted(&OutputComparison::default(), &zeros, &vec![f32::NAN; 64], |a, b| a == b);
+        assert_eq!(found, [(Mutation::Zeros, None, 1.0)]);
+    }
+
+    #[test]
+    fn low_bits_survive_rounding() {
+        let kept = |dtype, bits| leading_bits(dtype, bits).expect("a number");
+        assert_eq!(kept(DType::F32, u64::from(1.999f32.to_bits())), u64::from(1.875f32.to_bits()));
+        assert_eq!(f64::from_bits(kept(DType::F64, 1.999_999_9_f64.to_bits())), 2.0 - 2f64.powi(-12));
+        assert_eq!(kept(DType::F16, 0x3fff), 0x3f80);
+        assert_eq!(kept(DType::U32, 0x1234_5678), 0x1200_0000);
+        assert_eq!(kept(DType::U8, 0b111), 0b111);
+        assert_eq!(kept(DType::I16, u64::from((-0x123i16).cast_unsigned())) as u16, (-0x120i16).cast_unsigned());
+        assert_eq!(negated(DType::U8, 3), None);
+        assert_eq!(negated(DType::I8, 3).expect("signed") as u8, (-3i8).cast_unsigned());
+    }
+
+    #[test]
+    fn a_sample_has_whole_rows_with_the_first_and_the_last() {
+        assert!(sampled(8192, 1).into_iter().eq(std::iter::once(0..8192)));
+        for (len, row) in [(1 << 20, 1), (1 << 20, 100), (3 << 20, 1 << 12), (1 << 24, 1 << 22)] {
+            let row = if row > SAMPLED_ELEMENTS { 1 } else { row };
+            let all = sampled(len, row);
+            let rows = len / row;
+            let whole = |part: &Range<usize>| {
+                part.start.is_multiple_of(row) && part.end.is_multiple_of(row) && part.len() >= 2 * row
+            };
+            assert!(
+                all.iter().all(whole) && all.last().is_some_and(|last| last.end == rows * row),
+                "{len} {row}: {all:?}"
+            );
+            assert!(all.windows(2).all(|pair| pair[0].end <= pair[1].start), "{all:?}");
+            assert!(all.iter().map(Range::len).sum::<usize>() <= 2 * SAMPLED_ELEMENTS, "{all:?}");
+        }
+    }
+}

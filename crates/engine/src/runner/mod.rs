@@ -1,0 +1,593 @@
+//! Runs the cases of a plan on a device: skip, verify, warm up, sample.
+
+mod forecast;
+
+use crate::algorithms::Problem;
+use crate::algorithms::catalogue::Catalogue;
+use crate::basis::units::{Nanos, percent};
+use crate::case::accepted::AcceptedMutation;
+use crate::case::compiled::CompiledKernel;
+use crate::case::method::Clock;
+use crate::device::cache::CacheFolder;
+use crate::device::conditions::ClockSource;
+use crate::executor::{Observer, Silent};
+use crate::kernel::program::Program;
+use crate::plan::{CaseGroup, PlannedRun, Sampling};
+use crate::record::{Case, Correctness, Measured, Outcome, Phases, Sample, Verification};
+use crate::sampling;
+use crate::timekeeper::{Canary, SampleSource, State, Timekeeper, once, warn_of_clock};
+use crate::tuning::tuned::{self, Configuration, Tuned};
+use crate::vulkan::{self, Device, VulkanError};
+use crate::workbench::{LoadedProblem, Sampler, Workbench, correctness};
+use forecast::Forecasts;
+use serde::{Deserialize, Serialize};
+use std::fmt::Write;
+use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// Watcher of the work on a device, which can name the culprit if the process dies.
+pub trait DeviceWatcher {
+    /// Called when a device was opened.
+    fn opened(&self, _: &Rc<Device>) {}
+    /// Called before each piece of work with the id of its case, the name of its tile or of a duel's side.
+    fn on_device(&self, _: &str) {}
+    /// Called when the device is lost: this process cannot use it any longer.
+    fn lost(&self, _: &str) {}
+}
+
+impl DeviceWatcher for Silent {}
+
+/// Error of a device that accepts commands and does not execute them.
+pub const EXECUTES_NOTHING: &str = "the device executes nothing: a fill of four bytes did not arrive; `gpukern inspect` shows what its driver compiles";
+/// Reason to doubt a case whose outputs hold a right answer before the kernel runs.
+const NOTHING_DONE_PASSES: &str = "a kernel that does nothing would pass: before the run the outputs already hold what the reference expects; use \
+     another fill";
+/// Default for the longest time of a run.
+const DEFAULT_MAX_RUN: Duration = Duration::from_secs(60);
+
+/// Whether correct cases are timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Timing {
+    /// Verification, warm-up and samples.
+    Sample,
+    /// Verification only, with one sample and no warm-up.
+    VerifyOnly,
+    /// Compilation only: nothing runs on the device.
+    Inspect {
+        /// Whether to fetch the driver's internal representations.
+        texts: bool,
+    },
+}
+
+impl Timing {
+    /// Whether nothing runs on the device.
+    #[must_use]
+    pub fn inspects(self) -> bool {
+        matches!(self, Self::Inspect { .. })
+    }
+}
+
+/// Device that runs plans.
+pub struct Runner {
+    pub(super) device: Rc<Device>,
+    pub(super) workbench: Workbench,
+    timing: Timing,
+    cache: CacheFolder,
+    pub(super) keeper: Timekeeper<'static>,
+    /// Tuning results from which cases take tiles, and `auto` its choices.
+    pub(super) tuned: Tuned,
+    pub(super) watcher: Rc<dyn DeviceWatcher>,
+    forecasts: Forecasts,
+    /// Longest time of a run; runs predicted to take longer are skipped.
+    max_run: Duration,
+    /// Number of further runs of each case whose answers are compared.
+    pub(super) repeat: u32,
+    /// Device time of the latest verified program.
+    last_run: Option<Nanos>,
+    /// Whether the device has run a case: the first one needs a longer warm-up to raise the clock.
+    warm: bool,
+    /// Whether the device executes commands; `None` until checked.
+    executes: Option<bool>,
+}
+
+/// Smallest share of the time in which a case has to run for its energy to need no note.
+const MIN_BUSY_SHARE: f64 = 0.9;
+
+/// Program of a variant on the device, or the reason why the device cannot run it.
+type Planned = Result<Program, String>;
+
+/// Program on a device, ready for timing.
+pub(super) struct Recorded {
+    /// Name for the watcher.
+    pub(super) name: String,
+    pub(super) watcher: Rc<dyn DeviceWatcher>,
+    pub(super) sampler: Sampler,
+    pub(super) kernels: Vec<CompiledKernel>,
+    pub(super) program: Program,
+    /// Number of runs in samples so far.
+    pub(super) runs: u64,
+    /// Hash of the answer that was verified before the samples.
+    pub(super) answer: Option<u64>,
+}
+
+impl SampleSource for Recorded {
+    fn sample(&mut self) -> Result<(Sample, Nanos), String> {
+        self.watcher.on_device(&self.name);
+        self.runs += u64::from(self.sampler.repeats);
+        self.sampler.sample().map_err(|error| report_error(self.watcher.as_ref(), &error))
+    }
+
+    fn repeats(&self) -> u32 {
+        self.sampler.repeats
+    }
+}
+
+/// Returns the text of `error`; reports a lost device to the watcher.
+fn report_error(watcher: &dyn DeviceWatcher, error: &VulkanError) -> String {
+    let text = error.to_string();
+    if error.is_loss() {
+        watcher.lost(&text);
+    }
+    text
+}
+
+/// Problem of a group, loaded on the device when the first case that can run needs it.
+pub(super) struct SharedProblem<'a> {
+    pub(super) group: &'a CaseGroup,
+    problem: Box<dyn Problem>,
+    /// Problem on the device, or the outcome of the group's cases if loading failed.
+    loaded: Option<Result<LoadedProblem, Outcome>>,
+}
+
+impl<'a> SharedProblem<'a> {
+    pub(super) fn new(group: &'a CaseGroup) -> Self {
+        let problem = group.problem();
+        Self { group, problem, loaded: None }
+    }
+
+    /// Returns the problem on the device, loaded if necessary.
+    fn load(&mut self, workbench: &mut Workbench, watcher: &dyn DeviceWatcher) -> Result<&LoadedProblem, Outcome> {
+        let failed = |error: VulkanError| match error {
+            VulkanError::Problem(error) => Outcome::of(&error),
+            error => Outcome::failed(report_error(watcher, &error)),
+        };
+        let load = || workbench.load(self.problem.as_ref()).map_err(failed);
+        self.loaded.get_or_insert_with(load).as_ref().map_err(Clone::clone)
+    }
+
+    /// Returns the problem on the device, if it was loaded.
+    pub(super) fn loaded(&self) -> Option<&LoadedProblem> {
+        self.loaded.as_ref()?.as_ref().ok()
+    }
+}
+
+impl Runner {
+    /// Returns a runner on `device` that stops when `interrupted` becomes true, and caches compiled kernels in `cache`.
+    ///
+    /// # Errors
+    /// When the device cannot be prepared.
+    pub fn new(
+        catalogue: &'static Catalogue,
+        device: &Rc<Device>,
+        timing: Timing,
+        cache: &CacheFolder,
+        interrupted: &'static AtomicBool,
+    ) -> Result<Self, VulkanError> {
+        let mut keeper = Timekeeper::new(interrupted);
+        let mut workbench = Workbench::new(&catalogue.probes, device, cache)?;
+        workbench.leave_rounds_when(interrupted);
+        workbench.leave_rounds_after(DEFAULT_MAX_RUN);
+        keeper.watch_clock((timing == Timing::Sample).then(|| ClockSource::of(&device.info)).flatten());
+        keeper.watch_host(timing == Timing::Sample && device.info.kind.runs_on_host_cores());
+        Ok(Self {
+            device: Rc::clone(device),
+            workbench,
+            timing,
+            cache: cache.clone(),
+            keeper,
+            tuned: Tuned::none(),
+            watcher: Rc::new(Silent),
+            forecasts: Forecasts::default(),
+            max_run: DEFAULT_MAX_RUN,
+            repeat: 0,
+            last_run: None,
+            warm: false,
+            executes: None,
+        })
+    }
+
+    /// Returns the best time of the canary, if it ran.
+    pub fn best_canary(&self) -> Option<Nanos> {
+        self.keeper.canary().map(Canary::best)
+    }
+
+    /// Runs the canary, which shows that the device works.
+    ///
+    /// # Errors
+    /// When the device cannot run it.
+    pub fn start_canary(&mut self) -> Result<(), String> {
+        self.keeper.watch_canary(Canary::new(&mut self.workbench, &self.cache)?);
+        Ok(())
+    }
+
+    /// Sets the longest time of a run.
+    pub fn set_max_run(&mut self, max_run: Duration) {
+        self.max_run = max_run;
+        self.workbench.leave_rounds_after(max_run);
+    }
+
+    /// Checks once that the device executes commands, so that no kernel is blamed for a null driver, and that the
+    /// device's clock keeps time.
+    pub(super) fn check_execution(&mut self) -> Result<(), Outcome> {
+        if self.executes.is_none() {
+            let executes = vulkan::executes(&self.device).and_then(|executes| {
+                if executes {
+                    vulkan::check_clock(&self.device)?;
+                }
+                Ok(executes)
+            });
+            self.executes = Some(executes.map_err(|error| Outcome::failed(self.reason(&error)))?);
+        }
+        if self.executes == Some(true) { Ok(()) } else { Err(Outcome::failed(EXECUTES_NOTHING.into())) }
+    }
+
+    /// Returns the text of `error`; reports a lost device.
+    pub(super) fn reason(&self, error: &VulkanError) -> String {
+        report_error(self.watcher.as_ref(), error)
+    }
+
+    /// Returns the outcome of a case whose first run failed.
+    pub(super) fn broken(&self, error: VulkanError) -> Outcome {
+        match error {
+            VulkanError::TooLong(reason) => Outcome::Skipped { reason },
+            error => self.keeper.broken(&self.reason(&error)),
+        }
+    }
+
+    /// Returns the workbench, for tests that substitute broken kernels.
+    pub fn workbench(&mut self) -> &mut Workbench {
+        &mut self.workbench
+    }
+
+    pub(super) fn choose<'g>(&self, group: &'g CaseGroup) -> Vec<Configuration<'g>> {
+        tuned::choose(group, &self.device.info, &self.tuned)
+    }
+
+    pub(super) fn plan(&self, chosen: &Configuration, problem: &dyn Problem) -> Planned {
+        chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem, &self.device.info)
+    }
+
+    /// Runs every case of `run`.
+    pub fn run(&mut self, run: &PlannedRun, observer: &mut dyn Observer) -> Vec<Case> {
+        self.compile(run);
+        self.wake_canary();
+        let groups = run.groups_on(self.device.info.kind);
+        let mut cases: Vec<_> = groups.flat_map(|group| self.run_group(group, &run.sampling, observer)).collect();
+        self.workbench.pipelines.keep();
+        if let Some(canary) = self.keeper.canary() {
+            canary.keep(&self.cache, &self.device.info);
+        }
+        // The canary's best time may be later than a case's own check.
+        let best = self.best_canary();
+        for case in &mut cases {
+            warn_of_clock(best, &mut case.outcome);
+        }
+        cases
+    }
+
+    /// Compiles the kernels of `run` before any is timed: a device that waits for a compiler lowers its clock.
+    fn compile(&mut self, run: &PlannedRun) {
+        if self.timing == Timing::VerifyOnly {
+            return;
+        }
+        for group in run.groups_on(self.device.info.kind) {
+            let Ok(problem) = (group.algorithm.problem)(&group.spec) else { continue };
+            for chosen in self.choose(group) {
+                if self.keeper.interrupted() {
+                    return;
+                }
+                if let Ok(program) = self.plan(&chosen, problem.as_ref()) {
+                    self.watcher.on_device(&group.id(chosen.variant).to_string());
+                    // The error is recorded later, when the case runs.
+                    let _ = self.workbench.pipelines.prepare(&program);
+                }
+            }
+        }
+    }
+
+    pub(super) fn wake_canary(&mut self) {
+        if self.timing == Timing::Sample && self.keeper.canary().is_none() && !self.keeper.interrupted() {
+            self.watcher.on_device("canary");
+            if self.check_execution().is_err() {
+                return;
+            }
+            // If the device cannot run the canary, the cases fail too and record the error.
+            self.keeper.watch_canary(Canary::new(&mut self.workbench, &self.cache).unwrap_or_default());
+        }
+    }
+
+    fn run_group(&mut self, group: &CaseGroup, sampling: &Sampling, observer: &mut dyn Observer) -> Vec<Case> {
+        let mut shared = SharedProblem::new(group);
+        let mut entries: Vec<(Case, State<Recorded>)> = vec![];
+        for chosen in self.choose(group) {
+            let name = group.id(chosen.variant).to_string();
+            observer.begin(&name);
+            self.watcher.on_device(&name);
+            let prepare = |runner: &mut Self, loaded: &_, program: &_| runner.prepare(&name, loaded, program, sampling);
+            let (case, state) = self.prepare_case(&mut shared, &chosen, prepare);
+            // Report a final outcome at once, so that a crash of another case does not lose it.
+            if let Err(outcome) = &state {
+                observer.end(&Case { outcome: outcome.clone(), ..case.clone() });
+            }
+            entries.push((case, state));
+        }
+        let is_reported: Vec<_> = entries.iter().map(|(_, state)| state.is_err()).collect();
+        self.keeper.sample(entries.iter_mut().map(|(_, state)| state).collect(), sampling);
+        if let Some(loaded) = shared.loaded().filter(|_| sampling.energy) {
+            self.weigh(&mut entries, loaded, sampling);
+        }
+        let best = self.best_canary();
+        let mut cases = vec![];
+        for ((case, state), is_reported) in entries.into_iter().zip(is_reported) {
+            let mut case = self.finish(case, state, shared.loaded());
+            if !is_reported {
+                warn_of_clock(best, &mut case.outcome);
+                observer.end(&case);
+            }
+            cases.push(case);
+        }
+        cases
+    }
+
+    /// Measures the energy of each sampled case; adds a note if that fails.
+    fn weigh(&mut self, entries: &mut [(Case, State<Recorded>)], loaded: &LoadedProblem, sampling: &Sampling) {
+        // As many runs per submission as for the host clock, because the gaps between submissions use energy too.
+        let how = Sampling { clock: Clock::Host, ..*sampling };
+        for (case, state) in entries {
+            let Ok(contender) = state else { continue };
+            let bench = &mut self.workbench;
+            let recount = |recorded: &mut Recorded, run: Nanos| {
+                let sampler = bench.sampler(loaded, &recorded.program, run, &how);
+                sampler
+                    .map(|sampler| (recorded.sampler, recorded.runs) = (sampler, 0))
+                    .map_err(|error| error.to_string())
+            };
+            match self.keeper.weigh(contender, recount) {
+                Ok(energy) if energy.busy < MIN_BUSY_SHARE => {
+                    let share = percent(energy.busy);
+                    case.notes.push(format!(
+                        "energy: the device ran it {share} of the time; waiting for the host counts too"
+                    ));
+                }
+                Ok(_) => {}
+                Err(why) => case.notes.push(format!("no energy: {why}")),
+            }
+        }
+    }
+
+    /// Returns the case with its final outcome.
+    pub(super) fn finish(&mut self, mut case: Case, state: State<Recorded>, loaded: Option<&LoadedProblem>) -> Case {
+        match state {
+            Err(outcome) => case.outcome = outcome,
+            Ok(contender) => {
+                if let Some((measured, recorded)) = contender.finish() {
+                    case.outcome = match (vulkan::check_clock(&self.device), loaded) {
+                        (Err(error), _) if !self.keeper.interrupted() => Outcome::failed(self.reason(&error)),
+                        (_, Some(loaded)) => self.verify_after_sampling(loaded, measured, &recorded),
+                        (_, None) => Outcome::Measured(Box::new(measured)),
+                    };
+                    case.kernels = recorded.kernels;
+                }
+            }
+        }
+        case
+    }
+
+    /// Checks that the answer is still right after the samples: a kernel may have found an earlier answer in its
+    /// buffers and skipped its work. Returns the outcome. An interrupted run is not checked.
+    pub(super) fn verify_after_sampling(
+        &mut self,
+        loaded: &LoadedProblem,
+        mut measured: Measured,
+        recorded: &Recorded,
+    ) -> Outcome {
+        let Recorded { name, sampler, program, runs, answer: Some(answer), .. } = recorded else {
+            return Outcome::Measured(Box::new(measured));
+        };
+        if self.keeper.interrupted() {
+            return Outcome::Measured(Box::new(measured));
+        }
+        self.watcher.on_device(name);
+        let start = Instant::now();
+        let mut later = self.workbench.verify_another_sample(loaded, program, sampler, *answer);
+        if let (Ok(None | Some(Ok(_))), Timing::Sample) = (&later, self.timing) {
+            // Host times do not resolve a single run.
+            let sampled = if sampler.is_timed_by_device() { measured.summary.median } else { Nanos::default() };
+            match self.workbench.check_contents_dependence(loaded, program, sampler, (*answer, sampled)) {
+                Ok(None) => {}
+                Ok(Some(wrong)) => return Outcome::Rejected(wrong),
+                Err(error) => later = Err(error),
+            }
+        }
+        if let (Ok(None | Some(Ok(_))), 1..) = (&later, self.repeat) {
+            match self.workbench.repeat(loaded, program, sampler, self.repeat) {
+                Ok(Ok(repeated)) => measured.repeated = repeated,
+                Ok(Err(wrong)) => return Outcome::Rejected(wrong),
+                Err(error) => later = Err(error),
+            }
+        }
+        measured.phases.verification = measured.phases.verification + start.elapsed().into();
+        match later {
+            Ok(Some(Err(wrong))) => {
+                let worst = format!("right at first, wrong after {runs} more runs: {}", wrong.worst);
+                Outcome::Rejected(Verification { worst, ..wrong })
+            }
+            Ok(other) => {
+                if let (Some(Ok(Correctness::Unverified { .. })), Correctness::Unverified { unverified }) =
+                    (other, &mut measured.verification)
+                {
+                    let _ = write!(unverified, "; its answer changed after {runs} more runs");
+                }
+                Outcome::Measured(Box::new(measured))
+            }
+            // Samples from before an interruption count.
+            Err(_) if self.keeper.interrupted() => Outcome::Measured(Box::new(measured)),
+            Err(error) => Outcome::failed(self.reason(&error)),
+        }
+    }
+
+    /// Returns the problem of `shared` on the device.
+    ///
+    /// # Errors
+    /// When the device does not work or `chosen` would take too long, as the outcome of the case.
+    pub(super) fn loaded<'s>(
+        &mut self,
+        shared: &'s mut SharedProblem<'_>,
+        chosen: &Configuration,
+    ) -> Result<&'s LoadedProblem, Outcome> {
+        self.check_execution()?;
+        if let Some(reason) = self.too_long(chosen, shared.problem.as_ref()) {
+            return Err(Outcome::Skipped { reason });
+        }
+        shared.load(&mut self.workbench, self.watcher.as_ref())
+    }
+
+    /// Returns a case of the group of `shared` with the result of `prepare` for its program; skipped if the device
+    /// cannot run it.
+    pub(super) fn prepare_case(
+        &mut self,
+        shared: &mut SharedProblem<'_>,
+        chosen: &Configuration,
+        prepare: impl FnOnce(&mut Self, &LoadedProblem, &Program) -> State<Recorded>,
+    ) -> (Case, State<Recorded>) {
+        let planned = self.plan(chosen, shared.problem.as_ref());
+        let (group, index) = (shared.group, self.device.info.index);
+        let mut case = group.case(&chosen.variant.name, shared.problem.as_ref(), index, Outcome::Interrupted);
+        let blind_spot = planned.as_ref().ok().and_then(Program::blind_spot);
+        let note = planned.as_ref().ok().and_then(|program| program.note);
+        // The source of a tile only matters for times.
+        let sources = if self.timing == Timing::Sample { chosen.notes() } else { vec![] };
+        case.tile = chosen.tile.clone().filter(|_| self.timing == Timing::Sample);
+        let note = note.map(String::from).into_iter().chain(blind_spot);
+        case.notes = note.chain(sources).chain(shared.problem.warnings()).collect();
+        (case.launches, case.computes) = planned.as_ref().map_or((0, None), |p| (p.launches(), p.computes));
+        let state = match planned {
+            Err(reason) => Err(Outcome::Skipped { reason }),
+            Ok(_) if self.keeper.interrupted() => Err(Outcome::Interrupted),
+            Ok(program) => match self.loaded(shared, chosen) {
+                Ok(loaded) => {
+                    case.notes.extend(loaded.notes());
+                    let state = prepare(self, loaded, &program);
+                    // The compiler's messages may explain a missing time.
+                    case.kernels = self.workbench.pipelines.made(&program);
+                    state
+                }
+                Err(Outcome::Failed { .. }) if self.keeper.interrupted() => Err(Outcome::Interrupted),
+                Err(outcome) => Err(outcome),
+            },
+        };
+        if let Some(time) = self.last_run.take() {
+            self.forecasts.note(chosen, shared.problem.work(), time);
+        }
+        (case, state)
+    }
+
+    /// Verifies a variant and warms it up. Turns any error into the outcome of its case.
+    pub(super) fn prepare(
+        &mut self,
+        name: &str,
+        loaded: &LoadedProblem,
+        program: &Program,
+        sampling: &Sampling,
+    ) -> State<Recorded> {
+        let state = self.try_prepare(name, loaded, program, sampling);
+        state.unwrap_or_else(|error| Err(self.broken(error)))
+    }
+
+    /// Verifies a variant and warms it up. The caller handles errors of the driver.
+    pub(super) fn try_prepare(
+        &mut self,
+        name: &str,
+        loaded: &LoadedProblem,
+        program: &Program,
+        sampling: &Sampling,
+    ) -> Result<State<Recorded>, VulkanError> {
+        let verified = self.workbench.verify(loaded, program)?;
+        // The first run may have included compilation.
+        let times = verified.again.iter().map(|(_, time)| *time).chain([verified.time]);
+        self.last_run = times.min_by(|a, b| a.0.total_cmp(&b.0));
+        let verification = match correctness(verified.check, verified.unverified) {
+            Ok(verification) => verification,
+            Err(wrong) => return Ok(Err(Outcome::Rejected(wrong))),
+        };
+        let (verification, accepts, spent) = self.blind_spots(loaded, program, verification)?;
+        let verification_time = verified.phases.verification + spent;
+        let phases = Phases { device: verified.time, verification: verification_time, ..verified.phases };
+        let (answer, again) = (Some(verified.answer), verified.again);
+        let measured = Measured { accepts, inputs: loaded.given.clone(), ..once(verification, verified.time, phases) };
+        if self.timing == Timing::VerifyOnly {
+            let Some((sampler, _)) = again else { return Ok(Err(Outcome::Measured(Box::new(measured)))) };
+            let recorded = self.ready(name, program, sampler)?;
+            return Ok(Err(self.verify_after_sampling(loaded, measured, &Recorded { runs: 1, answer, ..recorded })));
+        }
+        // Free the buffers of the verified run before those of the samples are created.
+        drop(again);
+        let usual = if self.warm { sampling::MAX_WARM_UP } else { sampling::MAX_FIRST_WARM_UP };
+        self.warm = true;
+        let recorded = self.recorded(name, loaded, program, verified.time, sampling)?;
+        let recorded = Recorded { answer, ..recorded };
+        let bench = &mut self.workbench;
+        // Repeats are counted from the first sample of the warm-up.
+        let recount = |recorded: &mut Recorded, run: Nanos| {
+            let sampler = bench.sampler(loaded, program, run, sampling);
+            sampler.map(|sampler| (recorded.sampler, recorded.runs) = (sampler, 0)).map_err(|error| error.to_string())
+        };
+        let contender = self.keeper.warm(recorded, measured, sampling.patience.unwrap_or(usual), recount);
+        Ok(contender.map_err(|error| self.keeper.broken(&error)))
+    }
+
+    /// Looks for mistakes that the check of an answer would not notice; returns the correctness of the answer in view
+    /// of them, the mutations that the check accepts, and the time spent. A user's check may be any; that of a built-in
+    /// algorithm is asked by `verify` only, once for all variants.
+    fn blind_spots(
+        &mut self,
+        loaded: &LoadedProblem,
+        program: &Program,
+        verification: Correctness,
+    ) -> Result<(Correctness, Vec<AcceptedMutation>, Nanos), VulkanError> {
+        let asks = program.is_users() || self.timing == Timing::VerifyOnly && !loaded.is_asked.replace(true);
+        if !asks || verification.verified().is_none() {
+            return Ok((verification, vec![], Nanos::default()));
+        }
+        let start = Instant::now();
+        let spots = self.workbench.blind_spots(loaded, program)?;
+        // Of one element, steps of the eigenvalue iteration leave the input as it was.
+        let verification = if spots.accepts_nothing_done && program.is_users() {
+            Correctness::Unverified { unverified: NOTHING_DONE_PASSES.into() }
+        } else {
+            verification
+        };
+        Ok((verification, spots.accepts, start.elapsed().into()))
+    }
+
+    /// Records `program` with as many repetitions as a sample needs, judging by the time of one run.
+    pub(super) fn recorded(
+        &mut self,
+        name: &str,
+        loaded: &LoadedProblem,
+        program: &Program,
+        one_run: Nanos,
+        sampling: &Sampling,
+    ) -> Result<Recorded, VulkanError> {
+        let sampler = self.workbench.sampler(loaded, program, one_run, sampling)?;
+        self.ready(name, program, sampler)
+    }
+
+    /// Returns `program` with its sampler and compiled kernels.
+    fn ready(&mut self, name: &str, program: &Program, sampler: Sampler) -> Result<Recorded, VulkanError> {
+        let (name, watcher) = (name.to_string(), Rc::clone(&self.watcher));
+        let kernels = self.workbench.pipelines.kernels(program)?;
+        Ok(Recorded { name, watcher, sampler, kernels, program: program.clone(), runs: 0, answer: None })
+    }
+}

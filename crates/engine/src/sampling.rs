@@ -1,0 +1,298 @@
+//! Rules for when a case is warm, and when it has enough samples: arithmetic without a device.
+
+use crate::basis::units::Nanos;
+use crate::plan::Sampling;
+use crate::record::Warning;
+use crate::stats::{self, Summary};
+use std::time::Duration;
+
+/// Least device time of a warm-up: processors need some 100 ms of work to reach their clock.
+const MIN_WARM_UP: Nanos = Nanos(100e6);
+/// Least device time of a warm-up batch, whose median is compared with those before it.
+const MIN_BATCH: Nanos = Nanos(25e6);
+/// Consecutive batches that must agree.
+const AGREEING_BATCHES: usize = 3;
+/// Largest difference between agreeing medians, relative to the smallest.
+const MAX_BATCH_DIFFERENCE: f64 = 0.01;
+/// Host time after which the first case of a device is measured even if its batches disagree.
+pub const MAX_FIRST_WARM_UP: Duration = Duration::from_secs(3);
+/// Host time after which later cases are measured: the device is warm, only the case's own effects must settle.
+pub const MAX_WARM_UP: Duration = Duration::from_secs(1);
+
+/// Fewest samples of a case, unless the time limit is reached.
+const MIN_SAMPLES: usize = 10;
+/// Fewest samples of a case at the time limit.
+const MIN_SLOW_SAMPLES: usize = 3;
+/// Most samples of a case.
+const MAX_SAMPLES: usize = 1000;
+
+/// Least device time per sample: shorter work is repeated within it.
+const MIN_SAMPLE: Nanos = Nanos(50e3);
+/// Least ticks of the device's clock per sample, so that the resolution is 1 % or better.
+const MIN_TICKS: f64 = 100.0;
+
+/// Most device time per submission of several runs: drivers kill submissions of 2 s.
+const MAX_SUBMISSION: Nanos = Nanos(250e6);
+
+/// Returns the runs per sample, given the time of one run and the tick of the device's clock.
+#[must_use]
+pub fn repeats(one_run: Nanos, tick: Nanos) -> u32 {
+    let wanted = MIN_SAMPLE.0.max(MIN_TICKS * tick.0);
+    // A run below the clock's resolution reads as zero: count it as one tick.
+    let one_run = one_run.0.max(tick.0).max(1.0);
+    (wanted / one_run).ceil().min((MAX_SUBMISSION.0 / one_run).floor()).clamp(1.0, 10_000.0) as u32
+}
+
+/// Least host time of a batch timed by the host: submission and wait are then a thousandth of it.
+const MIN_HOST_SAMPLE: Nanos = Nanos(100e6);
+
+/// Returns the runs per submission that the host times, given the time of one run.
+#[must_use]
+pub fn host_repeats(one_run: Nanos) -> u32 {
+    (MIN_HOST_SAMPLE.0 / one_run.0.max(1.0)).ceil().clamp(1.0, 100_000.0) as u32
+}
+
+/// Warm-up by time and stability.
+#[derive(Debug)]
+pub struct WarmUp {
+    total: Nanos,
+    batch: Vec<f64>,
+    medians: Vec<f64>,
+    patience: Duration,
+}
+
+impl WarmUp {
+    /// Starts a warm-up that includes the verified run's device time and ends after `patience` at the latest.
+    #[must_use]
+    pub fn after(verified_run: Nanos, patience: Duration) -> Self {
+        Self { total: verified_run, batch: vec![], medians: vec![], patience }
+    }
+
+    /// Adds a sample: the device time of one run, and that of the whole sample.
+    pub fn add(&mut self, run: Nanos, sample: Nanos) {
+        self.total = self.total + sample;
+        self.batch.push(run.0);
+        let batch_time = sample.0 * self.batch.len() as f64;
+        if batch_time >= MIN_BATCH.0 {
+            self.medians.extend(stats::median(&self.batch));
+            self.batch.clear();
+        }
+    }
+
+    /// Whether the last batches agree.
+    #[must_use]
+    pub fn settled(&self) -> bool {
+        let Some(last) = self.medians.len().checked_sub(AGREEING_BATCHES).map(|first| &self.medians[first..]) else {
+            return false;
+        };
+        let low = last.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = last.iter().copied().fold(0.0, f64::max);
+        high <= low * (1.0 + MAX_BATCH_DIFFERENCE)
+    }
+
+    /// Whether to end the warm-up after `elapsed` host time. A single run as long as the longest warm-up suffices.
+    #[must_use]
+    pub fn done(&self, elapsed: Duration) -> bool {
+        (self.total.0 >= MIN_WARM_UP.0 && self.settled())
+            || elapsed >= self.patience
+            || self.total.0 >= self.patience.as_nanos() as f64
+    }
+
+    /// Returns the warning after a warm-up: none if it settled, or if its runs were too long for batches to compare.
+    #[must_use]
+    pub fn warning(&self) -> Option<Warning> {
+        (self.medians.len() >= AGREEING_BATCHES && !self.settled()).then_some(Warning::UnstableClock)
+    }
+}
+
+/// Decision after a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SamplingDecision {
+    /// Take another sample.
+    Continue,
+    /// The median is as precise as requested.
+    Precise,
+    /// The time limit is reached.
+    TimeUp,
+}
+
+/// Judges the samples taken in `elapsed` host time.
+#[must_use]
+pub fn judge(samples: &[Nanos], elapsed: Duration, sampling: &Sampling) -> SamplingDecision {
+    let count = samples.len();
+    let precise =
+        || Summary::of(samples).and_then(|summary| summary.relative_error()).is_some_and(|e| e <= sampling.precision);
+    // The interval requires sorting, so check it only each time the samples grow by a tenth.
+    let due = count >= MIN_SAMPLES && count.is_multiple_of((count / 10).max(1));
+    if due && precise() {
+        return SamplingDecision::Precise;
+    }
+    if count >= MAX_SAMPLES || (elapsed >= sampling.max_time && count >= MIN_SLOW_SAMPLES) {
+        return if count >= MIN_SAMPLES && precise() { SamplingDecision::Precise } else { SamplingDecision::TimeUp };
+    }
+    SamplingDecision::Continue
+}
+
+/// Ratio of run times above which the contents of buffers may be the cause.
+pub const CONTENTS_RATIO: f64 = 1.2;
+/// Limits of a comparison: most pairs of runs, and device time after which it ends early.
+type ComparisonLimits = (usize, Nanos);
+/// First comparison, applied to every program.
+const FIRST_COMPARISON: ComparisonLimits = (5, Nanos(50e6));
+/// Fewest pairs of runs in the comparisons of suspects.
+const MIN_PAIRS: usize = 7;
+/// Further comparisons, applied to programs whose first one finds a difference; all must confirm it.
+const SUSPECT_COMPARISONS: [ComparisonLimits; 2] = [(15, Nanos(2e9)); 2];
+
+/// Compares runs over fresh buffer contents with runs over contents left by the previous run. Returns both median times
+/// if the fresh ones take significantly longer. `sampled` is the median of the samples, which all ran over left
+/// contents; `times` takes a pair of runs, with the fresh one first if its argument is true, and ends the comparison
+/// with `None`.
+///
+/// Other programs lengthen runs but never shorten them. So the test uses the fastest fresh run, which cannot be faster
+/// than its work takes, and the median of the others, which a few disturbed runs do not change: noise would have to
+/// slow down every fresh run and spare most others, in two comparisons.
+///
+/// # Errors
+/// The first error of `times`.
+pub fn depends_on_contents<E>(
+    sampled: Nanos,
+    mut times: impl FnMut(bool) -> Result<Option<[Nanos; 2]>, E>,
+) -> Result<Option<[Nanos; 2]>, E> {
+    let fastest = |fresh: &[f64]| fresh.iter().copied().fold(f64::INFINITY, f64::min);
+    let mut take = |min_pairs: usize, (max_pairs, max_time): ComparisonLimits| {
+        let [mut fresh, mut left] = [vec![], vec![]];
+        let mut spent = Nanos::default();
+        while fresh.len() < min_pairs || fresh.len() < max_pairs && spent.0 < max_time.0 {
+            let Some(pair) = times(fresh.len().is_multiple_of(2))? else { return Ok(None) };
+            spent = spent + pair[0] + pair[1];
+            fresh.push(pair[0].0);
+            left.push(pair[1].0);
+        }
+        Ok(Some([fresh, left]))
+    };
+    let Some([fresh, _]) = take(1, FIRST_COMPARISON)? else { return Ok(None) };
+    if fastest(&fresh) <= CONTENTS_RATIO * sampled.0 {
+        return Ok(None);
+    }
+    let mut medians = None;
+    for limits in SUSPECT_COMPARISONS {
+        let Some([fresh, left]) = take(MIN_PAIRS, limits)? else { return Ok(None) };
+        let [usual, usual_left] = [&fresh, &left].map(|times| Nanos(stats::median(times).unwrap_or_default()));
+        if fastest(&fresh) <= CONTENTS_RATIO * usual_left.0 {
+            return Ok(None);
+        }
+        medians = Some([usual, usual_left]);
+    }
+    Ok(medians)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: f64 = 1e6;
+
+    #[test]
+    fn short_work_is_repeated_until_a_sample_lasts_fifty_microseconds_and_a_hundred_ticks() {
+        assert_eq!(repeats(Nanos(1e6), Nanos(1.0)), 1);
+        assert_eq!(repeats(Nanos(5e3), Nanos(1.0)), 10);
+        assert_eq!(repeats(Nanos(5e3), Nanos(1000.0)), 20);
+        assert_eq!(repeats(Nanos(0.0), Nanos(1.0)), 10_000);
+    }
+
+    #[test]
+    fn a_warm_up_goes_on_until_three_batches_agree() {
+        let mut warm_up = WarmUp::after(Nanos(0.0), MAX_WARM_UP);
+        // A clock that speeds up: 40, 34, 30, then steady.
+        for run in [40.0, 34.0, 30.0, 30.1] {
+            warm_up.add(Nanos(run * MS), Nanos(run * MS));
+            assert!(!warm_up.done(Duration::ZERO), "{run}");
+        }
+        warm_up.add(Nanos(30.05 * MS), Nanos(30.05 * MS));
+        assert!(warm_up.done(Duration::ZERO));
+        assert_eq!(warm_up.warning(), None);
+    }
+
+    #[test]
+    fn a_warm_up_that_never_settles_ends_and_says_so() {
+        let mut warm_up = WarmUp::after(Nanos(0.0), MAX_WARM_UP);
+        for run in [40.0, 30.0, 40.0, 30.0] {
+            warm_up.add(Nanos(run * MS), Nanos(run * MS));
+        }
+        assert!(!warm_up.done(Duration::from_millis(999)) && warm_up.done(Duration::from_secs(1)));
+        assert_eq!(warm_up.warning(), Some(Warning::UnstableClock));
+    }
+
+    #[test]
+    fn a_verified_run_of_seconds_is_warm_up_enough() {
+        let warm_up = WarmUp::after(Nanos(3e9), MAX_FIRST_WARM_UP);
+        assert!(warm_up.done(Duration::ZERO));
+        assert_eq!(warm_up.warning(), None);
+    }
+
+    #[test]
+    fn sampling_stops_when_precise_and_not_before_ten_samples() {
+        let same = [Nanos(100.0); 10];
+        let sampling = Sampling::default();
+        assert_eq!(judge(&same[..9], Duration::ZERO, &sampling), SamplingDecision::Continue);
+        assert_eq!(judge(&same, Duration::ZERO, &sampling), SamplingDecision::Precise);
+    }
+
+    /// Returns whether a dependency is found, and the number of pairs taken, for runs with these times over fresh and
+    /// left contents, on a device where one run of three takes up to `noise` times as long. The samples' median is
+    /// `left`.
+    fn looked(fresh: f64, left: f64, noise: f64, seed: u64) -> (bool, usize) {
+        let (mut pairs, mut state) = (0, seed.wrapping_mul(2).wrapping_add(1));
+        let mut random = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as f64 / f64::from(1u32 << 31)
+        };
+        let mut noisy = |time: f64| Nanos(if random() < 0.33 { time * noise.powf(random()) } else { time });
+        let found = depends_on_contents(Nanos(left), |_| {
+            pairs += 1;
+            Ok::<_, ()>(Some([noisy(fresh), noisy(left)]))
+        });
+        (found.expect("no run fails").is_some(), pairs)
+    }
+
+    #[test]
+    fn a_run_that_reuses_its_answer_is_distinguished_from_noise() {
+        let mut missed = 0;
+        for seed in 0..2000 {
+            for noise in [1.0, 1.3, 10.0, 1000.0] {
+                assert!(!looked(1e5, 1e5, noise, seed).0, "noise of {noise}, seed {seed}");
+                assert!(looked(1.3e5, 1e5, 1.02, seed).0, "a third saved on a quiet device, seed {seed}");
+                let found = looked(5e6, 2e4, noise, seed).0;
+                assert!(found || noise > 10.0, "most of it saved, noise of {noise}, seed {seed}");
+                missed += u32::from(!found);
+            }
+        }
+        // If most runs take hundreds of times as long, nearly every case is found.
+        assert!(missed <= 20, "{missed} of 2000");
+    }
+
+    #[test]
+    fn an_honest_program_of_seconds_costs_one_pair_of_runs() {
+        assert_eq!(looked(3e9, 3e9, 1.0, 1), (false, 1));
+        assert_eq!(looked(1e5, 1e5, 1.0, 1), (false, 5));
+    }
+
+    #[test]
+    fn a_shared_launch_makes_a_suspect_not_a_culprit() {
+        // Twenty runs per sample hide the launch overhead that a single run shows.
+        let found = depends_on_contents(Nanos(2e3), |_| Ok::<_, ()>(Some([Nanos(5e3), Nanos(5e3)])));
+        assert_eq!(found, Ok(None));
+    }
+
+    #[test]
+    fn sampling_stops_when_time_is_up_but_not_before_three_samples() {
+        let spread: Vec<_> = (0..12).map(|i| Nanos(f64::from(100 + 10 * i))).collect();
+        let sampling = Sampling::default();
+        let late = Duration::from_secs(60);
+        assert_eq!(judge(&spread, Duration::ZERO, &sampling), SamplingDecision::Continue);
+        assert_eq!(judge(&spread[..2], late, &sampling), SamplingDecision::Continue);
+        assert_eq!(judge(&spread[..3], late, &sampling), SamplingDecision::TimeUp);
+        assert_eq!(judge(&spread, late, &sampling), SamplingDecision::TimeUp);
+    }
+}

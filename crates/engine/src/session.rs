@@ -1,0 +1,301 @@
+//! Devices opened for measuring, in this process or in workers.
+
+use super::executor::{Executor, Place, Silent};
+use super::job::open::Open;
+use super::job::{Job, JobContext};
+use super::limits;
+use super::runner::Timing;
+use super::worker::{Remote, Workers};
+use crate::algorithms::catalogue::Catalogue;
+use crate::basis::error::Error;
+use crate::basis::messages::Messages;
+use crate::device::cache::CacheFolder;
+use crate::device::capability::DeviceInfo;
+use crate::device::selector;
+use crate::record::Peak;
+use crate::run::algorithm::UserKernels;
+use crate::tuning::tuned::Tuned;
+use crate::vulkan::{CallMonitor, Instance, PhysicalDevice, Validation, VulkanError};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Setup of a session: how to load Vulkan, files that outlive runs, and the user's kernels. Workers receive a copy.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Setup {
+    /// Algorithms that the program offers. Not sent to workers, which have the same.
+    #[serde(skip, default = "Catalogue::empty")]
+    pub catalogue: &'static Catalogue,
+    /// Whether the validation layer is on.
+    pub validation: Validation,
+    /// Vulkan loader library; `None` for the system's.
+    pub loader: Option<OsString>,
+    /// Manifests of the drivers to load, as a path list; `None` for all of the system's.
+    pub drivers: Option<OsString>,
+    /// Folder of files that outlive the run.
+    pub cache: CacheFolder,
+    /// Place where device work runs.
+    pub isolation: Isolation,
+    /// Time after which a driver call counts as hung, unless an earlier call took longer.
+    pub timeout: Duration,
+    /// Longest time that one run of a program may take.
+    pub max_run: Duration,
+    /// User's kernels, available beside the built-in ones.
+    pub kernels: Vec<UserKernels>,
+    /// Whether kernels are only compiled: without driver caches, within limits of time and memory.
+    pub inspects: bool,
+    /// Number of further runs of each case whose answers are compared.
+    pub repeat: u32,
+    /// Destination of the drivers' messages.
+    #[serde(skip)]
+    pub messages: Messages,
+    /// Executable that workers run; `None` for the running one.
+    #[serde(skip)]
+    pub program: Option<PathBuf>,
+}
+
+impl Setup {
+    /// Returns a setup that uses the system's drivers in this process.
+    #[must_use]
+    pub fn in_process(catalogue: &'static Catalogue, cache: CacheFolder) -> Self {
+        Self {
+            catalogue,
+            validation: Validation::Off,
+            loader: None,
+            drivers: None,
+            cache,
+            isolation: Isolation::InProcess,
+            timeout: Duration::from_secs(30),
+            max_run: Duration::from_secs(60),
+            kernels: vec![],
+            inspects: false,
+            repeat: 0,
+            messages: Messages::in_memory(),
+            program: None,
+        }
+    }
+
+    /// Returns this setup with the user's kernels.
+    #[must_use]
+    pub fn with_kernels(&self, kernels: Vec<UserKernels>) -> Self {
+        Self { kernels, ..self.clone() }
+    }
+
+    /// Whether robust buffer access is on: only for users' kernels, which may access memory out of bounds.
+    #[must_use]
+    pub(super) fn robust_access(&self) -> bool {
+        !self.kernels.is_empty()
+    }
+
+    /// Returns this setup with device work in workers.
+    #[must_use]
+    pub fn in_workers(&self) -> Self {
+        Self { isolation: Isolation::Workers, ..self.clone() }
+    }
+
+    /// Returns this setup with only these drivers, in workers.
+    #[must_use]
+    pub fn with_drivers(&self, manifests: OsString) -> Self {
+        Self { drivers: Some(manifests), ..self.in_workers() }
+    }
+}
+
+/// Whether driver calls run in this process or in workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Isolation {
+    /// Worker processes.
+    Workers,
+    /// This process, for debuggers; without timeouts.
+    InProcess,
+}
+
+/// Vulkan instance of this process, with its devices.
+#[derive(Clone)]
+pub(super) struct LoadedVulkan {
+    pub(super) instance: Rc<Instance>,
+    pub(super) physicals: Vec<PhysicalDevice>,
+}
+
+impl LoadedVulkan {
+    /// Loads Vulkan with its calls monitored by `calls`.
+    ///
+    /// # Errors
+    /// When there is no loader, no driver or no layer for validation.
+    pub(super) fn load(setup: &Setup, calls: Arc<CallMonitor>) -> Result<Self, VulkanError> {
+        let instance = Instance::monitored(setup.validation, setup.loader.as_deref().map(Path::new), calls)?;
+        let physicals = instance.devices()?;
+        Ok(Self { instance, physicals })
+    }
+
+    /// Returns the descriptions of the devices.
+    pub(super) fn devices(&self) -> Vec<&DeviceInfo> {
+        self.physicals.iter().map(|physical| &physical.info).collect()
+    }
+}
+
+/// Vulkan with its devices, in this process or in workers.
+pub struct Session<'a> {
+    setup: &'a Setup,
+    devices: Vec<DeviceInfo>,
+    backend: Backend<'a>,
+}
+
+/// Place where device work runs, with its resources.
+enum Backend<'a> {
+    InProcess(LoadedVulkan),
+    Workers(Workers<'a>),
+}
+
+impl<'a> Session<'a> {
+    /// Returns the algorithms that the program offers.
+    pub(super) fn catalogue(&self) -> &'static Catalogue {
+        self.setup.catalogue
+    }
+
+    /// Loads Vulkan.
+    ///
+    /// # Errors
+    /// When there is no loader or no layer for validation.
+    pub fn open(setup: &'a Setup) -> Result<Self, Error> {
+        let (backend, devices) = match setup.isolation {
+            Isolation::InProcess => {
+                let vulkan = LoadedVulkan::load(setup, Arc::default())?;
+                let devices = vulkan.devices().into_iter().cloned().collect();
+                (Backend::InProcess(vulkan), devices)
+            }
+            Isolation::Workers => {
+                let (workers, devices) = Workers::open(setup)?;
+                (Backend::Workers(workers), devices)
+            }
+        };
+        Ok(Self { setup, devices, backend })
+    }
+
+    /// Returns one line per driver that crashed while listing its devices.
+    pub fn dead_drivers(&self) -> Vec<String> {
+        match &self.backend {
+            Backend::InProcess(_) => vec![],
+            Backend::Workers(workers) => workers.dead.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    pub(super) fn devices(&self) -> &[DeviceInfo] {
+        &self.devices
+    }
+
+    /// Returns the devices that `selectors` name, or the default one.
+    ///
+    /// # Errors
+    /// When a selector names no device, or several.
+    pub fn select(&self, selectors: &[String]) -> Result<Vec<&DeviceInfo>, Error> {
+        let chosen = selector::select(&self.devices, selectors).map_err(Error::Usage)?;
+        Ok(chosen.into_iter().map(|index| &self.devices[index]).collect())
+    }
+
+    /// Returns the limits of `device` that earlier runs measured and cached.
+    #[must_use]
+    pub fn cached_limits(&self, device: &DeviceInfo) -> Option<Peak> {
+        limits::read_cached(&self.setup.cache, device, self.setup.validation == Validation::On)
+    }
+
+    /// Returns the reason why this device cannot be used; `None` if it can.
+    fn unusable(&self, device: &DeviceInfo) -> Option<String> {
+        if self.setup.inspects { device.uninspectable() } else { device.unusable() }
+    }
+
+    /// Returns the usable ones of the devices that [`Self::select`] finds; at least one.
+    ///
+    /// # Errors
+    /// When [`Self::select`] fails, or no device is usable.
+    pub fn select_usable(&self, selectors: &[String]) -> Result<Vec<&DeviceInfo>, Error> {
+        if self.devices.is_empty() {
+            return Err(VulkanError::NoDriver.into());
+        }
+        let chosen = self.select(selectors)?;
+        let usable: Vec<_> = chosen.iter().copied().filter(|device| self.unusable(device).is_none()).collect();
+        match chosen.iter().find_map(|device| self.unusable(device).map(|reason| (&device.name, reason))) {
+            Some((name, reason)) if usable.is_empty() => {
+                Err(Error::Usage(format!("cannot measure on '{name}': it {reason}; choose another --device")))
+            }
+            _ => Ok(usable),
+        }
+    }
+
+    /// Returns one line per device that [`Self::select_usable`] leaves out.
+    pub fn left_out(&self, selectors: &[String]) -> Vec<String> {
+        if self.select_usable(selectors).is_err() {
+            return vec![];
+        }
+        let line = |device: &&DeviceInfo| {
+            let reason = self.unusable(device)?;
+            Some(format!("device {} '{}', which cannot be measured: it {reason}", device.index, device.name))
+        };
+        self.select(selectors).unwrap_or_default().iter().filter_map(line).collect()
+    }
+
+    /// Opens `device` and returns its executor.
+    ///
+    /// # Errors
+    /// When the device cannot be opened.
+    pub fn executor<'s>(
+        &'s self,
+        device: &DeviceInfo,
+        timing: Timing,
+        tuned: &Tuned,
+        interrupted: &'static AtomicBool,
+    ) -> Result<Executor<'s>, Error> {
+        let place = match &self.backend {
+            Backend::InProcess(_) if timing.inspects() => {
+                let reason =
+                    "inspect has limits of time and memory, which take another process; leave out --in-process";
+                return Err(Error::Usage(reason.into()));
+            }
+            Backend::InProcess(vulkan) => {
+                let vulkan = Some(vulkan.clone());
+                let mut context = JobContext::new(self.setup, vec![], vulkan, Rc::new(Silent), interrupted);
+                let open = Open { device: device.index, timing, tuned: tuned.clone(), canary: false };
+                open.run(&mut context, &mut |()| true).flatten().map_err(Error::Failure)?;
+                Place::Here(Box::new(context))
+            }
+            Backend::Workers(workers) => {
+                let remote = Remote::open(workers, device, timing, tuned, interrupted).map_err(Error::Failure)?;
+                Place::Worker(Box::new(remote))
+            }
+        };
+        Ok(Executor { device: device.clone(), setup: self.setup, tuned: tuned.clone(), interrupted, place })
+    }
+
+    /// Runs the next job in a fresh worker.
+    pub(super) fn renew(&self) {
+        if let Backend::Workers(workers) = &self.backend {
+            workers.renew();
+        }
+    }
+
+    /// Returns a function that makes a session with the same devices and separate workers in another thread; `None` if
+    /// device work runs in this process.
+    pub(super) fn beside(&self) -> Option<impl FnOnce() -> Session<'a> + Send + use<'a>> {
+        let Backend::Workers(workers) = &self.backend else { return None };
+        let (setup, devices, workers) = (self.setup, self.devices.clone(), workers.beside());
+        Some(move || Session { setup, devices, backend: Backend::Workers(workers) })
+    }
+
+    /// Turns messages of the validation layer into an error.
+    ///
+    /// # Errors
+    /// When there are any.
+    pub fn check_validation(&self) -> Result<(), Error> {
+        let messages = match &self.backend {
+            Backend::InProcess(vulkan) => vulkan.instance.validation_messages(),
+            Backend::Workers(workers) => workers.messages(),
+        };
+        match messages.first() {
+            None => Ok(()),
+            Some(first) => Err(Error::Failure(format!("{} validation messages, the first: {first}", messages.len()))),
+        }
+    }
+}

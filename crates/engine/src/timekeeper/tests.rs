@@ -1,0 +1,445 @@
+//! Tests of the timekeeper without a device: time, canary and samples follow a script.
+
+use super::*;
+use crate::case::check::CheckMethod;
+use crate::record::{Measured, Phases, Verification};
+use crate::sampling::{MAX_FIRST_WARM_UP, MAX_WARM_UP};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+const MS: f64 = 1e6;
+
+/// Clock that advances only when something runs or sleeps.
+#[derive(Clone)]
+struct ScriptedTime {
+    now: Rc<Cell<Duration>>,
+    interrupted_at: Duration,
+    went_on: Rc<Cell<bool>>,
+}
+
+impl Time for ScriptedTime {
+    fn now(&self) -> Duration {
+        self.now.get()
+    }
+
+    fn sleep(&self, pause: Duration) {
+        self.now.set(self.now.get() + pause);
+    }
+
+    fn interrupted(&self) -> bool {
+        self.now.get() >= self.interrupted_at
+    }
+
+    fn went_on(&self) -> bool {
+        self.went_on.take()
+    }
+}
+
+/// Source of samples whose n-th run takes `run(n)` ns.
+struct Scripted<'a> {
+    time: ScriptedTime,
+    runs: usize,
+    repeats: u32,
+    run: Box<dyn FnMut(usize) -> Result<f64, String> + 'a>,
+}
+
+impl SampleSource for Scripted<'_> {
+    fn sample(&mut self) -> Result<(Sample, Nanos), String> {
+        let run = (self.run)(self.runs)?;
+        self.runs += 1;
+        let total = run * f64::from(self.repeats);
+        self.time.sleep(Duration::from_nanos(total as u64));
+        Ok((Sample { device: Nanos(run), host: Nanos(total), outlier: false }, Nanos(total)))
+    }
+
+    fn repeats(&self) -> u32 {
+        self.repeats
+    }
+}
+
+/// Returns a timekeeper with a scripted clock, and the clock.
+fn scripted(interrupted_at: Duration) -> (Timekeeper<'static>, ScriptedTime) {
+    let time = ScriptedTime { now: Rc::default(), interrupted_at, went_on: Rc::default() };
+    (Timekeeper::by(time.clone()), time)
+}
+
+fn run<'a>(time: &ScriptedTime, mut run: impl FnMut(usize) -> f64 + 'a) -> Scripted<'a> {
+    Scripted { time: time.clone(), runs: 0, repeats: 1, run: Box::new(move |index| Ok(run(index))) }
+}
+
+/// Returns a source whose fourth run fails.
+fn failing(time: &ScriptedTime) -> Scripted<'static> {
+    let fails = |index| if index < 3 { Ok(MS) } else { Err("the device is lost".to_string()) };
+    Scripted { time: time.clone(), runs: 0, repeats: 1, run: Box::new(fails) }
+}
+
+/// Returns a canary whose n-th run takes `times(n)` ns, on a separate device.
+fn canary(time: &ScriptedTime, best: f64, times: impl FnMut(usize) -> f64 + 'static) -> Option<Canary> {
+    Canary::of(Box::new(run(time, times)), 2048, Nanos(best), true).ok()
+}
+
+fn verified(time: f64) -> Measured {
+    let verification = Verification {
+        residual: None,
+        tolerance: 0.0,
+        method: CheckMethod::Elementwise,
+        worst: String::new(),
+        metrics: vec![],
+        wrong: crate::case::check::WrongElements::default(),
+    };
+    once(verification.into(), Nanos(time), Phases::default())
+}
+
+/// Warms `timed` up like any but the first case of a device.
+fn warm<'a>(keeper: &Timekeeper<'_>, timed: Scripted<'a>) -> State<Scripted<'a>> {
+    keeper.warm(timed, verified(MS), MAX_WARM_UP, |_, _| Ok(())).map_err(|error| failed(&error))
+}
+
+/// Returns a contender without a warm-up.
+#[expect(clippy::unnecessary_wraps, reason = "the loop takes cases that may have their outcome already")]
+fn cold(timed: Scripted<'_>, first_run: f64) -> State<Scripted<'_>> {
+    Ok(Contender::new(timed, verified(first_run), None))
+}
+
+/// Samples `timed` without a warm-up.
+fn sample_cold(keeper: &mut Timekeeper<'_>, timed: Scripted<'_>, sampling: &Sampling) -> Measured {
+    let mut state = cold(timed, MS);
+    keeper.sample(vec![&mut state], sampling);
+    measured(state)
+}
+
+/// Returns `measured` with the warnings that depend on the canary's best time.
+fn with_clock_warnings(keeper: &Timekeeper<'_>, measured: Measured) -> Measured {
+    let mut outcome = Outcome::Measured(Box::new(measured));
+    warn_of_clock(keeper.canary().map(Canary::best), &mut outcome);
+    let Outcome::Measured(measured) = outcome else { panic!("{outcome:?}") };
+    *measured
+}
+
+fn measured(state: State<Scripted<'_>>) -> Measured {
+    state.unwrap_or_else(|outcome| panic!("{outcome:?}")).finish().expect("samples").0
+}
+
+fn times(measured: &Measured) -> Vec<f64> {
+    measured.samples.iter().map(|sample| sample.device.0).collect()
+}
+
+/// Returns times that never agree within one per cent.
+fn restless(index: usize) -> f64 {
+    [10.0 * MS, 13.0 * MS, 17.0 * MS][index % 3]
+}
+
+#[test]
+fn a_settled_case_is_sampled_until_its_median_is_precise() {
+    let (mut keeper, time) = scripted(Duration::MAX);
+    // A clock that comes up during the warm-up.
+    let ramp = [40.0, 34.0, 30.0, 30.1, 30.05];
+    let mut state = warm(&keeper, run(&time, |index| ramp.get(index).unwrap_or(&30.0) * MS));
+    assert!((time.now().as_secs_f64() - 0.164_15).abs() < 1e-6, "{:?}", time.now());
+    keeper.sample(vec![&mut state], &Sampling::default());
+    let measured = measured(state);
+    assert_eq!(times(&measured), [30.0 * MS; 10]);
+    assert_eq!((measured.summary.median, &measured.warnings[..]), (Nanos(30.0 * MS), &[][..]));
+    assert!((measured.phases.warm_up.0 / MS - 164.15).abs() < 1e-6 && measured.phases.sampling.0 == 300.0 * MS);
+    assert_eq!(measured.conditions.canary, None);
+}
+
+#[test]
+fn an_unsettled_case_is_sampled_after_its_warm_up_limit_and_marked() {
+    for patience in [MAX_WARM_UP, MAX_FIRST_WARM_UP] {
+        let (mut keeper, time) = scripted(Duration::MAX);
+        let timed = run(&time, |index| if index % 2 == 0 { 40.0 * MS } else { 30.0 * MS });
+        let contender = keeper.warm(timed, verified(MS), patience, |_, _| Ok(())).expect("warm");
+        assert!(time.now() >= patience && time.now() < patience + Duration::from_millis(40), "{:?}", time.now());
+        let mut state = Ok(contender);
+        keeper.sample(vec![&mut state], &Sampling::default());
+        assert_eq!(measured(state).warnings, [Warning::UnstableClock, Warning::TimeLimit]);
+    }
+}
+
+#[test]
+fn repeats_are_counted_from_the_first_sample_of_the_warm_up() {
+    let (keeper, time) = scripted(Duration::MAX);
+    // The verified run included compilation.
+    let timed = run(&time, |_| MS);
+    let mut counted = vec![];
+    let recount = |timed: &mut Scripted<'_>, run: Nanos| {
+        counted.push(run);
+        timed.repeats = 7;
+        Ok(())
+    };
+    let contender = keeper.warm(timed, verified(90.0 * MS), MAX_WARM_UP, recount).expect("warm");
+    let device = contender.finish();
+    assert!(device.is_none(), "a sample of the warm-up is none of the case");
+    assert_eq!(counted, [Nanos(MS)]);
+}
+
+#[test]
+fn a_canary_that_changes_while_a_case_is_sampled_marks_it() {
+    for (after, drifted) in [(1.03, true), (0.97, true), (1.01, false)] {
+        let (mut keeper, time) = scripted(Duration::MAX);
+        // Read once when it wakes, once before the clock is brought up, once before the samples.
+        keeper.watch_canary(canary(&time, 75e3 * 0.97, move |run| if run < 15 { 75e3 } else { 75e3 * after }));
+        let measured = sample_cold(&mut keeper, run(&time, |_| MS), &Sampling::default());
+        let measured = with_clock_warnings(&keeper, measured);
+        assert_eq!(measured.conditions.canary, Some([Nanos(75e3), Nanos(75e3 * after)]));
+        assert_eq!(measured.conditions.canary_steps, Some(2048));
+        let expected: &[_] = if drifted { &[Warning::Drift { ratio: 75e3 * after / 75e3 }] } else { &[] };
+        assert_eq!(measured.warnings, expected);
+    }
+}
+
+#[test]
+fn a_clock_that_rises_is_waited_for_and_one_that_stays_low_marks_the_case() {
+    // It rises after a second of work.
+    let (mut keeper, time) = scripted(Duration::MAX);
+    let seen = time.clone();
+    keeper.watch_canary(canary(&time, 75e3, move |_| if seen.now() < Duration::from_secs(1) { 100e3 } else { 75e3 }));
+    let measured = sample_cold(&mut keeper, run(&time, |_| MS), &Sampling::default());
+    let measured = with_clock_warnings(&keeper, measured);
+    assert_eq!((measured.samples.len(), &measured.warnings[..]), (10, &[][..]));
+    assert!(time.now() >= Duration::from_secs(1) && time.now() < Duration::from_millis(1100), "{:?}", time.now());
+    assert!(measured.phases.device.0 > 900.0 * MS, "the work that brought it up is device time");
+
+    // It never does: three seconds for the first case, a third of one for later ones.
+    let (mut keeper, time) = scripted(Duration::MAX);
+    keeper.watch_canary(canary(&time, 75e3, |_| 100e3));
+    for patience in [3000, 300] {
+        let start = time.now();
+        let measured = sample_cold(&mut keeper, run(&time, |_| MS), &Sampling::default());
+        let spent = time.since(start);
+        assert!(spent >= Duration::from_millis(patience) && spent < Duration::from_millis(patience + 100), "{spent:?}");
+        assert_eq!(with_clock_warnings(&keeper, measured).warnings, [Warning::SlowClock { ratio: 100e3 / 75e3 }]);
+    }
+}
+
+#[test]
+fn a_device_on_the_host_s_cores_has_no_clock_to_wait_for() {
+    let (mut keeper, time) = scripted(Duration::MAX);
+    let low = run(&time, |_| 100e3);
+    keeper.watch_canary(Canary::of(Box::new(low), 512, Nanos(75e3), false).ok());
+    keeper.sample(vec![&mut cold(run(&time, |_| MS), MS)], &Sampling::default());
+    assert!(time.now() < Duration::from_millis(20), "{:?}", time.now());
+}
+
+#[test]
+fn an_imprecise_case_ends_at_the_time_limit_and_is_marked() {
+    let (mut keeper, time) = scripted(Duration::MAX);
+    let sampling = Sampling { max_time: Duration::from_millis(200), ..Sampling::default() };
+    let measured = sample_cold(&mut keeper, run(&time, restless), &sampling);
+    assert_eq!(measured.warnings, [Warning::TimeLimit]);
+    // Five times 10 + 13 + 17 ms.
+    assert_eq!((measured.samples.len(), measured.phases.sampling), (15, Nanos(200.0 * MS)));
+}
+
+#[test]
+fn other_cases_turns_do_not_count_in_the_time_limit() {
+    let (mut keeper, time) = scripted(Duration::MAX);
+    let mut states = [cold(run(&time, restless), MS), cold(run(&time, restless), MS)];
+    let sampling = Sampling { max_time: Duration::from_millis(200), ..Sampling::default() };
+    keeper.sample(states.iter_mut().collect(), &sampling);
+    for measured in states.map(measured) {
+        assert!(measured.phases.sampling.0 >= 200.0 * MS && measured.phases.sampling.0 < 240.0 * MS);
+        assert_eq!(measured.warnings, [Warning::TimeLimit]);
+    }
+}
+
+#[test]
+fn an_interruption_keeps_the_samples_before_it_and_marks_the_case() {
+    let (mut keeper, time) = scripted(Duration::from_millis(60));
+    let [mut first, mut second] = [cold(run(&time, restless), MS), cold(run(&time, restless), MS)];
+    keeper.sample(vec![&mut first, &mut second], &Sampling::default());
+    // Dropped, 13, 17 of the first; dropped, 13 of the second.
+    for (state, samples) in [(first, 2), (second, 1)] {
+        let measured = measured(state);
+        assert_eq!((measured.samples.len(), &measured.warnings[..]), (samples, &[Warning::Interrupted][..]));
+    }
+}
+
+#[test]
+fn samples_while_the_process_was_stopped_are_dropped_and_counted() {
+    let (mut keeper, time) = scripted(Duration::MAX);
+    let stopped = Rc::clone(&time.went_on);
+    let timed = run(&time, |index| {
+        // Two seconds go by in the fourth and in the sixth run.
+        stopped.set(index == 3 || index == 5);
+        if stopped.get() { 2000.0 * MS } else { 4.0 * MS }
+    });
+    let mut state = cold(timed, 4.0 * MS);
+    // A stop before the first sample drops none.
+    time.went_on.set(true);
+    keeper.sample(vec![&mut state], &Sampling::default());
+    let measured = measured(state);
+    assert_eq!(times(&measured), [4.0 * MS; 10]);
+    assert_eq!(measured.warnings, [Warning::Stopped { dropped: 2 }]);
+    assert_eq!(measured.phases.device, Nanos(4040.0 * MS), "the device worked for them all the same");
+}
+
+#[test]
+fn an_interruption_before_the_first_sample_leaves_no_time() {
+    let (mut keeper, time) = scripted(Duration::ZERO);
+    let mut state = warm(&keeper, run(&time, |_| MS));
+    keeper.sample(vec![&mut state], &Sampling::default());
+    let Ok(contender) = state else { panic!("it is warm") };
+    assert!(contender.finish().is_none() && time.now() == Duration::ZERO);
+}
+
+/// Returns two contenders whose runs take ten times as long after the other ran, and the log of their runs.
+fn disturbed(time: &ScriptedTime, run_time: f64) -> ([State<Scripted<'static>>; 2], Rc<RefCell<Vec<usize>>>) {
+    let order: Rc<RefCell<Vec<usize>>> = Rc::default();
+    let states = [0, 1].map(|side| {
+        let order = Rc::clone(&order);
+        let timed = run(time, move |_| {
+            let switched = order.borrow().last().is_some_and(|last| *last != side);
+            order.borrow_mut().push(side);
+            if switched { 10.0 * run_time } else { run_time }
+        });
+        cold(timed, run_time)
+    });
+    (states, order)
+}
+
+#[test]
+fn the_first_short_sample_after_another_case_is_dropped() {
+    let (mut keeper, time) = scripted(Duration::MAX);
+    let (mut states, order) = disturbed(&time, 4.0 * MS);
+    keeper.sample(states.iter_mut().collect(), &Sampling::default());
+    for measured in states.map(measured) {
+        assert!(times(&measured).iter().all(|time| *time == 4.0 * MS), "{:?}", times(&measured));
+        assert_eq!(measured.samples.len(), 10);
+    }
+    // Turns of five samples of 4 ms behind the dropped one.
+    assert_eq!(order.borrow()[..12], [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1]);
+
+    // A long one is not disturbed, so none is dropped.
+    let (mut keeper, time) = scripted(Duration::MAX);
+    let (mut states, _) = disturbed(&time, 5.0 * MS);
+    keeper.sample(states.iter_mut().collect(), &Sampling::default());
+    assert!(states.map(measured).iter().any(|measured| times(measured).contains(&(50.0 * MS))));
+}
+
+#[test]
+fn a_single_case_keeps_all_samples() {
+    let (mut keeper, time) = scripted(Duration::MAX);
+    let mut runs = 0;
+    let timed = run(&time, |index| {
+        runs = index + 1;
+        MS
+    });
+    let measured = sample_cold(&mut keeper, timed, &Sampling::default());
+    assert_eq!(measured.samples.len(), runs);
+}
+
+#[test]
+fn a_pause_precedes_each_sample_and_nothing_is_dropped_or_brought_up() {
+    let (mut keeper, time) = scripted(Duration::MAX);
+    keeper.watch_canary(canary(&time, 75e3, |_| 100e3));
+    let start = time.now();
+    let sampling = Sampling { pause: Some(Duration::from_millis(9)), ..Sampling::default() };
+    let measured = sample_cold(&mut keeper, run(&time, |_| MS), &sampling);
+    assert_eq!((measured.samples.len(), measured.phases.sampling), (10, Nanos(100.0 * MS)));
+    // Five turns of two samples, and the canary around each.
+    assert_eq!(time.since(start), Duration::from_millis(100 + 5));
+}
+
+#[test]
+fn a_failing_case_does_not_stop_the_others() {
+    let (mut keeper, time) = scripted(Duration::MAX);
+    let [mut first, mut second] = [cold(failing(&time), MS), cold(run(&time, |_| MS), MS)];
+    keeper.sample(vec![&mut first, &mut second], &Sampling::default());
+    let Err(Outcome::Failed { error, .. }) = first else { panic!("failed") };
+    assert_eq!((error.as_str(), measured(second).samples.len()), ("the device is lost", 10));
+}
+
+/// Runs a duel of two and a control; returns the rounds, and the roles in the order in which they were made.
+fn duel<'a>(
+    keeper: &mut Timekeeper<'_>,
+    time: &ScriptedTime,
+    [a, b]: [&mut State<Scripted<'a>>; 2],
+    (sampling, seed): (&Sampling, u64),
+    mut decided: impl FnMut(&[Round]) -> bool,
+) -> (Vec<Round>, Vec<usize>) {
+    let mut made = vec![];
+    let mut remake = |_: &mut Scripted<'a>, role, _| {
+        made.push(role);
+        Ok(())
+    };
+    let control = run(time, |_| 4.0 * MS);
+    let rounds = keeper.duel([a, b], control, sampling, &mut remake, (seed, &mut decided));
+    (rounds, made)
+}
+
+#[test]
+fn a_duel_rebuilds_all_contenders_each_round_and_shuffles_turns() {
+    let (mut keeper, time) = scripted(Duration::MAX);
+    let (mut states, order) = disturbed(&time, 4.0 * MS);
+    let [a, b] = &mut states;
+    let (rounds, made) = duel(&mut keeper, &time, [a, b], (&Sampling::default(), 1), |rounds| rounds.len() == 3);
+    assert_eq!(rounds, [[Nanos(4.0 * MS); 3]; 3]);
+    for round in made.chunks(3) {
+        let mut round = round.to_vec();
+        round.sort_unstable();
+        assert_eq!(round, [0, 1, 2], "{made:?}");
+    }
+    // Each is made once and takes six turns a round, of which two in a row may be one run of its own.
+    let turns = order.borrow().chunk_by(|a, b| a == b).count();
+    assert!(turns > 3 * 6, "{turns}");
+    for measured in states.map(measured) {
+        assert_eq!((measured.samples.len(), &measured.warnings[..]), (3 * 6 * 5, &[][..]));
+    }
+}
+
+#[test]
+fn each_contender_of_a_duel_is_equally_likely_to_come_first() {
+    let mut firsts = [0; 3];
+    for seed in 0..60 {
+        let (mut keeper, time) = scripted(Duration::MAX);
+        let [mut a, mut b] = disturbed(&time, 25.0 * MS).0;
+        let sampling = Sampling { max_time: Duration::from_secs(600), ..Sampling::default() };
+        let (_, made) = duel(&mut keeper, &time, [&mut a, &mut b], (&sampling, seed), |rounds| rounds.len() == 10);
+        made.chunks(3).for_each(|round| firsts[round[0]] += 1);
+    }
+    assert!(firsts.iter().all(|count| (150..=250).contains(count)), "{firsts:?}");
+}
+
+#[test]
+fn a_duel_ends_with_its_time_an_interruption_or_a_failure() {
+    let sampling = Sampling { max_time: Duration::from_millis(80), ..Sampling::default() };
+    let (mut keeper, time) = scripted(Duration::MAX);
+    let [mut a, mut b] = disturbed(&time, 4.0 * MS).0;
+    assert_eq!(duel(&mut keeper, &time, [&mut a, &mut b], (&sampling, 1), |_: &[Round]| false).0.len(), 1);
+
+    // A round takes 18 turns of 24 or, after a switch, 60 ms.
+    let (mut keeper, time) = scripted(Duration::from_millis(1300));
+    let [mut a, mut b] = disturbed(&time, 4.0 * MS).0;
+    let (rounds, _) = duel(&mut keeper, &time, [&mut a, &mut b], (&Sampling::default(), 1), |_: &[Round]| false);
+    assert_eq!(rounds.len(), 1);
+
+    let (mut keeper, time) = scripted(Duration::MAX);
+    let [mut a, mut b] = [cold(run(&time, |_| MS), MS), cold(failing(&time), MS)];
+    assert!(duel(&mut keeper, &time, [&mut a, &mut b], (&sampling, 1), |_: &[Round]| false).0.is_empty());
+    assert!(matches!(b, Err(Outcome::Failed { .. })) && a.is_ok());
+}
+
+#[test]
+fn a_race_ends_as_soon_as_it_is_lost() {
+    let (mut keeper, time) = scripted(Duration::MAX);
+    let best = Some(Nanos(MS));
+    let end = Duration::from_secs(60);
+    let mut heat = |run_time: f64| keeper.heat(&mut run(&time, |_| run_time), best).expect("it runs");
+    assert_eq!((heat(2.1 * MS), heat(1.9 * MS)), (None, Some(Nanos(1.9 * MS))));
+    let race = |run_time: f64, until: Duration| {
+        let mut timed = run(&time, |_| run_time);
+        let median = keeper.race(&mut timed, Nanos(7.0), best, until).expect("it runs");
+        (median.map(|median| median.0), timed.runs)
+    };
+    assert_eq!(race(1.2 * MS, end), (None, 3));
+    assert_eq!(race(1.1 * MS, end), (Some(1.1 * MS), 10));
+    assert_eq!(race(0.9 * MS, end), (Some(0.9 * MS), 10));
+    // Long ones stop after a few, and none is taken when the time is up.
+    assert_eq!(race(0.5 * MS, time.now() + Duration::from_micros(1200)), (Some(0.5 * MS), 3));
+    assert_eq!(race(MS, Duration::ZERO), (Some(7.0), 0));
+    let mut long = run(&time, |_| 150.0 * MS);
+    assert_eq!(keeper.race(&mut long, Nanos(7.0), None, end), Ok(Some(Nanos(150.0 * MS))));
+    assert_eq!(long.runs, 3);
+}

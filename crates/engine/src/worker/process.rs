@@ -1,0 +1,286 @@
+//! A worker process from the parent's side: start, orders, reports and end.
+
+use super::protocol::{Order, WorkerReport};
+use crate::basis::printable::{ending, is_kill};
+use crate::basis::threads;
+use crate::device::capability::DeviceInfo;
+use crate::job::{self, Job};
+use crate::process::{FAREWELL, Helper, Lifetime, OutputPolicy};
+use crate::session::Setup;
+use serde::de::DeserializeOwned;
+use std::ffi::OsStr;
+use std::io;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+/// Sub-command of `gpukern` that runs a worker.
+const SUBCOMMAND: &str = "worker";
+/// Environment variables that list the driver manifests for the Vulkan loader; the second is for older loaders.
+pub(super) const DRIVER_FILES: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
+/// Environment variables that disable the shader caches of Mesa's and NVIDIA's drivers.
+const WITHOUT_CACHES: [(&str, &str); 2] = [("MESA_SHADER_CACHE_DISABLE", "true"), ("__GL_SHADER_DISK_CACHE", "0")];
+/// Interval between checks for an interruption: long enough not to disturb measurements.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Multiple of `--timeout` after which a worker that has not listed its devices counts as hung. A worker watches its
+/// own calls, but a driver can stop the whole process.
+const START_TIMEOUT_FACTOR: u32 = 10;
+/// Largest number of standard error lines in a report.
+const MAX_STDERR_LINES: usize = 8;
+/// Largest number of characters per standard error line in a report.
+const MAX_LINE_LENGTH: usize = 400;
+
+/// Time after an interruption within which a worker has to end its case: a stopped one never answers.
+const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Worker with the devices that it sees, or the reason why it cannot load Vulkan.
+pub(super) type Started = (WorkerProcess, Result<Vec<DeviceInfo>, String>);
+
+/// Worker process.
+pub struct WorkerProcess {
+    helper: Helper<WorkerReport>,
+    /// Time at which the worker was told to end its case.
+    interrupt_sent: Option<Instant>,
+    /// Remaining time for the next report; `None` if unlimited.
+    time_left: Option<Duration>,
+    /// Index of the open device.
+    pub(super) device: Option<usize>,
+    /// Latest name reported as on the device, for the current order.
+    on_device: Option<String>,
+}
+
+/// Unexpected end of a worker.
+#[derive(Clone, Debug)]
+pub struct WorkerEnd {
+    pub how: EndKind,
+    /// Signal, exit code, or the worker's reason: `SIGSEGV`, `exit code 1`.
+    pub cause: String,
+    /// Last lines of the worker's standard error.
+    pub said: Vec<String>,
+    /// Name of the case, tile or side on the device.
+    pub on_device: Option<String>,
+}
+
+/// Kind of a worker's unexpected end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndKind {
+    /// Death of the process, or loss of its device.
+    Crashed,
+    /// Kill by another process or by a system out of memory.
+    Killed,
+    /// Call that did not return in time.
+    Hung,
+    /// Failure before the device was open.
+    Refused,
+}
+
+impl EndKind {
+    /// Whether the process died, so that a fresh one may succeed.
+    pub fn is_death(self) -> bool {
+        matches!(self, Self::Crashed | Self::Killed)
+    }
+}
+
+impl WorkerEnd {
+    /// Returns the end of a worker that could not open its device.
+    pub fn refused(cause: String) -> Self {
+        Self { how: EndKind::Refused, cause, said: vec![], on_device: None }
+    }
+
+    /// Whether `name` was on the device.
+    pub fn was_on_device(&self, name: &str) -> bool {
+        self.on_device.as_deref() == Some(name)
+    }
+}
+
+impl std::fmt::Display for WorkerEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.cause)?;
+        self.said.last().map_or(Ok(()), |last| write!(f, "; its process last printed: {last}"))
+    }
+}
+
+impl WorkerProcess {
+    /// Starts a worker. Retries once if the worker is killed before it lists its devices, which is no driver's fault.
+    pub fn start(setup: &Setup, drivers: Option<&OsStr>, interrupted: &AtomicBool) -> Result<Started, WorkerEnd> {
+        match Self::begin(setup, drivers, interrupted) {
+            Err(ended) if ended.how == EndKind::Killed && !interrupted.load(Ordering::Relaxed) => {
+                Self::begin(setup, drivers, interrupted)
+            }
+            started => started,
+        }
+    }
+
+    fn begin(setup: &Setup, drivers: Option<&OsStr>, interrupted: &AtomicBool) -> Result<Started, WorkerEnd> {
+        let program = setup.program.clone().map_or_else(std::env::current_exe, Ok);
+        let mut process = Self::spawn(program, drivers, setup).map_err(|error| cannot_start(&error))?;
+        process.time_left = Some(setup.timeout.saturating_mul(START_TIMEOUT_FACTOR));
+        let (devices, _) =
+            process.send_and_wait(&Order::Begin(Box::new(setup.clone())), interrupted, &mut |()| true)?;
+        process.time_left = None;
+        Ok((process, devices))
+    }
+
+    /// Starts `program` as a worker; without driver caches if it inspects.
+    fn spawn(program: io::Result<PathBuf>, drivers: Option<&OsStr>, setup: &Setup) -> io::Result<Self> {
+        let mut command = Command::new(program?);
+        command.arg(SUBCOMMAND);
+        for name in DRIVER_FILES {
+            command.envs(drivers.map(|drivers| (name, drivers)));
+        }
+        command.envs(WITHOUT_CACHES.into_iter().filter(|_| setup.inspects));
+        let helper = Helper::start(&mut command, OutputPolicy::Shown(setup.messages.clone()), Lifetime::Tied)?;
+        Ok(Self { helper, interrupt_sent: None, time_left: None, device: None, on_device: None })
+    }
+
+    /// Runs a job in the worker. Passes events to `report`, whose answer says whether to continue. Returns the result
+    /// with the messages of the validation layer.
+    ///
+    /// # Errors
+    /// When the worker ended unexpectedly.
+    pub fn ask<J: Job>(
+        &mut self,
+        job: &J,
+        interrupted: &AtomicBool,
+        report: job::Report<'_, J::Event>,
+    ) -> Result<(J::Done, Vec<String>), WorkerEnd> {
+        let order = Order::Do(J::NAME.into(), job::text(job));
+        self.send_and_wait(&order, interrupted, report)
+    }
+
+    /// Sends an order, answers events and returns the result.
+    fn send_and_wait<T: DeserializeOwned, E: DeserializeOwned>(
+        &mut self,
+        order: &Order,
+        interrupted: &AtomicBool,
+        report: job::Report<'_, E>,
+    ) -> Result<(T, Vec<String>), WorkerEnd> {
+        let other_build = |_| WorkerEnd::refused("the worker runs another build of gpukern; repeat the command".into());
+        self.on_device = None;
+        self.helper.send(order);
+        loop {
+            match self.receive(interrupted)? {
+                WorkerReport::OnDevice(name) => self.on_device = Some(name),
+                WorkerReport::Event(event, waits) => {
+                    let go_on = report(serde_json::from_str(&event).map_err(other_build)?);
+                    if waits {
+                        self.helper.send(&Order::GoOn(go_on));
+                    }
+                }
+                WorkerReport::Done(result, messages) => {
+                    return Ok((serde_json::from_str(&result).map_err(other_build)?, messages));
+                }
+                WorkerReport::Lost(_) | WorkerReport::Hung(_) => unreachable!("they end the worker"),
+            }
+        }
+    }
+
+    /// Waits for the next report; forwards an interruption to the worker meanwhile.
+    ///
+    /// # Errors
+    /// When the worker died, lost its device or hangs.
+    fn receive(&mut self, interrupted: &AtomicBool) -> Result<WorkerReport, WorkerEnd> {
+        loop {
+            match self.helper.receive(POLL_INTERVAL) {
+                Ok(WorkerReport::Lost(cause)) => return Err(self.end(EndKind::Crashed, Some(cause))),
+                Ok(WorkerReport::Hung(cause)) => return Err(self.end(EndKind::Hung, Some(cause))),
+                Ok(report) => return Ok(report),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.end(EndKind::Crashed, None)),
+                Err(RecvTimeoutError::Timeout) => {
+                    // Polls are counted instead of time, because this process may have been stopped meanwhile.
+                    self.time_left = self.time_left.map(|left| left.saturating_sub(POLL_INTERVAL));
+                    if self.time_left == Some(Duration::ZERO) {
+                        return Err(self.end(EndKind::Hung, Some("it has not listed its devices".into())));
+                    }
+                    if self.interrupt_sent.is_some_and(|sent| sent.elapsed() > INTERRUPT_TIMEOUT) {
+                        return Err(self.end(EndKind::Killed, Some("it ignored the request to end".into())));
+                    }
+                    if interrupted.load(Ordering::Relaxed) && self.interrupt_sent.is_none() {
+                        self.interrupt_sent = Some(Instant::now());
+                        self.helper.send(&Order::Interrupt);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends the worker and describes its end: by `cause`, or by the exit status if there is none.
+    fn end(&mut self, how: EndKind, cause: Option<String>) -> WorkerEnd {
+        if cause.is_none() {
+            self.helper.wait(FAREWELL);
+        }
+        let status = self.helper.kill();
+        let killed = cause.is_none() && status.as_ref().is_ok_and(|status| is_kill(*status));
+        let how = if killed { EndKind::Killed } else { how };
+        let cause = cause.unwrap_or_else(|| status.map_or_else(|e| e.to_string(), ending));
+        let said = last_lines(&self.helper.last_words(FAREWELL));
+        WorkerEnd { how, cause, said, on_device: self.on_device.take() }
+    }
+}
+
+/// Returns the end of a worker that could not be started, with a remedy.
+fn cannot_start(error: &io::Error) -> WorkerEnd {
+    // A process limit was reached: raising the limit helps, --in-process rarely does.
+    if error.kind() == io::ErrorKind::WouldBlock {
+        return WorkerEnd::refused(format!("cannot start a worker process: {}", threads::explained(error)));
+    }
+    let proc = if cfg!(target_os = "linux") { " (is /proc mounted?)" } else { "" };
+    WorkerEnd::refused(format!("cannot start a worker process: {error}{proc}; --in-process works without one"))
+}
+
+/// Returns the last non-empty lines of a text.
+fn last_lines(text: &str) -> Vec<String> {
+    let lines = text.lines().map(|line| line.trim_end().chars().take(MAX_LINE_LENGTH).collect::<String>());
+    let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(MAX_STDERR_LINES)..].to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::CATALOGUE;
+    use crate::device::cache::CacheFolder;
+
+    #[test]
+    fn a_missing_executable_suggests_in_process() {
+        let missing = || io::Error::from(io::ErrorKind::NotFound);
+        let error = WorkerProcess::spawn(Err(missing()), None, &Setup::in_process(&CATALOGUE, CacheFolder::none()))
+            .map(drop)
+            .expect_err("there is no program");
+        let ended = cannot_start(&error);
+        assert_eq!(ended.how, EndKind::Refused);
+        assert!(ended.cause.contains("; --in-process works without one"), "{ended}");
+        #[cfg(target_os = "linux")]
+        assert!(ended.cause.contains("is /proc mounted?"), "{ended}");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_silent_worker_counts_as_hung_after_its_timeout() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().expect("a folder");
+        let program = folder.path().join("silent");
+        std::fs::write(&program, "#!/bin/sh\nexec sleep 600\n").expect("written");
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("allowed");
+        let mut process = WorkerProcess::spawn(Ok(program), None, &Setup::in_process(&CATALOGUE, CacheFolder::none()))
+            .expect("it starts");
+        process.time_left = Some(3 * POLL_INTERVAL);
+        let ended = process.receive(&AtomicBool::new(false)).map(drop).expect_err("nothing is reported");
+        assert_eq!((ended.how, ended.cause.as_str()), (EndKind::Hung, "it has not listed its devices"));
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_kill_is_distinguished_from_a_crash() {
+        use std::os::unix::process::ExitStatusExt;
+        use std::process::ExitStatus;
+        for (signal, killed, text) in
+            [(9, true, "killed (SIGKILL; out of memory?)"), (15, true, "killed (SIGTERM)"), (11, false, "SIGSEGV")]
+        {
+            let status = ExitStatus::from_raw(signal);
+            assert_eq!((is_kill(status), ending(status).as_str()), (killed, text));
+        }
+    }
+}

@@ -1,0 +1,447 @@
+//! Runs hand-made users' kernels on a device: descriptors, uniform data, constants, references, red zones.
+
+use gpukern_engine::executor::Silent;
+use gpukern_engine::runner::{Runner, Timing};
+use gpukern_kernels::CATALOGUE;
+use gpukern_model::basis::dtype::DType;
+use gpukern_model::case::accepted::Mutation;
+use gpukern_model::device::cache::CacheFolder;
+use gpukern_model::device::capability::DeviceKind;
+use gpukern_program::algorithms::CaseSpec;
+use gpukern_program::kernel::buffer::{Address, Role};
+use gpukern_program::kernel::interface::SlotKind;
+use gpukern_program::kernel::program::{BufferId, Dispatch};
+use gpukern_record::plan::options::{SamplingArgs, Selection};
+use gpukern_record::plan::{CaseGroup, DeviceClass, PlannedRun};
+use gpukern_record::record::{Case, Outcome};
+use gpukern_user::algorithm::{Save, UserKernels};
+use gpukern_user::array;
+use gpukern_user::fixture::{SHIFT, bound, buffer, compiled, constant, kernels, shift, shifted};
+use gpukern_user::resolved::{Builtin, Fill, PassList, Reference, ResolvedBuffer, Tolerance};
+use gpukern_vulkan::{Device, Instance, Validation};
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
+
+/// Runs users' kernels on the software device, or else on the first device, with the validation layer if it is
+/// installed.
+fn run(own: &UserKernels) -> Vec<Case> {
+    static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+    let algorithm = own.clone().algorithm(&CATALOGUE).expect("it fits");
+    let spec = CaseSpec::new(&algorithm, own.run.sizes()[0], own.dtype());
+    let variants = own.choices(0, true).map(|at| algorithm.variants[at].clone()).collect();
+    let (on, auto) = (DeviceClass::Any, false);
+    let group = CaseGroup { algorithm, spec, variants, on, auto, on_host: false };
+    let selection = Selection {
+        sampling: SamplingArgs { max_time: Some("20ms".into()), ..SamplingArgs::default() },
+        ..Selection::default()
+    };
+    let run = PlannedRun::of(vec![group], &selection).expect("a run");
+    let instance = Instance::new(Validation::On, None).or_else(|_| Instance::new(Validation::Off, None));
+    let instance = instance.expect("Vulkan");
+    let devices = instance.devices().expect("devices");
+    let physical = devices.iter().find(|device| device.info.kind == DeviceKind::Cpu).or(devices.first());
+    let device = Device::open_with(&instance, physical.expect("a device"), true).expect("it opens");
+    let mut runner =
+        Runner::new(&CATALOGUE, &device, Timing::VerifyOnly, &CacheFolder::none(), &INTERRUPTED).expect("a runner");
+    let cases = runner.run(&run, &mut Silent);
+    assert_eq!(device.validation_messages(), Vec::<String>::new());
+    drop((runner, Rc::clone(&device)));
+    cases
+}
+
+#[test]
+fn a_kernel_is_verified_by_another_kernel() {
+    let lists = vec![shift(true, 2.5), shift(true, 2.0)];
+    let reference = Reference::Kernel(shift(true, 2.5));
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("d.npy");
+    let mut own = kernels("shift", vec![compiled("shift", SHIFT)], shifted(), reference, lists);
+    own.saves = vec![Save { buffer: "D".into(), path: path.clone() }];
+    let cases = run(&own);
+    assert_eq!(cases[0].id, "shift/k0/f32/1");
+    let verified = cases[0].measured().and_then(|measured| measured.verification.verified().cloned());
+    assert_eq!(verified.expect("it is right").residual, Some(0.0));
+    let Outcome::Rejected(wrong) = &cases[1].outcome else { panic!("{:?}", cases[1].outcome) };
+    assert!(wrong.worst.starts_with("D["), "{}", wrong.worst);
+    // The second kernel ran last: −2·a + 2.
+    let buffers = shifted();
+    let d = array::read(&path, DType::F32, &[100]).expect("it was saved");
+    let a = buffers[0].contents(1, 0, Path::new(".")).expect("values");
+    let value = |bytes: &[u8], at: usize| DType::F32.value(&bytes[4 * at..]);
+    assert!((0..100).all(|i| (value(&d, i) - (2.0 - 2.0 * value(&a, i))).abs() < 1e-6));
+}
+
+/// Kernels, selected by MODE, for checks that accept wrong results.
+const BLIND: &str = "#version 460
+    layout(local_size_x = 64) in;
+    layout(constant_id = 0) const int MODE = 0;
+    layout(binding = 0) readonly buffer A { float a[]; };
+    layout(binding = 1) buffer D { float d[]; };
+    void main() {
+        uint i = gl_GlobalInvocationID.x;
+        if (MODE == 0) d[i] = a[i];
+        if (MODE == 1) d[i] = a[i < 16384 ? i : i - 1];
+        if (MODE == 2) d[i] = clamp(d[i], -1.0, 1.0);
+        if (MODE == 3 && i == 65536) d[i] = 0.0;
+        if (MODE == 4) d[i] = i == 7 ? -3.4e38 : a[i] * 2.0;
+        if (MODE == 5) d[i] = i == 7 ? -3.4e38 : a[i] * -50.0 + 9.0;
+        if (MODE == 6) d[i] = i % 2 == 0 ? exp(a[i]) : uintBitsToFloat(i / 2);
+        if (MODE == 7) d[i] = i % 2 == 0 ? exp(a[i]) : uintBitsToFloat(i / 2 ^ 1);
+    }";
+
+/// Runs a mode of [`BLIND`] against another mode as reference, with this fill of A and this output.
+fn blind(kernel: u64, reference: u64, fill: Fill, output: &ResolvedBuffer) -> Case {
+    let list = |mode| {
+        let pass = Dispatch {
+            constants: vec![constant(0, mode, 4)],
+            groups: [output.len() / 64, 1, 1],
+            descriptors: vec![bound(0, 0, SlotKind::Storage, 0), bound(0, 1, SlotKind::Storage, 1)],
+            ..Dispatch::bare(0usize)
+        };
+        PassList { passes: vec![pass], scratch: vec![] }
+    };
+    let buffers = vec![buffer("A", output.len(), Role::Input, Some(fill)), output.clone()];
+    let (module, reference) = (compiled("blind", BLIND), Reference::Kernel(list(reference)));
+    run(&kernels("blind", vec![module], buffers, reference, vec![list(kernel)])).remove(0)
+}
+
+fn close(rtol: f64, atol: f64) -> Tolerance {
+    Tolerance::Close { rtol, atol }
+}
+
+/// Returns the mutations that the check of a measured case accepts, each with the member if there are several.
+fn accepts(case: &Case) -> Vec<(Mutation, Option<u32>)> {
+    let measured = case.measured().unwrap_or_else(|| panic!("{:?}", case.outcome));
+    measured.accepts.iter().map(|own| (own.mutation, own.member)).collect()
+}
+
+#[test]
+fn an_output_that_starts_as_the_answer_is_unverified() {
+    let fill = |high| Some(Fill::Uniform { low: -1.0, high });
+    let of = |kernel, high| blind(kernel, 2, Fill::Iota, &buffer("D", 1024, Role::InPlace, fill(high)));
+    for kernel in [2, 3] {
+        let case = of(kernel, 1.0);
+        let unverified = case.measured().and_then(|measured| measured.verification.unverified()).expect("unverified");
+        assert!(unverified.starts_with("unverified: a kernel that does nothing would pass: "), "{unverified}");
+    }
+    let case = of(2, 2.0);
+    assert!(case.measured().is_some_and(|own| own.verification.verified().is_some()), "{:?}", case.outcome);
+    assert!(accepts(&case).is_empty(), "a third of its elements change");
+    assert!(matches!(of(3, 2.0).outcome, Outcome::Rejected(_)));
+}
+
+#[test]
+fn accepted_neighbors_are_reported() {
+    let output = |tolerance| ResolvedBuffer { tolerance, ..buffer("D", 1 << 16, Role::Output, None) };
+    let case = blind(1, 0, Fill::Iota, &output(close(1e-4, 1e-5)));
+    assert_eq!(accepts(&case), [(Mutation::Neighbors, None), (Mutation::FewNeighbors, None)]);
+    let own = &case.measured().expect("it passes").accepts[0];
+    assert_eq!((own.check.as_str(), own.buffer.as_str()), ("iota; rtol = 1e-4, atol = 1e-5", "D"));
+    assert!(own.share > 0.5 && own.share < 1.0, "{}", own.share);
+    let exact = blind(1, 0, Fill::Iota, &output(Tolerance::Exact));
+    assert!(matches!(exact.outcome, Outcome::Rejected(_)), "{:?}", exact.outcome);
+    assert!(accepts(&blind(0, 0, Fill::Iota, &output(Tolerance::Exact))).is_empty());
+    let uniform = Fill::Uniform { low: -1.0, high: 1.0 };
+    assert!(accepts(&blind(0, 0, uniform, &output(close(1e-4, 1e-5)))).is_empty());
+}
+
+#[test]
+fn a_large_tolerance_accepts_zeros() {
+    let uniform = || Fill::Uniform { low: -1.0, high: 1.0 };
+    let output = ResolvedBuffer { tolerance: close(1e-4, 3.4e34), ..buffer("D", 4096, Role::Output, None) };
+    let found = accepts(&blind(5, 4, uniform(), &output));
+    assert!(found.contains(&(Mutation::Zeros, None)) && found.contains(&(Mutation::SignsFlipped, None)), "{found:?}");
+    // A sentinel is compared separately.
+    let output = ResolvedBuffer { tolerance: Tolerance::Nmse(1e-6), ..buffer("D", 4096, Role::Output, None) };
+    let wrong = blind(5, 4, uniform(), &output);
+    assert!(matches!(wrong.outcome, Outcome::Rejected(_)), "{:?}", wrong.outcome);
+}
+
+#[test]
+fn a_member_within_the_tolerance_is_reported_by_column() {
+    let uniform = Fill::Uniform { low: 0.0, high: 1.0 };
+    let output =
+        ResolvedBuffer { shape: vec![1024, 2], tolerance: close(1e-4, 1e-5), ..buffer("D", 2048, Role::Output, None) };
+    let found = accepts(&blind(7, 6, uniform, &output));
+    assert!(found.contains(&(Mutation::Zeros, Some(1))), "{found:?}");
+    assert!(found.iter().all(|(_, member)| *member != Some(0)), "{found:?}");
+}
+
+#[test]
+fn nan_is_reported_even_without_a_reference() {
+    let lists = vec![shift(false, 1.0), shift(false, f64::NAN)];
+    let cases = run(&kernels("unknown", vec![compiled("shift", SHIFT)], shifted(), Reference::None, lists));
+    let unverified = |case: &Case| case.measured().and_then(|measured| measured.verification.unverified());
+    assert_eq!(unverified(&cases[0]).as_deref(), Some("unverified: there is no reference"));
+    let odd = unverified(&cases[1]).expect("it has a time");
+    assert!(odd.contains("D[0] is not a number, and 99 others of 100"), "{odd}");
+}
+
+#[test]
+fn a_write_past_the_buffer_is_rejected_with_its_offset() {
+    let source = "#version 460
+        layout(local_size_x = 1) in;
+        layout(binding = 0) buffer D { float d[]; };
+        void main() { d[0] = 1.0; d[103] = 1.0; }";
+    let pass = Dispatch { descriptors: vec![bound(0, 0, SlotKind::Storage, 0)], ..Dispatch::bare(0usize) };
+    let list = PassList { passes: vec![pass], scratch: vec![] };
+    let buffers = vec![buffer("D", 100, Role::Output, None)];
+    let cases = run(&kernels("behind", vec![compiled("behind", source)], buffers, Reference::None, vec![list]));
+    let Outcome::Rejected(wrong) = &cases[0].outcome else { panic!("{:?}", cases[0].outcome) };
+    assert_eq!(wrong.worst, "the kernel wrote outside buffer D: it wrote byte 412 of a buffer of 400 bytes (0 to 399)");
+}
+
+/// Returns a dispatch of two groups of 64, with `buffers` bound in order.
+fn over(module: usize, buffers: &[ResolvedBuffer]) -> PassList {
+    let descriptors = (0u32..).zip(0..buffers.len());
+    let descriptors = descriptors.map(|(binding, at)| bound(0, binding, SlotKind::Storage, at)).collect();
+    let pass = Dispatch { groups: [2, 1, 1], descriptors, ..Dispatch::bare(module) };
+    PassList { passes: vec![pass], scratch: vec![] }
+}
+
+#[test]
+fn accesses_past_the_end_are_detected_although_nan_stays_nan() {
+    let copy = "#version 460
+        layout(local_size_x = 64) in;
+        layout(binding = 0) readonly buffer A { float a[]; };
+        layout(binding = 1) buffer D { float d[]; };
+        void main() { d[gl_GlobalInvocationID.x] = 2.0 * a[gl_GlobalInvocationID.x]; }";
+    let double = "#version 460
+        layout(local_size_x = 64) in;
+        layout(binding = 0) buffer D { float d[]; };
+        void main() { d[gl_GlobalInvocationID.x] *= 2.0; }";
+    let numbers = Some(Fill::Uniform { low: 1.0, high: 2.0 });
+    let copied = vec![buffer("A", 100, Role::Input, numbers.clone()), buffer("D", 100, Role::Output, None)];
+    let doubled = vec![buffer("D", 100, Role::InPlace, numbers)];
+    for (source, buffers) in [(copy, copied), (double, doubled)] {
+        let list = over(0, &buffers);
+        let cases = run(&kernels("beyond", vec![compiled("beyond", source)], buffers, Reference::None, vec![list]));
+        let Outcome::Rejected(wrong) = &cases[0].outcome else { panic!("{:?}", cases[0].outcome) };
+        assert!(wrong.worst.starts_with("the kernel wrote outside buffer D: it wrote byte 40"), "{}", wrong.worst);
+    }
+}
+
+#[test]
+fn a_kernel_that_writes_nothing_fails_on_poisoned_memory() {
+    let [nothing, poison] = ["", "d[gl_GlobalInvocationID.x] = -127;"].map(|body| {
+        let source = format!(
+            "#version 460
+            layout(local_size_x = 64) in;
+            layout(binding = 0) buffer D {{ int d[]; }};
+            void main() {{ if (gl_GlobalInvocationID.x < d.length()) {{ {body} }} }}"
+        );
+        compiled("writes", &source)
+    });
+    let buffers = vec![ResolvedBuffer { element: DType::I32, ..buffer("D", 128, Role::Output, None) }];
+    let (reference, list) = (Reference::Kernel(over(1, &buffers)), over(0, &buffers));
+    let cases = run(&kernels("nothing", vec![nothing, poison], buffers, reference, vec![list]));
+    let Outcome::Rejected(wrong) = &cases[0].outcome else { panic!("{:?}", cases[0].outcome) };
+    assert!(
+        wrong.worst.starts_with("right in one run, wrong in the next with other memory contents: "),
+        "{}",
+        wrong.worst
+    );
+}
+
+#[test]
+fn a_kernel_that_relies_on_zeroed_scratch_fails() {
+    let [counts, zero] = ["t[i] + 1", "0"].map(|value| {
+        let source = format!(
+            "#version 460
+            layout(local_size_x = 64) in;
+            layout(binding = 0) writeonly buffer D {{ int d[]; }};
+            layout(binding = 1) readonly buffer T {{ int t[]; }};
+            void main() {{ uint i = gl_GlobalInvocationID.x; if (i < d.length()) d[i] = {value}; }}"
+        );
+        compiled("scratch", &source)
+    });
+    let with = |name, role| ResolvedBuffer { element: DType::I32, ..buffer(name, 128, role, None) };
+    let buffers = [with("D", Role::Output), with("T", Role::Scratch)];
+    let list = |module| PassList { scratch: vec![buffers[1].clone()], ..over(module, &buffers) };
+    let (outputs, reference) = (vec![buffers[0].clone()], Reference::Kernel(list(1)));
+    let cases = run(&kernels("counts", vec![counts, zero], outputs, reference, vec![list(0)]));
+    // Scratch starts with all bits set, like counters in users' programs.
+    assert!(matches!(cases[0].outcome, Outcome::Rejected(_)), "{:?}", cases[0].outcome);
+}
+
+#[test]
+fn array_lengths_exclude_the_red_zone() {
+    let source = "#version 460
+        layout(local_size_x = 64) in;
+        layout(binding = 0) buffer D { float d[]; };
+        void main() { if (gl_GlobalInvocationID.x < d.length()) d[gl_GlobalInvocationID.x] = float(d.length()); }";
+    let pass = |groups| Dispatch {
+        groups: [groups, 1, 1],
+        descriptors: vec![bound(0, 0, SlotKind::Storage, 0)],
+        ..Dispatch::bare(0usize)
+    };
+    let list = |groups| PassList { passes: vec![pass(groups)], scratch: vec![] };
+    let buffers = vec![buffer("D", 100, Role::Output, None)];
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("d.npy");
+    let contents: Vec<u8> = std::iter::repeat_n(100f32.to_le_bytes(), 100).flatten().collect();
+    array::write(&path, DType::F32, &[100], &contents).expect("written");
+    let reference = Reference::Files(vec![(0, Fill::Npy(path))]);
+    let cases = run(&kernels("lengths", vec![compiled("lengths", source)], buffers, reference, vec![list(20)]));
+    assert!(cases[0].measured().is_some_and(|measured| measured.verification.verified().is_some()), "{cases:?}");
+}
+
+/// Computes C = A·B, with the addresses of A and B in push constants and C bound to a descriptor.
+const PRODUCT: &str = "#version 460
+    #extension GL_EXT_buffer_reference : require
+    layout(local_size_x = 8, local_size_y = 8) in;
+    layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Floats { float at[]; };
+    layout(binding = 0) buffer C { float c[]; };
+    layout(push_constant) uniform P { Floats a; Floats b; uint m, n, k; };
+    void main() {
+        uint row = gl_GlobalInvocationID.y, column = gl_GlobalInvocationID.x;
+        if (row >= m || column >= n) return;
+        float sum = 0.0;
+        for (uint i = 0; i < k; i++) sum += a.at[row * k + i] * b.at[i * n + column];
+        c[row * n + column] = sum;
+    }";
+
+#[test]
+fn built_in_variants_share_buffers_and_oracle_with_a_kernel() {
+    let (m, n, k) = (33u64, 20u64, 17u64);
+    let mut push = vec![0; 16];
+    push.extend([m, n, k].iter().flat_map(|extent| (*extent as u32).to_le_bytes()));
+    let pass = |push: Vec<u8>| Dispatch {
+        groups: [n.div_ceil(8), m.div_ceil(8), 1],
+        push,
+        addresses: vec![
+            Address { offset: 0, buffer: BufferId(2), skipped: 0 },
+            Address { offset: 8, buffer: BufferId(1), skipped: 0 },
+        ],
+        descriptors: vec![bound(0, 0, SlotKind::Storage, 0)],
+        ..Dispatch::bare(0usize)
+    };
+    let list = |push| PassList { passes: vec![pass(push)], scratch: vec![] };
+    let mut short = push.clone();
+    short[24..].copy_from_slice(&16u32.to_le_bytes());
+    // The buffers are in a different order than the built-in algorithm's.
+    let uniform = || Some(Fill::Uniform { low: 0.0, high: 1.0 });
+    let buffers = vec![
+        buffer("c", m * n, Role::Output, None),
+        buffer("b", k * n, Role::Input, uniform()),
+        buffer("a", m * k, Role::Input, uniform()),
+    ];
+    let roles = [("A", 2), ("B", 1), ("C", 0)].map(|(role, place)| (role.to_string(), place)).to_vec();
+    let builtin = Builtin { algorithm: "matmul".into(), size: vec![m, n, k], layout: None, roles };
+    let reference = Reference::Builtin(builtin);
+    let lists = vec![list(push), list(short)];
+    let mut own = kernels("product", vec![compiled("product", PRODUCT)], buffers, reference, lists);
+    own.against = vec!["tiled".into(), "split".into(), "auto".into()];
+    let cases = run(&own);
+    let right: Vec<_> = cases.iter().map(|case| (case.variant.as_str(), case.measured().is_some())).collect();
+    let expected = [("k0", true), ("k1", false), ("matmul:tiled", true), ("matmul:split", true), ("matmul:auto", true)];
+    assert_eq!(right[..3], expected[..3], "{cases:?}");
+    assert_eq!(right[4], expected[4], "{cases:?}");
+    let Outcome::Rejected(wrong) = &cases[1].outcome else { panic!("{:?}", cases[1].outcome) };
+    // The buffer has a stated check.
+    assert!(wrong.worst.starts_with("c["), "{}", wrong.worst);
+}
+
+/// Returns why the kernel is rejected, with A and D of `len` elements.
+fn rejected(element: DType, [source, reference]: [&str; 2], fill: Fill, len: u64) -> String {
+    let modules = vec![compiled("k", source), compiled("reference", reference)];
+    let with = |own: ResolvedBuffer| ResolvedBuffer { element, ..own };
+    let buffers = vec![
+        with(buffer("A", len, Role::Input, Some(fill))),
+        ResolvedBuffer { tolerance: Tolerance::Exact, ..with(buffer("D", len, Role::Output, None)) },
+    ];
+    let (list, right) = (over(0, &buffers), Reference::Kernel(over(1, &buffers)));
+    let cases = run(&kernels("cause", modules, buffers, right, vec![list]));
+    match &cases[0].outcome {
+        Outcome::Rejected(wrong) => wrong.worst.clone(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// Returns a kernel on A and D of one type.
+fn over_two(element: &str, body: &str) -> String {
+    format!(
+        "#version 460
+        layout(local_size_x = 64) in;
+        layout(binding = 0) buffer A {{ {element} a[]; }};
+        layout(binding = 1) buffer D {{ {element} d[]; }};
+        void main() {{ uint i = gl_GlobalInvocationID.x; if (i < 100) {{ {body} }} }}"
+    )
+}
+
+#[test]
+fn uninitialized_and_stray_reads_are_diagnosed() {
+    let ones = Fill::Uniform { low: 1.0, high: 1.0 };
+    for (element, name) in [(DType::F32, "float"), (DType::U32, "uint"), (DType::I32, "int")] {
+        let right = over_two(name, "d[i] = a[i] + (i < 99 ? a[i + 1] : 0);");
+        let cause = |body: &str| rejected(element, [&over_two(name, body), &right], ones.clone(), 100);
+        let said = cause("d[i] = a[i] + a[i + 1];");
+        assert!(said.ends_with("the kernel reads past the end of A: D[99] depends on what lies there"), "{said}");
+        let said = cause("d[i] = d[i] + a[i];");
+        assert!(said.contains("] depends on what D held before"), "{said}");
+        let said = cause("if (i != 7) d[i] = a[i] + (i < 99 ? a[i + 1] : 0);");
+        assert!(said.ends_with("D[7] was never written: does the grid, or an `if`, leave it out?"), "{said}");
+        // Neither memory past the end nor the previous contents explain the result.
+        let said = cause("d[i] = 5;");
+        assert!(said.starts_with("D[") && said.contains(" is 5, the reference has ") && !said.contains(';'), "{said}");
+        // The reference is at fault.
+        let right = over_two(name, "if (i != 41) d[i] = 2;");
+        let said = rejected(element, [&over_two(name, "d[i] = 2;"), &right], ones.clone(), 100);
+        assert!(said.contains("the reference is unusable: it never writes D[41]"), "{said}");
+    }
+}
+
+#[test]
+fn padding_is_not_compared() {
+    for (element, name) in [(DType::F32, "vec3"), (DType::U32, "uvec3"), (DType::I32, "ivec3")] {
+        let kernel = |body: &str| over_two(name, body).replace("i < 100", "i < 25");
+        let right = kernel("d[i] = 2 * a[i];");
+        let of = |body: &str| rejected(element, [&kernel(body), &right], Fill::Iota, 100);
+        assert!(of("d[i] = a[i] + a[i];").starts_with("Measured"), "{}", of("d[i] = a[i] + a[i];"));
+        assert!(of("d[i] = a[i];").starts_with("D["), "{}", of("d[i] = a[i];"));
+        let unwritten = of("d[i].xy = a[i].xy + a[i].xy; if (i != 3) d[i].z = a[i].z + a[i].z;");
+        assert!(unwritten.contains("D[14] was never written"), "{unwritten}");
+    }
+}
+
+#[test]
+fn a_write_to_a_readonly_input_is_detected() {
+    let mut lying = compiled("k", &over_two("float", "d[i] = 2 * a[i]; a[i] = 0;"));
+    let (decorate, binding, readonly) = (71, 33, 24);
+    // Set 0, binding 0 is A.
+    let mut at = 5;
+    while lying.spirv[at] & 0xffff != decorate || lying.spirv[at + 2..at + 4] != [binding, 0] {
+        at += (lying.spirv[at] >> 16) as usize;
+    }
+    let words = [3 << 16 | decorate, lying.spirv[at + 1], readonly];
+    lying.spirv.splice(at..at, words);
+    let numbers = Some(Fill::Uniform { low: 1.0, high: 2.0 });
+    let buffers = vec![buffer("A", 100, Role::Input, numbers), buffer("D", 100, Role::Output, None)];
+    let right = compiled("reference", &over_two("float", "d[i] = 2 * a[i];"));
+    let (list, reference) = (over(0, &buffers), Reference::Kernel(over(1, &buffers)));
+    let cases = run(&kernels("lying", vec![lying, right], buffers, reference, vec![list]));
+    let Outcome::Rejected(wrong) = &cases[0].outcome else { panic!("{:?}", cases[0].outcome) };
+    assert!(wrong.worst.starts_with("the kernel changed its input A"), "{}", wrong.worst);
+}
+
+#[test]
+fn a_case_is_labeled_with_the_type_of_its_output() {
+    let of = |element| {
+        let mut buffers = shifted();
+        buffers[2].element = element;
+        let own = kernels("typed", vec![compiled("shift", SHIFT)], buffers, Reference::None, vec![shift(false, 1.0)]);
+        let algorithm = own.clone().algorithm(&CATALOGUE).expect("it fits");
+        let spec = CaseSpec::new(&algorithm, own.run.sizes()[0], own.dtype());
+        let variants = vec![algorithm.variants[0].clone()];
+        let group = CaseGroup { algorithm, spec, variants, on: DeviceClass::Any, auto: false, on_host: false };
+        let problem = (group.algorithm.problem)(&group.spec).expect("a problem");
+        let case = group.case("k0", problem.as_ref(), 0, Outcome::Interrupted);
+        let read: Case = serde_json::from_str(&serde_json::to_string(&case).expect("JSON")).expect("a case");
+        (read.kind(), read.of_input(), read.id)
+    };
+    let [f32, u32] = [DType::F32, DType::U32].map(of);
+    assert_eq!((f32.0.as_str(), u32.0.as_str()), ("typed f32", "typed u32"));
+    assert!([f32.1, u32.1].iter().all(String::is_empty), "a description says what fills its buffers");
+    assert_eq!(f32.2, u32.2);
+}

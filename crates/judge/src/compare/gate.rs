@@ -1,0 +1,401 @@
+//! Limits for a candidate, from a TOML file of `[[limit]]` tables; and the JSON document of a comparison, whose schema
+//! `docs/compare.schema.json` is generated from the types, and compared with them by a test.
+
+use super::overview::Overview;
+use super::{Change, Compared, Comparison, State, Verdict};
+use crate::basis::error::Exit;
+use crate::basis::pattern::matches;
+use crate::basis::printable::brief;
+use crate::basis::units::{self, Nanos, counted, in_words, significant};
+use crate::record::Case;
+use crate::record::figure::{self, CaseFigure, FigureUnit};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Contents of a file of limits.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LimitsFile {
+    limit: Vec<LimitTable>,
+}
+
+/// Limit as written in the file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct LimitTable {
+    case: String,
+    max_slowdown: Option<String>,
+    max_time: Option<String>,
+    min_share: Option<String>,
+    min_rate: Option<String>,
+    min_bandwidth: Option<String>,
+    max_spills: Option<u32>,
+}
+
+/// Kind of limit: the largest or the smallest value that a figure of a case may have.
+struct LimitKind {
+    name: &'static str,
+    figure: &'static CaseFigure,
+    /// Verb before the figure, and words behind it.
+    says: [&'static str; 2],
+    /// Description of cases without the figure, in which the limit cannot be checked; others count as 0.
+    lacking: Option<&'static str>,
+    needs_run: bool,
+}
+
+const fn kind(name: &'static str, figure: &'static CaseFigure, says: [&'static str; 2]) -> LimitKind {
+    LimitKind { name, figure, says, lacking: None, needs_run: true }
+}
+
+/// Every kind but `max-slowdown`, which needs a baseline.
+static KINDS: [LimitKind; 5] = [
+    kind("max-time", &figure::RUN_TIME, ["takes", ""]),
+    LimitKind {
+        lacking: Some("without a share of a hardware limit, which min-share needs (measured with --no-peak?)"),
+        ..kind("min-share", &figure::SHARE, ["reaches", " of its limit"])
+    },
+    LimitKind {
+        lacking: Some("whose driver does not count spills, which max-spills needs"),
+        needs_run: false,
+        ..kind("max-spills", &figure::SPILLS, ["spills", ""])
+    },
+    kind("min-rate", &figure::RATE, ["does", ""]),
+    kind("min-bandwidth", &figure::BANDWIDTH, ["moves", ""]),
+];
+
+/// Names of all kinds in the order of the documentation.
+const NAMES: [&str; 6] = ["max-slowdown", "max-time", "min-share", "min-rate", "min-bandwidth", "max-spills"];
+
+/// Units of rates, the first of which examples have.
+const OPERATIONS: [&str; 2] = ["FLOP/s", "OP/s"];
+const BYTES: [&str; 1] = ["B/s"];
+
+/// Lists all kinds of limits, as `a, b or c`, with each name in `quotes`.
+pub fn names(quotes: &str) -> String {
+    in_words(&NAMES.map(|name| format!("{quotes}{name}{quotes}")), "or")
+}
+
+impl LimitKind {
+    fn shown(&self, value: f64) -> String {
+        match self.figure.unit {
+            FigureUnit::Share => percent(value),
+            FigureUnit::Rate if std::ptr::eq(self.figure, &raw const figure::RATE) => {
+                format!("{} GOP/s", significant(value * 1e-9))
+            }
+            FigureUnit::Rate => format!("{} GB/s", significant(value * 1e-9)),
+            unit => unit.text(value),
+        }
+    }
+
+    /// Returns a sentence about a `value` beyond `bound`.
+    fn broken(&self, value: f64, bound: f64) -> Option<String> {
+        let is_beyond = if self.figure.is_better_large { value < bound } else { value > bound };
+        let (Self { name, says: [verb, of], .. }, bound) = (self, self.shown(bound));
+        is_beyond.then(|| format!("{verb} {}{of}, {name} is {bound}", self.shown(value)))
+    }
+}
+
+/// Figures of a candidate's case that limits bound without a baseline, one for each kind of limit.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reached([Option<f64>; KINDS.len()]);
+
+impl Reached {
+    /// Returns the figures of `case` that took `time`; those of its code if it never ran.
+    pub fn of(case: &Case, time: Option<Nanos>) -> Self {
+        Self(KINDS.each_ref().map(|kind| {
+            let measured = |time| kind.figure.at(case, time).or(kind.lacking.is_none().then_some(0.0));
+            time.map_or_else(|| kind.figure.value(case), measured)
+        }))
+    }
+}
+
+/// Limits for the cases whose id matches a pattern.
+#[derive(Clone, Debug)]
+pub struct GateLimit {
+    /// Pattern; `*` matches any text.
+    case: String,
+    /// Largest ratio minus 1.
+    max_slowdown: Option<f64>,
+    /// Bounds of the other [`KINDS`].
+    bounds: [Option<f64>; KINDS.len()],
+}
+
+/// Limit that a case exceeds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct Violation {
+    /// Index of the case in [`Comparison::cases`].
+    #[serde(skip)]
+    pub case: usize,
+    /// Case id.
+    pub id: String,
+    /// Measured value and limit, in words.
+    pub message: String,
+}
+
+/// Parses a file of limits.
+///
+/// # Errors
+/// A TOML error, or the invalid entry.
+pub fn parse(text: &str) -> Result<Vec<GateLimit>, String> {
+    let file: LimitsFile = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_string())?;
+    if file.limit.is_empty() {
+        return Err("it limits nothing; add a [[limit]] table".into());
+    }
+    file.limit.into_iter().map(GateLimit::try_from).collect()
+}
+
+impl TryFrom<LimitTable> for GateLimit {
+    type Error = String;
+
+    fn try_from(table: LimitTable) -> Result<Self, String> {
+        let LimitTable { case, max_slowdown, max_time, min_share, min_rate, min_bandwidth, max_spills } = table;
+        let given = [
+            max_time.map(|text| time(&text).map(|time| time.0)),
+            min_share.map(|text| percentage(&text)),
+            max_spills.map(|count| Ok(f64::from(count))),
+            min_rate.map(|text| rate(&text, &OPERATIONS)),
+            min_bandwidth.map(|text| rate(&text, &BYTES)),
+        ];
+        if max_slowdown.is_none() && given.iter().all(Option::is_none) {
+            return Err(format!("the limit for '{case}' limits nothing; add {}", names("")));
+        }
+        let of = |name: &str, reason: String| format!("{name} of '{case}': {reason}");
+        let max_slowdown = max_slowdown.map(|text| percentage(&text)).transpose().map_err(|e| of("max-slowdown", e))?;
+        let mut bounds = [None; KINDS.len()];
+        for ((bound, given), kind) in bounds.iter_mut().zip(given).zip(&KINDS) {
+            *bound = given.transpose().map_err(|reason| of(kind.name, reason))?;
+        }
+        Ok(Self { case, max_slowdown, bounds })
+    }
+}
+
+/// Parses a percentage such as `3%`, from 0 to 1000 %.
+///
+/// # Errors
+/// A message if the text is malformed or out of range.
+pub fn percentage(text: &str) -> Result<f64, String> {
+    let remedy = "a percentage from 0% to 1000%, such as 2%";
+    let value = units::fraction("share", text, remedy)?;
+    let refuse = || format!("share '{}' is out of range; write {remedy}", brief(text));
+    (0.0..=10.0).contains(&value).then_some(value).ok_or_else(refuse)
+}
+
+fn time(text: &str) -> Result<Nanos, String> {
+    // The suffix s comes last, because every unit ends in it.
+    let units = [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("μs", 1e3), ("ms", 1e6), ("s", 1e9)];
+    let parsed = units.iter().find_map(|(unit, scale)| {
+        let number = text.strip_suffix(unit)?.trim().parse::<f64>().ok()?;
+        (number.is_finite() && number > 0.0).then_some(Nanos(number * scale))
+    });
+    parsed.ok_or(format!("malformed time '{text}'; write a number with ns, us, ms or s, such as 1.5ms"))
+}
+
+fn rate(text: &str, units: &[&str]) -> Result<f64, String> {
+    let number = units.iter().find_map(|unit| text.strip_suffix(unit));
+    let parsed = number.and_then(|number| {
+        let number = number.trim_end();
+        let prefixes = [("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15), ("", 1.0)];
+        let (number, scale) = prefixes.iter().find_map(|(p, scale)| Some((number.strip_suffix(p)?, scale)))?;
+        let value = number.trim().parse::<f64>().ok()?;
+        (value.is_finite() && value > 0.0).then_some(value * scale)
+    });
+    parsed.ok_or(format!("malformed rate '{text}'; write a number with a unit, such as 1.5 T{}", units[0]))
+}
+
+/// Result of applying limits to a comparison.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ruling {
+    /// Exceeded limits.
+    pub violations: Vec<Violation>,
+    /// Ascending indices of cases whose `max-slowdown` limits are all certainly met, whatever the verdict.
+    pub settled: Vec<usize>,
+    /// Patterns of undecided limits, each with the reason.
+    pub undecided: Vec<(String, String)>,
+}
+
+/// Label of a case that lacks a time on one side without being newly wrong.
+pub const NOT_COMPARED: &str = "not compared";
+
+impl Ruling {
+    /// Counts the cases by verdict, those without one, and the exceeded limits; omits zeros.
+    pub fn counts(&self, comparison: &Comparison) -> impl Iterator<Item = (usize, &'static str)> {
+        let verdicts = Verdict::ALL.map(|verdict| (comparison.count(verdict), verdict.name()));
+        let changes =
+            [Change::Worse, Change::Better, Change::Same].map(|change| (comparison.changed(change), change.name()));
+        let wrong = comparison.unmatched.iter().filter(|case| case.newly_wrong).count();
+        let others = comparison.unmatched.len() - wrong;
+        let broken = self.violations.len();
+        let more = [
+            (wrong, "newly wrong"),
+            (others, NOT_COMPARED),
+            (broken, if broken == 1 { "limit broken" } else { "limits broken" }),
+            (self.undecided.len(), if self.undecided.len() == 1 { "limit undecided" } else { "limits undecided" }),
+        ];
+        verdicts.into_iter().chain(changes).chain(more).filter(|(count, _)| *count > 0)
+    }
+}
+
+/// Applies `limits` to `comparison`.
+///
+/// # Errors
+/// When a pattern matches no case of either side: such a limit would protect nothing.
+pub fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruling, String> {
+    let mut ruling = Ruling::default();
+    let mut met: BTreeMap<usize, bool> = BTreeMap::new();
+    for limit in limits {
+        let mut used = false;
+        let (mut lacking, [mut doubtful, mut incomparable]) = ([0; KINDS.len()], [0; 2]);
+        let violations = |case, id: &str, messages: Vec<String>| {
+            let id = id.to_string();
+            messages.into_iter().map(move |message| Violation { case, id: id.clone(), message })
+        };
+        for (index, case) in comparison.cases.iter().enumerate().filter(|(_, case)| matches(&limit.case, &case.id)) {
+            used = true;
+            let slower = limit.slower(case).into_iter();
+            let messages: Vec<_> = slower.chain(limit.beyond(&case.reached, true, &mut lacking)).collect();
+            if let Some(most) = limit.max_slowdown {
+                let certain = case.interval.is_some_and(|[_, high]| high <= 1.0 + most);
+                met.entry(index).and_modify(|all| *all &= certain).or_insert(certain);
+                // Undecided cases have their own exit code.
+                doubtful += usize::from(!certain && messages.is_empty() && case.verdict != Verdict::Undecided);
+            }
+            ruling.violations.extend(violations(index, &case.id, messages));
+        }
+        for case in comparison.inspected.iter().filter(|case| matches(&limit.case, &case.id)) {
+            used = true;
+            let messages = limit.beyond(&case.reached, false, &mut lacking);
+            ruling.violations.extend(violations(usize::MAX, &case.id, messages));
+        }
+        // A case that is new, or solves another problem than before, has figures all the same.
+        let unmatched = || comparison.unmatched.iter().filter(|case| matches(&limit.case, &case.id));
+        for (case, reached) in unmatched().filter_map(|case| Some((case, case.reached.as_ref()?))) {
+            incomparable += usize::from(limit.max_slowdown.is_some() && case.baseline == State::Measured);
+            let messages = limit.beyond(reached, true, &mut lacking);
+            ruling.violations.extend(violations(usize::MAX, &case.id, messages));
+        }
+        if !used && unmatched().next().is_none() {
+            return Err(format!("the limit for '{}' matches no case; `*` stands for any text", limit.case));
+        }
+        if !used && unmatched().any(|case| case.candidate != State::Measured) {
+            ruling.undecided.push((limit.case.clone(), "the candidate measured none of its cases".into()));
+        }
+        let lacking = lacking.into_iter().zip(&KINDS).filter_map(|(count, kind)| Some((count, kind.lacking?)));
+        let reasons = lacking.chain([
+            (incomparable, "that solves another problem than in the baseline, so that max-slowdown compares nothing"),
+            (doubtful, "whose interval includes its max-slowdown; more processes narrow it"),
+        ]);
+        let reasons = reasons.filter(|(count, _)| *count > 0);
+        let reasons = reasons.map(|(count, of)| (limit.case.clone(), format!("{} {of}", counted(count, "case"))));
+        ruling.undecided.extend(reasons);
+    }
+    ruling.settled = met.into_iter().filter(|(_, all)| *all).map(|(index, _)| index).collect();
+    Ok(ruling)
+}
+
+/// Document written by `compare --json`.
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "Document")]
+pub struct ComparisonDocument<'a> {
+    #[serde(flatten)]
+    comparison: &'a Comparison,
+    /// Limits of `--gate` that the candidate exceeds.
+    violations: &'a [Violation],
+    /// Figures over all cases, followed by those of each algorithm on each device if there are several; absent for
+    /// fewer than two cases.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    summary: Vec<Overview>,
+    /// Exit code: 0 all same or faster, 1 slower, newly wrong or beyond a limit, 4 undecided.
+    exit: u8,
+}
+
+impl<'a> ComparisonDocument<'a> {
+    /// Creates the document of a finished comparison.
+    #[must_use]
+    pub fn new(comparison: &'a Comparison, violations: &'a [Violation], exit: Exit) -> Self {
+        Self { comparison, violations, summary: Overview::all(comparison), exit: exit as u8 }
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", significant(100.0 * share))
+}
+
+impl GateLimit {
+    /// Returns a sentence about a slow-down that is too large beyond doubt; in doubt the verdict is `undecided`, with its
+    /// own exit code.
+    fn slower(&self, case: &Compared) -> Option<String> {
+        let (most, ratio, [low, _]) = (self.max_slowdown?, case.ratio?, case.interval?);
+        let is_certain = low > 1.0 + most || case.verdict == Verdict::Slower;
+        let message = || format!("{} slower, max-slowdown is {}", percent(ratio - 1.0), percent(most));
+        (ratio > 1.0 + most && is_certain).then(message)
+    }
+
+    /// Returns a sentence for each figure of a case beyond its limit, and counts the figures that it lacks; those of a
+    /// case that never ran are of its code.
+    fn beyond(&self, reached: &Reached, ran: bool, lacking: &mut [usize; KINDS.len()]) -> Vec<String> {
+        let mut broken = vec![];
+        for (at, kind) in KINDS.iter().enumerate().filter(|(_, kind)| ran || !kind.needs_run) {
+            let Some(bound) = self.bounds[at] else { continue };
+            match reached.0[at] {
+                Some(value) => broken.extend(kind.broken(value, bound)),
+                None => lacking[at] += 1,
+            }
+        }
+        broken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_schema_is_that_of_the_types() {
+        let settings = schemars::generate::SchemaSettings::default().for_serialize();
+        let schema = settings.into_generator().into_root_schema_for::<ComparisonDocument<'_>>();
+        crate::basis::fixture::assert_committed("docs/compare.schema.json", &schema);
+    }
+
+    #[test]
+    fn every_kind_of_limit_is_named() {
+        let mut kinds: Vec<_> = KINDS.iter().map(|kind| kind.name).chain(["max-slowdown"]).collect();
+        let mut named = NAMES.to_vec();
+        kinds.sort_unstable();
+        named.sort_unstable();
+        assert_eq!(kinds, named);
+        let documented = include_str!("../../../../docs/compare.md");
+        assert!(NAMES.iter().all(|name| documented.contains(&format!("\n{name} = "))));
+    }
+
+    #[test]
+    fn quantities_have_units() {
+        assert_eq!(time("1.5ms"), Ok(Nanos(1.5e6)));
+        assert_eq!(time("20 µs").map(|t| t.0.round()), Ok(20e3));
+        assert_eq!(rate("1.5 TFLOP/s", &["FLOP/s", "OP/s"]), Ok(1.5e12));
+        assert_eq!(rate("900GB/s", &["B/s"]), Ok(900e9));
+        assert_eq!(percentage("3%"), Ok(0.03));
+        for text in ["", "3", "-1ms", "1e999s", "nans", "ms"] {
+            assert!(time(text).is_err(), "{text}");
+        }
+        assert!(rate("5", &["B/s"]).is_err() && rate("inf GB/s", &["B/s"]).is_err() && percentage("-1%").is_err());
+        assert_eq!(
+            percentage("1001%").expect_err("too much"),
+            "share '1001%' is out of range; write a percentage from 0% to 1000%, such as 2%"
+        );
+    }
+
+    #[test]
+    fn mistakes_are_refused_by_name() {
+        for (text, expected) in [
+            ("", "missing field `limit`"),
+            ("limit = []", "limits nothing"),
+            ("[[limit]]\ncase = '*'", "'*' limits nothing; add max-slowdown"),
+            ("[[limit]]\ncase = '*'\nmax-slowdwon = '3%'", "unknown field `max-slowdwon`"),
+            ("[[limit]]\nmax-time = '3ms'", "missing field `case`"),
+            ("[[limit]]\ncase = 'a'\nmax-time = '3'", "max-time of 'a': malformed time '3'"),
+        ] {
+            let error = parse(text).expect_err(text);
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

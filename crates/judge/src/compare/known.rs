@@ -1,0 +1,157 @@
+//! Known failures: a TOML file of `[[known]]` tables, each with a reason. Unlisted failures are new, and listed cases
+//! that pass are gone: both need a person's attention.
+
+use crate::basis::pattern::matches;
+use crate::record::{Case, Outcome, Record};
+use serde::Deserialize;
+
+/// Contents of a file of known failures.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KnownFailuresFile {
+    #[serde(default)]
+    known: Vec<KnownFailure>,
+}
+
+/// Cases that are known to fail.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KnownFailure {
+    /// Case id, or a pattern; `*` matches any text.
+    case: String,
+    /// Kind of failure; any if not given.
+    status: Option<FailureStatus>,
+    /// Reason: a bug report, a missing feature.
+    reason: String,
+}
+
+/// Kind of failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum FailureStatus {
+    Rejected,
+    Failed,
+    Crashed,
+    TimedOut,
+}
+
+impl FailureStatus {
+    fn of(outcome: &Outcome) -> Option<Self> {
+        match outcome {
+            Outcome::Rejected(_) => Some(Self::Rejected),
+            Outcome::Failed { .. } => Some(Self::Failed),
+            Outcome::Crashed(_) => Some(Self::Crashed),
+            Outcome::TimedOut(_) => Some(Self::TimedOut),
+            Outcome::Measured(_) | Outcome::Inspected | Outcome::Skipped { .. } | Outcome::Interrupted => None,
+        }
+    }
+}
+
+/// Result of applying known failures to a record.
+#[derive(Debug, Default, PartialEq)]
+pub struct Expectations {
+    /// Indices of the cases that fail as expected.
+    pub expected: Vec<usize>,
+    /// Known failures whose cases all pass, as far as they ran.
+    pub gone: Vec<KnownFailure>,
+    /// Known failures that match no case of the record.
+    pub absent: Vec<KnownFailure>,
+}
+
+/// Parses a file of known failures.
+///
+/// # Errors
+/// A TOML error, or the invalid entry.
+pub fn parse(text: &str) -> Result<Vec<KnownFailure>, String> {
+    let file: KnownFailuresFile = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_string())?;
+    match file.known.iter().find(|known| known.reason.trim().is_empty()) {
+        Some(known) => Err(format!("'{}' has no reason; say why it fails", known.case)),
+        None => Ok(file.known),
+    }
+}
+
+impl KnownFailure {
+    fn is_of(&self, case: &Case) -> bool {
+        matches(&self.case, &case.id)
+    }
+
+    /// Whether `case` fails in this way.
+    fn expects(&self, case: &Case) -> bool {
+        let status = FailureStatus::of(&case.outcome);
+        self.is_of(case) && status.is_some() && (self.status.is_none() || self.status == status)
+    }
+
+    /// Returns the pattern and the reason, for a person.
+    pub fn text(&self) -> String {
+        format!("'{}' ({})", self.case, self.reason)
+    }
+}
+
+impl Expectations {
+    /// Applies `known` to the cases of `record`.
+    pub fn of(record: &Record, known: &[KnownFailure]) -> Self {
+        let expected = record.cases.iter().enumerate();
+        let expected = expected.filter(|(_, case)| known.iter().any(|known| known.expects(case)));
+        let mut found = Self { expected: expected.map(|(index, _)| index).collect(), ..Self::default() };
+        for known in known {
+            let cases: Vec<_> = record.cases.iter().filter(|case| known.is_of(case)).collect();
+            if cases.is_empty() {
+                found.absent.push(known.clone());
+            } else if cases.iter().any(|case| case.measured().is_some())
+                && cases.iter().all(|case| FailureStatus::of(&case.outcome).is_none())
+            {
+                found.gone.push(known.clone());
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::fixture::six_cases;
+
+    fn known(case: &str, status: Option<FailureStatus>) -> KnownFailure {
+        KnownFailure { case: case.into(), status, reason: "a driver's bug".into() }
+    }
+
+    #[test]
+    fn failures_are_known_by_id_or_pattern_and_the_way_they_fail() {
+        let record = six_cases();
+        let broken = record.cases.iter().position(|case| case.variant == "broken").expect("a failed case");
+        for (pattern, status, expected) in [
+            ("matmul/broken/f32/64x64x64", None, true),
+            ("*/broken/*", Some(FailureStatus::Failed), true),
+            ("*/broken/*", Some(FailureStatus::Crashed), false),
+            ("matmul/broken/f32/6", None, false),
+        ] {
+            let found = Expectations::of(&record, &[known(pattern, status)]);
+            assert_eq!(found.expected.contains(&broken), expected, "{pattern} {status:?}");
+        }
+    }
+
+    #[test]
+    fn what_passes_went_away_and_what_did_not_run_says_nothing() {
+        let record = six_cases();
+        let measured = record.cases.iter().find(|case| case.measured().is_some()).expect("a measured case");
+        let [gone, absent, late] = [&measured.id, "lu/*", "*/late/*"].map(|pattern| known(pattern, None));
+        let found = Expectations::of(&record, &[gone.clone(), absent.clone(), late]);
+        assert_eq!((found.gone, found.absent, found.expected), (vec![gone], vec![absent], vec![]));
+        // One of several cases that still fails is enough.
+        assert_eq!(Expectations::of(&record, &[known("*", None)]).gone, []);
+    }
+
+    #[test]
+    fn mistakes_in_the_file_are_named() {
+        for (text, expected) in [
+            ("[[known]]\ncase = 'a'\n", "missing field `reason`"),
+            ("[[known]]\ncase = 'a'\nreason = ' '\n", "'a' has no reason"),
+            ("[[known]]\ncase = 'a'\nreason = 'b'\nstatus = 'lost'\n", "unknown variant `lost`"),
+        ] {
+            let error = parse(text).expect_err(text);
+            assert!(error.contains(expected), "{error}");
+        }
+        assert_eq!(parse(""), Ok(vec![]));
+    }
+}

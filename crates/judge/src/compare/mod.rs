@@ -1,0 +1,380 @@
+//! Comparison of two sets of records: cases matched by id, the ratio of their medians, and a verdict for each. Pure:
+//! records in, a [`Comparison`] out. `docs/compare.md` derives the formulas.
+
+mod differences;
+pub mod fixture;
+pub mod gate;
+pub mod inspected;
+pub mod known;
+pub mod overview;
+mod pair;
+pub mod paired;
+pub mod recipe;
+mod side;
+mod why;
+
+pub use differences::{Difference, REFUSED, differences};
+pub use pair::{percent, probability, significance};
+
+use crate::basis::random::generator;
+use crate::basis::threads;
+use crate::basis::units::{self, Nanos};
+use crate::record::Record;
+use crate::stats::bootstrap;
+use crate::stats::significance::benjamini_hochberg;
+pub use inspected::{Change, Inspected};
+use rayon::prelude::*;
+use serde::Serialize;
+pub use side::{SeenCase, State};
+pub use why::reasons;
+
+/// Name and version of the JSON document of a comparison.
+pub const SCHEMA: &str = "gpukern-compare/1";
+
+/// Expected share of false discoveries among the verdicts `slower` and `faster`.
+///
+/// If nothing changed, it is also the share of comparisons with any such verdict (Benjamini and Hochberg 1995, section
+/// 2). A gate that raises a false alarm more often than once in a hundred runs gets switched off, hence 1 % instead of
+/// the customary 5 %.
+pub const FALSE_DISCOVERIES: f64 = 0.01;
+
+/// Fewest samples of a side: fewer cannot give a median with an interval of 95 %.
+const MIN_SAMPLES: usize = 6;
+
+/// Parameters of the verdicts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// Smallest change that matters, as a ratio minus 1.
+    pub min_effect: f64,
+    /// Relative difference between the medians of two processes that chance exceeds in 5 % of cases; `None` for the
+    /// default of the kind of device.
+    pub noise: Option<f64>,
+    /// Whether the candidate grows: each of its records is a further look at the data, until nothing is undecided.
+    pub growing: bool,
+    /// Whether to compare cases whose buffers or work changed.
+    pub other_problems: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { min_effect: 0.02, noise: None, growing: false, other_problems: false }
+    }
+}
+
+/// Returns the factor for p at the `look`-th look at growing data. Repeated looks raise the chance of a false
+/// discovery: with a factor k(k + 1) for look k, all looks together are wrong no more often than one, because 1/2 + 1/6
+/// + 1/12 + … = 1.
+#[must_use]
+pub fn spent(look: usize) -> f64 {
+    let k = look.max(1) as f64;
+    k * (k + 1.0)
+}
+
+/// Verdict on a case that was measured on both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Takes longer, by more than the smallest change that matters.
+    Slower,
+    /// Takes less time, by more than the smallest change that matters.
+    Faster,
+    /// Changed by less than the smallest change that matters.
+    Same,
+    /// The samples do not suffice for a verdict.
+    Undecided,
+}
+
+impl Verdict {
+    /// All verdicts, in the order of importance to a reader.
+    pub const ALL: [Self; 4] = [Self::Slower, Self::Faster, Self::Undecided, Self::Same];
+
+    /// Returns the name in tables and documents.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Slower => "slower",
+            Self::Faster => "faster",
+            Self::Same => "same",
+            Self::Undecided => "undecided",
+        }
+    }
+}
+
+/// Measurements of a case on one side.
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct Sighting {
+    /// Median time of one run: the median of its processes' medians.
+    pub median: Nanos,
+    /// Number of processes that measured it.
+    pub processes: usize,
+    /// Number of samples of all processes.
+    pub samples: usize,
+}
+
+/// Obstacle that keeps a case undecided, whatever its samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// Few processes on a side: the noise between processes is assumed, or unknown on the host's processors.
+    FewProcesses {
+        /// Whether the baseline has too few, so that further processes of the candidate cannot help.
+        baseline: bool,
+    },
+    /// The sides ran on different boards of one model.
+    AnotherBoard,
+    /// The device's speed differed between the sides.
+    AnotherSpeed {
+        /// Whether it was slower during the baseline, so that further processes of the candidate cannot help.
+        baseline: bool,
+    },
+}
+
+/// Case that was measured on both sides.
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct Compared {
+    /// Case id.
+    pub id: String,
+    /// Algorithm; the document has it in the id.
+    #[serde(skip)]
+    pub algorithm: String,
+    /// Variant.
+    #[serde(skip)]
+    pub variant: String,
+    /// Heading over cases of the same kind.
+    #[serde(skip)]
+    pub kind: String,
+    /// Heading without the input.
+    #[serde(skip)]
+    pub subject: String,
+    /// Size, with the sub-group size if one was required.
+    #[serde(skip)]
+    pub row: String,
+    /// Name of the device.
+    pub device: String,
+    /// Measurements of the baseline.
+    pub baseline: Sighting,
+    /// Measurements of the candidate.
+    pub candidate: Sighting,
+    /// Candidate / baseline; `null` if there is no ratio.
+    pub ratio: Option<f64>,
+    /// 95 % confidence interval of the ratio.
+    pub interval: Option<[f64; 2]>,
+    /// p-value of the ratio, adjusted for the number of cases and of looks.
+    pub p: Option<f64>,
+    /// Verdict on the case.
+    pub verdict: Verdict,
+    /// Test that decided, or that failed: `not significant (p = 0.028)`.
+    pub test: String,
+    /// Possible explanations of the verdict, or reasons why there is none.
+    pub why: Vec<String>,
+    /// Obstacle that keeps it undecided, if it is neither the samples nor their spread.
+    #[serde(skip)]
+    pub obstacle: Option<Obstacle>,
+    /// Ratio of the canary's times, candidate / baseline, if that and not other programs' load is the obstacle.
+    #[serde(skip)]
+    pub canary: Option<f64>,
+    /// Whether `why` tells of the canary.
+    #[serde(skip)]
+    pub canary_explains: bool,
+    /// Operations of a chain, to show the time of one.
+    pub chain: Option<u64>,
+    /// Figures of the candidate, for gates.
+    #[serde(skip)]
+    pub reached: gate::Reached,
+}
+
+/// Case without a time on at least one side.
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct Unmatched {
+    /// Case id.
+    pub id: String,
+    /// Algorithm; the document has it in the id.
+    #[serde(skip)]
+    pub algorithm: String,
+    /// Variant.
+    #[serde(skip)]
+    pub variant: String,
+    /// Name of the device.
+    pub device: String,
+    /// State of the case in the baseline: `measured`, `rejected`, …, or `absent`.
+    #[schemars(with = "&'static str")]
+    pub baseline: State,
+    /// State of the case in the candidate.
+    #[schemars(with = "&'static str")]
+    pub candidate: State,
+    /// Reason from a record.
+    pub reason: String,
+    /// Whether the case worked in the baseline but is wrong or fails in the candidate.
+    pub newly_wrong: bool,
+    /// Whether a time is missing only because a run was interrupted.
+    pub interrupted: bool,
+    /// Candidate's figures for limits that need no baseline, if it was measured; the document has them in the record.
+    #[serde(skip)]
+    pub reached: Option<gate::Reached>,
+}
+
+/// Finished comparison.
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct Comparison {
+    /// Schema name, `gpukern-compare/1`.
+    pub schema: &'static str,
+    /// Version of gpukern.
+    pub version: &'static str,
+    /// Smallest change that matters.
+    pub min_effect: f64,
+    /// Other differences between the sides, or within one.
+    pub differences: Vec<Difference>,
+    /// Cases measured on both sides, in the order of the baseline.
+    pub cases: Vec<Compared>,
+    /// Reasons why cases are undecided, with advice; a sentence or two each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
+    /// Commands that would decide the undecided cases; absent if there are none, or nothing would help.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decide: Option<String>,
+    /// Cases inspected on both sides: compiled, but not run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub inspected: Vec<Inspected>,
+    /// All other cases.
+    pub unmatched: Vec<Unmatched>,
+}
+
+impl Compared {
+    /// Returns the medians of both sides: of one operation, where the case is a chain.
+    pub fn times(&self) -> [Nanos; 2] {
+        let operations = self.chain.unwrap_or(1) as f64;
+        [&self.baseline, &self.candidate].map(|side| Nanos(side.median.0 / operations))
+    }
+
+    /// Formats the ratio and its interval.
+    pub fn ratio_texts(&self) -> [String; 2] {
+        let none = || "–".to_string();
+        let interval = self.interval.map_or_else(none, |ends| ends.map(units::ratio).join(" … "));
+        [self.ratio.map_or_else(none, units::ratio), interval]
+    }
+
+    /// Whether it is undecided and further processes of the candidate may change that: not where the baseline has too few
+    /// samples, too few processes on the host's processors, or saw a slower device, nor where most of several processes of
+    /// the candidate did.
+    #[must_use]
+    pub fn wants_more(&self) -> bool {
+        let Sighting { median, samples, .. } = self.baseline;
+        let hopeless = match self.obstacle {
+            Some(Obstacle::FewProcesses { baseline }) => baseline,
+            Some(Obstacle::AnotherBoard) => true,
+            // A slow device in most of several processes was not a momentary disturbance.
+            Some(Obstacle::AnotherSpeed { baseline }) => baseline || self.candidate.processes >= recipe::ENOUGH,
+            None => false,
+        };
+        self.verdict == Verdict::Undecided && samples >= MIN_SAMPLES && median.0 > 0.0 && !hopeless
+    }
+
+    /// Whether the case is undecided because the device's speed differed between the sides.
+    #[must_use]
+    pub fn saw_another_speed(&self) -> bool {
+        matches!(self.obstacle, Some(Obstacle::AnotherSpeed { .. }))
+    }
+
+    /// Whether the case is undecided for that reason although both sides have many processes: more would not help.
+    #[must_use]
+    pub fn is_stuck(&self) -> bool {
+        self.saw_another_speed() && self.baseline.processes.min(self.candidate.processes) >= recipe::ENOUGH
+    }
+}
+
+impl Comparison {
+    /// Returns the cases with their indices, sorted by verdict, then by the size of the change; ties in the order of
+    /// the baseline.
+    #[must_use]
+    pub fn sorted(&self) -> Vec<(usize, &Compared)> {
+        let place = |case: &Compared| Verdict::ALL.iter().position(|verdict| *verdict == case.verdict);
+        let change = |case: &Compared| match case.verdict {
+            Verdict::Same => 0.0,
+            _ => case.ratio.map_or(0.0, |ratio| ratio.ln().abs()),
+        };
+        let mut cases: Vec<_> = self.cases.iter().enumerate().collect();
+        cases.sort_by(|(_, a), (_, b)| place(a).cmp(&place(b)).then(change(b).total_cmp(&change(a))));
+        cases
+    }
+
+    /// Counts the inspected cases with this change.
+    #[must_use]
+    pub fn changed(&self, change: Change) -> usize {
+        self.inspected.iter().filter(|case| case.verdict == change).count()
+    }
+
+    /// Counts the cases with `verdict`.
+    #[must_use]
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.cases.iter().filter(|case| case.verdict == verdict).count()
+    }
+}
+
+/// Compares the records of two sides, each with at least one process.
+#[must_use]
+pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -> Comparison {
+    let differences = differences(baseline, candidate);
+    let driver_changed = differences.iter().any(Difference::is_driver);
+    // Only a different driver, or a different setting of it, could legitimately slow the canary down.
+    let canary_tells = driver_changed || differences::may_be_the_drivers(&differences, baseline, candidate);
+    let (mut pairs, mut inspected, mut unmatched) = (vec![], vec![], vec![]);
+    for [before, after] in side::matched(baseline, candidate) {
+        if let Some(both) = pair::inspected(&before, &after) {
+            inspected.push(both);
+            continue;
+        }
+        match pair::pair(&before, &after, settings) {
+            Ok(pair) => pairs.push(pair),
+            Err(listed) => unmatched.push(*listed),
+        }
+    }
+    // Each case has its own random stream, so that results do not depend on the distribution over cores.
+    threads::prepare();
+    let ratios: Vec<_> = pairs
+        .par_iter()
+        .enumerate()
+        .map(|(index, pair)| pair.ratio(settings, &mut generator(1, index as u64)))
+        .collect();
+    let penalised = |(pair, ratio): (&pair::CasePair<'_>, &Option<bootstrap::Ratio>)| {
+        let looks = if settings.growing { spent(pair.looks()) } else { 1.0 };
+        Some((ratio.as_ref()?.p * looks).min(1.0))
+    };
+    let p: Vec<f64> = pairs.iter().zip(&ratios).filter_map(penalised).collect();
+    let mut adjusted = benjamini_hochberg(&p).into_iter();
+    let cases = pairs.iter().zip(ratios).map(|(pair, ratio)| {
+        let judged = ratio.map(|ratio| (ratio, adjusted.next().unwrap_or(1.0)));
+        let compared = pair.compared(judged, settings, driver_changed);
+        Compared { canary: compared.canary.filter(|_| canary_tells), ..compared }
+    });
+    let cases = cases.collect();
+    Comparison {
+        schema: SCHEMA,
+        version: env!("CARGO_PKG_VERSION"),
+        min_effect: settings.min_effect,
+        differences,
+        cases,
+        remarks: vec![],
+        decide: None,
+        inspected,
+        unmatched,
+    }
+}
+
+/// Returns the verdict on a ratio with adjusted p-value `p`.
+#[must_use]
+pub fn judge(ratio: &bootstrap::Ratio, p: f64, min_effect: f64) -> Verdict {
+    let [low, high] = ratio.interval;
+    let most = 1.0 + min_effect;
+    let significant = p <= FALSE_DISCOVERIES;
+    if low > 1.0 && significant && ratio.least > most {
+        Verdict::Slower
+    } else if high < 1.0 && significant && ratio.least < 1.0 / most {
+        Verdict::Faster
+    } else if low >= 1.0 / most && high <= most {
+        Verdict::Same
+    } else {
+        Verdict::Undecided
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,358 @@
+//! Duels: two contestants and a control that take turns. The ratio of their rounds, a schedule of looks, and the
+//! correction for several cases.
+
+use super::{MIN_SAMPLES, Verdict, judge, spent};
+use crate::basis::random::generator;
+use crate::basis::units::Nanos;
+use crate::case::method::Round;
+use crate::device::capability::DeviceInfo;
+use crate::record::Case;
+use crate::stats::bootstrap::{self, Ratio};
+use crate::stats::significance::{benjamini_hochberg, randomization};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+/// Name and version of the JSON document of `ab`.
+pub const AB_SCHEMA: &str = "gpukern-ab/1";
+
+/// Schedule of looks at growing rounds: after a first number of rounds, then each time they have grown by half; with
+/// the latest finding.
+#[derive(Clone, Copy, Debug)]
+pub struct Schedule {
+    next: usize,
+    looks: usize,
+    min_effect: f64,
+    /// Number of cases judged together.
+    cases: usize,
+    finding: Option<Finding>,
+    /// Rounds at the last look.
+    looked: usize,
+}
+
+impl Schedule {
+    /// Creates a schedule whose first look comes after `first` rounds, at least the six that an interval requires.
+    /// Verdicts are strict enough to hold whatever the other `cases` show.
+    #[must_use]
+    pub fn new(first: usize, min_effect: f64, cases: usize) -> Self {
+        Self { next: first.max(MIN_SAMPLES), looks: 0, min_effect, cases, finding: None, looked: 0 }
+    }
+
+    /// Looks at `rounds` if a look is due; returns whether there is a verdict.
+    pub fn decided(&mut self, rounds: &[Round]) -> bool {
+        if rounds.len() >= self.next {
+            self.finding = self.look(rounds);
+        }
+        self.finding.is_some_and(|finding| finding.verdict != Verdict::Undecided)
+    }
+
+    /// Returns the finding, after a final look if there were rounds since the last one.
+    pub fn last(mut self, rounds: &[Round]) -> Option<Finding> {
+        if self.looked < rounds.len() {
+            self.finding = self.look(rounds);
+        }
+        self.finding
+    }
+
+    /// Looks at `rounds`; `None` if they are too few for an interval, or a time is zero.
+    fn look(&mut self, rounds: &[Round]) -> Option<Finding> {
+        self.looked = rounds.len();
+        self.looks += 1;
+        self.next = rounds.len() + (rounds.len() / 2).max(1);
+        if rounds.len() < MIN_SAMPLES || rounds.iter().flatten().any(|time| time.0 <= 0.0) {
+            return None;
+        }
+        // The control is A as well; the geometric mean estimates A's time.
+        let ratios: Vec<_> = rounds.iter().map(|[a, b, control]| b.0 / (a.0 * control.0).sqrt()).collect();
+        let controls: Vec<_> = rounds.iter().map(|[a, _, control]| control.0 / a.0).collect();
+        let [ratio, control] = [ratios, controls].map(|ratios| bootstrap::paired(&ratios, &mut generator(1, 0)));
+        let (Ratio { value, interval, .. }, control) = (ratio?, control?.interval);
+        // A difference that also occurs between two instances of A is not a difference of B.
+        let reach = control.into_iter().map(|end| end.ln().abs()).fold(0.0, f64::max);
+        let least = value.ln().signum() * (value.ln().abs() - reach).max(0.0);
+        let p = randomization(&rounds.iter().map(|round| round.map(|time| time.0.ln())).collect::<Vec<_>>());
+        // Correct for repeated looks: see `spent`. Starting with its second factor spends half of the allowance.
+        let case_p = (p * spent(self.looks + 1)).min(1.0);
+        // Bonferroni: as if this were the most significant case, which every correction for their number satisfies.
+        let p = (case_p * self.cases as f64).min(1.0);
+        let ratio = Ratio { value, least: least.exp(), interval, p };
+        let verdict = judge(&ratio, p, self.min_effect);
+        Some(Finding { verdict, ratio: value, interval, control, p, least: ratio.least, case_p, looks: self.looks })
+    }
+}
+
+/// Result of a duel's rounds for B relative to A.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// Verdict on B.
+    pub verdict: Verdict,
+    /// B / A: the median ratio of the rounds, with the geometric mean of A and the control in place of A.
+    pub ratio: f64,
+    /// 95 % confidence interval of the ratio.
+    pub interval: [f64; 2],
+    /// 95 % confidence interval of control / A: a difference of B must exceed it.
+    pub control: [f64; 2],
+    /// p-value of the ratio, adjusted for the number of looks and of cases.
+    pub p: f64,
+    /// Ratio moved towards 1 by as much as the control may differ from A.
+    #[serde(skip)]
+    least: f64,
+    /// p-value adjusted only for the number of looks.
+    #[serde(skip)]
+    case_p: f64,
+    /// Number of looks at the rounds.
+    pub looks: usize,
+}
+
+impl Finding {
+    /// Whether the difference matters, but could occur between two instances of A.
+    pub fn is_within_control(&self, min_effect: f64) -> bool {
+        let matters = |ratio: f64| ratio.ln().abs() > min_effect.ln_1p();
+        matters(self.ratio) && !matters(self.least)
+    }
+}
+
+/// Unit that takes turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Turns {
+    /// Batches of samples in one process.
+    Batches,
+    /// Processes.
+    Processes,
+}
+
+/// Contestant A or B.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SideResult {
+    /// Label that distinguishes it from the other one: a variant, a file.
+    pub label: String,
+    /// Device that it ran on.
+    pub device: DeviceInfo,
+    /// Case, from its first process if it had several.
+    pub case: Case,
+    /// Median of its rounds; `null` without any.
+    pub median: Option<Nanos>,
+}
+
+/// Case with the result of its rounds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Trial {
+    pub a: SideResult,
+    pub b: SideResult,
+    /// Medians of A, B and the control in each round.
+    pub rounds: Vec<Round>,
+    /// Result of the rounds; `null` if they are too few.
+    pub finding: Option<Finding>,
+}
+
+impl Trial {
+    /// Returns both contestants with their names.
+    #[must_use]
+    pub fn sides(&self) -> [(&'static str, &SideResult); 2] {
+        [("A", &self.a), ("B", &self.b)]
+    }
+
+    /// Returns the verdict, if there are enough rounds for one.
+    #[must_use]
+    pub fn verdict(&self) -> Option<Verdict> {
+        self.finding.map(|finding| finding.verdict)
+    }
+}
+
+/// Document of `ab`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trials {
+    /// Schema name, `gpukern-ab/1`.
+    pub schema: &'static str,
+    /// Version of gpukern.
+    pub version: &'static str,
+    /// Start time (RFC 3339, UTC).
+    pub started: String,
+    /// Command line.
+    pub command: Vec<String>,
+    /// Whether the validation layer was active.
+    pub validation: bool,
+    pub turns: Turns,
+    /// Smallest change that matters.
+    pub min_effect: f64,
+    /// Measured cases.
+    pub cases: Vec<Trial>,
+    /// Number of cases not measured because of an interruption.
+    pub not_measured: usize,
+    /// Exit code of `ab`.
+    pub exit: u8,
+}
+
+impl Trials {
+    /// Adjusts the findings for the number of cases, as `compare` does.
+    pub fn correct(&mut self) {
+        let mut findings: Vec<_> = self.cases.iter_mut().filter_map(|case| case.finding.as_mut()).collect();
+        let p = benjamini_hochberg(&findings.iter().map(|finding| finding.case_p).collect::<Vec<_>>());
+        for (finding, p) in findings.iter_mut().zip(p) {
+            let Finding { ratio: value, least, interval, .. } = **finding;
+            finding.p = p;
+            finding.verdict = judge(&Ratio { value, least, interval, p }, p, self.min_effect);
+        }
+    }
+
+    /// Whether a single case was requested.
+    #[must_use]
+    pub fn is_of_one(&self) -> bool {
+        self.cases.len() + self.not_measured == 1
+    }
+
+    /// Counts the cases with `verdict`.
+    #[must_use]
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.cases.iter().filter(|case| case.verdict() == Some(verdict)).count()
+    }
+}
+
+/// A single case has its fields at the top level, several are listed in `cases`.
+impl Serialize for Trials {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { schema, version, started, command, validation, turns, min_effect, cases, not_measured, exit } = self;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("schema", schema)?;
+        map.serialize_entry("version", version)?;
+        map.serialize_entry("started", started)?;
+        map.serialize_entry("command", command)?;
+        map.serialize_entry("validation", validation)?;
+        map.serialize_entry("turns", turns)?;
+        map.serialize_entry("min_effect", min_effect)?;
+        match &cases[..] {
+            [Trial { a, b, rounds, finding }] if self.is_of_one() => {
+                map.serialize_entry("a", a)?;
+                map.serialize_entry("b", b)?;
+                map.serialize_entry("rounds", rounds)?;
+                map.serialize_entry("finding", finding)?;
+            }
+            cases => map.serialize_entry("cases", cases)?,
+        }
+        if *not_measured > 0 {
+            map.serialize_entry("not_measured", not_measured)?;
+        }
+        map.serialize_entry("exit", exit)?;
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::FALSE_DISCOVERIES;
+    use super::*;
+    use crate::compare::fixture::trials;
+    use rand::Rng;
+    use rand::seq::SliceRandom;
+
+    /// Returns rounds of contestants that drift together threefold, with B `ratio` times A, and relative noise `noise`.
+    fn rounds(count: usize, ratio: f64, noise: f64, seed: u64) -> Vec<Round> {
+        let mut generator = generator(seed, 7);
+        let mut off = || 1.0 + noise * (2.0 * f64::from(generator.next_u32()) / 2f64.powi(32) - 1.0);
+        let round = |i: usize| {
+            let drift = 1e6 * (1.0 + 2.0 * i as f64 / count as f64);
+            [Nanos(drift * off()), Nanos(drift * ratio * off()), Nanos(drift * off())]
+        };
+        (0..count).map(round).collect()
+    }
+
+    /// Returns the verdict of a trial that ends when it is decided, or after all rounds.
+    fn verdict(all: &[Round]) -> Verdict {
+        let mut schedule = Schedule::new(6, 0.02, 1);
+        let _ = (1..=all.len()).any(|count| schedule.decided(&all[..count]));
+        schedule.finding.map_or(Verdict::Undecided, |finding| finding.verdict)
+    }
+
+    #[test]
+    fn what_drifts_together_is_told_apart_by_its_rounds() {
+        assert_eq!(verdict(&rounds(60, 1.05, 0.02, 1)), Verdict::Slower);
+        assert_eq!(verdict(&rounds(60, 1.0 / 1.05, 0.02, 2)), Verdict::Faster);
+        assert_eq!(verdict(&rounds(60, 1.0, 0.02, 3)), Verdict::Same);
+        assert_eq!(verdict(&rounds(5, 2.0, 0.0, 4)), Verdict::Undecided, "five rounds are too few");
+        assert_eq!(verdict(&rounds(13, 1.03, 0.3, 5)), Verdict::Undecided);
+    }
+
+    #[test]
+    fn looking_again_and_again_finds_nothing_where_nothing_is() {
+        for noise in [0.03, 0.1, 0.3] {
+            let changed = |trial: &u64| {
+                !matches!(verdict(&rounds(100, 1.0, noise, 100 + trial)), Verdict::Same | Verdict::Undecided)
+            };
+            let found = (0..400).filter(changed).count();
+            assert!(found <= 2, "noise {noise}: {found} of 400");
+        }
+    }
+
+    #[test]
+    fn no_place_in_a_round_is_taken_for_a_difference() {
+        // Each instance keeps a random memory placement: a third of them are 30 % slower throughout, in stretches.
+        let found = (0..400).filter(|trial| {
+            let mut orders = generator(*trial, 3);
+            let rounds: Vec<_> = (0..60u64)
+                .map(|i| {
+                    let mut places = [1e6, 1e6, 1.3e6 * if i / 20 == 1 { 3.0 } else { 1.0 }].map(Nanos);
+                    places.shuffle(&mut orders);
+                    places
+                })
+                .collect();
+            !matches!(verdict(&rounds), Verdict::Same | Verdict::Undecided)
+        });
+        assert!(found.count() <= 2);
+    }
+
+    #[test]
+    fn five_percent_is_found_through_noise_of_ten() {
+        let found = (0..200).filter(|trial| verdict(&rounds(400, 1.05, 0.1, 900 + trial)) == Verdict::Slower).count();
+        assert!(found >= 190, "{found} of 200");
+    }
+
+    #[test]
+    fn of_many_cases_alike_none_is_told_apart_and_a_clear_one_is() {
+        let side = |label: &str| {
+            let record = crate::record::fixture::six_cases();
+            SideResult {
+                label: label.into(),
+                device: record.devices[0].clone(),
+                case: record.cases[0].clone(),
+                median: None,
+            }
+        };
+        let trial = |rounds: Vec<Round>, cases| {
+            let mut schedule = Schedule::new(6, 0.02, cases);
+            let _ = (1..=rounds.len()).any(|count| schedule.decided(&rounds[..count]));
+            Trial { a: side("a"), b: side("b"), finding: schedule.last(&rounds), rounds }
+        };
+        // Significant on its own, but not among enough other cases that are the same.
+        let weak = || rounds(8, 1.2, 0.02, 27);
+        let p = trial(weak(), 1).finding.expect("rounds enough").p;
+        assert!((2e-4..FALSE_DISCOVERIES).contains(&p), "{p}");
+        let many = (3.0 * FALSE_DISCOVERIES / p) as usize;
+        let same = |at: usize| trial(rounds(12, 1.0, 0.003, 4000 + at as u64), many + 1);
+        let mut all =
+            trials((0..many).map(same).chain([trial(rounds(12, 1.5, 0.02, 1), many + 1)]).collect(), Turns::Batches);
+        all.cases.push(trial(weak(), many + 2));
+        all.correct();
+        assert_eq!((all.count(Verdict::Faster), all.count(Verdict::Slower)), (0, 1));
+        let clear = all.cases[many].finding.expect("rounds enough");
+        assert_eq!((clear.verdict, clear.looks), (Verdict::Slower, 3));
+        // The correction is idempotent, and a single case needs none.
+        let before = all.clone();
+        all.correct();
+        assert_eq!(all, before);
+        let mut single = trials(vec![trial(weak(), 1)], Turns::Batches);
+        let found = single.cases[0].finding;
+        single.correct();
+        assert_eq!((single.cases[0].finding, found.map(|found| found.verdict)), (found, Some(Verdict::Slower)));
+
+        // A single case has its fields at the top, several have theirs below.
+        let json = serde_json::to_value(&single).expect("JSON");
+        assert!(json["a"]["label"] == "a" && json["finding"]["verdict"] == "slower" && json["cases"].is_null());
+        let json = serde_json::to_value(&all).expect("JSON");
+        assert!(json["a"].is_null() && json["cases"].as_array().is_some_and(|cases| cases.len() == many + 2));
+        assert_eq!(json["not_measured"], serde_json::Value::Null);
+        // One of several cases, of which the others were interrupted.
+        single.not_measured = 1;
+        let json = serde_json::to_value(&single).expect("JSON");
+        assert!(json["a"].is_null() && json["cases"].as_array().is_some_and(|cases| cases.len() == 1));
+    }
+}

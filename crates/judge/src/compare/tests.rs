@@ -1,0 +1,990 @@
+use super::recipe::{ComparisonCommand, SideFiles, recipe};
+use super::*;
+use crate::basis::units::{Bytes, Metric};
+use crate::case::compiled::CompiledKernel;
+use crate::catalogue::CATALOGUE;
+use crate::device::capability::DeviceKind;
+use crate::plan::axes::AxisValues;
+use crate::plan::options::Selection;
+use crate::plan::request::{KernelFiles, Request};
+use crate::record::reader;
+use crate::record::{Case, Conditions, Correctness, Outcome, Process, Sample};
+use crate::stats::Summary;
+use std::path::{Path, PathBuf};
+use std::slice::from_ref;
+
+const FIXTURE: &str = include_str!("../../../../tests/fixtures/run-1.json");
+
+/// Returns a record of two cases with samples `times`, from a process that started at `started`.
+fn record(started: &str, times: &[f64]) -> Record {
+    let mut record = reader::parse(FIXTURE.as_bytes(), "fixture", &CATALOGUE).expect("a record").record;
+    record.started = started.into();
+    record.cases.iter_mut().for_each(|case| set(case, times));
+    record
+}
+
+fn set(case: &mut Case, times: &[f64]) {
+    let Outcome::Measured(measured) = &mut case.outcome else { panic!("the fixture is measured") };
+    measured.samples =
+        times.iter().map(|time| Sample { device: Nanos(*time), host: Nanos(*time), outlier: false }).collect();
+    measured.warnings.clear();
+    measured.summary = Summary::of(&times.iter().map(|time| Nanos(*time)).collect::<Vec<_>>()).expect("samples");
+}
+
+fn kernel(name: &str, hash: &str, statistics: Vec<Metric>) -> CompiledKernel {
+    CompiledKernel { name: name.into(), hash: hash.into(), statistics, inspection: None }
+}
+
+/// Returns `count` times around `centre`, at most `spread` away relative to it.
+fn times(centre: f64, spread: f64, count: usize, seed: u64) -> Vec<f64> {
+    use rand::Rng;
+    let mut generator = generator(seed, 3);
+    let mut next = || centre * (1.0 + spread * (2.0 * f64::from(generator.next_u32()) / 2f64.powi(32) - 1.0));
+    std::iter::repeat_with(&mut next).take(count).collect()
+}
+
+fn verdicts(baseline: &[Record], candidate: &[Record], settings: &Settings) -> Vec<Verdict> {
+    compare(baseline, candidate, settings).cases.iter().map(|case| case.verdict).collect()
+}
+
+#[test]
+fn a_record_is_the_same_as_itself_however_noisy() {
+    let record = record("a", &times(1e6, 0.5, 4, 1));
+    let found = compare(from_ref(&record), from_ref(&record), &Settings::default());
+    assert!(found.cases.iter().all(|case| case.verdict == Verdict::Same && case.interval == Some([1.0; 2])));
+    assert_eq!((found.cases.len(), found.unmatched.len(), found.differences.len()), (2, 0, 0));
+}
+
+#[test]
+fn times_of_answers_that_nobody_checked_are_compared_and_called_unverified() {
+    let [a, mut b] = ["a", "b"].map(|started| record(started, &times(1e6, 0.01, 50, 1)));
+    let Outcome::Measured(measured) = &mut b.cases[0].outcome else { panic!("the fixture is measured") };
+    measured.verification = Correctness::Unverified { unverified: "no expected output was given".into() };
+    let found = compare(&[a], &[b], &Settings::default());
+    let has_reason = |case: &Compared| case.why.iter().any(|reason| reason == "unverified in the candidate");
+    assert_eq!(found.cases.iter().map(has_reason).collect::<Vec<_>>(), [true, false]);
+}
+
+#[test]
+fn five_percent_is_slower_its_reverse_faster_and_within_a_larger_effect_the_same() {
+    let [a, b] = [record("a", &times(1e6, 0.005, 50, 1)), record("b", &times(1.05e6, 0.005, 50, 2))];
+    let settings = Settings::default();
+    assert_eq!(verdicts(from_ref(&a), from_ref(&b), &settings), [Verdict::Slower; 2]);
+    assert_eq!(verdicts(from_ref(&b), from_ref(&a), &settings), [Verdict::Faster; 2]);
+    assert_eq!(verdicts(&[a], &[b], &Settings { min_effect: 0.1, ..settings }), [Verdict::Same; 2]);
+}
+
+#[test]
+fn what_does_not_matter_is_the_same_and_what_might_is_undecided() {
+    let a = record("a", &times(1e6, 0.005, 50, 1));
+    let settings = Settings::default();
+    let against = |centre: f64, spread: f64, count: usize| {
+        let b = record("b", &times(centre, spread, count, 2));
+        verdicts(from_ref(&a), &[b], &settings)[0]
+    };
+    assert_eq!(against(1.002e6, 0.005, 50), Verdict::Same);
+    assert_eq!(against(1.017e6, 0.005, 50), Verdict::Undecided);
+    assert_eq!(against(1.05e6, 0.8, 12), Verdict::Undecided);
+    assert_eq!(against(2e6, 0.005, 5), Verdict::Undecided, "five samples are too few");
+}
+
+#[test]
+fn one_process_on_the_host_decides_less_than_one_on_a_gpu_and_says_why() {
+    let on_host = |started, seed, centre| {
+        let mut record = record(started, &times(centre, 0.005, 50, seed));
+        record.devices[0].kind = DeviceKind::Cpu;
+        record
+    };
+    let [a, b] = [on_host("a", 1, 1e6), on_host("b", 2, 1.05e6)];
+    let found = compare(from_ref(&a), from_ref(&b), &Settings::default());
+    assert_eq!(found.cases[0].verdict, Verdict::Undecided);
+    assert!(found.cases[0].why[0].contains("±20 % between processes is assumed"), "{:?}", found.cases[0].why);
+    assert_eq!(found.cases[0].test, "only 1 process");
+    // Another program might double the time.
+    let found = compare(from_ref(&a), &[on_host("b", 2, 2e6)], &Settings::default());
+    assert_eq!((found.cases[0].verdict, found.cases[0].wants_more()), (Verdict::Undecided, false));
+    assert!(found.cases[0].why[0].contains("may just be a busy moment"), "{:?}", found.cases[0].why);
+    let sure = Settings { noise: Some(0.01), ..Settings::default() };
+    assert_eq!(verdicts(from_ref(&a), &[b], &sure), [Verdict::Slower; 2]);
+    // Three processes per side show their noise.
+    let [before, after] = [0, 10].map(|offset| {
+        let centre = if offset == 0 { 1e6 } else { 1.05e6 };
+        (0..3)
+            .map(|i| on_host(["a", "b", "c", "d", "e", "f"][i + offset / 4], (i + offset) as u64, centre))
+            .collect::<Vec<_>>()
+    });
+    assert_eq!(verdicts(&before, &after, &Settings::default()), [Verdict::Slower; 2]);
+}
+
+#[test]
+fn a_process_whose_halves_disagree_decides_nothing() {
+    let drifting = [times(1e6, 0.005, 30, 1), times(1.15e6, 0.005, 30, 2)].concat();
+    let [a, b] = [record("a", &drifting), record("b", &times(1.16e6, 0.005, 60, 3))];
+    assert_eq!(verdicts(&[a], &[b], &Settings::default()), [Verdict::Undecided; 2]);
+}
+
+#[test]
+fn a_verdict_needs_more_of_a_case_among_many() {
+    let ratio = bootstrap::Ratio { value: 1.03, least: 1.03, interval: [1.005, 1.055], p: 0.005 };
+    assert_eq!(judge(&ratio, 0.005, 0.02), Verdict::Slower);
+    assert_eq!(judge(&ratio, 0.1, 0.02), Verdict::Undecided);
+    assert_eq!(
+        judge(&bootstrap::Ratio { value: 1.01, least: 1.01, interval: [1.005, 1.015], p: 0.0 }, 0.0, 0.02),
+        Verdict::Same
+    );
+}
+
+#[test]
+fn cases_without_a_time_are_listed_and_new_wrong_answers_are_regressions() {
+    let a = record("a", &times(1e6, 0.005, 50, 1));
+    let mut b = record("b", &times(1e6, 0.005, 50, 2));
+    let failed = Outcome::failed("device lost".into());
+    b.cases[0].outcome = failed.clone();
+    b.cases[1].id = "lu/other".into();
+    let found = compare(from_ref(&a), from_ref(&b), &Settings::default());
+    let listed: Vec<_> = found.unmatched.iter().map(|u| (u.baseline, u.candidate, u.newly_wrong)).collect();
+    assert_eq!(
+        listed,
+        [
+            (State::Measured, State::Failed, true),
+            (State::Measured, State::Absent, false),
+            (State::Absent, State::Measured, false)
+        ]
+    );
+    assert_eq!(found.unmatched[0].reason, "device lost");
+    let mut broken = a.clone();
+    broken.cases[0].outcome = failed;
+    let found = compare(&[broken], &[b], &Settings::default());
+    assert!(!found.unmatched[0].newly_wrong, "it failed before");
+}
+
+#[test]
+fn what_else_differs_is_named() {
+    let a = record("a", &times(1e6, 0.005, 50, 1));
+    let mut b = a.clone();
+    b.devices[0].driver.info = "590.1".into();
+    b.version = "9.9.9".into();
+    b.method.validation = true;
+    b.cases[1].seed = 5;
+    b.method.robust_access = Some(false);
+    // Properties missing in an older record are no differences: the build, robust access, buffers.
+    b.devices[0].driver.build = Some("2".into());
+    b.cases[0].buffers = vec!["A f32[64] zero".into()];
+    let found = differences(from_ref(&a), from_ref(&b));
+    let named: Vec<_> = found.iter().map(|d| (d.what, d.refused)).collect();
+    assert_eq!(named, [("driver", true), ("validation layers", true), ("gpukern", false), ("seed", true)]);
+    assert!(differences(from_ref(&a), from_ref(&a)).is_empty());
+    let mut c = b.clone();
+    c.devices[0].driver.build = Some("3".into());
+    c.cases[0].buffers = vec!["A f32[64] iota".into()];
+    c.method.robust_access = Some(true);
+    let found = differences(&[b], &[c]);
+    let named: Vec<_> = found.iter().map(|d| (d.what, d.refused)).collect();
+    assert_eq!(named, [("build of the driver", false), ("robust access", false), ("buffers", false)]);
+    assert_eq!((found[1].baseline.as_str(), found[1].candidate.as_str()), ("off", "on"));
+    assert!(found[2].candidate.starts_with("A f32[64] iota in "), "{}", found[2].candidate);
+}
+
+#[test]
+fn a_case_whose_description_changed_is_listed_and_the_others_are_judged() {
+    let [mut a, mut b] = [record("a", &times(1e6, 0.005, 50, 1)), record("b", &times(1e6, 0.005, 50, 2))];
+    for (record, fill) in [(&mut a, "zero"), (&mut b, "iota")] {
+        record.cases[0].buffers = vec![format!("A f32[64] {fill}"), "D f32[64]".into()];
+    }
+    let found = compare(from_ref(&a), from_ref(&b), &Settings::default());
+    assert_eq!((found.cases.len(), found.unmatched.len()), (1, 1));
+    let left_out = &found.unmatched[0];
+    assert_eq!(left_out.reason, "its buffers changed: A f32[64] zero → A f32[64] iota");
+    assert!(!left_out.newly_wrong && !left_out.interrupted && left_out.candidate == State::Measured);
+    b.cases[1].work.operations += 1;
+    let settings = Settings::default();
+    assert!(compare(from_ref(&a), from_ref(&b), &settings).cases.is_empty());
+    let settings = Settings { other_problems: true, ..settings };
+    assert_eq!(compare(&[a], &[b], &settings).cases.len(), 2, "who says so has them compared");
+}
+
+#[test]
+fn passes_of_one_module_are_held_against_the_same_pass() {
+    let [mut a, mut b] = [record("a", &times(1e6, 0.005, 50, 1)), record("b", &times(1.2e6, 0.005, 50, 2))];
+    let dress = |record: &mut Record, hashes: [&str; 2]| {
+        record.cases[0].kernels = hashes.map(|hash| kernel("reduction/reduction.comp#0", hash, vec![])).into();
+    };
+    dress(&mut a, ["1", "2"]);
+    dress(&mut b, ["1", "2"]);
+    let why = |a: &Record, b: &Record| compare(from_ref(a), from_ref(b), &Settings::default()).cases[0].why.clone();
+    assert_eq!(why(&a, &b), [""; 0], "nothing changed");
+    dress(&mut b, ["1", "3"]);
+    assert_eq!(why(&a, &b), ["the code of reduction.comp changed"]);
+}
+
+#[test]
+fn a_device_that_only_some_records_of_a_side_have_is_no_difference() {
+    let mut a = record("a", &times(1e6, 0.005, 50, 1));
+    let mut host = a.devices[0].clone();
+    (host.index, host.name, host.driver.info) = (1, "processor".into(), "2 threads".into());
+    a.devices.push(host);
+    let mut round = a.clone();
+    round.devices.remove(0);
+    let sides = |first: &Record| differences(from_ref(first), &[first.clone(), round.clone()]);
+    assert_eq!(sides(&a), []);
+    round.devices[0].driver.info = "4 threads".into();
+    let found: Vec<_> = differences(from_ref(&a), &[a.clone(), round]).iter().map(|d| d.what).collect();
+    assert_eq!(found, ["driver"]);
+}
+
+#[test]
+fn devices_are_matched_by_name_and_by_order_where_no_name_is_shared() {
+    let a = record("a", &times(1e6, 0.005, 50, 1));
+    let mut b = record("b", &times(1e6, 0.005, 50, 2));
+    b.devices[0].index = 4;
+    b.cases.iter_mut().for_each(|case| case.device = 4);
+    let mut other = b.devices[0].clone();
+    (other.index, other.name) = (0, "another".into());
+    b.devices.insert(0, other);
+    assert_eq!(verdicts(from_ref(&a), from_ref(&b), &Settings::default()).len(), 2);
+    b.devices.remove(0);
+    b.devices[0].name = "another".into();
+    assert_eq!(verdicts(&[a], &[b], &Settings::default()).len(), 2);
+}
+
+#[test]
+fn changed_kernels_statistics_and_clocks_explain_a_verdict() {
+    let [mut a, mut b] = [record("a", &times(1e6, 0.005, 50, 1)), record("b", &times(1.2e6, 0.005, 50, 2))];
+    let dress = |record: &mut Record, hash: &str, registers: f64, clock: f64| {
+        record.cases[0].kernels = vec![kernel("lu/naive.f32", hash, vec![Metric::new("registers", registers)])];
+        let Outcome::Measured(measured) = &mut record.cases[0].outcome else { panic!("measured") };
+        measured.conditions =
+            Conditions { canary: Some([Nanos(1e5); 2]), clock_mhz: Some([clock; 2]), ..Conditions::default() };
+    };
+    dress(&mut a, "11", 32.0, 1980.0);
+    dress(&mut b, "22", 48.0, 1755.0);
+    let why = &compare(&[a], &[b], &Settings::default()).cases[0].why;
+    assert_eq!(*why, ["clock 1980 → 1755 MHz", "the code of lu/naive.f32 changed", "lu/naive.f32: registers 32 → 48"]);
+}
+
+#[test]
+fn a_slower_canary_explains_a_verdict_unless_it_is_a_longer_one() {
+    let why = |steps: [Option<u32>; 2]| {
+        let side = |name, time, canary, canary_steps| {
+            let mut record = record(name, &times(time, 0.005, 50, 1));
+            let Outcome::Measured(measured) = &mut record.cases[0].outcome else { panic!("measured") };
+            measured.conditions =
+                Conditions { canary: Some([Nanos(canary); 2]), canary_steps, ..Conditions::default() };
+            record
+        };
+        let [a, b] = [side("a", 1e6, 1e5, steps[0]), side("b", 1.2e6, 4e5, steps[1])];
+        compare(&[a], &[b], &Settings::default()).cases[0].why.clone()
+    };
+    let slower = ["canary 300 % slower in the candidate"];
+    assert_eq!(why([None, None]), slower);
+    assert_eq!(why([None, Some(2048)]), slower, "what has no length is of the first");
+    assert_eq!(why([None, Some(8192)]), [""; 0]);
+}
+
+/// Returns the share of comparisons of a case with such a verdict, for `runs` processes per side with a relative
+/// standard deviation `between`.
+fn rate(runs: usize, between: f64, effect: f64, verdict: fn(Verdict) -> bool) -> f64 {
+    disturbed_rate(runs, between, 0.0, effect, verdict)
+}
+
+/// Returns the same share if a part `disturbed` of the processes takes 30 % longer.
+fn disturbed_rate(runs: usize, between: f64, disturbed: f64, effect: f64, verdict: fn(Verdict) -> bool) -> f64 {
+    let trials = 300;
+    let centres = |seed: u64| -> Vec<f64> {
+        let centres = times(1.0, 3f64.sqrt() * between, runs, seed).into_iter();
+        let luck = times(1.0, 1.0, runs, seed + 1_000_000);
+        centres.zip(luck).map(|(centre, luck)| if luck / 2.0 < disturbed { 1.3 * centre } else { centre }).collect()
+    };
+    let side = |name: &str, seed: u64, scale: f64| -> Vec<Record> {
+        let centres = centres(seed).into_iter().zip(0..);
+        let run = |(centre, i): (f64, u64)| {
+            let mut record = record(&format!("{name}{i}"), &times(1e6 * centre * scale, 0.01, 20, 100 * seed + i));
+            record.cases.truncate(1);
+            record
+        };
+        centres.map(run).collect()
+    };
+    let hits = (0..trials).filter(|trial| {
+        let [a, b] = [side("a", 2 * trial, 1.0), side("b", 2 * trial + 1, 1.0 + effect)];
+        verdict(verdicts(&a, &b, &Settings::default())[0])
+    });
+    hits.count() as f64 / trials as f64
+}
+
+#[test]
+fn nothing_changed_gives_a_false_verdict_at_most_once_in_a_hundred() {
+    let changed = |verdict| matches!(verdict, Verdict::Slower | Verdict::Faster);
+    for (runs, between) in [(1, 0.005), (3, 0.03), (5, 0.03), (10, 0.05)] {
+        let rate = rate(runs, between, 0.0, changed);
+        assert!(rate <= 0.01, "{runs} processes a side that differ by {between}: {rate}");
+    }
+    for runs in [3, 5, 10] {
+        let rate = disturbed_rate(runs, 0.01, 0.1, 0.0, changed);
+        assert!(rate <= 0.01, "{runs} processes a side, a tenth of them disturbed: {rate}");
+    }
+}
+
+#[test]
+fn five_percent_is_found_in_ninety_five_of_a_hundred() {
+    for (runs, between) in [(1, 0.004), (5, 0.01), (10, 0.02)] {
+        let rate = rate(runs, between, 0.05, |verdict| verdict == Verdict::Slower);
+        assert!(rate >= 0.95, "{runs} processes a side that differ by {between}: {rate}");
+    }
+}
+
+#[test]
+fn a_case_that_is_looked_at_again_needs_more_each_time() {
+    let all: f64 = (1..10_000).map(|look| 1.0 / spent(look)).sum();
+    assert!((0.999..1.0).contains(&all), "{all}");
+    let [a, b] = [record("a", &times(1e6, 0.01, 50, 1)), record("b", &times(1.03e6, 0.01, 50, 2))];
+    let p = |growing| {
+        let settings = Settings { growing, ..Settings::default() };
+        compare(from_ref(&a), from_ref(&b), &settings).cases[0].p.expect("a ratio")
+    };
+    let [once, growing] = [false, true].map(p);
+    assert!((growing / once - 2.0).abs() < 1e-9, "{once} {growing}");
+}
+
+#[test]
+fn the_processes_of_one_record_are_processes_of_a_side_and_one_look() {
+    let side = |started: &str, centre: f64| {
+        let mut whole = record(started, &times(centre, 0.01, 30, 1));
+        let cases = whole.cases.clone();
+        for process in 1..3 {
+            whole.cases.extend(cases.iter().cloned().map(|mut case| {
+                set(&mut case, &times(centre * (1.0 + 1e-3 * process as f64), 0.01, 30, process as u64 + 1));
+                Case { process, ..case }
+            }));
+        }
+        whole
+    };
+    let sides = [[side("a", 1e6)], [side("b", 1.2e6)]];
+    let found = compare(&sides[0], &sides[1], &Settings::default());
+    assert!(found.cases.iter().all(|case| (case.baseline.processes, case.candidate.processes) == (3, 3)));
+    assert!(found.cases.iter().all(|case| case.verdict == Verdict::Slower && case.obstacle.is_none()));
+    let p = |growing| {
+        let settings = Settings { growing, ..Settings::default() };
+        compare(&sides[0], &sides[1], &settings).cases[0].p.expect("a ratio")
+    };
+    assert!((p(true) / p(false) - 2.0).abs() < 1e-9);
+    // A record is the same as itself.
+    let same = compare(&sides[0], &sides[0], &Settings::default());
+    assert!(same.cases.iter().all(|case| case.ratio == Some(1.0) && case.why[0].contains("the same samples")));
+}
+
+#[test]
+fn only_cases_that_the_candidate_can_decide_want_more() {
+    let wants = |baseline: usize, candidate: usize| {
+        let [a, b] = [record("a", &times(1e6, 0.3, baseline, 1)), record("b", &times(1e6, 0.3, candidate, 2))];
+        compare(&[a], &[b], &Settings::default()).cases[0].wants_more()
+    };
+    assert!(wants(12, 12) && wants(12, 3) && !wants(5, 12));
+}
+
+#[test]
+fn no_more_of_the_candidate_is_measured_where_the_baseline_saw_a_slower_device_or_too_little() {
+    use DeviceKind::{Cpu, DiscreteGpu};
+    let wants = |kind, count, canary, others| {
+        let a = side(kind, "a", 1e6, count, seen(600.0, Some(0.2)));
+        let b = side(kind, "b", 1e6 * canary, count, seen(600.0 * canary, Some(others)));
+        let case = compare(&a, &b, &Settings::default()).cases.remove(0);
+        assert_eq!(case.verdict, Verdict::Undecided, "{kind:?} {count} {canary} {others}");
+        case.wants_more()
+    };
+    assert!(wants(Cpu, 3, 1.5, 0.2) && wants(Cpu, 3, 1.0, 0.5) && wants(DiscreteGpu, 1, 1.05, 0.2));
+    assert!(!wants(Cpu, 3, 0.7, 0.2) && !wants(Cpu, 3, 1.0, 0.0) && !wants(DiscreteGpu, 1, 0.95, 0.2));
+    assert!(!wants(Cpu, 5, 1.5, 0.2) && !wants(DiscreteGpu, 5, 1.05, 0.2), "it is no moment");
+    assert!(!wants(Cpu, 1, 1.5, 0.2) && !wants(Cpu, 1, 1.0, 0.5), "too few processes");
+}
+
+/// Returns a side of `count` processes on a device of this kind, each under these conditions.
+fn side(kind: DeviceKind, name: &str, centre: f64, count: usize, conditions: Conditions) -> Vec<Record> {
+    let process = |i: usize| {
+        let seed = name.bytes().fold(i as u64, |seed, byte| seed.wrapping_mul(31) + u64::from(byte));
+        let mut record = record(&format!("{name}{i}"), &times(centre, 0.005, 50, seed));
+        record.devices[0].kind = kind;
+        for case in &mut record.cases {
+            let Outcome::Measured(measured) = &mut case.outcome else { panic!("the fixture is measured") };
+            measured.conditions = conditions;
+        }
+        record
+    };
+    (0..count).map(process).collect()
+}
+
+/// Returns conditions with these times of the canary in microseconds, and these shares of the CPU for other programs.
+fn seen(canary: f64, others: Option<f64>) -> Conditions {
+    Conditions { canary: Some([Nanos(canary * 1e3); 2]), others, ..Default::default() }
+}
+
+#[test]
+fn what_another_program_did_to_a_side_on_the_host_is_no_verdict_however_many_processes_saw_it() {
+    let settings = Settings::default();
+    let of = |centre: f64, count: usize, conditions| {
+        let [a, b] = [("a", 1e6, seen(600.0, Some(0.02))), ("b", centre, conditions)]
+            .map(|(name, centre, conditions)| side(DeviceKind::Cpu, name, centre, count, conditions));
+        let case = compare(&a, &b, &settings).cases.remove(0);
+        (case.verdict, case.obstacle, case.why.join("; "), case.test)
+    };
+    for (count, obstacle) in [
+        (1, Obstacle::FewProcesses { baseline: true }),
+        (3, Obstacle::AnotherSpeed { baseline: false }),
+        (5, Obstacle::AnotherSpeed { baseline: false }),
+    ] {
+        let slower = ["the candidate ran while the device was 67 % slower", "device 67 % slower"];
+        let busier = "the candidate ran while other programs used 48 percentage points more CPU";
+        for (loaded, [sentence, short]) in [
+            (seen(1000.0, Some(0.02)), slower),
+            (seen(1000.0, None), slower),
+            (seen(600.0, Some(0.5)), [busier, "CPU load +48 points"]),
+        ] {
+            let (verdict, found, why, test) = of(1.9e6, count, loaded);
+            assert_eq!((verdict, found), (Verdict::Undecided, Some(obstacle)), "{count} {loaded:?}");
+            // The reason appears once.
+            assert_eq!((why.starts_with(sentence), test == short), (count == 1, count > 1), "{why}; {test}");
+        }
+    }
+    assert_eq!(of(1.05e6, 3, seen(603.0, Some(0.04))).0, Verdict::Slower, "as quiet as the other side");
+    // A stated noise between processes is trusted, but not against the canary.
+    let sure = Settings { noise: Some(0.01), ..Settings::default() };
+    let of = |conditions| {
+        let [a, b] =
+            [side(DeviceKind::Cpu, "a", 1e6, 1, seen(600.0, None)), side(DeviceKind::Cpu, "b", 1.9e6, 1, conditions)];
+        verdicts(&a, &b, &sure)[0]
+    };
+    assert_eq!([seen(600.0, None), seen(1000.0, None)].map(of), [Verdict::Slower, Verdict::Undecided]);
+}
+
+#[test]
+fn a_change_that_no_disturbance_explains_is_one() {
+    let settings = Settings { min_effect: 0.1, ..Settings::default() };
+    let moved = std::cell::Cell::new(1 << 16);
+    let of = |change: f64, count: usize, [before, after]: [Conditions; 2]| {
+        let [mut a, mut b] = [("a", 1e6, before), ("b", change * 1e6, after)]
+            .map(|(name, centre, conditions)| side(DeviceKind::Cpu, name, centre, count, conditions));
+        for case in a.iter_mut().chain(&mut b).flat_map(|record| &mut record.cases) {
+            case.work.bytes = Bytes(moved.get());
+        }
+        compare(&a, &b, &settings).cases.remove(0).verdict
+    };
+    let quiet = seen(600.0, Some(0.1));
+    let disturbed = [seen(640.0, Some(0.1)), seen(600.0, Some(0.25)), seen(600.0, Some(0.6)), seen(640.0, None)];
+    for other in disturbed {
+        for sides in [[quiet, other], [other, quiet]] {
+            assert_eq!(of(10.0, 5, sides), Verdict::Slower, "{sides:?}");
+            assert_eq!(of(0.1, 5, sides), Verdict::Faster, "{sides:?}");
+            assert_eq!(of(1.0, 5, sides), Verdict::Undecided, "{sides:?}");
+        }
+    }
+    assert_eq!(of(4.0, 5, [quiet, seen(600.0, Some(0.6))]), Verdict::Undecided, "the load may explain it");
+    // The CPU time shows how much of the time is the kernel's own.
+    let of = |change: f64, kernel: f64, count: usize, [before, after]: [Conditions; 2]| {
+        let [before, after] = [(before, 1e6), (after, kernel * 1e6)]
+            .map(|(conditions, time)| Conditions { cpu_time: Some(Nanos(time)), ..conditions });
+        of(change, count, [before, after])
+    };
+    for (change, sides) in [(6.0, [quiet, seen(600.0, Some(0.8))]), (0.8, [seen(600.0, Some(0.8)), quiet])] {
+        assert_eq!(of(change, 2.0, 5, sides), Verdict::Slower);
+        assert_eq!(of(change, 1.25, 5, sides), Verdict::Undecided);
+        assert_eq!(of(change, 0.5, 5, sides), Verdict::Faster);
+    }
+    // Other programs may leave a memory-bound kernel a fraction of the bandwidth.
+    moved.set(1 << 26);
+    let loaded = [quiet, seen(600.0, Some(0.8))];
+    assert_eq!(of(6.0, 2.3, 5, loaded), Verdict::Undecided);
+    assert_eq!(of(12.0, 10.0, 5, loaded), Verdict::Slower);
+    moved.set(1 << 16);
+    // The CPU time also distinguishes a change from a busy moment of one process.
+    assert_eq!(of(10.0, 10.0, 1, [quiet; 2]), Verdict::Slower);
+    assert_eq!(of(10.0, 1.0, 1, [quiet; 2]), Verdict::Undecided);
+}
+
+#[test]
+fn times_of_other_numbers_of_threads_are_not_compared_by_what_the_threads_take() {
+    let of = |threads: &str| {
+        let timed = |time: f64, others| Conditions { cpu_time: Some(Nanos(time)), ..seen(600.0, Some(others)) };
+        let mut a = side(DeviceKind::Cpu, "a", 1e6, 5, timed(1e6, 0.1));
+        let mut b = side(DeviceKind::Cpu, "b", 1e6, 5, timed(2.3e6, 0.6));
+        for (records, threads) in [(&mut a, "1"), (&mut b, threads)] {
+            for record in records {
+                record.cases.iter_mut().for_each(|case| case.work.bytes = Bytes(1 << 16));
+                record.origin.environment = [("LP_NUM_THREADS".into(), threads.into())].into();
+            }
+        }
+        compare(&a, &b, &Settings::default()).cases.remove(0).verdict
+    };
+    assert_eq!([of("1"), of("2")], [Verdict::Slower, Verdict::Undecided]);
+}
+
+#[test]
+fn another_board_of_one_model_is_no_change_of_the_code() {
+    let boards = |name: &str, centre: f64, uuids: &[&str]| -> Vec<Record> {
+        let mut records = side(DeviceKind::DiscreteGpu, name, centre, uuids.len(), seen(75.0, None));
+        for (record, uuid) in records.iter_mut().zip(uuids) {
+            record.devices[0].uuid = (*uuid).into();
+        }
+        records
+    };
+    let of = |before: &[&str], after: &[&str], settings: &Settings| {
+        let case = compare(&boards("a", 1e6, before), &boards("b", 1.08e6, after), settings).cases.remove(0);
+        (case.verdict, case.obstacle, case.test)
+    };
+    let usual = Settings::default();
+    assert_eq!(of(&["1"; 3], &["1"; 3], &usual).0, Verdict::Slower);
+    let different_boards = (Verdict::Undecided, Some(Obstacle::AnotherBoard), "different boards".to_string());
+    assert_eq!(of(&["1"; 3], &["2"; 3], &usual), different_boards);
+    assert_eq!(of(&["1"], &["2"], &usual), different_boards);
+    // A larger change than boards differ by is a change.
+    let far = compare(&boards("a", 1e6, &["1"]), &boards("b", 1.4e6, &["2"]), &usual);
+    assert_eq!(far.cases[0].verdict, Verdict::Slower);
+    // An unknown board, several boards per side, and a stated noise.
+    assert_eq!(of(&["1"; 3], &[""; 3], &usual).0, Verdict::Slower);
+    assert_eq!(of(&["1", "2", "3"], &["4", "5", "6"], &usual).0, Verdict::Slower);
+    assert_eq!(of(&["1"], &["2"], &Settings { noise: Some(0.01), ..usual }).0, Verdict::Slower);
+    let [a, b] = [boards("a", 1e6, &["1"]), boards("b", 1.08e6, &["2"])];
+    let (remarks, commands) = advice([&a, &b], ["a.json", "b.json"]);
+    let remedy = "2 cases: the sides ran on different boards, which may differ by 10 %. Measure both on one of them (--device 2 is \
+                  the candidate's)";
+    assert!(remarks[0].starts_with(remedy) && commands.is_none(), "{remarks:?}");
+}
+
+#[test]
+fn on_a_gpu_a_change_has_to_exceed_what_the_canary_changed_by() {
+    for count in [1, 3] {
+        let of = |change: f64, canary: f64| {
+            let a = side(DeviceKind::DiscreteGpu, "a", 1e6, count, seen(75.0, None));
+            let b = side(DeviceKind::DiscreteGpu, "b", 1e6 * change, count, seen(75.0 * canary, None));
+            verdicts(&a, &b, &Settings::default())[0]
+        };
+        assert_eq!(of(1.05, 1.0), Verdict::Slower);
+        assert_eq!(of(1.05, 1.05), Verdict::Undecided, "the clock explains it");
+        assert_eq!(of(1.05, 1.04), Verdict::Undecided, "what is left does not matter");
+        assert_eq!(of(1.12, 1.05), Verdict::Slower, "it does not explain as much");
+        assert_eq!(of(1.05, 0.95), Verdict::Slower, "a faster clock makes it worse");
+        assert_eq!(of(0.95, 0.95), Verdict::Undecided);
+        assert_eq!(of(1.0, 1.05), Verdict::Undecided, "the clock may hide a change");
+    }
+}
+
+/// Share of false verdicts with loaded sides: the load lengthens times and canary.
+#[test]
+fn no_pair_of_quiet_and_loaded_sides_on_the_host_gives_a_false_verdict() {
+    let load = |name: &'static str, trial: u64, loaded: bool, count: usize| -> Vec<Record> {
+        let luck = times(1.0, 1.0, 2 * count, 77 * trial + u64::from(name.as_bytes()[0]));
+        let process = |i: usize| {
+            let taken = if loaded { 0.2 + 0.2 * luck[i] } else { 0.02 };
+            // A program of two threads on two processors loses about the share that others take.
+            let [slow, canary] = [1.0 / (1.0 - taken), 1.0 + taken * luck[count + i]];
+            let name = format!("{name}{trial}-{i}-");
+            side(DeviceKind::Cpu, &name, 1e6 * slow, 1, seen(600.0 * canary, Some(taken))).remove(0)
+        };
+        (0..count).map(process).collect()
+    };
+    for (before, after) in [(false, false), (false, true), (true, false), (true, true)] {
+        for count in [1, 3] {
+            let trial = |trial| {
+                let [a, b] = [load("a", trial, before, count), load("b", trial, after, count)];
+                verdicts(&a, &b, &Settings::default())[0]
+            };
+            let wrong = |verdict: &Verdict| matches!(verdict, Verdict::Slower | Verdict::Faster);
+            let found = (0..200).map(trial).filter(wrong).count();
+            assert!(found <= 2, "{before} {after}, {count} a side: {found} of 200");
+        }
+    }
+}
+
+/// Returns a request for LU at these sizes.
+fn lu(sizes: &[&str]) -> Request {
+    let size = sizes.iter().map(ToString::to_string).collect();
+    let selection = Selection { algorithm: vec!["lu".into()], size, ..Selection::default() };
+    Request { selection, ..Request::default() }
+}
+
+/// Returns a request for users' kernels in these files.
+fn kernels(files: &[&str]) -> Request {
+    let kernel = files.iter().map(PathBuf::from).collect();
+    Request { kernels: Some(KernelFiles { kernel, ..KernelFiles::default() }), ..Request::default() }
+}
+
+/// Returns a record of this request that can be completed.
+fn completable(started: &str, centre: f64, request: Request) -> Record {
+    let mut record = record(started, &times(centre, 0.01, 50, started.len() as u64));
+    record.request = Some(request);
+    record.plan = Some("1".into());
+    record.devices[0].kind = DeviceKind::Cpu;
+    record.wall_time = Nanos(40e9);
+    record
+}
+
+/// Returns the commands that would decide the comparison of two records at these paths.
+fn decided(sides: [&[Record]; 2], paths: [&str; 2]) -> Option<String> {
+    advice(sides, paths).1
+}
+
+/// Returns the remarks on the comparison of two records at these paths, and the commands that would decide it.
+fn advice(sides: [&[Record]; 2], paths: [&str; 2]) -> (Vec<String>, Option<String>) {
+    let settings = Settings::default();
+    let found = compare(sides[0], sides[1], &settings);
+    let paths = paths.map(|path| [Path::new(path)]);
+    let sides_with_files = [0, 1].map(|side| SideFiles { records: sides[side], paths: &paths[side] });
+    recipe(&found, sides_with_files, &settings, &again())
+}
+
+/// Returns a command that compares again, with the replaced files.
+fn again() -> ComparisonCommand<'static> {
+    let command = &|_, replaced: [Option<String>; 2]| {
+        let [before, after] = replaced.map(|path| path.unwrap_or_else(|| "as-it-was".into()));
+        format!("gpukern compare {before} {after}")
+    };
+    ComparisonCommand { program: "gpukern", completes: false, command }
+}
+
+#[test]
+fn a_recipe_has_the_paths_the_driver_and_the_comparison() {
+    let [mut a, mut b] =
+        [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| completable(started, centre, lu(&["64"])));
+    let of = |name: &str, value: &str| (name.to_string(), value.to_string());
+    a.origin.environment =
+        [of("VK_DRIVER_FILES", "my old.json"), of("LD_PRELOAD", "evil.so"), of("GPUKERN_DEVICE", "0")].into();
+    b.origin.environment = [of("VK_DRIVER_FILES", "new.json")].into();
+    b.devices[0].driver.info = "590.1".into();
+    let text = decided([from_ref(&a), from_ref(&b)], ["runs/old.json", "new.json"]).expect("a recipe");
+    assert_eq!(
+        text,
+        "# about 5 min: 2 × 4 processes of 40 s\nfor n in $(seq 2 5); do\n  \
+         VK_DRIVER_FILES='my old.json' gpukern bench lu --size=64 -q --processes $n --resume runs/old.json > /dev/null\n  \
+         VK_DRIVER_FILES=new.json gpukern bench lu --size=64 -q --processes $n --resume new.json > /dev/null\n\
+         done\ngpukern compare as-it-was as-it-was"
+    );
+    // The same command for both sides: the driver was installed in between. A label chooses nothing.
+    a.origin.environment.clone_from(&b.origin.environment);
+    a.request = Some(Request { label: Some("old".into()), processes: Some(3), ..lu(&["64"]) });
+    let text = decided([from_ref(&a), from_ref(&b)], ["old.json", "new.json"]).expect("a recipe");
+    assert!(text.contains("\n# with driver NVIDIA 580") && text.contains("\n# with driver NVIDIA 590.1"), "{text}");
+    assert!(text.contains("lu --size=64 --label=old --processes 5 --resume old.json\n#"), "{text}");
+    // Equal commands alternate in one line, and a record that cannot be completed is measured again.
+    a.request.clone_from(&b.request);
+    b.devices[0].driver = a.devices[0].driver.clone();
+    let text = decided([from_ref(&a), from_ref(&b)], ["old.json", "new.json"]).expect("a recipe");
+    assert!(text.contains("\nfor n in $(seq 2 5); do for record in old.json new.json; do\n"), "{text}");
+    b.plan = None;
+    b.wall_time = Nanos(300e9);
+    let text = decided([&[a], &[b]], ["-", "new.json"]).expect("a recipe");
+    assert!(text.contains("--processes 5 --json baseline.json") && text.contains("--json new-again.json"), "{text}");
+    assert!(text.ends_with("\ngpukern compare baseline.json new-again.json"), "{text}");
+    assert!(text.starts_with("# about 28 min: 2 × 5 processes of 3 min\n"), "{text}");
+}
+
+#[test]
+fn a_recipe_measures_few_open_cases_alone_and_counts_their_own_processes() {
+    let sides = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| {
+        let mut record = completable(started, centre, lu(&["64", "96", "128"]));
+        let of = |id: &str, centre: f64| {
+            let case = self::record(started, &times(centre, 0.01, 50, 7)).cases.remove(0);
+            Case { id: if id.is_empty() { case.id.clone() } else { id.into() }, ..case }
+        };
+        // The first case differs between processes, the others are always the same.
+        let others = ["lu/blocked/f32/64", "lu/blocked/f32/96", "lu/blocked/f32/128"];
+        let process = |at: usize| {
+            let first = of("", centre * [1.0, 1.03, 0.98][at]);
+            let cases = std::iter::once(first).chain(others.iter().map(|id| of(id, 1e6)));
+            cases.map(|case| Case { process: at, ..case }).collect::<Vec<_>>()
+        };
+        record.cases = (0..3).flat_map(process).collect();
+        let process = record.processes().remove(0);
+        record.processes = (0..3).map(|at| Process { order: Some(at), ..process.clone() }).collect();
+        record
+    });
+    let open = sides[0].cases[0].id.clone();
+    let found = compare(from_ref(&sides[0]), from_ref(&sides[1]), &Settings::default());
+    let undecided: Vec<_> = found.cases.iter().filter(|case| case.verdict == Verdict::Undecided).collect();
+    assert!(undecided.len() == 1 && undecided[0].id == open, "the records show what the test needs: {undecided:?}");
+    let text = |sides: &[Record; 2]| {
+        decided([from_ref(&sides[0]), from_ref(&sides[1])], ["a.json", "b.json"]).expect("a recipe")
+    };
+    let restricted = text(&sides);
+    let measured = format!("bench lu --size=64 --size=96 --size=128 --only={open} -q --processes $n --resume");
+    assert!(restricted.contains(&measured), "{restricted}");
+    assert!(restricted.contains("\nfor n in $(seq 4 "), "{restricted}");
+    // A further process that measured only another case changes nothing.
+    let mut uneven = sides.clone();
+    for record in &mut uneven {
+        let extra = Case { process: 3, ..record.cases[1].clone() };
+        record.cases.push(extra);
+        record.processes.push(Process { order: Some(3), ..record.processes[0].clone() });
+    }
+    assert_eq!(text(&uneven).lines().nth(1), restricted.lines().nth(1));
+}
+
+#[test]
+fn a_recipe_that_would_measure_nothing_is_none() {
+    let [a, b] = [("a", 1e6), ("bb", 1.05e6)]
+        .map(|(started, centre)| Record { request: None, ..completable(started, centre, Request::default()) });
+    let (remarks, commands) = advice([&[a], &[b]], ["a.json", "b.json"]);
+    assert_eq!((remarks.len(), commands), (2, None), "{remarks:?}");
+    let asks_for_processes =
+        |remark: &String| remark.ends_with("has no request to repeat: measure it again with --processes 5.");
+    assert!(remarks.iter().all(asks_for_processes), "{remarks:?}");
+    // With several processes, only those of the last command count.
+    let mut whole = completable("a", 1e6, lu(&[]));
+    let process = |line: &str| Process { command: vec![line.into()], ..whole.processes().remove(0) };
+    whole.processes = ["first", "again", "again"].map(process).into();
+    whole.command = vec!["again".into()];
+    whole.processes[0].command = vec!["gpukern".into()];
+    assert_eq!(recipe::time_of_process(&whole, &[]), Nanos(20e9));
+    // If a command measured nothing, the cases' times count.
+    let Outcome::Measured(measured) = &mut whole.cases[0].outcome else { panic!("the fixture is measured") };
+    measured.phases.sampling = Nanos(33e9);
+    let others: Nanos = whole.cases.iter().filter_map(recipe::time_of).sum();
+    for command in ["again", "a resume that found nothing to do"] {
+        (whole.wall_time, whole.command) = (Nanos(41e6), vec![command.into()]);
+        let time = recipe::time_of_process(&whole, &[]);
+        assert!(others.0 > 33e9 && (time.0 - others.0 / 3.0).abs() < 1.0, "{command}: {time}");
+    }
+}
+
+#[test]
+fn a_recipe_says_whose_kernel_has_to_be_in_place_for_each_side() {
+    let [mut a, mut b] = [("a", "0", false), ("bb", "1", true)].map(|(started, hash, no_peak)| {
+        let request = Request { no_peak, ..kernels(&["k.toml", "k.comp"]) };
+        let mut record = completable(started, 1e6 + started.len() as f64 * 5e4, request);
+        record.cases.iter_mut().for_each(|case| case.kernels = vec![kernel("k/k.comp#0", hash, vec![])]);
+        record
+    });
+    let of = |a: &Record, b: &Record| decided([from_ref(a), from_ref(b)], ["base.json", "new.json"]).expect("a recipe");
+    let text = of(&a, &b);
+    assert!(text.contains("\n# with the baseline's k.comp in place:\ngpukern run k.toml k.comp --processes"), "{text}");
+    assert!(text.contains("\n# with the candidate's k.comp in place:\ngpukern run k.toml k.comp --no-peak"), "{text}");
+    // Another file is part of the command.
+    let request = b.request.replace(kernels(&["k.toml", "other/k.comp"]));
+    assert!(!of(&a, &b).contains("in place"), "{}", of(&a, &b));
+    b.request = request;
+    for (case, other) in a.cases.iter_mut().zip(&b.cases) {
+        case.kernels.clone_from(&other.kernels);
+    }
+    assert!(!of(&a, &b).contains("in place"), "{}", of(&a, &b));
+}
+
+#[test]
+fn a_recipe_says_on_which_machine_each_side_is_measured() {
+    let [a, mut b] = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| completable(started, centre, lu(&[])));
+    b.devices[0].name = "NVIDIA H100".into();
+    let text = decided([from_ref(&a), from_ref(&b)], ["old.json", "new.json"]);
+    let text = text.expect("a recipe");
+    let first = format!("# on the machine with {}:\ngpukern bench lu", a.devices[0].name);
+    assert!(text.contains(&first) && text.contains("# on the machine with NVIDIA H100:\ngpukern bench lu"), "{text}");
+    // Two devices of one machine are part of the commands.
+    let [mut a, mut b] = [a, b];
+    a.origin.host = Some("here".into());
+    b.origin.host = Some("here".into());
+    let text = decided([&[a], &[b]], ["old.json", "new.json"]);
+    assert!(!text.expect("a recipe").contains("on the machine"));
+}
+
+#[test]
+fn a_cost_names_the_sides_that_differ() {
+    let [mut a, b] = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| completable(started, centre, lu(&[])));
+    a.plan = None;
+    let text = decided([&[a], &[b]], ["old.json", "new.json"]).expect("a recipe");
+    assert!(text.starts_with("# about 6 min: baseline 5 processes of 40 s, candidate 4 processes of 40 s\n"), "{text}");
+}
+
+/// Returns five processes of this request on a CPU device, under these conditions and with this driver.
+fn five(name: &str, request: &Request, driver: &str, conditions: Conditions) -> Vec<Record> {
+    let mut records = side(DeviceKind::Cpu, name, 1e6, 5, conditions);
+    for record in &mut records {
+        record.request = Some(request.clone());
+        record.plan = Some("1".into());
+        record.origin.environment = [("VK_DRIVER_FILES".to_string(), driver.to_string())].into();
+    }
+    records
+}
+
+#[test]
+fn where_a_driver_may_slow_down_the_canary_too_no_more_processes_are_asked_for_but_turns() {
+    let matmul = |change: fn(&mut Selection)| {
+        let list = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+        let (algorithm, variant) = (list(&["matmul"]), list(&["naive", "tiled"]));
+        let mut selection = Selection { algorithm, variant, size: list(&["64", "128"]), ..Selection::default() };
+        change(&mut selection);
+        Request { selection, no_peak: true, processes: Some(5), ..Request::default() }
+    };
+    let request_of_both = matmul(|_| {});
+    let of = |request: &Request, new: &str, canary: f64| {
+        let a = five("a", request, "old.json", seen(600.0, None));
+        let b = five("b", request, new, seen(600.0 * canary, None));
+        advice([&a, &b], ["a.json", "b.json"])
+    };
+    let (remarks, commands) = of(&request_of_both, "new icd.json", 1.8);
+    let expected = "2 cases: the canary, a fixed test kernel, took 1.8 times as long beside the candidate. Either the device \
+                was busy or clocked lower then, or the candidate slows down every kernel; more processes cannot tell which.";
+    assert_eq!(remarks, [expected]);
+    let turns = "gpukern ab matmul --variant=naive --variant=tiled --size=64 --size=128 --a-driver=old.json \
+                 '--b-driver=new icd.json'";
+    assert_eq!(commands.as_deref(), Some(turns));
+    assert!(of(&request_of_both, "new.json", 1.25).0[0].contains(" took 25 % longer beside the candidate."));
+    let (remarks, commands) = of(&request_of_both, "new.json", 0.5);
+    assert!(remarks[0].contains("took 2 times as long beside the baseline") && commands.is_some(), "{remarks:?}");
+    assert!(remarks[0].contains("the candidate speeds up every kernel"), "{remarks:?}");
+    // Options that `ab` lacks or would ignore are left to the reader.
+    for (request, driver) in [
+        (request_of_both.clone(), "new.json:other.json"),
+        (Request { host: true, ..request_of_both.clone() }, "new.json"),
+        (matmul(|selection| selection.variant.clear()), "new.json"),
+        (matmul(|selection| selection.size.clear()), "new.json"),
+        (matmul(|selection| selection.algorithm = vec!["mat*".into()]), "new.json"),
+        (matmul(|selection| selection.algorithm.clear()), "new.json"),
+        (matmul(|selection| selection.axes = AxisValues::default().with("eps", 0.5)), "new.json"),
+        (matmul(|selection| selection.sampling.clock = Some("host".into())), "new.json"),
+        (Request { selection: request_of_both.selection.clone(), ..kernels(&["k.toml"]) }, "new.json"),
+    ] {
+        let (remarks, commands) = of(&request, driver, 1.8);
+        assert_eq!(commands, None, "{request:?}");
+        assert!(remarks.len() == 2 && remarks[1].contains("docs/compare.md"), "{request:?}: {remarks:?}");
+    }
+    // A driver cannot slow its own canary down: the device was busy.
+    let (remarks, commands) = of(&request_of_both, "old.json", 1.8);
+    assert!(remarks[0].starts_with("Measure the candidate again: in all 2 cases the device was slower"), "{remarks:?}");
+    assert!(commands.is_some_and(|commands| commands.contains("--json b-again.json")), "{remarks:?}");
+}
+
+#[test]
+fn a_side_that_other_programs_slowed_down_is_measured_anew() {
+    let request = lu(&[]);
+    let of = |before: f64, after: f64, paths: [&[&Path]; 2]| {
+        let a = five("a", &request, "a.json", seen(600.0, Some(before)));
+        let b = five("b", &request, "a.json", seen(600.0, Some(after)));
+        let settings = Settings::default();
+        // All five records are in one file.
+        let sides_with_files = [(&a, paths[0]), (&b, paths[1])].map(|(records, paths)| SideFiles { records, paths });
+        recipe(&compare(&a, &b, &settings), sides_with_files, &settings, &again())
+    };
+    let [a, b] = ["a.json", "b.json"].map(Path::new);
+    for (before, after, name, fresh) in
+        [(0.0, 0.5, "candidate", ["as-it-was", "b-again.json"]), (0.5, 0.0, "baseline", ["a-again.json", "as-it-was"])]
+    {
+        let (remarks, commands) = of(before, after, [&[a], &[b]]);
+        let expected =
+            format!("Measure the {name} again: in all 2 cases the device was slower or busier while it ran.");
+        assert_eq!(remarks, [expected]);
+        let commands = commands.expect("commands");
+        let file = fresh.iter().find(|file| file.contains("again")).expect("a new file");
+        assert!(commands.contains(&format!("=a.json gpukern bench lu --processes 5 --json {file}\n")), "{commands}");
+        assert!(commands.ends_with(&format!("\ngpukern compare {}", fresh.join(" "))), "{commands}");
+        assert_eq!(commands.matches("gpukern bench").count(), 1, "{commands}");
+    }
+    // With several files, it is unclear which one to replace.
+    let (remarks, commands) = of(0.5, 0.0, [&[a, Path::new("c.json")], &[b]]);
+    assert_eq!((remarks.len(), commands), (1, None), "{remarks:?}");
+}
+
+#[test]
+fn further_rounds_need_a_new_baseline_where_the_device_was_slower_beside_it() {
+    let a = five("a", &lu(&[]), "a.json", seen(900.0, None));
+    let b = five("b", &lu(&[]), "a.json", seen(600.0, None));
+    let (a, b, settings) = (&a[..3], &b[..3], Settings { growing: true, ..Settings::default() });
+    let old = [Path::new("old.json")];
+    let sides_with_files = [SideFiles { records: a, paths: &old }, SideFiles { records: b, paths: &[] }];
+    let (remarks, commands) = recipe(&compare(a, b, &settings), sides_with_files, &settings, &again());
+    assert!(remarks.len() == 1 && remarks[0].starts_with("Measure the baseline again: in all 2 cases "), "{remarks:?}");
+    let commands = commands.expect("commands");
+    assert!(
+        commands.contains("--processes 5 --json old-again.json\ngpukern compare old-again.json as-it-was"),
+        "{commands}"
+    );
+}
+
+#[test]
+fn a_recipe_that_was_followed_asks_for_more_or_says_that_more_will_not_do() {
+    let side = |name: &str, spread: f64, centre: f64| -> Vec<Record> {
+        let process = |i: usize| {
+            let factor = [1.0, 1.0 + spread, 1.0 - spread, 1.0 + spread / 2.0, 1.0 - spread / 2.0][i];
+            completable(&format!("{name}{}", "-".repeat(i)), centre * factor, lu(&[]))
+        };
+        (0..5).map(process).collect()
+    };
+    let of = |spread: f64, centre: f64| {
+        let [a, b] = [side("a", spread, 1e6), side("b", spread, centre)];
+        let paths = ["a.json", "b.json"];
+        (compare(&a, &b, &Settings::default()), decided([&a, &b], paths))
+    };
+    let (found, text) = of(0.03, 1.0);
+    assert_eq!(found.cases[0].verdict, Verdict::Faster);
+    assert_eq!(text, None, "all is decided");
+    let (found, text) = of(0.03, 1.05e6);
+    let text = text.unwrap_or_else(|| panic!("{:?}", found.cases));
+    let asked: usize = text.split("seq 2 ").nth(1).and_then(|rest| rest.split(')').next()?.parse().ok()).expect("some");
+    assert!(asked > 1, "more than the five that there are: {text}");
+    let (found, text) = of(0.3, 1e6);
+    assert!(found.cases[0].test.starts_with("wider than ±2 %"), "{:?}", found.cases[0].test);
+    assert_eq!(text, None, "more will not do");
+    let [a, b] = [side("a", 0.3, 1e6), side("b", 0.3, 1e6)];
+    let (remarks, _) = advice([&a, &b], ["a.json", "b.json"]);
+    let expected =
+        "2 cases would need more than 50 processes a side: this machine is too noisy to resolve 2 %. `gpukern ab`";
+    assert!(remarks.len() == 2 && remarks[1].starts_with(expected), "{remarks:?}");
+    assert_eq!(
+        remarks[0],
+        "The data cannot rule out that the undecided cases take up to 49 % longer or up to 33 % less time."
+    );
+}
+
+#[test]
+fn a_baseline_is_completed_by_this_program_with_options_that_stay_options() {
+    let of = |request: Request| {
+        recipe::completed("bin/gpukern", &completable("a", 1e6, request), Path::new("a b.json"), 5).expect("a command")
+    };
+    let noisy = Request { noise: Some(8), ..lu(&["64"]) };
+    assert_eq!(of(noisy), "bin/gpukern bench lu --size=64 --processes 5 --resume 'a b.json'");
+    assert_eq!(of(kernels(&["-k.comp"])), "bin/gpukern run ./-k.comp --processes 5 --resume 'a b.json'");
+}
+
+#[test]
+fn a_command_names_its_files_as_they_are_found_from_here() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let runs = folder.path().join("runs");
+    std::fs::create_dir(&runs).expect("a folder");
+    for file in ["all.toml", "runs/own.toml"] {
+        std::fs::write(folder.path().join(file), "").expect("written");
+    }
+    let request = Request {
+        config: Some("all.toml".into()),
+        tuned: Some("gone.toml".into()),
+        ..kernels(&["own.toml", "gone.comp"])
+    };
+    let record = completable("a", 1e6, request);
+    let command = recipe::completed("gpukern", &record, &runs.join("a.json"), 5).expect("a command");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let [own, all] = [at("runs/own.toml"), at("all.toml")];
+    let expected = format!("gpukern run {own} gone.comp --config={all} --tuned=gone.toml --processes 5");
+    assert!(command.starts_with(&expected), "what is nowhere stays as it was typed: {command}");
+    let elsewhere = recipe::completed("gpukern", &record, Path::new("a.json"), 5).expect("a command");
+    assert!(elsewhere.starts_with("gpukern run own.toml gone.comp --config=all.toml"), "{elsewhere}");
+}
+
+#[test]
+fn a_verdict_names_the_test_that_decided_or_failed() {
+    let of = |count: usize, centre: f64, spread: f64, canary: f64| {
+        let a = side(DeviceKind::DiscreteGpu, "a", 1e6, count, seen(75.0, None));
+        let mut b = side(DeviceKind::DiscreteGpu, "b", centre, count, seen(75.0 * canary, None));
+        for (record, i) in b.iter_mut().zip(0..) {
+            record.cases.iter_mut().for_each(|case| set(case, &times(centre, spread, 50, i)));
+            record.cases.iter_mut().for_each(|case| {
+                let Outcome::Measured(measured) = &mut case.outcome else { panic!("measured") };
+                measured.conditions = seen(75.0 * canary, None);
+            });
+        }
+        let case = compare(&a, &b, &Settings::default()).cases.remove(0);
+        (case.verdict, case.test)
+    };
+    assert_eq!(of(3, 1.2e6, 0.005, 1.0), (Verdict::Slower, "p < 0.0001".into()));
+    assert_eq!(of(3, 1e6, 0.005, 1.0), (Verdict::Same, "within ±2 %".into()));
+    assert_eq!(of(3, 1.05e6, 0.005, 1.05), (Verdict::Undecided, "device 5 % slower".into()));
+    assert_eq!(of(1, 1.03e6, 0.8, 1.0), (Verdict::Undecided, "only 1 process".into()));
+    let (verdict, test) = of(3, 1.05e6, 0.9, 1.0);
+    assert_eq!(verdict, Verdict::Undecided);
+    assert!(test.starts_with("not significant (p = ") || test == "wider than ±2 %", "{test}");
+    let few = record("b", &times(1e6, 0.01, 3, 1));
+    let found = compare(&[record("a", &times(1e6, 0.01, 50, 1))], &[few], &Settings::default());
+    assert_eq!(found.cases[0].test, "3 samples, needs 6");
+}

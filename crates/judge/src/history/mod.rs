@@ -1,0 +1,188 @@
+//! Records over time: the runs of a folder in order, a series for each case, and its steps, with other changes at the
+//! same place. Pure, except for `store`, which reads the folder.
+
+mod confirm;
+mod event;
+pub mod fixture;
+mod series;
+pub mod store;
+
+pub use event::HistoryEvent;
+pub use series::{CaseSeries, SEPARATING_TRAITS, SeparatingTrait, SeriesStep};
+pub use store::RunOrder;
+
+use crate::record::NamedRecord;
+use crate::stats::steps;
+
+/// Expected share of false discoveries among the cases with steps.
+pub const FALSE_DISCOVERIES: f64 = crate::compare::FALSE_DISCOVERIES;
+
+/// Default smallest reported step, as a ratio minus 1.
+pub const MIN_EFFECT: f64 = 0.01;
+
+/// Parameters of a history.
+#[derive(Clone, Debug)]
+pub struct HistorySettings {
+    pub order: RunOrder,
+    /// Traits by which series are separated, in addition to the device.
+    pub separating_traits: Vec<SeparatingTrait>,
+    /// Smallest reported step, as a ratio minus 1.
+    pub min_effect: f64,
+}
+
+/// History of several runs.
+#[derive(Debug)]
+pub struct History {
+    /// Runs, in order.
+    pub runs: Vec<NamedRecord>,
+    /// One series per case and device.
+    pub series: Vec<CaseSeries>,
+    /// Places where cases changed, in order.
+    pub events: Vec<HistoryEvent>,
+    /// Files that are not included, with reasons.
+    pub left_out: Vec<String>,
+    pub min_effect: f64,
+}
+
+impl History {
+    /// Returns the commands that confirm an event.
+    #[must_use]
+    pub fn confirming(&self, event: &HistoryEvent) -> Vec<String> {
+        confirm::commands(&self.runs, &self.series, event)
+    }
+
+    /// Builds the history of `runs`; `left_out` lists files that were not read, with reasons.
+    #[must_use]
+    pub fn new(runs: Vec<NamedRecord>, mut left_out: Vec<String>, settings: &HistorySettings) -> Self {
+        let runs = store::ordered(runs, &settings.order, &mut left_out);
+        let mut series = series::all(&runs, &settings.separating_traits);
+        let values: Vec<Vec<f64>> = series.iter().map(CaseSeries::values).collect();
+        let slices: Vec<&[f64]> = values.iter().map(Vec::as_slice).collect();
+        let found = steps::find(&slices, FALSE_DISCOVERIES);
+        for (series, steps) in series.iter_mut().zip(found) {
+            let recorded = |at| event::changed_at(&runs, series, at);
+            series.steps = series::steps(series, &steps, settings.min_effect, recorded);
+        }
+        let events = event::all(&runs, &series);
+        Self { runs, series, events, left_out, min_effect: settings.min_effect }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fixture::{driver_change, ripple, run, set, settings};
+    use super::*;
+
+    #[test]
+    fn a_step_is_told_with_the_driver_that_changed_there_and_a_command() {
+        let history = History::new(driver_change(), vec![], &settings());
+        assert_eq!((history.runs.len(), history.series.len()), (40, 2));
+        let [event] = &history.events[..] else { panic!("one event: {:?}", history.events) };
+        assert_eq!((event.before, event.after), (23, 24));
+        assert!(
+            event.changes.iter().any(|change| change.to_string() == "driver Mesa 22.3 → Mesa 26.2"),
+            "{:?}",
+            event.changes
+        );
+        let [moved] = &event.moves[..] else { panic!("one case: {:?}", event.moves) };
+        assert_eq!(history.series[moved.series].id, "matmul/naive/f32/64x64x64");
+        assert!((history.series[moved.series].steps[moved.step].ratio() - 1.1).abs() < 0.01);
+        let confirming = history.confirming(event);
+        assert!(confirming[0].contains("gpukern ab matmul") && confirming[0].contains("--a-driver"));
+    }
+
+    /// Returns forty runs, each of its own commit; the first case takes `factor` times as long from run `slow` on, and
+    /// the driver differs from run 24 on.
+    fn driver_at_24(slow: usize, factor: f64) -> Vec<NamedRecord> {
+        let mut runs = driver_change();
+        for (number, run) in runs.iter_mut().enumerate() {
+            let factor = if number >= slow { factor } else { 1.0 };
+            set(&mut run.record.cases[0], 250.0 * factor * ripple(number));
+        }
+        runs
+    }
+
+    #[test]
+    fn no_driver_is_blamed_for_runs_that_were_slow_before_it() {
+        for slow in [22, 23, 25, 26] {
+            let history = History::new(driver_at_24(slow, 1.2), vec![], &settings());
+            let [event] = &history.events[..] else { panic!("one event: {:?}", history.events) };
+            assert_eq!((event.before, event.after), (slow - 1, slow));
+            assert!(event.changes_in_words().starts_with("commit "), "{}", event.changes_in_words());
+            assert_eq!(history.series[0].steps[0].likeliest, None);
+        }
+    }
+
+    #[test]
+    fn a_step_is_told_at_the_driver_where_the_times_cannot_tell_the_runs_apart() {
+        let mut runs = driver_at_24(24, 1.03);
+        // A run with the old driver that happens to be as slow as with the new one.
+        set(&mut runs[23].record.cases[0], 250.0 * 1.016);
+        let history = History::new(runs, vec![], &settings());
+        assert_eq!((history.events.len(), history.events[0].after), (1, 24));
+        assert!(history.events[0].changes_in_words().starts_with("driver "));
+        assert_eq!(history.series[0].steps[0].likeliest, Some(23));
+    }
+
+    #[test]
+    fn now_is_the_level_of_the_last_segment() {
+        let mut runs = driver_at_24(10, 1.1);
+        for run in runs.iter_mut().skip(30) {
+            set(&mut run.record.cases[0], 250.0 * 1.21);
+        }
+        let history = History::new(runs, vec![], &settings());
+        let series = &history.series[0];
+        assert_eq!(series.steps.iter().map(|step| step.at).collect::<Vec<_>>(), [10, 30]);
+        assert!((series.level().0 - 302_500.0).abs() < 1.0, "{}", series.level());
+        assert!((series.steps[1].ratio() - 1.1).abs() < 0.005);
+    }
+
+    #[test]
+    fn what_the_order_does_not_know_is_left_out_by_name() {
+        let runs = || (0..4).rev().map(|number| run(number, [250.0, 125.0])).collect::<Vec<_>>();
+        let names = |history: &History| history.runs.iter().map(|run| run.name.clone()).collect::<Vec<_>>();
+        let history = History::new(runs(), vec![], &settings());
+        assert_eq!(names(&history), ["000.json", "001.json", "002.json", "003.json"]);
+        let commits: Vec<_> = [2, 0, 3].map(|number| format!("{:07x}", 0xc0_ffee + number)).to_vec();
+        let listed = HistorySettings { order: RunOrder::Listed(commits), ..settings() };
+        let history = History::new(runs(), vec![], &listed);
+        assert_eq!(names(&history), ["002.json", "000.json", "003.json"]);
+        assert!(history.left_out[0].starts_with("'001.json'"), "{:?}", history.left_out);
+        let history = History::new(runs(), vec![], &HistorySettings { order: RunOrder::Committed, ..settings() });
+        assert_eq!((history.runs.len(), history.left_out.len()), (0, 4));
+    }
+
+    #[test]
+    fn a_run_that_is_there_twice_counts_once_and_one_under_validation_not_at_all() {
+        let mut runs: Vec<_> = (0..3).map(|number| run(number, [250.0, 125.0])).collect();
+        runs.push(NamedRecord::new("copy.json", runs[1].record.clone()));
+        runs[2].record.method.validation = true;
+        let history = History::new(runs, vec![], &settings());
+        assert_eq!(history.runs.len(), 2);
+        let reasons = history.left_out.join("\n");
+        assert!(
+            reasons.contains("'copy.json' is the same run as '001.json'") && reasons.contains("validation"),
+            "{reasons}"
+        );
+    }
+
+    #[test]
+    fn series_are_kept_apart_by_what_is_asked_for() {
+        let mut runs: Vec<_> = (0..4).map(|number| run(number, [250.0, 125.0])).collect();
+        for (number, run) in runs.iter_mut().enumerate() {
+            run.record.origin.host = Some(format!("node-{}", number % 2));
+            run.record.devices[0].name = format!("llvmpipe (LLVM {number})");
+        }
+        let count = |separating_traits| {
+            History::new(runs.clone(), vec![], &HistorySettings { separating_traits, ..settings() }).series.len()
+        };
+        assert_eq!((count(vec![]), count(vec![SEPARATING_TRAITS[1].1])), (2, 4));
+    }
+
+    #[test]
+    fn a_history_of_one_run_has_a_series_and_no_step() {
+        let history = History::new(vec![run(0, [250.0, 125.0])], vec![], &settings());
+        assert_eq!((history.series.len(), history.events.len()), (2, 0));
+        assert!(History::new(vec![], vec![], &settings()).series.is_empty());
+    }
+}

@@ -1,0 +1,155 @@
+//! Store of records: a folder with subfolders, which can be merged by copying; and the order of its runs.
+
+use crate::algorithms::catalogue::Catalogue;
+use crate::basis::error::Error;
+use crate::basis::printable::{Shown, printable};
+use crate::basis::threads;
+use crate::record::{NamedRecord, reader};
+use rayon::prelude::*;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// Lists the files below `folder` that may be records, in order, with a sentence for each unreadable folder.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn files(folder: &Path) -> Result<(Vec<PathBuf>, Vec<String>), Error> {
+    let (mut files, mut left_out) = (vec![], vec![]);
+    let entries = std::fs::read_dir(folder).map_err(|e| {
+        let shown = folder.shown();
+        Error::Usage(format!("cannot read the folder '{shown}': {e}; name a folder of records"))
+    })?;
+    walk(entries, &mut files, &mut left_out);
+    files.sort();
+    Ok((files, left_out))
+}
+
+/// Reads the records in `files`, named by path; appends a sentence to `left_out` for each file that is not a record.
+pub fn read(files: &[PathBuf], mut left_out: Vec<String>, catalogue: &Catalogue) -> (Vec<NamedRecord>, Vec<String>) {
+    let mut runs = vec![];
+    threads::prepare();
+    let read: Vec<_> = files.par_iter().map(|path| reader::read(path, catalogue)).collect();
+    for (path, read) in files.iter().zip(read) {
+        match read {
+            Ok(run) => runs.push(NamedRecord { name: path.shown(), ..run }),
+            Err(error) => left_out.push(error.to_string()),
+        }
+    }
+    (runs, left_out)
+}
+
+/// Collects the `.json` files of a folder and its subfolders. Does not follow links to folders, so that no file is
+/// found twice and no loop is endless.
+fn walk(entries: std::fs::ReadDir, files: &mut Vec<PathBuf>, left_out: &mut Vec<String>) {
+    for entry in entries {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) => {
+                left_out.push(format!("cannot read all of a folder: {error}"));
+                continue;
+            }
+        };
+        let (path, hidden) = (entry.path(), entry.file_name().as_encoded_bytes().starts_with(b"."));
+        let kind = entry.file_type();
+        if hidden {
+            continue;
+        }
+        if kind.as_ref().is_ok_and(std::fs::FileType::is_dir) {
+            match std::fs::read_dir(&path) {
+                Ok(entries) => walk(entries, files, left_out),
+                Err(error) => left_out.push(format!("'{}': {error}", path.shown())),
+            }
+        } else if path.extension().is_some_and(|extension| extension == "json") && path.is_file() {
+            files.push(path);
+        }
+    }
+}
+
+/// Order of runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunOrder {
+    /// By start time.
+    Started,
+    /// By date of the commit, then by start time.
+    Committed,
+    /// By position in a list of commits, oldest first, then by start time.
+    Listed(Vec<String>),
+}
+
+/// Sorts `runs` and removes duplicates; runs without a place in the order are named in `left_out`.
+pub(super) fn ordered(runs: Vec<NamedRecord>, order: &RunOrder, left_out: &mut Vec<String>) -> Vec<NamedRecord> {
+    let mut placed = vec![];
+    for run in runs {
+        match place(&run, order) {
+            Ok(place) => placed.push((place, run)),
+            Err(reason) => left_out.push(format!("'{}' {reason}", printable(&run.name))),
+        }
+    }
+    placed.sort_by(|(a, first), (b, second)| a.cmp(b).then_with(|| first.name.cmp(&second.name)));
+    let mut known: HashMap<_, String> = HashMap::new();
+    let mut unique = vec![];
+    for (_, run) in placed {
+        let record = &run.record;
+        let key = (record.started.clone(), record.command.clone(), record.origin.host.clone(), record.cases.len());
+        if let Some(first) = known.get(&key) {
+            left_out.push(format!("'{}' is the same run as '{}'", printable(&run.name), printable(first)));
+        } else {
+            known.insert(key, run.name.clone());
+            unique.push(run);
+        }
+    }
+    unique
+}
+
+/// Returns the sort key of a run: that of its commit, then its start time.
+fn place(run: &NamedRecord, order: &RunOrder) -> Result<(i128, i128), String> {
+    let time = |text: &str| text.parse::<jiff::Timestamp>().map(jiff::Timestamp::as_nanosecond).ok();
+    if run.record.method.validation {
+        return Err("ran under the validation layers, which distort times".into());
+    }
+    let started = time(&run.record.started).ok_or("does not say when it began")?;
+    let origin = &run.record.origin;
+    let commit = match order {
+        RunOrder::Started => 0,
+        RunOrder::Committed => {
+            let committed = origin.committed.as_deref().and_then(time);
+            committed.ok_or("does not say when its commit was made")?
+        }
+        RunOrder::Listed(commits) => {
+            let commit = origin.commit.as_deref().ok_or("does not name its commit")?;
+            let same = |listed: &String| commit.starts_with(listed.as_str()) || listed.starts_with(commit);
+            let at = commits.iter().position(same);
+            at.ok_or_else(|| format!("is from commit {commit}, which is not in the list of commits"))? as i128
+        }
+    };
+    Ok((commit, started))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::CATALOGUE;
+
+    #[test]
+    fn records_are_read_from_folders_below_and_other_files_are_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let below = folder.path().join("device/driver");
+        std::fs::create_dir_all(&below).expect("made");
+        let record = include_bytes!("../../../../tests/fixtures/run-1.json");
+        std::fs::write(below.join("a.json"), record).expect("written");
+        std::fs::write(folder.path().join("b.json"), &record[..100]).expect("written");
+        std::fs::write(folder.path().join("c.json"), "[]").expect("written");
+        std::fs::write(folder.path().join(".hidden.json"), "").expect("written");
+        std::fs::write(folder.path().join("notes.txt"), "not looked at").expect("written");
+        let (found, left_out) = files(folder.path()).expect("a store");
+        let (runs, left_out) = read(&found, left_out, &CATALOGUE);
+        assert_eq!(runs.len(), 1);
+        assert!(runs[0].name.ends_with("device/driver/a.json"), "{}", runs[0].name);
+        assert!(
+            left_out.len() == 2 && left_out[0].contains("b.json") && left_out[1].contains("c.json"),
+            "{left_out:?}"
+        );
+        let error = files(Path::new("/nonexistent")).expect_err("no folder").to_string();
+        assert!(error.contains("'/nonexistent'") && error.contains("name a folder of records"), "{error}");
+    }
+}

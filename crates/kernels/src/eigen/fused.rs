@@ -1,0 +1,123 @@
+//! Program that reads the matrix once per round: s\[i\] = (A·x)\[i\]/x\[i\] are the row sums of D⁻¹·A·D with D =
+//! diag(x), so the transform is power iteration, and no matrix is written.
+//!
+//! The device decides when to stop. The host reads the flag after each batch of rounds; rounds of the batch after
+//! convergence return at once.
+
+use super::common::{D, LAMBDA, M, ONE, ROUNDS, STOP, V};
+use super::streaming::{Teams, over_rows, quads, scratch};
+use crate::algorithms::CaseSpec;
+use crate::basis::dtype::DType;
+use crate::case::StopTest;
+use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::elements::{buffer, extent};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Repeat, Step};
+use crate::kernel::shaders::Shader;
+
+/// Rounds per batch; even, because two vectors alternate.
+const BATCH: u32 = 8;
+/// Most rounds per dispatch of the kernel for small matrices.
+const MAX_ROUNDS: u32 = 64;
+/// Largest order for which a single work-group does all rounds.
+const MAX_SMALL_ORDER: u64 = 256;
+/// Rows per sub-group and turn in the small-matrix kernel.
+const SMALL_ROWS: u32 = 4;
+/// Work-group size of the small-matrix kernel, if the device allows it.
+const SMALL_GROUP: u32 = 1024;
+
+/// Numbers of the program's own buffers, behind the problem's.
+const X: usize = 7;
+const Y: usize = 8;
+const RATIOS: usize = 9;
+const ARRIVALS: usize = 10;
+
+pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
+    let [addressed, texels, small] = shaders else { unreachable!("the registry names three kernels") };
+    let n = extent(case);
+    // Rounds are updates of the vector; the last pass, which finds equal ratios, makes no update.
+    let passes = case.stop_rule().max_rounds.saturating_add(1);
+    let rule = [
+        ("eps", ArgumentValue::F32(case.stop_rule().eps as f32)),
+        ("most", ArgumentValue::U32(case.stop_rule().max_rounds)),
+    ];
+    let fill = |index, word| Step::Fill { buffer: BufferId(index), word };
+    let start = [fill(LAMBDA, ONE), fill(STOP, 0), fill(ROUNDS, 0)];
+    let repeat = |body, rounds| Some(Repeat { body, stop: BufferId(STOP), bound: passes.div_ceil(rounds) });
+    if n <= MAX_SMALL_ORDER && device.kind != DeviceKind::Cpu {
+        let round = single_group(small, &rule, case, device);
+        return Program {
+            steps: [&start[..], &[fill(D, ONE)]].concat(),
+            repeat: repeat(vec![Step::Dispatch(round)], MAX_ROUNDS),
+            note: Some("one work-group"),
+            ..Program::default()
+        };
+    }
+    let (shader, note) = quads([addressed, texels], n * n, device);
+    let body = (0..BATCH).map(|round| {
+        let [x, y] = if round % 2 == 0 { [X, Y] } else { [Y, X] };
+        let buffers = [
+            ("A", M),
+            ("A4", M),
+            ("x", x),
+            ("x4", x),
+            ("y", y),
+            ("s", RATIOS),
+            ("v", V),
+            ("d", D),
+            ("lambda", LAMBDA),
+            ("stop", STOP),
+            ("rounds", ROUNDS),
+            ("arrivals", ARRIVALS),
+        ];
+        let arguments = [&buffers.map(|(name, index)| (name, buffer(index)))[..], &rule].concat();
+        let dispatch = over_rows(Teams::products(case, device), shader, &arguments, case, device);
+        let finish = 2 * n.div_ceil(u64::from(dispatch.shader.interface.local_size[0].value(&dispatch.constants)));
+        let iterations = dispatch.loop_iterations + finish;
+        Step::Dispatch(dispatch.loops(iterations).constant("NEIGHBOUR", neighbour(case)))
+    });
+    let copies = 4 * n.next_multiple_of(4);
+    Program {
+        steps: [&start[..], &[fill(X, ONE)]].concat(),
+        repeat: repeat(body.collect(), BATCH),
+        note: Some(note),
+        scratch: vec![
+            scratch("x", DType::F32, copies),
+            scratch("y", DType::F32, copies),
+            scratch("ratios", DType::F32, n),
+            scratch("arrivals", DType::I32, 1),
+        ],
+        ..Program::default()
+    }
+}
+
+/// Builds a dispatch of one work-group that does up to [`MAX_ROUNDS`] rounds.
+fn single_group(
+    shader: &'static Shader,
+    rule: &[(&str, ArgumentValue)],
+    case: &CaseSpec,
+    device: &DeviceInfo,
+) -> Dispatch {
+    let (n, subgroup) = (extent(case) as u32, case.subgroup_size(device));
+    let most = device.limits.group_invocations.min(device.limits.group_size[0]).min(SMALL_GROUP);
+    let rows = SMALL_ROWS.min(subgroup);
+    // No more sub-groups than have rows.
+    let group = most.min(n.div_ceil(rows) * subgroup) / subgroup * subgroup;
+    let buffers = [("A", M), ("v", V), ("d", D), ("lambda", LAMBDA), ("stop", STOP), ("rounds", ROUNDS)];
+    let buffers = buffers.map(|(name, index)| (name, buffer(index)));
+    let arguments = [&buffers[..], rule, &[("n", ArgumentValue::U32(n))]].concat();
+    let turns = n.div_ceil(rows * (group / subgroup));
+    let steps = n.div_ceil(subgroup);
+    Dispatch::new(shader, &arguments)
+        .group_size([group, 1, 1])
+        .subgroups_of(subgroup)
+        .constant("SUBGROUP", subgroup)
+        .constant("ROWS", rows)
+        .constant("ROUNDS", MAX_ROUNDS)
+        .constant("PADDED", n.next_multiple_of(4))
+        .constant("NEIGHBOUR", neighbour(case))
+        .loops(u64::from(MAX_ROUNDS) * u64::from(turns * (steps + 1) + steps + 1) + 2 * u64::from(n))
+}
+
+fn neighbour(case: &CaseSpec) -> u32 {
+    u32::from(case.stop_rule().test == StopTest::Neighbour)
+}

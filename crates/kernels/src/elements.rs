@@ -1,0 +1,134 @@
+//! Parts of simple problems: sizes of vectors and square matrices, grids with an invocation per element, and [`Plain`],
+//! a problem made of data and two functions.
+
+use crate::algorithms::{CaseSpec, MAX_ELEMENTS, Oracle, Problem};
+use crate::basis::dtype::HostArray;
+use crate::basis::error::Error;
+use crate::basis::size::Size;
+use crate::basis::units::Work;
+use crate::device::capability::DeviceInfo;
+use crate::kernel::buffer::BufferSpec;
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, folded_groups};
+use crate::kernel::shaders::Shader;
+
+/// Work-group size: several sub-groups on any device, and allowed on every device.
+pub(super) const GROUP: u32 = 256;
+
+/// Returns the length of a vector.
+pub(super) fn vector_length(case: &CaseSpec) -> Result<u64, String> {
+    match case.size {
+        Size::Uniform(n) if n <= MAX_ELEMENTS => Ok(n),
+        Size::Uniform(_) => Err("kernels can index 2^31 elements; choose a smaller size".into()),
+        Size::Two(..) | Size::Three(..) => Err("a vector has one extent; write N".into()),
+    }
+}
+
+/// Returns the order n of an n×n matrix.
+pub(super) fn matrix_order(case: &CaseSpec) -> Result<u64, String> {
+    match case.size {
+        Size::Uniform(n) if n.checked_mul(n).is_some_and(|elements| elements <= MAX_ELEMENTS) => Ok(n),
+        Size::Uniform(n) => Err(format!(
+            "the matrix would have {n}×{n} elements, more than the 2^31 that kernels can index; choose a smaller size"
+        )),
+        Size::Two(..) | Size::Three(..) => Err("the matrix is square; write N".into()),
+    }
+}
+
+/// Returns the first extent of a case whose size was accepted.
+pub fn extent(case: &CaseSpec) -> u64 {
+    match case.size {
+        Size::Uniform(n) | Size::Two(n, _) | Size::Three(n, ..) => n,
+    }
+}
+
+/// Returns the grid over `down` rows of `across` elements, with `group` elements per work-group along x and y. Rows
+/// beyond the device's limit continue along z.
+pub(super) fn groups_over([across, down]: [u64; 2], group: [u32; 2], device: &DeviceInfo) -> [u64; 3] {
+    let [width, height] = group.map(u64::from);
+    let [y, z] = folded_groups(down.div_ceil(height), device.limits.group_count[1]);
+    [across.div_ceil(width), y, z]
+}
+
+/// Converts a buffer number to an argument.
+pub(super) fn buffer(index: usize) -> ArgumentValue {
+    ArgumentValue::Buffer(BufferId(index))
+}
+
+/// Dispatches `shader` with one invocation per element of a vector; adds `n` to the arguments.
+pub(super) fn over_vector(
+    shader: &'static Shader,
+    arguments: &[(&str, ArgumentValue)],
+    case: &CaseSpec,
+    device: &DeviceInfo,
+) -> Dispatch {
+    let [x, y] = folded_groups(extent(case).div_ceil(u64::from(GROUP)), device.limits.group_count[0]);
+    dispatch(shader, arguments, case, device).groups([x, y, 1])
+}
+
+/// Dispatches `shader` with one invocation per element of a matrix, in work-groups within a row; adds `n` to the
+/// arguments.
+pub(super) fn over_matrix(
+    shader: &'static Shader,
+    arguments: &[(&str, ArgumentValue)],
+    case: &CaseSpec,
+    device: &DeviceInfo,
+) -> Dispatch {
+    dispatch(shader, arguments, case, device).groups(groups_over([extent(case); 2], [GROUP, 1], device))
+}
+
+fn dispatch(
+    shader: &'static Shader,
+    arguments: &[(&str, ArgumentValue)],
+    case: &CaseSpec,
+    device: &DeviceInfo,
+) -> Dispatch {
+    // Below 2^31: the problem has checked it.
+    let n = [("n", ArgumentValue::U32(extent(case) as u32))];
+    let dispatch = Dispatch::new(shader, &[arguments, &n].concat()).group_size([GROUP, 1, 1]);
+    // Only kernels with sub-group operations depend on the size, so only they require one.
+    if shader.interface.capabilities.iter().any(|capability| capability.starts_with("GroupNonUniform")) {
+        return dispatch.subgroups_of(case.subgroup_size(device));
+    }
+    dispatch
+}
+
+/// Constructor of an oracle from the inputs.
+type MakeOracle = Box<dyn Fn(&[HostArray]) -> Box<dyn Oracle>>;
+
+/// Problem as data, with one function that makes its inputs and one that makes the oracle from them.
+pub(super) struct Plain {
+    /// Size in full, for case ids.
+    pub(super) extents: String,
+    pub(super) buffers: Vec<BufferSpec>,
+    pub(super) work: Work,
+    /// Number of operations, if each waits for the one before.
+    pub(super) chain: Option<u64>,
+    pub(super) inputs: Box<dyn Fn() -> Vec<HostArray>>,
+    pub(super) oracle: MakeOracle,
+}
+
+impl Problem for Plain {
+    fn extents(&self) -> String {
+        self.extents.clone()
+    }
+
+    fn buffers(&self) -> Vec<BufferSpec> {
+        self.buffers.clone()
+    }
+
+    fn work(&self) -> Work {
+        self.work
+    }
+
+    fn chain(&self) -> Option<u64> {
+        self.chain
+    }
+
+    fn inputs(&self) -> Result<Vec<HostArray>, Error> {
+        Ok((self.inputs)())
+    }
+
+    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, Error> {
+        Ok((self.oracle)(inputs))
+    }
+}

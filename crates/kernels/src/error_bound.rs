@@ -1,0 +1,158 @@
+//! Common parts of oracles: error bounds, the worst element, and element-by-element comparisons, exact or within a
+//! tolerance.
+
+use crate::algorithms::Oracle;
+use crate::basis::dtype::HostArray;
+use crate::case::check::{CheckMethod, CheckResult, WrongElement, WrongElements};
+
+/// Returns `γ_m` = m·u/(1 − m·u) for unit roundoff u, the error bound of m roundings (Higham, *Accuracy and Stability
+/// of Numerical Algorithms*, 2nd ed., lemma 3.1); infinite if it bounds nothing.
+pub(super) fn gamma(m: f64, u: f64) -> f64 {
+    if m * u < 1.0 { m * u / (1.0 - m * u) } else { f64::INFINITY }
+}
+
+/// Largest residual so far, and its location.
+#[derive(Default)]
+pub(super) struct Worst {
+    residual: f64,
+    place: String,
+    wrong: WrongElements,
+}
+
+impl Worst {
+    /// Records a residual; one that is not finite counts as infinite.
+    pub(super) fn record(&mut self, residual: f64, place: impl FnOnce() -> String) {
+        let residual = if residual.is_finite() { residual } else { f64::INFINITY };
+        if residual > self.residual {
+            (self.residual, self.place) = (residual, place());
+        }
+    }
+
+    /// Records the residual of an element, which is wrong above `tolerance`.
+    pub(super) fn record_element(&mut self, residual: f64, tolerance: f64, element: impl Fn() -> WrongElement) {
+        self.record(residual, || element().to_string());
+        // NaN counts as wrong.
+        if residual.is_nan() || residual > tolerance {
+            self.wrong.add(element);
+        }
+    }
+
+    /// Merges the results of later elements.
+    pub(super) fn merge(&mut self, later: Self) {
+        if later.residual > self.residual {
+            (self.residual, self.place) = (later.residual, later.place);
+        }
+        self.wrong.append(later.wrong);
+    }
+
+    /// Converts to the check of an answer whose elements were compared one by one.
+    pub(super) fn check(self, tolerance: f64) -> CheckResult {
+        let method = CheckMethod::Elementwise;
+        CheckResult {
+            residual: self.residual,
+            tolerance,
+            method,
+            worst: self.place,
+            metrics: vec![],
+            wrong: self.wrong,
+        }
+    }
+}
+
+/// Creates an oracle that compares the elements of the only output, called `name`, one by one. `expected` returns the
+/// value of an element and the magnitude that its error is relative to; `tolerance` is the largest relative error of a
+/// correct implementation.
+pub(super) fn elementwise(
+    name: &'static str,
+    tolerance: f64,
+    expected: impl Fn(usize) -> (f64, f64) + 'static,
+) -> Box<dyn Oracle> {
+    Box::new(move |outputs: &[HostArray]| {
+        let mut worst = Worst::default();
+        for i in 0..outputs[0].len() {
+            let (got, (expected, magnitude)) = (outputs[0].get(i), expected(i));
+            let error = (got - expected).abs();
+            // Exact answers need no division; NaN and infinity are never exact.
+            let residual = if error == 0.0 { 0.0 } else { error / magnitude };
+            worst.record_element(residual, tolerance, || WrongElement::new(format!("{name}[{i}]"), got, expected));
+        }
+        Ok(worst.check(tolerance))
+    })
+}
+
+/// Creates an oracle for integers that a kernel must produce exactly, in its only output, called `name`.
+pub(super) fn exact(name: &'static str, expected: Vec<i32>) -> Box<dyn Oracle> {
+    Box::new(move |outputs: &[HostArray]| {
+        let HostArray::I32(output) = &outputs[0] else {
+            return Err(format!("{name} is not of 32-bit integers"));
+        };
+        let mut wrong = WrongElements::default();
+        for (i, (got, expected)) in output.iter().zip(&expected).enumerate() {
+            if got != expected {
+                wrong.add(|| WrongElement::new(format!("{name}[{i}]"), got, expected));
+            }
+        }
+        Ok(without_error(wrong))
+    })
+}
+
+/// Creates the check of an answer that must be exact: the residual is the number of `wrong` values.
+pub(super) fn without_error(wrong: WrongElements) -> CheckResult {
+    CheckResult {
+        residual: wrong.count as f64,
+        tolerance: 0.0,
+        method: CheckMethod::Elementwise,
+        worst: wrong.first.first().map_or_else(String::new, ToString::to_string),
+        metrics: vec![],
+        wrong,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roundings_are_bounded_while_there_are_few() {
+        let u = 1.0 / 2048.0;
+        assert_eq!(gamma(0.0, u), 0.0);
+        assert_eq!(gamma(1024.0, u), 1.0);
+        assert_eq!([gamma(2048.0, u), gamma(1e9, u)], [f64::INFINITY; 2]);
+    }
+
+    #[test]
+    fn the_first_of_the_largest_residuals_is_named_and_one_that_is_no_number_is_larger_than_all() {
+        let mut worst = Worst::default();
+        for (place, residual) in [0.0, 2.0, 1.0, 2.0].into_iter().enumerate() {
+            worst.record(residual, || place.to_string());
+        }
+        assert_eq!((worst.residual, worst.place.as_str()), (2.0, "1"));
+        let mut later = Worst::default();
+        later.record(2.0, || "as large".into());
+        worst.merge(later);
+        assert_eq!((worst.residual, worst.place.as_str()), (2.0, "1"));
+        let mut later = Worst::default();
+        later.record(f64::NAN, || "here".into());
+        worst.merge(later);
+        worst.record(f64::INFINITY, || "later".into());
+        let check = worst.check(1e9);
+        assert!(!check.passes() && check.worst == "here", "{check:?}");
+    }
+
+    #[test]
+    fn a_nan_is_the_worst_residual() {
+        let oracle = elementwise("s", 1.0, |_| (1.0, 1.0));
+        let check = oracle.check(&[HostArray::F32(vec![1.0, f32::NAN, 1.0])]).expect("an answer");
+        assert!(!check.passes() && check.worst == "s[1] is NaN, expected 1", "{check:?}");
+    }
+
+    #[test]
+    fn every_wrong_integer_counts_and_the_first_is_named() {
+        let oracle = exact("C", vec![1, 2, 3]);
+        let right = oracle.check(&[HostArray::I32(vec![1, 2, 3])]).expect("an answer");
+        assert!(right.passes());
+        let wrong = oracle.check(&[HostArray::I32(vec![1, 5, 6])]).expect("an answer");
+        assert!(!wrong.passes());
+        assert_eq!((wrong.residual, wrong.worst.as_str()), (2.0, "C[1] is 5, expected 2"));
+    }
+}

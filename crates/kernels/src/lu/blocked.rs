@@ -1,0 +1,509 @@
+//! The schedule of `blocked` and `blocked-split`.
+//!
+//! A block of columns is one dependent dispatch, whose groups each factorize the diagonal block redundantly and solve
+//! for one strip beside or below it; or, if too many rows remain for that, two: the diagonal block, then the strips.
+//! Within an outer block, only the strips of the next block, its rows and columns, are updated alongside the sequential
+//! steps. The rest of W waits until the outer block is done, so that it passes through memory once for many columns:
+//! first the strips of the next outer block, then the rest in slices alongside the next outer block's blocks.
+
+use super::factors::{L, STATUS, U};
+use super::schedule::{LuSchedule, Panel, Solve, UpdateFactors, UpdateTarget, arguments, slice, update_tile};
+use super::solve::TriangleSide;
+use super::split::{self, Halves};
+use super::widths::{PLAIN, SPLIT};
+use crate::algorithms::CaseSpec;
+use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::kernel::program::{Dispatch, Program};
+use crate::kernel::shaders::Shader;
+use crate::matmul::SPLIT_LOSS;
+use std::ops::Range;
+
+/// Columns that `blocked-corner` factorizes at a time.
+const STEP: u64 = 8;
+
+/// Most remaining rows for which a block is one dependent dispatch: with more there are too many strips.
+const MAX_ROWS_AT_ONCE: u64 = 2048;
+/// Requirements of the largest groups of such a dispatch: invocations, and bytes of shared memory.
+const AT_ONCE_REQUIREMENTS: (u32, u64) = (512, 48 << 10);
+/// Most remaining rows for which strips have 32 columns: beyond, wider strips mean fewer groups that factorize the same
+/// block.
+const NARROW_STRIP_ROWS: u64 = 1024;
+
+/// Columns of a block, whose diagonal block one work-group factorizes.
+const BLOCK: u64 = 64;
+/// Granularity of slices in columns: whole tiles of any update.
+const SLICE: u64 = 128;
+
+/// Number of kernels of `blocked`; `blocked-split` has those of a split product behind them.
+const PLAIN_KERNELS: usize = 4;
+
+/// Kernels of both variants.
+#[derive(Clone, Copy)]
+struct Kernels {
+    corner: &'static Shader,
+    solve: &'static Shader,
+    update: &'static Shader,
+    /// Halves for updates by whole outer blocks on matrix units, which replace `update`.
+    halves: Option<Halves>,
+}
+
+impl Kernels {
+    /// Returns the kernels without matrix units.
+    fn plain(self) -> Self {
+        Self { halves: None, ..self }
+    }
+}
+
+/// Outer block: its columns, its panel, and the other panel, shared by the outer blocks before and behind it.
+#[derive(Clone, Copy)]
+struct OuterBlock {
+    start: u64,
+    end: u64,
+    own: Panel,
+    other: Panel,
+}
+
+/// Builds the program of `blocked`, or with the kernels of a split product behind the others, of `blocked-split`.
+pub(super) fn without_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
+    let widths = if shaders.len() > PLAIN_KERNELS { &SPLIT } else { &PLAIN };
+    program(shaders, case, device, widths.for_case(case, device))
+}
+
+/// Builds the program with outer blocks of `outer` columns.
+fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, outer: u64) -> Program {
+    let [pad, corner, solve, update, rest @ ..] = shaders else { unreachable!("the table has four kernels") };
+    let block = outer.min(BLOCK);
+    let mut schedule = LuSchedule::new(case, device, outer, block);
+    schedule.substituting(case, L, schedule.n, None);
+    let panels = schedule.panels();
+    let halves = match rest {
+        [scales, halves, update] => Some(schedule.halves([scales, halves, update])),
+        _ => None,
+    };
+    let kernels = Kernels { corner, solve, update, halves };
+    schedule.pad(pad);
+    let mut ready = false;
+    for (index, start) in (0..schedule.stride).step_by(outer as usize).enumerate() {
+        let (own, other) = (panels[index % 2], panels[(index + 1) % 2]);
+        let outer = OuterBlock { start, end: (start + outer).min(schedule.stride), own, other };
+        ready = schedule.outer_block(kernels, outer, ready);
+    }
+    let program = schedule.program();
+    match halves {
+        None => program,
+        Some(_) => Program { computes: Some(split::COMPUTES), ..program }.allowing(SPLIT_LOSS),
+    }
+}
+
+impl LuSchedule<'_> {
+    /// Records an outer block in two stages per block; its first diagonal block must be factorized already.
+    fn blocks(&mut self, kernels: Kernels, outer: OuterBlock) {
+        let OuterBlock { start, end, own, other } = outer;
+        let stride = self.stride;
+        let blocks = (end - start) / self.block;
+        for j in 0..blocks {
+            let (first, plane) = (start + j * self.block, j * self.block);
+            let (next, depth) = (first + self.block, plane + self.block);
+            if next < stride {
+                self.solves(kernels.solve, own, first, plane);
+            }
+            self.finished(next);
+            if next == end {
+                return;
+            }
+            self.corner(kernels, own, own, next, [depth, depth]);
+            let by = UpdateFactors { panel: own, plane: 0, depth };
+            self.strips(kernels.plain(), by, next..next + self.block, self.block);
+            if start > 0 {
+                // The previous outer block's remaining updates must finish before its panel is reused.
+                let columns = slice(end..stride, j, blocks - 1, SLICE);
+                let by = UpdateFactors { panel: other, plane: 0, depth: self.width };
+                self.area(kernels, by, [end..stride, columns], 0);
+            }
+        }
+    }
+
+    /// Records an outer block. `ready` says whether its first diagonal block is factorized; returns whether the next
+    /// one's is.
+    fn outer_block(&mut self, kernels: Kernels, outer: OuterBlock, ready: bool) -> bool {
+        let OuterBlock { start, end, own, other } = outer;
+        if self.at_once(kernels, start) {
+            self.blocks_at_once(kernels, outer);
+            return false;
+        }
+        if !ready {
+            self.corner(kernels, other, own, start, [0, 0]);
+        }
+        self.blocks(kernels, outer);
+        let ready = end < self.stride && !self.at_once(kernels, end);
+        if ready {
+            self.next_outer(kernels, outer);
+        }
+        ready
+    }
+
+    /// Whether each block of the outer block at `start` is one dependent dispatch. Not if there are so many strips that
+    /// factorizing the diagonal block redundantly takes longer than waiting for it.
+    fn at_once(&self, kernels: Kernels, start: u64) -> bool {
+        let limits = &self.device.limits;
+        // A product by halves needs two stages before it: for scales and for halves.
+        let in_time = kernels.halves.is_none() || self.width > 2 * self.block || self.width >= self.stride;
+        self.block == BLOCK
+            && in_time
+            && self.device.kind != DeviceKind::Cpu
+            && limits.group_invocations.min(limits.group_size[0]) >= AT_ONCE_REQUIREMENTS.0
+            && limits.shared_memory.0 >= AT_ONCE_REQUIREMENTS.1
+            && self.stride - start <= MAX_ROWS_AT_ONCE
+    }
+
+    /// Records an outer block in one stage per block: all groups factorize the diagonal block redundantly.
+    fn blocks_at_once(&mut self, kernels: Kernels, outer: OuterBlock) {
+        let OuterBlock { start, end, own, other } = outer;
+        let blocks = (end - start) / self.block;
+        for j in 0..blocks {
+            let (first, plane) = (start + j * self.block, j * self.block);
+            let next = first + self.block;
+            let last = UpdateFactors { panel: other, plane: 0, depth: if start > 0 { self.width } else { 0 } };
+            let by =
+                if j == 0 { last } else { UpdateFactors { panel: own, plane: plane - self.block, depth: self.block } };
+            self.push(self.diagonal(kernels.corner, own, [first, plane], by, None));
+            if next < self.stride {
+                for side in [TriangleSide::Upper, TriangleSide::Lower] {
+                    self.push(self.diagonal(kernels.corner, own, [first, plane], by, Some(side)).without_barrier());
+                }
+            }
+            self.substitute();
+            self.finished(next);
+            if j > 0 && next < end {
+                self.strips(
+                    kernels.plain(),
+                    UpdateFactors { panel: own, plane: 0, depth: plane },
+                    next..next + self.block,
+                    0,
+                );
+            }
+            if start > 0 {
+                if j == 0 {
+                    self.strips(kernels.plain(), last, next..end, 0);
+                }
+                self.rest(kernels, last, [j, blocks], end);
+            }
+        }
+    }
+
+    /// Records part `j` of `blocks` of the update of everything behind the outer block that ends at `end`, by the outer
+    /// block before it.
+    fn rest(&mut self, kernels: Kernels, by: UpdateFactors, [j, blocks]: [u64; 2], end: u64) {
+        let stride = self.stride;
+        if end == stride {
+            return;
+        }
+        match kernels.halves {
+            // The strips updated alongside the first block count as columns.
+            None => {
+                let columns = slice(end - (blocks - 1) * 2 * self.block..stride, j, blocks, SLICE);
+                self.area(kernels, by, [end..stride, columns.start.max(end)..columns.end.max(end)], 0);
+            }
+            Some(halves) => match j {
+                0 => self.scale(halves, by.panel, end),
+                1 => self.split(halves, by.panel, end, true),
+                _ => self.area(kernels, by, [end..stride, slice(end..stride, j - 2, blocks - 2, SLICE)], 0),
+            },
+        }
+    }
+
+    /// Builds the factorization of the diagonal block at `first`, whose columns are in P from `plane` on, after its
+    /// update by `by`. With a `side`, its groups also solve for strips on that side.
+    fn diagonal(
+        &self,
+        shader: &'static Shader,
+        own: Panel,
+        [first, plane]: [u64; 2],
+        by: UpdateFactors,
+        side: Option<TriangleSide>,
+    ) -> Dispatch {
+        let buffers = [
+            ("W", self.w),
+            ("P_LAST", by.panel.p),
+            ("Q_LAST", by.panel.q),
+            ("P", own.p),
+            ("Q", own.q),
+            ("L", L),
+            ("U", U),
+            ("status", STATUS),
+        ];
+        let numbers = [
+            ("n", self.n),
+            ("stride", self.stride),
+            ("first", first),
+            ("plane", plane),
+            ("last", by.plane),
+            ("depth", by.depth),
+        ];
+        let (nb, left) = (self.block, self.stride - first - self.block);
+        let strip = if left > NARROW_STRIP_ROWS { 64 } else { 32 };
+        // Groups without a strip divide the stores of the block's steps among them, if there are cores.
+        let alone = if self.device.kind == DeviceKind::Cpu { 1 } else { nb / STEP };
+        let (rows, columns, groups) = match side {
+            None => (nb, nb, alone),
+            Some(TriangleSide::Upper) => (nb, nb + strip, left / strip),
+            Some(TriangleSide::Lower) => (nb + strip, nb, left / strip),
+        };
+        Dispatch::new(shader, &arguments(&buffers, &numbers))
+            .group_size([(rows * columns / 16).max(128) as u32, 1, 1])
+            .groups([groups, 1, 1])
+            .constant("NB", nb as u32)
+            .constant("ROWS", rows as u32)
+            .constant("COLUMNS", columns as u32)
+            .loops(12 * nb + by.depth)
+    }
+
+    /// Records the first diagonal block of the next outer block and the update of its strips, or of all of W if outer
+    /// blocks are single blocks.
+    fn next_outer(&mut self, kernels: Kernels, outer: OuterBlock) {
+        let OuterBlock { end, own, other, .. } = outer;
+        let width = self.width;
+        self.corner(kernels, own, other, end, [0, width]);
+        if end + self.block == self.stride {
+            return;
+        }
+        if let Some(halves) = kernels.halves {
+            self.scale(halves, own, end);
+            self.split(halves, own, end, false);
+        }
+        let by = UpdateFactors { panel: own, plane: 0, depth: width };
+        if width == self.block {
+            self.area(kernels, by, [end..self.stride, end..self.stride], self.block);
+        } else {
+            self.strips(kernels, by, end..(end + width).min(self.stride), self.block);
+        }
+    }
+
+    /// Records the factorization of the diagonal block at `first`, whose columns are in P from `plane` on, after its
+    /// update by `depth` columns of `last`.
+    fn corner(&mut self, kernels: Kernels, last: Panel, own: Panel, first: u64, [plane, depth]: [u64; 2]) {
+        let by = UpdateFactors { panel: last, plane: 0, depth };
+        self.push(self.diagonal(kernels.corner, own, [first, plane], by, None));
+        self.substitute();
+    }
+
+    /// Records the solves for the rows of U beside, and the columns of L below, the diagonal block at `first`.
+    fn solves(&mut self, shader: &'static Shader, own: Panel, first: u64, plane: u64) {
+        let (start, end) = (first + self.block, self.stride);
+        let upper = Solve { side: TriangleSide::Upper, first, width: self.block, plane, start, end };
+        let dispatch = self.solve(shader, own, upper);
+        self.push(dispatch);
+        let dispatch = self.solve(shader, own, Solve { side: TriangleSide::Lower, ..upper });
+        self.push(dispatch.without_barrier());
+    }
+
+    /// Records the update of the columns and the rows `lines`, except the first `corner` of both.
+    fn strips(&mut self, kernels: Kernels, by: UpdateFactors, lines: Range<u64>, corner: u64) {
+        let stride = self.stride;
+        self.area(kernels, by, [lines.start..stride, lines.clone()], corner);
+        self.area(kernels, by, [lines.clone(), lines.end..stride], 0);
+    }
+
+    /// Records the update of `rows` and `columns`, except the first `corner` of both; it overlaps with the steps
+    /// before.
+    fn area(&mut self, kernels: Kernels, by: UpdateFactors, [rows, columns]: [Range<u64>; 2], corner: u64) {
+        let (height, width) = (rows.end - rows.start, columns.end - columns.start);
+        if width == 0 || height == 0 || height <= corner && width <= corner {
+            return;
+        }
+        let dispatch = match kernels.halves {
+            None => {
+                let tile = update_tile(height.min(width), self.device);
+                self.update(kernels.update, by, tile, [rows, columns], UpdateTarget::Matrix { corner })
+            }
+            Some(halves) => self.split_update(halves, by.depth, [rows, columns], corner),
+        };
+        self.push(dispatch.without_barrier());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::basis::dtype::DType;
+    use crate::basis::layout::Layout;
+    use crate::basis::size::Size;
+    use crate::device::fixture::gpu;
+    use crate::kernel::program::ArgumentValue;
+    use crate::lu::LU;
+    use std::collections::{HashMap, HashSet};
+
+    fn words(dispatch: &Dispatch) -> HashMap<&str, u64> {
+        let names = dispatch.shader.interface.arguments.iter().map(|argument| argument.name.as_ref());
+        let words = dispatch.values().map(|value| match value {
+            ArgumentValue::Buffer(id) => id.0 as u64,
+            ArgumentValue::U32(number) => u64::from(number),
+            ArgumentValue::F32(_) => panic!("no argument of a real"),
+        });
+        names.zip(words).collect()
+    }
+
+    /// Simulation of a schedule in blocks of 64 rows and columns.
+    #[derive(Default)]
+    struct BlockedReplay {
+        /// Number of leading blocks of columns that have updated a block of W.
+        updated: HashMap<(u64, u64), u64>,
+        /// Block of columns at a place of a panel or of halves, with the stages of its first and its last write.
+        places: HashMap<(u64, u64), (u64, [u64; 2])>,
+        stage: u64,
+        /// Tiles of W and of panels that the dispatches of this stage read.
+        read: HashSet<[u64; 3]>,
+        written: HashSet<[u64; 3]>,
+    }
+
+    impl BlockedReplay {
+        fn reads(&mut self, what: [u64; 3]) {
+            assert!(!self.written.contains(&what), "stage {}: {what:?} is read beside its write", self.stage);
+            self.read.insert(what);
+        }
+
+        fn writes(&mut self, what: [u64; 3]) {
+            assert!(!self.read.contains(&what), "stage {}: {what:?} is written beside a read", self.stage);
+            assert!(self.written.insert(what), "stage {}: {what:?} is written twice", self.stage);
+        }
+
+        /// Updates a block by columns and rows of two operands, from a plane on.
+        fn update(&mut self, row: u64, column: u64, operands: [u64; 2], [plane, depth]: [u64; 2]) {
+            for place in plane / BLOCK..(plane + depth) / BLOCK {
+                let updated = self.updated.entry((row, column)).or_default();
+                *updated += 1;
+                let next = *updated - 1;
+                for operand in operands {
+                    self.reads([operand, place, 1]);
+                    let (block, [_, complete]) = self.places[&(operand, place)];
+                    assert!(complete < self.stage, "stage {}: place {place} of {operand} is not complete", self.stage);
+                    assert_eq!(next, block, "stage {}: updates of ({row}, {column})", self.stage);
+                }
+            }
+        }
+
+        /// Checks that all updates of a block are done before it is read.
+        fn finished(&mut self, row: u64, column: u64) {
+            self.reads([0, row, column]);
+            let updated = self.updated.get(&(row, column)).copied().unwrap_or_default();
+            assert_eq!(updated, row.min(column), "stage {}: ({row}, {column}) is used", self.stage);
+        }
+
+        /// Simulates the diagonal block alone, or strips whose groups factorize all of it too.
+        fn corner<'n>(&mut self, dispatch: &Dispatch, get: impl Fn(&'n str) -> u64) {
+            let (block, place) = (get("first") / BLOCK, get("plane") / BLOCK);
+            let [rows, columns] = [2, 3].map(|id| u64::from(dispatch.word(id).expect("it is specialized")));
+            let (operands, planes) = ([get("P_LAST"), get("Q_LAST")], [get("last"), get("depth")]);
+            if rows == columns {
+                self.update(block, block, operands, planes);
+                for panel in [get("P"), get("Q")] {
+                    self.writes([panel, place, 1]);
+                    self.places.insert((panel, place), (block, [self.stage, u64::MAX]));
+                }
+            }
+            self.finished(block, block);
+            let (strip, lower) = (rows.max(columns) - BLOCK, rows > columns);
+            for line in (BLOCK..BLOCK + strip * dispatch.groups[0]).step_by(BLOCK as usize) {
+                let line = block + line / BLOCK;
+                let [row, column] = if lower { [line, block] } else { [block, line] };
+                self.update(row, column, operands, planes);
+                self.finished(row, column);
+            }
+            if strip > 0 {
+                let panel = get(if lower { "P" } else { "Q" });
+                let entry = self.places.get_mut(&(panel, place)).expect("a diagonal block");
+                assert_eq!(*entry, (block, [self.stage, u64::MAX]));
+                entry.1[1] = self.stage;
+            }
+        }
+
+        fn dispatch(&mut self, dispatch: &Dispatch) {
+            if !dispatch.without_barrier {
+                self.stage += 1;
+                self.read.clear();
+                self.written.clear();
+            }
+            let word = words(dispatch);
+            let get = |name: &str| word[name];
+            match dispatch.shader.name.as_ref() {
+                "lu/blocked-pad" | "lu/split-scales" => {}
+                "lu/blocked-corner" => self.corner(dispatch, get),
+                "lu/blocked-solve" => {
+                    let (block, place) = (get("first") / BLOCK, get("plane") / BLOCK);
+                    let lower = dispatch.word(2) == Some(1);
+                    for line in get("start") / BLOCK..get("end") / BLOCK {
+                        let [row, column] = if lower { [line, block] } else { [block, line] };
+                        self.finished(row, column);
+                    }
+                    let entry =
+                        self.places.get_mut(&(get(if lower { "P" } else { "Q" }), place)).expect("a diagonal block");
+                    assert!(entry.0 == block && entry.1[0] < self.stage, "stage {}: diagonal block", self.stage);
+                    entry.1[1] = self.stage;
+                }
+                "lu/split-halves" => {
+                    for place in 0..get("depth") / BLOCK {
+                        let (block, [begun, complete]) = self.places[&(get("X"), place)];
+                        assert!(complete < self.stage, "stage {}: place {place} is split", self.stage);
+                        self.writes([get("HIGH"), place, 1]);
+                        self.places.insert((get("HIGH"), place), (block, [begun, self.stage]));
+                    }
+                }
+                "lu/blocked-update" | "lu/split-update" => {
+                    let plain = word.contains_key("P");
+                    let [left, right] = if plain { ["P", "Q"] } else { ["P_HIGH", "Q_HIGH"] }.map(get);
+                    let corner = get("corner");
+                    for row in (get("top")..get("bottom")).step_by(BLOCK as usize) {
+                        for column in (get("left")..get("right")).step_by(BLOCK as usize) {
+                            if row < get("top") + corner && column < get("left") + corner {
+                                continue;
+                            }
+                            self.writes([0, row / BLOCK, column / BLOCK]);
+                            let plane = if plain { get("plane") } else { 0 };
+                            self.update(row / BLOCK, column / BLOCK, [left, right], [plane, get("depth")]);
+                        }
+                    }
+                }
+                other => panic!("{other}"),
+            }
+        }
+    }
+
+    #[test]
+    fn each_block_is_updated_by_all_before_it_in_order_and_nobody_reads_what_is_written_beside() {
+        let (device, mut small) = (gpu(), gpu());
+        small.limits.group_invocations = 256;
+        let sizes = [(64, 64), (128, 64), (640, 64), (896, 128), (1000, 192), (1024, 256), (1088, 256), (1152, 512)];
+        let cases = ["blocked", "blocked-split"].into_iter().flat_map(|variant| {
+            let cases = sizes.map(|size| (variant, size, &small)).into_iter();
+            cases.chain(sizes.map(|size| (variant, size, &device))).chain([(
+                variant,
+                (MAX_ROWS_AT_ONCE + 640, 256),
+                &device,
+            )])
+        });
+        for (variant, (n, outer), device) in cases {
+            let shaders =
+                LU.variant(variant).expect("it is in the table").shaders(DType::F32, Layout::Nn).expect("it has f32");
+            let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);
+            let program = program(&shaders, &case, device, outer);
+            let mut replay = BlockedReplay::default();
+            program.dispatches().for_each(|dispatch| replay.dispatch(dispatch));
+            let blocks = n.div_ceil(BLOCK);
+            for (row, column) in (0..blocks * blocks).map(|at| (at / blocks, at % blocks)) {
+                let updated = replay.updated.get(&(row, column)).copied().unwrap_or_default();
+                assert_eq!(updated, row.min(column), "{variant} {n} {outer}: ({row}, {column})");
+            }
+            let once = blocks + u64::from(n % BLOCK != 0);
+            // Halves wait for scales, and the update behind each outer block waits for halves.
+            let updates = if variant == "blocked" { 0 } else { (blocks.max(2) - 2) * BLOCK / outer };
+            let launches = program.launches();
+            if n > MAX_ROWS_AT_ONCE {
+                assert!(launches > once && launches < once + blocks / 2, "{variant} {n} {outer}: {launches}");
+            } else if device == &small || variant == "blocked-split" && outer < 192.min(n) {
+                assert_eq!(launches, once + blocks - 1 + 2 * updates, "{variant} {n} {outer}");
+            } else {
+                assert_eq!(launches, once, "{variant} {n} {outer}");
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Widths of outer blocks: wide ones pass the matrix through memory less often, narrow ones shorten the sequential
+//! parts.
+
+use super::factors::order;
+use crate::algorithms::CaseSpec;
+use crate::algorithms::tile::{Tile, Tiles, Tunable};
+use crate::device::capability::{DeviceInfo, DeviceKind};
+
+/// Columns per inner block, equal to the kernels' constant; outer blocks are multiples of it.
+pub(super) const INNER: u32 = 32;
+
+/// Variants with a tunable width.
+pub(super) static TUNABLE: &[Tunable] = &[
+    Tunable { variant: "blocked-pivot", tiles: &PIVOTING },
+    Tunable { variant: "blocked", tiles: &PLAIN },
+    Tunable { variant: "blocked-split", tiles: &SPLIT },
+    Tunable { variant: "blocked-pivot-texel", tiles: &PIVOTING },
+];
+
+/// Widths that a variant supports.
+pub(super) struct Widths {
+    /// Widths that the variant's kernels can be compiled for.
+    supported: &'static [u32],
+    /// Built-in width for a number of rows on a device.
+    built_in: fn(u64, &DeviceInfo) -> u32,
+}
+
+/// Bytes of shared memory that a diagonal block of 64 columns needs together with its strip.
+const CORNER_OF_64: u64 = 21 << 10;
+
+/// Widths of variants without pivoting.
+pub(super) static PLAIN: Widths = Widths {
+    supported: &[32, 64, 128, 256, 512],
+    built_in: |n, device| match (device.kind, n) {
+        (_, ..=32) => 32,
+        _ if device.limits.shared_memory.0 < CORNER_OF_64 => 32,
+        (DeviceKind::Cpu, _) | (_, ..=2048) => 64,
+        (_, ..=4096) => 128,
+        _ => 256,
+    },
+};
+
+/// Widths of `blocked-split`: the preparation of a split product does not pay for few columns.
+pub(super) static SPLIT: Widths = Widths {
+    supported: PLAIN.supported,
+    built_in: |n, device| match device.limits.shared_memory.0 {
+        ..CORNER_OF_64 => 32,
+        _ => n.next_power_of_two().clamp(32, 256) as u32,
+    },
+};
+
+/// Widths of variants with pivoting.
+pub(super) static PIVOTING: Widths = Widths {
+    supported: &[32, 64, 128, 256, 512],
+    built_in: |n, device| match (device.kind, n) {
+        (_, ..=32) => 32,
+        (DeviceKind::Cpu, _) => 64,
+        (_, ..=2048) => 32,
+        (_, ..=4096) => 64,
+        _ => 128,
+    },
+};
+
+impl Widths {
+    /// Returns the width of a case: the requested one, or else the built-in one.
+    pub(super) fn for_case(&self, case: &CaseSpec, device: &DeviceInfo) -> u64 {
+        let columns = match case.tile {
+            Some(Tile::Columns(columns)) => columns,
+            _ => self.without_search(case, device),
+        };
+        u64::from(columns)
+    }
+
+    fn without_search(&self, case: &CaseSpec, device: &DeviceInfo) -> u32 {
+        // Sizes that are not those of a square matrix were refused earlier.
+        (self.built_in)(order(case.size).unwrap_or_default(), device)
+    }
+}
+
+impl Tiles for Widths {
+    fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
+        Tile::Columns(self.without_search(case, device))
+    }
+
+    /// Checks that the kernels can be compiled for the width, and that at most half of a block is padding.
+    fn legal(&self, tile: &Tile, case: &CaseSpec, _: &DeviceInfo) -> Result<(), String> {
+        let Tile::Columns(columns) = *tile else { return Err("is no width of blocks".into()) };
+        let n = order(case.size)?;
+        if !self.supported.contains(&columns) {
+            let all: Vec<_> = self.supported.iter().map(u32::to_string).collect();
+            return Err(format!("is none of those that the kernels are made for: {}", all.join(", ")));
+        }
+        if u64::from(columns) >= 2 * n.max(u64::from(INNER)) {
+            return Err(format!("is more than half padding at {n}"));
+        }
+        Ok(())
+    }
+
+    fn candidates(&self, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
+        let tiles = self.supported.iter().map(|columns| Tile::Columns(*columns));
+        tiles.filter(|tile| self.legal(tile, case, device).is_ok()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::product_tile::ProductTile;
+    use crate::basis::dtype::DType;
+    use crate::basis::size::Size;
+    use crate::device::fixture::{gpu, software_device};
+    use crate::lu::LU;
+
+    #[test]
+    fn widths_of_a_factorisation_are_searched_and_taken() {
+        for device in [software_device(), gpu()] {
+            for tunable in LU.tunable {
+                let variant = LU.variant(tunable.variant).expect("it is in the table");
+                for n in [1, 100, 1024] {
+                    let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);
+                    let built_in = tunable.built_in(&case, &device);
+                    let Ok(own) = variant.program(&case, &device) else { continue };
+                    let own = format!("{own:?}");
+                    let space = LU.tiles(tunable, &case, &device);
+                    assert!(space.contains(&built_in), "{} {n}: {built_in} of {space:?}", tunable.variant);
+                    for tile in &space {
+                        let program = variant.program(&CaseSpec { tile: Some(*tile), ..case }, &device);
+                        let program = program.expect("it is legal");
+                        let same = format!("{program:?}") == own;
+                        assert_eq!(same, *tile == built_in, "{} {n}: {tile}", tunable.variant);
+                    }
+                    assert_eq!(n > 32, space.len() > 1, "{} {n}: {space:?}", tunable.variant);
+                    let foreign = Tile::Product(ProductTile::flat([64, 64, 8], [4, 4]));
+                    for tile in [Tile::Columns(33), Tile::Columns(8192), foreign] {
+                        assert!(tunable.legal(&tile, &case, &device).is_err(), "{tile}");
+                    }
+                }
+            }
+        }
+    }
+}

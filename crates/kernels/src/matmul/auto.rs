@@ -1,0 +1,189 @@
+//! Candidates of `--variant auto` for a product, each with the time predicted by the [model](super::model).
+
+use super::constants::{Constants, Pace};
+use super::direct;
+use super::division::TileTable;
+use super::gemv::GemvSchedule;
+use super::model::{Slab, predicted, streamed};
+use super::tuning::{pace, rank};
+use super::units::{STAGED_WIDE, WHOLE_WIDE};
+use super::variants::{TILE_2D, TILED, texel_rows};
+use crate::algorithms::product_tile::Dims;
+use crate::algorithms::product_tile::ProductTile;
+use crate::algorithms::{Algorithm, Candidate, CaseSpec};
+use crate::basis::units::Nanos;
+use crate::device::capability::{DeviceInfo, DeviceKind};
+
+/// Variants with tiles, except those less accurate than their element type, which a user must request explicitly.
+static WITH_TILES: [(&str, &TileTable); 5] = [
+    ("tiled", &TILED),
+    ("coopmat", &STAGED_WIDE),
+    ("coopmat2", &WHOLE_WIDE),
+    ("vectorised", &TILE_2D),
+    ("tile-2d", &TILE_2D),
+];
+
+/// Variants without a tile that are the fastest at some size.
+const WITHOUT_TILES: [&str; 5] = ["naive", "local", "subgroup", "local-2d", "texel"];
+
+/// Returns the block of C and k per step of a tile-less variant's work-group, with sub-groups of `lanes`, and its pace.
+fn without_tile(variant: &str, lanes: u32, dims: Dims, constants: &Constants) -> Option<([u32; 3], Pace)> {
+    Some(match variant {
+        "naive" if lanes == 8 => ([1, 8, 1], constants.naive),
+        "naive" => ([16, 16, 1], constants.naive),
+        "local" => ([1, lanes, lanes], constants.local),
+        "subgroup" => ([1, lanes, lanes], constants.subgroup),
+        "local-2d" => ([16, 16, 16], constants.local_2d),
+        "texel" if lanes == 8 => ([texel_rows(dims), 64, 4], constants.texel),
+        "texel" => ([16, 4 * lanes, 4], constants.texel),
+        _ => return None,
+    })
+}
+
+/// Returns the candidates that `device` can run, predicted fastest first. Without any, returns the simplest variant,
+/// whose case then reports why it cannot run. Excludes variants less accurate than the element type.
+pub(super) fn candidates(matmul: &Algorithm, case: &CaseSpec, device: &DeviceInfo) -> Vec<Candidate> {
+    let runs = |candidate: &Candidate| {
+        let case = CaseSpec { tile: candidate.tile, ..*case };
+        let found = matmul.variant(candidate.variant).and_then(|variant| {
+            let problem = (matmul.problem)(&case)?;
+            matmul.feasible(variant, &case, problem.as_ref(), device)
+        });
+        found.is_ok()
+    };
+    let candidate = |(variant, tile): (&'static str, Option<ProductTile>)| {
+        let predicted = predict(Constants::of(device), (variant, tile), case, device)?;
+        Some(Candidate { variant, tile: tile.map(Into::into), predicted })
+    };
+    let mut found: Vec<_> =
+        with_tiles(case, device).chain(without_tiles(device)).filter_map(candidate).filter(runs).collect();
+    found.sort_by_key(|candidate| rank(candidate.predicted, candidate.tile));
+    if found.is_empty() {
+        found.push(Candidate { variant: "naive", tile: None, predicted: Nanos(0.0) });
+    }
+    found
+}
+
+/// Iterates over variants with tiles: every tile with every plausible number of parts if the model covers the kernel,
+/// otherwise the built-in tile only.
+fn with_tiles(case: &CaseSpec, device: &DeviceInfo) -> impl Iterator<Item = (&'static str, Option<ProductTile>)> {
+    WITH_TILES.iter().flat_map(move |(variant, table)| {
+        let modelled = table.division.is_modelled(device);
+        let tiles = if modelled { table.subdivided_tiles(case, device) } else { vec![table.built_in(case, device)] };
+        tiles.into_iter().map(move |tile| (*variant, Some(tile)))
+    })
+}
+
+/// Iterates over variants without tiles; the device's kind decides between the two `gemv` variants.
+fn without_tiles(device: &DeviceInfo) -> impl Iterator<Item = (&'static str, Option<ProductTile>)> {
+    let gemv = if device.kind == DeviceKind::Cpu { "gemv-texel" } else { "gemv" };
+    WITHOUT_TILES.into_iter().chain([gemv, "coopmat-direct"]).map(|variant| (variant, None))
+}
+
+/// Predicts the time of a variant, with this tile if it has one; `None` if the variant cannot compute the case or is
+/// not modelled.
+pub(super) fn predict(
+    constants: &Constants,
+    (variant, tile): (&str, Option<ProductTile>),
+    case: &CaseSpec,
+    device: &DeviceInfo,
+) -> Option<Nanos> {
+    let machine = &constants.machine;
+    if let Some(tile) = tile {
+        let (_, table) = WITH_TILES.iter().find(|(own, _)| *own == variant)?;
+        // Invocations handle single elements, so row alignment does not matter.
+        let in_scalars = variant == "tile-2d";
+        let pace = if in_scalars { constants.scalars } else { pace(constants, table.division, &tile, case) };
+        let slab = Slab::of(table.division, &tile, case, device, machine);
+        return Some(predicted(&tile, slab, &pace, case, machine));
+    }
+    let lanes = case.subgroup_size(device);
+    if let Some((block, pace)) = without_tile(variant, lanes, Dims::from(case.size), constants) {
+        let slab = Slab::without_tile(block, if block[0] == 1 { lanes } else { 256 }, case, machine);
+        return Some(predicted(&ProductTile::flat(block, [1, 1]), slab, &pace, case, machine));
+    }
+    if variant == "coopmat-direct" {
+        return Some(direct::predicted(constants, case));
+    }
+    let texels = variant == "gemv-texel";
+    let schedule = GemvSchedule::of(case, texels, device).filter(|_| texels || variant == "gemv")?;
+    Some(streamed(&constants.gemv, &schedule, case, machine))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::tile;
+    use crate::algorithms::tile::Tunable;
+    use crate::basis::dtype::DType;
+    use crate::basis::size::Size;
+    use crate::case::Goal;
+    use crate::device::fixture::{gpu, software_device};
+    use crate::matmul::MATMUL;
+
+    fn candidates(case: &CaseSpec, device: &DeviceInfo) -> Vec<Candidate> {
+        super::candidates(&MATMUL, case, device)
+    }
+
+    #[test]
+    fn every_tunable_variant_is_a_candidate_by_its_own_table_unless_it_is_less_accurate() {
+        let exact = |own: &&Tunable| MATMUL.variant(own.variant).is_ok_and(|own| own.shortcuts().is_empty());
+        let tunable = MATMUL.tunable.iter().filter(exact);
+        let tables: Vec<_> = tunable.map(|own| (own.variant, std::ptr::from_ref(own.tiles).cast::<()>())).collect();
+        assert_eq!(WITH_TILES.map(|(name, table)| (name, std::ptr::from_ref(table).cast())).to_vec(), tables);
+    }
+
+    fn first(m: u64, n: u64, k: u64, device: &DeviceInfo) -> Candidate {
+        candidates(&CaseSpec::new(&MATMUL, Size::Three(m, n, k), DType::F32), device)[0]
+    }
+
+    #[test]
+    fn every_candidate_is_a_variant_that_runs_and_as_accurate_as_its_type() {
+        for device in [software_device(), gpu()] {
+            for (n, dtype) in
+                [1, 64, 2048].into_iter().flat_map(|n| MATMUL.dtypes(Goal::Result).map(move |dtype| (n, dtype)))
+            {
+                let case = CaseSpec::new(&MATMUL, Size::Uniform(n), dtype);
+                let candidates = candidates(&case, &device);
+                assert!(candidates.is_sorted_by_key(|own| rank(own.predicted, own.tile)), "{dtype} {n}");
+                for Candidate { variant, predicted, .. } in candidates {
+                    let exact = MATMUL.variant(variant).is_ok_and(|v| v.supports(dtype) && v.shortcuts().is_empty());
+                    assert!(exact, "{variant} {dtype}");
+                    assert!(predicted.0.is_finite() && predicted.0 > 0.0, "{variant} {dtype} {n}: {predicted:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_tile_of_a_variant_is_its_built_in_one() {
+        for (m, n, k) in [(4096, 4096, 4096), (64, 64, 65_536), (32, 4096, 4096), (1000, 70, 3), (5, 5, 5)] {
+            let case = CaseSpec::new(&MATMUL, Size::Three(m, n, k), DType::F32);
+            let candidates = candidates(&case, &gpu());
+            let tile = candidates.iter().find(|candidate| candidate.variant == "tiled").and_then(|tiled| tiled.tile);
+            assert_eq!(tile, Some(TILED.built_in(&case, &gpu()).into()), "{m}×{n}×{k}");
+        }
+    }
+
+    #[test]
+    fn few_blocks_with_a_deep_k_are_shared_and_many_are_not() {
+        let groups = |m, n, k| match first(m, n, k, &gpu()).tile {
+            Some(tile::Tile::Product(tile)) => Some(tile.groups),
+            _ => None,
+        };
+        assert!(groups(64, 64, 65_536) > Some(100) && groups(256, 256, 16_384) > Some(100));
+        assert_eq!((groups(4096, 4096, 4096), groups(8192, 8192, 64)), (Some(0), Some(0)));
+    }
+
+    #[test]
+    fn few_rows_or_columns_are_read_at_the_speed_of_memory() {
+        for (m, n) in [(1, 4096), (4096, 1)] {
+            assert_eq!(first(m, n, 4096, &gpu()).variant, "gemv", "{m}×{n}");
+            assert_eq!(first(m, n, 4096, &software_device()).variant, "gemv-texel", "{m}×{n}");
+        }
+        // On llvmpipe `texel` is faster with 8 vectors.
+        assert_eq!(first(8, 4096, 4096, &software_device()).variant, "texel");
+        assert_eq!(first(9, 4096, 4096, &software_device()).variant, "texel");
+        assert_eq!(first(512, 512, 512, &software_device()).variant, "texel");
+    }
+}

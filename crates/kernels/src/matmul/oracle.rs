@@ -1,0 +1,228 @@
+//! Oracle of a product: the answer in f64, and the error bound of a correct implementation.
+//!
+//! Every computed element ĉ satisfies |ĉ − c| ≤ `γ_K`·(|A|·|B|) + storage rounding, with `γ_K` = K·u/(1 − K·u), for any
+//! order of summation, with or without fused multiply-adds (Higham, *Accuracy and Stability of Numerical Algorithms*,
+//! 2nd ed., section 3.5). The residual is the largest |ĉ − c| / (|A|·|B|); the tolerance is that bound. Integers must
+//! agree exactly modulo 2³².
+//!
+//! Large products are checked in random combinations of columns and in some complete ones: see
+//! [`crate::product`].
+
+use crate::algorithms::OutputComparison;
+use crate::algorithms::product_tile::Dims;
+use crate::algorithms::{CaseSpec, Oracle};
+use crate::basis::dtype::{DType, HostArray};
+use crate::basis::threads;
+use crate::case::check::{CheckMethod, CheckResult, WrongElement};
+use crate::error_bound::{Worst, gamma};
+use crate::product::{BLOCK, Combinations, Factors};
+use rayon::prelude::*;
+use std::convert::identity;
+use std::ops::Range;
+
+/// Most terms of a sum that f64 represents exactly: integer inputs are below 2^16 in magnitude.
+pub(super) const MAX_EXACT_TERMS: u64 = 1 << 20;
+
+pub(super) struct ProductOracle {
+    dims: Dims,
+    dtype: DType,
+    combinations: Combinations,
+    /// A·(B·X), M×S row-major.
+    reference: Vec<f64>,
+    /// |A|·(|B|·|X|), unless it equals the reference (for non-negative inputs checked element by element).
+    magnitude: Option<Vec<f64>>,
+}
+
+impl ProductOracle {
+    pub(super) fn new(dims: Dims, case: &CaseSpec, a: &HostArray, b: &HostArray) -> Self {
+        // f64 could not represent combinations of such integers exactly.
+        let inexact = case.dtype == DType::I32 && dims.k > MAX_EXACT_TERMS / BLOCK as u64;
+        let combinations =
+            if inexact { Combinations::elementwise(dims.n as usize) } else { Combinations::new(dims, case.seed) };
+        Self::with(dims, case.dtype, combinations, a, b)
+    }
+
+    fn with(dims: Dims, dtype: DType, combinations: Combinations, a: &HostArray, b: &HostArray) -> Self {
+        let factors = Factors { dims, a, b, triangular: false };
+        let non_negative = |array: &HostArray| (0..array.len()).all(|i| array.get(i) >= 0.0);
+        let same = dtype.is_integer()
+            || (combinations.method == CheckMethod::Elementwise && non_negative(a) && non_negative(b));
+        let magnitude = (!same).then(|| factors.combined(&combinations, f64::abs));
+        Self { dims, dtype, reference: factors.combined(&combinations, identity), magnitude, combinations }
+    }
+}
+
+impl Oracle for ProductOracle {
+    fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
+        let c = &outputs[0];
+        let m = self.dims.m as usize;
+        // Rows per task, enough to outweigh its fixed cost.
+        let of_thread = (ELEMENTS_OF_THREAD / self.dims.n.max(1) as usize).max(1);
+        let stretches: Vec<_> = (0..m).step_by(of_thread).map(|first| first..m.min(first + of_thread)).collect();
+        threads::prepare();
+        let seen: Vec<_> = stretches.into_par_iter().map(|rows| self.rows(c, rows)).collect();
+        let mut worst = Worst::default();
+        for (stretch, goes_on) in seen {
+            worst.merge(stretch);
+            if !goes_on {
+                break;
+            }
+        }
+        Ok(CheckResult { method: self.combinations.method, ..worst.check(self.tolerance()) })
+    }
+
+    fn comparison(&self, _: usize) -> Option<OutputComparison> {
+        Some(OutputComparison { row: self.dims.n as usize, ..OutputComparison::default() })
+    }
+}
+
+/// Elements of C that a task checks.
+const ELEMENTS_OF_THREAD: usize = 1 << 16;
+
+impl ProductOracle {
+    /// Returns the worst element in some rows of C, and whether later rows can add information.
+    fn rows(&self, c: &HostArray, rows: Range<usize>) -> (Worst, bool) {
+        let s = self.combinations.columns.len();
+        let n = self.dims.n as usize;
+        let (tolerance, method) = (self.tolerance(), self.combinations.method);
+        let mut worst = Worst::default();
+        let mut row_of_c = vec![0.0; n];
+        for row in rows {
+            c.read(row * n, &mut row_of_c);
+            if let Some(column) = row_of_c.iter().position(|value| !value.is_finite()) {
+                worst.record(f64::INFINITY, || format!("C[{row}][{column}] is {}", row_of_c[column]));
+                // A combination containing a non-finite element says nothing about the others.
+                if method != CheckMethod::Elementwise {
+                    return (worst, false);
+                }
+            }
+            for (j, column) in self.combinations.columns.iter().enumerate() {
+                let got = column.of(&row_of_c);
+                let expected = self.reference[row * s + j];
+                let magnitude = self.magnitude.as_ref().map_or(expected, |magnitude| magnitude[row * s + j]);
+                let residual = self.residual(got, expected, magnitude, column.signs.len());
+                let element = || WrongElement::new(column.place("C", row), got, expected);
+                worst.record_element(residual, tolerance, element);
+            }
+        }
+        (worst, true)
+    }
+}
+
+impl ProductOracle {
+    /// Returns `γ_K` of the accumulator plus the rounding of the store, relative to |A|·|B|; twice `γ_K` for f64,
+    /// because the oracle's error is as large. 0 for integers.
+    fn tolerance(&self) -> f64 {
+        let u = self.dtype.accumulator_roundoff();
+        let gamma = |unit: f64| gamma(self.dims.k as f64, unit);
+        let oracle = gamma(DType::F64.accumulator_roundoff());
+        match self.dtype {
+            dtype if dtype.is_integer() => 0.0,
+            _ => gamma(u) + (1.0 + gamma(u)) * self.dtype.storage_roundoff() + oracle,
+        }
+    }
+
+    /// Returns |got − expected| / magnitude, after deducting the legitimate flush to zero of each of `terms` elements;
+    /// for integers the distance modulo 2³².
+    fn residual(&self, got: f64, expected: f64, magnitude: f64, terms: usize) -> f64 {
+        if self.dtype.is_integer() {
+            // Both are sums of integers, exact in f64.
+            return f64::from((got as i64).wrapping_sub(expected as i64) as i32).abs();
+        }
+        let error = ((got - expected).abs() - terms as f64 * self.dtype.smallest_normal()).max(0.0);
+        if error == 0.0 { 0.0 } else { error / magnitude }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::basis::random::generator;
+    use crate::case::input::{Input, random};
+
+    const DIMS: Dims = Dims { m: 5, n: 150, k: 40 };
+
+    fn operands(dtype: DType, input: Input) -> [HostArray; 2] {
+        let make = |stream, len: u64| random(dtype, input, len as usize, &mut generator(7, stream));
+        [make(0, DIMS.m * DIMS.k), make(1, DIMS.k * DIMS.n)]
+    }
+
+    /// Computes the product as a simple f32 (or wrapping i32) kernel does.
+    fn product(a: &HostArray, b: &HostArray) -> HostArray {
+        let [m, n, k] = [DIMS.m, DIMS.n, DIMS.k].map(|extent| extent as usize);
+        let elements = (0..m * n).map(|index| (index / n, index % n));
+        match (a, b) {
+            (HostArray::I32(a), HostArray::I32(b)) => HostArray::I32(
+                elements
+                    .map(|(i, j)| (0..k).fold(0i32, |sum, l| sum.wrapping_add(a[i * k + l].wrapping_mul(b[l * n + j]))))
+                    .collect(),
+            ),
+            _ => HostArray::F32(
+                elements
+                    .map(|(i, j)| (0..k).fold(0f32, |sum, l| sum + a.get(i * k + l) as f32 * b.get(l * n + j) as f32))
+                    .collect(),
+            ),
+        }
+    }
+
+    fn both(dtype: DType, a: &HostArray, b: &HostArray) -> [ProductOracle; 2] {
+        let n = DIMS.n as usize;
+        [Combinations::elementwise(n), Combinations::random(n, 3)].map(|x| ProductOracle::with(DIMS, dtype, x, a, b))
+    }
+
+    #[test]
+    fn a_right_product_passes_both_checks() {
+        for dtype in [DType::F32, DType::I32] {
+            for input in [Input::Uniform, Input::Signed] {
+                let [a, b] = operands(dtype, input);
+                for expected in both(dtype, &a, &b) {
+                    let check = expected.check(&[product(&a, &b)]).expect("an answer");
+                    assert!(check.passes(), "{dtype} {input}: {check:?}");
+                    assert_eq!(check.residual > 0.0, dtype == DType::F32, "{dtype} {input}: {check:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn one_wrong_element_fails_both_checks() {
+        let [a, b] = operands(DType::F32, Input::Signed);
+        let HostArray::F32(mut c) = product(&a, &b) else { panic!("f32 was asked for") };
+        c[2 * DIMS.n as usize + 77] += 0.5;
+        for expected in both(DType::F32, &a, &b) {
+            let check = expected.check(&[HostArray::F32(c.clone())]).expect("an answer");
+            assert!(!check.passes() && check.worst.contains("C[2]["), "{check:?}");
+        }
+    }
+
+    #[test]
+    fn a_large_product_is_checked_element_by_element_in_a_sample_of_columns() {
+        let [a, b] = operands(DType::F32, Input::Uniform);
+        let [elementwise, large] = both(DType::F32, &a, &b).map(|expected| expected.check(&[product(&a, &b)]));
+        let [elementwise, large] = [elementwise, large].map(|check| check.expect("an answer").residual);
+        // Errors cancel within a combination: of 64 elements' error an eighth remains.
+        assert!(large <= elementwise && large > 0.5 * elementwise, "{large} {elementwise}");
+    }
+
+    #[test]
+    fn an_integer_off_by_one_fails() {
+        let [a, b] = operands(DType::I32, Input::Uniform);
+        let HostArray::I32(mut c) = product(&a, &b) else { panic!("i32 was asked for") };
+        c[10] = c[10].wrapping_add(1);
+        for expected in both(DType::I32, &a, &b) {
+            assert!(!expected.check(&[HostArray::I32(c.clone())]).expect("an answer").passes());
+        }
+    }
+
+    #[test]
+    fn an_unwritten_element_is_named() {
+        let [a, b] = operands(DType::F32, Input::Uniform);
+        let HostArray::F32(mut c) = product(&a, &b) else { panic!("f32 was asked for") };
+        c[DIMS.n as usize + 3] = f32::NAN;
+        for expected in both(DType::F32, &a, &b) {
+            let check = expected.check(&[HostArray::F32(c.clone())]).expect("an answer");
+            assert!(!check.passes(), "{check:?}");
+            assert_eq!(check.worst, "C[1][3] is NaN");
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Probe of arithmetic rate: sequences x ← x·a + b, 16 per invocation, 2048 steps each.
+//!
+//! Nominal work: n·16·2048·2 operations for n invocations, because a multiply-add counts as two; almost no bytes. In i8
+//! a step is a dot product of four bytes and an addition: x is a word of four bytes, and a step counts as 8 operations.
+//!
+//! Values converge slowly to a fixed point, so they never become denormal, never overflow, and a compiler, which does
+//! not know a and b, cannot shorten the computation. Rounding: a step adds at most 2u·|x| ≤ 2u (u without fused
+//! multiply-adds), and a = 1 − 2⁻¹⁰ shrinks earlier errors, so a sequence ends within 2u·2¹⁰ of the exact value, and
+//! the sum of 16 within 16·(2¹¹ + 16)·u. In f16, a is −1 and every value a multiple of 2⁻¹⁰, so results are exact, as
+//! are integers modulo 2³².
+
+use super::{GROUP, power_of_two};
+use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant};
+use crate::basis::dtype::{DType, HostArray};
+use crate::basis::handle::Handle::Static;
+use crate::basis::random::generator;
+use crate::basis::size::Size;
+use crate::basis::units::{Bytes, Work};
+use crate::case::quantity::Quantity;
+use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::elements::Plain;
+use crate::error_bound::elementwise;
+use crate::kernel::buffer::{BufferSpec, Role};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program};
+use crate::kernel::shaders::Shader;
+use crate::shaders::{built_in, find};
+use half::f16;
+use rand::Rng;
+use std::borrow::Cow::Borrowed;
+
+/// Chains of multiply-adds.
+pub static FMA: Algorithm = Algorithm {
+    name: Borrowed("fma"),
+    summary: "arithmetic rate: n invocations run 16 sequences of 2048 multiply-adds each",
+    work: "n·16·2048·2 operations, four times as many in i8; almost no bytes",
+    default_size: Sweeps { gpu: "2^23", cpu: "2^12" },
+    verify_size: Sweeps::same("64,256,4096"),
+    variants: Borrowed(VARIANTS),
+    problem: Static(&problem),
+    ..Algorithm::PLAIN
+};
+
+/// Declares a variant that interleaves `$chains` sequences in one form of the kernel.
+macro_rules! chains {
+    ($name:literal, $chains:literal of $kernel:literal, quick: $quick:literal, $summary:literal) => {
+        Variant {
+            name: Borrowed($name),
+            aliases: &[],
+            summary: $summary,
+            source: "the method of every peak-rate benchmark",
+            measures: Measures::Limit { of: |_, dtype| Some(Quantity::Arithmetic { dtype }), quick: $quick },
+            kernels: built_in(&[$kernel]),
+            program: Static(&|shaders, case, device| {
+                Program::single(dispatch(shaders[0], case, device, $chains, STEPS))
+            }),
+        }
+    };
+}
+
+static VARIANTS: &[Variant] = &[
+    chains!("chains-16", 16 of "fma/chains", quick: true,
+        "16 sequences at a time, in vectors of two: enough independent work to hide the latency of the unit"),
+    chains!("chains-8", 8 of "fma/chains", quick: true,
+        "8 sequences at a time: fewer registers, more invocations side by side"),
+    chains!("chains-4", 4 of "fma/chains", quick: false,
+        "4 sequences at a time: shows how much the unit depends on independent work"),
+    chains!("chains-16-scalar", 16 of "fma/chains-scalar", quick: false, "16 sequences at a time, each a scalar"),
+    chains!("chains-16-vec4", 16 of "fma/chains-vec4", quick: false,
+        "16 sequences at a time, in vectors of four"),
+    chains!("chains-8-vec4", 8 of "fma/chains-vec4", quick: false,
+        "8 sequences at a time, in vectors of four"),
+    chains!("dots-16", 16 of "fma/dots", quick: true, "dot products of four bytes, 16 sequences at a time"),
+    chains!("dots-8", 8 of "fma/dots", quick: false, "dot products of four bytes, 8 sequences at a time"),
+];
+
+/// Sequences per invocation.
+const SEQUENCES: usize = 16;
+/// Steps per sequence.
+pub const STEPS: u32 = 2048;
+/// Number of start values; invocations take theirs from this set.
+const STARTS: usize = 64;
+/// Returns the steps per iteration of the kernel's loop. On a GPU an iteration of f16 has an overhead of 7 steps
+/// (H100), so it gets many; a CPU's compiler would take too long.
+fn unroll(dtype: DType, device: &DeviceInfo) -> u32 {
+    match dtype {
+        DType::F16 if device.kind != DeviceKind::Cpu => 256,
+        DType::I8 if device.kind != DeviceKind::Cpu => 64,
+        _ => 16,
+    }
+}
+
+/// Builds a program of `steps` steps with 4 sequences at a time, for timing only: the oracle supports only [`STEPS`].
+/// `None` if the device cannot run it.
+pub fn with_steps(case: &CaseSpec, device: &DeviceInfo, steps: u32) -> Option<Program> {
+    let shader = find("fma/chains", case.dtype)?;
+    let program = Program::single(dispatch(shader, case, device, 4, steps));
+    program.unsupported(device).is_none().then_some(program)
+}
+
+fn dispatch(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo, chains: u32, steps: u32) -> Dispatch {
+    let n = invocations(case).expect("the problem of this case was made, which checks its size");
+    let group = n.min(GROUP);
+    let passes = SEQUENCES as u64 / u64::from(chains);
+    let unroll = unroll(case.dtype, device);
+    let [a, b] = coefficients(case.dtype).map(|value| bits(case.dtype, value));
+    let word = |value: u64| ArgumentValue::U32(value as u32);
+    let words = [("A", word(a)), ("A_HIGH", word(a >> 32)), ("B", word(b)), ("B_HIGH", word(b >> 32))];
+    let buffers = [("X", ArgumentValue::Buffer(BufferId(0))), ("Y", ArgumentValue::Buffer(BufferId(1)))];
+    Dispatch::new(shader, &[&buffers[..], &words].concat())
+        .group_size([group as u32, 1, 1])
+        .groups([n / group, 1, 1])
+        .constant("CHAINS", chains)
+        .constant("STEPS", steps)
+        .constant("UNROLL", unroll)
+        .loops(passes * (1 + u64::from(steps / unroll)))
+}
+
+fn invocations(case: &CaseSpec) -> Result<u64, String> {
+    match case.size {
+        Size::Uniform(n) => power_of_two("invocations", n, STARTS as u64),
+        size => Err(format!("'{size}' is not one number, the invocations; write 2^20")),
+    }
+}
+
+fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
+    let (invocations, dtype, seed) = (invocations(case)?, case.dtype, case.seed);
+    // In i8, a sequence consists of words of four bytes.
+    let (start, sum) = match dtype {
+        DType::F16 => (dtype, DType::F32),
+        DType::I8 => (DType::I32, DType::I32),
+        _ => (dtype, dtype),
+    };
+    let step = if dtype == DType::I8 { 8 } else { 2 };
+    Ok(Box::new(Plain {
+        extents: invocations.to_string(),
+        buffers: vec![
+            BufferSpec::new("X", Role::Input, start, STARTS as u64),
+            BufferSpec::new("Y", Role::Output, sum, invocations),
+        ],
+        work: Work { operations: invocations * SEQUENCES as u64 * u64::from(STEPS) * step, bytes: Bytes(0) },
+        chain: None,
+        inputs: Box::new(move || vec![input(dtype, seed)]),
+        oracle: Box::new(move |inputs| oracle(dtype, &inputs[0])),
+    }))
+}
+
+/// Returns factor a and summand b.
+fn coefficients(dtype: DType) -> [f64; 2] {
+    match dtype {
+        DType::F16 => [-1.0, 1.0],
+        // Numerical Recipes' quick generator: modulo 2³² a sequence returns to its start only after 2³² steps.
+        DType::I32 => [1_664_525.0, 1_013_904_223.0],
+        // Odd bytes, and a summand that makes all four bytes of x matter.
+        DType::I8 => [f64::from(0x5DB3_6F4B), f64::from(0x1E35_A7BD)],
+        _ => [1.0 - 2f64.powi(-10), 2f64.powi(-11)],
+    }
+}
+
+/// Returns the bits of `value`, which each type represents exactly; an f16 appears twice, side by side.
+fn bits(dtype: DType, value: f64) -> u64 {
+    match dtype {
+        DType::F64 => value.to_bits(),
+        DType::F16 => u64::from(f16::from_f64(value).to_bits()) * 0x1_0001,
+        DType::I32 | DType::I8 => value as u64,
+        _ => u64::from((value as f32).to_bits()),
+    }
+}
+
+/// Returns the start values.
+fn input(dtype: DType, seed: u64) -> HostArray {
+    let mut rng = generator(seed, 0);
+    let draws = std::iter::repeat_with(|| rng.next_u32()).take(STARTS);
+    // A multiple of 2⁻¹⁰ below 1.
+    let fraction = |word: u32| f64::from(word % 1024) / 1024.0;
+    match dtype {
+        DType::F64 => HostArray::F64(draws.map(fraction).collect()),
+        DType::F16 => HostArray::F16(draws.map(|word| f16::from_f64(fraction(word))).collect()),
+        DType::I32 | DType::I8 => HostArray::I32(draws.map(|word| word as i32).collect()),
+        _ => HostArray::F32(draws.map(|word| fraction(word) as f32).collect()),
+    }
+}
+
+/// Returns the expected sums of invocations, by invocation number modulo [`STARTS`].
+fn sums(dtype: DType, x: &HostArray) -> Vec<f64> {
+    let [a, b] = coefficients(dtype);
+    if let HostArray::I32(x) = x {
+        let end = |start: i32| (0..STEPS).fold(start, |v, _| step(dtype, v, a as i32, b as i32));
+        let ends: Vec<i32> = x.iter().map(|start| end(*start)).collect();
+        return (0..STARTS).map(|first| f64::from(window(&ends, first).fold(0i32, i32::wrapping_add))).collect();
+    }
+    let end = |start: f64| (0..STEPS).fold(start, |v, _| v.mul_add(a, b));
+    let ends: Vec<f64> = (0..STARTS).map(|i| end(x.get(i))).collect();
+    (0..STARTS).map(|first| window(&ends, first).sum()).collect()
+}
+
+/// Computes one step of an integer sequence.
+fn step(dtype: DType, x: i32, a: i32, b: i32) -> i32 {
+    if dtype != DType::I8 {
+        return x.wrapping_mul(a).wrapping_add(b);
+    }
+    let bytes = |word: i32| word.to_le_bytes().map(|byte| i32::from(byte.cast_signed()));
+    bytes(x).into_iter().zip(bytes(a)).map(|(x, a)| x * a).sum::<i32>().wrapping_add(b)
+}
+
+/// Iterates over the values of an invocation's sequences: consecutive start values from `first` on, cyclically.
+fn window<T: Copy>(values: &[T], first: usize) -> impl Iterator<Item = T> {
+    (0..SEQUENCES).map(move |offset| values[(first + offset) % STARTS])
+}
+
+fn oracle(dtype: DType, x: &HostArray) -> Box<dyn Oracle> {
+    let sums = sums(dtype, x);
+    let u = match dtype {
+        DType::F32 => 2f64.powi(-24),
+        // Twice the roundoff, because the host's error is as large.
+        DType::F64 => 2f64.powi(-52),
+        _ => 0.0,
+    };
+    let tolerance = SEQUENCES as f64 * (2048.0 + SEQUENCES as f64) * u;
+    elementwise("Y", tolerance, move |i| (sums[i % STARTS], 1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(dtype: DType) -> Box<dyn Problem> {
+        super::problem(&CaseSpec::new(&FMA, Size::Uniform(64), dtype)).expect("a sensible size")
+    }
+
+    /// Returns the outputs of a correct f32 kernel that rounds after every operation.
+    fn right(x: &[f32]) -> Vec<f32> {
+        let [a, b] = coefficients(DType::F32).map(|value| value as f32);
+        let ends: Vec<f32> = x.iter().map(|start| (0..STEPS).fold(*start, |v, _| v * a + b)).collect();
+        (0..64).map(|i| window(&ends, i).sum()).collect()
+    }
+
+    #[test]
+    fn sequences_without_fused_operations_pass_and_a_missing_tenth_of_the_steps_does_not() {
+        let problem = problem(DType::F32);
+        let inputs = problem.inputs().expect("inputs");
+        let HostArray::F32(x) = &inputs[0] else { panic!("f32 was asked for") };
+        let oracle = problem.oracle(&inputs).expect("an oracle");
+        let check = oracle.check(&[HostArray::F32(right(x))]).expect("an answer");
+        assert!(check.passes() && check.residual > 0.0, "{check:?}");
+        let mut short = right(x);
+        let [a, b] = coefficients(DType::F32).map(|value| value as f32);
+        short[5] = window(x, 5).map(|start| (0..1843).fold(start, |v, _| v * a + b)).sum();
+        assert!(!oracle.check(&[HostArray::F32(short)]).expect("an answer").passes());
+        let mut nan = right(x);
+        nan[63] = f32::NAN;
+        assert!(!oracle.check(&[HostArray::F32(nan)]).expect("an answer").passes());
+    }
+
+    #[test]
+    fn half_precision_and_integers_must_be_exact() {
+        for dtype in [DType::F16, DType::I32, DType::I8] {
+            let problem = problem(dtype);
+            let oracle = problem.oracle(&problem.inputs().expect("inputs")).expect("an oracle");
+            let output = |off: f64| match dtype {
+                // f16 sequences have an even number of steps, which cancel in pairs: they end where they start.
+                DType::F16 => HostArray::F32({
+                    let inputs = problem.inputs().expect("inputs");
+                    let starts: Vec<f64> = (0..64).map(|i| inputs[0].get(i)).collect();
+                    (0..64).map(|i| (window(&starts, i).sum::<f64>() + off) as f32).collect()
+                }),
+                _ => HostArray::I32({
+                    let HostArray::I32(x) = &problem.inputs().expect("inputs")[0] else { panic!("i32 was asked for") };
+                    let [a, b] = coefficients(dtype).map(|value| value as i32);
+                    let ends: Vec<i32> = x.iter().map(|s| (0..STEPS).fold(*s, |v, _| step(dtype, v, a, b))).collect();
+                    (0..64).map(|i| window(&ends, i).fold(off as i32, i32::wrapping_add)).collect()
+                }),
+            };
+            assert!(oracle.check(&[output(0.0)]).expect("an answer").passes(), "{dtype}");
+            assert!(!oracle.check(&[output(1.0)]).expect("an answer").passes(), "{dtype}");
+        }
+    }
+
+    #[test]
+    fn dot_products_of_bytes_go_on_changing_to_the_last_step() {
+        // (−1)·1 + 2·2 + 127·(−1) + (−128)·1 + 7
+        assert_eq!(
+            step(DType::I8, i32::from_le_bytes([255, 2, 127, 128]), i32::from_le_bytes([1, 2, 255, 1]), 7),
+            -245
+        );
+        let [a, b] = coefficients(DType::I8).map(|value| value as i32);
+        let HostArray::I32(starts) = input(DType::I8, 1) else { panic!("words") };
+        let end = |steps: u32| starts.iter().map(move |x| (0..steps).fold(*x, |v, _| step(DType::I8, v, a, b)));
+        // The sums reveal a left-out step, as long as sequences neither coincide nor stop changing.
+        let same = end(STEPS).zip(end(STEPS - 1)).filter(|(x, y)| x == y).count();
+        let distinct: std::collections::BTreeSet<i32> = end(STEPS).collect();
+        assert!(same == 0 && distinct.len() > 8, "{same} stand still, {} distinct", distinct.len());
+    }
+}

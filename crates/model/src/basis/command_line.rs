@@ -1,0 +1,78 @@
+//! Commands to paste: every field of a value that differs from the usual one becomes an option of the field's name.
+
+use crate::basis::printable::shown_word;
+use serde::{Serialize, Serializer};
+use std::path::PathBuf;
+use toml::{Table, Value};
+
+/// Fields whose values are positional arguments.
+const POSITIONAL: [&str; 5] = ["algorithm", "kernel", "before", "after", "run"];
+
+/// Returns the fields of `own` that differ from those of `usual`.
+pub fn stated<T: Serialize>(own: &T, usual: &T) -> Table {
+    let [own, usual] = [own, usual].map(|all| Table::try_from(all).expect("every field is a value of TOML"));
+    differing(own, &usual)
+}
+
+fn differing(own: Table, usual: &Table) -> Table {
+    let differing = own.into_iter().filter_map(|(name, value)| match (value, usual.get(&name)) {
+        (Value::Table(own), Some(Value::Table(usual))) => {
+            Some(differing(own, usual)).filter(|own| !own.is_empty()).map(|own| (name, Value::Table(own)))
+        }
+        (value, usual) => (usual != Some(&value)).then_some((name, value)),
+    });
+    differing.collect()
+}
+
+/// Formats fields as arguments for a shell; tables group options.
+pub fn arguments(fields: Table) -> String {
+    let (mut positional, mut options) = (vec![], vec![]);
+    collect(fields, &mut positional, &mut options);
+    // Behind `--`, a positional argument that begins with a dash is no option.
+    let words = if positional.iter().any(|word| word.starts_with('-') && word != "-") {
+        options.push("--".into());
+        [options, positional].concat()
+    } else {
+        [positional, options].concat()
+    };
+    words.iter().map(|word| shown_word(word)).collect::<Vec<_>>().join(" ")
+}
+
+fn collect(fields: Table, positional: &mut Vec<String>, options: &mut Vec<String>) {
+    for (name, value) in fields {
+        let values = match value {
+            Value::Table(group) => {
+                collect(group, positional, options);
+                continue;
+            }
+            Value::Array(values) => values,
+            value => vec![value],
+        };
+        for value in values {
+            match value {
+                Value::String(text) if POSITIONAL.contains(&&*name) => positional.push(text),
+                Value::Boolean(_) => options.push(format!("--{name}")),
+                // In one word, so that a value that begins with a dash stays a value.
+                Value::String(text) => options.push(format!("--{name}={text}")),
+                // In JSON a small number is short.
+                Value::Float(number) => options.push(format!("--{name}={}", serde_json::Value::from(number))),
+                number => options.push(format!("--{name}={number}")),
+            }
+        }
+    }
+}
+
+/// Serializes a path as readable text; bytes that are not UTF-8 are replaced.
+pub fn path<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
+    path.as_ref().map(|path| path.to_string_lossy()).serialize(serializer)
+}
+
+/// Serializes paths as [`path`] does.
+pub fn paths<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(paths.iter().map(|path| path.to_string_lossy()))
+}
+
+/// Serializes a path as [`path`] does.
+pub fn one_path<S: Serializer>(path: &std::path::Path, serializer: S) -> Result<S::Ok, S::Error> {
+    path.to_string_lossy().serialize(serializer)
+}

@@ -1,0 +1,478 @@
+//! Element types of kernels, and host arrays of them.
+
+use crate::basis::error;
+use half::{bf16, f16};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+// Records name only the types of built-in kernels, so the others are not deserialized.
+/// Type of a matrix or vector element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DType {
+    /// IEEE 754 binary32.
+    F32,
+    /// IEEE 754 binary64.
+    F64,
+    /// IEEE 754 binary16 in memory; arithmetic in f32.
+    F16,
+    /// The upper half of an f32 in memory, rounded to nearest even; arithmetic in f32.
+    Bf16,
+    /// 32-bit integers; products and sums wrap modulo 2³².
+    I32,
+    /// Signed 8-bit integers; products and sums in 32 bits.
+    I8,
+    /// Unsigned 8-bit integers; products and sums in 32 bits.
+    U8,
+    /// Signed 16-bit integers.
+    #[serde(skip_deserializing)]
+    I16,
+    /// Signed 64-bit integers.
+    #[serde(skip_deserializing)]
+    I64,
+    /// Unsigned 16-bit integers.
+    #[serde(skip_deserializing)]
+    U16,
+    /// Unsigned 32-bit integers.
+    #[serde(skip_deserializing)]
+    U32,
+    /// Unsigned 64-bit integers.
+    #[serde(skip_deserializing)]
+    U64,
+    /// Raw memory, such as blocks of quantised values: one byte each, compared exactly.
+    #[serde(skip_deserializing)]
+    Bytes,
+}
+
+impl DType {
+    /// Element types of built-in kernels, in the order of lists.
+    pub const ALL: [Self; 7] = [Self::F32, Self::F64, Self::F16, Self::Bf16, Self::I32, Self::I8, Self::U8];
+
+    /// Element types of users' buffers, in the order of messages.
+    pub const OF_BUFFERS: [Self; 13] = [
+        Self::F32,
+        Self::F64,
+        Self::F16,
+        Self::Bf16,
+        Self::I8,
+        Self::I16,
+        Self::I32,
+        Self::I64,
+        Self::U8,
+        Self::U16,
+        Self::U32,
+        Self::U64,
+        Self::Bytes,
+    ];
+
+    /// Returns the name: on the command line, in descriptions and case ids, and as the suffix of compiled shaders.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+            Self::I8 => "i8",
+            Self::I16 => "i16",
+            Self::I32 => "i32",
+            Self::I64 => "i64",
+            Self::U8 => "u8",
+            Self::U16 => "u16",
+            Self::U32 => "u32",
+            Self::U64 => "u64",
+            Self::Bytes => "bytes",
+        }
+    }
+
+    /// Parses the type of a user's buffer.
+    ///
+    /// # Errors
+    /// A message with the nearest name if no type has this one.
+    pub fn of_buffer(name: &str) -> Result<Self, String> {
+        let found = Self::OF_BUFFERS.into_iter().find(|dtype| dtype.name() == name);
+        found.ok_or_else(|| error::unknown("type", name, "", &Self::OF_BUFFERS.map(Self::name)))
+    }
+
+    /// Returns the size of an element in bytes.
+    #[must_use]
+    pub fn bytes(self) -> u64 {
+        match self {
+            Self::F64 | Self::I64 | Self::U64 => 8,
+            Self::F32 | Self::I32 | Self::U32 => 4,
+            Self::F16 | Self::Bf16 | Self::I16 | Self::U16 => 2,
+            Self::I8 | Self::U8 | Self::Bytes => 1,
+        }
+    }
+
+    /// Returns the type of matrix products: i32 for sums of 8-bit integers, otherwise the type itself.
+    #[must_use]
+    pub fn of_product(self) -> Self {
+        match self {
+            Self::I8 | Self::U8 => Self::I32,
+            other => other,
+        }
+    }
+
+    /// Whether the arithmetic is exact modulo a power of two.
+    #[must_use]
+    pub fn is_integer(self) -> bool {
+        !self.is_float()
+    }
+
+    /// Whether it is a floating-point type.
+    #[must_use]
+    pub fn is_float(self) -> bool {
+        matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64)
+    }
+
+    /// Whether it is a signed integer type.
+    #[must_use]
+    pub fn is_signed_integer(self) -> bool {
+        matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64)
+    }
+
+    /// Returns the integer type of the same size, if there is one.
+    #[must_use]
+    pub fn as_integer(self, signed: bool) -> Option<Self> {
+        let alike = |other: &Self| {
+            let signed_alike = other.is_signed_integer() == signed;
+            other.is_integer() && *other != Self::Bytes && other.bytes() == self.bytes() && signed_alike
+        };
+        Self::OF_BUFFERS.into_iter().find(alike)
+    }
+
+    /// Returns the unit roundoff of the accumulator type (Higham, *Accuracy and Stability*, section 2.1); 0 for
+    /// integers, whose arithmetic is exact.
+    #[must_use]
+    pub fn accumulator_roundoff(self) -> f64 {
+        match self {
+            Self::F32 | Self::F16 | Self::Bf16 => 2f64.powi(-24),
+            Self::F64 => 2f64.powi(-53),
+            _ => 0.0,
+        }
+    }
+
+    /// Returns the unit roundoff of storing an accumulator to memory.
+    #[must_use]
+    pub fn storage_roundoff(self) -> f64 {
+        match self {
+            Self::F16 => 2f64.powi(-11),
+            Self::Bf16 => 2f64.powi(-8),
+            _ => 0.0,
+        }
+    }
+
+    /// Returns the smallest positive normal value. A device may flush anything below to zero (Vulkan leaves it to the
+    /// implementation without `shaderDenormPreserve`), so errors up to it are legitimate.
+    #[must_use]
+    pub fn smallest_normal(self) -> f64 {
+        match self {
+            Self::F32 | Self::Bf16 => f64::from(f32::MIN_POSITIVE),
+            Self::F64 => f64::MIN_POSITIVE,
+            Self::F16 => 2f64.powi(-14),
+            _ => 0.0,
+        }
+    }
+
+    /// Returns the first element in `bytes`, which are little-endian. 64-bit integers are rounded to f64.
+    ///
+    /// # Panics
+    /// When there are too few bytes.
+    #[must_use]
+    pub fn value(self, bytes: &[u8]) -> f64 {
+        macro_rules! read {
+            ($type:ty) => {
+                <$type>::from_le_bytes(bytes[..size_of::<$type>()].try_into().expect("as many bytes")).real()
+            };
+        }
+        match self {
+            Self::U8 | Self::Bytes => read!(u8),
+            Self::U16 => read!(u16),
+            Self::U32 => read!(u32),
+            Self::U64 => read!(u64),
+            Self::I8 => read!(i8),
+            Self::I16 => read!(i16),
+            Self::I32 => read!(i32),
+            Self::I64 => read!(i64),
+            Self::F16 => read!(f16),
+            Self::Bf16 => read!(bf16),
+            Self::F32 => read!(f32),
+            Self::F64 => read!(f64),
+        }
+    }
+
+    /// Appends `value` to `bytes`: floats round to nearest even, integers truncate and saturate.
+    pub fn push(self, value: f64, bytes: &mut Vec<u8>) {
+        match self {
+            Self::U8 | Self::Bytes => bytes.push(value as u8),
+            Self::U16 => bytes.extend((value as u16).to_le_bytes()),
+            Self::U32 => bytes.extend((value as u32).to_le_bytes()),
+            Self::U64 => bytes.extend((value as u64).to_le_bytes()),
+            Self::I8 => bytes.extend((value as i8).to_le_bytes()),
+            Self::I16 => bytes.extend((value as i16).to_le_bytes()),
+            Self::I32 => bytes.extend((value as i32).to_le_bytes()),
+            Self::I64 => bytes.extend((value as i64).to_le_bytes()),
+            Self::F16 => bytes.extend(f16::from_f64(value).to_le_bytes()),
+            Self::Bf16 => bytes.extend(bf16::from_f64(value).to_le_bytes()),
+            Self::F32 => bytes.extend((value as f32).to_le_bytes()),
+            Self::F64 => bytes.extend(value.to_le_bytes()),
+        }
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for DType {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|dtype| dtype.name() == text).ok_or_else(|| {
+            let all = Self::ALL.map(Self::name);
+            error::unknown("dtype", text, "", &all)
+        })
+    }
+}
+
+/// Host array of one element type: the contents of a device buffer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HostArray {
+    /// 32-bit floats.
+    F32(Vec<f32>),
+    /// 64-bit floats.
+    F64(Vec<f64>),
+    /// IEEE half precision.
+    F16(Vec<f16>),
+    /// Bfloat16: the upper half of an f32.
+    Bf16(Vec<bf16>),
+    /// 32-bit integers.
+    I32(Vec<i32>),
+    /// 8-bit integers, signed.
+    I8(Vec<i8>),
+    /// 8-bit integers, unsigned, and raw memory.
+    U8(Vec<u8>),
+    /// Signed 16-bit integers.
+    I16(Vec<i16>),
+    /// Signed 64-bit integers.
+    I64(Vec<i64>),
+    /// Unsigned 16-bit integers.
+    U16(Vec<u16>),
+    /// Unsigned 32-bit integers.
+    U32(Vec<u32>),
+    /// Unsigned 64-bit integers.
+    U64(Vec<u64>),
+}
+
+/// Evaluates `$body` with `$v` bound to the typed vector, and `$make` to the constructor of its `HostArray` variant.
+macro_rules! each_type {
+    ($array:expr, $v:ident => $body:expr) => {
+        each_type!($array, _make, $v => $body)
+    };
+    ($array:expr, $make:ident, $v:ident => $body:expr) => {
+        each_type!($array, $make, $v => $body; F32 F64 F16 Bf16 I32 I8 U8 I16 I64 U16 U32 U64)
+    };
+    ($array:expr, $make:ident, $v:ident => $body:expr; $($type:ident)+) => {
+        match $array {
+            $(HostArray::$type($v) => {
+                let $make = HostArray::$type;
+                $body
+            })+
+        }
+    };
+}
+
+/// Number that converts to f64.
+trait Real: Copy {
+    /// Returns the value exactly; 64-bit integers are rounded.
+    fn real(self) -> f64;
+}
+
+macro_rules! real {
+    ($($type:ident: $value:ident => $real:expr),+) => {
+        $(impl Real for $type {
+            fn real(self) -> f64 {
+                let $value = self;
+                $real
+            }
+        })+
+    };
+}
+
+real!(
+    f64: x => x,
+    f32: x => f64::from(x),
+    f16: x => f64::from(widened(x)),
+    bf16: x => f64::from(widened_bf16(x)),
+    i8: x => f64::from(x),
+    i16: x => f64::from(x),
+    i32: x => f64::from(x),
+    i64: x => x as f64,
+    u8: x => f64::from(x),
+    u16: x => f64::from(x),
+    u32: x => f64::from(x),
+    u64: x => x as f64
+);
+
+impl HostArray {
+    /// Creates an array of `len` zeros.
+    #[must_use]
+    pub fn zeros(dtype: DType, len: usize) -> Self {
+        match dtype {
+            DType::F32 => Self::F32(vec![0.0; len]),
+            DType::F64 => Self::F64(vec![0.0; len]),
+            DType::F16 => Self::F16(vec![f16::ZERO; len]),
+            DType::Bf16 => Self::Bf16(vec![bf16::ZERO; len]),
+            DType::I8 => Self::I8(vec![0; len]),
+            DType::I16 => Self::I16(vec![0; len]),
+            DType::I32 => Self::I32(vec![0; len]),
+            DType::I64 => Self::I64(vec![0; len]),
+            DType::U8 | DType::Bytes => Self::U8(vec![0; len]),
+            DType::U16 => Self::U16(vec![0; len]),
+            DType::U32 => Self::U32(vec![0; len]),
+            DType::U64 => Self::U64(vec![0; len]),
+        }
+    }
+
+    /// Creates an array from `bytes`; a remainder shorter than an element is ignored.
+    #[must_use]
+    pub fn of_bytes(dtype: DType, bytes: &[u8]) -> Self {
+        let mut array = Self::zeros(dtype, bytes.len() / dtype.bytes() as usize);
+        let own = array.as_bytes_mut();
+        own.copy_from_slice(&bytes[..own.len()]);
+        array
+    }
+
+    /// Returns the text of an element, with all digits.
+    #[must_use]
+    pub fn shown(&self, index: usize) -> String {
+        each_type!(self, v => v[index].to_string())
+    }
+
+    /// Returns the number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        each_type!(self, v => v.len())
+    }
+
+    /// Returns the transpose of a row-major matrix with `columns` columns, row-major as well.
+    #[must_use]
+    pub fn transposed(&self, columns: usize) -> Self {
+        fn of<T: Copy>(elements: &[T], columns: usize) -> Vec<T> {
+            (0..columns).flat_map(|column| elements[column..].iter().step_by(columns).copied()).collect()
+        }
+        each_type!(self, make, v => make(of(v, columns)))
+    }
+
+    /// Whether there are no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the memory as the device sees it.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        each_type!(self, v => bytemuck::cast_slice(v))
+    }
+
+    /// Returns the memory as the device sees it, writable.
+    #[must_use]
+    pub fn as_bytes_mut(&mut self) -> &mut [u8] {
+        each_type!(self, v => bytemuck::cast_slice_mut(v))
+    }
+
+    /// Returns element `index` exactly; 64-bit integers are rounded to f64.
+    #[must_use]
+    pub fn get(&self, index: usize) -> f64 {
+        each_type!(self, v => v[index].real())
+    }
+
+    /// Copies elements `start..start + out.len()` to `out`, converted as by [`Self::get`].
+    pub fn read(&self, start: usize, out: &mut [f64]) {
+        let end = start + out.len();
+        each_type!(self, v => out.iter_mut().zip(&v[start..end]).for_each(|(o, x)| *o = x.real()));
+    }
+}
+
+/// Converts an f16 to f32 with operations that the compiler can vectorize. Several times as fast as the `half` crate,
+/// which checks the processor's features at each element.
+fn widened(half: f16) -> f32 {
+    const INFINITE: u32 = 0x7c00;
+    let bits = u32::from(half.to_bits());
+    let (sign, magnitude) = (bits >> 15 << 31, bits & 0x7fff);
+    // 2^112 makes up for the different exponent biases, and normalizes subnormal halves as well.
+    let scaled = (f32::from_bits(magnitude << 13) * f32::from_bits(0x7780_0000)).to_bits();
+    let exponent = if magnitude >= INFINITE { 0x7f80_0000 } else { 0 };
+    f32::from_bits(scaled | exponent | sign)
+}
+
+/// Converts a bf16, the upper half of an f32, to f32.
+fn widened_bf16(half: bf16) -> f32 {
+    f32::from_bits(u32::from(half.to_bits()) << 16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_half_is_widened_as_the_crate_does() {
+        let same = |own: f32, other: f32| own == other || own.is_nan() && other.is_nan();
+        for bits in 0..=u16::MAX {
+            let (half, upper) = (f16::from_bits(bits), bf16::from_bits(bits));
+            assert!(same(widened(half), half.to_f32()) && same(widened_bf16(upper), upper.to_f32()), "{bits:#x}");
+            assert_eq!(widened(half).is_sign_negative(), half.is_sign_negative(), "{bits:#x}");
+        }
+    }
+
+    #[test]
+    fn every_dtype_is_parsed_back_from_its_name() {
+        for dtype in DType::ALL {
+            assert_eq!(dtype.name().parse(), Ok(dtype));
+        }
+    }
+
+    #[test]
+    fn an_unknown_dtype_is_answered_with_the_nearest_one() {
+        let error = "f23".parse::<DType>().expect_err("not a dtype");
+        assert!(error.contains("unknown dtype 'f23'") && error.contains("did you mean 'f32'"), "{error}");
+    }
+
+    #[test]
+    fn a_transpose_has_the_rows_of_its_matrix_as_columns() {
+        let matrix = HostArray::I32(vec![1, 2, 3, 4, 5, 6]);
+        assert_eq!(matrix.transposed(3), HostArray::I32(vec![1, 4, 2, 5, 3, 6]));
+        assert_eq!(matrix.transposed(3).transposed(2), matrix);
+    }
+
+    #[test]
+    fn elements_are_as_wide_in_memory_as_the_dtype_says() {
+        for dtype in DType::OF_BUFFERS {
+            assert_eq!(HostArray::zeros(dtype, 3).as_bytes().len() as u64, 3 * dtype.bytes());
+        }
+    }
+
+    #[test]
+    fn every_type_of_a_buffer_is_parsed_from_its_name_and_keeps_small_integers() {
+        for dtype in DType::OF_BUFFERS {
+            assert_eq!(DType::of_buffer(dtype.name()), Ok(dtype));
+            let mut bytes = vec![];
+            for value in [0.0, 1.0, 100.0] {
+                dtype.push(value, &mut bytes);
+            }
+            assert_eq!(bytes.len() as u64, 3 * dtype.bytes());
+            let values: Vec<f64> = bytes.chunks_exact(dtype.bytes() as usize).map(|e| dtype.value(e)).collect();
+            assert_eq!(values, [0.0, 1.0, 100.0], "{dtype}");
+            let array = HostArray::of_bytes(dtype, &bytes);
+            assert_eq!([0, 1, 2].map(|at| array.get(at)), [0.0, 1.0, 100.0], "{dtype}");
+        }
+        assert!(DType::of_buffer("f23").expect_err("no type").contains("did you mean 'f32'?"));
+        let (built_in, other) = (serde_json::from_str::<DType>("\"u8\""), serde_json::from_str::<DType>("\"u32\""));
+        assert!(built_in.is_ok_and(|dtype| dtype == DType::U8) && other.is_err(), "records name built-in types alone");
+    }
+}

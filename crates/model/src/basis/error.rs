@@ -1,0 +1,117 @@
+//! Error messages for the user, and exit codes.
+
+use crate::basis::printable::brief;
+use std::process::ExitCode;
+
+/// Exit code of the process; the values are part of the command-line interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Success.
+    Success = 0,
+    /// A result was rejected, or a comparison regressed.
+    Rejected = 1,
+    /// The command line, a configuration or a file from the user is wrong.
+    Usage = 2,
+    /// The device, its driver or the system failed.
+    Failure = 3,
+    /// A comparison is undecided: nothing regressed for certain, but not all cases are known to be unchanged.
+    Undecided = 4,
+    /// Interrupted; measurements so far are kept.
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Error that ends a command. The message quotes the offending value and says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The user's request is wrong: exit code 2.
+    #[error("{0}")]
+    Usage(String),
+    /// The device or the system failed: exit code 3.
+    #[error("{0}")]
+    Failure(String),
+    /// Ctrl-C came before there were results to keep: exit code 130.
+    #[error("interrupted before {0}")]
+    Interrupted(&'static str),
+}
+
+impl Error {
+    /// Returns the exit code for this error.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Usage(_) => Exit::Usage,
+            Self::Failure(_) => Exit::Failure,
+            Self::Interrupted(_) => Exit::Interrupted,
+        }
+    }
+}
+
+/// Returns the message for a name that is not in `known`, with all known names and the nearest one. `scope` names the
+/// place of the search, such as ` for matmul`, or is empty.
+#[must_use]
+pub fn unknown(what: &str, name: &str, scope: &str, known: &[&str]) -> String {
+    let name = &*brief(name);
+    let nearest = known
+        .iter()
+        .map(|candidate| (similarity(name, candidate), *candidate))
+        .filter(|(similarity, _)| *similarity > 0.65)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map_or_else(String::new, |(_, candidate)| format!("did you mean '{candidate}'? "));
+    format!("unknown {what} '{name}'{scope}; {nearest}available: {}", known.join(", "))
+}
+
+/// Returns up to three names most similar to `pattern`, also by parts of hyphenated names, nearest first; empty if none
+/// is similar.
+#[must_use]
+pub fn nearest<'n>(pattern: &str, names: &[&'n str]) -> Vec<&'n str> {
+    const MAX_SUGGESTIONS: usize = 3;
+    let pattern = &*brief(pattern);
+    let parts = || pattern.split(['*', '-']).filter(|part| !part.is_empty());
+    let likeness = |name: &str| {
+        let of_parts = parts().flat_map(|typed| name.split('-').map(move |part| similarity(typed, part)));
+        of_parts.fold(similarity(pattern, name), f64::max)
+    };
+    let mut near: Vec<_> = names.iter().map(|name| (likeness(name), *name)).filter(|(like, _)| *like > 0.65).collect();
+    near.sort_by(|a, b| b.0.total_cmp(&a.0));
+    near.into_iter().take(MAX_SUGGESTIONS).map(|(_, name)| name).collect()
+}
+
+/// Returns the similarity of two names, from 0 to 1, ignoring case: a common prefix counts as much as few typing
+/// errors.
+fn similarity(typed: &str, known: &str) -> f64 {
+    let [typed, known] = &[typed, known].map(str::to_lowercase);
+    strsim::jaro_winkler(typed, known).max(strsim::normalized_damerau_levenshtein(typed, known))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_name_is_answered_with_the_nearest_known_one() {
+        let message = unknown("variant", "subgruop", " for matmul", &["naive", "local", "subgroup"]);
+        assert_eq!(
+            message,
+            "unknown variant 'subgruop' for matmul; did you mean 'subgroup'? available: naive, local, subgroup"
+        );
+        assert!(unknown("dtype", "F32", "", &["i32", "f32", "f16"]).contains("did you mean 'f32'?"));
+    }
+
+    #[test]
+    fn a_name_of_megabytes_is_answered_in_a_line() {
+        let begun = std::time::Instant::now();
+        let message = unknown("algorithm", &"matmul".repeat(1_000_000), "", &["matmul"]);
+        assert!(message.len() < 200 && begun.elapsed().as_secs() < 1, "{message}");
+    }
+
+    #[test]
+    fn a_name_like_none_of_the_known_ones_gets_no_suggestion() {
+        assert_eq!(unknown("variant", "xyz", "", &["naive"]), "unknown variant 'xyz'; available: naive");
+    }
+}

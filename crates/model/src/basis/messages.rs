@@ -1,0 +1,152 @@
+//! Messages to a person on standard error: escaped, wrapped to its width, and colored.
+
+use super::printable::printable_lines;
+use super::{color, prose};
+use crate::basis::destination::FileId;
+use std::fmt::{self, Debug};
+use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use terminal_size::{Height, Width, terminal_size_of};
+
+/// Columns of a stream whose width is unknown, such as a pipe.
+const DEFAULT_WIDTH: usize = 80;
+
+/// Level of detail of messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verbosity {
+    /// Errors and notes about the results.
+    Quiet,
+    /// Progress as well.
+    #[default]
+    Usual,
+    /// Outcome of each case as well.
+    Verbose,
+}
+
+/// Destination of messages, which clones share.
+#[derive(Clone, Default)]
+pub struct Messages {
+    pub verbosity: Verbosity,
+    /// Width from `COLUMNS`, which overrides the terminal's.
+    pub columns: Option<usize>,
+    /// Whether prose is wrapped. A worker's is not, because its parent reads whole lines.
+    pub wraps: bool,
+    /// Whether `error:` has a color.
+    pub colored: bool,
+    /// Whether standard error is a file that the command reads or writes, which a message would damage.
+    diverted: Arc<AtomicBool>,
+    /// Memory in place of standard error, in tests.
+    memory: Option<Arc<Mutex<Vec<u8>>>>,
+}
+
+impl Messages {
+    /// Creates messages that are stored in memory.
+    pub fn in_memory() -> Self {
+        Self { memory: Some(Arc::default()), ..Self::default() }
+    }
+
+    /// Returns the memory that stores the messages, if it does.
+    pub fn memory(&self) -> Option<&Arc<Mutex<Vec<u8>>>> {
+        self.memory.as_ref()
+    }
+
+    /// Redirects messages to standard output, because they would damage the file behind standard error.
+    pub fn divert(&self) {
+        self.diverted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether messages go to standard output.
+    pub fn are_diverted(&self) -> bool {
+        self.diverted.load(Ordering::Relaxed)
+    }
+
+    /// Whether a person watches standard error.
+    pub fn on_terminal(&self) -> bool {
+        self.memory.is_none() && io::stderr().is_terminal()
+    }
+
+    /// Returns the columns of standard error; `None` if it is a file or a pipe, which takes whole lines.
+    pub fn width(&self) -> Option<usize> {
+        let terminal = || terminal_size_of(io::stderr()).filter(|_| self.memory.is_none());
+        columns(self.columns, terminal()).or(self.on_terminal().then_some(DEFAULT_WIDTH))
+    }
+
+    /// Writes `text` with escaped control characters. Errors are ignored, so that a closed pipe or a full disk does not
+    /// end a measurement: `eprint!` would panic.
+    pub fn say(&self, text: &str) {
+        let wrapped = prose::wrapped_lines(text, self.width().filter(|_| self.wraps));
+        // Escaped after wrapping, which may put a command of a CI service at the beginning of a line.
+        let mut shown = printable_lines(&wrapped).into_owned();
+        if self.colored {
+            shown = color::with_colored_errors(&shown);
+        }
+        self.write(&shown);
+    }
+
+    /// Writes `text` as it is, ignoring errors.
+    pub fn write(&self, text: &str) {
+        let _ = match &self.memory {
+            Some(memory) => memory.lock().unwrap_or_else(PoisonError::into_inner).write_all(text.as_bytes()),
+            None if self.are_diverted() => {
+                let [output, errors] = [FileId::of_stream(&io::stdout()), FileId::of_stream(&io::stderr())];
+                if output == errors { Ok(()) } else { write(&mut io::stdout().lock(), text) }
+            }
+            None => write(&mut io::stderr().lock(), text),
+        };
+    }
+
+    /// Writes a line of progress, unless messages are quiet.
+    pub fn line(&self, text: &str) {
+        if self.verbosity >= Verbosity::Usual {
+            self.say(&format!("{text}\n"));
+        }
+    }
+}
+
+impl Debug for Messages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Messages").field("verbosity", &self.verbosity).finish_non_exhaustive()
+    }
+}
+
+/// Returns the stated columns, or else the terminal's.
+fn columns(stated: Option<usize>, terminal: Option<(Width, Height)>) -> Option<usize> {
+    stated.or(terminal.map(|(width, _)| usize::from(width.0))).filter(|columns| *columns > 0)
+}
+
+/// Returns the columns for text on standard output.
+pub fn output_width(stated: Option<usize>) -> usize {
+    columns(stated, terminal_size_of(io::stdout())).unwrap_or(DEFAULT_WIDTH)
+}
+
+fn write(stream: &mut impl Write, text: &str) -> io::Result<()> {
+    stream.write_all(text.as_bytes()).and_then(|()| stream.flush())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_escaped_wrapped_and_left_out_where_nobody_wants_progress() {
+        let mut messages = Messages::in_memory();
+        messages.line("begun\u{7}");
+        (messages.verbosity, messages.wraps, messages.columns) = (Verbosity::Quiet, true, Some(12));
+        messages.line("unwanted");
+        messages.clone().say("error: too many words\n");
+        let memory = messages.memory().expect("in memory").lock().expect("no panic").clone();
+        let text = String::from_utf8(memory).expect("text");
+        assert_eq!(text, "begun\\u{7}\nerror: too\n  many words\n");
+    }
+
+    #[test]
+    fn the_stated_width_comes_before_the_terminal() {
+        let terminal = Some((Width(100), Height(30)));
+        assert_eq!(
+            [columns(Some(60), terminal), columns(None, terminal), columns(None, None)],
+            [Some(60), Some(100), None]
+        );
+        assert_eq!(columns(Some(0), terminal), None);
+    }
+}

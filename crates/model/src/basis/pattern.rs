@@ -1,0 +1,105 @@
+//! Name patterns, in which `*` matches any text.
+
+use super::error::nearest;
+use super::printable::brief;
+
+/// Whether `name` contains a star.
+#[must_use]
+pub fn is_pattern(name: &str) -> bool {
+    name.contains('*')
+}
+
+/// Returns the texts that the stars of `pattern` match in `text`, earlier ones as short as possible; `None` without a
+/// match.
+#[must_use]
+pub fn captures<'t>(pattern: &str, text: &'t str) -> Option<Vec<&'t str>> {
+    let mut parts = pattern.split('*');
+    let mut rest = text.strip_prefix(parts.next()?)?;
+    let mut parts: Vec<_> = parts.collect();
+    // Without a star, the pattern must equal the text.
+    let Some(last) = parts.pop() else { return rest.is_empty().then(Vec::new) };
+    let mut found = vec![];
+    for part in parts {
+        // The first match is enough: a later one would only shorten the rest.
+        let (before, after) = rest.split_at(rest.find(part)?);
+        found.push(before);
+        rest = &after[part.len()..];
+    }
+    found.push(rest.strip_suffix(last)?);
+    Some(found)
+}
+
+/// Whether `text` matches `pattern`.
+#[must_use]
+pub fn matches(pattern: &str, text: &str) -> bool {
+    captures(pattern, text).is_some()
+}
+
+/// Replaces the stars of `pattern` by `captures`, of which there must be as many.
+#[must_use]
+pub fn filled(pattern: &str, captures: &[&str]) -> String {
+    let mut captures = captures.iter();
+    pattern
+        .split_inclusive('*')
+        .flat_map(|part| match part.strip_suffix('*') {
+            Some(part) => [part, captures.next().copied().unwrap_or_default()],
+            None => [part, ""],
+        })
+        .collect()
+}
+
+/// Returns the names that match `pattern`, at least one.
+///
+/// # Errors
+/// A message with the nearest names if there is none. `kind` describes the names: `variant of matmul`.
+pub fn select<'n>(pattern: &str, kind: &str, names: &[&'n str]) -> Result<Vec<&'n str>, String> {
+    let found: Vec<_> = names.iter().copied().filter(|name| matches(pattern, name)).collect();
+    if found.is_empty() { Err(no_match(pattern, kind, names)) } else { Ok(found) }
+}
+
+/// Returns the message for a pattern that matches no name.
+#[must_use]
+pub fn no_match(pattern: &str, kind: &str, names: &[&str]) -> String {
+    let near = nearest(pattern, names);
+    let near = if near.is_empty() { String::new() } else { format!("nearest: {}; ", near.join(", ")) };
+    format!("no {kind} matches '{}'; {near}available: {}", brief(pattern), names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        for (pattern, text, expected) in [
+            ("*", "", Some(&[""][..])),
+            ("matmul/*", "matmul/naive/f32/8x8x8", Some(&["naive/f32/8x8x8"])),
+            ("*/f32/*", "matmul/naive/f32/8x8x8", Some(&["matmul/naive", "8x8x8"])),
+            ("matmul/naive", "matmul/naive", Some(&[])),
+            ("matmul/naive", "matmul/naive/f32", None),
+            ("*ab", "aab", Some(&["a"])),
+            ("a*a", "a", None),
+            ("a*b*a", "abba", Some(&["", "b"])),
+            ("a*b*c", "acb", None),
+        ] {
+            assert_eq!(captures(pattern, text).as_deref(), expected, "{pattern} {text}");
+            if let Some(found) = expected {
+                assert_eq!(filled(pattern, found), text);
+            }
+        }
+        // The number of stars must not matter.
+        assert!(!matches(&"*a".repeat(1000), &"a".repeat(999)) && matches(&"*".repeat(1000), "a"));
+    }
+
+    #[test]
+    fn a_pattern_that_matches_nothing_is_answered_with_the_nearest_names() {
+        let names = ["reduce-subgroup", "reduce-shared", "scan-subgroup", "barrier-workgroup"];
+        assert_eq!(select("reduce-*", "variant of collectives", &names), Ok(vec!["reduce-subgroup", "reduce-shared"]));
+        let message = select("*-subgruop", "variant of collectives", &names).expect_err("none");
+        let expected = "no variant of collectives matches '*-subgruop'; nearest: reduce-subgroup, scan-subgroup";
+        assert!(message.starts_with(expected), "{message}");
+        assert!(message.ends_with("; available: reduce-subgroup, reduce-shared, scan-subgroup, barrier-workgroup"));
+        let message = select("zzz*", "variant of matmul", &["naive", "local"]).expect_err("none");
+        assert_eq!(message, "no variant of matmul matches 'zzz*'; available: naive, local");
+    }
+}

@@ -1,0 +1,368 @@
+//! Quantities with units: time, work, memory and rates.
+
+use crate::basis::printable::brief;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Duration in nanoseconds; a float, because device timestamps resolve fractions of one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(transparent)]
+pub struct Nanos(pub f64);
+
+impl Nanos {
+    /// Converts from seconds.
+    #[must_use]
+    pub fn from_seconds(seconds: f64) -> Self {
+        Self(seconds * 1e9)
+    }
+
+    /// Converts to seconds.
+    #[must_use]
+    pub fn seconds(self) -> f64 {
+        self.0 * 1e-9
+    }
+}
+
+impl From<std::time::Duration> for Nanos {
+    fn from(duration: std::time::Duration) -> Self {
+        Self::from_seconds(duration.as_secs_f64())
+    }
+}
+
+impl std::ops::Add for Nanos {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+}
+
+impl std::iter::Sum for Nanos {
+    fn sum<I: Iterator<Item = Self>>(times: I) -> Self {
+        times.fold(Self::default(), |total, time| total + time)
+    }
+}
+
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = TimeUnit::for_value(*self);
+        f.pad(&format!("{} {unit}", unit.number(*self)))
+    }
+}
+
+/// Unit for a group of times, so that the times of a table row compare at a glance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeUnit {
+    /// Nanoseconds.
+    Nano,
+    /// Microseconds.
+    Micro,
+    /// Milliseconds.
+    Milli,
+    /// Seconds.
+    Second,
+}
+
+impl TimeUnit {
+    /// Returns the largest unit in which `time` is at least one.
+    #[must_use]
+    pub fn for_value(time: Nanos) -> Self {
+        match time.0 {
+            t if t < 1e3 => Self::Nano,
+            t if t < 1e6 => Self::Micro,
+            t if t < 1e9 => Self::Milli,
+            _ => Self::Second,
+        }
+    }
+
+    /// Formats `time` in this unit with four significant digits, without the unit's name.
+    #[must_use]
+    pub fn number(self, time: Nanos) -> String {
+        let scale = match self {
+            Self::Nano => 1.0,
+            Self::Micro => 1e-3,
+            Self::Milli => 1e-6,
+            Self::Second => 1e-9,
+        };
+        significant(time.0 * scale)
+    }
+}
+
+impl fmt::Display for TimeUnit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Nano => "ns",
+            Self::Micro => "µs",
+            Self::Milli => "ms",
+            Self::Second => "s",
+        })
+    }
+}
+
+/// Formats a count with its noun: `1 case`, `2 processes`. The plural must end in s or es.
+#[must_use]
+pub fn counted(count: usize, thing: &str) -> String {
+    let plural = if thing.ends_with('s') { "es" } else { "s" };
+    format!("{count} {thing}{}", if count == 1 { "" } else { plural })
+}
+
+/// Names in a sentence: `a`, `a and b`, `a, b and c`; nothing without any.
+#[must_use]
+pub fn in_words(names: &[impl AsRef<str>], conjunction: &str) -> String {
+    let names: Vec<_> = names.iter().map(AsRef::as_ref).collect();
+    match &names[..] {
+        [first @ .., last] if !first.is_empty() => format!("{} {conjunction} {last}", first.join(", ")),
+        names => names.concat(),
+    }
+}
+
+/// Formats a rough waiting time: `40 s`, `3 min`, `2.5 h`.
+#[must_use]
+pub fn about(time: Nanos) -> String {
+    match time.seconds() {
+        seconds if seconds < 1.0 => "1 s".into(),
+        seconds if seconds < 89.5 => format!("{seconds:.0} s"),
+        seconds if seconds < 6000.0 => format!("{:.0} min", seconds / 60.0),
+        seconds => format!("{:.1} h", seconds / 3600.0),
+    }
+}
+
+/// Rounds to four significant digits, as [`significant`] prints.
+#[must_use]
+pub fn rounded(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let scale = 10f64.powi((3 - value.abs().log10().floor() as i32).max(0));
+    (value * scale).round() / scale
+}
+
+/// Formats with four significant digits and no exponent: `0.1234`, `1.234`, `123.4`, `12345`.
+#[must_use]
+pub fn significant(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    let digits = value.abs().log10().floor() as i32 + 1;
+    let decimals = usize::try_from(4 - digits).unwrap_or(0);
+    format!("{value:.decimals$}")
+}
+
+/// Formats a fraction as a percentage: `61.4 %`.
+#[must_use]
+pub fn percent(fraction: f64) -> String {
+    format!("{:.1} %", 100.0 * fraction)
+}
+
+/// Removes trailing zeros of a decimal fraction: `2`, `0.5`, `1000`.
+#[must_use]
+pub fn trimmed(decimal: &str) -> &str {
+    if decimal.contains('.') { decimal.trim_end_matches('0').trim_end_matches('.') } else { decimal }
+}
+
+/// Formats a ratio of times with as many digits as its 95 % interval can justify: `1.0498`.
+#[must_use]
+pub fn ratio(value: f64) -> String {
+    if (0.001..1000.0).contains(&value) { format!("{value:.4}") } else { format!("{value:.2e}") }
+}
+
+/// Size in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(transparent)]
+pub struct Bytes(pub u64);
+
+impl fmt::Display for Bytes {
+    /// Formats with binary prefixes, because Vulkan's limits are powers of two: `48 KiB`, `1.5 GiB`, `4096 B`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (divisor, unit) = match self.0 {
+            b if b >= 1 << 40 => (1u64 << 40, "TiB"),
+            b if b >= 1 << 30 => (1 << 30, "GiB"),
+            b if b >= 1 << 20 => (1 << 20, "MiB"),
+            b if b >= 1 << 10 => (1 << 10, "KiB"),
+            _ => (1, "B"),
+        };
+        let text = if self.0.is_multiple_of(divisor) {
+            format!("{} {unit}", self.0 / divisor)
+        } else {
+            format!("{:.1} {unit}", self.0 as f64 / divisor as f64)
+        };
+        f.pad(&text)
+    }
+}
+
+impl std::str::FromStr for Bytes {
+    type Err = String;
+
+    /// Parses `4GiB`, `512 MiB`, `1.5G`, `100MB`, `4096`; decimal only with two letters such as MB.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
+        let unit = text[number.len()..].trim().to_ascii_lowercase();
+        let power = |letter: &str| ["", "k", "m", "g", "t"].iter().position(|known| *known == letter);
+        let factor = match unit.strip_suffix('b').unwrap_or(&unit) {
+            letter if letter.ends_with('i') => {
+                power(&letter[..letter.len() - 1]).filter(|power| *power > 0).map(|power| 1024f64.powi(power as i32))
+            }
+            letter if unit.len() == 2 => power(letter).map(|power| 1e3f64.powi(power as i32)),
+            letter => power(letter).map(|power| 1024f64.powi(power as i32)),
+        };
+        match (number.parse::<f64>(), factor) {
+            (Ok(number), Some(factor)) if number.is_finite() && number >= 0.0 => Ok(Self((number * factor) as u64)),
+            _ => Err("write a size such as 512MiB or 4GiB".into()),
+        }
+    }
+}
+
+/// Rate: bytes per second, or floating-point (or integer) operations per second.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct PerSecond(pub f64);
+
+impl fmt::Display for PerSecond {
+    /// Formats in GB/s (10⁹ bytes) or GFLOP/s with four significant digits; the column's heading has the unit.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&significant(self.0 * 1e-9))
+    }
+}
+
+/// Nominal work of a case: the minimum for the problem, independent of the variant.
+///
+/// Each algorithm documents its formula (for matmul 2·M·N·K operations; each input is read once and each output written
+/// once).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Work {
+    /// Arithmetic operations.
+    pub operations: u64,
+    /// Bytes that must cross the memory interface at least.
+    pub bytes: Bytes,
+}
+
+impl Work {
+    /// Returns the arithmetic rate if the work took `time`.
+    #[must_use]
+    pub fn rate(self, time: Nanos) -> PerSecond {
+        PerSecond(self.operations as f64 / time.seconds())
+    }
+
+    /// Returns the operations per joule if the work took `joules`.
+    #[must_use]
+    pub fn per_joule(self, joules: f64) -> PerSecond {
+        PerSecond(self.operations as f64 / joules)
+    }
+
+    /// Returns the data rate if the work took `time`.
+    #[must_use]
+    pub fn bandwidth(self, time: Nanos) -> PerSecond {
+        PerSecond(self.bytes.0 as f64 / time.seconds())
+    }
+}
+
+/// Named figure of an answer, such as a growth factor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Metric {
+    /// Name, used as a column heading.
+    pub name: String,
+    /// Value; `null` if it is not finite.
+    pub value: Option<f64>,
+    /// Whether every table shows it, as a part of the answer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shown: bool,
+}
+
+impl Metric {
+    /// Creates a metric that tables show on request.
+    #[must_use]
+    pub fn new(name: &str, value: f64) -> Self {
+        Self { name: name.into(), value: value.is_finite().then_some(value), shown: false }
+    }
+
+    /// Marks the metric as part of the answer, so that every table shows it.
+    #[must_use]
+    pub fn shown(self) -> Self {
+        Self { shown: true, ..self }
+    }
+}
+
+/// Parses a percentage such as `2%` into a fraction; `what` names it in messages.
+///
+/// # Errors
+/// When the text is not a percentage, with `remedy`. A number without a percent sign is ambiguous: 0.5 % or one half.
+pub fn fraction(what: &str, text: &str, remedy: &str) -> Result<f64, String> {
+    let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
+    if let Some(percent) = text.trim_end().strip_suffix('%').and_then(number) {
+        return Ok(percent / 100.0);
+    }
+    let shown = brief(text);
+    Err(number(text).map_or_else(
+        || format!("malformed {what} '{shown}'; write {remedy}"),
+        |bare| match [bare, rounded(bare * 100.0)] {
+            [own, same] if own == same => format!("{what} '{shown}' has no percent sign; write {bare}%"),
+            [own, share] => {
+                format!("{what} '{shown}' has no percent sign; write {own}%, or {share}% if it is a factor")
+            }
+        },
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rounded_number_is_what_is_written() {
+        for value in [0.0, 1.0, 0.012_345_6, 1.234_56, 999.96, 12_345.67, -3.254_59, 2.5e-7] {
+            assert_eq!(significant(value).parse(), Ok(rounded(value)), "{value}");
+        }
+    }
+
+    #[test]
+    fn a_number_without_its_sign_is_refused_with_both_readings() {
+        assert_eq!(fraction("share", " 0.5 % ", "2%"), Ok(0.005));
+        for (text, expected) in [
+            ("0.5", "share '0.5' has no percent sign; write 0.5%, or 50% if it is a factor"),
+            ("2", "share '2' has no percent sign; write 2%, or 200% if it is a factor"),
+            ("1e-3", "share '1e-3' has no percent sign; write 0.001%, or 0.1% if it is a factor"),
+            ("0", "share '0' has no percent sign; write 0%"),
+            ("two", "malformed share 'two'; write 2%"),
+            ("nan%", "malformed share 'nan%'; write 2%"),
+            ("", "malformed share ''; write 2%"),
+        ] {
+            assert_eq!(fraction("share", text, "2%").expect_err("refused"), expected);
+        }
+    }
+
+    #[test]
+    fn times_are_shown_in_the_largest_unit_that_keeps_them_above_one() {
+        let shown: Vec<_> = [0.5, 999.0, 1234.5, 2.5e6, 3.25e9].map(|t| Nanos(t).to_string()).into_iter().collect();
+        assert_eq!(shown, ["0.5000 ns", "999.0 ns", "1.234 µs", "2.500 ms", "3.250 s"]);
+    }
+
+    #[test]
+    fn bytes_use_binary_prefixes_and_stay_exact_where_they_can() {
+        let shown: Vec<_> =
+            [512, 49_152, 1_610_612_736, 1000 << 20].map(|b| Bytes(b).to_string()).into_iter().collect();
+        assert_eq!(shown, ["512 B", "48 KiB", "1.5 GiB", "1000 MiB"]);
+    }
+
+    #[test]
+    fn the_rate_of_a_thousand_cubed_matmul_in_a_millisecond_is_two_teraflops() {
+        let work = Work { operations: 2_000_000_000, bytes: Bytes(12_000_000) };
+        assert_eq!(work.rate(Nanos(1e6)).to_string(), "2000");
+    }
+
+    #[test]
+    fn a_size_is_written_as_people_write_it() {
+        for (text, bytes) in [
+            ("4096", 4096),
+            ("4GiB", 4 << 30),
+            ("4 GiB", 4 << 30),
+            ("1.5G", 3 << 29),
+            ("512m", 512 << 20),
+            ("100MB", 100_000_000),
+            ("0", 0),
+            ("7B", 7),
+        ] {
+            assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
+        }
+        for text in ["", "GiB", "-1", "4x", "4 Gi B", "1e400", "nan", "4iB"] {
+            assert!(text.parse::<Bytes>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,722 @@
+//! Properties, limits and features of a Vulkan device as plain data: printed by `gpukern devices`, stored in every
+//! record, and compared with a program's needs. Nothing here calls Vulkan.
+
+use crate::basis::dtype::DType;
+use crate::basis::units::Bytes;
+use serde::{Deserialize, Deserializer, Serialize};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::RangeInclusive;
+
+/// Values of `VkPhysicalDeviceProperties::vendorID`.
+pub mod vendor {
+    pub const AMD: u32 = 0x1002;
+    pub const APPLE: u32 = 0x106b;
+    pub const INTEL: u32 = 0x8086;
+    /// Mesa's own id (`VK_VENDOR_ID_MESA`): Honeykrisp on Apple's GPUs, and llvmpipe.
+    pub const MESA: u32 = 0x1_0005;
+    pub const NVIDIA: u32 = 0x10de;
+    pub const QUALCOMM: u32 = 0x5143;
+}
+
+/// Kind of device (Vulkan's `VkPhysicalDeviceType`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceKind {
+    /// GPU with its own memory.
+    DiscreteGpu,
+    /// GPU that shares the host's memory.
+    IntegratedGpu,
+    /// GPU seen through a virtual machine.
+    VirtualGpu,
+    /// Software device that runs on the host's cores.
+    Cpu,
+    /// Host processor, used without Vulkan.
+    Host,
+    /// Any other device.
+    #[default]
+    Other,
+}
+
+impl DeviceKind {
+    /// Whether `--device gpu` can select the device.
+    #[must_use]
+    pub fn is_gpu(self) -> bool {
+        matches!(self, Self::DiscreteGpu | Self::IntegratedGpu | Self::VirtualGpu)
+    }
+
+    /// Whether kernels run on the host's cores, which all other programs use as well.
+    #[must_use]
+    pub fn runs_on_host_cores(self) -> bool {
+        matches!(self, Self::Cpu | Self::Host)
+    }
+}
+
+impl fmt::Display for DeviceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::DiscreteGpu => "discrete GPU",
+            Self::IntegratedGpu => "integrated GPU",
+            Self::VirtualGpu => "virtual GPU",
+            Self::Cpu => "CPU",
+            Self::Host => "host",
+            Self::Other => "other",
+        })
+    }
+}
+
+/// Vulkan device as its driver describes it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct DeviceInfo {
+    /// Position in the list of devices.
+    pub index: usize,
+    /// Name, such as `llvmpipe (LLVM 15.0.6, 256 bits)`.
+    pub name: String,
+    /// Kind of device.
+    pub kind: DeviceKind,
+    /// Driver of the device.
+    pub driver: Driver,
+    /// Highest supported Vulkan version, such as `1.3.230`.
+    pub api_version: String,
+    /// PCI vendor id, or Khronos vendor id.
+    pub vendor_id: u32,
+    /// Vendor's device id.
+    pub device_id: u32,
+    /// `VkPhysicalDeviceIDProperties::deviceUUID`.
+    pub uuid: String,
+    /// PCI address `domain:bus:device.function`, if the driver reports it.
+    pub pci_address: Option<String>,
+    /// Memory heaps.
+    pub heaps: Vec<Heap>,
+    /// Sub-group sizes and operations.
+    pub subgroup: Subgroup,
+    /// Limits that programs are checked against.
+    pub limits: DeviceLimits,
+    /// Timestamp support.
+    pub timestamps: Timestamps,
+    /// Features that kernels may need.
+    pub features: BTreeSet<Feature>,
+    /// Shapes of `VK_KHR_cooperative_matrix`.
+    pub cooperative_matrices: Vec<CooperativeMatrix>,
+    /// Shapes of `VK_NV_cooperative_matrix2`, if supported.
+    #[serde(default)]
+    pub flexible_matrices: Option<FlexibleMatrices>,
+}
+
+/// Identity of a driver.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Driver {
+    /// Name, such as `llvmpipe` or `NVIDIA`.
+    pub name: String,
+    /// Driver's description of its version, such as `Mesa 22.3.6 (LLVM 15.0.6)`.
+    pub info: String,
+    /// `driverVersion` as the vendor encodes it.
+    pub version: u32,
+    /// Build id: `pipelineCacheUUID`, which changes with each build of Mesa and other drivers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<String>,
+}
+
+/// Memory heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Heap {
+    /// Size of the heap.
+    pub size: Bytes,
+    /// Whether the heap is local to the device.
+    pub device_local: bool,
+}
+
+/// Sub-group sizes and operations.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Subgroup {
+    /// Default size.
+    pub size: u32,
+    /// Smallest size that can be required.
+    pub min_size: u32,
+    /// Largest size that can be required.
+    pub max_size: u32,
+    /// Whether a compute pipeline can require one of the sizes.
+    pub size_control: bool,
+    /// Whether a pipeline can require full sub-groups.
+    pub full_subgroups: bool,
+    /// Most sub-groups per work-group if a sub-group size is required; absent without size control and in older
+    /// records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_in_group: Option<u32>,
+    /// Operations available in compute shaders, in Vulkan's terms: `basic`, `vote`, `ballot`, ….
+    pub operations: Vec<String>,
+}
+
+/// Limits of a device, in the units of Vulkan's limits of the same names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "Limits")]
+pub struct DeviceLimits {
+    /// Work-groups of one dispatch along x, y, z.
+    pub group_count: [u32; 3],
+    /// Invocations of a work-group along x, y, z.
+    pub group_size: [u32; 3],
+    /// Invocations of a work-group.
+    pub group_invocations: u32,
+    /// Shared memory of a work-group.
+    pub shared_memory: Bytes,
+    /// Push-constant block.
+    pub push_constants: Bytes,
+    /// Largest range of a storage-buffer descriptor.
+    pub storage_buffer_range: Bytes,
+    /// Most texels of a buffer view; 0 in records of versions that did not query it.
+    #[serde(default)]
+    pub texel_buffer_elements: u32,
+    /// Largest buffer: the smaller of `maxBufferSize` and `maxMemoryAllocationSize`.
+    pub buffer: Bytes,
+    /// Loop iterations of one invocation, summed over its loops, after which the driver silently leaves every loop.
+    pub loop_iterations: Option<u64>,
+    /// Limits of buffer descriptors; absent in records of versions that did not query them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub descriptors: Option<DescriptorLimits>,
+}
+
+/// Limits of buffer descriptors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct DescriptorLimits {
+    /// Most descriptor sets.
+    pub sets: u32,
+    /// Most storage buffers of one kernel.
+    pub storage_buffers: u32,
+    /// Most uniform buffers of one kernel.
+    pub uniform_buffers: u32,
+    /// Largest range of a uniform-buffer descriptor.
+    pub uniform_range: Bytes,
+    /// Alignment of storage-buffer offsets.
+    pub storage_alignment: Bytes,
+    /// Alignment of uniform-buffer offsets.
+    pub uniform_alignment: Bytes,
+}
+
+/// Plausible timestamp periods in nanoseconds: real clocks have 0.1 ns to some microseconds.
+const PLAUSIBLE_PERIODS_NS: RangeInclusive<f32> = 1e-3..=1e7;
+
+/// Timestamp support of the queue that measurements use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Timestamps {
+    /// Nanoseconds per tick; `null` if not finite, as some null drivers report.
+    #[serde(deserialize_with = "or_infinite")]
+    pub period_ns: f32,
+    /// Valid bits of a timestamp; 0 if the queue has no timestamps.
+    pub valid_bits: u32,
+}
+
+/// Deserializes a number; `null`, JSON's substitute for infinity, becomes infinity.
+fn or_infinite<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f32, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f32::INFINITY))
+}
+
+/// Supported shape of `VK_KHR_cooperative_matrix`: D = A·B + C with A m×k, B k×n.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct CooperativeMatrix {
+    /// Rows of A.
+    pub m: u32,
+    /// Columns of B.
+    pub n: u32,
+    /// Columns of A.
+    pub k: u32,
+    /// Component type of A and B, such as `f16`.
+    pub input: String,
+    /// Component type of C and D.
+    pub accumulator: String,
+    /// Scope: `subgroup` or `workgroup`.
+    pub scope: String,
+}
+
+/// Cooperative matrices with extents in multiples of a granularity, instead of fixed shapes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct FlexibleMatrices {
+    /// Largest extent of a matrix.
+    pub most_extent: u32,
+    /// Supported combinations of types, scope and granularity.
+    pub shapes: Vec<FlexibleMatrix>,
+}
+
+/// Supported combination of types and scope.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct FlexibleMatrix {
+    /// Granularity of M, N and K.
+    pub granularity: [u32; 3],
+    /// Component type of A and B, such as `f16`.
+    pub input: String,
+    /// Component type of C and D.
+    pub accumulator: String,
+    /// Scope: `subgroup` or `workgroup`.
+    pub scope: String,
+    /// Invocations of a work-group, for work-group scope.
+    pub invocations: u32,
+}
+
+/// Width of the accumulator of cooperative matrices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accumulator {
+    /// 32 bits.
+    Wide,
+    /// Width of the operands.
+    Narrow,
+}
+
+impl Accumulator {
+    /// Returns the component type's name in [`MatrixShape`].
+    #[must_use]
+    pub fn name(self, dtype: DType) -> &'static str {
+        match (self, dtype) {
+            (Self::Narrow, _) => dtype.name(),
+            (Self::Wide, DType::I8) => "i32",
+            (Self::Wide, DType::U8) => "u32",
+            (Self::Wide, _) => "f32",
+        }
+    }
+}
+
+/// Shape of the cooperative matrices that a kernel multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MatrixShape {
+    /// Rows of A.
+    pub m: u32,
+    /// Columns of B.
+    pub n: u32,
+    /// Columns of A.
+    pub k: u32,
+    /// Component type of A and B.
+    pub input: &'static str,
+    /// Component type of C and D.
+    pub accumulator: &'static str,
+    /// Work-group size for work-group scope; `None` for sub-group scope.
+    pub workgroup: Option<u32>,
+}
+
+impl fmt::Display for MatrixShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shape = format!("{}×{}×{} {} → {}", self.m, self.n, self.k, self.input, self.accumulator);
+        match self.workgroup {
+            None => f.pad(&shape),
+            Some(size) => f.pad(&format!("{shape} held by {size} invocations")),
+        }
+    }
+}
+
+macro_rules! features {
+    ($($(#[$doc:meta])* $name:ident = $text:literal $(by $($capability:literal)|+)?,)*) => {
+        /// Device feature that a kernel may need, by Vulkan's name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        #[derive(schemars::JsonSchema)]
+        pub enum Feature {
+            $($(#[$doc])* #[serde(rename = $text)] $name,)*
+        }
+
+        impl Feature {
+            /// All features.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// Returns Vulkan's name.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+
+            /// Returns the SPIR-V capabilities that require this feature, alone or as one of several.
+            fn capabilities(self) -> &'static [&'static str] {
+                match self { $(Self::$name => &[$($($capability),+)?],)* }
+            }
+        }
+    };
+}
+
+features! {
+    /// Buffer addresses in kernels.
+    BufferDeviceAddress = "bufferDeviceAddress" by "PhysicalStorageBufferAddresses",
+    /// Tightly packed buffer layouts.
+    ScalarBlockLayout = "scalarBlockLayout",
+    /// 64-bit floats.
+    ShaderFloat64 = "shaderFloat64" by "Float64",
+    /// 16-bit float arithmetic.
+    ShaderFloat16 = "shaderFloat16" by "Float16",
+    /// 8-bit integers.
+    ShaderInt8 = "shaderInt8" by "Int8",
+    /// 16-bit integers.
+    ShaderInt16 = "shaderInt16" by "Int16",
+    /// Arrays of storage buffers with an index known at run time.
+    StorageBufferArrayDynamicIndexing = "shaderStorageBufferArrayDynamicIndexing"
+        by "StorageBufferArrayDynamicIndexing",
+    /// Arrays of uniform buffers with an index known at run time.
+    UniformBufferArrayDynamicIndexing = "shaderUniformBufferArrayDynamicIndexing"
+        by "UniformBufferArrayDynamicIndexing",
+    /// 64-bit integers.
+    ShaderInt64 = "shaderInt64" by "Int64",
+    /// 16-bit values in storage buffers.
+    StorageBuffer16BitAccess = "storageBuffer16BitAccess" by "StorageBuffer16BitAccess",
+    /// 16-bit values in storage and uniform buffers.
+    UniformAndStorageBuffer16BitAccess = "uniformAndStorageBuffer16BitAccess" by "UniformAndStorageBuffer16BitAccess",
+    /// 16-bit values in push constants.
+    StoragePushConstant16 = "storagePushConstant16" by "StoragePushConstant16",
+    /// 8-bit values in storage buffers.
+    StorageBuffer8BitAccess = "storageBuffer8BitAccess" by "StorageBuffer8BitAccess",
+    /// 8-bit values in storage and uniform buffers.
+    UniformAndStorageBuffer8BitAccess = "uniformAndStorageBuffer8BitAccess" by "UniformAndStorageBuffer8BitAccess",
+    /// 8-bit values in push constants.
+    StoragePushConstant8 = "storagePushConstant8" by "StoragePushConstant8",
+    /// Pointers into one buffer that are chosen at run time.
+    VariablePointersStorageBuffer = "variablePointersStorageBuffer" by "VariablePointersStorageBuffer",
+    /// Pointers into any buffer or shared memory that are chosen at run time.
+    VariablePointers = "variablePointers" by "VariablePointers",
+    /// Sub-group operations on 8-, 16- and 64-bit types.
+    ShaderSubgroupExtendedTypes = "shaderSubgroupExtendedTypes",
+    /// Atomics on 64-bit integers in buffers.
+    ShaderBufferInt64Atomics = "shaderBufferInt64Atomics" by "Int64Atomics",
+    /// Atomics on 64-bit integers in shared memory.
+    ShaderSharedInt64Atomics = "shaderSharedInt64Atomics" by "Int64Atomics",
+    /// Atomic f16 loads, stores and exchanges in buffers.
+    ShaderBufferFloat16Atomics = "shaderBufferFloat16Atomics",
+    /// Atomic f16 addition in buffers.
+    ShaderBufferFloat16AtomicAdd = "shaderBufferFloat16AtomicAdd" by "AtomicFloat16AddEXT",
+    /// Atomic f16 minimum and maximum in buffers.
+    ShaderBufferFloat16AtomicMinMax = "shaderBufferFloat16AtomicMinMax" by "AtomicFloat16MinMaxEXT",
+    /// Atomic f16 loads, stores and exchanges in shared memory.
+    ShaderSharedFloat16Atomics = "shaderSharedFloat16Atomics",
+    /// Atomic f16 addition in shared memory.
+    ShaderSharedFloat16AtomicAdd = "shaderSharedFloat16AtomicAdd" by "AtomicFloat16AddEXT",
+    /// Atomic f16 minimum and maximum in shared memory.
+    ShaderSharedFloat16AtomicMinMax = "shaderSharedFloat16AtomicMinMax" by "AtomicFloat16MinMaxEXT",
+    /// Atomic f32 loads, stores and exchanges in buffers.
+    ShaderBufferFloat32Atomics = "shaderBufferFloat32Atomics",
+    /// Atomic f32 addition in buffers.
+    ShaderBufferFloat32AtomicAdd = "shaderBufferFloat32AtomicAdd" by "AtomicFloat32AddEXT",
+    /// Atomic f32 minimum and maximum in buffers.
+    ShaderBufferFloat32AtomicMinMax = "shaderBufferFloat32AtomicMinMax" by "AtomicFloat32MinMaxEXT",
+    /// Atomic f32 loads, stores and exchanges in shared memory.
+    ShaderSharedFloat32Atomics = "shaderSharedFloat32Atomics",
+    /// Atomic f32 addition in shared memory.
+    ShaderSharedFloat32AtomicAdd = "shaderSharedFloat32AtomicAdd" by "AtomicFloat32AddEXT",
+    /// Atomic f32 minimum and maximum in shared memory.
+    ShaderSharedFloat32AtomicMinMax = "shaderSharedFloat32AtomicMinMax" by "AtomicFloat32MinMaxEXT",
+    /// Atomic f64 loads, stores and exchanges in buffers.
+    ShaderBufferFloat64Atomics = "shaderBufferFloat64Atomics",
+    /// Atomic f64 addition in buffers.
+    ShaderBufferFloat64AtomicAdd = "shaderBufferFloat64AtomicAdd" by "AtomicFloat64AddEXT",
+    /// Atomic f64 minimum and maximum in buffers.
+    ShaderBufferFloat64AtomicMinMax = "shaderBufferFloat64AtomicMinMax" by "AtomicFloat64MinMaxEXT",
+    /// Atomic f64 loads, stores and exchanges in shared memory.
+    ShaderSharedFloat64Atomics = "shaderSharedFloat64Atomics",
+    /// Atomic f64 addition in shared memory.
+    ShaderSharedFloat64AtomicAdd = "shaderSharedFloat64AtomicAdd" by "AtomicFloat64AddEXT",
+    /// Atomic f64 minimum and maximum in shared memory.
+    ShaderSharedFloat64AtomicMinMax = "shaderSharedFloat64AtomicMinMax" by "AtomicFloat64MinMaxEXT",
+    /// Cooperative matrices of sub-group scope.
+    CooperativeMatrix = "cooperativeMatrix" by "CooperativeMatrixKHR",
+    /// Cooperative matrices of work-group scope.
+    CooperativeMatrixWorkgroupScope = "cooperativeMatrixWorkgroupScope",
+    /// Cooperative matrices of flexible extents, in multiples of a granularity.
+    CooperativeMatrixFlexibleDimensions = "cooperativeMatrixFlexibleDimensions",
+    /// Bounds-checked loads and stores of cooperative matrices through tensor layouts.
+    CooperativeMatrixTensorAddressing = "cooperativeMatrixTensorAddressing"
+        by "TensorAddressingNV" | "CooperativeMatrixTensorAddressingNV",
+    /// Reductions of cooperative matrices.
+    CooperativeMatrixReductions = "cooperativeMatrixReductions" by "CooperativeMatrixReductionsNV",
+    /// Cooperative matrices converted between types and uses.
+    CooperativeMatrixConversions = "cooperativeMatrixConversions" by "CooperativeMatrixConversionsNV",
+    /// Element-wise functions on cooperative matrices.
+    CooperativeMatrixPerElementOperations = "cooperativeMatrixPerElementOperations"
+        by "CooperativeMatrixPerElementOperationsNV",
+    /// Cooperative-matrix loads that decode blocks.
+    CooperativeMatrixBlockLoads = "cooperativeMatrixBlockLoads" by "CooperativeMatrixBlockLoadsNV",
+    /// Integer dot products.
+    ShaderIntegerDotProduct = "shaderIntegerDotProduct"
+        by "DotProduct" | "DotProductInputAll" | "DotProductInput4x8Bit" | "DotProductInput4x8BitPacked",
+    /// The Vulkan memory model.
+    VulkanMemoryModel = "vulkanMemoryModel" by "VulkanMemoryModel",
+    /// Device scope of the Vulkan memory model.
+    VulkanMemoryModelDeviceScope = "vulkanMemoryModelDeviceScope" by "VulkanMemoryModelDeviceScope",
+    /// bfloat16 type.
+    ShaderBFloat16 = "shaderBFloat16Type" by "BFloat16TypeKHR",
+    /// Dot products of bfloat16.
+    ShaderBFloat16DotProduct = "shaderBFloat16DotProduct" by "BFloat16DotProductKHR",
+    /// Cooperative matrices of bfloat16.
+    ShaderBFloat16CooperativeMatrix = "shaderBFloat16CooperativeMatrix" by "BFloat16CooperativeMatrixKHR",
+    /// Denormals kept, in 16 bits.
+    ShaderDenormPreserveFloat16 = "shaderDenormPreserveFloat16" by "DenormPreserve",
+    /// Denormals kept, in 32 bits.
+    ShaderDenormPreserveFloat32 = "shaderDenormPreserveFloat32" by "DenormPreserve",
+    /// Denormals kept, in 64 bits.
+    ShaderDenormPreserveFloat64 = "shaderDenormPreserveFloat64" by "DenormPreserve",
+    /// Denormals flushed to zero, in 16 bits.
+    ShaderDenormFlushToZeroFloat16 = "shaderDenormFlushToZeroFloat16" by "DenormFlushToZero",
+    /// Denormals flushed to zero, in 32 bits.
+    ShaderDenormFlushToZeroFloat32 = "shaderDenormFlushToZeroFloat32" by "DenormFlushToZero",
+    /// Denormals flushed to zero, in 64 bits.
+    ShaderDenormFlushToZeroFloat64 = "shaderDenormFlushToZeroFloat64" by "DenormFlushToZero",
+    /// Signed zeros, infinities and NaNs kept, in 16 bits.
+    ShaderSignedZeroInfNanPreserveFloat16 = "shaderSignedZeroInfNanPreserveFloat16" by "SignedZeroInfNanPreserve",
+    /// Signed zeros, infinities and NaNs kept, in 32 bits.
+    ShaderSignedZeroInfNanPreserveFloat32 = "shaderSignedZeroInfNanPreserveFloat32" by "SignedZeroInfNanPreserve",
+    /// Signed zeros, infinities and NaNs kept, in 64 bits.
+    ShaderSignedZeroInfNanPreserveFloat64 = "shaderSignedZeroInfNanPreserveFloat64" by "SignedZeroInfNanPreserve",
+    /// Rounding to the nearest even, in 16 bits.
+    ShaderRoundingModeRTEFloat16 = "shaderRoundingModeRTEFloat16" by "RoundingModeRTE",
+    /// Rounding to the nearest even, in 32 bits.
+    ShaderRoundingModeRTEFloat32 = "shaderRoundingModeRTEFloat32" by "RoundingModeRTE",
+    /// Rounding to the nearest even, in 64 bits.
+    ShaderRoundingModeRTEFloat64 = "shaderRoundingModeRTEFloat64" by "RoundingModeRTE",
+    /// Rounding towards zero, in 16 bits.
+    ShaderRoundingModeRTZFloat16 = "shaderRoundingModeRTZFloat16" by "RoundingModeRTZ",
+    /// Rounding towards zero, in 32 bits.
+    ShaderRoundingModeRTZFloat32 = "shaderRoundingModeRTZFloat32" by "RoundingModeRTZ",
+    /// Rounding towards zero, in 64 bits.
+    ShaderRoundingModeRTZFloat64 = "shaderRoundingModeRTZFloat64" by "RoundingModeRTZ",
+}
+
+/// Device requirement of a SPIR-V capability.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Requirement {
+    /// None: every Vulkan device with compute has it.
+    Nothing,
+    /// One of several features; which one depends on the kernel's instructions (`kernel/required.rs`).
+    Features(Vec<Feature>),
+    /// Class of sub-group operations, by its name in [`Subgroup::operations`].
+    Subgroup(&'static str),
+}
+
+/// Returns the requirement of the SPIR-V capability `name` ("SPIR-V environment for Vulkan", appendix A of the Vulkan
+/// specification); `None` if it is unknown. Known are the capabilities that compute shaders without images may declare
+/// and `vulkan/query.rs` enables.
+#[must_use]
+pub fn requirement(name: &str) -> Option<Requirement> {
+    let features = Feature::ALL.iter().copied().filter(|feature| feature.capabilities().contains(&name));
+    Some(match name {
+        "Matrix" | "Shader" | "SampledBuffer" | "ImageBuffer" | "Sampled1D" | "Image1D" | "ImageQuery"
+        | "DerivativeControl" | "DeviceGroup" => Requirement::Nothing,
+        "GroupNonUniform" => Requirement::Subgroup("basic"),
+        "GroupNonUniformVote" => Requirement::Subgroup("vote"),
+        "GroupNonUniformArithmetic" => Requirement::Subgroup("arithmetic"),
+        "GroupNonUniformBallot" => Requirement::Subgroup("ballot"),
+        "GroupNonUniformShuffle" => Requirement::Subgroup("shuffle"),
+        "GroupNonUniformShuffleRelative" => Requirement::Subgroup("shuffle-relative"),
+        "GroupNonUniformClustered" => Requirement::Subgroup("clustered"),
+        "GroupNonUniformQuad" => Requirement::Subgroup("quad"),
+        _ => Some(features.collect::<Vec<_>>()).filter(|any| !any.is_empty()).map(Requirement::Features)?,
+    })
+}
+
+impl DeviceInfo {
+    /// Features that every built-in kernel needs.
+    pub const REQUIRED_FEATURES: &'static [Feature] = &[Feature::BufferDeviceAddress, Feature::ScalarBlockLayout];
+
+    /// Returns the size of the largest device-local heap, in which all buffers of a case must fit.
+    #[must_use]
+    pub fn memory(&self) -> Bytes {
+        self.heaps.iter().filter(|heap| heap.device_local).map(|heap| heap.size).max().unwrap_or_default()
+    }
+
+    /// Returns the sub-group size to require for kernels that need one: the default size, but 16 on Intel, which
+    /// reports 32. Lanes share a thread's registers, so half as many spill less.
+    #[must_use]
+    pub fn usual_subgroup(&self) -> u32 {
+        let Subgroup { size, min_size, max_size, size_control, .. } = self.subgroup;
+        let halved = self.vendor_id == vendor::INTEL && size_control && (min_size..=max_size).contains(&16);
+        if halved { size.min(16) } else { size }
+    }
+
+    /// Whether the device supports cooperative matrices of this shape.
+    #[must_use]
+    pub fn multiplies(&self, shape: &MatrixShape) -> bool {
+        let extents = [shape.m, shape.n, shape.k];
+        let types = (shape.input, shape.accumulator);
+        match shape.workgroup {
+            None => self.cooperative_matrices.iter().any(|own| {
+                [own.m, own.n, own.k] == extents
+                    && (own.input.as_str(), own.accumulator.as_str()) == types
+                    && own.scope == "subgroup"
+            }),
+            Some(invocations) => self.flexible_matrices.as_ref().is_some_and(|flexible| {
+                let multiple = |own: &FlexibleMatrix| {
+                    extents.iter().zip(own.granularity).all(|(extent, unit)| extent.is_multiple_of(unit))
+                };
+                extents.iter().all(|extent| *extent <= flexible.most_extent)
+                    && flexible.shapes.iter().any(|own| {
+                        (own.input.as_str(), own.accumulator.as_str()) == types
+                            && (own.scope.as_str(), own.invocations) == ("workgroup", invocations)
+                            && multiple(own)
+                    })
+            }),
+        }
+    }
+
+    /// Returns why nothing can be measured on the device, if so.
+    #[must_use]
+    pub fn unusable(&self) -> Option<String> {
+        let (period, has_clock) = (self.timestamps.period_ns, self.timestamps.valid_bits > 0);
+        if has_clock && !PLAUSIBLE_PERIODS_NS.contains(&period) {
+            return Some(format!("reports nonsense: its clock has {period} ns a tick"));
+        }
+        if self.memory() == Bytes(0) {
+            return Some("reports nonsense: it has no memory".into());
+        }
+        self.uninspectable().or_else(|| (!has_clock).then(|| "needs a compute queue with timestamps".into()))
+    }
+
+    /// Returns why nothing can even be compiled for the device, if so.
+    #[must_use]
+    pub fn uninspectable(&self) -> Option<String> {
+        if let Some(nonsense) = self.nonsense() {
+            return Some(format!("reports nonsense: {nonsense}"));
+        }
+        let lacking = Self::REQUIRED_FEATURES.iter().find(|feature| !self.features.contains(feature));
+        lacking.map(|feature| format!("needs feature {}", feature.name()))
+    }
+
+    /// Returns the driver's impossible answer, as null drivers give, if there is one.
+    fn nonsense(&self) -> Option<String> {
+        let Self { limits, subgroup, .. } = self;
+        if subgroup.size == 0 {
+            return Some("its sub-groups have 0 invocations".into());
+        }
+        let none = limits.group_invocations == 0 || limits.group_size.contains(&0) || limits.group_count.contains(&0);
+        none.then(|| "its work-groups have 0 invocations".into())
+    }
+
+    /// Returns why a kernel that declares `capabilities` cannot run on the device, if so.
+    #[must_use]
+    pub fn lacks(&self, capabilities: &[impl AsRef<str>]) -> Option<String> {
+        capabilities.iter().map(AsRef::as_ref).find_map(|name| match requirement(name) {
+            Some(Requirement::Nothing) => None,
+            Some(Requirement::Features(any)) => {
+                (!any.iter().any(|feature| self.features.contains(feature))).then(|| {
+                    let names: Vec<_> = any.iter().map(|feature| feature.name()).collect();
+                    format!("needs feature {}", names.join(" or "))
+                })
+            }
+            Some(Requirement::Subgroup(operation)) => (!self.subgroup.operations.iter().any(|o| o == operation))
+                .then(|| format!("needs sub-group operation {operation} in compute shaders")),
+            None => Some(format!("needs SPIR-V capability {name}, which gpukern does not know")),
+        })
+    }
+
+    /// Returns why a kernel whose instructions need `features` cannot run on the device, if so.
+    #[must_use]
+    pub fn lacks_features(&self, features: &[impl AsRef<str>]) -> Option<String> {
+        let has = |name: &str| self.features.iter().any(|feature| feature.name() == name);
+        let lacking = features.iter().map(AsRef::as_ref).find(|name| !has(name))?;
+        Some(format!("needs feature {lacking}"))
+    }
+
+    /// Returns why the device is too old for this version of SPIR-V, if it is ("Versions and formats", appendix A of
+    /// the Vulkan specification).
+    #[must_use]
+    pub fn too_old_for(&self, spirv: [u8; 2]) -> Option<String> {
+        // Vulkan versions with the newest SPIR-V version of each.
+        const NEWEST: [([u32; 2], [u8; 2]); 4] =
+            [([1, 0], [1, 0]), ([1, 1], [1, 3]), ([1, 2], [1, 5]), ([1, 3], [1, 6])];
+        let mut numbers = self.api_version.split('.').map_while(|number| number.parse::<u32>().ok());
+        let own = [numbers.next()?, numbers.next()?];
+        let [major, minor] = spirv;
+        let needed = NEWEST.iter().find(|(_, newest)| spirv <= *newest).map(|(vulkan, _)| *vulkan);
+        match needed {
+            Some(needed) if own >= needed => None,
+            Some([x, y]) => {
+                let own = &self.api_version;
+                Some(format!("needs SPIR-V {major}.{minor}, so Vulkan {x}.{y}; the device has Vulkan {own}"))
+            }
+            None => Some(format!("needs SPIR-V {major}.{minor}, which gpukern does not know")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::fixture::{gpu, software_device};
+
+    #[test]
+    fn sub_groups_of_intels_have_16_invocations_where_that_can_be_required() {
+        let mut device = gpu();
+        let Subgroup { min_size, max_size, .. } = &mut device.subgroup;
+        (*min_size, *max_size) = (8, 32);
+        assert_eq!(device.usual_subgroup(), 32);
+        device.vendor_id = vendor::INTEL;
+        assert_eq!(device.usual_subgroup(), 16);
+        device.subgroup.size_control = false;
+        assert_eq!(device.usual_subgroup(), 32);
+    }
+
+    #[test]
+    fn a_device_whose_answers_make_no_sense_is_refused_with_the_answer() {
+        assert_eq!(software_device().unusable(), None);
+        let told = |device: DeviceInfo| device.unusable().expect("refused");
+        for period_ns in [f32::INFINITY, f32::NAN, 0.0, -1.0, 1e-38, 1e30] {
+            let device = DeviceInfo { timestamps: Timestamps { period_ns, valid_bits: 64 }, ..software_device() };
+            let reason = format!("reports nonsense: its clock has {period_ns} ns a tick");
+            assert_eq!(told(device.clone()), reason);
+            // The answer survives serialization, as between processes.
+            let json = serde_json::to_string(&device).expect("JSON");
+            let read: DeviceInfo = serde_json::from_str(&json).expect(&json);
+            assert!(told(read).starts_with("reports nonsense: its clock has "), "{json}");
+        }
+        let mut device = software_device();
+        device.subgroup.size = 0;
+        assert_eq!(told(device), "reports nonsense: its sub-groups have 0 invocations");
+        let mut device = software_device();
+        device.limits.group_count[1] = 0;
+        assert_eq!(told(device), "reports nonsense: its work-groups have 0 invocations");
+    }
+
+    #[test]
+    fn names_of_capabilities_are_those_of_the_specification() {
+        let known: Vec<_> = (0..8192).filter_map(rspirv::spirv::Capability::from_u32).collect();
+        let mapped = known.iter().filter(|capability| requirement(&format!("{capability:?}")).is_some()).count();
+        // rspirv knows all names in the table, so none has a typing error.
+        assert_eq!(mapped, 61);
+    }
+
+    #[test]
+    fn a_missing_feature_or_sub_group_operation_is_named() {
+        let mut device = software_device();
+        device.features.remove(&Feature::ShaderFloat64);
+        device.subgroup.operations.retain(|operation| operation != "shuffle");
+        for (capability, reason) in [
+            ("Shader", None),
+            ("Float64", Some("needs feature shaderFloat64")),
+            ("GroupNonUniformShuffle", Some("needs sub-group operation shuffle in compute shaders")),
+        ] {
+            assert_eq!(device.lacks(&["Shader", capability]).as_deref(), reason);
+        }
+    }
+
+    #[test]
+    fn of_several_features_one_is_enough_and_instructions_say_which() {
+        let mut device = software_device();
+        device.features.remove(&Feature::ShaderBufferFloat32AtomicAdd);
+        assert_eq!(device.lacks(&["AtomicFloat32AddEXT"]), None);
+        assert_eq!(device.lacks_features(&["shaderSharedFloat32AtomicAdd"]), None);
+        let reason = device.lacks_features(&["shaderSharedFloat32AtomicAdd", "shaderBufferFloat32AtomicAdd"]);
+        assert_eq!(reason.as_deref(), Some("needs feature shaderBufferFloat32AtomicAdd"));
+        device.features.remove(&Feature::ShaderSharedFloat32AtomicAdd);
+        let reason = device.lacks(&["AtomicFloat32AddEXT"]);
+        let expected = "needs feature shaderBufferFloat32AtomicAdd or shaderSharedFloat32AtomicAdd";
+        assert_eq!(reason.as_deref(), Some(expected));
+        // A capability that gpukern does not enable.
+        let image = device.lacks_features(&["shaderImageFloat32Atomics"]);
+        assert_eq!(image.as_deref(), Some("needs feature shaderImageFloat32Atomics"));
+    }
+
+    #[test]
+    fn spirv_that_is_newer_than_the_device_s_vulkan_is_refused() {
+        let device = |version: &str| DeviceInfo { api_version: version.into(), ..software_device() };
+        for (vulkan, spirv, fits) in [
+            ("1.2.203", [1, 5], true),
+            ("1.2.203", [1, 6], false),
+            ("1.3.0", [1, 6], true),
+            ("1.4.312", [1, 6], true),
+            ("1.1.0", [1, 3], true),
+            ("1.1.0", [1, 4], false),
+            ("1.4.312", [1, 7], false),
+        ] {
+            assert_eq!(device(vulkan).too_old_for(spirv).is_none(), fits, "{vulkan} {spirv:?}");
+        }
+        let reason = device("1.2.203").too_old_for([1, 6]).expect("too old");
+        assert_eq!(reason, "needs SPIR-V 1.6, so Vulkan 1.3; the device has Vulkan 1.2.203");
+    }
+}

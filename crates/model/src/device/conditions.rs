@@ -1,0 +1,242 @@
+//! System state during a measurement, on Linux: the clock of a device (NVML for NVIDIA; sysfs for AMD, Intel and the
+//! host's cores) and the CPU use of other programs, which slows down devices that compute on the host's cores.
+
+use crate::device::capability::vendor::NVIDIA;
+use crate::device::capability::{DeviceInfo, DeviceKind};
+use nvml_wrapper::Nvml;
+use nvml_wrapper::enum_wrappers::device::Clock as NvmlClock;
+use std::fs::read_to_string;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Source of a device's clock frequency.
+pub enum ClockSource {
+    /// NVIDIA's management library, and the device's PCI address.
+    Nvml(Box<Nvml>, String),
+    /// AMD's table of clock levels; a star marks the current one.
+    Table(PathBuf),
+    /// Files with one frequency each, and the file's units per MHz.
+    Files(Vec<PathBuf>, f64),
+}
+
+impl ClockSource {
+    /// Finds the source for `device`, if the system has one.
+    #[must_use]
+    pub fn of(device: &DeviceInfo) -> Option<Self> {
+        Self::below(device, Path::new("/sys"))
+    }
+
+    fn below(device: &DeviceInfo, sys: &Path) -> Option<Self> {
+        if device.kind == DeviceKind::Cpu {
+            let cores = folders(&sys.join("devices/system/cpu"), "cpu");
+            let files: Vec<_> = cores.iter().map(|core| core.join("cpufreq/scaling_cur_freq")).collect();
+            let files: Vec<_> = files.into_iter().filter(|file| file.is_file()).collect();
+            return (!files.is_empty()).then_some(Self::Files(files, 1000.0));
+        }
+        let address = device.pci_address.clone()?;
+        if device.vendor_id == NVIDIA {
+            return Nvml::init().ok().map(|nvml| Self::Nvml(Box::new(nvml), address));
+        }
+        let folder = sys.join("bus/pci/devices").join(address);
+        let table = folder.join("pp_dpm_sclk");
+        if table.is_file() {
+            return Some(Self::Table(table));
+        }
+        let files = folders(&folder.join("drm"), "card").into_iter().map(|card| card.join("gt_act_freq_mhz"));
+        let files: Vec<_> = files.filter(|file| file.is_file()).collect();
+        (!files.is_empty()).then_some(Self::Files(files, 1.0))
+    }
+
+    /// Returns the energy in joules that the board has used since its driver was loaded, if there is a counter. NVML's
+    /// counter advances in steps of millijoules, a few times per tenth of a second.
+    #[must_use]
+    pub fn joules(&self) -> Option<f64> {
+        let Self::Nvml(nvml, address) = self else { return None };
+        let device = nvml.device_by_pci_bus_id(address.as_str()).ok()?;
+        device.total_energy_consumption().ok().map(|millijoules| millijoules as f64 / 1e3)
+    }
+
+    /// Returns the current clock in MHz; the mean over several cores.
+    #[must_use]
+    pub fn mhz(&self) -> Option<f64> {
+        match self {
+            Self::Nvml(nvml, address) => {
+                let device = nvml.device_by_pci_bus_id(address.as_str()).ok()?;
+                device.clock_info(NvmlClock::SM).ok().map(f64::from)
+            }
+            Self::Table(path) => {
+                let text = read_to_string(path).ok()?;
+                // `1: 1200Mhz *`
+                let line = text.lines().find(|line| line.trim_end().ends_with('*'))?;
+                let figure = line.split_once(':')?.1.trim();
+                figure[..figure.find(|c: char| !c.is_ascii_digit())?].parse().ok()
+            }
+            Self::Files(files, units) => {
+                let read = |file: &PathBuf| read_to_string(file).ok()?.trim().parse::<f64>().ok();
+                let clocks = files.iter().map(read).collect::<Option<Vec<_>>>()?;
+                Some(clocks.iter().sum::<f64>() / clocks.len() as f64 / units)
+            }
+        }
+    }
+}
+
+/// Lists the folders `prefix`0, `prefix`1, … in `parent`.
+fn folders(parent: &Path, prefix: &str) -> Vec<PathBuf> {
+    let numbered = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(prefix));
+        name.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let entries = std::fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(numbered).collect()
+}
+
+/// Fewest ticks of all processors together, 10 ms each, over which a share is meaningful.
+const MIN_TICKS: u64 = 20;
+
+/// CPU ticks since the machine started, of the processors that this process may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostLoad {
+    /// All ticks.
+    total: u64,
+    /// Ticks that were not idle, including those that a hypervisor took.
+    busy: u64,
+    /// Ticks used by this process.
+    own: u64,
+}
+
+impl HostLoad {
+    /// Reads the current ticks; `None` if the system does not report them.
+    #[must_use]
+    pub fn now() -> Option<Self> {
+        let [stat, status, own] =
+            ["/proc/stat", "/proc/self/status", "/proc/self/stat"].map(|path| read_to_string(path).ok());
+        Self::parse(&stat?, &status?, &own?)
+    }
+
+    fn parse(stat: &str, status: &str, own: &str) -> Option<Self> {
+        let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+        let allowed = processors(allowed.trim())?;
+        let mut load = Self::default();
+        for line in stat.lines().filter(|line| line.starts_with("cpu")) {
+            let (name, ticks) = line[3..].split_once(' ')?;
+            if !name.parse().is_ok_and(|number| allowed.contains(&number)) {
+                continue;
+            }
+            // user nice system idle iowait irq softirq steal; guests' time is included in user.
+            let ticks = ticks.split_whitespace().take(8).map(|tick| tick.parse().ok()).collect::<Option<Vec<u64>>>()?;
+            let idle = ticks.get(3)? + ticks.get(4)?;
+            let total: u64 = ticks.iter().sum();
+            load.total += total;
+            load.busy += total - idle;
+        }
+        // The process name may contain spaces and brackets; user and system time are fields 14 and 15.
+        let mut own = own.rsplit_once(')')?.1.split_whitespace().skip(11).map(|tick| tick.parse::<u64>().ok());
+        load.own = own.next()?? + own.next()??;
+        (load.total > 0).then_some(load)
+    }
+
+    /// Returns the share of the processors that other programs used since `earlier`; `None` if the interval is too
+    /// short.
+    #[must_use]
+    pub fn others_since(self, earlier: Self) -> Option<f64> {
+        let since = |of: fn(&Self) -> u64| of(&self).saturating_sub(of(&earlier));
+        let [total, busy, own] = [since(|load| load.total), since(|load| load.busy), since(|load| load.own)];
+        // Subtraction saturates: the system's and the process's ticks are counted at different moments.
+        (total >= MIN_TICKS).then(|| (busy.saturating_sub(own) as f64 / total as f64).min(1.0))
+    }
+}
+
+/// Returns the CPU time of all threads of this process; `None` if the system does not report it.
+#[cfg(unix)]
+pub fn cpu_time() -> Option<Duration> {
+    use nix::sys::resource::{UsageWho, getrusage};
+    use nix::sys::time::TimeValLike;
+    let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
+    let spent = usage.user_time() + usage.system_time();
+    u64::try_from(spent.num_microseconds()).ok().map(Duration::from_micros)
+}
+
+/// Returns the CPU time of all threads of this process; `None` if the system does not report it.
+#[cfg(not(unix))]
+pub fn cpu_time() -> Option<Duration> {
+    None
+}
+
+/// Parses a list of processors such as `0-3,8`.
+fn processors(list: &str) -> Option<Vec<usize>> {
+    let mut found = vec![];
+    for part in list.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        found.extend(first.parse::<usize>().ok()?..=last.parse().ok()?);
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::fixture::software_device;
+
+    fn write(root: &Path, path: &str, text: &str) {
+        let path = root.join(path);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        std::fs::write(path, text).expect("written");
+    }
+
+    fn gpu() -> DeviceInfo {
+        let pci_address = Some("0000:03:00.0".into());
+        DeviceInfo { kind: DeviceKind::DiscreteGpu, pci_address, vendor_id: 0x1002, ..software_device() }
+    }
+
+    #[test]
+    fn the_clocks_of_cores_are_averaged() {
+        let sys = tempfile::tempdir().expect("a folder");
+        assert!(ClockSource::below(&software_device(), sys.path()).is_none());
+        write(sys.path(), "devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "3000000\n");
+        write(sys.path(), "devices/system/cpu/cpu1/cpufreq/scaling_cur_freq", "2000000\n");
+        write(sys.path(), "devices/system/cpu/cpufreq/scaling_cur_freq", "1\n");
+        let source = ClockSource::below(&software_device(), sys.path()).expect("two cores");
+        assert_eq!(source.mhz(), Some(2500.0));
+    }
+
+    #[test]
+    fn the_marked_line_of_a_table_is_the_clock() {
+        let sys = tempfile::tempdir().expect("a folder");
+        assert!(ClockSource::below(&gpu(), sys.path()).is_none());
+        write(sys.path(), "bus/pci/devices/0000:03:00.0/pp_dpm_sclk", "0: 500Mhz\n1: 1450Mhz *\n2: 2400Mhz\n");
+        assert_eq!(ClockSource::below(&gpu(), sys.path()).expect("a table").mhz(), Some(1450.0));
+        write(sys.path(), "bus/pci/devices/0000:03:00.0/pp_dpm_sclk", "no clock *\n");
+        assert_eq!(ClockSource::below(&gpu(), sys.path()).expect("a table").mhz(), None);
+    }
+
+    #[test]
+    fn a_card_with_one_file_is_read_as_megahertz() {
+        let sys = tempfile::tempdir().expect("a folder");
+        write(sys.path(), "bus/pci/devices/0000:03:00.0/drm/card1/gt_act_freq_mhz", "1100\n");
+        assert_eq!(ClockSource::below(&gpu(), sys.path()).expect("a card").mhz(), Some(1100.0));
+    }
+
+    const OWN: &str = "7 (a) b) R 1 1 1 0 -1 4194304 85 0 0 0 30 12 0 0 20 0 1 0 2344 0 0";
+
+    #[test]
+    fn the_rest_of_what_the_own_processors_did_is_that_of_others() {
+        let stat = |busy: u64| {
+            format!(
+                "cpu  9 9 9 9 9 9 9 9\ncpu0 {busy} 10 5 100 3 0 1 2 0 0\ncpu1 0 0 0 50 0 0 0 0 0 0\ncpu2 7 7 7 7 7 7 7 7\nintr 5\n"
+            )
+        };
+        let load = |busy, own: &str| HostLoad::parse(&stat(busy), "Cpus_allowed_list:\t0-1\n", own).expect("a load");
+        let [before, after] = [load(20, OWN), load(120, &OWN.replace("30 12", "60 22"))];
+        assert_eq!((before, after.total - before.total), (HostLoad { total: 191, busy: 38, own: 42 }, 100));
+        assert_eq!(after.others_since(before), Some(0.6));
+        assert_eq!(after.others_since(HostLoad { total: after.total - 19, ..after }), None, "too short");
+    }
+
+    #[test]
+    fn lists_of_processors_are_read_and_what_is_none_tells_nothing() {
+        assert_eq!(processors("0-2,5"), Some(vec![0, 1, 2, 5]));
+        assert_eq!(processors(""), None);
+        assert_eq!(HostLoad::parse("cpu0 1 2", "Cpus_allowed_list: 0", OWN), None);
+        assert_eq!(HostLoad::parse("cpu0 1 2 3 4 5 6 7 8", "Cpus_allowed_list: 0", "7 (a) R 1"), None);
+    }
+}

@@ -1,0 +1,7 @@
+//! Devices: properties and limits, clocks, CPU use of other programs, selection, cache files. Imports `basis`.
+
+pub mod cache;
+pub mod capability;
+pub mod conditions;
+pub mod fixture;
+pub mod selector;

@@ -1,0 +1,89 @@
+//! Noise between the medians of separate processes, and the smallest change that a comparison can therefore detect.
+
+use super::bootstrap::{MIN_RUNS_FOR_SPREAD, Z};
+use super::significance::student_quantile;
+
+/// Effect size, in standard deviations, that a two-sided test at 5 % detects with a power of 80 %: 1.96 + 0.84.
+const DETECTABLE_EFFECT: f64 = 2.8;
+
+/// Assumed relative difference between the medians of two processes of the same program on a GPU, exceeded in 5 % of
+/// cases. It equals `bench`'s default precision, below which medians claim nothing. An assumption: `bench --processes`
+/// and `scripts/compare-power` measure it on a device.
+pub const ASSUMED_ON_GPU: f64 = 0.01;
+
+/// Assumed relative difference between two boards of one model: two H100s differed by 8 % in a kernel of 8 µs, by 1 to
+/// 2 % in longer ones.
+pub const ASSUMED_BETWEEN_BOARDS: f64 = 0.1;
+
+/// Assumed relative difference between processes on a device that runs on the host's processor, which every other
+/// program uses as well: medians of small products on the software device of a machine with two cores had a robust
+/// standard deviation of 3 to 7 % between processes, which times 1.96·√2 is 8 to 19 %.
+pub const ASSUMED_ON_HOST: f64 = 0.2;
+
+/// Returns the assumed relative difference between processes; `on_host` if the device runs on the host's processors.
+pub fn assumed(on_host: bool) -> f64 {
+    if on_host { ASSUMED_ON_HOST } else { ASSUMED_ON_GPU }
+}
+
+/// Returns the relative standard deviation of the medians of several processes: of their logarithms, with n − 1.
+#[must_use]
+pub fn between(medians: &[f64]) -> Option<f64> {
+    if medians.len() < 2 || medians.iter().any(|median| *median <= 0.0) {
+        return None;
+    }
+    let logs: Vec<f64> = medians.iter().map(|median| median.ln()).collect();
+    let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+    let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
+    Some((squares / (logs.len() - 1) as f64).sqrt())
+}
+
+/// Returns the 95 % confidence interval of the center of several processes' medians, from their spread alone: Student's
+/// t on the logarithms, extended to include the median. `None` for fewer than three.
+#[must_use]
+pub fn interval(medians: &[f64]) -> Option<[f64; 2]> {
+    let count = medians.len();
+    if count < MIN_RUNS_FOR_SPREAD {
+        return None;
+    }
+    let deviation = between(medians)? / (count as f64).sqrt();
+    let centre = medians.iter().map(|median| median.ln()).sum::<f64>() / count as f64;
+    let half = student_quantile(Z, Some(count - 1)) * deviation;
+    let median = super::median(medians)?;
+    Some([(centre - half).exp().min(median), (centre + half).exp().max(median)])
+}
+
+/// Returns the smallest relative effect that a comparison with `processes` per side detects with a power of 80 %, if
+/// processes differ by `between`: 2.8·s·√(2/r) (Kalibera and Jones 2013, section 5).
+#[must_use]
+pub fn resolved(between: f64, processes: usize) -> f64 {
+    DETECTABLE_EFFECT * between * (2.0 / processes as f64).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_that_agree_have_no_noise_and_one_has_none_to_tell() {
+        assert_eq!(between(&[5.0, 5.0, 5.0]), Some(0.0));
+        assert_eq!((between(&[5.0]), between(&[0.0, 1.0])), (None, None));
+    }
+
+    #[test]
+    fn the_interval_is_students_and_holds_the_median() {
+        let [low, high] = interval(&[98.0, 100.0, 102.0, 99.0, 101.0]).expect("five processes");
+        // s = 1.581, t of 4 degrees of freedom 2.776: ± 1.96.
+        assert!((low - 98.03).abs() < 0.05 && (high - 101.97).abs() < 0.05, "{low} {high}");
+        let [low, high] = interval(&[1.0, 1.0, 1.0]).expect("three processes");
+        assert!((low - 1.0).abs() < 1e-12 && (high - 1.0).abs() < 1e-12, "{low} {high}");
+        assert_eq!((interval(&[1.0, 2.0]), interval(&[0.0, 1.0, 2.0])), (None, None));
+    }
+
+    #[test]
+    fn the_spread_is_relative_and_more_processes_see_smaller_effects() {
+        let s = between(&[99.0, 101.0]).expect("two processes");
+        assert!((s - 0.01 * 2f64.sqrt()).abs() < 1e-5, "{s}");
+        assert!((resolved(0.01, 2) - 0.028).abs() < 1e-12);
+        assert!((resolved(0.01, 8) - 0.014).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,327 @@
+//! External programs (the commands of descriptions, compilers on the PATH), started so that each can be ended with all
+//! its children at any time, even when this process is killed.
+//!
+//! A killed process cannot clean up, so `gpukern` starts itself once more as a guard, which starts the program in a
+//! separate process group (on Windows: a job). The guard's standard input is a pipe whose other end only this process
+//! has: when the pipe closes, for whatever reason, the guard ends the group and removes the program's scratch folder.
+
+use super::family::{Family, KILL_TIMEOUT, POLL_INTERVAL, kill_group};
+use super::stderr_tail::StderrTail;
+use super::{Helper, Lifetime, OutputPolicy, message};
+use crate::basis::destination::Scratch;
+use crate::basis::printable::ending;
+use crate::basis::threads;
+use serde::{Deserialize, Serialize};
+use std::ffi::{OsStr, OsString};
+use std::io::{self, ErrorKind};
+#[cfg(windows)]
+use std::os::windows::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// Shell that runs the commands of descriptions.
+pub const SHELL: &str = if cfg!(windows) { "cmd" } else { "sh" };
+/// Sub-command of `gpukern` that runs a guard.
+const SUBCOMMAND: &str = "guard";
+/// Multiple of `--timeout` that a program may take.
+const TIMEOUT_FACTOR: u32 = 10;
+/// Grace period for processes that outlive the program.
+const EXIT_GRACE: Duration = Duration::from_millis(500);
+
+/// Limits of the programs that this process starts.
+pub struct ProgramLimits {
+    /// `--timeout` of driver calls; a program may take [`TIMEOUT_FACTOR`] times as long.
+    pub timeout: Duration,
+    /// Flag that is set when the programs have to end.
+    pub interrupted: Option<&'static AtomicBool>,
+    /// Place where language front ends run.
+    pub front_ends: FrontEnds,
+}
+
+/// Place where language front ends run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrontEnds {
+    /// This process.
+    Here,
+    /// Separate process of this program.
+    Separate,
+}
+
+/// Limits of this process; unset in test binaries, which cannot run a guard.
+static LIMITS: OnceLock<ProgramLimits> = OnceLock::new();
+
+/// Sets the limits of this process.
+pub fn limit(limits: ProgramLimits) {
+    let _ = LIMITS.set(limits);
+}
+
+/// Whether front ends run in a separate process.
+pub fn runs_front_ends_separately() -> bool {
+    LIMITS.get().is_some_and(|limits| limits.front_ends == FrontEnds::Separate)
+}
+
+/// Whether the programs of this process have to end.
+pub fn interrupted() -> bool {
+    LIMITS.get().is_some_and(ProgramLimits::are_interrupted)
+}
+
+impl ProgramLimits {
+    fn are_interrupted(&self) -> bool {
+        self.interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed))
+    }
+}
+
+/// End of a program.
+#[derive(Debug)]
+pub struct ProgramEnd {
+    /// Exit code or signal of a failure: `exit code 1`.
+    pub failed: Option<String>,
+    /// Whether processes outlived the program and were ended.
+    pub left: bool,
+    /// Tail of the program's standard error.
+    pub said: String,
+}
+
+/// Message from a guard.
+#[derive(Serialize, Deserialize)]
+enum GuardReport {
+    /// Process id of the running program.
+    Started(u32),
+    /// Failure to start the program: whether it is missing, and the system's message.
+    Refused(bool, String),
+    /// End of the program: [`ProgramEnd::failed`], [`ProgramEnd::left`].
+    Ended(Option<String>, bool),
+}
+
+/// Runs `program` to its end. Discards its standard output or, if `joined`, treats it as standard error. If this
+/// process dies, the program is ended and `scratch` removed.
+///
+/// # Errors
+/// When the program cannot be started ([`ErrorKind::NotFound`] if it is missing), takes too long or is interrupted.
+pub fn run(program: &Command, scratch: &Scratch, joined: bool) -> io::Result<ProgramEnd> {
+    let Some(limits) = LIMITS.get() else {
+        return run_unguarded(program, joined, &unlimited());
+    };
+    let mut timer = ProgramTimer::new();
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg(SUBCOMMAND);
+    for folder in scratch.folders() {
+        command.arg("--scratch").arg(folder);
+    }
+    command.args(joined.then_some("--joined")).arg("--").arg(program.get_program()).args(program.get_args());
+    if let Some(folder) = program.get_current_dir() {
+        command.current_dir(folder);
+    }
+    let helper = Helper::start(&mut command, OutputPolicy::Kept, Lifetime::Detached)?;
+    let mut guard = Guard { helper, group: None };
+    loop {
+        match guard.helper.receive(POLL_INTERVAL) {
+            Ok(GuardReport::Started(group)) => guard.group = Some(group),
+            Ok(GuardReport::Refused(missing, reason)) => {
+                return Err(io::Error::new(if missing { ErrorKind::NotFound } else { ErrorKind::Other }, reason));
+            }
+            Ok(GuardReport::Ended(failed, left)) => {
+                guard.group = None;
+                return Ok(ProgramEnd { failed, left, said: guard.helper.last_words(EXIT_GRACE) });
+            }
+            Err(RecvTimeoutError::Timeout) => timer.check(limits)?,
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(io::Error::other("was lost: the process that guards it died"));
+            }
+        }
+    }
+}
+
+/// Returns limits for a process without any.
+fn unlimited() -> ProgramLimits {
+    ProgramLimits { timeout: Duration::from_secs(30), interrupted: None, front_ends: FrontEnds::Here }
+}
+
+/// Runs `program` like [`run`], without a guard.
+fn run_unguarded(program: &Command, joined: bool, limits: &ProgramLimits) -> io::Result<ProgramEnd> {
+    let mut timer = ProgramTimer::new();
+    let mut command = command(program.get_program(), program.get_args());
+    if let Some(folder) = program.get_current_dir() {
+        command.current_dir(folder);
+    }
+    let (source, stream) = io::pipe()?;
+    command.stdout(if joined { stream.try_clone()?.into() } else { Stdio::null() }).stderr(stream);
+    let mut family = Family::start(&mut command, false)?;
+    // Close the command's ends of the pipe, so that the reader sees its end.
+    drop(command);
+    let said = StderrTail::of(source, OutputPolicy::Kept)?;
+    let status = family.wait(&mut |look| {
+        std::thread::sleep(look);
+        timer.check(limits)
+    })?;
+    let left = family.end(EXIT_GRACE);
+    Ok(ProgramEnd { failed: failed(status), left, said: said.last(EXIT_GRACE) })
+}
+
+/// Returns a command; the Windows shell gets its arguments unquoted.
+fn command(program: &OsStr, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
+    let mut command = Command::new(program);
+    #[cfg(windows)]
+    if program == SHELL {
+        for argument in arguments {
+            command.raw_arg(argument);
+        }
+        return command;
+    }
+    command.args(arguments);
+    command
+}
+
+/// Returns the exit code or signal of a failed program.
+fn failed(status: ExitStatus) -> Option<String> {
+    (!status.success()).then(|| ending(status))
+}
+
+/// Timer of a program.
+struct ProgramTimer {
+    waited: Duration,
+    last_check: Instant,
+}
+
+impl ProgramTimer {
+    fn new() -> Self {
+        Self { waited: Duration::ZERO, last_check: Instant::now() }
+    }
+
+    /// Returns an error if the program has to end.
+    fn check(&mut self, limits: &ProgramLimits) -> io::Result<()> {
+        if limits.are_interrupted() {
+            return Err(io::Error::other("was interrupted"));
+        }
+        // Time during which this process was stopped, or the computer asleep, does not count.
+        let passed = self.last_check.elapsed().min(Duration::from_secs(1));
+        self.waited += passed;
+        self.last_check = Instant::now();
+        let most = limits.timeout.saturating_mul(TIMEOUT_FACTOR);
+        if self.waited < most {
+            return Ok(());
+        }
+        let (seconds, twice) = (most.as_secs_f64(), limits.timeout.as_secs_f64() * 2.0);
+        Err(io::Error::new(
+            ErrorKind::TimedOut,
+            format!(
+                "did not end within {seconds:.1} s, {TIMEOUT_FACTOR} times --timeout; --timeout={twice}s gives it more time"
+            ),
+        ))
+    }
+}
+
+/// Guard process, from its parent's side.
+struct Guard {
+    helper: Helper<GuardReport>,
+    /// Process group of the program, while it may run.
+    group: Option<u32>,
+}
+
+impl Drop for Guard {
+    /// Makes the guard end the program, or ends it directly if the guard is dead.
+    fn drop(&mut self) {
+        if !self.helper.end(KILL_TIMEOUT + EXIT_GRACE).is_ok_and(|status| status.success()) {
+            self.group.into_iter().for_each(kill_group);
+        }
+    }
+}
+
+/// Runs the program in `words` and reports its end on standard output. When standard input ends first, ends the program
+/// with all its children and removes `scratch`.
+///
+/// # Errors
+/// When the program's status cannot be determined.
+pub fn guard(words: &[OsString], scratch: &[PathBuf], joined: bool) -> io::Result<()> {
+    let Some((program, arguments)) = words.split_first() else { return Ok(()) };
+    let mut command = command(program, arguments);
+    command.stdin(Stdio::null()).stdout(if joined { standard_error()? } else { Stdio::null() });
+    // A signal to the guard also ends the guarded program.
+    let asked = Arc::new(AtomicBool::new(false));
+    #[cfg(unix)]
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        signal_hook::flag::register(signal, Arc::clone(&asked))?;
+    }
+    let tell = |report: &GuardReport| message::write(&mut io::stdout().lock(), report);
+    let (open, closed) = mpsc::channel::<()>();
+    let wait_for_end = move || {
+        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        drop(open);
+    };
+    let mut family = match threads::start(wait_for_end).and_then(|_| Family::start(&mut command, true)) {
+        Ok(family) => family,
+        Err(e) => return tell(&GuardReport::Refused(e.kind() == ErrorKind::NotFound, e.to_string())),
+    };
+    // Report the id first: if the guard is killed, its parent needs the id to end the program. Errors are ignored,
+    // because without a parent standard input has ended too.
+    let _ = tell(&GuardReport::Started(family.child.id()));
+    let status = family.wait(&mut |look| match closed.recv_timeout(look) {
+        Err(RecvTimeoutError::Timeout) if !asked.load(Ordering::Relaxed) => Ok(()),
+        _ => Err(io::Error::other("nobody waits for it")),
+    });
+    if let Ok(status) = status {
+        let left = family.end(EXIT_GRACE);
+        return tell(&GuardReport::Ended(failed(status), left));
+    }
+    family.end(Duration::ZERO);
+    // Windows cannot remove a file while any process has it open.
+    let start = Instant::now();
+    for folder in scratch {
+        while std::fs::remove_dir_all(folder).is_err() && folder.exists() && start.elapsed() < KILL_TIMEOUT {
+            std::thread::sleep(POLL_INTERVAL);
+        }
+    }
+    Ok(())
+}
+
+/// Returns this process's standard error, for use as another's standard output.
+fn standard_error() -> io::Result<Stdio> {
+    #[cfg(unix)]
+    return Ok(std::os::fd::AsFd::as_fd(&io::stderr()).try_clone_to_owned()?.into());
+    #[cfg(not(unix))]
+    return Ok(std::os::windows::io::AsHandle::as_handle(&io::stderr()).try_clone_to_owned()?.into());
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_or_interrupted_program_is_ended_with_its_children() {
+        static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+        let timeout = Duration::from_millis(20);
+        let limits = ProgramLimits { timeout, interrupted: Some(&INTERRUPTED), ..unlimited() };
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut program = Command::new("sh");
+        program.args(["-c", "{ sleep 60; echo late > late; } & sleep 60; echo late > late"]).current_dir(folder.path());
+        let start = Instant::now();
+        let error = run_unguarded(&program, false, &limits).expect_err("it takes too long");
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        let text = error.to_string();
+        assert_eq!(text, "did not end within 0.2 s, 10 times --timeout; --timeout=0.04s gives it more time");
+        INTERRUPTED.store(true, Ordering::Relaxed);
+        assert_eq!(run_unguarded(&program, false, &limits).expect_err("interrupted").to_string(), "was interrupted");
+        assert!(start.elapsed() < Duration::from_secs(50) && !folder.path().join("late").exists());
+    }
+
+    #[test]
+    fn the_time_that_a_process_is_stopped_counts_a_second_at_most() {
+        let limits = unlimited();
+        let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap_or_else(Instant::now);
+        let mut timer = ProgramTimer { waited: Duration::from_secs(200), last_check: ago(120) };
+        timer.check(&limits).expect("it was stopped");
+        timer.waited = Duration::from_secs(300);
+        timer.check(&limits).expect_err("it took too long");
+    }
+
+    #[test]
+    fn a_missing_program_is_not_found() {
+        let scratch = Scratch::new().expect("a folder");
+        let error = run(&Command::new("no-such-program-here"), &scratch, true).expect_err("there is none");
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+    }
+}

@@ -1,0 +1,11 @@
+//! Kernels, and the programs made of them, as data. Imports `basis` and `device`.
+
+pub mod buffer;
+pub mod instructions;
+pub mod interface;
+pub mod lengths;
+pub mod program;
+pub mod reflection;
+pub mod required;
+pub mod shaders;
+pub mod spirv;

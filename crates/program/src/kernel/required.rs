@@ -1,0 +1,194 @@
+//! Vulkan features that single instructions need beyond a kernel's declared capabilities: atomics by memory and type,
+//! and sub-group operations by type ("Validation rules within a module", appendix A of the Vulkan specification).
+//! There, one SPIR-V capability corresponds to several Vulkan features.
+//!
+//! `build.rs` includes this file, so it imports nothing else from the crate.
+
+use rspirv::spirv::{ExecutionMode, Op, StorageClass};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Execution modes that set rounding, denormals, or NaN handling for one float width.
+const FLOAT_CONTROLS: [ExecutionMode; 5] = [
+    ExecutionMode::DenormPreserve,
+    ExecutionMode::DenormFlushToZero,
+    ExecutionMode::SignedZeroInfNanPreserve,
+    ExecutionMode::RoundingModeRTE,
+    ExecutionMode::RoundingModeRTZ,
+];
+
+/// Collector of the features that a module needs, instruction by instruction.
+#[derive(Default)]
+pub struct Required {
+    types: BTreeMap<u32, Type>,
+    /// Types of values that are pointers, or that only some devices can exchange within sub-groups.
+    values: BTreeMap<u32, Type>,
+    /// Vulkan's names of the needed features.
+    pub features: BTreeSet<String>,
+}
+
+/// Type of a value. A vector counts as its component type.
+#[derive(Clone, Copy)]
+enum Type {
+    Integer { bits: u32 },
+    Float { bits: u32 },
+    Pointer { class: u32, to: u32 },
+}
+
+impl Type {
+    /// Whether sub-group operations on the type need a feature of their own.
+    fn is_extended(self) -> bool {
+        matches!(self, Self::Integer { bits: 8 | 16 | 64 } | Self::Float { bits: 16 })
+    }
+}
+
+impl Required {
+    /// Processes the next instruction.
+    pub fn read(&mut self, op: Option<Op>, operands: &[u32]) {
+        match (op, operands) {
+            (Some(Op::TypeInt), &[id, bits, ..]) => self.define(id, Type::Integer { bits }),
+            (Some(Op::TypeFloat), &[id, bits, ..]) => self.define(id, Type::Float { bits }),
+            (Some(Op::TypeVector), &[id, component, ..]) => {
+                if let Some(&component) = self.types.get(&component) {
+                    self.define(id, component);
+                }
+            }
+            (Some(Op::TypePointer), &[id, class, to]) => self.define(id, Type::Pointer { class, to }),
+            // Vulkan calls it a property (`shaderRoundingModeRTEFloat16`); it is treated as a feature.
+            (Some(Op::ExecutionMode), &[_, mode, bits]) => {
+                if let Some(mode) = ExecutionMode::from_u32(mode).filter(|mode| FLOAT_CONTROLS.contains(mode)) {
+                    self.features.insert(format!("shader{mode:?}Float{bits}"));
+                }
+            }
+            (Some(operation), operands) => self.use_of(operation, operands),
+            (None, _) => {}
+        }
+    }
+
+    fn define(&mut self, id: u32, of: Type) {
+        self.types.insert(id, of);
+    }
+
+    fn use_of(&mut self, operation: Op, operands: &[u32]) {
+        if let &[of, result, ..] = operands
+            && let Some(&of) = self.types.get(&of)
+            && (matches!(of, Type::Pointer { .. }) || of.is_extended())
+        {
+            self.values.insert(result, of);
+        }
+        // Operations with a result have its type and id as the first two operands.
+        let pointer = if operation == Op::AtomicStore { operands.first() } else { operands.get(2) };
+        let kind = match operation {
+            Op::AtomicLoad | Op::AtomicStore | Op::AtomicExchange => Some("Atomics"),
+            Op::AtomicFAddEXT => Some("AtomicAdd"),
+            Op::AtomicFMinEXT | Op::AtomicFMaxEXT => Some("AtomicMinMax"),
+            // These exist only for integers.
+            other if (Op::AtomicCompareExchange as u32..=Op::AtomicXor as u32).contains(&(other as u32)) => {
+                Some("Atomics")
+            }
+            _ => None,
+        };
+        if let (Some(kind), Some(pointer)) = (kind, pointer) {
+            self.features.extend(self.atomic(kind, *pointer));
+        }
+        let in_subgroup = Op::GroupNonUniformElect as u32..=Op::GroupNonUniformQuadSwap as u32;
+        let extended =
+            |at: usize| operands.get(at).and_then(|id| self.values.get(id)).is_some_and(|of| of.is_extended());
+        // Either the result or the compared value has the extended type.
+        if in_subgroup.contains(&(operation as u32)) && (extended(1) || extended(3)) {
+            self.features.insert("shaderSubgroupExtendedTypes".into());
+        }
+    }
+
+    /// Returns the feature that an atomic operation of this kind needs for the pointer's memory and type, if any.
+    fn atomic(&self, kind: &str, pointer: u32) -> Option<String> {
+        let Some(&Type::Pointer { class, to }) = self.values.get(&pointer) else { return None };
+        let memory = if class == StorageClass::Workgroup as u32 {
+            "Shared"
+        } else if class == StorageClass::Image as u32 {
+            "Image"
+        } else {
+            "Buffer"
+        };
+        match *self.types.get(&to)? {
+            Type::Integer { bits: 64 } => Some(format!("shader{memory}Int64Atomics")),
+            Type::Float { bits } => Some(format!("shader{memory}Float{bits}{kind}")),
+            Type::Integer { .. } | Type::Pointer { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_floats_round_is_a_feature_for_each_width() {
+        let mode = |mode: ExecutionMode, bits| (Op::ExecutionMode, [1, mode as u32, bits]);
+        let modes = [mode(ExecutionMode::RoundingModeRTE, 16), mode(ExecutionMode::DenormPreserve, 64)];
+        let all: Vec<(Op, &[u32])> = modes.iter().map(|(op, operands)| (*op, &operands[..])).collect();
+        let size: (Op, &[u32]) = (Op::ExecutionMode, &[1, ExecutionMode::LocalSize as u32, 8, 8, 1]);
+        let expected = ["shaderDenormPreserveFloat64", "shaderRoundingModeRTEFloat16"];
+        assert_eq!(needed(StorageClass::StorageBuffer, &[&all[..], &[size]].concat()), expected);
+        let known =
+            FLOAT_CONTROLS.iter().flat_map(|mode| [16, 32, 64].map(|bits| format!("shader{mode:?}Float{bits}")));
+        let names: Vec<_> = crate::device::capability::Feature::ALL.iter().map(|feature| feature.name()).collect();
+        assert!(known.into_iter().all(|name| names.contains(&&*name)));
+    }
+
+    /// Returns the features that a module needs. It declares the types f32 (1), i64 (2), i32 (3) and f16 (4), pointers
+    /// of `class` to the first three (11, 12, 13) and variables of those (21, 22, 23); then come `instructions`.
+    fn needed(class: StorageClass, instructions: &[(Op, &[u32])]) -> Vec<String> {
+        let mut all = Required::default();
+        let class = class as u32;
+        let types: [(Op, &[u32]); 4] = [
+            (Op::TypeFloat, &[1, 32]),
+            (Op::TypeInt, &[2, 64, 1]),
+            (Op::TypeInt, &[3, 32, 0]),
+            (Op::TypeFloat, &[4, 16]),
+        ];
+        for (op, operands) in types {
+            all.read(Some(op), operands);
+        }
+        for to in 1..=3 {
+            all.read(Some(Op::TypePointer), &[10 + to, class, to]);
+            all.read(Some(Op::Variable), &[10 + to, 20 + to, class]);
+        }
+        for (op, operands) in instructions {
+            all.read(Some(*op), operands);
+        }
+        all.features.into_iter().collect()
+    }
+
+    #[test]
+    fn float_atomics_need_the_feature_of_the_memory_that_they_touch() {
+        let add: (Op, &[u32]) = (Op::AtomicFAddEXT, &[1, 31, 21, 0, 0, 5]);
+        assert_eq!(needed(StorageClass::Workgroup, &[add]), ["shaderSharedFloat32AtomicAdd"]);
+        assert_eq!(needed(StorageClass::PhysicalStorageBuffer, &[add]), ["shaderBufferFloat32AtomicAdd"]);
+        let chain: (Op, &[u32]) = (Op::AccessChain, &[11, 30, 21, 7]);
+        let exchange: (Op, &[u32]) = (Op::AtomicExchange, &[1, 31, 30, 0, 0, 5]);
+        assert_eq!(needed(StorageClass::StorageBuffer, &[chain, exchange]), ["shaderBufferFloat32Atomics"]);
+        let least: (Op, &[u32]) = (Op::AtomicFMinEXT, &[1, 31, 21, 0, 0, 5]);
+        let store: (Op, &[u32]) = (Op::AtomicStore, &[21, 0, 0, 5]);
+        let both = ["shaderSharedFloat32AtomicMinMax", "shaderSharedFloat32Atomics"];
+        assert_eq!(needed(StorageClass::Workgroup, &[store, least]), both);
+    }
+
+    #[test]
+    fn integer_atomics_need_one_where_they_are_wide() {
+        let add: (Op, &[u32]) = (Op::AtomicIAdd, &[3, 31, 23, 0, 0, 5]);
+        assert_eq!(needed(StorageClass::StorageBuffer, &[add]), [""; 0]);
+        let wide: (Op, &[u32]) = (Op::AtomicIAdd, &[2, 31, 22, 0, 0, 5]);
+        assert_eq!(needed(StorageClass::StorageBuffer, &[wide]), ["shaderBufferInt64Atomics"]);
+    }
+
+    #[test]
+    fn sub_groups_need_one_for_other_types_than_those_of_32_bits() {
+        let sum = |of| -> Vec<String> {
+            needed(StorageClass::StorageBuffer, &[(Op::GroupNonUniformFAdd, &[of, 31, 9, 0, 5])])
+        };
+        assert_eq!(sum(1), [""; 0]);
+        assert_eq!(sum(4), ["shaderSubgroupExtendedTypes"]);
+        let compared: [(Op, &[u32]); 2] = [(Op::Load, &[2, 40, 22]), (Op::GroupNonUniformAllEqual, &[8, 41, 9, 40])];
+        assert_eq!(needed(StorageClass::StorageBuffer, &compared), ["shaderSubgroupExtendedTypes"]);
+    }
+}

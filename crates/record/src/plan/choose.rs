@@ -1,0 +1,256 @@
+//! Resolves the texts of a selection into algorithms, variants, sizes and axis values. Without a text, the default
+//! depends on the purpose.
+
+use super::{AUTO, DeviceClass, Purpose};
+use crate::algorithms::catalogue::Catalogue;
+use crate::algorithms::{Algorithm, Sweeps, Variant};
+use crate::basis::dtype::DType;
+use crate::basis::error::unknown;
+use crate::basis::layout::Layout;
+use crate::basis::pattern::{is_pattern, matches, no_match};
+use crate::basis::printable::brief;
+use crate::basis::size::{Size, sweep};
+use crate::case::Goal;
+use crate::case::input::Input;
+use std::str::FromStr;
+
+/// Context in which axis values are chosen.
+pub struct Choosing<'a> {
+    pub algorithm: &'static Algorithm,
+    pub purpose: Purpose,
+    /// Variants, at least one of which must support each value.
+    pub variants: &'a [&'static Variant],
+    /// Goals requested from the algorithm.
+    pub goals: Vec<Goal>,
+}
+
+pub(super) fn algorithms(
+    catalogue: &Catalogue,
+    named: &[String],
+    purpose: Purpose,
+) -> Result<Vec<&'static Algorithm>, String> {
+    if named.is_empty() {
+        return match purpose {
+            Purpose::Verify => Ok(catalogue.algorithms.to_vec()),
+            Purpose::Bench => Err(format!("no algorithm given; name one of: {}", catalogue.names(|_| true).join(", "))),
+        };
+    }
+    unique(named.iter().map(|name| catalogue.find(name)), |a, b| std::ptr::eq(*a, *b))
+}
+
+/// Keeps the `algorithms` with a variant that one of `names` matches; every pattern must match in at least one
+/// algorithm.
+pub(super) fn with_variants(
+    mut algorithms: Vec<&'static Algorithm>,
+    names: &[String],
+) -> Result<Vec<&'static Algorithm>, String> {
+    let has = |algorithm: &Algorithm, name: &str| {
+        !is_pattern(name) || algorithm.variants.iter().any(|variant| matches(name, &variant.name))
+    };
+    if let Some(pattern) = names.iter().find(|name| !algorithms.iter().any(|algorithm| has(algorithm, name))) {
+        let of: Vec<_> = algorithms.iter().map(|algorithm| &*algorithm.name).collect();
+        let known = algorithms.iter().flat_map(|algorithm| algorithm.variants.iter()).map(|variant| &*variant.name);
+        let known: Vec<_> = unique(known.map(Ok), |a, b| a == b)?;
+        return Err(no_match(pattern, &format!("variant of {}", of.join(", ")), &known));
+    }
+    algorithms.retain(|algorithm| names.is_empty() || names.iter().any(|name| has(algorithm, name)));
+    Ok(algorithms)
+}
+
+/// Whether `names` select all variants.
+fn is_everything(names: &[String]) -> bool {
+    names.is_empty() || names == ["all"]
+}
+
+/// Selected variants.
+#[derive(Default)]
+pub(super) struct Variants {
+    pub(super) all: Vec<&'static Variant>,
+    /// Variants named explicitly. They are kept even if they lack an element type, and report that; others are left
+    /// out.
+    pub(super) named: Vec<&'static Variant>,
+    /// Whether `auto` is among the names.
+    pub(super) auto: bool,
+}
+
+/// Resolves names and patterns of variants.
+pub(super) fn variants(
+    catalogue: &Catalogue,
+    algorithm: &'static Algorithm,
+    names: &[String],
+) -> Result<Variants, String> {
+    if is_everything(names) {
+        return Ok(Variants { all: algorithm.variants.iter().collect(), ..Variants::default() });
+    }
+    if names.iter().any(|name| name == "all") {
+        return Err(format!("variants '{}' mix 'all' with names; write either", names.join(",")));
+    }
+    let auto = names.iter().any(|name| name == AUTO);
+    if auto && algorithm.candidates.is_none() {
+        let known: Vec<_> = algorithm.variants.iter().map(|variant| &*variant.name).collect();
+        return Err(format!(
+            "variant 'auto' has no rule for {}; name one of: {}, all",
+            algorithm.name,
+            known.join(", ")
+        ));
+    }
+    let same = |a: &&Variant, b: &&Variant| std::ptr::eq(*a, *b);
+    let (patterns, names): (Vec<_>, Vec<_>) =
+        names.iter().filter(|name| *name != AUTO).partition(|name| is_pattern(name));
+    let named = unique(names.into_iter().map(|name| catalogue.variant(algorithm, name)), same)?;
+    let matching =
+        algorithm.variants.iter().filter(|variant| patterns.iter().any(|pattern| matches(pattern, &variant.name)));
+    let all = unique(named.iter().copied().chain(matching).map(Ok), same)?;
+    Ok(Variants { all, named, auto })
+}
+
+pub(super) fn dtypes(choosing: &Choosing<'_>, names: &[String]) -> Result<Vec<DType>, String> {
+    let Choosing { algorithm, purpose, variants, goals } = choosing;
+    let reached =
+        |dtype: &DType| goals.iter().any(|goal| variants.iter().any(|variant| variant.reaches(*goal, *dtype)));
+    let supported: Vec<_> = DType::ALL.into_iter().filter(reached).collect();
+    if names.is_empty() {
+        return Ok(match purpose {
+            Purpose::Bench => supported[..1].to_vec(),
+            Purpose::Verify => supported,
+        });
+    }
+    let known: Vec<_> = supported.iter().map(|dtype| dtype.name()).collect();
+    // A correctly spelled but unsupported type must not be "corrected" to a different one.
+    let parse = |name: &String| {
+        let found = DType::OF_BUFFERS.into_iter().find(|dtype| dtype.name() == name);
+        found.ok_or_else(|| unknown("dtype", name, &format!(" for {}", algorithm.name), &known))
+    };
+    let dtypes = unique(names.iter().map(parse), |a, b| a == b)?;
+    match dtypes.iter().find(|dtype| !supported.contains(dtype)) {
+        Some(dtype) => {
+            Err(format!("no chosen variant of {} has dtype {dtype}; available: {}", algorithm.name, known.join(", ")))
+        }
+        None => Ok(dtypes),
+    }
+}
+
+pub(super) fn goals(
+    catalogue: &Catalogue,
+    algorithm: &Algorithm,
+    solve: bool,
+    purpose: Purpose,
+) -> Result<Vec<Goal>, String> {
+    match (solve, purpose) {
+        (true, _) if algorithm.solution.is_none() => Err(format!(
+            "{} has no systems of equations to solve; leave out --solve, which is for: {}",
+            algorithm.name,
+            catalogue.names(|other| other.solution.is_some()).join(", ")
+        )),
+        (true, _) => Ok(vec![Goal::Solution]),
+        (false, Purpose::Verify) => Ok(algorithm.goals().to_vec()),
+        (false, Purpose::Bench) => Ok(vec![Goal::Result]),
+    }
+}
+
+pub(super) fn layouts(choosing: &Choosing<'_>, names: &[String]) -> Result<Vec<Layout>, String> {
+    let Choosing { algorithm, purpose, .. } = choosing;
+    if names.is_empty() {
+        return Ok(match purpose {
+            Purpose::Bench => algorithm.layouts[..1].to_vec(),
+            Purpose::Verify => algorithm.layouts.to_vec(),
+        });
+    }
+    let layouts = unique(names.iter().map(|name| name.parse::<Layout>()), |a, b| a == b)?;
+    match layouts.iter().find(|layout| !algorithm.layouts.contains(layout)) {
+        Some(layout) => {
+            let known: Vec<_> = algorithm.layouts.iter().map(|layout| layout.name()).collect();
+            Err(format!("{} has no layout {layout}; available: {}", algorithm.name, known.join(", ")))
+        }
+        None => Ok(layouts),
+    }
+}
+
+pub(super) fn inputs(choosing: &Choosing<'_>, names: &[String]) -> Result<Vec<Input>, String> {
+    let Choosing { algorithm, purpose, .. } = choosing;
+    let Some(name) = names.first() else {
+        return Ok(match purpose {
+            Purpose::Bench => algorithm.inputs[..1].to_vec(),
+            // The other inputs have no answer; they only demonstrate how failures are reported.
+            Purpose::Verify => algorithm.inputs.iter().copied().filter(|input| input.has_answer()).collect(),
+        });
+    };
+    let input: Input = name.parse()?;
+    if !algorithm.inputs.contains(&input) {
+        let known: Vec<_> = algorithm.inputs.iter().map(|input| input.name()).collect();
+        return Err(format!("{} has no input '{input}'; available: {}", algorithm.name, known.join(", ")));
+    }
+    Ok(vec![input])
+}
+
+pub(super) fn subgroup_size(text: &str) -> Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(size) if size.is_power_of_two() && size <= 128 => Ok(size),
+        _ => Err(format!("sub-group size '{text}' is not a power of two up to 128; `gpukern devices` lists the range")),
+    }
+}
+
+pub(super) fn number<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("malformed number '{}'; write one such as 7", brief(text)))
+}
+
+/// Parses a goal by its name in records.
+pub(super) fn goal(name: &str) -> Result<Goal, String> {
+    let goals = [Goal::Result, Goal::Solution];
+    let found = goals.into_iter().find(|goal| goal.name() == name);
+    found.ok_or_else(|| unknown("goal", name, "", &goals.map(Goal::name)))
+}
+
+pub(super) fn eps(texts: &[String], default: f64) -> Result<f64, String> {
+    let eps = texts.first().map_or(Ok(default), |text| number(text))?;
+    if !(eps.is_finite() && eps > 0.0) {
+        return Err(format!("eps {eps} is not a positive number; write --eps 1e-4"));
+    }
+    if eps >= 1.0 {
+        return Err(format!(
+            "eps {eps:e} asks for no precision: it may be met before the first round; write --eps 1e-4"
+        ));
+    }
+    Ok(eps)
+}
+
+pub(super) fn max_rounds(texts: &[String], default: u32) -> Result<u32, String> {
+    match texts.first().map_or(Ok(default), |text| number(text))? {
+        0 => Err("max-rounds 0 leaves no round to run; the smallest is 1".into()),
+        rounds => Ok(rounds),
+    }
+}
+
+pub(super) fn sizes(
+    algorithm: &Algorithm,
+    texts: &[String],
+    purpose: Purpose,
+) -> Result<Vec<(Size, DeviceClass)>, String> {
+    let sizes =
+        |text: &str, on| -> Result<Vec<_>, String> { Ok(sweep(text)?.into_iter().map(|size| (size, on)).collect()) };
+    let Sweeps { gpu, cpu } = match purpose {
+        _ if !texts.is_empty() => return sizes(&texts.join(","), DeviceClass::Any),
+        Purpose::Verify => algorithm.verify_size,
+        Purpose::Bench => algorithm.default_size,
+    };
+    if gpu == cpu {
+        sizes(gpu, DeviceClass::Any)
+    } else {
+        Ok([sizes(gpu, DeviceClass::Gpu)?, sizes(cpu, DeviceClass::Cpu)?].concat())
+    }
+}
+
+/// Returns the items without repetitions.
+pub(super) fn unique<T>(
+    items: impl Iterator<Item = Result<T, String>>,
+    same: impl Fn(&T, &T) -> bool,
+) -> Result<Vec<T>, String> {
+    let mut kept: Vec<T> = vec![];
+    for item in items {
+        let item = item?;
+        if !kept.iter().any(|other| same(other, &item)) {
+            kept.push(item);
+        }
+    }
+    Ok(kept)
+}

@@ -1,0 +1,731 @@
+//! Builds a plan of cases from options, configuration and registry. Reports every mistake that can be found without a
+//! device.
+
+pub mod axes;
+mod cases;
+mod choose;
+pub mod estimate;
+pub mod fixture;
+pub mod options;
+pub mod request;
+mod shard;
+
+pub use cases::CaseId;
+pub use shard::Shard;
+
+use crate::algorithms::catalogue::Catalogue;
+use crate::algorithms::{Algorithm, CaseSpec, Problem, Variant};
+use crate::basis::error::{Error, nearest};
+use crate::basis::handle::Handle;
+use crate::basis::input_file;
+use crate::basis::pattern::is_pattern;
+use crate::basis::printable::{Shown, brief, excerpt};
+use crate::case::method::{CacheState, Clock};
+use crate::case::{CaseOptions, StopRule};
+use crate::device::cache::fingerprint;
+use crate::device::capability::DeviceKind;
+use crate::device::selector;
+use axes::AXES;
+use cases::Cases;
+use options::{Config, RunTable, Selection};
+use rand::Rng;
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+/// Plan of a `bench` command.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Runs: one for the command line, or one per `[[bench]]` of a configuration.
+    pub runs: Vec<PlannedRun>,
+    /// `[[run]]` tables of the configuration. Commands add their runs, because only they can compile kernels.
+    pub run_tables: Vec<RunTable>,
+}
+
+/// Cases that share devices and sampling.
+#[derive(Clone, Debug)]
+pub struct PlannedRun {
+    /// Requested devices; empty for the default one.
+    pub devices: Vec<String>,
+    /// Cases, grouped by problem: the variants of a group take turns.
+    pub groups: Vec<CaseGroup>,
+    /// Options of sampling each case.
+    pub sampling: Sampling,
+}
+
+/// Variants of one problem, which share inputs, buffers and oracle.
+#[derive(Clone)]
+pub struct CaseGroup {
+    pub algorithm: Handle<Algorithm>,
+    pub spec: CaseSpec,
+    /// Variants to run.
+    pub variants: Vec<Variant>,
+    /// Devices that the group is for.
+    pub on: DeviceClass,
+    /// Whether the best variant for the device is added: `--variant auto`.
+    pub auto: bool,
+    /// Whether the host baseline is measured too.
+    pub on_host: bool,
+}
+
+/// Error for host baselines in a run with cold caches.
+const COLD_HOST: &str = "the host's caches cannot be emptied; leave out --cache cold, or the host";
+
+/// Name of the host among devices.
+pub const HOST: &str = "host";
+
+/// Class of devices that a group is for: default sizes depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceClass {
+    /// All devices.
+    Any,
+    /// Devices that compute on the CPU.
+    Cpu,
+    /// All other devices.
+    Gpu,
+}
+
+impl DeviceClass {
+    /// Whether the class includes this kind of device.
+    #[must_use]
+    pub fn suits(self, kind: DeviceKind) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Cpu => kind.runs_on_host_cores(),
+            Self::Gpu => !kind.runs_on_host_cores(),
+        }
+    }
+}
+
+/// Options of sampling: clock, state of the caches, and when to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sampling {
+    /// Relative half-width of the median's 95 % confidence interval at which sampling ends.
+    pub precision: f64,
+    /// Time after which a case ends at any precision.
+    pub max_time: Duration,
+    /// Source of the times.
+    pub clock: Clock,
+    /// State of the caches before a sample.
+    pub cache: CacheState,
+    /// Longest host time of the warm-up; `None` for the default, which is longer for the first case of a device.
+    pub patience: Option<Duration>,
+    /// Pause before each sample, with which tests lower a device's clock.
+    pub pause: Option<Duration>,
+    /// Whether to measure each case's energy after its samples.
+    pub energy: bool,
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Self {
+            precision: 0.01,
+            max_time: Duration::from_secs(2),
+            clock: Clock::default(),
+            cache: CacheState::default(),
+            patience: None,
+            pause: None,
+            energy: false,
+        }
+    }
+}
+
+impl CaseGroup {
+    /// Returns a group of named variants for all devices, without the host.
+    #[must_use]
+    pub fn new(algorithm: Handle<Algorithm>, spec: CaseSpec, variants: Vec<Variant>) -> Self {
+        Self { algorithm, spec, variants, on: DeviceClass::Any, auto: false, on_host: false }
+    }
+
+    /// Returns the problem.
+    ///
+    /// # Panics
+    /// When the size is invalid, which plans refuse.
+    #[must_use]
+    pub fn problem(&self) -> Box<dyn Problem> {
+        (self.algorithm.problem)(&self.spec).expect("sizes were checked when the plan was made")
+    }
+
+    /// Returns the largest number of cases on one device.
+    #[must_use]
+    pub fn cases(&self) -> usize {
+        self.variants.len() + usize::from(self.auto)
+    }
+
+    /// Returns the id of a variant's case.
+    #[must_use]
+    pub fn id(&self, variant: &Variant) -> CaseId {
+        self.id_of(&variant.name)
+    }
+
+    /// Returns the id of the case of the variant or baseline with this name.
+    #[must_use]
+    pub fn id_of(&self, variant: &str) -> CaseId {
+        let Self { algorithm, spec, .. } = self;
+        let extents = (algorithm.problem)(spec).map_or_else(|_| spec.size.to_string(), |problem| problem.extents());
+        CaseId { algorithm: algorithm.clone(), variant: variant.into(), extents, options: spec.options }
+    }
+
+    /// Returns the variants that the group may have on some device.
+    fn candidates(&self) -> &[Variant] {
+        if self.auto { &self.algorithm.variants } else { &self.variants }
+    }
+
+    /// Returns the id of the host baseline's case, if there is one.
+    pub fn host_id(&self) -> Option<String> {
+        let baseline = self.on_host.then(|| self.algorithm.baseline_of(&self.spec)).flatten()?;
+        Some(self.id_of(baseline.name).to_string())
+    }
+}
+
+impl fmt::Debug for CaseGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.variants.iter().map(|variant| self.id(variant).to_string())).finish()
+    }
+}
+
+impl Plan {
+    /// Builds the plan of a `bench` command from its options and a configuration with the user's defaults.
+    ///
+    /// # Errors
+    /// When the options or the configuration are wrong.
+    pub fn new(catalogue: &Catalogue, typed: &Selection, config: Option<(&Path, &Selection)>) -> Result<Self, Error> {
+        let mut run_tables = vec![];
+        let selections = match config {
+            Some((path, defaults)) => {
+                let config = read_config(path)?;
+                run_tables = config.run;
+                merge(catalogue, typed, config.bench).into_iter().map(|table| table.or(defaults.clone())).collect()
+            }
+            None => vec![typed.clone()],
+        };
+        let runs = selections.iter().map(|selection| PlannedRun::new(catalogue, selection, Purpose::Bench));
+        let runs = runs.collect::<Result<Vec<_>, _>>().map_err(|message| {
+            Error::Usage(config.map_or(message.clone(), |(path, _)| format!("{}: {message}", path.shown())))
+        })?;
+        let method = |run: &PlannedRun| (run.sampling.clock, run.sampling.cache);
+        if runs.windows(2).any(|pair| method(&pair[0]) != method(&pair[1])) {
+            return Err(Error::Usage("the [[bench]] tables differ in clock or cache; a record has one method".into()));
+        }
+        Ok(Self { runs, run_tables })
+    }
+
+    /// Returns a hash of the cases, devices and sampling.
+    #[must_use]
+    pub fn hash(&self) -> String {
+        self.hashed(|run| format!("{:?}", run.devices))
+    }
+
+    /// Returns a hash of the cases and sampling, independent of devices.
+    #[must_use]
+    pub fn options(&self) -> String {
+        self.hashed(|_| String::new())
+    }
+
+    fn hashed(&self, devices: impl Fn(&PlannedRun) -> String) -> String {
+        let group = |run: &PlannedRun, group: &CaseGroup| {
+            let CaseGroup { algorithm, spec, variants, on, auto, on_host } = group;
+            let auto = if *auto { "Auto" } else { "Named" };
+            let variants: Vec<_> = variants.iter().map(|variant| &variant.name).collect();
+            let source = algorithm.fingerprint.as_deref().unwrap_or_default();
+            let spec = hashed(algorithm, spec, run.groups.iter().find_map(|group| group.spec.stop).unwrap_or_default());
+            format!("{}{source} {spec} {variants:?} {on:?} {auto} {on_host}", algorithm.name)
+        };
+        let run = |run: &PlannedRun| {
+            let groups: Vec<_> = run.groups.iter().map(|of_run| group(run, of_run)).collect();
+            format!("{} {:?} {}", devices(run), run.sampling, groups.join("; "))
+        };
+        let runs: Vec<_> = self.runs.iter().map(run).collect();
+        fingerprint(&[runs.join("\n").as_bytes()])
+    }
+
+    /// Returns the ids of all cases, including those that `auto` may choose.
+    #[must_use]
+    pub fn ids(&self) -> Vec<String> {
+        let groups = self.runs.iter().flat_map(|run| &run.groups);
+        let ids = |group: &CaseGroup| {
+            let variants = group.candidates().iter().map(|variant| group.id(variant).to_string());
+            variants.chain(group.host_id()).collect::<Vec<_>>()
+        };
+        groups.flat_map(ids).collect()
+    }
+
+    /// Adds host baselines.
+    ///
+    /// # Errors
+    /// When the plan asks for cold caches, which host baselines do not support.
+    pub fn with_host(mut self) -> Result<Self, Error> {
+        if self.runs.iter().any(|run| run.sampling.cache == CacheState::Cold) {
+            return Err(Error::Usage(COLD_HOST.into()));
+        }
+        self.runs.iter_mut().flat_map(|run| &mut run.groups).for_each(|group| group.on_host = true);
+        Ok(self)
+    }
+
+    /// Keeps only the cases with these ids; all of them if `ids` is empty.
+    ///
+    /// # Errors
+    /// When no case has an id.
+    pub fn only(mut self, ids: &[String]) -> Result<Self, Error> {
+        if ids.is_empty() {
+            return Ok(self);
+        }
+        let mut found = vec![];
+        for run in &mut self.runs {
+            for group in &mut run.groups {
+                let mut variants = group.candidates().to_vec();
+                // The candidates include the device's choice.
+                group.auto = false;
+                variants.retain(|variant| {
+                    let id = group.id(variant).to_string();
+                    let wanted = ids.contains(&id);
+                    found.push(id);
+                    wanted
+                });
+                group.variants = variants;
+                let host = group.host_id();
+                group.on_host = host.as_ref().is_some_and(|id| ids.contains(id));
+                found.extend(host);
+            }
+            run.groups.retain(|group| !group.variants.is_empty() || group.on_host);
+        }
+        self.runs.retain(|run| !run.groups.is_empty());
+        match ids.iter().find(|id| !found.contains(id)) {
+            Some(id) => {
+                let found: Vec<_> = found.iter().map(String::as_str).collect();
+                let such = match nearest(id, &found) {
+                    near if near.is_empty() => found[..found.len().min(1)].to_vec(),
+                    near => near,
+                };
+                Err(Error::Usage(format!(
+                    "no selected case is called '{}'; ids look like {}; choose its variant, dtype and size",
+                    brief(id),
+                    such.join(", ")
+                )))
+            }
+            None => Ok(self),
+        }
+    }
+}
+
+/// Largest nominal work of a problem that a quick `verify` runs on a software device.
+const MAX_QUICK_WORK: u64 = 100_000_000;
+
+/// Name that selects the best variant for a device, type and size.
+pub const AUTO: &str = "auto";
+
+/// Purpose of the cases, which determines the defaults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Timing: each algorithm's default sweep, in f32.
+    Bench,
+    /// Conformance: awkward sizes, every element type and kind of input.
+    Verify,
+}
+
+impl PlannedRun {
+    /// Returns this run for a kind of device, without the `known` cases.
+    #[must_use]
+    pub fn without_known(&self, kind: DeviceKind, mut known: impl FnMut(String) -> bool) -> Self {
+        let mut run = self.clone();
+        run.groups.retain(|group| group.on.suits(kind));
+        for group in &mut run.groups {
+            let mut variants = std::mem::take(&mut group.variants);
+            variants.retain(|variant| !known(group.id(variant).to_string()));
+            group.variants = variants;
+            if group.auto && known(group.id_of(AUTO).to_string()) {
+                group.auto = false;
+            }
+        }
+        run.groups.retain(|group| group.cases() > 0);
+        run
+    }
+
+    /// Leaves problems that take a software device long to GPUs.
+    #[must_use]
+    pub fn quick(mut self) -> Self {
+        let is_large = |group: &CaseGroup| {
+            (group.algorithm.problem)(&group.spec).is_ok_and(|problem| problem.work().operations > MAX_QUICK_WORK)
+        };
+        self.groups.retain(|group| group.on != DeviceClass::Cpu || !is_large(group));
+        self.groups.iter_mut().filter(|group| is_large(group)).for_each(|group| group.on = DeviceClass::Gpu);
+        self
+    }
+
+    /// Puts groups, and the variants of each, in a random order.
+    pub fn shuffle(&mut self, random: &mut impl Rng) {
+        shuffle(&mut self.groups, random);
+        for group in &mut self.groups {
+            shuffle(&mut group.variants, random);
+        }
+    }
+
+    /// Returns the groups for a kind of device.
+    pub fn groups_on(&self, kind: DeviceKind) -> impl Iterator<Item = &CaseGroup> {
+        self.groups.iter().filter(move |group| group.on.suits(kind))
+    }
+
+    /// Returns the run of these groups with the devices and sampling of `selection`.
+    ///
+    /// # Errors
+    /// When the selection is wrong.
+    pub fn of(groups: Vec<CaseGroup>, selection: &Selection) -> Result<Self, String> {
+        if selection.device.iter().any(|device| device == HOST) {
+            return Err("kernels run on devices, not on 'host'; leave it out of --device".into());
+        }
+        let (devices, sampling) = (selection.device.clone(), selection.sampling()?);
+        Ok(Self { devices, groups, sampling })
+    }
+
+    /// Returns the run of the cases that `selection` names.
+    ///
+    /// # Errors
+    /// When the selection is wrong.
+    pub fn new(catalogue: &Catalogue, selection: &Selection, purpose: Purpose) -> Result<Self, String> {
+        selector::check(&selection.device)?;
+        let algorithms = choose::algorithms(catalogue, &selection.algorithm, purpose)?;
+        let algorithms = choose::with_variants(algorithms, &selection.variant)?;
+        check_iterates(selection, &algorithms)?;
+        let cases = algorithms.into_iter().map(|algorithm| Cases::new(catalogue, algorithm, selection, purpose));
+        let cases = cases.collect::<Result<Vec<_>, _>>()?;
+        let groups = cases.iter().map(Cases::groups).collect::<Result<Vec<_>, _>>()?.concat();
+        if groups.is_empty() && selection.variant.iter().any(|name| is_pattern(name)) {
+            let variants = selection.variant.join(",");
+            return Err(format!("no variant that '{variants}' matches has this element type, layout and input"));
+        }
+        let sampling = selection.sampling()?;
+        if sampling.cache == CacheState::Cold && groups.iter().any(|group| group.on_host) {
+            return Err(COLD_HOST.into());
+        }
+        Ok(Self { devices: selection.device.clone(), groups, sampling })
+    }
+}
+
+/// Overrides the tables of a configuration by the typed options. Options of the stop rule only apply to tables of
+/// iterative algorithms, if there are any.
+fn merge(catalogue: &Catalogue, typed: &Selection, tables: Vec<Selection>) -> Vec<Selection> {
+    let iterates =
+        |names: &[String]| names.iter().any(|name| catalogue.known(name).is_some_and(|known| known.iterative));
+    let of_others = Selection { axes: typed.axes.clone().without(|axis| axis.iterative), ..typed.clone() };
+    let split = typed.algorithm.is_empty() && tables.iter().any(|table| iterates(&table.algorithm));
+    let typed_for = |table: &Selection| if split && !iterates(&table.algorithm) { &of_others } else { typed };
+    tables.into_iter().map(|table| typed_for(&table).clone().or(table)).collect()
+}
+
+fn read_config(path: &Path) -> Result<Config, Error> {
+    let shown = path.shown();
+    let text = input_file::read_text(path).map_err(|e| {
+        Error::Usage(format!("cannot read configuration '{shown}': {e}; examples are in benches-config/"))
+    })?;
+    let mut config: Config = toml::from_str(&text)
+        .map_err(|e| Error::Usage(format!("configuration '{shown}' is not valid:\n{}", excerpt(&e.to_string()))))?;
+    // Measure identical tables once.
+    let mut seen = HashSet::new();
+    config.bench.retain(|table| seen.insert(format!("{table:?}")));
+    if config.bench.is_empty() && config.run.is_empty() {
+        return Err(Error::Usage(format!("configuration '{shown}' measures nothing; add a [[bench]] table")));
+    }
+    Ok(config)
+}
+
+/// Formats a case for the plan's hash, which includes the run's stop rule even for algorithms that do not iterate.
+fn hashed(algorithm: &Algorithm, spec: &CaseSpec, stop: StopRule) -> String {
+    let CaseSpec { size, options, tile } = spec;
+    let CaseOptions { dtype, layout, goal, input, seed, subgroup_size, .. } = options;
+    // Axes beyond the first ones only count if they are unusual, so that hashes of earlier versions stay valid.
+    let first = ["solve", "dtype", "layout", "input", "seed", "subgroup-size", "stop", "eps", "max-rounds"];
+    let usual = algorithm.options(*dtype);
+    let later = AXES.iter().filter(|axis| !first.contains(&axis.name) && !(axis.same)(options, &usual));
+    let later: String = later.map(|axis| format!(", {}: {:?}", axis.name, (axis.text)(options))).collect();
+    format!(
+        "CaseSpec {{ size: {size:?}, dtype: {dtype:?}, goal: {goal:?}, layout: {layout:?}, input: {input:?}, seed: {seed}, \
+         subgroup_size: {subgroup_size:?}, stop: {stop:?}, tile: {tile:?}{later} }}"
+    )
+}
+
+/// Returns an error if an option of the stop rule is set and no chosen algorithm iterates.
+fn check_iterates(selection: &Selection, chosen: &[&Algorithm]) -> Result<(), String> {
+    match AXES.iter().find(|axis| axis.iterative && selection.axes.has(axis)) {
+        Some(axis) if !chosen.iter().any(|algorithm| algorithm.iterative) => {
+            let names: Vec<_> = chosen.iter().map(|algorithm| &*algorithm.name).collect();
+            Err(format!("--{} applies only to eigen, which iterates; leave it out for {}", axis.name, names.join(", ")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Shuffles `items` (Fisher and Yates); the remainder's bias is negligible.
+pub fn shuffle<T>(items: &mut [T], random: &mut impl Rng) {
+    for last in (1..items.len()).rev() {
+        items.swap(last, (random.next_u64() % (last as u64 + 1)) as usize);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::axes::AxisValues;
+    use super::options::SamplingArgs;
+    use super::*;
+    use crate::basis::dtype::DType;
+    use crate::case::Goal;
+    use crate::case::input::Input;
+    use crate::catalogue::CATALOGUE;
+
+    fn selection(variant: &str, size: &str) -> Selection {
+        Selection {
+            algorithm: vec!["matmul".into()],
+            variant: vec![variant.into()],
+            size: vec![size.into()],
+            ..Selection::default()
+        }
+    }
+
+    fn solving(solve: bool) -> AxisValues {
+        if solve { AxisValues::default().with("solve", true) } else { AxisValues::default() }
+    }
+
+    fn error(selection: &Selection) -> String {
+        PlannedRun::new(&CATALOGUE, selection, Purpose::Bench).expect_err("a mistake").clone()
+    }
+
+    #[test]
+    fn all_variants_are_those_that_have_the_type_and_a_named_one_is_kept() {
+        let of = |variant: &[&str]| {
+            let variant = variant.iter().map(ToString::to_string).collect();
+            let selection = Selection {
+                algorithm: vec!["matmul".into()],
+                axes: AxisValues::default().with("dtype", "f32"),
+                variant,
+                ..Selection::default()
+            };
+            let plan = PlannedRun::new(&CATALOGUE, &selection, Purpose::Bench).expect("a plan");
+            plan.groups[0].variants.iter().map(|variant| variant.name.clone()).collect::<Vec<_>>()
+        };
+        for all in [of(&[]), of(&["all"])] {
+            assert!(all.contains(&"tiled".into()) && !all.contains(&"coopmat".into()), "{all:?}");
+        }
+        assert_eq!(of(&["coopmat", "naive"]), ["coopmat", "naive"]);
+    }
+
+    #[test]
+    fn case_ids_are_stable_text() {
+        let plan = PlannedRun::new(&CATALOGUE, &selection("v2", "1000x70x130"), Purpose::Bench).expect("a plan");
+        let group = &plan.groups[0];
+        assert_eq!(group.id(&group.variants[0]).to_string(), "matmul/subgroup/f32/1000x70x130");
+        let signed = Selection { axes: AxisValues::default().with("input", "signed"), ..selection("v0", "8") };
+        let plan = PlannedRun::new(&CATALOGUE, &signed, Purpose::Bench).expect("a plan");
+        assert_eq!(plan.groups[0].id(&plan.groups[0].variants[0]).to_string(), "matmul/naive/f32/8x8x8/signed");
+    }
+
+    #[test]
+    fn a_solution_is_another_case_than_its_factors() {
+        let lu = |variant: &str, solve| {
+            let selection = Selection { algorithm: vec!["lu".into()], axes: solving(solve), ..selection(variant, "8") };
+            PlannedRun::new(&CATALOGUE, &selection, Purpose::Bench)
+        };
+        let ids = |variant, solve| format!("{:?}", lu(variant, solve).expect("a plan").groups);
+        assert_eq!(ids("blocked", false), "[[\"lu/blocked/f32/8x8\"]]");
+        assert_eq!(ids("blocked", true), "[[\"lu/blocked/f32/8x8/solve\"]]");
+        // `refined` only computes solutions, in f64.
+        assert_eq!(ids("refined", true), "[[\"lu/refined/f64/8x8/solve\"]]");
+        assert!(ids("all", true).contains("lu/naive/f32/8x8/solve") && !ids("all", false).contains("refined"));
+        let error = lu("refined", false).expect_err("no factors");
+        assert_eq!(error, "variant 'refined' of lu solves systems of equations; add --solve");
+        let matmul =
+            PlannedRun::new(&CATALOGUE, &Selection { axes: solving(true), ..selection("naive", "8") }, Purpose::Bench);
+        let expected = "matmul has no systems of equations to solve; leave out --solve, which is for: lu";
+        assert_eq!(matmul.expect_err("no systems"), expected);
+    }
+
+    #[test]
+    fn verify_includes_factors_unless_solve_is_given() {
+        let goals = |solve| {
+            let selection = Selection {
+                algorithm: vec!["lu".into()],
+                axes: solving(solve).with("input", "uniform"),
+                ..selection("all", "9")
+            };
+            let groups = PlannedRun::new(&CATALOGUE, &selection, Purpose::Verify).expect("a plan").groups;
+            let goal = |group: &CaseGroup| (group.spec.goal, group.spec.dtype, group.variants.len());
+            choose::unique(groups.iter().map(|group| Ok(goal(group))), |a, b| a == b).expect("no mistake")
+        };
+        let lu = CATALOGUE.find("lu").expect("it is in the registry");
+        let plain = lu.variants.iter().filter(|variant| variant.reaches(Goal::Result, DType::F32)).count();
+        let solutions = [(Goal::Solution, DType::F32, plain), (Goal::Solution, DType::F64, 1)];
+        assert_eq!(goals(true), solutions);
+        assert_eq!(goals(false), [&[(Goal::Result, DType::F32, plain)][..], &solutions].concat());
+    }
+
+    #[test]
+    fn a_plan_can_be_cut_down_to_cases_by_id() {
+        let plan = || {
+            Plan::new(
+                &CATALOGUE,
+                &Selection { variant: vec!["naive".into(), "local".into()], ..selection("", "8,16") },
+                None,
+            )
+        };
+        let plan = |ids: &[&str]| plan()?.only(&ids.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let ids = |plan: &Plan| format!("{:?}", plan.runs.iter().map(|run| &run.groups).collect::<Vec<_>>());
+        let cut = plan(&["matmul/local/f32/16x16x16"]).expect("it is there");
+        assert_eq!(cut.ids(), ["matmul/local/f32/16x16x16"]);
+        assert_eq!(ids(&cut), "[[[\"matmul/local/f32/16x16x16\"]]]");
+        assert_eq!(plan(&[]).expect("all").runs[0].groups.len(), 2);
+        let both =
+            Plan::new(&CATALOGUE, &selection("local", "8,16"), None).expect("a plan").with_host().expect("hot caches");
+        assert_eq!(both.ids().len(), 4);
+        let host = both.only(&["matmul/faer/f32/16x16x16".into()]).expect("it is there");
+        assert_eq!(host.ids(), ["matmul/faer/f32/16x16x16"]);
+        assert_eq!(host.runs[0].groups.len(), 1);
+        let error = plan(&["matmul/local/f32/9x9x9"]).expect_err("it is not").to_string();
+        assert!(
+            error.contains("no selected case is called 'matmul/local/f32/9x9x9'; ids look like matmul/local/f32/"),
+            "{error}"
+        );
+        let error = plan(&["foo"]).expect_err("it is none").to_string();
+        assert!(
+            error.contains("no selected case is called 'foo'; ids look like matmul/naive/f32/8x8x8; choose"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn candidates_of_auto_can_be_selected_by_id() {
+        let auto = Plan::new(&CATALOGUE, &selection("auto", "8"), None).expect("a plan");
+        let id = "matmul/texel/f32/8x8x8".to_string();
+        assert!(auto.ids().contains(&id));
+        let cut = auto.only(std::slice::from_ref(&id)).expect("it is a candidate");
+        assert_eq!((cut.ids(), cut.runs[0].groups[0].cases()), (vec![id], 1));
+    }
+
+    #[test]
+    fn known_cases_and_other_devices_groups_are_left_out() {
+        let run = PlannedRun::new(&CATALOGUE, &selection("naive", "8,8x8x8,16"), Purpose::Bench).expect("a plan");
+        let mut known = std::collections::BTreeSet::new();
+        let mut new = |run: &PlannedRun| run.without_known(DeviceKind::Cpu, |id| !known.insert(id)).groups.len();
+        assert_eq!((new(&run), new(&run)), (2, 0));
+        let both = PlannedRun::new(&CATALOGUE, &Selection { size: vec![], ..selection("naive", "") }, Purpose::Bench)
+            .expect("a plan");
+        assert_eq!(new(&both), 1, "the sizes of software devices");
+    }
+
+    #[test]
+    fn a_variant_named_twice_is_measured_once() {
+        let twice = Selection { variant: vec!["naive".into(), "v0".into()], ..selection("", "64") };
+        assert_eq!(PlannedRun::new(&CATALOGUE, &twice, Purpose::Bench).expect("a plan").groups[0].variants.len(), 1);
+    }
+
+    #[test]
+    fn a_pattern_selects_matching_variants_that_support_the_case() {
+        let of = |algorithms: &[&str], variant: &str, axes: AxisValues, purpose| {
+            let algorithm = algorithms.iter().map(ToString::to_string).collect();
+            let variant = variant.split(',').map(String::from).collect();
+            let run =
+                PlannedRun::new(&CATALOGUE, &Selection { algorithm, variant, axes, ..Selection::default() }, purpose)?;
+            let ids = |group: &CaseGroup| {
+                let names = group.variants.iter().map(|variant| variant.name.to_string());
+                names.map(|name| format!("{}/{name}", group.algorithm.name)).collect::<Vec<_>>()
+            };
+            let mut ids: Vec<_> = run.groups.iter().flat_map(ids).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            Ok::<_, String>(ids)
+        };
+        let dtype = |dtype: &str| AxisValues::default().with("dtype", dtype);
+        let bench = |variant: &str, axes| of(&["matmul"], variant, axes, Purpose::Bench);
+        assert_eq!(
+            bench("tile-*,naive", dtype("f32")).expect("cases"),
+            ["matmul/naive", "matmul/tile-1d", "matmul/tile-2d"]
+        );
+        // Of variants without the type, those matched by a pattern are left out, named ones stay.
+        assert_eq!(bench("s*", dtype("f16")).expect("cases"), ["matmul/subgroup", "matmul/subgroup-shuffle"]);
+        assert!(bench("s*,split", dtype("f16")).expect("cases").contains(&"matmul/split".to_string()));
+        assert!(bench("spli*", dtype("f16")).expect_err("it has f32 alone").contains("has dtype f16; available: f32"));
+        // A pattern has to match in at least one of several algorithms.
+        let both = ["matmul", "lu"];
+        assert_eq!(of(&both, "blocked-piv*", dtype("f32"), Purpose::Bench).expect("cases").len(), 2);
+        let verified = of(&[], "*-texel", AxisValues::default(), Purpose::Verify).expect("cases");
+        assert_eq!(verified, ["lu/blocked-pivot-texel", "matmul/gemv-texel"]);
+        let error = of(&both, "*-subgruop", dtype("f32"), Purpose::Bench).expect_err("none");
+        assert!(error.starts_with("no variant of matmul, lu matches '*-subgruop'; nearest: subgroup"), "{error}");
+        // Variants that solve systems need --solve.
+        let error = of(&["lu"], "refine*", dtype("f64"), Purpose::Bench).expect_err("no factors");
+        assert!(error.contains("solves systems of equations; add --solve"), "{error}");
+        assert_eq!(
+            of(&["lu"], "refine*", dtype("f64").with("solve", true), Purpose::Bench),
+            Ok(vec!["lu/refined".into()])
+        );
+    }
+
+    #[test]
+    fn verify_covers_every_dtype_and_input_at_awkward_sizes() {
+        let plan = PlannedRun::new(&CATALOGUE, &Selection::default(), Purpose::Verify).expect("a plan");
+        for algorithm in CATALOGUE.algorithms {
+            let groups = || plan.groups.iter().filter(|group| group.algorithm.name == algorithm.name);
+            for (goal, dtype) in
+                algorithm.goals().iter().flat_map(|goal| algorithm.dtypes(*goal).map(|dtype| (*goal, dtype)))
+            {
+                // Iterative algorithms need a positive matrix, so `signed` has no answer.
+                for input in algorithm
+                    .inputs
+                    .iter()
+                    .filter(|input| input.has_answer() && !(algorithm.iterative && **input == Input::Signed))
+                    .filter(|input| goal == Goal::Result || !is_unsolvable(**input, dtype))
+                {
+                    let of = |spec: &CaseSpec| (spec.goal, spec.dtype, spec.input);
+                    assert!(groups().any(|group| of(&group.spec) == (goal, dtype, *input)));
+                }
+            }
+        }
+    }
+
+    /// Whether no variant of lu can solve systems with this input accurately.
+    fn is_unsolvable(input: Input, dtype: DType) -> bool {
+        input == Input::Wilkinson || (input, dtype) == (Input::Hilbert, DType::F64)
+    }
+
+    /// Returns the inputs of the systems of equations that a run has for a variant at a size.
+    fn systems(variant: &str, size: &str, input: Option<&str>, purpose: Purpose) -> Vec<Input> {
+        let axes = solving(true).with("dtype", "f32");
+        let axes = input.into_iter().fold(axes, |axes, input| axes.with("input", input));
+        let selection = Selection { algorithm: vec!["lu".into()], axes, ..selection(variant, size) };
+        let plan = PlannedRun::new(&CATALOGUE, &selection, purpose).expect("a plan");
+        plan.groups.iter().filter(|group| !group.variants.is_empty()).map(|group| group.spec.input).collect()
+    }
+
+    #[test]
+    fn without_pivoting_a_conformance_run_asks_for_solutions_where_elimination_is_stable() {
+        let (dominant, of) = (Input::DiagonallyDominant, |variant, size| systems(variant, size, None, Purpose::Verify));
+        assert_eq!(of("blocked", "3000"), [dominant]);
+        assert_eq!(of("blocked", "100"), [dominant, Input::Hilbert]);
+        assert_eq!(of("blocked-pivot", "3000"), [Input::Uniform]);
+        assert_eq!(of("blocked-pivot", "100"), [Input::Uniform, dominant, Input::Hilbert, Input::IllScaled]);
+        // A named input is used as is, and `bench` uses its default.
+        assert_eq!(systems("blocked", "3000", Some("uniform"), Purpose::Verify), [Input::Uniform]);
+        assert_eq!(systems("blocked", "3000", None, Purpose::Bench), [Input::Uniform]);
+    }
+
+    #[test]
+    fn mistakes_are_named_before_any_device_is_opened() {
+        let unknown = "unknown variant 'tilde' for matmul; did you mean 'tiled'?";
+        assert!(error(&selection("tilde", "64")).starts_with(unknown));
+        assert!(error(&selection("naive", "0")).contains("is zero"));
+        assert!(error(&selection("naive", "100000")).contains("matmul cannot have size 100000: A would have"));
+        assert!(error(&Selection::default()).contains("no algorithm given"));
+        let auto = Selection { algorithm: vec!["lu".into()], ..selection("auto", "64") };
+        assert!(error(&auto).starts_with("variant 'auto' has no rule for lu; name one of:"));
+        let mixed = Selection { variant: vec!["all".into(), "naive".into()], ..selection("", "64") };
+        assert!(error(&mixed).contains("mix 'all' with names"));
+        let sampled = |sampling| Selection { sampling, ..selection("naive", "64") };
+        let quick = sampled(SamplingArgs { max_time: Some("0s".into()), ..SamplingArgs::default() });
+        assert!(error(&quick).contains("time '0s' is not positive"));
+        let sampling = SamplingArgs { cache: Some("cold".into()), ..SamplingArgs::default() };
+        let timed = sampled(SamplingArgs { clock: Some("host".into()), ..sampling.clone() });
+        let cold = sampled(sampling);
+        assert!(error(&timed).contains("leave out one"));
+        assert!(error(&Selection { device: vec![HOST.into()], ..cold.clone() }).contains("leave out --cache cold"));
+        assert!(Plan::new(&CATALOGUE, &cold, None).expect("a plan").with_host().is_err());
+    }
+}

@@ -1,0 +1,239 @@
+//! The figures of a case: tables, pages, exports and gates read them here, and so a new column is an entry of this
+//! file.
+
+use super::Case;
+use crate::basis::units::{Nanos, percent, significant, trimmed};
+use crate::case::statistics;
+use crate::stats::Summary;
+
+/// Unit of a figure's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FigureUnit {
+    Nanoseconds,
+    /// Operations or bytes per second, or operations per joule.
+    Rate,
+    Share,
+    Count,
+    /// A ratio, joules or watts.
+    Plain,
+    /// A residual or its tolerance.
+    Residual,
+}
+
+impl FigureUnit {
+    /// Formats `value` for people.
+    pub fn text(self, value: f64) -> String {
+        match self {
+            Self::Nanoseconds => Nanos(value).to_string(),
+            Self::Rate => significant(value * 1e-9),
+            Self::Share => percent(value),
+            Self::Count => value.to_string(),
+            Self::Plain => significant(value),
+            Self::Residual if value == 0.0 => "0".into(),
+            // Tolerances of users' kernels are small whole numbers.
+            Self::Residual if (1.0..1e4).contains(&value) => trimmed(&format!("{value:.1}")).to_string(),
+            Self::Residual => format!("{value:.1e}"),
+        }
+    }
+}
+
+/// Derivation of a figure.
+enum Derivation {
+    /// From the time of the case: its median, or an end of the median's interval.
+    Timed(fn(&Case, Nanos) -> Option<f64>),
+    Fixed(fn(&Case) -> Option<f64>),
+}
+
+/// A number that a record has of a case.
+pub struct CaseFigure {
+    /// Column of CSV and JSON lines.
+    pub key: &'static str,
+    /// Heading of a column in tables.
+    pub heading: &'static str,
+    pub unit: FigureUnit,
+    /// Whether a larger value is better: a gate bounds it from below.
+    pub is_better_large: bool,
+    derivation: Derivation,
+}
+
+impl CaseFigure {
+    /// Returns the figure of `case`, had it taken `time`.
+    pub fn at(&self, case: &Case, time: Nanos) -> Option<f64> {
+        match self.derivation {
+            Derivation::Timed(of) => of(case, time),
+            Derivation::Fixed(of) => of(case),
+        }
+    }
+
+    /// Returns the figure of `case`, if there is one and it is a number.
+    pub fn value(&self, case: &Case) -> Option<f64> {
+        let value = match self.derivation {
+            Derivation::Timed(of) => of(case, case.measured()?.summary.median),
+            Derivation::Fixed(of) => of(case),
+        };
+        value.filter(|value| value.is_finite())
+    }
+
+    /// Returns the confidence interval of the figure, ascending.
+    pub fn interval(&self, case: &Case) -> Option<[f64; 2]> {
+        let ends = case.measured()?.summary.interval?;
+        let [a, b] = ends.map(|end| self.at(case, end).filter(|value| value.is_finite()));
+        let (a, b) = a.zip(b)?;
+        Some([a.min(b), a.max(b)])
+    }
+
+    /// Formats the figure of `case`.
+    pub fn text(&self, case: &Case) -> Option<String> {
+        self.value(case).map(|value| self.unit.text(value))
+    }
+}
+
+const fn timed(
+    key: &'static str,
+    heading: &'static str,
+    unit: FigureUnit,
+    of: fn(&Case, Nanos) -> Option<f64>,
+) -> CaseFigure {
+    CaseFigure { key, heading, unit, is_better_large: matches!(unit, Rate | Share), derivation: Derivation::Timed(of) }
+}
+
+const fn fixed(key: &'static str, heading: &'static str, unit: FigureUnit, of: fn(&Case) -> Option<f64>) -> CaseFigure {
+    CaseFigure { key, heading, unit, is_better_large: matches!(unit, Rate | Share), derivation: Derivation::Fixed(of) }
+}
+
+/// Returns a time of the summary as tables show it: per operation of a chain.
+fn shown(case: &Case, of: fn(&Summary) -> Option<Nanos>) -> Option<f64> {
+    Some(case.shown(of(&case.measured()?.summary)?).0)
+}
+
+use FigureUnit::{Count, Nanoseconds, Plain, Rate, Residual, Share};
+
+pub static MEDIAN: CaseFigure = timed("median_ns", "median", Nanoseconds, |case, time| Some(case.shown(time).0));
+static MEDIAN_LOW: CaseFigure = fixed("median_low_ns", "", Nanoseconds, |case| shown(case, |s| Some(s.interval?[0])));
+static MEDIAN_HIGH: CaseFigure = fixed("median_high_ns", "", Nanoseconds, |case| shown(case, |s| Some(s.interval?[1])));
+pub static MIN: CaseFigure = fixed("min_ns", "minimum", Nanoseconds, |case| shown(case, |s| Some(s.min)));
+pub static LOWER_QUARTILE: CaseFigure =
+    fixed("lower_quartile_ns", "", Nanoseconds, |case| shown(case, |s| Some(s.lower_quartile)));
+pub static UPPER_QUARTILE: CaseFigure =
+    fixed("upper_quartile_ns", "", Nanoseconds, |case| shown(case, |s| Some(s.upper_quartile)));
+pub static MAX: CaseFigure = fixed("max_ns", "", Nanoseconds, |case| shown(case, |s| Some(s.max)));
+/// Median of a whole run, however many operations it chains.
+pub static RUN_TIME: CaseFigure = timed("", "median", Nanoseconds, |_, time| Some(time.0));
+static RUN_MIN: CaseFigure = fixed("", "min", Nanoseconds, |case| Some(case.measured()?.summary.min.0));
+static PER_OPERATION: CaseFigure =
+    timed("", "per operation", Nanoseconds, |case, time| case.chain.map(|_| case.shown(time).0));
+static ERROR: CaseFigure = fixed("", "±", Share, |case| case.measured()?.summary.relative_error());
+static SAMPLES: CaseFigure = fixed("samples", "samples", Count, |case| Some(case.measured()?.summary.count as f64));
+/// Arithmetic rate in operations per second.
+pub static RATE: CaseFigure = timed("operations_per_second", "GFLOP/s", Rate, |case, time| {
+    (case.work.operations > 0).then(|| case.work.rate(time).0)
+});
+/// Data rate in bytes per second.
+pub static BANDWIDTH: CaseFigure =
+    timed("bytes_per_second", "GB/s", Rate, |case, time| (case.work.bytes.0 > 0).then(|| case.work.bandwidth(time).0));
+static JOULES: CaseFigure = fixed("joules", "J/run", Plain, |case| Some(case.measured()?.energy?.joules));
+static WATTS: CaseFigure = fixed("watts", "", Plain, |case| Some(case.measured()?.energy?.watts));
+static EFFICIENCY: CaseFigure =
+    fixed("", "GFLOP/J", Rate, |case| Some(case.work.per_joule(case.measured()?.energy?.joules).0));
+pub static RESIDUAL: CaseFigure = fixed("residual", "residual", Residual, |case| case.verification()?.residual);
+static TOLERANCE: CaseFigure = fixed("tolerance", "allowed", Residual, |case| Some(case.verification()?.tolerance));
+/// Share of the limit that binds the case.
+pub static SHARE: CaseFigure = fixed("share", "of hardware", Share, |case| Some(case.share?.fraction));
+/// Median of the host baseline divided by the case's.
+pub static SPEEDUP: CaseFigure = fixed("speedup", "× host", Plain, |case| case.speedup);
+/// Registers that the case's worst kernel spills, where the driver tells.
+pub static SPILLS: CaseFigure = fixed("", "", Count, |case| {
+    case.kernels.iter().filter_map(|kernel| statistics::CompilerStatistic::Spills.of(kernel)).reduce(f64::max)
+});
+
+/// Times in exports, in the order of their columns.
+pub static TIMES: [&CaseFigure; 7] = [&MEDIAN, &MEDIAN_LOW, &MEDIAN_HIGH, &MIN, &LOWER_QUARTILE, &UPPER_QUARTILE, &MAX];
+/// Other figures in exports.
+pub static RESULTS: [&CaseFigure; 8] = [&RATE, &BANDWIDTH, &JOULES, &WATTS, &RESIDUAL, &TOLERANCE, &SHARE, &SPEEDUP];
+/// Columns of a page's table of all cases.
+pub static PAGE: [&CaseFigure; 6] = [&MEDIAN, &ERROR, &MIN, &RATE, &BANDWIDTH, &SAMPLES];
+/// Columns of the Markdown table of all cases.
+pub static MARKDOWN: [&CaseFigure; 5] = [&MEDIAN, &ERROR, &RATE, &BANDWIDTH, &SHARE];
+
+/// Content of a column of the long table.
+pub enum Content {
+    Figure(&'static CaseFigure),
+    /// The median, or the outcome of a case without one.
+    Outcome,
+    /// Relative half-width of the median's interval.
+    Interval,
+    /// Share of what the hardware allows, with the limit.
+    Limit,
+    /// Share of what the case's own launches allow.
+    Structure,
+    /// Speed relative to somebody else's figure.
+    Reference,
+    /// Largest error, or that nobody checked the answer.
+    Residual,
+    /// A column for each metric of the answers.
+    Metrics,
+    Marks,
+}
+
+/// A column of the long table, beside size and variant.
+pub struct LongColumn {
+    /// Name on the command line.
+    pub name: &'static str,
+    pub heading: &'static str,
+    /// Rank where space is short: the least important columns go first, those of [`STAYS`] never.
+    pub importance: u8,
+    pub content: Content,
+}
+
+pub const STAYS: u8 = u8::MAX;
+
+const fn column(name: &'static str, heading: &'static str, importance: u8, content: Content) -> LongColumn {
+    LongColumn { name, heading, importance, content }
+}
+
+const fn figure(name: &'static str, importance: u8, figure: &'static CaseFigure) -> LongColumn {
+    column(name, figure.heading, importance, Content::Figure(figure))
+}
+
+/// Columns of the long table, in their order.
+pub static LONG: [LongColumn; 17] = [
+    column("median", "median", STAYS, Content::Outcome),
+    figure("per-operation", 9, &PER_OPERATION),
+    column("interval", "±", 8, Content::Interval),
+    figure("min", 2, &RUN_MIN),
+    figure("rate", 10, &RATE),
+    figure("bandwidth", 6, &BANDWIDTH),
+    figure("energy", 10, &JOULES),
+    figure("efficiency", 10, &EFFICIENCY),
+    column("limit", "of hardware", STAYS, Content::Limit),
+    column("structure", "of its structure", 7, Content::Structure),
+    figure("host", 12, &SPEEDUP),
+    column("reference", "× reference", 11, Content::Reference),
+    figure("samples", 3, &SAMPLES),
+    column("residual", "residual", 5, Content::Residual),
+    figure("allowed", 1, &TOLERANCE),
+    column("metrics", "metrics", 4, Content::Metrics),
+    column("marks", "mark", STAYS, Content::Marks),
+];
+
+impl LongColumn {
+    /// Lists every column by name, with the heading where that says something else.
+    pub fn list() -> String {
+        let listed = LONG.iter().map(|Self { name, heading, .. }| {
+            let is_redundant = heading.starts_with(name.trim_end_matches('s')) || heading.replace(' ', "-") == *name;
+            if is_redundant { (*name).to_string() } else { format!("{name} ({heading})") }
+        });
+        listed.collect::<Vec<_>>().join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_residual_has_an_exponent_where_it_needs_one() {
+        let shown = [1.0, 16.0, 2.5, 0.0012, 0.25, 1e-7, 0.0].map(|value| Residual.text(value));
+        assert_eq!(shown, ["1", "16", "2.5", "1.2e-3", "2.5e-1", "1.0e-7", "0"]);
+    }
+}

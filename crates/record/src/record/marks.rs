@@ -1,0 +1,295 @@
+//! Conditions that hold for all cases of a device, and marks on cases that differ from the rest.
+
+use super::{Case, Measured, Record, SLOW, Warning};
+use crate::basis::units::significant;
+use crate::case::accepted::AcceptedMutation;
+use crate::stats;
+use std::borrow::Cow;
+
+/// Relative half-width of a median's confidence interval from which the median may be marked.
+const MIN_MARKED_ERROR: f64 = 0.05;
+/// Smallest ratio of a marked half-width to the typical one.
+const MIN_MARKED_ERROR_RATIO: f64 = 3.0;
+/// Typical relative half-width from which the run's summary mentions it.
+const MIN_NOTED_ERROR: f64 = 0.02;
+/// Largest unmarked ratio of a case's canary time to the typical one: a GPU's clock varies by 3 % about its mean by
+/// itself.
+const MAX_CANARY_RATIO: f64 = 1.05;
+/// Largest unmarked ratio of canary times on the CPU, where the canary itself is sometimes disturbed.
+const MAX_CANARY_RATIO_ON_HOST: f64 = 1.10;
+/// Largest difference of other programs' CPU share between one case, or side, and the others.
+pub const MAX_OTHERS_DIFFERENCE: f64 = 0.1;
+/// Largest distance from the median, in robust standard deviations, of a case that does not differ.
+const MAX_DEVIATIONS: f64 = 4.0;
+/// Ratio of the standard deviation of a normal distribution to its median absolute deviation.
+const MAD_TO_SIGMA: f64 = 1.4826;
+
+/// Reason to be careful with one case but not with the others.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Mark {
+    /// Sign beside a number.
+    pub sign: Cow<'static, str>,
+    /// Explanation of the sign.
+    pub meaning: String,
+}
+
+impl Mark {
+    pub fn new(sign: impl Into<Cow<'static, str>>, meaning: impl Into<String>) -> Self {
+        Self { sign: sign.into(), meaning: meaning.into() }
+    }
+}
+
+/// Distribution of a figure over the cases of a device: median, extremes and the largest deviation of an ordinary case.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct TypicalFigure {
+    middle: f64,
+    least: f64,
+    most: f64,
+    allowed: f64,
+}
+
+impl TypicalFigure {
+    /// Returns the distribution of `figures`, in which deviations up to `least` are always ordinary; `None` without
+    /// figures.
+    fn of(figures: &[f64], least: f64) -> Option<Self> {
+        let middle = stats::median(figures)?;
+        let deviations: Vec<_> = figures.iter().map(|figure| (figure - middle).abs()).collect();
+        let spread = MAD_TO_SIGMA * stats::median(&deviations)?;
+        let ends = |pick: fn(f64, f64) -> f64| figures.iter().copied().reduce(pick).unwrap_or(middle);
+        Some(Self { middle, least: ends(f64::min), most: ends(f64::max), allowed: least.max(MAX_DEVIATIONS * spread) })
+    }
+
+    fn is_outlier(self, figure: f64) -> bool {
+        (figure - self.middle).abs() > self.allowed
+    }
+}
+
+/// Conditions under which the cases of a device were sampled.
+struct DeviceConditions {
+    device: usize,
+    /// Number of measured cases.
+    cases: usize,
+    /// Logarithm of the canary's time.
+    canary: Option<TypicalFigure>,
+    /// Logarithm of the canary's best time ever.
+    best: Option<f64>,
+    clock_mhz: Option<f64>,
+    others: Option<TypicalFigure>,
+    /// Typical relative half-width of the confidence intervals.
+    error: Option<f64>,
+    on_host: bool,
+}
+
+/// Conditions of a record, by device.
+pub struct RunConditions(Vec<DeviceConditions>);
+
+impl RunConditions {
+    /// Derives the conditions of `record`.
+    pub fn of(record: &Record) -> Self {
+        let of = |device: &crate::device::capability::DeviceInfo| {
+            let on_host = device.kind.runs_on_host_cores();
+            let measured: Vec<&Measured> =
+                record.cases.iter().filter(|case| case.device == device.index).filter_map(Case::measured).collect();
+            let figures = |figure: fn(&Measured) -> Option<f64>| -> Vec<f64> {
+                measured.iter().filter_map(|m| figure(m)).collect()
+            };
+            let clock = |m: &Measured| m.conditions.clock_mhz.map(|[before, after]| f64::midpoint(before, after));
+            DeviceConditions {
+                device: device.index,
+                cases: measured.len(),
+                canary: TypicalFigure::of(
+                    &figures(canary),
+                    if on_host { MAX_CANARY_RATIO_ON_HOST } else { MAX_CANARY_RATIO }.ln(),
+                ),
+                best: figures(|m| m.conditions.canary_best.map(|best| best.0.ln())).into_iter().reduce(f64::min),
+                clock_mhz: stats::median(&figures(clock)),
+                others: TypicalFigure::of(&figures(|m| m.conditions.others), MAX_OTHERS_DIFFERENCE),
+                error: stats::median(&figures(|m| m.summary.relative_error())),
+                on_host,
+            }
+        };
+        Self(record.devices.iter().map(of).collect())
+    }
+
+    /// Returns a sentence about conditions that make all times of a device doubtful; `None` if there are none.
+    pub fn sentence(&self, device: usize) -> Option<String> {
+        let of = self.0.iter().find(|of| of.device == device)?;
+        let mut parts: Vec<String> = of.speed().into_iter().collect();
+        if let Some(TypicalFigure { middle, least, most, .. }) =
+            of.others.filter(|others| others.most > MAX_OTHERS_DIFFERENCE)
+        {
+            let percent = |share: f64| format!("{:.0}", 100.0 * share);
+            let share = if most - least > MAX_OTHERS_DIFFERENCE {
+                format!("{} to {} %", percent(least), percent(most))
+            } else {
+                format!("{} %", percent(middle))
+            };
+            parts.push(format!("other programs used {share} of the CPU"));
+        }
+        if let Some(error) = of.error.filter(|error| *error > MIN_NOTED_ERROR) {
+            let error = 100.0 * error;
+            parts.push(match of.cases {
+                1 => format!("the median is uncertain by ±{error:.0} %"),
+                _ => format!("half the medians are uncertain by ±{error:.0} % or more"),
+            });
+        }
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+
+    /// Formats the signs of a case's marks: `± d`.
+    pub fn signs(&self, case: &Case) -> String {
+        self.marks(case).into_iter().map(|mark| mark.sign).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Returns the marks of `case`.
+    pub fn marks(&self, case: &Case) -> Vec<Mark> {
+        let Some(m) = case.measured() else { return vec![] };
+        let of = self.0.iter().find(|of| of.device == case.device);
+        let mut marks: Vec<_> = m.verification.unverified().map(|why| Mark::new("u", why)).into_iter().collect();
+        marks.extend(AcceptedMutation::sentence(&m.accepts).map(|sentence| Mark::new("w", sentence)));
+        let warning = |kind: fn(&Warning) -> bool| m.warnings.iter().copied().find(kind);
+        let stated = [
+            ("i", warning(|w| matches!(w, Warning::Interrupted))),
+            ("p", warning(|w| matches!(w, Warning::Stopped { .. }))),
+            ("!", warning(|w| matches!(w, Warning::AboveLimit { .. }))),
+        ];
+        let stated = stated.into_iter().filter_map(|(sign, warning)| Some(Mark::new(sign, warning?.explanation())));
+        marks.extend(stated);
+        let usual = of.and_then(|of| of.error);
+        let wide = usual.map_or(MIN_MARKED_ERROR, |error| MIN_MARKED_ERROR.max(MIN_MARKED_ERROR_RATIO * error));
+        // A case without samples was only verified and has no time.
+        if m.summary.relative_error().map_or(!m.samples.is_empty(), |error| error > wide) {
+            let others =
+                if usual.is_some() { ", and at least three times the typical uncertainty of the others" } else { "" };
+            marks.push(Mark::new("±", format!("median uncertain by 5 % or more{others}")));
+        }
+        if of.is_some_and(|of| of.disturbed(m)) {
+            let meaning = if of.is_some_and(|of| of.on_host) {
+                "disturbed: the canary (a small fixed kernel, timed around each case) or other programs' CPU use differed \
+                 from the rest of the run"
+            } else {
+                "disturbed: the canary (a small fixed kernel, timed around each case) was 5 % off the rest of the run, or \
+                 changed by 5 % during the case"
+            };
+            marks.push(Mark::new("d", meaning));
+        }
+        marks
+    }
+}
+
+impl DeviceConditions {
+    /// Describes the device's speed, if it was slower than its best.
+    fn speed(&self) -> Option<String> {
+        let TypicalFigure { middle, least, most, .. } = self.canary?;
+        let clock = self.clock_mhz.map(|mhz| format!(" at {} GHz", significant(mhz / 1000.0))).unwrap_or_default();
+        let slow = if self.on_host { MAX_CANARY_RATIO_ON_HOST } else { SLOW };
+        let best = self.best.filter(|best| most - best > slow.ln())?;
+        let percent = |log: f64| format!("{:.0}", 100.0 * (best - log).exp().min(1.0));
+        let [fastest, slowest, typical] = [least, most, middle].map(percent);
+        let steady = most - least <= SLOW.ln();
+        let speed = if steady { typical } else { format!("{slowest} to {fastest}") };
+        let at = if clock.is_empty() { " at" } else { "," };
+        Some(format!("the device ran{clock}{at} {speed} % of its best speed so far"))
+    }
+
+    fn disturbed(&self, m: &Measured) -> bool {
+        let others = m.conditions.others.zip(self.others);
+        if others.is_some_and(|(own, typical)| typical.is_outlier(own)) {
+            return true;
+        }
+        if canary(m).zip(self.canary).is_some_and(|(own, typical)| typical.is_outlier(own)) {
+            return true;
+        }
+        // On the CPU, a single reading may be off by chance.
+        let moved = m.conditions.canary.map_or(0.0, |[before, after]| (after.0 / before.0).ln().abs());
+        !self.on_host && moved > MAX_CANARY_RATIO.ln()
+    }
+}
+
+/// Returns the logarithm of the canary's time while a case was sampled.
+fn canary(m: &Measured) -> Option<f64> {
+    m.conditions.canary().map(|time| time.0.ln())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::basis::units::Nanos;
+    use crate::device::capability::DeviceKind;
+    use crate::record::fixture::{under_conditions, with_canary};
+    use crate::record::{Conditions, Outcome};
+    use crate::stats::Summary;
+
+    fn sentence_and_signs(record: &Record) -> (String, Vec<String>) {
+        let conditions = RunConditions::of(record);
+        let signs = |case| conditions.marks(case).into_iter().map(|mark| mark.sign).collect::<String>();
+        (conditions.sentence(0).unwrap_or_default(), record.cases.iter().map(signs).collect())
+    }
+
+    #[test]
+    fn conditions_of_the_whole_run_are_a_sentence_not_marks() {
+        let throttled = Conditions { clock_mhz: Some([1900.0; 2]), ..with_canary(80e3) };
+        let (sentence, signs) = sentence_and_signs(&under_conditions(DeviceKind::DiscreteGpu, &[throttled; 5]));
+        assert_eq!(sentence, "the device ran at 1.900 GHz, 94 % of its best speed so far");
+        assert_eq!(signs, [""; 5]);
+        let (sentence, _) = sentence_and_signs(&under_conditions(DeviceKind::DiscreteGpu, &[with_canary(75.2e3); 5]));
+        assert_eq!(sentence, "", "nothing to know");
+        let idle = Conditions { clock_mhz: Some([1980.0; 2]), others: Some(0.02), ..with_canary(76e3) };
+        assert_eq!(sentence_and_signs(&under_conditions(DeviceKind::Cpu, &[idle; 5])).0, "");
+        let loaded = Conditions { others: Some(0.5), ..with_canary(75e3) };
+        let (sentence, signs) = sentence_and_signs(&under_conditions(DeviceKind::Cpu, &[loaded; 5]));
+        assert_eq!(sentence, "other programs used 50 % of the CPU");
+        assert_eq!(signs, [""; 5]);
+        assert_eq!(sentence_and_signs(&under_conditions(DeviceKind::Cpu, &[Conditions::default(); 2])).0, "");
+    }
+
+    #[test]
+    fn a_row_that_differs_from_the_rest_of_its_run_is_marked() {
+        let mut conditions = [with_canary(75e3); 9];
+        conditions[3] = with_canary(82e3);
+        conditions[5].canary = Some([Nanos(75e3), Nanos(80e3)]);
+        let (sentence, signs) = sentence_and_signs(&under_conditions(DeviceKind::DiscreteGpu, &conditions));
+        assert_eq!(sentence, "the device ran at 91 to 100 % of its best speed so far");
+        assert_eq!(signs, ["", "", "", "d", "", "d", "", "", ""]);
+        // On the CPU, a single canary reading may be off; other programs' share, or most readings, count.
+        conditions[7].others = Some(0.4);
+        for of in &mut conditions {
+            of.others = of.others.or(Some(0.03));
+        }
+        let (_, signs) = sentence_and_signs(&under_conditions(DeviceKind::Cpu, &conditions));
+        assert_eq!(signs, ["", "", "", "", "", "", "", "d", ""]);
+        conditions[3] = Conditions { others: Some(0.03), ..with_canary(100e3) };
+        assert_eq!(sentence_and_signs(&under_conditions(DeviceKind::Cpu, &conditions)).1[3], "d");
+    }
+
+    #[test]
+    fn an_unsteady_run_raises_the_threshold_of_marks() {
+        let restless = [0.1, 0.35, 0.2, 0.5, 0.3, 0.15, 0.45, 0.25, 0.4];
+        let conditions = restless.map(|others| Conditions { others: Some(others), ..with_canary(75e3) });
+        let (sentence, signs) = sentence_and_signs(&under_conditions(DeviceKind::Cpu, &conditions));
+        assert_eq!(sentence, "other programs used 10 to 50 % of the CPU");
+        assert_eq!(signs, [""; 9]);
+    }
+
+    #[test]
+    fn an_uncertain_median_is_marked_but_not_a_time_limit() {
+        let mut record = under_conditions(DeviceKind::Cpu, &[with_canary(75e3); 3]);
+        let [known, hardly] = [[1.0, 1.0, 1.01, 1.01, 1.02, 1.02], [1.0, 1.0, 1.1, 1.2, 1.3, 1.4]];
+        for (case, times) in record.cases.iter_mut().zip([known, known, hardly]) {
+            let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
+            measured.summary = Summary::of(&times.map(Nanos)).expect("samples");
+            measured.warnings = vec![Warning::TimeLimit, Warning::UnstableClock];
+        }
+        let (sentence, signs) = sentence_and_signs(&record);
+        assert_eq!(signs, ["", "", "±"]);
+        assert_eq!(sentence, "");
+        // If most medians are uncertain, that is a property of the run.
+        record.cases.swap_remove(0);
+        record.cases.push(record.cases[0].clone());
+        let (sentence, signs) = sentence_and_signs(&record);
+        assert_eq!(signs, [""; 3]);
+        assert_eq!(sentence, "half the medians are uncertain by ±17 % or more");
+        record.cases.drain(..2);
+        assert_eq!(sentence_and_signs(&record).0, "the median is uncertain by ±17 %");
+    }
+}

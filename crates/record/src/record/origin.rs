@@ -1,0 +1,201 @@
+//! Origin of a record: commit, host and environment.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Number of displayed digits of a commit.
+const COMMIT_DIGITS: usize = 12;
+
+/// Largest number of characters of a text in an origin.
+pub const MAX_TEXT_LENGTH: usize = 1000;
+
+/// Variables that choose the driver or change what it does, and those that stand for options of `bench`.
+pub const CHOOSING: [&str; 28] = [
+    "VK_DRIVER_FILES",
+    "VK_ICD_FILENAMES",
+    "VK_ADD_DRIVER_FILES",
+    "VK_LOADER_DRIVERS_SELECT",
+    "VK_LOADER_DRIVERS_DISABLE",
+    "LD_LIBRARY_PATH",
+    "VK_INSTANCE_LAYERS",
+    "VK_LOADER_LAYERS_ENABLE",
+    "MESA_VK_DEVICE_SELECT",
+    "MESA_SHADER_CACHE_DISABLE",
+    "ANV_DEBUG",
+    "INTEL_DEBUG",
+    "GALLIVM_DEBUG",
+    "GALLIVM_PERF",
+    "LP_NATIVE_VECTOR_WIDTH",
+    "LP_NUM_THREADS",
+    "LP_PERF",
+    "NIR_DEBUG",
+    "NVK_DEBUG",
+    "PANVK_DEBUG",
+    "RADV_DEBUG",
+    "RADV_PERFTEST",
+    "TU_DEBUG",
+    "GPUKERN_CACHE",
+    "GPUKERN_DEVICE",
+    "GPUKERN_LOADER",
+    "GPUKERN_TUNED",
+    "GPUKERN_VALIDATION",
+];
+
+/// Origin of a record: person, host and commit. Unknown facts are absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct Origin {
+    /// The commit of the working directory, in hexadecimal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// Whether files of that commit were changed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub modified: bool,
+    /// When the commit was made (RFC 3339).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub committed: Option<String>,
+    /// The branch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// Name that the user gave it: `--label`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Address of the CI job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
+    /// Name of the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// The host's operating system with the version of its kernel: `Linux 6.1.0-40-amd64`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
+    /// The variables that chose the driver, with their values.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+}
+
+impl Origin {
+    /// Returns the properties that all `origins` share.
+    #[must_use]
+    pub fn common<'a>(origins: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut origins = origins.into_iter();
+        let first = origins.next().cloned().unwrap_or_default();
+        origins.fold(first, |mut common, other| {
+            let fields = common.texts_mut().into_iter().zip(other.texts());
+            fields.filter(|(text, (_, other))| **text != **other).for_each(|(text, _)| *text = None);
+            common.modified |= other.modified;
+            common.environment.retain(|name, value| other.environment.get(name) == Some(value));
+            common
+        })
+    }
+
+    /// Formats the abbreviated commit with its branch: `5f3a9c0d1e2b (main, modified)`.
+    #[must_use]
+    pub fn commit_text(&self) -> Option<String> {
+        let short = self.commit.as_ref()?.chars().take(COMMIT_DIGITS).collect::<String>();
+        let branch = self.branch.as_deref();
+        let remarks: Vec<_> = branch.into_iter().chain(self.modified.then_some("modified")).collect();
+        Some(if remarks.is_empty() { short } else { format!("{short} ({})", remarks.join(", ")) })
+    }
+
+    /// Formats the host and its system: `builder-7, Linux 6.1.0-40-amd64`.
+    #[must_use]
+    pub fn host_text(&self) -> Option<String> {
+        let known: Vec<_> = [&self.host, &self.system].into_iter().flatten().map(String::as_str).collect();
+        (!known.is_empty()).then(|| known.join(", "))
+    }
+
+    /// Returns the texts with their names.
+    pub fn texts(&self) -> [(&'static str, &Option<String>); 7] {
+        let Self { commit, modified: _, committed, branch, label, job, host, system, environment: _ } = self;
+        let names = ["commit", "committed", "branch", "label", "job", "host", "system"];
+        let texts = [commit, committed, branch, label, job, host, system];
+        std::array::from_fn(|at| (names[at], texts[at]))
+    }
+
+    /// Returns mutable references to the texts.
+    pub fn texts_mut(&mut self) -> [&mut Option<String>; 7] {
+        let Self { commit, modified: _, committed, branch, label, job, host, system, environment: _ } = self;
+        [commit, committed, branch, label, job, host, system]
+    }
+
+    /// Describes an impossible property, if there is one.
+    pub(super) fn nonsense(&self) -> Option<String> {
+        let is_long = |text: &str| text.chars().nth(MAX_TEXT_LENGTH).is_some();
+        for (name, text) in self.texts() {
+            if text.as_ref().is_some_and(|text| text.is_empty() || is_long(text)) {
+                return Some(format!("`{name}` is empty, or longer than {MAX_TEXT_LENGTH} characters"));
+            }
+        }
+        let mut variables = self.environment.iter();
+        if self.environment.len() > CHOOSING.len() || variables.any(|(name, value)| is_long(name) || is_long(value)) {
+            return Some(format!(
+                "`environment` has more than {} variables, or one of more than {MAX_TEXT_LENGTH} characters",
+                CHOOSING.len()
+            ));
+        }
+        if let Some(commit) = self.commit.as_ref().filter(|commit| !is_commit(commit)) {
+            return Some(format!("`commit` is '{commit}', not 7 to 64 hexadecimal digits"));
+        }
+        let is_malformed = |text: &&String| text.parse::<jiff::Timestamp>().is_err();
+        self.committed
+            .as_ref()
+            .filter(is_malformed)
+            .map(|text| format!("`committed` is '{text}', not a time (RFC 3339)"))
+    }
+}
+
+/// Whether `text` can be the name of a commit, short or long.
+#[must_use]
+pub fn is_commit(text: &str) -> bool {
+    (7..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn origin(commit: &str, host: &str) -> Origin {
+        let text = |text: &str| Some(text.to_string());
+        Origin { commit: text(commit), branch: text("main"), host: text(host), ..Origin::default() }
+    }
+
+    #[test]
+    fn a_common_origin_has_the_texts_that_all_share() {
+        let [a, b] = [origin("0123456", "a"), Origin { modified: true, ..origin("0123456", "b") }];
+        let common = Origin { host: None, modified: true, ..a.clone() };
+        assert_eq!(Origin::common([&a, &b]), common);
+        assert_eq!(Origin::common([&a, &Origin::default()]), Origin::default());
+        assert_eq!((Origin::common([&a]), Origin::common([])), (a.clone(), Origin::default()));
+        let driven =
+            |value: &str| Origin { environment: [("VK_DRIVER_FILES".into(), value.into())].into(), ..a.clone() };
+        assert_eq!(Origin::common([&driven("1"), &driven("1")]).environment.len(), 1);
+        assert_eq!(Origin::common([&driven("1"), &driven("2")]), a);
+    }
+
+    #[test]
+    fn commit_and_host_are_formatted_in_one_line() {
+        let mut origin = origin("0123456789abcdef", "a");
+        assert_eq!(origin.commit_text().as_deref(), Some("0123456789ab (main)"));
+        (origin.modified, origin.branch, origin.system) = (true, None, Some("Linux 6".into()));
+        assert_eq!(origin.commit_text().as_deref(), Some("0123456789ab (modified)"));
+        assert_eq!(origin.host_text().as_deref(), Some("a, Linux 6"));
+        assert_eq!((Origin::default().commit_text(), Origin::default().host_text()), (None, None));
+    }
+
+    #[test]
+    fn impossible_origins_are_described() {
+        assert_eq!(origin("0123456", "a").nonsense(), None);
+        let environment = (0..=CHOOSING.len()).map(|at| (at.to_string(), String::new())).collect();
+        for (origin, expected) in [
+            (origin("main", "a"), "`commit` is 'main'"),
+            (origin("0123456", ""), "`host` is empty"),
+            (Origin { label: Some("x".repeat(MAX_TEXT_LENGTH + 1)), ..Origin::default() }, "`label`"),
+            (Origin { committed: Some("yesterday".into()), ..Origin::default() }, "`committed` is 'yesterday'"),
+            (Origin { environment, ..Origin::default() }, "`environment`"),
+        ] {
+            let error = origin.nonsense().expect(expected);
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Search for tiles: the order of candidates (promising ones, then neighbours of the best so far, then the rest at
+//! random) and the results, which `tuned` stores. Uses a device's description only.
+
+pub mod tuned;
+
+use crate::algorithms::tile::Tile;
+use crate::basis::random::generator;
+use crate::basis::units::Nanos;
+use crate::plan::shuffle;
+use serde::{Deserialize, Serialize};
+use std::ops::ControlFlow;
+
+/// Largest number of doublings and halvings of an extent between neighbouring tiles. Two, because a lane's tile changes
+/// with its warp's.
+const NEAR: u32 = 2;
+
+/// Untried tiles of a search space. Untried neighbours of the best tile come next (coordinate descent). The same seed
+/// and times give the same order.
+#[derive(Debug)]
+pub struct Search {
+    /// First tiles in reverse order.
+    first: Vec<Tile>,
+    /// Other tiles in random order.
+    rest: Vec<Tile>,
+}
+
+impl Search {
+    /// Returns a search of `space` that begins with `first`, in this order.
+    #[must_use]
+    pub fn new(first: &[Tile], space: Vec<Tile>, seed: u64) -> Self {
+        let mut unique: Vec<Tile> = vec![];
+        for tile in first {
+            if !unique.contains(tile) {
+                unique.push(*tile);
+            }
+        }
+        let mut rest: Vec<_> = space.into_iter().filter(|tile| !unique.contains(tile)).collect();
+        let mut generator = generator(seed, 0);
+        shuffle(&mut rest, &mut generator);
+        unique.reverse();
+        Self { first: unique, rest }
+    }
+
+    /// Returns the next `affordable` tile, given the fastest so far; `None` if none is left.
+    pub fn next(&mut self, best: Option<Tile>, affordable: impl Fn(&Tile) -> bool) -> Option<Tile> {
+        let next = loop {
+            match self.first.pop() {
+                Some(tile) if affordable(&tile) => break Some(tile),
+                Some(_) => {}
+                None => break None,
+            }
+        };
+        next.or_else(|| {
+            let candidates = || self.rest.iter().enumerate().filter(|(_, tile)| affordable(tile));
+            let near = best.and_then(|best| {
+                let steps = candidates().map(|(index, tile)| (distance(best, *tile), index));
+                steps.filter(|(steps, _)| *steps <= NEAR).min()
+            });
+            let index = near.map(|(_, index)| index).or_else(|| candidates().next().map(|(index, _)| index))?;
+            Some(self.rest.remove(index))
+        })
+    }
+}
+
+/// Result of a search.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SearchResult {
+    /// Best tile and its median.
+    pub best: (Tile, Nanos),
+    /// Built-in tile, and its median if measured.
+    pub built_in: (Tile, Option<Nanos>),
+    /// Variant that the rule of `auto` selects, with its median, if it is another variant.
+    pub rule: Option<(String, Nanos)>,
+    /// Number of tried tiles.
+    pub tried: usize,
+    /// Number of tiles in the search space.
+    pub space: usize,
+    /// Tiles with wrong answers or failures, with the reasons.
+    pub refused: Vec<(Tile, Refusal)>,
+}
+
+/// Result of a search that only compiles tiles.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InspectedTiles {
+    /// Tile with the fewest spills, nearest to the built-in one, and its spills.
+    pub best: (Tile, f64),
+    /// Built-in tile, and its spills if it could be compiled.
+    pub built_in: (Tile, Option<f64>),
+    /// Number of compiled tiles.
+    pub tried: usize,
+    /// Number of tiles in the search space.
+    pub space: usize,
+}
+
+impl InspectedTiles {
+    /// Compiles the tiles of `space` in order of distance from `built_in`, until one does not spill. `spilled` returns
+    /// a tile's spills, or ends the search when the time is up. Returns `None` if no tile's spills are known.
+    pub fn search(
+        built_in: Tile,
+        space: Vec<Tile>,
+        seed: u64,
+        mut spilled: impl FnMut(Tile) -> ControlFlow<(), Option<f64>>,
+    ) -> Option<Self> {
+        let size = space.len();
+        let mut search = Search::new(&[built_in], space, seed);
+        let (mut best, mut built_in_spills, mut tried): (Option<(Tile, f64)>, _, _) = (None, None, 0);
+        while let Some(tile) = search.next(Some(built_in), |_| true) {
+            let ControlFlow::Continue(spills) = spilled(tile) else { break };
+            tried += 1;
+            built_in_spills = built_in_spills.or(spills.filter(|_| tile == built_in));
+            // Of equals, keep the first, which is the nearest.
+            let better = |spills: &f64| best.is_none_or(|(_, least)| *spills < least);
+            best = spills.filter(better).map(|spills| (tile, spills)).or(best);
+            if best.is_some_and(|(_, spills)| spills == 0.0) {
+                break;
+            }
+        }
+        Some(Self { best: best?, built_in: (built_in, built_in_spills), tried, space: size })
+    }
+}
+
+/// Reason for the failure of a tile, or of the whole search.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Refusal {
+    /// Capability that the device lacks.
+    Unsupported(String),
+    /// Location of a wrong answer.
+    Rejected(String),
+    /// Failure of the device or its driver.
+    Failed(String),
+}
+
+impl From<String> for Refusal {
+    fn from(reason: String) -> Self {
+        Self::Unsupported(reason)
+    }
+}
+
+/// Returns the number of doublings and halvings from one tile to another.
+fn distance(a: Tile, b: Tile) -> u32 {
+    let power = |extent: u32| extent.max(1).ilog2();
+    a.extents().into_iter().zip(b.extents()).map(|(a, b)| power(a).abs_diff(power(b))).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::matmul;
+
+    fn flat(block: [u32; 3]) -> Tile {
+        matmul::ProductTile::flat(block, [4, 4]).into()
+    }
+
+    /// Returns the rows, columns and depth of a block.
+    fn block(tile: &Tile) -> [u32; 3] {
+        let Tile::Product(matmul::ProductTile { bm, bn, bk, .. }) = *tile else { panic!("{tile} is no product") };
+        [bm, bn, bk]
+    }
+
+    fn space() -> Vec<Tile> {
+        let extents = [16, 32, 64, 128];
+        let pairs = extents.into_iter().flat_map(|bm| extents.map(|bn| (bm, bn)));
+        pairs.flat_map(|(bm, bn)| [8, 16].map(|bk| flat([bm, bn, bk]))).collect()
+    }
+
+    fn order(seed: u64, better: impl Fn(&Tile) -> u32) -> Vec<Tile> {
+        let first = [flat([64, 64, 8]), flat([16, 16, 16])];
+        let mut search = Search::new(&first, space(), seed);
+        let mut tried: Vec<Tile> = vec![];
+        while let Some(tile) = search.next(tried.iter().copied().min_by_key(&better), |_| true) {
+            tried.push(tile);
+        }
+        tried
+    }
+
+    #[test]
+    fn every_tile_is_tried_once_the_promising_ones_first() {
+        let tried = order(1, |tile| block(tile)[0]);
+        assert_eq!((block(&tried[0])[0], block(&tried[1])[0]), (64, 16));
+        assert_eq!(tried.len(), space().len());
+        assert!(space().iter().all(|tile| tried.contains(tile)));
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_order_and_another_seed_another() {
+        let order = |seed| order(seed, |tile| block(tile)[0]);
+        assert_eq!(order(7), order(7));
+        assert_ne!(order(7), order(8));
+    }
+
+    #[test]
+    fn neighbours_of_the_best_come_before_the_rest() {
+        let better = |tile: &Tile| {
+            let [bm, bn, bk] = block(tile);
+            bm.abs_diff(128) + bn.abs_diff(128) + bk
+        };
+        let tried = order(3, better);
+        let best = tried.iter().position(|tile| better(tile) == 8).expect("it is in the space");
+        assert!(best < 12, "the best of {} was tried as number {best}", tried.len());
+    }
+
+    #[test]
+    fn inspection_finds_the_nearest_tile_with_the_fewest_spills() {
+        let built_in = flat([64, 64, 16]);
+        let found = |spills: &dyn Fn([u32; 3]) -> Option<f64>, most: usize| {
+            let mut remaining = most;
+            InspectedTiles::search(built_in, space(), 1, |tile| {
+                if remaining == 0 {
+                    return ControlFlow::Break(());
+                }
+                remaining -= 1;
+                ControlFlow::Continue(spills(block(&tile)))
+            })
+        };
+        let area = |[bm, bn, _]: [u32; 3]| f64::from(bm * bn);
+        let unspilled = found(&|_| Some(0.0), 99).expect("found");
+        assert_eq!((unspilled.best, unspilled.built_in, unspilled.tried), ((built_in, 0.0), (built_in, Some(0.0)), 1));
+        let smaller = found(&|block| Some((area(block) - 2048.0).max(0.0)), 99).expect("found");
+        assert!(area(block(&smaller.best.0)) == 2048.0 && smaller.best.1 == 0.0, "{smaller:?}");
+        assert_eq!(smaller.built_in, (built_in, Some(2048.0)));
+        assert!(distance(built_in, smaller.best.0) <= 2 && smaller.tried < 12, "{smaller:?}");
+        // The fewest spills so far win when the time is up; a tile that fails to compile does not count.
+        let least = found(&|block| (block != [64, 64, 16]).then(|| area(block)), 5).expect("found");
+        assert_eq!((least.built_in.1, least.tried, least.space), (None, 5, 32));
+        assert_eq!(found(&|_| None, 99), None);
+        assert_eq!(found(&|_| Some(1.0), 0), None);
+    }
+
+    #[test]
+    fn unaffordable_tiles_are_left_out() {
+        let mut search = Search::new(&[flat([128, 128, 16])], space(), 1);
+        let mut tried = 0;
+        while let Some(tile) = search.next(None, |tile| block(tile)[0] < 128) {
+            assert!(block(&tile)[0] < 128);
+            tried += 1;
+        }
+        assert_eq!(tried, 24);
+    }
+}

@@ -1,0 +1,792 @@
+//! Results of `gpukern tune` in the user's configuration folder: the best tile of a variant and its rate, for a device
+//! with its driver, an element type and a class of sizes.
+
+use crate::algorithms::tile::Tile;
+use crate::algorithms::{Algorithm, CaseSpec, Variant};
+use crate::basis::destination::{Destination, lockable, make_private_folder};
+use crate::basis::dtype::DType;
+use crate::basis::error::Error;
+use crate::basis::input_file;
+use crate::basis::printable::{Shown, excerpt};
+use crate::basis::size::Size;
+use crate::case::CaseOptions;
+use crate::case::tile::CaseTile;
+use crate::device::capability::DeviceInfo;
+use crate::kernel::program::Program;
+use crate::plan::CaseGroup;
+use crate::plan::axes::{self, Column};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Name and version of the file's format.
+const SCHEMA: &str = "gpukern-tuned/1";
+
+/// Comment at the top of the file.
+const HEAD: &str = "\
+# What `gpukern tune` found, used by `gpukern bench` on the same device with the same driver (--no-tuned ignores it).
+# A tile is block/warp/part: rows x columns x depth of a work-group's block, rows x columns of a warp and of a part of
+# it, which an invocation or a cooperative matrix holds; of a factorisation it is the columns of an outer block. A result
+# without a tile is a variant that was measured beside them, for `--variant auto`; one with spills in place of a rate was
+# compiled and never run (--by-inspection).
+# Delete a result, or the file, to forget it.
+";
+
+/// Results of searches, as stored in the file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tuned {
+    schema: String,
+    #[serde(default, rename = "result")]
+    results: Vec<TuningResult>,
+}
+
+/// Model of a device with its driver. Results apply to every device of the model, so the UUID is no part of it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Model {
+    pub device: String,
+    /// PCI or Khronos vendor id.
+    pub vendor_id: u32,
+    /// Vendor's device id.
+    pub device_id: u32,
+    /// Driver's name and description of its version: the best tile depends on the compiler.
+    pub driver: String,
+    /// Driver version in the vendor's encoding.
+    pub driver_version: u32,
+}
+
+impl Model {
+    /// Returns the model of `device`.
+    #[must_use]
+    pub fn of(device: &DeviceInfo) -> Self {
+        Self {
+            device: device.name.clone(),
+            vendor_id: device.vendor_id,
+            device_id: device.device_id,
+            driver: format!("{} {}", device.driver.name, device.driver.info).trim_end().into(),
+            driver_version: device.driver.version,
+        }
+    }
+}
+
+/// Result of a search, or rate of a variant measured beside it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct TuningResult {
+    /// Model to which the result applies.
+    #[serde(flatten)]
+    pub model: Model,
+    pub algorithm: String,
+    pub variant: String,
+    /// Options to which the result applies. The file has the axes that separate tiles: element type, and unusual
+    /// values.
+    #[serde(flatten, serialize_with = "write_axes", deserialize_with = "read_axes")]
+    pub options: CaseOptions,
+    /// Class of sizes, as named by [`class`].
+    pub sizes: String,
+    /// Best tile; `None` for a variant that was only measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tile: Option<Tile>,
+    /// Rate of the best tile, or of the variant, in GFLOP/s; `None` if it was only compiled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gflops: Option<f64>,
+    /// Registers that the tile spills, if it was chosen by the compiler's statistics.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spills: Option<f64>,
+    /// Built-in tile that the best one replaces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub built_in_tile: Option<Tile>,
+    /// Rate of the built-in tile in GFLOP/s, measured in turns with the best.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub built_in_gflops: Option<f64>,
+    /// Measured size.
+    pub measured_at: String,
+    /// Number of timed tiles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tried: Option<usize>,
+    /// Time of the search (RFC 3339, UTC).
+    pub date: String,
+    /// Version of gpukern.
+    pub gpukern: String,
+}
+
+/// Key of a result: model, algorithm, values on the axes that separate tiles, class of sizes, variant.
+type Key<'a> = (&'a Model, &'a str, Vec<String>, &'a str, &'a str);
+
+fn write_axes<S: Serializer>(options: &CaseOptions, serializer: S) -> Result<S::Ok, S::Error> {
+    let usual = CaseOptions::plain(options.dtype);
+    let is_needed = |column: &&Column| column.name == "dtype" || (column.value)(options) != (column.value)(&usual);
+    serializer.collect_map(axes::tile_columns().filter(is_needed).map(|column| (column.name, (column.value)(options))))
+}
+
+fn read_axes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<CaseOptions, D::Error> {
+    let fields = BTreeMap::<String, toml::Value>::deserialize(deserializer)?;
+    if !fields.contains_key("dtype") {
+        return Err(D::Error::missing_field("dtype"));
+    }
+    let columns = axes::tile_columns().filter_map(|column| Some((column, fields.get(column.name)?)));
+    let read = |options, (column, value): (&Column, &toml::Value)| {
+        let text = value.as_str().map_or_else(|| value.to_string(), String::from);
+        (column.read)(&text, options).map_err(|reason| format!("{}: {reason}", column.name))
+    };
+    columns.into_iter().try_fold(CaseOptions::plain(DType::F32), read).map_err(D::Error::custom)
+}
+
+impl TuningResult {
+    /// Returns the day of the search.
+    #[must_use]
+    pub fn day(&self) -> &str {
+        self.date.split('T').next().unwrap_or(&self.date)
+    }
+
+    /// Whether the result applies to a case of `algorithm` on a device of this model.
+    fn applies_to(&self, model: &Model, algorithm: &Algorithm, spec: &CaseSpec) -> bool {
+        (&self.model, &*self.algorithm) == (model, &*algorithm.name)
+            && axes::same(&self.options, &spec.options, |separates| separates.tiles)
+            && self.sizes == class(spec.size)
+    }
+
+    /// Returns the key: of two results with the same key, the later replaces the earlier.
+    fn key(&self) -> Key<'_> {
+        let along = axes::tile_columns().map(|column| column.text(&self.options)).collect();
+        (&self.model, &self.algorithm, along, &self.sizes, &self.variant)
+    }
+}
+
+/// Returns the class of a size: each extent rounded to the nearest power of two, so that 1000 shares the results of
+/// 1024.
+#[must_use]
+pub fn class(size: Size) -> String {
+    let round = |n: u64| {
+        let below = 1u64 << n.max(1).ilog2();
+        // Nearest on a logarithmic scale, where √2 is half-way.
+        if u128::from(n).pow(2) > 2 * u128::from(below).pow(2) { 2 * below } else { below }
+    };
+    let rounded = match size {
+        Size::Uniform(n) => Size::Uniform(round(n)),
+        Size::Two(a, b) => Size::Two(round(a), round(b)),
+        Size::Three(m, n, k) => Size::Three(round(m), round(n), round(k)),
+    };
+    rounded.shortest().to_string()
+}
+
+/// Returns the user's file, `gpukern/tuned.toml` in the configuration folder, if the system has such a folder.
+#[must_use]
+pub fn default_path() -> Option<PathBuf> {
+    dirs::config_dir().map(|folder| folder.join("gpukern").join("tuned.toml"))
+}
+
+impl Default for Tuned {
+    fn default() -> Self {
+        Self { schema: SCHEMA.into(), results: vec![] }
+    }
+}
+
+impl Tuned {
+    /// Returns no results.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Reads the results in the file at `path`; `None` if it is missing, or a device such as /dev/null.
+    ///
+    /// # Errors
+    /// When the file cannot be read, is damaged or has another format.
+    pub fn read(path: &Path) -> Result<Option<Self>, Error> {
+        if is_device(path) {
+            return Ok(None);
+        }
+        match input_file::read_text(path) {
+            Ok(text) => Self::parse(&text, path).map(Some),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(unusable(path, &error.to_string())),
+        }
+    }
+
+    fn parse(text: &str, path: &Path) -> Result<Self, Error> {
+        // Check the schema first: a newer one may have unknown fields.
+        let table: toml::Table = text.parse().map_err(|e: toml::de::Error| unusable(path, &e.to_string()))?;
+        match table.get("schema").and_then(toml::Value::as_str) {
+            Some(SCHEMA) => {}
+            Some(other) => return Err(unusable(path, &format!("its schema is '{other}', not '{SCHEMA}'"))),
+            None => return Err(unusable(path, &format!("it has no schema '{SCHEMA}'"))),
+        }
+        let tuned: Self = toml::from_str(text).map_err(|e| unusable(path, &e.to_string()))?;
+        let rate = |rate: f64| rate.is_finite() && rate > 0.0;
+        for TuningResult { variant, sizes, gflops, built_in_gflops, spills, .. } in &tuned.results {
+            if let Some(wrong) = [gflops, built_in_gflops].into_iter().flatten().find(|found| !rate(**found)) {
+                return Err(unusable(path, &format!("the rate of {variant} at {sizes}, {wrong}, cannot be")));
+            }
+            if gflops.is_none() && spills.is_none() {
+                return Err(unusable(path, &format!("{variant} at {sizes} has no gflops")));
+            }
+        }
+        Ok(tuned)
+    }
+
+    /// Adds `found` to the file at `path`, which is replaced atomically. Results with other keys stay.
+    ///
+    /// # Errors
+    /// When the file has another format or cannot be written.
+    pub fn keep(path: &Path, found: &[TuningResult]) -> Result<(), Error> {
+        let shown = path.shown();
+        let refuse = |e: std::io::Error| {
+            Error::Usage(format!(
+                "cannot keep tuning results in '{shown}': {e}; name another file with --tuned or GPUKERN_TUNED"
+            ))
+        };
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // A file that the user names may be shared with others.
+        let is_private = default_path().is_some_and(|usual| usual == path) && !path.exists();
+        if is_private { make_private_folder(folder) } else { std::fs::create_dir_all(folder) }.map_err(refuse)?;
+        // Lock from reading to writing, so that concurrent searches do not lose each other's results.
+        let _turn = take_turn(path);
+        let mut tuned = Self::read(path)?.unwrap_or_default();
+        tuned.add(found);
+        let destination = Destination::open(path);
+        if is_private { destination.and_then(Destination::private) } else { destination }
+            .map_err(refuse)?
+            .write(tuned.text().as_bytes())
+            .map_err(|e| Error::Failure(format!("cannot keep tuning results in '{shown}': {e}")))
+    }
+
+    /// Adds results, each in place of the earlier one with the same key. A variant that was only measured, with its
+    /// built-in tile, does not replace the result of its own search, nor a compiled one a measured one.
+    fn add(&mut self, found: &[TuningResult]) {
+        for new in found {
+            let searched = |kept: &TuningResult| kept.key() == new.key() && kept.tile.is_some();
+            let measured = |kept: &TuningResult| kept.key() == new.key() && kept.gflops.is_some();
+            if (new.tile.is_none() && self.results.iter().any(searched))
+                || (new.gflops.is_none() && self.results.iter().any(measured))
+            {
+                continue;
+            }
+            self.results.retain(|kept| kept.key() != new.key());
+            self.results.push(new.clone());
+        }
+        self.results.sort_by(|a, b| a.key().cmp(&b.key()));
+    }
+
+    fn text(&self) -> String {
+        format!("{HEAD}\n{}", toml::to_string(self).expect("every field is a value of TOML"))
+    }
+
+    /// Returns the results of all variants for a case of `algorithm` on `device`.
+    pub fn results<'a>(
+        &'a self,
+        device: &DeviceInfo,
+        algorithm: &'a Algorithm,
+        spec: &CaseSpec,
+    ) -> impl Iterator<Item = &'a TuningResult> {
+        let (model, spec) = (Model::of(device), *spec);
+        self.results.iter().filter(move |kept| kept.applies_to(&model, algorithm, &spec))
+    }
+
+    /// Returns the tile and result of `variant` for a case of `algorithm` on `device`, if a search found one.
+    #[must_use]
+    pub fn result(
+        &self,
+        device: &DeviceInfo,
+        algorithm: &Algorithm,
+        variant: &str,
+        spec: &CaseSpec,
+    ) -> Option<(Tile, &TuningResult)> {
+        let model = Model::of(device);
+        let mut results = self.results.iter().filter(|kept| kept.variant == variant);
+        let found = results.find(|kept| kept.applies_to(&model, algorithm, spec))?;
+        Some((found.tile?, found))
+    }
+}
+
+/// Locks the folder of the file at `path` until the returned handle is dropped. Not the file itself, because it is
+/// replaced. Returns `None` if locks are not supported, as on some network file systems.
+fn take_turn(path: &Path) -> Option<std::fs::File> {
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = lockable(folder).ok()?;
+    folder.lock().ok()?;
+    Some(folder)
+}
+
+/// Whether `path` is a character device, which may be endless.
+fn is_device(path: &Path) -> bool {
+    #[cfg(unix)]
+    let device = std::os::unix::fs::FileTypeExt::is_char_device;
+    #[cfg(not(unix))]
+    let device = |_: &std::fs::FileType| false;
+    path.metadata().is_ok_and(|there| device(&there.file_type()))
+}
+
+fn unusable(path: &Path, reason: &str) -> Error {
+    Error::Usage(format!(
+        "cannot use the tuning results in '{}': {}; delete the file and run `gpukern tune` again, name another with \
+         --tuned, or ignore it with `gpukern bench --no-tuned`",
+        path.shown(),
+        excerpt(reason)
+    ))
+}
+
+/// Variant with its tile, as a device runs it.
+pub struct Configuration<'a> {
+    pub algorithm: &'a Algorithm,
+    pub variant: &'a Variant,
+    /// Case with its tile.
+    pub spec: CaseSpec,
+    /// Tile with its source, if the variant has tiles.
+    pub tile: Option<CaseTile>,
+    /// Reason of `auto` for its choice.
+    pub automatic: Option<String>,
+}
+
+impl Configuration<'_> {
+    /// Returns the sources of tile and variant, for the notes of the case.
+    pub fn notes(&self) -> Vec<String> {
+        self.tile.iter().map(ToString::to_string).chain(self.automatic.clone()).collect()
+    }
+}
+
+/// Returns the variants of `group` as `device` runs them: the named ones with their tuned tiles, and the choice of
+/// `auto`.
+#[must_use]
+pub fn choose<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Vec<Configuration<'a>> {
+    let mut chosen: Vec<_> = group.variants.iter().map(|variant| with_tile(group, variant, device, tuned)).collect();
+    if group.auto
+        && let Some((variant, reason)) = automatic(group, device, tuned)
+    {
+        let index = chosen.iter().position(|other| other.variant.name == variant.name).unwrap_or_else(|| {
+            chosen.push(with_tile(group, variant, device, tuned));
+            chosen.len() - 1
+        });
+        chosen[index].automatic = Some(format!("{} chosen by auto, {reason}", variant.name));
+    }
+    chosen
+}
+
+/// Returns a variant of `group` with its tuned tile.
+pub fn with_tile<'a>(
+    group: &'a CaseGroup,
+    variant: &'a Variant,
+    device: &DeviceInfo,
+    tuned: &Tuned,
+) -> Configuration<'a> {
+    let CaseGroup { ref algorithm, mut spec, .. } = *group;
+    let tile = algorithm.tunable(variant).map(|tunable| {
+        let built_in_tile = tunable.built_in(&spec, device);
+        let built_in = CaseTile::BuiltIn { tile: built_in_tile.to_string() };
+        let Some((tile, kept)) = tuned.result(device, algorithm, &variant.name, &spec) else { return built_in };
+        let with_tile = CaseSpec { tile: Some(tile), ..spec };
+        // If the device cannot run the variant with any tile, its case reports that for the built-in one.
+        let reason = tunable.legal(&tile, &spec, device).err().or_else(|| {
+            let reason = feasible(algorithm, variant, &with_tile, device).err()?;
+            feasible(algorithm, variant, &spec, device).is_ok().then_some(reason)
+        });
+        if let Some(reason) = reason {
+            return CaseTile::Refused { tile: built_in_tile.to_string(), tuned: tile.to_string(), reason };
+        }
+        if tile == built_in_tile && kept.gflops.is_none() {
+            return built_in;
+        }
+        spec = with_tile;
+        let (tile, day) = (tile.to_string(), kept.day().to_string());
+        if kept.gflops.is_some() { CaseTile::Tuned { tile, day } } else { CaseTile::Inspected { tile, day } }
+    });
+    Configuration { algorithm, variant, spec, tile, automatic: None }
+}
+
+/// Returns the choice of `auto`, and the reason. Stored rates decide if they include the model's choice: otherwise
+/// nothing shows that another variant is faster. They only decide among the variants of the model, because others use a
+/// different arithmetic, which users have to request by name.
+fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Option<(&'a Variant, String)> {
+    let CaseGroup { algorithm, spec, .. } = group;
+    let rule = favourite(algorithm, spec, device)?;
+    let (results, inspected): (Vec<_>, Vec<_>) =
+        tuned.results(device, algorithm, spec).partition(|kept| kept.gflops.is_some());
+    if results.iter().any(|kept| kept.variant == rule.name) {
+        let runs = |variant: &'a Variant| {
+            feasible(algorithm, variant, &with_tile(group, variant, device, tuned).spec, device).is_ok()
+        };
+        let candidates: Vec<_> = favourites(algorithm, spec, device).into_iter().filter(|v| runs(v)).collect();
+        let of = |kept: &TuningResult| candidates.iter().copied().find(|variant| variant.name == kept.variant);
+        let found = results.iter().filter_map(|kept| Some((of(kept)?, kept)));
+        let rate = |kept: &TuningResult| kept.gflops.unwrap_or_default();
+        if let Some((variant, best)) = found.max_by(|a, b| rate(a.1).total_cmp(&rate(b.1))) {
+            return Some((variant, format!("the fastest of the results of {}", best.day())));
+        }
+    }
+    // Without rates, a variant that spills with every tile is replaced by the model's next choice that does not.
+    let spills = |variant: &Variant| {
+        inspected.iter().find(|kept| kept.variant == variant.name)?.spills.filter(|spills| *spills > 0.0)
+    };
+    let next = || {
+        let mut others = favourites(algorithm, spec, device).into_iter();
+        others.find(|other| spills(other).is_none() && feasible(algorithm, other, spec, device).is_ok())
+    };
+    if let Some((spilled, other)) = spills(rule).and_then(|spilled| Some((spilled, next()?))) {
+        return Some((other, format!("by inspection: {} spills here ({spilled})", rule.name)));
+    }
+    Some((rule, "by the model".into()))
+}
+
+/// Returns the model's first choice that `device` can run or, if there is none, the last, whose case reports the
+/// reason.
+#[must_use]
+pub fn favourite<'a>(algorithm: &'a Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Option<&'a Variant> {
+    let variants = favourites(algorithm, spec, device);
+    let runs = |variant: &&&Variant| feasible(algorithm, variant, spec, device).is_ok();
+    variants.iter().find(runs).or(variants.last()).copied()
+}
+
+/// Returns the variants of the model, the fastest first.
+fn favourites<'a>(algorithm: &'a Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Vec<&'a Variant> {
+    let candidates = algorithm.candidates.map_or(vec![], |model| model(algorithm, spec, device));
+    let mut variants: Vec<&Variant> = vec![];
+    for variant in candidates.iter().filter_map(|candidate| algorithm.variant(candidate.variant).ok()) {
+        if !variants.iter().any(|known| known.name == variant.name) {
+            variants.push(variant);
+        }
+    }
+    variants
+}
+
+fn feasible(algorithm: &Algorithm, variant: &Variant, spec: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
+    let problem = (algorithm.problem)(spec)?;
+    algorithm.feasible(variant, spec, problem.as_ref(), device)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::basis::layout::Layout;
+    use crate::basis::units::Bytes;
+    use crate::case::Goal;
+    use crate::catalogue::matmul::MATMUL;
+    use crate::device::capability::DeviceKind;
+    use crate::device::fixture::software_device;
+
+    const TILE: &str = "64x128x16/64x32/16x16";
+
+    fn kept(device: &DeviceInfo, variant: &str, sizes: &str, gflops: f64) -> TuningResult {
+        let tile = (variant == "tiled").then(|| TILE.parse().expect("a tile"));
+        TuningResult {
+            model: Model::of(device),
+            algorithm: "matmul".into(),
+            variant: variant.into(),
+            options: CaseOptions::plain(DType::F32),
+            sizes: sizes.into(),
+            tile,
+            gflops: Some(gflops),
+            spills: None,
+            built_in_tile: tile,
+            built_in_gflops: tile.map(|_| gflops / 2.0),
+            measured_at: sizes.into(),
+            tried: tile.map(|_| 31),
+            date: "2026-11-21T08:00:00Z".into(),
+            gpukern: "0.1.0".into(),
+        }
+    }
+
+    fn tuned(results: &[TuningResult]) -> Tuned {
+        let mut tuned = Tuned::none();
+        tuned.add(results);
+        tuned
+    }
+
+    fn group(variants: &[&str], auto: bool, n: u64) -> CaseGroup {
+        let variants = variants.iter().map(|name| MATMUL.variant(name).expect("it is in the table").clone()).collect();
+        let spec = CaseSpec::new(&MATMUL, Size::Uniform(n), DType::F32);
+        CaseGroup { auto, ..CaseGroup::new((&MATMUL).into(), spec, variants) }
+    }
+
+    fn chosen(group: &CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Vec<(String, Option<String>, Vec<String>)> {
+        let chosen = choose(group, device, tuned).into_iter();
+        chosen
+            .map(|configuration| {
+                (
+                    configuration.variant.name.to_string(),
+                    configuration.spec.tile.map(String::from),
+                    configuration.notes(),
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_rate_without_a_tile_does_not_replace_a_search() {
+        let device = software_device();
+        let searched = kept(&device, "tiled", "1024", 40.0);
+        let beside = TuningResult { variant: "tiled".into(), ..kept(&device, "other", "1024", 30.0) };
+        let later = TuningResult { gflops: Some(50.0), ..searched.clone() };
+        for (added, expected) in [
+            (vec![&searched, &beside], &searched),
+            (vec![&beside, &searched], &searched),
+            (vec![&searched, &later], &later),
+        ] {
+            let mut tuned = Tuned::none();
+            for result in added {
+                tuned.add(std::slice::from_ref(result));
+            }
+            assert_eq!(tuned.results, std::slice::from_ref(expected));
+        }
+    }
+
+    #[test]
+    fn results_survive_the_file_beside_those_of_other_devices() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("below/tuned.toml");
+        assert_eq!(Tuned::read(&path).expect("no file is no mistake"), None);
+        let ours = software_device();
+        let mut other = software_device();
+        other.name = "other \"device\" \n of \\ odd name".into();
+        let mut newer = software_device();
+        newer.driver.version += 1;
+        let results = [&ours, &other, &newer].map(|device| kept(device, "tiled", "1024", 4.5));
+        Tuned::keep(&path, &results).expect("kept");
+        let rate = [kept(&ours, "texel", "1024", 30.0)];
+        Tuned::keep(&path, &rate).expect("kept");
+        let again = [kept(&ours, "tiled", "1024", 5.0)];
+        Tuned::keep(&path, &again).expect("kept");
+
+        let expected = tuned(&[&again[..], &results[1..], &rate].concat());
+        assert_eq!(Tuned::read(&path).expect("whole"), Some(expected));
+        let text = std::fs::read_to_string(&path).expect("readable");
+        for line in ["tile = \"64x128x16/64x32/16x16\"", "gflops = 5.0", "sizes = \"1024\"", "# What `gpukern tune`"] {
+            assert!(text.contains(line), "{text}");
+        }
+        assert_eq!(std::fs::read_dir(path.parent().expect("it has one")).expect("a folder").count(), 1, "a draft");
+    }
+
+    #[test]
+    fn searches_at_once_keep_the_results_of_each_other() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("tuned.toml");
+        let device = software_device();
+        let sizes: Vec<String> = (4..20).map(|power| (1u64 << power).to_string()).collect();
+        std::thread::scope(|scope| {
+            for size in &sizes {
+                scope.spawn(|| Tuned::keep(&path, &[kept(&device, "tiled", size, 1.0)]).expect("kept"));
+            }
+        });
+        assert_eq!(Tuned::read(&path).expect("whole").expect("there").results.len(), sizes.len());
+    }
+
+    #[test]
+    fn a_damaged_file_is_refused_by_path_and_stays_unchanged() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("tuned.toml");
+        let whole = tuned(&[kept(&software_device(), "tiled", "1024", 4.5)]).text();
+        for (text, expected) in [
+            (String::new(), "it has no schema 'gpukern-tuned/1'"),
+            ("[[bench]]\nalgorithm = 'matmul'".into(), "it has no schema"),
+            ("schema = 'gpukern-tuned/2'".into(), "its schema is 'gpukern-tuned/2'"),
+            (whole[..whole.len() - 40].into(), "TOML parse error"),
+            (whole.replace("gflops = 4.5", "gflops = -1.0"), "the rate of tiled at 1024, -1, cannot be"),
+            (whole.replace("gflops = 4.5", "gflops = nan"), "cannot be"),
+            (whole.replace(TILE, "64x128x16/48x32/16x16"), "48 does not divide 64"),
+            (whole.replace("f32", "f33"), "f33"),
+        ] {
+            std::fs::write(&path, &text).expect("written");
+            let kept = Tuned::keep(&path, &[]).expect_err(expected).to_string();
+            let read = Tuned::read(&path).expect_err(expected).to_string();
+            for error in [kept, read] {
+                let path = path.display().to_string();
+                for part in [expected, path.as_str(), "delete the file", "--tuned"] {
+                    assert!(error.contains(part), "lacks '{part}': {error}");
+                }
+            }
+            assert_eq!(std::fs::read_to_string(&path).expect("readable"), text);
+        }
+    }
+
+    #[test]
+    fn sizes_share_the_results_of_the_nearest_power_of_two() {
+        let class = |m, n, k| class(Size::Three(m, n, k));
+        assert_eq!(super::class(Size::Uniform(1000)), "1024");
+        assert_eq!(super::class(Size::Uniform(1448)), "1024");
+        assert_eq!(super::class(Size::Uniform(1449)), "2048");
+        assert_eq!((class(1000, 1100, 1024), class(1000, 70, 1)), ("1024".into(), "1024x64x1".into()));
+    }
+
+    #[test]
+    fn a_tuned_tile_applies_to_its_device_type_and_class_only() {
+        let device = software_device();
+        let tuned = tuned(&[kept(&device, "tiled", "1024", 4.5)]);
+        let notes = |n, device: &DeviceInfo| chosen(&group(&["tiled", "naive"], false, n), device, &tuned);
+        let [tiled, naive] = &notes(1000, &device)[..] else { panic!("two variants") };
+        let note = "tile 64×128×16 in 64×32 in 16×16, tuned 2026-11-21";
+        assert_eq!(tiled, &("tiled".into(), Some(TILE.into()), vec![note.into()]));
+        assert_eq!(naive, &("naive".into(), None, vec![]));
+        let built_in = "tile 64×64×16 in 64×32 in 16×16, built in";
+        assert_eq!(notes(2048, &device)[0].2, [built_in]);
+        let mut small = software_device();
+        small.limits.shared_memory = Bytes(9 << 10);
+        assert!(notes(1024, &small)[0].2[0].contains("built in, as the tuned 64×128×16"), "{:?}", notes(1024, &small));
+        let mut newer = software_device();
+        newer.driver.version += 1;
+        assert_eq!(notes(1024, &newer)[0].2, [built_in]);
+    }
+
+    #[test]
+    fn a_result_applies_if_the_axes_that_separate_tiles_agree() {
+        let (device, spec) = (software_device(), CaseSpec::new(&MATMUL, Size::Uniform(1024), DType::F32));
+        let kept = kept(&device, "tiled", "1024", 4.5);
+        let holds = |spec: &CaseSpec| kept.applies_to(&Model::of(&device), &MATMUL, spec);
+        assert!(holds(&spec) && holds(&spec.with(|options| options.seed = 2)));
+        assert!(holds(&spec.with(|options| (options.goal, options.subgroup_size) = (Goal::Solution, Some(8)))));
+        assert!(!holds(&spec.with(|options| options.dtype = DType::F16)));
+        assert!(!holds(&spec.with(|options| options.layout = Layout::Nt)));
+    }
+
+    /// Returns a result of `tune --by-inspection`.
+    fn inspected(device: &DeviceInfo, variant: &str, spills: f64) -> TuningResult {
+        TuningResult { gflops: None, built_in_gflops: None, spills: Some(spills), ..kept(device, variant, "1024", 1.0) }
+    }
+
+    #[test]
+    fn a_compiled_result_never_replaces_a_measured_one() {
+        let device = software_device();
+        let (compiled, measured) = (inspected(&device, "tiled", 0.0), kept(&device, "tiled", "1024", 4.5));
+        let text = tuned(std::slice::from_ref(&compiled)).text();
+        assert!(text.contains("spills = 0.0") && !text.contains("gflops"), "{text}");
+        let read = Tuned::parse(&text, Path::new("tuned.toml")).expect(&text);
+        assert_eq!(
+            chosen(&group(&["tiled"], false, 1024), &device, &read)[0].2,
+            ["tile 64×128×16 in 64×32 in 16×16, by inspection, 2026-11-21"]
+        );
+        let mut both = tuned(std::slice::from_ref(&measured));
+        both.add(std::slice::from_ref(&compiled));
+        assert_eq!(both.results, std::slice::from_ref(&measured));
+        let mut both = tuned(&[compiled]);
+        both.add(std::slice::from_ref(&measured));
+        assert_eq!(both.results, [measured]);
+        let neither = text.replace("spills = 0.0\n", "");
+        let error = Tuned::parse(&neither, Path::new("tuned.toml")).expect_err("refused").to_string();
+        assert!(error.contains("tiled at 1024 has no gflops"), "{error}");
+    }
+
+    #[test]
+    fn auto_skips_a_variant_that_spills_with_every_tile() {
+        let device = software_device();
+        let all = group(&[], true, 1024);
+        let reason = |results: &[TuningResult]| chosen(&all, &device, &tuned(results)).pop().expect("one").2.pop();
+        let first = &favourites(&MATMUL, &all.spec, &device)[0].name;
+        let by_model = reason(&[]).expect("a reason");
+        assert_eq!(reason(&[inspected(&device, first, 0.0)]), Some(by_model));
+        let reason_of_next = reason(&[inspected(&device, first, 12.0)]).expect("a reason");
+        assert!(
+            reason_of_next.ends_with(&format!("chosen by auto, by inspection: {first} spills here (12)")),
+            "{reason_of_next}"
+        );
+        assert!(!reason_of_next.starts_with(&**first), "{reason_of_next}");
+    }
+
+    #[test]
+    fn a_stored_result_keeps_every_axis_that_separates_tiles() {
+        let usual =
+            TuningResult { options: crate::plan::fixture::usual(), ..kept(&software_device(), "tiled", "1024", 4.5) };
+        for axis in axes::AXES.iter().filter(|axis| axis.separates.tiles) {
+            let other = TuningResult { options: crate::plan::fixture::unusual_on(axis), ..usual.clone() };
+            let text = tuned(&[usual.clone(), other.clone()]).text();
+            let read = Tuned::parse(&text, Path::new("tuned.toml")).expect(&text).results;
+            let has = |kept: &TuningResult| read.iter().any(|read| (axis.same)(&read.options, &kept.options));
+            assert!(read.len() == 2 && has(&usual) && has(&other), "{}: {text}", axis.name);
+        }
+    }
+
+    #[test]
+    fn auto_is_the_rules_choice_until_a_search_measured_something_better() {
+        let device = software_device();
+        let auto = |tuned: &Tuned| chosen(&group(&[], true, 1024), &device, tuned);
+        let rule = "texel chosen by auto, by the model";
+        assert_eq!(auto(&Tuned::none()), [("texel".into(), None, vec![rule.into()])]);
+        // A rate without one of the rule's choice does not count.
+        let tiled = [kept(&device, "tiled", "1024", 4.5)];
+        assert_eq!(auto(&tuned(&tiled))[0].0, "texel");
+        let slower = [&tiled[..], &[kept(&device, "texel", "1024", 30.0)]].concat();
+        assert_eq!(auto(&tuned(&slower))[0].2, ["texel chosen by auto, the fastest of the results of 2026-11-21"]);
+        let faster = [&tiled[..], &[kept(&device, "texel", "1024", 3.0)]].concat();
+        let [(name, tile, notes)] = &auto(&tuned(&faster))[..] else { panic!("one variant") };
+        assert_eq!((name.as_str(), tile.as_deref()), ("tiled", Some(TILE)));
+        assert_eq!(notes[1], "tiled chosen by auto, the fastest of the results of 2026-11-21");
+        // A variant with different arithmetic is never chosen, however fast.
+        let split = [&slower[..], &[kept(&device, "split", "1024", 300.0)]].concat();
+        assert_eq!(auto(&tuned(&split))[0].0, "texel");
+    }
+
+    #[test]
+    fn auto_falls_back_on_a_limited_device_and_joins_named_variants() {
+        let mut device = software_device();
+        device.limits.texel_buffer_elements = 1;
+        let auto = |variants: &[&str], device: &DeviceInfo| {
+            let chosen = chosen(&group(variants, true, 1024), device, &Tuned::none());
+            chosen.into_iter().map(|(name, ..)| name).collect::<Vec<_>>()
+        };
+        assert_eq!(auto(&[], &device), ["tiled"]);
+        assert_eq!(auto(&["naive", "tiled"], &device), ["naive", "tiled"]);
+        device.kind = DeviceKind::DiscreteGpu;
+        assert_eq!(auto(&["naive"], &device), ["naive", "tiled"]);
+    }
+
+    /// Returns devices that lack something, with the name of it.
+    fn limited(kind: DeviceKind) -> Vec<(&'static str, DeviceInfo)> {
+        let device = |change: fn(&mut DeviceInfo)| {
+            let mut device = software_device();
+            device.kind = kind;
+            change(&mut device);
+            device
+        };
+        vec![
+            ("nothing", device(|_| {})),
+            ("views", device(|d| d.limits.texel_buffer_elements = 1 << 10)),
+            ("shared memory", device(|d| d.limits.shared_memory = Bytes(1 << 10))),
+            ("invocations", device(|d| (d.limits.group_invocations, d.limits.group_size) = (64, [64; 3]))),
+            ("work-groups", device(|d| d.limits.group_count = [40; 3])),
+            ("loops", device(|d| d.limits.loop_iterations = Some(600))),
+            ("buffers", device(|d| d.limits.buffer = Bytes(1 << 20))),
+            ("memory", device(|d| d.heaps.iter_mut().for_each(|heap| heap.size = Bytes(1 << 21)))),
+            ("features", device(|d| d.features.clear())),
+            ("push constants", device(|d| d.limits.push_constants = Bytes(16))),
+            ("operations", device(|d| d.subgroup.operations.clear())),
+            (
+                "views, shared memory and buffers",
+                device(|d| {
+                    d.limits.texel_buffer_elements = 1;
+                    d.limits.shared_memory = Bytes(4 << 10);
+                    d.limits.buffer = Bytes(8 << 20);
+                }),
+            ),
+        ]
+    }
+
+    #[test]
+    fn auto_never_picks_a_skipped_variant_if_another_runs() {
+        let mut picked = std::collections::BTreeSet::new();
+        for kind in [DeviceKind::Cpu, DeviceKind::DiscreteGpu] {
+            for (lacks, device) in limited(kind) {
+                let rates = [("tiled", 9.0), ("texel", 5.0), ("vectorised", 4.0), ("subgroup", 3.0), ("naive", 1.0)];
+                let rates = rates.map(|(variant, rate)| kept(&device, variant, "1024", rate));
+                for (tuned, n) in [Tuned::none(), tuned(&rates)].iter().flat_map(|t| [(t, 64), (t, 1024), (t, 2048)]) {
+                    for dtype in MATMUL.dtypes(Goal::Result) {
+                        let mut group = group(&[], true, n);
+                        group.spec.dtype = dtype;
+                        let [Configuration { variant, spec, .. }] = &choose(&group, &device, tuned)[..] else {
+                            panic!("one variant")
+                        };
+                        let runs = |variant, spec| feasible(&MATMUL, variant, spec, &device);
+                        let any = favourites(&MATMUL, &group.spec, &device);
+                        let any = any.into_iter().any(|variant| runs(variant, &group.spec).is_ok());
+                        let found = runs(variant, spec);
+                        assert_eq!(found.is_ok(), any, "{kind} without {lacks}, {dtype} {n}: {found:?}");
+                        picked.insert((variant.name.clone(), any));
+                    }
+                }
+            }
+        }
+        assert!(
+            picked.iter().filter(|(_, runs)| *runs).count() > 4 && picked.iter().any(|(_, runs)| !runs),
+            "{picked:?}"
+        );
+    }
+}

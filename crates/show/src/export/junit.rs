@@ -1,0 +1,363 @@
+//! `JUnit` XML in the schema of Jenkins: a device is a suite, a case is a test. Suites have no time: the schema counts
+//! milliseconds, of which most kernels take 0.
+//!
+//! Of a record, a rejected answer is a failure, a failed device is an error, and a skipped or interrupted case is
+//! skipped; the time of a test is the median. Of a comparison, a slower case is a failure, and so is a broken limit or
+//! a newly wrong answer; a case that is undecided or lacks a time on one side is skipped, so that a job does not fail
+//! for lack of samples. The time of a test is the candidate's median.
+
+use super::{NamedCase, identifier, named_cases, reason};
+use crate::basis::printable::escape;
+use crate::basis::units::{Nanos, counted, ratio, significant};
+use crate::compare::gate::Ruling;
+use crate::compare::{Change, Compared, Comparison, Inspected, Unmatched, Verdict};
+use crate::record::marks::{Mark, RunConditions};
+use crate::record::{Outcome, Record};
+use crate::report::compare::{headline, overviews};
+use std::collections::HashMap;
+use std::fmt::Write;
+
+/// Tests of a device.
+struct TestSuite<'a> {
+    name: &'a str,
+    /// Start of the tests; `None` if there is no single one.
+    timestamp: Option<&'a str>,
+    properties: Vec<(&'a str, String)>,
+    tests: Vec<CaseTest>,
+}
+
+/// Test of a case.
+struct CaseTest {
+    name: String,
+    class: String,
+    time: Option<Nanos>,
+    problem: Option<TestProblem>,
+    /// Lines for people; may be empty.
+    facts: String,
+}
+
+/// Reason why a test did not pass.
+struct TestProblem {
+    /// Name of the element: `failure`, `error` or `skipped`.
+    element: &'static str,
+    kind: String,
+    message: String,
+}
+
+/// Returns the document of `suites`.
+fn document(suites: &[TestSuite<'_>]) -> String {
+    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    // The schema has `skipped` only for a suite.
+    let (all, _) = counts(&suites.iter().flat_map(|suite| &suite.tests));
+    let _ = writeln!(out, "<testsuites name=\"gpukern\" {all}>");
+    for suite in suites {
+        let (counted, skipped) = counts(&suite.tests.iter());
+        let timestamp = suite.timestamp.map_or_else(String::new, |time| format!(r#" timestamp="{}""#, escape(time)));
+        let name = escape(suite.name);
+        let _ = writeln!(out, r#"  <testsuite name="{name}" {counted} skipped="{skipped}"{timestamp}>"#);
+        out.push_str("    <properties>\n");
+        for (name, value) in &suite.properties {
+            let _ = writeln!(out, r#"      <property name="{}" value="{}"/>"#, escape(name), escape(value));
+        }
+        out.push_str("    </properties>\n");
+        for test in &suite.tests {
+            test.write(&mut out);
+        }
+        out.push_str("  </testsuite>\n");
+    }
+    out + "</testsuites>\n"
+}
+
+impl CaseTest {
+    fn write(&self, out: &mut String) {
+        // Readers do not expect an exponent.
+        let time = self.time.map_or_else(String::new, |time| format!(r#" time="{:.12}""#, time.seconds()));
+        let (name, class) = (escape(&self.name), escape(&self.class));
+        let _ = write!(out, r#"    <testcase name="{name}" classname="{class}"{time}>"#);
+        if let Some(TestProblem { element, kind, message }) = &self.problem {
+            let (kind, message) = (escape(kind), escape(message));
+            let _ = write!(out, "\n      <{element} type=\"{kind}\" message=\"{message}\"/>");
+        }
+        if !self.facts.is_empty() {
+            let _ = write!(out, "\n      <system-out>{}</system-out>", escape(&self.facts));
+        }
+        out.push_str("\n    </testcase>\n");
+    }
+}
+
+/// Returns the attributes that count tests and add up times, and the number of skipped tests.
+fn counts<'a>(tests: &(impl Iterator<Item = &'a CaseTest> + Clone)) -> (String, usize) {
+    let count = |element: &str| {
+        tests.clone().filter(|test| test.problem.as_ref().is_some_and(|problem| problem.element == element)).count()
+    };
+    let (all, failures, errors) = (tests.clone().count(), count("failure"), count("error"));
+    (format!(r#"tests="{all}" failures="{failures}" errors="{errors}""#), count("skipped"))
+}
+
+/// Converts a record: a test for each case.
+#[must_use]
+pub fn text(record: &Record) -> String {
+    let all = named_cases(record);
+    let conditions = RunConditions::of(record);
+    let suites = record.devices.iter().map(|device| {
+        let mut properties = vec![
+            ("device", device.name.clone()),
+            ("driver", device.driver.info.clone()),
+            ("gpukern", record.version.clone()),
+            ("command", record.command.join(" ")),
+        ];
+        properties.extend(conditions.sentence(device.index).map(|sentence| ("conditions", sentence)));
+        let cases = all.iter().filter(|named| named.case.device == device.index);
+        TestSuite {
+            name: &device.name,
+            timestamp: Some(&record.started),
+            properties,
+            tests: cases.map(|named| test(named, &conditions)).collect(),
+        }
+    });
+    document(&suites.collect::<Vec<_>>())
+}
+
+fn test(named: &NamedCase<'_>, conditions: &RunConditions) -> CaseTest {
+    let case = named.case;
+    let element = match &case.outcome {
+        Outcome::Measured(_) | Outcome::Inspected => None,
+        Outcome::Rejected(_) => Some("failure"),
+        Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => Some("error"),
+        Outcome::Skipped { .. } | Outcome::Interrupted => Some("skipped"),
+    };
+    let problem = |element| {
+        let (kind, message) = (identifier(&case.outcome), reason(&case.outcome).unwrap_or_default());
+        TestProblem { element, kind, message }
+    };
+    let mut facts = String::new();
+    if let Some(m) = case.measured() {
+        let (median, count) = (case.shown(m.summary.median), m.summary.count);
+        let _ = writeln!(facts, "median {median} of {}", counted(count, "sample"));
+        if let Some(v) = m.verification.verified() {
+            let _ = writeln!(facts, "{}", v.figures());
+        }
+        for caution in m.cautions() {
+            let _ = writeln!(facts, "warning: {caution}");
+        }
+        for Mark { sign, meaning } in conditions.marks(case) {
+            let _ = writeln!(facts, "mark {sign}: {meaning}");
+        }
+    }
+    CaseTest {
+        name: named.name.clone(),
+        class: class(&case.algorithm, &case.variant),
+        time: case.measured().map(|m| case.shown(m.summary.median)),
+        problem: element.map(problem),
+        facts,
+    }
+}
+
+/// Converts a comparison: a test for each case that at least one side has.
+#[must_use]
+pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
+    let mut suites: Vec<TestSuite<'_>> = vec![];
+    let mut add = |device, test| {
+        let at = suites.iter().position(|suite| suite.name == device).unwrap_or_else(|| {
+            suites.push(TestSuite { name: device, timestamp: None, properties: properties(comparison), tests: vec![] });
+            suites.len() - 1
+        });
+        suites[at].tests.push(test);
+    };
+    let mut of_case: HashMap<usize, Vec<&str>> = HashMap::new();
+    let mut of_id: HashMap<&str, Vec<&str>> = HashMap::new();
+    for violation in &ruling.violations {
+        of_case.entry(violation.case).or_default().push(&violation.message);
+        of_id.entry(&violation.id).or_default().push(&violation.message);
+    }
+    for (index, case) in comparison.cases.iter().enumerate() {
+        let broken = of_case.get(&index).map_or(&[][..], Vec::as_slice);
+        add(&case.device, compared(case, broken, ruling.settled.binary_search(&index).is_ok()));
+    }
+    for case in &comparison.inspected {
+        add(&case.device, inspected(case, of_id.get(case.id.as_str()).map_or(&[], Vec::as_slice)));
+    }
+    for case in &comparison.unmatched {
+        add(&case.device, unmatched(case));
+    }
+    suites.iter_mut().for_each(make_names_unique);
+    document(&suites)
+}
+
+/// Makes the names of tests unique: two devices of one name have cases of the same id.
+fn make_names_unique(suite: &mut TestSuite<'_>) {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    for test in &mut suite.tests {
+        let count = seen.entry(test.name.clone()).or_default();
+        *count += 1;
+        if *count > 1 {
+            let _ = write!(test.name, " ({count})");
+        }
+    }
+}
+
+fn properties(comparison: &Comparison) -> Vec<(&'static str, String)> {
+    let differences = comparison.differences.iter();
+    let differences = differences.map(|d| (d.what, format!("{} → {}", d.baseline, d.candidate)));
+    let settings = [("gpukern compare", comparison.version.into()), ("min-effect", significant(comparison.min_effect))];
+    let headline = headline(comparison).map(|headline| ("headline", headline));
+    let summaries = overviews(comparison).into_iter().map(|summary| ("summary", summary));
+    settings.into_iter().chain(headline).chain(summaries).chain(differences).collect()
+}
+
+/// Returns the test of an inspected case, with the limits that it breaks.
+fn inspected(case: &Inspected, broken: &[&str]) -> CaseTest {
+    let failure = |kind: &str, message| Some(TestProblem { element: "failure", kind: kind.into(), message });
+    let problem = match case.verdict {
+        _ if !broken.is_empty() => failure("limit", broken.join("; ")),
+        Change::Worse => failure(case.verdict.name(), case.text()),
+        Change::Better | Change::Same => None,
+    };
+    let class = class(&case.algorithm, &case.variant);
+    CaseTest { name: case.id.clone(), class, time: None, problem, facts: case.text() }
+}
+
+/// Returns the test of a compared case, with the limits that it breaks; `settled` if it certainly keeps its
+/// max-slowdown.
+fn compared(case: &Compared, broken: &[&str], settled: bool) -> CaseTest {
+    let interval = || match (case.ratio, case.interval) {
+        (Some(value), Some([low, high])) => {
+            format!("{} times the baseline's time (95 % interval {} … {})", ratio(value), ratio(low), ratio(high))
+        }
+        _ => "no ratio".into(),
+    };
+    let problem = |element, kind: &str, first: String| {
+        // A broken limit is a failure whatever the test says.
+        let test = Some(case.test.clone()).filter(|_| case.verdict != Verdict::Same);
+        let reasons = std::iter::once(first).chain(test).chain(case.why.iter().cloned());
+        let message = reasons.collect::<Vec<_>>().join("; ");
+        Some(TestProblem { element, kind: kind.into(), message })
+    };
+    let problem = match case.verdict {
+        _ if !broken.is_empty() => problem("failure", "limit", broken.join("; ")),
+        Verdict::Slower if !settled => problem("failure", case.verdict.name(), interval()),
+        Verdict::Undecided if !settled => problem("skipped", case.verdict.name(), interval()),
+        _ => None,
+    };
+    let [before, after] = case.times();
+    let mut facts = format!("{}: {before} → {after}, {}\n", case.verdict.name(), interval());
+    for (name, side) in [("baseline", &case.baseline), ("candidate", &case.candidate)] {
+        let [samples, processes] = [counted(side.samples, "sample"), counted(side.processes, "process")];
+        let _ = writeln!(facts, "{name}: {samples} of {processes}");
+    }
+    if settled {
+        facts.push_str("within its max-slowdown\n");
+    }
+    for reason in std::iter::once(&case.test).chain(&case.why) {
+        let _ = writeln!(facts, "{reason}");
+    }
+    CaseTest { name: case.id.clone(), class: class(&case.algorithm, &case.variant), time: Some(after), problem, facts }
+}
+
+fn unmatched(case: &Unmatched) -> CaseTest {
+    let reason = if case.reason.is_empty() { String::new() } else { format!(": {}", case.reason) };
+    let problem = TestProblem {
+        element: if case.newly_wrong { "failure" } else { "skipped" },
+        kind: case.candidate.name().into(),
+        message: format!("{} → {}{reason}", case.baseline, case.candidate),
+    };
+    CaseTest {
+        name: case.id.clone(),
+        class: class(&case.algorithm, &case.variant),
+        time: None,
+        problem: Some(problem),
+        facts: String::new(),
+    }
+}
+
+/// Returns the class of a test: a variant in the package of its algorithm.
+fn class(algorithm: &str, variant: &str) -> String {
+    format!("{algorithm}.{variant}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::gate::Violation;
+    use crate::compare::{Difference, State, fixture};
+    use crate::record::fixture::disturbed;
+    use crate::record::fixture::{HOSTILE, hostile, six_cases};
+
+    #[test]
+    fn cases_are_tests_and_wrong_answers_are_failures() {
+        insta::assert_snapshot!(text(&six_cases()));
+    }
+
+    #[test]
+    fn what_is_true_of_the_run_is_a_property_and_what_is_not_is_said_of_its_test() {
+        let text = text(&disturbed());
+        let property =
+            r#"<property name="conditions" value="the device ran at 91 to 100 % of its best speed so far"/>"#;
+        assert_eq!(text.matches(property).count(), 1, "{text}");
+        assert_eq!(text.matches("mark d: disturbed: the canary").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn hostile_names_leave_a_record_s_document_well_formed() {
+        let text = text(&hostile());
+        let document = roxmltree::Document::parse(&text).expect("well-formed");
+        let name = document.descendants().find(|node| node.has_tag_name("testcase")).and_then(|n| n.attribute("name"));
+        assert_eq!(name, Some(HOSTILE.replace('\u{1}', "\u{fffd}").as_str()));
+    }
+
+    fn missing(id: &str, candidate: State, newly_wrong: bool) -> Unmatched {
+        Unmatched {
+            id: format!("matmul/{id}/f32/64x64x64"),
+            algorithm: "matmul".into(),
+            variant: id.into(),
+            device: "llvmpipe".into(),
+            baseline: State::Measured,
+            candidate,
+            reason: if newly_wrong { "C[0][0] is NaN".into() } else { String::new() },
+            newly_wrong,
+            interrupted: false,
+            reached: None,
+        }
+    }
+
+    fn comparison() -> (Comparison, Ruling) {
+        let verdicts = ["slower", "settled", "limited", "undecided", "faster", "same"];
+        let of = |name: &str| match name {
+            "slower" | "settled" => Verdict::Slower,
+            "undecided" => Verdict::Undecided,
+            "faster" => Verdict::Faster,
+            _ => Verdict::Same,
+        };
+        let [baseline, candidate] = ["25.0", "25.1"].map(String::from);
+        let comparison = Comparison {
+            differences: vec![Difference { what: "driver", baseline, candidate, refused: true }],
+            unmatched: vec![missing("wrong", State::Rejected, true), missing("gone", State::Absent, false)],
+            ..fixture::comparison(verdicts.map(|name| fixture::compared(name, of(name))).to_vec())
+        };
+        let violations =
+            vec![Violation { case: 2, id: "x".into(), message: "takes 1.050 ms, max-time is 1.000 ms".into() }];
+        (comparison, Ruling { violations, settled: vec![1], undecided: vec![] })
+    }
+
+    #[test]
+    fn slower_wrong_and_limited_cases_fail_and_undecided_and_missing_ones_are_skipped() {
+        let (comparison, ruling) = comparison();
+        insta::assert_snapshot!(super::comparison(&comparison, &ruling));
+    }
+
+    #[test]
+    fn hostile_names_leave_the_document_well_formed_and_twins_apart() {
+        let (mut comparison, ruling) = comparison();
+        for case in &mut comparison.cases {
+            (case.id, case.device, case.why) = (HOSTILE.into(), HOSTILE.into(), vec![HOSTILE.into()]);
+        }
+        comparison.unmatched[0].reason = HOSTILE.into();
+        comparison.differences[0].candidate = HOSTILE.into();
+        let text = super::comparison(&comparison, &ruling);
+        let document = roxmltree::Document::parse(&text).expect("well-formed");
+        let tests = document.descendants().filter(|node| node.has_tag_name("testcase"));
+        let names: Vec<_> = tests.filter_map(|test| test.attribute("name")).collect();
+        let hostile = HOSTILE.replace('\u{1}', "\u{fffd}");
+        assert_eq!(names[..2], [hostile.clone(), format!("{hostile} (2)")]);
+    }
+}

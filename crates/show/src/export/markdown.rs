@@ -1,0 +1,193 @@
+//! GitHub-flavoured Markdown for a pull-request comment. Of a record: sizes by variants, then all cases, collapsed, and
+//! the reasons for missing times. Of a comparison: changes first, then unchanged cases, collapsed.
+
+use super::{NamedCase, named_cases, reason, status};
+use crate::compare::gate::{NOT_COMPARED, Ruling};
+use crate::compare::{Change, Compared, Comparison, Verdict};
+use crate::record::Record;
+use crate::record::figure::{MARKDOWN, SHARE};
+use crate::record::marks::{Mark, RunConditions};
+use crate::report::bench::{main_sections, signs};
+use crate::report::compare::{above_commands, changed, headline, limits, not_compared, overviews};
+use crate::report::document::{Document, FormattedText};
+use crate::report::table::{Cell, Table};
+use std::collections::BTreeSet;
+
+/// Converts a record: the tables of each device, and below them the cases without a time.
+#[must_use]
+pub(super) fn text(record: &Record) -> String {
+    let all = named_cases(record);
+    let conditions = RunConditions::of(record);
+    let sections = main_sections(record);
+    let mut document = Document::default();
+    for device in &record.devices {
+        let cases: Vec<_> = all.iter().filter(|named| named.case.device == device.index).collect();
+        let timed: Vec<_> = cases.iter().copied().filter(|named| named.case.measured().is_some()).collect();
+        let kind = format!(" ({}, {})", device.kind, device.driver.info);
+        document.line(FormattedText::strong(record.device_name(device.index)).plain(kind));
+        document.lines(conditions.sentence(device.index));
+        for section in sections.iter().filter(|section| section.device.index == device.index) {
+            // No table if no case has a time, or if every case has a size and a variant of its own.
+            if section.cases.iter().any(|case| case.measured().is_some()) && section.is_dense() {
+                document.line(section.cases[0].kind());
+                document.table(section.table());
+            }
+        }
+        if timed.is_empty() {
+            document.line("No case was measured.");
+        } else {
+            let mut every_case = Document::default();
+            every_case.table(table(&timed, &conditions));
+            document.fold("every case", every_case);
+        }
+        let reasons = cases.iter().filter_map(|named| {
+            let reason = reason(&named.case.outcome)?;
+            Some(FormattedText::label(status(&named.case.outcome), &*named.name).plain(format!(": {reason}")))
+        });
+        let marks = signs(&timed.iter().map(|named| named.case).collect::<Vec<_>>(), &conditions);
+        let marks = marks.into_iter().map(|Mark { sign, meaning }| FormattedText::from(format!("{sign} {meaning}")));
+        if timed.len() < cases.len() {
+            document.list(reasons);
+            document.list(marks);
+        } else {
+            document.list(reasons.chain(marks));
+        }
+    }
+    let validation = if record.method.validation { ", under the validation layers" } else { "" };
+    let origin = &record.origin;
+    let known =
+        [origin.label.clone(), origin.commit_text().map(|commit| format!("commit {commit}")), origin.host_text()];
+    let known: String = known.into_iter().flatten().map(|text| format!(", {text}")).collect();
+    document.line(format!("gpukern {}, {}{validation}{known}", record.version, record.started));
+    document.markdown().trim_end().to_string() + "\n"
+}
+
+/// Returns a table of the measured cases.
+fn table(timed: &[&NamedCase<'_>], conditions: &RunConditions) -> Table {
+    let table = Table::default().text(["case"]).numbers(MARKDOWN.map(|figure| figure.heading));
+    let mut table = table.text([""]);
+    for named in timed {
+        let figures = MARKDOWN.map(|figure| Cell::from(figure.text(named.case).unwrap_or_else(|| "–".into())));
+        let marks = Cell::from(conditions.signs(named.case));
+        table.row([Cell::code(&*named.name)].into_iter().chain(figures).chain([marks]));
+    }
+    table.leave_out_empty(&[SHARE.heading, ""], "–");
+    table
+}
+
+/// Converts a comparison.
+#[must_use]
+pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
+    let mut document = Document::default();
+    let counts = ruling.counts(comparison).filter(|(_, name)| *name != NOT_COMPARED);
+    let counts: Vec<_> = counts.map(|(count, name)| format!("{count} {name}")).collect();
+    let counts = if counts.is_empty() { "nothing compared".into() } else { counts.join(", ") };
+    let devices: BTreeSet<_> = comparison.cases.iter().map(|case| case.device.as_str()).collect();
+    let devices: Vec<_> = devices.into_iter().collect();
+    let on = if devices.is_empty() { String::new() } else { format!(" on {}", devices.join(" and ")) };
+    document.line(FormattedText::strong(counts).plain(on));
+    document.lines(headline(comparison).map(|headline| format!("{headline}.")));
+    let differences = comparison.differences.iter();
+    let differences = differences.map(|d| format!("{}: {} → {}", d.what, d.baseline, d.candidate));
+    let inspected = changed(comparison).map(|case| {
+        let is_worse = case.verdict == Change::Worse;
+        let verdict = if is_worse { FormattedText::strong("worse") } else { case.verdict.name().into() };
+        verdict.plain(" ").code(&*case.id).plain(format!(": {}", case.text()))
+    });
+    let not_compared = not_compared(&comparison.unmatched).into_iter().map(|cases| {
+        let case = cases[0];
+        let more = if cases.len() > 1 { format!(" and {} more", cases.len() - 1) } else { String::new() };
+        let sign = if case.newly_wrong { FormattedText::strong("regressed") } else { NOT_COMPARED.into() };
+        let change = format!("{more}: {} → {} {}", case.baseline, case.candidate, case.reason);
+        sign.plain(" ").code(&*case.id).plain(change)
+    });
+    let lines = overviews(comparison).into_iter().chain(differences).map(FormattedText::from);
+    document.list(lines.chain(limits(ruling)).chain(inspected).chain(not_compared));
+    let sorted = comparison.sorted().into_iter().map(|(_, case)| case);
+    let (same, others): (Vec<_>, Vec<_>) = sorted.partition(|case| case.verdict == Verdict::Same);
+    if !others.is_empty() {
+        document.table(changes(&others));
+    }
+    if !same.is_empty() {
+        let mut unchanged = Document::default();
+        unchanged.table(changes(&same));
+        document.fold(format!("{} same", same.len()), unchanged);
+    }
+    document.lines(comparison.remarks.iter().map(FormattedText::prose));
+    if let Some(commands) = &comparison.decide {
+        document.line(above_commands(comparison));
+        document.commands(commands);
+    }
+    document.markdown()
+}
+
+/// Returns a table with a row for each of `cases`, of which there is at least one.
+fn changes(cases: &[&Compared]) -> Table {
+    let device = cases.iter().any(|case| case.device != cases[0].device).then_some("device");
+    let table = Table::default().text(device).text(["case", "verdict"]);
+    let table = table.numbers(["ratio", "95 % interval"]).text(["test"]);
+    let mut table = table.numbers(["baseline", "candidate"]).text(["why"]);
+    for case in cases {
+        let verdict = Cell { is_best: case.verdict == Verdict::Slower, ..case.verdict.name().into() };
+        let [ratio, interval] = case.ratio_texts();
+        let [before, after] = case.times().map(|time| time.to_string());
+        let cells = [ratio, interval, case.test.clone(), before, after, case.why.join("; ")];
+        let names = device.map(|_| Cell::from(&*case.device)).into_iter().chain([Cell::code(&*case.id), verdict]);
+        table.row(names.chain(cells.map(Cell::from)));
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::CATALOGUE;
+    use crate::record::fixture::{HOSTILE, hostile, six_cases};
+    use crate::record::reader;
+
+    #[test]
+    fn measured_cases_are_rows_and_others_are_listed_with_the_reason() {
+        insta::assert_snapshot!(text(&six_cases()));
+    }
+
+    #[test]
+    fn hostile_names_stay_in_their_cell_and_are_text() {
+        insta::assert_snapshot!(text(&hostile()));
+        assert!(!crate::basis::printable::markdown(HOSTILE).contains(['<', '@', '\n']));
+    }
+
+    /// Returns the comparison of a record with itself.
+    fn unchanged() -> Comparison {
+        let text = include_bytes!("../../../../tests/fixtures/run-1.json");
+        let record = || reader::parse(text, "fixture", &CATALOGUE).expect("a record").record;
+        crate::compare::compare(&[record()], &[record()], &crate::compare::Settings::default())
+    }
+
+    #[test]
+    fn what_would_decide_the_rest_is_below_the_tables() {
+        let mut same = unchanged();
+        assert!(!comparison(&same, &Ruling::default()).contains("To decide"));
+        same.cases.iter_mut().for_each(|case| case.verdict = Verdict::Undecided);
+        same.remarks = vec!["Measure the baseline again.".into()];
+        same.decide = Some("# about 4 min\ngpukern bench lu".into());
+        let text = comparison(&same, &Ruling::default());
+        assert!(
+            text.contains("\nMeasure the baseline again")
+                && text.contains("\n\n    # about 4 min\n    gpukern bench lu\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn what_changed_is_a_row_and_what_stayed_is_folded_away() {
+        let same = unchanged();
+        let text = comparison(&same, &Ruling::default());
+        let cases = same.cases.len();
+        assert!(text.starts_with(&format!("**{cases} same** on {}\n", same.cases[0].device)), "{text}");
+        assert!(text.contains(&format!("<summary>{cases} same</summary>")) && text.contains("| `"), "{text}");
+        assert!(
+            text.lines().filter(|line| line.starts_with("| ")).all(|line| line.matches(" | ").count() >= 6),
+            "{text}"
+        );
+    }
+}

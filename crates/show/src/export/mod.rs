@@ -1,0 +1,478 @@
+//! Exports of records for dashboards and other tools, each a pure function of a record.
+//!
+//! The time of a case is the one in tables (for a chain, that of one operation), in the unit of the format. Only
+//! measured cases have times. A figure that is not finite is left out or `null`, with the reason if the format has a
+//! place for it: never `NaN`, never 0.
+
+mod bencher;
+mod github_action;
+mod google_benchmark;
+mod hyperfine;
+pub mod junit;
+pub mod markdown;
+mod nvbench;
+pub mod otava;
+mod rows;
+
+use crate::basis::error::{Error, unknown};
+use crate::basis::printable;
+use crate::basis::units::in_words;
+use crate::device::capability::DeviceInfo;
+use crate::record::{Case, Measured, Outcome, Record};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::Value;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+/// Export format of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Times for github-action-benchmark's tool `customSmallerIsBetter`.
+    GithubSmaller,
+    /// Rates for github-action-benchmark's tool `customBiggerIsBetter`.
+    GithubBigger,
+    /// Bencher Metric Format.
+    Bencher,
+    /// JSON of Google Benchmark.
+    GoogleBenchmark,
+    /// JSON of hyperfine.
+    Hyperfine,
+    /// JSON of nvbench.
+    Nvbench,
+    /// `JUnit` XML.
+    Junit,
+    /// Comma-separated values.
+    Csv,
+    /// Table for a pull-request comment.
+    Markdown,
+    /// One JSON object per line.
+    JsonLines,
+}
+
+/// Function that writes a record in a format.
+type Writer = fn(&Record) -> Result<String, Error>;
+
+impl Format {
+    /// All formats, in the order of lists.
+    pub const ALL: [Self; 10] = [
+        Self::Csv,
+        Self::JsonLines,
+        Self::Markdown,
+        Self::Junit,
+        Self::Hyperfine,
+        Self::Nvbench,
+        Self::Bencher,
+        Self::GoogleBenchmark,
+        Self::GithubSmaller,
+        Self::GithubBigger,
+    ];
+
+    /// Returns the name used on the command line, and the function that writes a record.
+    fn facts(self) -> (&'static str, Writer) {
+        match self {
+            Self::Csv => ("csv", rows::csv),
+            Self::JsonLines => ("jsonl", rows::json_lines),
+            Self::Markdown => ("markdown", |record| Ok(markdown::text(record))),
+            Self::Junit => ("junit", |record| Ok(junit::text(record))),
+            Self::Hyperfine => ("hyperfine", hyperfine::text),
+            Self::Nvbench => ("nvbench", nvbench::text),
+            Self::Bencher => ("bencher", bencher::text),
+            Self::GoogleBenchmark => ("google-benchmark", google_benchmark::text),
+            Self::GithubSmaller => ("custom-smaller-is-better", github_action::times),
+            Self::GithubBigger => ("custom-bigger-is-better", github_action::rates),
+        }
+    }
+
+    /// Returns the name used on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.facts().0
+    }
+
+    /// Converts `record` to this format.
+    ///
+    /// # Errors
+    /// If the format has a place only for measured cases and there are none.
+    pub fn export(self, record: &Record) -> Result<String, Error> {
+        self.facts().1(&record.across_processes())
+    }
+
+    /// Lists all formats: `a, b or c`.
+    pub fn list() -> String {
+        in_words(&Self::ALL.map(Self::name), "or")
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    /// Parses a name without regard to case and hyphens, so that the action's own `customSmallerIsBetter` works too.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let plain = |name: &str| name.replace(['-', '_'], "").to_lowercase();
+        let typed = match plain(text).as_str() {
+            "bmf" => plain(Self::Bencher.name()),
+            "md" => plain(Self::Markdown.name()),
+            "jsonlines" | "ndjson" => plain(Self::JsonLines.name()),
+            other => other.to_string(),
+        };
+        let names = Self::ALL.map(Self::name);
+        let found = Self::ALL.into_iter().find(|format| plain(format.name()) == typed);
+        found.ok_or_else(|| unknown("format", text, "", &names))
+    }
+}
+
+/// Case with its name on dashboards.
+#[derive(Debug)]
+struct NamedCase<'a> {
+    /// Id of the case, with the device's name if the record has several; unique in the record.
+    name: String,
+    case: &'a Case,
+    device: Option<&'a DeviceInfo>,
+}
+
+impl NamedCase<'_> {
+    fn device_name(&self) -> &str {
+        self.device.map_or("unknown device", |device| &device.name)
+    }
+
+    fn driver(&self) -> &str {
+        self.device.map_or("", |device| &device.driver.info)
+    }
+}
+
+/// Names the cases of `record`. Names stay the same from run to run, so that a dashboard joins their points to a line.
+fn named_cases(record: &Record) -> Vec<NamedCase<'_>> {
+    let twins = |device: &DeviceInfo| record.devices.iter().filter(|other| other.name == device.name).count() > 1;
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let name = |case: &Case, device: Option<&DeviceInfo>| match device {
+        Some(device) if record.devices.len() > 1 && twins(device) => {
+            format!("{} on {} [{}]", case.id, device.name, device.index)
+        }
+        Some(device) if record.devices.len() > 1 => format!("{} on {}", case.id, device.name),
+        _ => case.id.clone(),
+    };
+    record
+        .cases
+        .iter()
+        .map(|case| {
+            let device = record.device(case.device);
+            let name = name(case, device);
+            let count = seen.entry(name.clone()).or_default();
+            *count += 1;
+            NamedCase { name: if *count == 1 { name } else { format!("{name} ({count})") }, case, device }
+        })
+        .collect()
+}
+
+/// Returns the measured cases of `record`, for a format that has no place for others.
+///
+/// # Errors
+/// If there are none: readers of these formats refuse an empty document, or worse, accept it as a good one.
+fn measured_cases(record: &Record, format: Format) -> Result<Vec<(NamedCase<'_>, &Measured)>, Error> {
+    // A chain of no operations has no finite time; no run of gpukern writes one.
+    let finite = |case: &Case, m: &Measured| case.shown(m.summary.median).0.is_finite();
+    let timed = named_cases(record).into_iter().filter_map(|named| named.case.measured().map(|m| (named, m)));
+    let timed: Vec<_> = timed.filter(|(named, m)| finite(named.case, m)).collect();
+    if timed.is_empty() {
+        return Err(Error::Usage(format!(
+            "nothing to export to {}: none of the {} cases was measured; junit, csv, markdown, jsonl and nvbench show \
+             the others too",
+            format.name(),
+            record.cases.len()
+        )));
+    }
+    Ok(timed)
+}
+
+/// Explains a missing or unverified time in the words of the record.
+fn reason(outcome: &Outcome) -> Option<String> {
+    match outcome {
+        Outcome::Measured(m) => m.verification.unverified(),
+        Outcome::Inspected => None,
+        Outcome::Rejected(v) => {
+            let parts =
+                v.residual.map(|_| v.figures()).into_iter().chain((!v.worst.is_empty()).then(|| v.worst.clone()));
+            Some(parts.collect::<Vec<_>>().join(": "))
+        }
+        Outcome::Skipped { reason } => Some(reason.clone()),
+        Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => outcome.failure(),
+        Outcome::Interrupted => Some("the run was interrupted before it had a sample".into()),
+    }
+}
+
+/// Returns the outcome of a case in words.
+fn status(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Measured(m) if m.verification.verified().is_none() => "unverified",
+        other => other.status(),
+    }
+}
+
+/// Returns the outcome as the record spells it, for programs to compare.
+fn identifier(outcome: &Outcome) -> String {
+    status(outcome).replace(' ', "-")
+}
+
+/// Reason for a missing rate beside a time.
+const NO_RATE: &str = "no rate: its time is below the resolution of the device's clock";
+
+/// Returns the mean and the sample standard deviation; the latter needs two values.
+fn moments(values: &[f64]) -> (f64, Option<f64>) {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (mean, (values.len() > 1).then(|| (squares / (count - 1.0)).sqrt()))
+}
+
+/// Returns the samples of a case in nanoseconds, as tables show times.
+fn samples(case: &Case, measured: &Measured) -> Vec<f64> {
+    measured.samples.iter().map(|sample| case.shown(sample.device).0).collect()
+}
+
+/// Fields of a JSON object, in the order of output.
+#[derive(Default)]
+struct JsonFields {
+    values: Vec<(Cow<'static, str>, Value)>,
+    /// Lists of objects, behind all values.
+    lists: Vec<(&'static str, Vec<JsonFields>)>,
+}
+
+impl JsonFields {
+    fn with(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Value>) -> Self {
+        self.values.push((name.into(), value.into()));
+        self
+    }
+
+    /// Adds a field if it has a value.
+    fn with_some(self, name: &'static str, value: Option<impl Into<Value>>) -> Self {
+        match value {
+            Some(value) => self.with(name, value),
+            None => self,
+        }
+    }
+
+    /// Adds a list of objects, behind all other fields.
+    fn nested(mut self, name: &'static str, objects: Vec<Self>) -> Self {
+        self.lists.push((name, objects));
+        self
+    }
+}
+
+impl Serialize for JsonFields {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        self.values.iter().try_for_each(|(name, value)| map.serialize_entry(name, value))?;
+        self.lists.iter().try_for_each(|(name, objects)| map.serialize_entry(name, objects))?;
+        map.end()
+    }
+}
+
+/// Writes rows of fields, quoted as RFC 4180 requires.
+fn write_csv(rows: impl Iterator<Item = Vec<String>>) -> Result<String, Error> {
+    let mut writer = csv::Writer::from_writer(vec![]);
+    for row in rows {
+        writer.write_record(row).map_err(|e| Error::Failure(e.to_string()))?;
+    }
+    let bytes = writer.into_inner().map_err(|e| Error::Failure(e.to_string()))?;
+    String::from_utf8(bytes).map_err(|e| Error::Failure(e.to_string()))
+}
+
+/// Formats `value` as JSON with a line end.
+fn json(value: &impl Serialize) -> Result<String, Error> {
+    let text = serde_json::to_string_pretty(value).map_err(|e| Error::Failure(e.to_string()))?;
+    Ok(printable::json(text + "\n"))
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::basis::units::Nanos;
+    use crate::case::CaseOptions;
+    use crate::plan::axes::{self, AXES};
+    use crate::record::Death;
+    use crate::record::fixture::{saying, six_cases, unverified};
+
+    #[test]
+    fn formats_with_room_for_it_say_that_an_answer_is_unverified() {
+        let (record, plain) = (unverified(), six_cases());
+        for format in Format::ALL {
+            let [text, before] = [&record, &plain].map(|record| format.export(record).expect("a document"));
+            let bare = matches!(format, Format::Bencher | Format::Hyperfine);
+            assert_eq!(text.contains("unverified: no expected output was given"), !bare, "{}: {text}", format.name());
+            assert!(!before.contains("unverified"), "{}", format.name());
+        }
+    }
+
+    #[test]
+    fn a_status_is_spelled_as_in_the_record_where_programs_read_it_and_in_words_elsewhere() {
+        let mut record = six_cases();
+        let [kernels, said] = [vec![], vec![]];
+        let death = Death { cause: "no answer".into(), kernels, driver: String::new(), said };
+        record.cases[1].outcome = Outcome::TimedOut(death);
+        for format in [Format::Csv, Format::JsonLines, Format::Junit, Format::Markdown] {
+            let text = format.export(&record).expect("a document");
+            let prose = format == Format::Markdown;
+            assert_eq!([text.contains("timed-out"), text.contains("timed out")], [!prose, prose], "{text}");
+        }
+    }
+
+    #[test]
+    fn formats_with_columns_lose_no_value_of_an_axis() {
+        let with = |options: CaseOptions| {
+            let mut record = six_cases();
+            record.cases[0].options = options;
+            record
+        };
+        for axis in AXES {
+            for format in [Format::Csv, Format::JsonLines, Format::Nvbench] {
+                let [usual, other] = [crate::plan::fixture::usual(), crate::plan::fixture::unusual_on(axis)]
+                    .map(|options| format.export(&with(options)).expect("a document"));
+                // The names of cases, which are equal here, have the stop rule; no time depends on a seed.
+                let left_out = axis.iterative || format == Format::Nvbench && axis.name == axes::SEED.name;
+                assert_eq!(usual == other, left_out, "{} loses {}", format.name(), axis.name);
+            }
+        }
+    }
+
+    /// Text that a terminal, a browser or the log of a CI service would act on.
+    #[test]
+    fn nothing_acts_in_any_output() {
+        const LIVE: &str = concat!(
+            "::error::\u{1b}[31m\u{9b}32m\u{0}\u{7f}\u{85}\u{202e}\u{2066}\u{200f}\u{61c}\u{2028}\u{2029}",
+            "\u{feff}\n\r\n  ::stop-commands::x ##[group]y ##vso[z]"
+        );
+        let record = saying(LIVE);
+        let named = || crate::record::NamedRecord::new(LIVE, record.clone());
+        let (view, both) = (crate::report::long::View::of_width(200), std::slice::from_ref(&record));
+        let page = crate::report::html::report(&[named(), named()], None);
+        let comparison = crate::compare::compare(both, both, &crate::compare::Settings::default());
+        let ruling = crate::compare::gate::Ruling::default();
+        let mut texts: Vec<(String, String)> = vec![
+            ("grid".into(), crate::report::grid::compact(&record, &view)),
+            ("long".into(), crate::report::long::long(&record, &view)),
+            ("verify".into(), crate::report::verify::table(&record, 200)),
+            ("page".into(), page.html),
+            ("comparison".into(), markdown::comparison(&comparison, &ruling)),
+            ("junit".into(), junit::comparison(&comparison, &ruling)),
+            ("text".into(), crate::report::compare::text(&comparison, &ruling, 200)),
+        ];
+        // Callers make the lines around tables printable as a whole.
+        for (_, text) in &mut texts[..3] {
+            *text = printable::printable_lines(text).into_owned();
+        }
+        texts.extend(page.charts);
+        let exports = Format::ALL.map(|format| (format.name().to_string(), format.export(&record).expect("measured")));
+        for (name, text) in texts.into_iter().chain(exports) {
+            let line = |c: char| c == '\n' || c == '\t';
+            let live = text.chars().find(|c| !line(*c) && printable::printable(&c.to_string()) != c.to_string());
+            assert_eq!(live, None, "{name}: {text}");
+            let command = text.lines().find(|line| line.trim_start().starts_with("::") || line.contains("##["));
+            assert_eq!(command, None, "{name}: {text}");
+        }
+    }
+
+    #[test]
+    fn every_format_is_parsed_back_from_its_name() {
+        for format in Format::ALL {
+            assert_eq!(format.name().parse(), Ok(format));
+        }
+        assert_eq!("customBiggerIsBetter".parse(), Ok(Format::GithubBigger));
+        let error = "markdwon".parse::<Format>().expect_err("misspelt");
+        assert!(error.starts_with("unknown format 'markdwon'; did you mean 'markdown'?"), "{error}");
+    }
+
+    #[test]
+    fn formats_for_times_alone_refuse_a_record_without_any() {
+        let mut record = six_cases();
+        record.cases.retain(|case| case.measured().is_none());
+        for format in Format::ALL {
+            let exported = format.export(&record);
+            let tolerant =
+                matches!(format, Format::Nvbench | Format::Junit | Format::Csv | Format::Markdown | Format::JsonLines);
+            assert_eq!(exported.is_ok(), tolerant, "{format:?}");
+            if let Err(error) = exported {
+                assert!(error.to_string().contains("none of the 4 cases was measured"), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_time_of_zero_has_no_rate_in_any_format() {
+        let mut record = six_cases();
+        for case in &mut record.cases {
+            if let Outcome::Measured(measured) = &mut case.outcome {
+                measured.summary.median = Nanos(0.0);
+                measured.summary.interval = Some([Nanos(0.0), Nanos(0.0)]);
+            }
+        }
+        for format in Format::ALL {
+            // Without rates, this format has nothing to export.
+            let Ok(text) = format.export(&record) else {
+                assert_eq!(format, Format::GithubBigger);
+                continue;
+            };
+            let lower = text.to_lowercase();
+            assert!(
+                !lower.contains("inf,") && !lower.contains("\"inf") && !lower.contains("nan"),
+                "{format:?}\n{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn names_are_unique_with_several_devices_and_repeated_cases() {
+        let mut record = six_cases();
+        let mut second = record.devices[0].clone();
+        second.index = 1;
+        record.devices.push(second);
+        let mut others = record.cases.clone();
+        for case in &mut others {
+            case.device = 1;
+        }
+        record.cases.extend(others.clone());
+        record.cases.extend(others);
+        let mut names: Vec<_> = named_cases(&record).into_iter().map(|named| named.name).collect();
+        assert_eq!(names[0], "matmul/naive/f32/64x64x64 on software [0]");
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn the_standard_deviation_of_one_value_is_unknown() {
+        assert_eq!(moments(&[3.0]), (3.0, None));
+        assert_eq!(moments(&[1.0, 3.0]), (2.0, Some(2f64.sqrt())));
+    }
+
+    /// Cases that another version may have measured.
+    #[test]
+    fn every_format_takes_algorithms_variants_and_sizes_that_this_version_does_not_know() {
+        let mut record = six_cases();
+        for case in &mut record.cases {
+            case.id = format!("convolve/{}-shared/f32/3x3x64x64", case.variant);
+            (case.algorithm, case.size) = ("convolve".into(), "3x3x64x64".into());
+            case.variant = format!("{}-shared", case.variant);
+            // Chains have no share of a limit.
+            (case.chain, case.share) = (Some(10), None);
+        }
+        let json = serde_json::to_string(&record).expect("JSON");
+        let read = crate::record::reader::parse(json.as_bytes(), "run.json", &crate::catalogue::CATALOGUE)
+            .expect("a record")
+            .record;
+        assert_eq!(read, record);
+        for format in Format::ALL {
+            let text = format.export(&read).unwrap_or_else(|error| panic!("{format:?}: {error}"));
+            assert!(text.contains("convolve"), "{format:?}\n{text}");
+        }
+        let table = crate::report::grid::compact(&read, &crate::report::long::View::of_width(80));
+        assert!(
+            table.contains("convolve f32") && table.contains("3x3x64x64") && table.contains("naive-shared"),
+            "{table}"
+        );
+        let run = crate::record::NamedRecord::new("run.json", read);
+        let page = crate::report::html::report(&[run], None).html;
+        assert!(page.contains("naive-shared") && page.contains("3x3x64x64"));
+    }
+}

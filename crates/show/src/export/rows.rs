@@ -1,0 +1,143 @@
+//! Table formats, with a flat row for each case. CSV follows RFC 4180, and a missing figure is an empty field. JSON
+//! lines, as table engines load them, also have every sample, and `null` for a missing figure.
+
+use super::{JsonFields, NO_RATE, NamedCase, identifier, named_cases, reason, samples, write_csv};
+use crate::basis::error::Error;
+use crate::basis::printable::{self, printable};
+use crate::plan::axes;
+use crate::record::Record;
+use crate::record::figure::{BANDWIDTH, RATE, RESULTS, SHARE, TIMES};
+use crate::record::marks::RunConditions;
+use serde_json::Value;
+
+/// Returns the columns of a case, in order. Times are in nanoseconds and, for a chain, of one operation; rates are of
+/// the whole case.
+fn row(named: &NamedCase<'_>, record: &Record, conditions: &RunConditions) -> JsonFields {
+    let (case, origin, m) = (named.case, &record.origin, named.case.measured());
+    let rateless = (case.work.operations > 0 && RATE.value(case).is_none())
+        || (case.work.bytes.0 > 0 && BANDWIDTH.value(case).is_none());
+    let rateless = m.filter(|_| rateless).map(|_| NO_RATE.into());
+    let size = ("size", case.size.to_string().into());
+    let mut row = JsonFields::default()
+        .with("name", &*named.name)
+        .with("algorithm", &*case.algorithm)
+        .with("variant", &*case.variant);
+    for (name, value) in axes::around_size(size, |column| Some((column.name, (column.value)(&case.options)))) {
+        row = row.with(name, value);
+    }
+    row = row
+        .with("device", named.device_name())
+        .with("driver", named.driver())
+        .with("started", &*record.started)
+        .with("version", &*record.version)
+        .with("commit", origin.commit.clone())
+        .with("branch", origin.branch.clone())
+        .with("label", origin.label.clone())
+        .with("host", origin.host.clone())
+        .with("status", identifier(&case.outcome))
+        // Reason for a missing time or rate.
+        .with("reason", reason(&case.outcome).or(rateless));
+    row = TIMES.iter().fold(row, |row, figure| row.with(figure.key, figure.value(case)));
+    row = row
+        .with("samples", m.map_or(0, |m| m.summary.count))
+        .with("outliers", m.map_or(0, |m| m.summary.outliers))
+        .with("repeats", m.map(|m| m.repeats))
+        .with("chain", case.chain)
+        .with("operations", case.work.operations)
+        .with("bytes", case.work.bytes.0);
+    for figure in RESULTS {
+        row = row.with(figure.key, figure.value(case));
+        if figure.key == SHARE.key {
+            row = row.with("limit", case.share.map(|share| share.limit.name()));
+        }
+    }
+    row.with("warnings", m.map_or_else(String::new, |m| m.cautions().collect::<Vec<_>>().join("; ")))
+        // Signs of differences from the rest of the run, as in tables.
+        .with("marks", conditions.signs(case))
+}
+
+/// Returns the names of the columns, then a row for each case.
+///
+/// # Errors
+/// If a row cannot be written, which no record causes.
+pub(super) fn csv(record: &Record) -> Result<String, Error> {
+    let conditions = RunConditions::of(record);
+    let rows: Vec<_> = named_cases(record).iter().map(|named| row(named, record, &conditions).values).collect();
+    let names = rows.first().map(|row| row.iter().map(|(name, _)| name.to_string()).collect());
+    write_csv(names.into_iter().chain(rows.iter().map(|row| row.iter().map(|(_, value)| field(value)).collect())))
+}
+
+/// Formats a value as a field in one line, with control characters visible, and an apostrophe before text that a
+/// spreadsheet would take for a formula (OWASP, "CSV injection"). No name of gpukern's own begins like that.
+fn field(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) if text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) => {
+            format!("'{}", printable(text))
+        }
+        Value::String(text) => printable(text).into_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Returns a JSON object for each case: the columns of CSV and every sample.
+///
+/// # Errors
+/// If JSON cannot be written, which no record causes.
+pub(super) fn json_lines(record: &Record) -> Result<String, Error> {
+    let conditions = RunConditions::of(record);
+    let lines = named_cases(record).into_iter().map(|named| {
+        let times = named.case.measured().map_or_else(Vec::new, |m| samples(named.case, m));
+        let row = row(&named, record, &conditions).with("samples_ns", times);
+        let text = serde_json::to_string(&row).map_err(|e| Error::Failure(e.to_string()))?;
+        Ok(printable::json(text) + "\n")
+    });
+    lines.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::fixture::disturbed;
+    use crate::record::fixture::{HOSTILE, hostile, six_cases};
+
+    #[test]
+    fn each_case_is_a_row_and_what_is_missing_is_empty() {
+        insta::assert_snapshot!(csv(&six_cases()).expect("rows"));
+    }
+
+    #[test]
+    fn the_last_column_has_the_marks_of_what_was_not_as_the_rest() {
+        let text = csv(&disturbed()).expect("rows");
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        assert_eq!(reader.headers().expect("a heading").iter().next_back(), Some("marks"));
+        let marks = reader.records().map(|row| row.expect("a row").iter().next_back().map(String::from));
+        assert_eq!(marks.flatten().collect::<Vec<_>>(), ["", "", "", "d", ""]);
+    }
+
+    #[test]
+    fn hostile_names_stay_in_their_field_and_are_no_formulas() {
+        let text = csv(&hostile()).expect("rows");
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let columns = reader.headers().expect("a heading").len();
+        let rows: Vec<_> = reader.records().map(|row| row.expect("a row")).collect();
+        assert_eq!(rows.len(), 6);
+        assert!(rows.iter().all(|row| row.len() == columns));
+        assert_eq!(rows[0].get(0), Some(format!("'{}", printable(HOSTILE)).as_str()));
+        assert_eq!(text.lines().count(), 1 + rows.len());
+    }
+
+    #[test]
+    fn each_case_is_an_object_of_one_line() {
+        insta::assert_snapshot!(json_lines(&six_cases()).expect("lines"));
+    }
+
+    #[test]
+    fn hostile_names_break_no_line() {
+        let record = hostile();
+        let text = json_lines(&record).expect("lines");
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+        assert_eq!(lines.len(), record.cases.len());
+        assert_eq!(lines[0]["name"], record.cases[0].id);
+    }
+}

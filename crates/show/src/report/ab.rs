@@ -1,0 +1,420 @@
+//! Text of `ab`: the verdict on one case, or a table of several.
+
+use super::bench::named;
+use super::compare::verdict;
+use super::document::Document;
+use super::table::{self, Table};
+use crate::basis::alike::grouped_where;
+use crate::basis::pattern::captures;
+use crate::basis::printable::printable;
+use crate::basis::units::{self, TimeUnit, counted};
+use crate::case::CaseOptions;
+use crate::case::accepted::AcceptedMutation;
+use crate::compare::paired::{Finding, SideResult, Trial, Trials, Turns};
+use crate::compare::{FALSE_DISCOVERIES, Verdict, percent, probability, significance};
+use crate::plan::axes::{self, AXES, Axis};
+use crate::record::Outcome;
+use crate::record::class::Class;
+use std::fmt::Write;
+
+/// Prints the verdict on a single case with a line for each side, or a table of several cases, within `width` columns
+/// where possible.
+#[must_use]
+pub fn text(trials: &Trials, width: usize) -> String {
+    let document = match &trials.cases[..] {
+        [only] if trials.is_of_one() => single_case(only, trials),
+        cases => case_table(cases, trials, width),
+    };
+    document.terminal(width)
+}
+
+/// Describes a single case: its subject, the verdict, a line for each side, and the meaning of the ratio.
+fn single_case(trial: &Trial, trials: &Trials) -> Document {
+    let case = &trial.a.case;
+    let mut document = Document::default();
+    document.line(format!("{} {}{}", case.subject(), case.row(), case.of_input()));
+    document.lines((trials.turns == Turns::Batches).then(|| named(&trial.a.device)));
+    document.line(verdict_line(trial, trials.turns));
+    if let Some(finding) = trial.finding.filter(|finding| finding.verdict == Verdict::Undecided) {
+        document.hanging(4, format!("  {}: {}", probability(finding.p), missing_evidence(&finding, trials.min_effect)));
+    }
+    let unit = unit(trial);
+    let longest = trial.sides().map(|(_, side)| label(side).chars().count()).into_iter().max().unwrap_or(0);
+    for (name, side) in trial.sides() {
+        let time = reason(side).unwrap_or_else(|| time(side, unit));
+        document.hanging(5, format!("  {name}  {:<longest$}  {time}", label(side)));
+        let device = format!("{}, {}", side.device.name, side.device.driver.info);
+        let device = (trials.turns == Turns::Processes).then_some(device);
+        device.into_iter().chain(remarks_on(side)).for_each(|line| document.hanging(5, format!("     {line}")));
+    }
+    if let Some(Finding { control: [low, high], .. }) = trial.finding {
+        document.hanging(4, format!("  A made twice: the second differs by {low:.4} … {high:.4}"));
+        document.line(format!("B/A is {RATIO_MEANING}"));
+    }
+    document
+}
+
+/// Meaning of the ratio, which may disagree with the two medians.
+const RATIO_MEANING: &str = "the median ratio of paired rounds, not the ratio of the two medians";
+
+/// Returns the name of a side, with the caveats of its answer.
+fn label(side: &SideResult) -> String {
+    format!("{} {}", side.label, Class::of(&side.case)).trim_end().to_string()
+}
+
+/// Returns the time unit of the faster side.
+fn unit(trial: &Trial) -> Option<TimeUnit> {
+    let medians = trial.sides().into_iter().filter_map(|(_, side)| side.median.map(|time| side.case.shown(time)));
+    medians.reduce(|a, b| if b.0 < a.0 { b } else { a }).map(TimeUnit::for_value)
+}
+
+/// Returns the reason why a side has no time, if its case has one.
+fn reason(side: &SideResult) -> Option<String> {
+    let outcome = &side.case.outcome;
+    outcome.reason().map(|reason| format!("{}: {reason}", outcome.status()))
+}
+
+/// Lists the reasons to doubt the answer of a measured side.
+fn remarks_on(side: &SideResult) -> impl Iterator<Item = String> {
+    let measured = side.case.measured();
+    let unverified = measured.and_then(|m| m.verification.unverified());
+    let lenient = measured.and_then(|m| AcceptedMutation::sentence(&m.accepts));
+    unverified.into_iter().chain(lenient)
+}
+
+/// Describes how a side without a time ended, for use after its name.
+fn failure(side: &SideResult) -> Option<&'static str> {
+    Some(match side.case.outcome {
+        // An interrupted side was waiting for the other one, which may have failed.
+        Outcome::Measured(_) | Outcome::Interrupted | Outcome::Inspected => return None,
+        Outcome::Rejected(_) => "is wrong",
+        Outcome::Skipped { .. } => "was skipped",
+        Outcome::Failed { .. } => "failed",
+        Outcome::Crashed(_) => "crashed",
+        Outcome::TimedOut(_) => "timed out",
+    })
+}
+
+fn time(side: &SideResult, unit: Option<TimeUnit>) -> String {
+    match (side.median, unit) {
+        (Some(median), Some(unit)) => format!("{} {unit}", unit.number(side.case.shown(median))),
+        _ => "no round completed".into(),
+    }
+}
+
+/// Returns the number of rounds: `3 rounds`.
+fn rounds(trial: &Trial, turns: Turns) -> String {
+    let rounds = counted(trial.rounds.len(), "round");
+    if turns == Turns::Processes { rounds + " of processes" } else { rounds }
+}
+
+/// Describes the verdict of a trial in one line.
+fn verdict_line(trial: &Trial, turns: Turns) -> String {
+    let rounds = rounds(trial, turns);
+    let Some(Finding { verdict, ratio, interval: [low, high], .. }) = trial.finding else {
+        let failed = trial.sides().into_iter().filter_map(|(name, side)| Some(format!("{name} {}", failure(side)?)));
+        let failed = failed.collect::<Vec<_>>().join(", ");
+        let what = if failed.is_empty() { "undecided: too few rounds".into() } else { format!("no verdict: {failed}") };
+        return format!("{what} ({rounds})");
+    };
+    let word = match verdict {
+        Verdict::Slower => "B is SLOWER than A",
+        Verdict::Faster => "B is faster than A",
+        Verdict::Same => "B is the same as A",
+        Verdict::Undecided => "undecided",
+    };
+    format!("{word}: B/A {ratio:.4}, 95 % interval {low:.4} … {high:.4}, {rounds}")
+}
+
+/// Describes what an undecided case lacks for a verdict.
+fn missing_evidence(finding: &Finding, min_effect: f64) -> String {
+    let effect = percent(min_effect);
+    let [low, high] = finding.interval;
+    if finding.p > FALSE_DISCOVERIES || (low..=high).contains(&1.0) {
+        format!("`slower` or `faster` needs p ≤ {FALSE_DISCOVERIES}, `same` an interval within ±{effect}")
+    } else if finding.is_within_control(min_effect) {
+        "they differ, but not by more than A made twice".into()
+    } else {
+        format!("they differ, but perhaps by less than {effect}")
+    }
+}
+
+/// Formats p for its own column: `0.028`, `< 0.0001`.
+fn p_text(finding: &Finding) -> String {
+    match significance(finding.p) {
+        ('=', digits) => digits,
+        (sign, digits) => format!("{sign} {digits}"),
+    }
+}
+
+/// Columns to hide on a narrow terminal, least important first.
+const HIDDEN_FIRST: [&str; 4] = ["rounds", "baseline", "time", "p"];
+
+/// Columns that name the cases of a table; the heading shows whatever all cases share.
+struct CaseNames {
+    /// Labels that distinguish the sides, and their form in the heading.
+    sides: SideNames,
+    axes: Vec<&'static Axis>,
+    sizes: bool,
+}
+
+enum SideNames {
+    /// Labels of A and of B, each with whether it differs between cases.
+    Labels([bool; 2]),
+    /// Variants whose names match these patterns of A and of B.
+    Patterns([String; 2]),
+    /// Same files or drivers with different variants.
+    Variants,
+}
+
+impl CaseNames {
+    fn new(cases: &[Trial]) -> Self {
+        let differ = |of: &dyn Fn(&Trial) -> String| cases.iter().any(|trial| of(trial) != of(&cases[0]));
+        let labels = [differ(&|trial| trial.a.label.clone()), differ(&|trial| trial.b.label.clone())];
+        let sides = match (labels, patterns(cases)) {
+            ([true, true], Some(patterns)) => SideNames::Patterns(patterns),
+            ([false, false], _) if differ(&|trial| trial.b.case.variant.clone()) => SideNames::Variants,
+            _ => SideNames::Labels(labels),
+        };
+        let axes = varying(cases.iter().map(|trial| &trial.a.case.options));
+        Self { sides, axes, sizes: differ(&|trial| trial.a.case.size.to_string()) }
+    }
+
+    fn headings(&self) -> impl Iterator<Item = &'static str> {
+        let sides = match &self.sides {
+            SideNames::Labels([a, b]) => [b.then_some("variant"), a.then_some("against")],
+            SideNames::Patterns(_) => [Some("*"), None],
+            SideNames::Variants => [Some("variant"), None],
+        };
+        let axes = self.axes.iter().filter_map(|axis| axis.column.as_ref()).map(|column| column.name);
+        sides.into_iter().flatten().chain(axes).chain(self.sizes.then_some("size"))
+    }
+
+    fn cells(&self, trial: &Trial) -> Vec<String> {
+        let case = &trial.b.case;
+        let sides = match &self.sides {
+            SideNames::Labels([a, b]) => [b.then(|| label(&trial.b)), a.then(|| label(&trial.a))],
+            SideNames::Patterns([_, pattern]) => {
+                [captures(pattern, &trial.b.label).and_then(|found| Some((*found.first()?).into())), None]
+            }
+            SideNames::Variants => [Some(case.variant.clone()), None],
+        };
+        let axes = self.axes.iter().filter_map(|axis| axis.column.as_ref()).map(|column| column.text(&case.options));
+        sides.into_iter().flatten().chain(axes).chain(self.sizes.then(|| case.size.to_string())).collect()
+    }
+}
+
+/// Returns the axes along which these options differ.
+fn varying<'a>(mut cases: impl Iterator<Item = &'a CaseOptions>) -> Vec<&'static Axis> {
+    let Some(first) = cases.next() else { return vec![] };
+    let others: Vec<_> = cases.collect();
+    let same = |axis: &Axis| others.iter().all(|options| (axis.same)(options, first));
+    AXES.iter().copied().filter(|axis| axis.column.is_some() && !same(axis)).collect()
+}
+
+/// Returns patterns for the names of A and of B: a star in place of the words that both names begin or end with. `None`
+/// unless the patterns are the same for all cases.
+fn patterns(cases: &[Trial]) -> Option<[String; 2]> {
+    let of = |trial: &Trial, reversed: bool| {
+        let words = [&trial.a.label, &trial.b.label].map(|label| {
+            let mut words: Vec<_> = label.split('-').map(String::from).collect();
+            if reversed {
+                words.reverse();
+            }
+            words
+        });
+        let common = words[0].iter().zip(&words[1]).take_while(|(a, b)| a == b).count();
+        let rest = words.map(|words| {
+            let mut rest: Vec<_> = [String::from("*")].into_iter().chain(words.into_iter().skip(common)).collect();
+            if reversed {
+                rest.reverse();
+            }
+            rest.join("-")
+        });
+        (common > 0).then_some(rest)
+    };
+    [false, true].into_iter().find_map(|reversed| {
+        let first = of(cases.first()?, reversed)?;
+        cases.iter().all(|trial| of(trial, reversed).as_ref() == Some(&first)).then_some(first)
+    })
+}
+
+/// Shows a row for each case, the reasons for missing verdicts, and a summary.
+fn case_table(cases: &[Trial], trials: &Trials, width: usize) -> Document {
+    let mut document = Document::default();
+    if let Some(first) = cases.first() {
+        let names = CaseNames::new(cases);
+        heading(&mut document, first, &names, trials.turns);
+        rows(&mut document, cases, &names, width);
+        document.lines(reasons(cases, &names, trials.min_effect));
+    }
+    let counts = Verdict::ALL.map(|verdict| (trials.count(verdict), verdict.name()));
+    let without = cases.iter().filter(|trial| trial.finding.is_none()).count();
+    let more = [(without, "without a verdict"), (trials.not_measured, "not measured before the interruption")];
+    let counts = counts.into_iter().chain(more).filter(|(count, _)| *count > 0);
+    let counts: Vec<_> = counts.map(|(count, name)| format!("{count} {name}")).collect();
+    document.line(format!("{} (differences below {} do not matter)", counts.join(", "), percent(trials.min_effect)));
+    document
+}
+
+/// Writes the heading: everything that all cases share.
+fn heading(document: &mut Document, first: &Trial, names: &CaseNames, turns: Turns) {
+    let Trial { a, b, .. } = first;
+    let shared = |axis: &Axis| !names.axes.iter().any(|varied| varied.name == axis.name);
+    let mut title = axes::heading(&a.case.algorithm, &a.case.options, shared);
+    if !names.sizes {
+        let _ = write!(title, " {}", a.case.size);
+    }
+    let _ = match &names.sides {
+        SideNames::Labels([true, true]) => Ok(()),
+        _ if turns == Turns::Processes => Ok(()),
+        SideNames::Labels([false, true]) => write!(title, " against {}", a.label),
+        SideNames::Labels([true, false]) => write!(title, ", {}", b.label),
+        SideNames::Patterns([against, judged]) => write!(title, ", {judged} against {against}"),
+        _ => write!(title, ", {} against {}", b.label, a.label),
+    };
+    if shared(&axes::INPUT) {
+        title.push_str(&a.case.of_input());
+    }
+    document.line(title);
+    if turns == Turns::Batches {
+        document.line(named(&a.device));
+    } else {
+        for (name, side) in [("B", b), ("against A", a)] {
+            document.line(format!("{name}: {} ({}, {})", side.label, side.device.name, side.device.driver.info));
+        }
+    }
+    document.gap();
+}
+
+/// Writes the table. Its baseline is A.
+fn rows(document: &mut Document, cases: &[Trial], names: &CaseNames, width: usize) {
+    let mut table = Table::default().text(names.headings()).text(["verdict"]);
+    table = table.numbers(["ratio", "95 % interval", "p", "time", "baseline", "rounds"]);
+    for trial in cases {
+        let none = || "–".to_string();
+        let found = trial.finding.map(|found| {
+            let interval = found.interval.map(units::ratio).join(" … ");
+            [verdict(found.verdict).into(), units::ratio(found.ratio), interval, p_text(&found)]
+        });
+        let unit = unit(trial);
+        let time = |side: &SideResult| side.median.map_or_else(none, |_| time(side, unit));
+        let numbers = [time(&trial.b), time(&trial.a), trial.rounds.len().to_string()];
+        let found = found.unwrap_or_else(|| [none(), none(), none(), none()]);
+        table.row(names.cells(trial).into_iter().chain(found).chain(numbers));
+    }
+    let whole = table.width();
+    let hidden = table.fit(width, &HIDDEN_FIRST);
+    document.table(table);
+    document.gap();
+    document.lines(table::hidden(&hidden, whole));
+    let has_medians = !["time", "baseline"].iter().any(|heading| hidden.contains(heading));
+    document.lines(has_medians.then(|| format!("ratio: {RATIO_MEANING}")));
+}
+
+/// Lists the reasons for missing verdicts, each once with its cases.
+fn reasons(cases: &[Trial], names: &CaseNames, min_effect: f64) -> Vec<String> {
+    let mut whys: Vec<(String, String)> = vec![];
+    for trial in cases {
+        let case = names.cells(trial).join(" ");
+        let case = if case.is_empty() { label(&trial.b) } else { case };
+        match trial.finding {
+            Some(finding) if finding.verdict == Verdict::Undecided => {
+                whys.push((case, format!("undecided: {}", missing_evidence(&finding, min_effect))));
+            }
+            Some(_) => {}
+            None => {
+                let sides = trial.sides().map(|(_, side)| Some(format!("{}, {}", side.label, reason(side)?)));
+                let why: Vec<_> = sides.into_iter().flatten().collect();
+                whys.push((case, if why.is_empty() { "too few rounds for a verdict".into() } else { why.join("; ") }));
+            }
+        }
+    }
+    for (_, side) in cases.iter().flat_map(Trial::sides) {
+        for why in remarks_on(side).map(|doubt| (label(side), doubt)) {
+            if !whys.contains(&why) {
+                whys.push(why);
+            }
+        }
+    }
+    let same = grouped_where(&whys, |(_, a), (_, b)| a == b).into_iter();
+    same.map(|same| {
+        let cases: Vec<_> = same.iter().map(|(case, _)| case.as_str()).collect();
+        format!("{}: {}", cases.join(", "), same[0].1)
+    })
+    .collect()
+}
+
+/// Describes the verdict in one line, for progress through cases with the options `all`.
+#[must_use]
+pub fn brief<'a>(trial: &Trial, all: impl Iterator<Item = &'a CaseOptions>) -> String {
+    let Trial { a, b, .. } = trial;
+    let columns = varying(all).into_iter().filter_map(|axis| axis.column.as_ref());
+    let axes = columns.map(|column| column.text(&a.case.options));
+    let names: Vec<_> = axes.chain([a.case.row()]).collect();
+    let case = format!("{} against {}, {}", printable(&b.label), printable(&a.label), names.join(" "));
+    match trial.finding {
+        Some(Finding { verdict: found, ratio, .. }) => format!("{case}: {}, {}", verdict(found), units::ratio(ratio)),
+        None => format!("{case}: no verdict"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::tests::widest;
+    use super::*;
+    use crate::basis::units::Nanos;
+    use crate::case::Shortcut;
+    use crate::compare::fixture::trials;
+    use crate::compare::paired::Schedule;
+    use crate::device::fixture::software_device;
+
+    /// Returns a trial whose paired ratio and medians disagree.
+    fn trial(p: f64) -> Trial {
+        let case = crate::record::fixture::four_cases().cases.remove(0);
+        let side = |label: &str, median| SideResult {
+            label: label.into(),
+            device: software_device(),
+            case: case.clone(),
+            median: Some(Nanos(median)),
+        };
+        let mut finding =
+            Schedule::new(6, 0.02, 1).last(&[[Nanos(1e5), Nanos(1.01e5), Nanos(1e5)]; 12]).expect("rounds enough");
+        (finding.p, finding.verdict) = (p, Verdict::Slower);
+        Trial { a: side("naive", 100e3), b: side("tiled", 98e3), rounds: vec![], finding: Some(finding) }
+    }
+
+    #[test]
+    fn a_ratio_says_what_it_is_of_and_a_device_stands_there_once() {
+        let mut one = trials(vec![trial(1e-310)], Turns::Batches);
+        let batches = text(&one, 80);
+        one.turns = Turns::Processes;
+        let processes = text(&one, 80);
+        assert!(widest(&batches) <= 80 && widest(&processes) <= 80, "{batches}{processes}");
+        // If several cases were requested, the first one is a table too; without medians, no remark on them is needed.
+        one.not_measured = 1;
+        insta::assert_snapshot!([batches, processes, text(&one, 120), text(&one, 64)].join("========\n"));
+    }
+
+    #[test]
+    fn progress_names_the_axes_along_which_cases_differ() {
+        let trial = trial(0.5);
+        let mut other = trial.a.case.options;
+        assert_eq!(
+            brief(&trial, [&trial.a.case.options, &other].into_iter()),
+            "tiled against naive, 64: SLOWER, 1.0100"
+        );
+        other.dtype = crate::basis::dtype::DType::F64;
+        let line = brief(&trial, [&trial.a.case.options, &other].into_iter());
+        assert_eq!(line, "tiled against naive, f32 64: SLOWER, 1.0100");
+    }
+
+    #[test]
+    fn a_side_that_takes_a_shortcut_says_so() {
+        let case = crate::record::fixture::four_cases().cases.remove(0);
+        let mut side = SideResult { label: "naive".into(), device: software_device(), case, median: None };
+        assert_eq!(label(&side), "naive");
+        side.case.shortcuts = vec![Shortcut::NoPivoting];
+        assert_eq!(label(&side), "naive (no pivoting)");
+    }
+}

@@ -1,0 +1,350 @@
+//! Parts shared by the tables of `bench`: sections of cases, and the notes below them.
+
+use super::document::Document;
+use super::table::Cell;
+use crate::basis::alike::{distinct, grouped, grouped_by_key_where};
+use crate::basis::error::Exit;
+use crate::basis::units::Nanos;
+use crate::case::tile::CaseTile;
+use crate::device::capability::{DeviceInfo, DeviceKind, Driver};
+use crate::record::class::Class;
+use crate::record::marks::{Mark, RunConditions};
+use crate::record::{AT_MOST, Case, Caveat, Outcome, Record};
+use std::collections::{BTreeSet, HashMap};
+use std::fmt::Write;
+
+/// Cases of one table: the same device, algorithm, goal, element type and kind of input. For operations with several
+/// forms, a row is a size of an operation, and a column is a form.
+pub struct Section<'a> {
+    pub device: &'a DeviceInfo,
+    pub cases: Vec<&'a Case>,
+    /// Host's cases of the same problems, if the device is another.
+    pub(super) host: Vec<&'a Case>,
+}
+
+/// Groups the cases of a record into sections, in the order of measurement.
+#[must_use]
+pub fn sections<'a>(record: &'a Record) -> Vec<Section<'a>> {
+    let key = |case: &&'a Case| (case.device, case.algorithm.as_str());
+    let is_host = |case: &&Case| record.device(case.device).is_some_and(|device| device.kind == DeviceKind::Host);
+    let hosts = record.cases.iter().filter(|case| case.measured().is_some() && is_host(case));
+    let hosts = grouped(hosts, |case| case.algorithm.as_str());
+    let hosts: HashMap<&str, Vec<&'a Case>> =
+        hosts.into_iter().map(|cases| (cases[0].algorithm.as_str(), cases)).collect();
+    let section = |cases: Vec<&'a Case>| {
+        let device = record.device(cases[0].device)?;
+        let host = hosts.get(cases[0].algorithm.as_str()).filter(|_| device.kind != DeviceKind::Host);
+        let host = host.into_iter().flatten().filter(|case| case.same_kind(cases[0])).copied().collect();
+        Some(Section { device, cases, host })
+    };
+    grouped_by_key_where(&record.cases, key, |a, b| a.same_kind(b)).into_iter().filter_map(section).collect()
+}
+
+/// Returns the sections with tables of their own: beside other devices, the host is a column of their tables.
+#[must_use]
+pub fn main_sections(record: &Record) -> Vec<Section<'_>> {
+    let only_host = record.devices.iter().all(|device| device.kind == DeviceKind::Host);
+    let mut sections = sections(record);
+    sections.retain(|section| only_host || section.device.kind != DeviceKind::Host);
+    sections
+}
+
+/// Returns the row of a case: its size, and for a chain its operation.
+pub fn row(case: &Case) -> String {
+    case.form().map_or_else(|| case.row(), |form| format!("{} {}", case.row(), form.operation))
+}
+
+/// Whether the fastest case of `class` has a rival among `others`, the classes of the other timed cases. A case with
+/// caveats competes only within its class.
+pub fn has_rival<'c>(class: &Class, mut others: impl Iterator<Item = &'c Class>) -> bool {
+    others.any(|other| class.is_exact() || other == class)
+}
+
+/// Returns the median as tables show it: for a chain, the time of one operation.
+#[must_use]
+pub fn median(case: &Case) -> Option<Nanos> {
+    case.measured().map(|measured| case.shown(measured.summary.median))
+}
+
+/// Returns the meanings of the signs beside the names and times of `cases`, those beside names first.
+pub fn signs(cases: &[&Case], conditions: &RunConditions) -> Vec<Mark> {
+    let names = distinct(cases.iter().flat_map(|case| Class::of(case).caveats()));
+    let times: BTreeSet<_> = cases.iter().flat_map(|case| conditions.marks(case)).collect();
+    names.into_iter().chain(times).collect()
+}
+
+/// Returns the meaning of the sign before a share of which only an upper bound is known.
+pub fn at_most() -> Mark {
+    let busy = "the device was busy when its limits were measured; run `gpukern peak` when it is idle";
+    Mark::new(AT_MOST, format!("at most this share: {busy}"))
+}
+
+/// Returns a cell with the variant and the caveats of its answer.
+pub fn variant(case: &Case) -> Cell {
+    Cell { detail: Class::of(case).to_string(), ..Cell::code(&*case.variant) }
+}
+
+/// Explains missing times, and lists the caveats of devices.
+#[must_use]
+pub fn notes(record: &Record) -> String {
+    let mut out = outcomes(record);
+    if record.cases.iter().all(|case| case.measured().is_none()) {
+        return out;
+    }
+    // A caveat about a software device covers the host beside it too.
+    let is_host = |caveat: &Caveat| match caveat {
+        Caveat::OneProcess { device, .. } => {
+            record.device(*device).is_some_and(|device| device.kind == DeviceKind::Host)
+        }
+        Caveat::Disturbed { .. } => false,
+    };
+    let others = record.caveats.iter().any(|caveat| !is_host(caveat));
+    for caveat in record.caveats.iter().filter(|caveat| !others || !is_host(caveat)) {
+        let _ = writeln!(out, "note      {caveat}");
+    }
+    out
+}
+
+/// Explains missing and wrong answers, each in a line, except that skips and usage errors with the same reason share
+/// one; then lists the remarks of problems and variants.
+#[must_use]
+pub fn outcomes(record: &Record) -> String {
+    let mut groups: Vec<(String, Vec<&Case>)> = vec![];
+    for case in &record.cases {
+        let Some(reason) = case.outcome.reason() else { continue };
+        let shared = matches!(case.outcome, Outcome::Skipped { .. }) || case.outcome.exit() == Some(Exit::Usage);
+        let is_same = |(other, cases): &&mut (String, Vec<&Case>)| {
+            let first = cases[0];
+            shared
+                && *other == reason
+                && (first.outcome.status(), &first.algorithm) == (case.outcome.status(), &case.algorithm)
+        };
+        match groups.iter_mut().find(is_same) {
+            Some((_, cases)) => cases.push(case),
+            None => groups.push((reason, vec![case])),
+        }
+    }
+    let line = |(reason, cases): (String, Vec<&Case>)| {
+        let more = match cases.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let variants = match &distinct(cases.iter().map(|case| case.variant.as_str()))[..] {
+            [_] => String::new(),
+            several => format!(" ({})", several.join(", ")),
+        };
+        format!("{:9} {}{more}{variants}: {reason}\n", cases[0].outcome.status(), cases[0].id)
+    };
+    groups.into_iter().map(line).collect::<String>() + &remarks(record) + &repeated(record)
+}
+
+/// Lists the answers that changed when their cases were repeated, and counts the stable ones.
+fn repeated(record: &Record) -> String {
+    let (mut lines, mut steady, mut runs) = (String::new(), 0, 0);
+    for case in &record.cases {
+        let Some((measured, repeated)) = case.measured().and_then(|m| Some((m, m.repeated.as_ref()?))) else {
+            continue;
+        };
+        runs = runs.max(repeated.runs);
+        let (kind, comment) = match measured.verification.verified() {
+            _ if repeated.differing == 0 => {
+                steady += 1;
+                continue;
+            }
+            Some(_) => ("note", "all within the tolerance"),
+            None => ("warning", "no reference says which is right"),
+        };
+        let _ = writeln!(lines, "{kind:9} {}: {repeated}; {comment}", case.id);
+    }
+    if steady > 0 {
+        let others = if lines.is_empty() { "" } else { "other " };
+        let cases = if steady == 1 { "case gave" } else { "cases gave" };
+        let _ = writeln!(lines, "note      {steady} {others}{cases} the same bits in {runs} runs");
+    }
+    lines
+}
+
+/// Returns the cases that remarks are about: all except skipped ones.
+fn remarked(record: &Record) -> impl Iterator<Item = &Case> {
+    record.cases.iter().filter(|case| !matches!(case.outcome, Outcome::Skipped { .. }))
+}
+
+/// Lists the remarks of problems and variants.
+fn remarks(record: &Record) -> String {
+    let is_built_in = |tile: &CaseTile| matches!(tile, CaseTile::BuiltIn { .. });
+    // A built-in tile is worth a remark only beside a tuned one.
+    let tuned = remarked(record).any(|case| case.tile.as_ref().is_some_and(|tile| !is_built_in(tile)));
+    let remarks = remarked(record).flat_map(|case| {
+        let usual = case.tile.as_ref().filter(|tile| !tuned && is_built_in(tile)).map(ToString::to_string);
+        let notes = case.notes.iter().filter(move |note| usual.as_ref() != Some(note));
+        notes.map(|note| (case.algorithm.as_str(), note))
+    });
+    let line = |(algorithm, remark)| {
+        format!("note      {algorithm}: {remark}{}\n", variants_with_remark(record, algorithm, remark))
+    };
+    remarks.collect::<BTreeSet<_>>().into_iter().map(line).collect()
+}
+
+/// Names the variants that a remark is about, with their sizes if it is about only some: ` (tiled 512, 1024)`. Empty if
+/// it is about every case of the algorithm.
+fn variants_with_remark(record: &Record, algorithm: &str, remark: &String) -> String {
+    let cases = || remarked(record).filter(|case| case.algorithm == algorithm);
+    let noted = |case: &&Case| case.notes.contains(remark);
+    if cases().all(|case| noted(&case)) {
+        return String::new();
+    }
+    let variants = distinct(cases().filter(noted).map(|case| case.variant.as_str())).into_iter().map(|variant| {
+        let of_variant = || cases().filter(|case| case.variant == variant);
+        if of_variant().all(|case| noted(&case)) {
+            return variant.to_string();
+        }
+        format!("{variant} {}", distinct(of_variant().filter(noted).map(Case::row)).join(", "))
+    });
+    format!(" ({})", variants.collect::<Vec<_>>().join("; "))
+}
+
+/// Writes the heading of a section.
+pub(super) fn heading(document: &mut Document, section: &Section<'_>, conditions: &RunConditions) {
+    let right = |case: &&Case| case.measured().is_some_and(|measured| measured.verification.verified().is_some());
+    let ran = || section.cases.iter().filter(|case| !matches!(case.outcome, Outcome::Skipped { .. }));
+    let verified = ran().next().is_some() && ran().all(right);
+    let verified = if verified { ", all answers verified" } else { "" };
+    document.line(format!("{}{verified}", section.cases[0].kind()));
+    document.line(named(section.device));
+    document.lines(conditions.sentence(section.device.index));
+}
+
+/// Names a device for the line above its results.
+pub(super) fn named(device: &DeviceInfo) -> String {
+    let DeviceInfo { index, name, kind, driver: Driver { info, .. }, .. } = device;
+    let driver = if info.is_empty() { String::new() } else { format!(", {}", short_driver(name, info)) };
+    format!("device {index}: {name}, {kind}{driver}")
+}
+
+/// Returns a driver's description without the remark in brackets if the device's name has it too: Mesa names LLVM in
+/// both.
+pub(super) fn short_driver<'a>(device: &str, driver: &'a str) -> &'a str {
+    match driver.strip_suffix(')').and_then(|text| text.rsplit_once(" (")) {
+        Some((text, remark)) if device.contains(remark) => text,
+        _ => driver,
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::super::grid::compact;
+    use super::super::long::{View, long};
+    use super::*;
+    use crate::catalogue::CATALOGUE;
+    use crate::record::Repeated;
+    use crate::record::fixture::{case, four_cases, timed, verification};
+
+    #[test]
+    fn what_a_device_and_its_driver_both_say_is_said_once() {
+        let mesa = ["Mesa 22.3.6 (LLVM 15.0.6)", "Mesa 25.2.0 (git-1a2b)", "580.159.04"];
+        let of = |device| mesa.map(|driver| short_driver(device, driver));
+        assert_eq!(of("llvmpipe (LLVM 15.0.6, 256 bits)"), ["Mesa 22.3.6", mesa[1], mesa[2]]);
+        assert_eq!(of("NVIDIA H100"), mesa);
+    }
+
+    #[test]
+    fn the_compact_table_marks_the_fastest_and_gives_a_rejected_case_no_time() {
+        insta::assert_snapshot!(compact(&four_cases(), &View::of_width(80)));
+    }
+
+    #[test]
+    fn the_long_table_shows_rate_interval_and_residual() {
+        insta::assert_snapshot!(long(&four_cases(), &View::of_width(120)));
+    }
+
+    #[test]
+    fn chains_show_the_time_of_one_operation_with_its_forms_side_by_side() {
+        let mut record = four_cases();
+        let timed = |micros| timed(micros, vec![]);
+        record.cases = ["broadcast-subgroup", "broadcast-shared", "vote-any-subgroup", "vote-any-shared"]
+            .into_iter()
+            .zip([timed(40.0), timed(80.0), timed(30.0), Outcome::Rejected(verification(1.0))])
+            .map(|(variant, outcome)| {
+                let algorithm = "collectives".into();
+                Case { algorithm, chain: Some(1000), ..case(variant, outcome) }
+            })
+            .collect();
+        record.look_up(&CATALOGUE);
+        let view = View::of_width(120);
+        insta::assert_snapshot!(compact(&record, &view) + "\n" + &long(&record, &view));
+    }
+
+    #[test]
+    fn notes_say_whose_they_are_where_not_every_case_has_them() {
+        let mut record = four_cases();
+        let larger = |case: &Case| Case { size: "128".into(), ..case.clone() };
+        record.cases = vec![record.cases[0].clone(), larger(&record.cases[0]), record.cases[1].clone()];
+        for (index, note) in [(0, "one"), (1, "other"), (2, "local's"), (0, "all"), (1, "all"), (2, "all")] {
+            record.cases[index].notes.push(note.into());
+        }
+        insta::assert_snapshot!(notes(&record));
+    }
+
+    #[test]
+    fn skips_that_share_a_reason_share_a_line_and_remarks_of_skips_are_left_out() {
+        let mut record = four_cases();
+        let other = |size: &str, variant: &str, reason: &str| Case {
+            size: size.into(),
+            id: format!("matmul/{variant}/f32/{size}"),
+            notes: vec!["tile 8×8".into()],
+            ..case(variant, Outcome::Skipped { reason: reason.into() })
+        };
+        let wrong = record.cases[2].clone();
+        record.cases = ["8", "16"]
+            .into_iter()
+            .flat_map(|size| [other(size, "split", "no units"), other(size, "gemv", "too large"), wrong.clone()])
+            .chain([other("8", "coopmat", "no units")])
+            .collect();
+        insta::assert_snapshot!(notes(&record));
+    }
+
+    #[test]
+    fn a_tile_that_is_built_in_has_a_note_beside_a_tuned_one_alone() {
+        let mut record = four_cases();
+        let has = |case: &mut Case, tile: CaseTile| {
+            (case.notes, case.tile) = (vec![tile.to_string()], Some(tile));
+        };
+        has(&mut record.cases[0], CaseTile::BuiltIn { tile: "8×8×8 in 4×4".into() });
+        assert!(!notes(&record).contains("tile"), "{}", notes(&record));
+        has(&mut record.cases[1], CaseTile::Tuned { tile: "16×8×8 in 4×4".into(), day: "2026-01-01".into() });
+        assert_eq!(notes(&record).matches("tile").count(), 2, "{}", notes(&record));
+    }
+
+    #[test]
+    fn an_answer_that_changes_is_told_with_its_case_and_those_that_do_not_are_counted() {
+        let changed = Repeated { runs: 1000, differing: 23, first: Some(41), element: "Y[17] is 2, it was 1".into() };
+        let steady = Repeated { runs: 1000, ..Repeated::default() };
+        let with = |mut case: Case, repeated: &Repeated| {
+            let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
+            measured.repeated = Some(repeated.clone());
+            case
+        };
+        let (mut record, unverified) = (four_cases(), crate::record::fixture::unverified());
+        let measured = |record: &Record| record.cases.iter().find(|case| case.measured().is_some()).cloned();
+        let (first, second) = (measured(&record).expect("one"), measured(&unverified).expect("one"));
+        record.cases =
+            vec![with(first.clone(), &changed), with(second.clone(), &changed), with(first.clone(), &steady)];
+        let notes = outcomes(&record);
+        record.cases.truncate(0);
+        record.cases.push(with(first, &steady));
+        insta::assert_snapshot!(notes + "========\n" + &outcomes(&record));
+    }
+
+    #[test]
+    fn an_answer_that_nobody_checked_is_called_unverified() {
+        let record = crate::record::fixture::unverified();
+        let view = View::of_width(120);
+        let summary = super::super::verify::summary(&record);
+        insta::assert_snapshot!([compact(&record, &view), long(&record, &view), summary].join("========\n"));
+    }
+
+    #[test]
+    fn notes_explain_what_has_no_time() {
+        insta::assert_snapshot!(notes(&four_cases()));
+    }
+}

@@ -1,0 +1,649 @@
+//! Table of `compare`.
+
+use super::document::{Document, FormattedText};
+use super::table::{self, Cell, Table};
+use crate::basis::alike::{distinct, grouped};
+use crate::basis::printable::printable;
+use crate::basis::units::{self, TimeUnit, counted};
+use crate::compare::gate::{NOT_COMPARED, Ruling};
+use crate::compare::overview::{Extreme, Overview};
+use crate::compare::recipe::hopeless;
+use crate::compare::{Change, Compared, Comparison, Difference, Inspected, State, Unmatched, Verdict};
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write;
+use unicode_width::UnicodeWidthStr;
+
+/// Maximum number of cases that are named beside a reason.
+const MAX_NAMED: usize = 2;
+
+/// Factor between the ratio of a case and the ratio of its medians that calls for an explanation.
+const MAX_MEDIANS_RATIO: f64 = 1.01;
+
+/// Maximum number of summaries that are printed; `--json` has all.
+const MAX_OVERVIEWS: usize = 6;
+
+/// Maximum number of remarks below the tables of a device.
+const MAX_REMARKS: usize = 5;
+
+/// Prints the differences, a row for each case, the cases that are not compared, broken limits, a summary, and the
+/// commands that would decide the undecided cases.
+#[must_use]
+pub fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> String {
+    let mut document = Document::default();
+    if !comparison.differences.is_empty() {
+        document.verbatim(differences(&comparison.differences) + "\n");
+    }
+    let all = comparison.sorted();
+    let devices = distinct(all.iter().map(|(_, case)| case.device.as_str()));
+    let moved = comparison.differences.iter().find(|difference| difference.what == "device" && devices.len() == 1);
+    for device in devices {
+        let cases: Vec<_> = all.iter().filter(|(_, case)| case.device == device).copied().collect();
+        let heading = moved.map_or_else(|| device.into(), |both| format!("{} → {}", both.baseline, both.candidate));
+        write_device(&mut document, &heading, &cases, ruling, width);
+    }
+    for device in distinct(comparison.inspected.iter().map(|case| case.device.as_str())) {
+        document.line(device);
+        for case in changed(comparison).filter(|case| case.device == device) {
+            document.hanging(8, inspection(case));
+        }
+        document.gap();
+    }
+    document.lines(not_compared(&comparison.unmatched).iter().map(|cases| unmatched(cases[0], cases.len())));
+    if !comparison.unmatched.is_empty() {
+        document.gap();
+    }
+    document.lines(limits(ruling));
+    document.lines(headline(comparison).filter(|_| comparison.cases.len() > 1));
+    document.line(summary(comparison, ruling));
+    document.lines(overviews(comparison));
+    document.lines(comparison.remarks.iter().map(String::as_str));
+    if let Some(commands) = &comparison.decide {
+        document.verbatim(above_commands(comparison) + "\n");
+        document.commands(commands);
+    }
+    document.terminal(width)
+}
+
+/// Lists the broken limits, and those that the data cannot decide.
+pub fn limits(ruling: &Ruling) -> impl Iterator<Item = FormattedText> {
+    let broken = ruling.violations.iter().map(|broken| (&broken.id, broken.message.clone()));
+    let open = ruling.undecided.iter().map(|(pattern, reason)| (pattern, format!("undecided: {reason}")));
+    broken.chain(open).map(|(name, text)| FormattedText::label("limit", name).plain(format!(": {text}")))
+}
+
+/// Returns the sentence above the commands that would decide the undecided cases.
+#[must_use]
+pub fn above_commands(comparison: &Comparison) -> String {
+    let open = comparison.count(Verdict::Undecided);
+    let rest = match (open.saturating_sub(hopeless(comparison)), open, comparison.cases.len()) {
+        (1, 1, 1) => "it".to_string(),
+        (1, 2.., _) => "the other one".into(),
+        (left, open, _) if left > 0 && left < open => format!("the other {left}"),
+        (_, open, all) if open == all => "them".into(),
+        _ => "the rest".into(),
+    };
+    format!("This should decide {rest}, if nothing else runs meanwhile:")
+}
+
+/// Indents commands, in lines that a shell accepts.
+pub fn to_paste(commands: &str, width: usize) -> String {
+    let lines = commands.lines().flat_map(|line| shell_lines(&printable(line), width.saturating_sub(2)));
+    lines.map(|line| format!("  {line}\n")).collect()
+}
+
+/// Breaks a shell line between words into lines of at most `width` columns. A longer word stays whole, and an option
+/// keeps its value beside it if both fit on one line.
+pub fn shell_lines(line: &str, width: usize) -> Vec<String> {
+    if line.starts_with('#') || line.width() <= width {
+        return vec![line.into()];
+    }
+    let indent = line.len() - line.trim_start().len();
+    // A space within quotes belongs to the word.
+    let mut words: Vec<String> = vec![];
+    for part in line.trim_start().split(' ') {
+        match words.last_mut().filter(|word| word.replace("\\'", "").matches('\'').count() % 2 == 1) {
+            Some(open) => *open = format!("{open} {part}"),
+            None => words.push(part.into()),
+        }
+    }
+    let takes_value = |option: &str| option.starts_with('-') && !option.contains([' ', '=']);
+    let mut units: Vec<String> = vec![];
+    for word in words {
+        let fits = |option: &str| indent + 4 + option.len() + 1 + word.width() + " \\".len() <= width;
+        match units.last_mut().filter(|option| takes_value(option) && !word.starts_with('-') && fits(option)) {
+            Some(option) => *option = format!("{option} {word}"),
+            None => units.push(word),
+        }
+    }
+    let (mut lines, mut current) = (vec![], " ".repeat(indent));
+    for unit in units {
+        let is_empty = current.trim().is_empty();
+        let fits = current.width() + 1 + unit.width() + " \\".len() <= width;
+        if !is_empty && !fits {
+            lines.push(std::mem::replace(&mut current, " ".repeat(indent + 4)) + " \\");
+        } else if !is_empty {
+            current.push(' ');
+        }
+        current.push_str(&unit);
+    }
+    lines.push(current);
+    lines
+}
+
+/// Writes the cases of a device: a table, or one for each kind if names would be too long; the hidden columns; and the
+/// reasons for the verdicts, each once.
+fn write_device(document: &mut Document, device: &str, cases: &[(usize, &Compared)], ruling: &Ruling, width: usize) {
+    let mut names: Vec<String> = cases.iter().map(|(_, case)| case.id.clone()).collect();
+    let mut tables = vec![(String::new(), verdicts("", cases, &names))];
+    let mut whole = tables[0].1.width();
+    if let Some((kind, short)) = short_names(cases).filter(|_| whole > width) {
+        let kind = kind.unwrap_or_default();
+        tables = vec![(kind.clone(), verdicts("", cases, &short))];
+        whole = tables[0].1.width();
+        names = short;
+        if tables[0].1.clone().fit(width, &HIDDEN_FIRST).contains(&TEST) {
+            let plain = plain_names(cases);
+            let table = verdicts("", cases, &plain);
+            if let Some(several) = split_by_kind(cases) {
+                tables = several;
+            } else if table.width() < whole {
+                (tables, names) = (vec![(kind, table)], plain);
+            }
+        }
+    }
+    let hidden = tables.iter().map(|(_, table)| table.clone().fit(width, &HIDDEN_FIRST));
+    let mut hidden = hidden.reduce(|most, next| if next.len() > most.len() { next } else { most }).unwrap_or_default();
+    let one = tables.len() == 1;
+    if !one {
+        document.line(device);
+    }
+    for (at, (kind, mut table)) in tables.into_iter().enumerate() {
+        if at > 0 {
+            document.gap();
+        }
+        table.fit(0, &hidden);
+        let parts: Vec<_> =
+            [device, &kind].into_iter().skip(usize::from(!one)).filter(|part| !part.is_empty()).collect();
+        document.line(parts.join(", "));
+        document.table(table);
+    }
+    // The remarks below show the tests instead.
+    let below = hidden.last() == Some(&TEST);
+    if below {
+        hidden.pop();
+    }
+    hidden.reverse();
+    document.lines(table::hidden(&hidden, whole));
+    if cases.iter().any(|(_, case)| differs_from_medians(case)) {
+        document.line("ratio: the typical one over pairs of processes; it may differ from candidate ÷ baseline");
+    }
+    let reasons = reasons(cases, &names, ruling, below);
+    if !reasons.is_empty() {
+        document.gap();
+    }
+    // One more remark takes no more room than a line that counts it.
+    let shown = if reasons.len() == MAX_REMARKS + 1 { reasons.len() } else { MAX_REMARKS };
+    document.lines(reasons.iter().take(shown).map(String::as_str));
+    let more = reasons.len().saturating_sub(shown);
+    document.lines((more > 0).then(|| format!("{} in `--json -`", counted(more, "more remark"))));
+    document.gap();
+}
+
+/// Whether the ratio of a case points the other way than its medians, or is far from their ratio.
+fn differs_from_medians(case: &Compared) -> bool {
+    let medians = case.candidate.median.0 / case.baseline.median.0;
+    case.ratio.is_some_and(|ratio| (ratio / medians).ln().abs() > MAX_MEDIANS_RATIO.ln())
+}
+
+/// Splits the cases into a table for each kind; `None` if all are of one kind.
+fn split_by_kind(cases: &[(usize, &Compared)]) -> Option<Vec<(String, Table)>> {
+    let kinds = grouped(cases.iter().copied(), |(_, case)| case.kind.as_str());
+    let of = |cases: &Vec<(usize, &Compared)>| {
+        let (_, names) = short_names(cases)?;
+        Some((cases[0].1.kind.clone(), verdicts("", cases, &names)))
+    };
+    kinds.iter().map(of).collect::<Option<Vec<_>>>().filter(|tables| tables.len() > 1)
+}
+
+/// Heading of the column of tests.
+const TEST: &str = "test";
+
+/// Columns to hide on a narrow terminal, least important first.
+const HIDDEN_FIRST: [&str; 3] = ["candidate", "baseline", TEST];
+
+/// Returns a table with the verdict on each case, under these names.
+pub fn verdicts(caption: &str, cases: &[(usize, &Compared)], names: &[String]) -> Table {
+    let table = Table::captioned(caption).text(["case", "verdict"]).numbers(["ratio", "95 % interval"]).text([TEST]);
+    let mut table = table.numbers(["baseline", "candidate"]);
+    for ((_, case), name) in cases.iter().zip(names) {
+        table.row(row(case, name));
+    }
+    table
+}
+
+/// Returns names shorter than ids, and the kind that all cases share: variant and size, after the subject if there are
+/// several kinds. `None` if names would be ambiguous.
+fn short_names(cases: &[(usize, &Compared)]) -> Option<(Option<String>, Vec<String>)> {
+    let kinds = distinct(cases.iter().map(|(_, case)| case.kind.as_str()));
+    let one = kinds.len() == 1;
+    let name = |case: &Compared| {
+        let short = format!("{} {}", printable(&case.variant), printable(&case.row));
+        if one { short } else { format!("{} {short}", printable(&case.subject)) }
+    };
+    let names: Vec<_> = cases.iter().map(|(_, case)| name(case)).collect();
+    let unique = distinct(names.iter()).len() == names.len();
+    unique.then(|| (kinds.first().filter(|_| one).map(ToString::to_string), names))
+}
+
+/// Lists the reasons for the verdicts, each once with its cases: those of changed cases first, then by number of cases.
+/// Lists the tests first if `tests`.
+pub fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, tests: bool) -> Vec<String> {
+    let settled = |(index, case): &(usize, &Compared)| {
+        ruling.settled.binary_search(index).is_ok() && matches!(case.verdict, Verdict::Slower | Verdict::Undecided)
+    };
+    let changed = |case: &Compared| matches!(case.verdict, Verdict::Slower | Verdict::Faster);
+    let reasons_of = |(case, name): (&(usize, &Compared), &String)| {
+        let settled = settled(case).then(|| "within its max-slowdown".to_string());
+        let all: Vec<_> = settled.into_iter().chain(case.1.why.iter().cloned()).collect();
+        all.into_iter().map(|reason| (reason, name.clone(), changed(case.1))).collect::<Vec<_>>()
+    };
+    let mut groups = grouped(cases.iter().zip(names).flat_map(reasons_of), |(reason, ..)| reason.clone());
+    groups.sort_by_key(|group| std::cmp::Reverse((group.iter().any(|(.., changed)| *changed), group.len())));
+    let test = cases.iter().zip(names).filter(|_| tests);
+    let test = test.map(|((_, case), name)| (case.test.clone(), name.clone(), changed(case)));
+    let tests = grouped(test, |(test, ..)| test.clone());
+    let whose = |group: &[(String, String, bool)]| match group.len() {
+        2 if cases.len() == 2 => "both".into(),
+        count if count == cases.len() && count > 1 => format!("all {count}"),
+        count if count > MAX_NAMED => format!("{count} of {}", cases.len()),
+        _ => group.iter().map(|(_, name, _)| printable(name)).collect::<Vec<_>>().join(", "),
+    };
+    let line = |group: &Vec<(String, String, bool)>| format!("{}: {}", whose(group), printable(&group[0].0));
+    tests.iter().chain(&groups).map(line).collect()
+}
+
+/// Lists the differences, one per line.
+#[must_use]
+pub fn differences(differences: &[Difference]) -> String {
+    let mut out = String::new();
+    for Difference { what, baseline, candidate, .. } in differences {
+        let _ = writeln!(out, "  {what}: {} → {}", printable(baseline), printable(candidate));
+    }
+    out
+}
+
+fn row(case: &Compared, name: &str) -> [Cell; 7] {
+    let unit = TimeUnit::for_value(case.times()[0]);
+    let [before, after] = case.times().map(|time| format!("{} {unit}", unit.number(time)).into());
+    let [ratio, interval] = case.ratio_texts().map(Cell::from);
+    let verdict = Cell { class: case.verdict.name(), ..verdict(case.verdict).into() };
+    [Cell::from(printable(name)), verdict, ratio, interval, case.test.as_str().into(), before, after]
+}
+
+/// Returns the verdict as tables show it: a slow-down in capitals.
+#[must_use]
+pub fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Slower => "SLOWER",
+        other => other.name(),
+    }
+}
+
+/// Returns the inspected cases with changed figures, the worse ones first.
+pub fn changed(comparison: &Comparison) -> impl Iterator<Item = &Inspected> {
+    let mut cases: Vec<_> = comparison.inspected.iter().filter(|case| !case.changes.is_empty()).collect();
+    cases.sort_by_key(|case| case.verdict);
+    cases.into_iter()
+}
+
+/// Describes an inspected case: `WORSE   matmul/tiled/f32/64x64x64: spills 0 → 442`.
+pub fn inspection(case: &Inspected) -> String {
+    let verdict = if case.verdict == Change::Worse { "WORSE" } else { case.verdict.name() };
+    format!("{verdict:<6}  {}: {}", case.id, case.text())
+}
+
+/// Groups the cases that are not compared by reason; each regression is a group of its own.
+pub fn not_compared(cases: &[Unmatched]) -> Vec<Vec<&Unmatched>> {
+    let why = |case: &&Unmatched| (case.baseline.name(), case.candidate.name(), case.reason.clone(), case.newly_wrong);
+    let id = |case: &&Unmatched| case.newly_wrong.then(|| case.id.clone());
+    grouped(cases, |case| (why(case), id(case)))
+}
+
+fn unmatched(case: &Unmatched, count: usize) -> String {
+    let sign = if case.newly_wrong { "REGRESSED" } else { NOT_COMPARED };
+    let reason = if case.reason.is_empty() { String::new() } else { format!(": {}", case.reason) };
+    let more = if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
+    let change = match (case.baseline, case.candidate) {
+        (State::Absent, State::Measured) => "only in the candidate".into(),
+        (State::Measured, State::Absent) => "only in the baseline".into(),
+        (before, after) => format!("{before} → {after}"),
+    };
+    format!("{sign}  {}{more}: {change}{reason}", case.id)
+}
+
+/// Summarizes a comparison in one sentence: the most changed case with its change, the number of others, and the
+/// possible changes of undecided ones. `None` if no case was compared.
+pub fn headline(comparison: &Comparison) -> Option<String> {
+    let cases = comparison.sorted();
+    let names = plain_names(&cases);
+    let mut parts = vec![];
+    let wrong = comparison.unmatched.iter().filter(|case| case.newly_wrong).count();
+    if wrong > 0 {
+        parts.push(format!(
+            "{} worked before and fail{} now",
+            counted(wrong, "case"),
+            if wrong == 1 { "s" } else { "" }
+        ));
+    }
+    for verdict in [Verdict::Slower, Verdict::Faster] {
+        let first = cases.iter().zip(&names).find(|((_, case), _)| case.verdict == verdict);
+        let Some(((_, case), name)) = first else { continue };
+        let change = change(case.ratio.unwrap_or(1.0), ["takes ", "is "]);
+        parts.push(match comparison.count(verdict) {
+            1 => format!("{name} {change}"),
+            count => format!("{count} cases are {}, most of all {name}, which {change}", verdict.name()),
+        });
+    }
+    let open: Vec<_> = cases.iter().zip(&names).filter(|((_, case), _)| case.verdict == Verdict::Undecided).collect();
+    if !open.is_empty() {
+        let open: Vec<_> = open.into_iter().map(|((_, case), name)| (*case, name.as_str())).collect();
+        let found = undecided(&open, comparison.min_effect);
+        if parts.is_empty() && found.is_none() {
+            parts.push("No change found".into());
+        }
+        let worst = found.or_else(|| widest(&open)).map_or_else(String::new, |worst| format!(": {worst}"));
+        parts.push(format!("{} undecided{worst}", counted(open.len(), "case")));
+    }
+    match comparison.count(Verdict::Same) {
+        0 => {}
+        same if comparison.count(Verdict::Undecided) > 0 => parts.push(format!("{same} unchanged")),
+        same => parts.push(format!("{} unchanged", counted(same, "case"))),
+    }
+    (!cases.is_empty()).then(|| parts.join("; "))
+}
+
+/// Describes the undecided cases with the largest and the smallest ratio, if these are changes that matter.
+fn undecided(open: &[(&Compared, &str)], min_effect: f64) -> Option<String> {
+    let rated = || open.iter().filter_map(|(case, name)| Some((*case, *name, case.ratio?)));
+    let by_ratio = |(.., a): &(&Compared, &str, f64), (.., b): &(&Compared, &str, f64)| a.total_cmp(b);
+    let slower = rated().rev().max_by(by_ratio).filter(|(.., ratio)| *ratio > 1.0 + min_effect);
+    let faster = rated().min_by(by_ratio).filter(|(.., ratio)| *ratio < 1.0 / (1.0 + min_effect));
+    let part = |(case, name, ratio): (&Compared, &str, f64)| {
+        format!("{name} {}{}", change(ratio, ["may take ", "may be "]), interval(case))
+    };
+    let parts: Vec<_> = slower.into_iter().chain(faster).map(part).collect();
+    (!parts.is_empty()).then(|| parts.join(", and "))
+}
+
+/// Describes the undecided case whose interval reaches farthest from 1; without any interval, the first case and its
+/// test.
+fn widest(open: &[(&Compared, &str)]) -> Option<String> {
+    let farthest = |[low, high]: [f64; 2]| if high * low > 1.0 { high } else { low };
+    let ends = open.iter().filter_map(|(case, name)| Some((*case, *name, farthest(case.interval?))));
+    let worst = ends.rev().max_by(|(.., a), (.., b)| a.ln().abs().total_cmp(&b.ln().abs()));
+    match worst {
+        Some((case, name, end)) => {
+            Some(format!("{name} {}{}", change(end, ["may take up to ", "may be up to "]), interval(case)))
+        }
+        None => open.first().map(|(case, name)| format!("{name} ({})", printable(&case.test))),
+    }
+}
+
+/// Formats the interval of a ratio in brackets: ` (8.67 … 26.4)`.
+fn interval(case: &Compared) -> String {
+    let end = |end: f64| units::trimmed(&units::significant(end)).to_string();
+    case.interval.map_or_else(String::new, |ends| format!(" ({})", ends.map(end).join(" … ")))
+}
+
+/// Describes a ratio with these verbs: `takes 2.5× as long`, `takes 3.2 % less time`.
+fn change(ratio: f64, [takes, is]: [&str; 2]) -> String {
+    let percent = 100.0 * (ratio - 1.0).abs();
+    let percent = if percent < 10.0 { format!("{percent:.1}") } else { format!("{percent:.0}") };
+    let percent = units::trimmed(&percent);
+    match ratio {
+        1.5.. => format!("{takes}{}× as long", times(ratio)),
+        1.0..1.5 => format!("{takes}{percent} % longer"),
+        r if r > 2.0 / 3.0 => format!("{takes}{percent} % less time"),
+        r => format!("{is}{}× as fast", times(1.0 / r)),
+    }
+}
+
+/// Summarizes the changes of all cases, and of each algorithm and device, in a line each.
+#[must_use]
+pub fn overviews(comparison: &Comparison) -> Vec<String> {
+    let all = Overview::all(comparison);
+    let names =
+        if all.is_empty() { vec![] } else { plain_names(&comparison.cases.iter().enumerate().collect::<Vec<_>>()) };
+    let percent =
+        |share: f64, verdict: Verdict| format!("{} % {}", units::trimmed(&format!("{share:.1}")), verdict.name());
+    let sentence = |of: &Overview| {
+        let whose = match (&of.algorithm, &of.device) {
+            _ if of.cases == all[0].cases => "all".to_string(),
+            (Some(algorithm), _) if all[0].device.is_some() => algorithm.clone(),
+            (None, Some(device)) => device.clone(),
+            (algorithm, device) => {
+                [algorithm, device].into_iter().flatten().map(String::as_str).collect::<Vec<_>>().join(" on ")
+            }
+        };
+        let more = [(of.faster_percent, Verdict::Faster), (of.undecided_percent, Verdict::Undecided)];
+        let more = more.into_iter().filter(|(share, _)| *share > 0.0).map(|(share, verdict)| percent(share, verdict));
+        let shares: Vec<_> = [percent(of.slower_percent, Verdict::Slower)].into_iter().chain(more).collect();
+        let extreme = |of: &Extreme| format!("{}× ({})", units::trimmed(&units::significant(of.ratio)), names[of.case]);
+        format!(
+            "{whose}, {} cases: geometric mean {}× (candidate ÷ baseline); {}; worst {}, best {}",
+            of.cases,
+            units::significant(of.geometric_mean),
+            shares.join(", "),
+            extreme(&of.worst),
+            extreme(&of.best)
+        )
+    };
+    let more = all.len().saturating_sub(MAX_OVERVIEWS);
+    let more = (more > 0).then(|| format!("`--json -` has {more} more summaries"));
+    all.iter().take(MAX_OVERVIEWS).map(sentence).chain(more).collect()
+}
+
+/// Formats a factor with two digits or more: `2.5`, `120`.
+fn times(factor: f64) -> String {
+    let text = if factor < 9.95 { format!("{factor:.1}") } else { format!("{factor:.0}") };
+    units::trimmed(&text).into()
+}
+
+/// Returns the shortest names that distinguish the cases: `softmax 64x1024`.
+pub fn plain_names(cases: &[(usize, &Compared)]) -> Vec<String> {
+    let mut algorithms: HashMap<&str, [HashSet<&str>; 2]> = HashMap::new();
+    for (_, case) in cases {
+        let [subjects, variants] = algorithms.entry(&case.algorithm).or_default();
+        subjects.insert(&case.subject);
+        variants.insert(&case.variant);
+    }
+    let name = |case: &Compared| {
+        let [one_subject, one_variant] = algorithms[case.algorithm.as_str()].each_ref().map(|names| names.len() == 1);
+        let subject = if one_subject { &case.algorithm } else { &case.subject };
+        match &*case.variant {
+            _ if one_variant => format!("{subject} {}", case.row),
+            // The variant of a user's kernel begins with the name of its description.
+            variant if one_subject && variant.starts_with(&**subject) => format!("{variant} {}", case.row),
+            variant => format!("{subject} {variant} {}", case.row),
+        }
+    };
+    let names: Vec<_> = cases.iter().map(|(_, case)| printable(&name(case)).into_owned()).collect();
+    if distinct(&names).len() == names.len() { names } else { cases.iter().map(|(_, case)| case.id.clone()).collect() }
+}
+
+/// Counts the verdicts, and says which changes matter: `12 same, 1 slower (…)`.
+pub fn summary(comparison: &Comparison, ruling: &Ruling) -> String {
+    let parts: Vec<_> = ruling.counts(comparison).map(|(count, name)| format!("{count} {name}")).collect();
+    let percent = units::significant(100.0 * comparison.min_effect);
+    let parts = parts.join(", ");
+    if comparison.cases.is_empty() && !comparison.inspected.is_empty() {
+        let why = if comparison.changed(Change::Worse) > 0 { " (more spills, or less occupancy)" } else { "" };
+        return format!("{parts}{why}");
+    }
+    format!("{parts} (changes below {} % do not matter)", units::trimmed(&percent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::tests::widest;
+    use super::*;
+    use crate::basis::units::Nanos;
+    use crate::compare::{Sighting, fixture};
+
+    /// Returns a comparison of 27 products: some slower, some faster, some the same, most undecided.
+    fn many() -> Comparison {
+        let case = |at: usize| {
+            let verdict = Verdict::ALL[[3, 1, 0, 2][at.min(3)]];
+            let (variant, row) = (["naive", "local", "local-2d-double"][at / 9], (64 * (at % 9 + 1)).to_string());
+            let side = |median| Sighting { median: Nanos(median), processes: 1, samples: 40 };
+            Compared {
+                id: format!("matmul/{variant}/f32/{row}x{row}x{row}"),
+                row,
+                device: "llvmpipe (LLVM 15.0.6, 256 bits)".into(),
+                baseline: side(1e6),
+                candidate: side(1.1e6),
+                ratio: Some(1.1),
+                interval: Some([1.0 - 0.01 * at as f64, 1.2]),
+                test: "only 1 process".into(),
+                why: vec!["device slower than its best on both sides".into(), format!("registers 32 → {at}")],
+                ..fixture::compared(variant, verdict)
+            }
+        };
+        let bench = "VK_DRIVER_FILES=/usr/share/vulkan/icd.d/new.json gpukern bench matmul -V naive,local -s 64..576";
+        let decide = format!("# a remark\nfor n in $(seq 2 5); do\n  {bench}\n  {bench}\ndone\ngpukern compare a b");
+        Comparison { decide: Some(decide), ..fixture::comparison((0..27).map(case).collect()) }
+    }
+
+    #[test]
+    fn twenty_seven_cases_fit_the_screen_the_slower_first_and_shared_reasons_once() {
+        let text = text(&many(), &Ruling::default(), 80);
+        assert!(text.lines().count() < 55 && widest(&text) <= 80, "{} lines\n{text}", text.lines().count());
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn tables_of_each_kind_have_space_for_the_tests_that_one_table_has_not() {
+        let mut mixed = many();
+        for (at, case) in mixed.cases.iter_mut().enumerate() {
+            let dtype = ["f16", "bf16"][at % 2];
+            (case.subject, case.kind) = (format!("matmul {dtype}"), format!("matmul {dtype}, uniform input"));
+            case.test = "wider than ±2 %".into();
+        }
+        let kinds = text(&mixed, &Ruling::default(), 80);
+        // The variant of a user's kernel repeats the name of its description.
+        mixed.cases.truncate(9);
+        for case in &mut mixed.cases {
+            (case.algorithm, case.subject, case.kind) = ("softmax".into(), "softmax f32".into(), "softmax f32".into());
+            (case.variant, case.row) = ("softmax[LANES=64]".into(), format!("64x{}", case.row));
+        }
+        let users = text(&mixed, &Ruling::default(), 80);
+        assert!(widest(&kinds) <= 80 && widest(&users) <= 80, "{kinds}{users}");
+        insta::assert_snapshot!(kinds + "========\n" + &users);
+    }
+
+    #[test]
+    fn the_headline_names_what_changed_most_and_counts_the_others() {
+        let mut all = many();
+        for (case, ratio) in all.cases.iter_mut().zip([0.98, 2.5, 0.7, 1.0]) {
+            case.ratio = Some(ratio);
+        }
+        all.cases.truncate(4);
+        let of = |verdicts: &[(Verdict, f64)]| {
+            let cases = all.cases.iter().zip(verdicts);
+            let set = |(case, (verdict, ratio)): (&Compared, &(Verdict, f64))| Compared {
+                verdict: *verdict,
+                ratio: Some(*ratio),
+                ..case.clone()
+            };
+            headline(&Comparison { cases: cases.map(set).collect(), ..all.clone() }).unwrap_or_default()
+        };
+        let [slower, faster, open, same] = Verdict::ALL;
+        assert_eq!(of(&[(slower, 2.5), (same, 1.0)]), "matmul 64 takes 2.5× as long; 1 case unchanged");
+        assert_eq!(
+            of(&[(slower, 1.034), (slower, 1.3), (faster, 0.9), (open, 1.0)]),
+            "2 cases are slower, most of all matmul 128, which takes 30 % longer; matmul 192 takes 10 % less time; \
+             1 case undecided: matmul 256 may take up to 20 % longer (0.97 … 1.2)"
+        );
+        assert_eq!(
+            of(&[(faster, 0.5), (open, 1.0), (same, 1.0)]),
+            "matmul 64 is 2× as fast; 1 case undecided: matmul 128 may take up to 20 % longer (0.99 … 1.2); 1 unchanged"
+        );
+        let none = "No change found; 1 case undecided: matmul 64 may take up to 20 % longer (1 … 1.2)";
+        assert_eq!(of(&[(open, 1.0)]), none);
+        assert_eq!(of(&[(open, 1.5), (open, 1.5)]), "2 cases undecided: matmul 64 may take 1.5× as long (1 … 1.2)");
+        assert_eq!(of(&[(same, 1.0)]), "1 case unchanged");
+        assert_eq!(headline(&Comparison { cases: vec![], ..all.clone() }), None);
+    }
+
+    #[test]
+    fn names_say_no_more_than_tells_cases_apart() {
+        let mut all = many();
+        let names = |all: &Comparison| plain_names(&all.cases.iter().enumerate().collect::<Vec<_>>());
+        assert_eq!(names(&all)[0], "matmul naive 64");
+        for case in &mut all.cases {
+            case.variant = format!("matmul[{}]", case.variant);
+        }
+        assert_eq!(names(&all)[0], "matmul[naive] 64", "a kernel of the user's");
+        all.cases.iter_mut().for_each(|case| case.variant = "one".into());
+        assert_eq!(names(&all)[0], all.cases[0].id, "where names would be the same they are ids");
+        all.cases.truncate(9);
+        assert_eq!(names(&all)[0], "matmul 64");
+    }
+
+    #[test]
+    fn what_has_no_space_is_named_and_the_interval_stays_when_all_else_is_gone() {
+        let mut few = many();
+        few.cases.truncate(3);
+        (few.decide, few.cases[0].why) = (None, vec![]);
+        let texts = [40, 55, 64, 72, 80, 96, 97, 200].map(|width| text(&few, &Ruling::default(), width));
+        insta::assert_snapshot!(texts.join("========\n"));
+    }
+
+    #[test]
+    fn what_stands_above_the_commands_is_true_of_them() {
+        let mut all = many();
+        assert_eq!(above_commands(&all), "This should decide the rest, if nothing else runs meanwhile:");
+        all.cases.retain(|case| case.verdict == Verdict::Undecided);
+        assert_eq!(above_commands(&all), "This should decide them, if nothing else runs meanwhile:");
+        all.cases.truncate(1);
+        assert_eq!(above_commands(&all), "This should decide it, if nothing else runs meanwhile:");
+        // Cases that no number of processes would decide do not count.
+        let mut some = many();
+        some.cases.retain(|case| case.verdict == Verdict::Undecided);
+        some.cases.iter_mut().for_each(|case| case.interval = Some([0.9999, 1.0001]));
+        some.cases.iter_mut().flat_map(|case| [&mut case.baseline, &mut case.candidate]).for_each(|s| s.processes = 5);
+        some.cases.iter_mut().for_each(|case| case.ratio = Some(1.0));
+        let left = some.cases.len() - 1;
+        some.cases[0].interval = Some([0.5, 2.0]);
+        assert_eq!(
+            above_commands(&some),
+            format!("This should decide the other {left}, if nothing else runs meanwhile:")
+        );
+        // Advice without a command is a sentence, however narrow the terminal.
+        all.decide = None;
+        all.remarks = vec!["1 case would need over 50 processes a side; this machine is too noisy for 2 %.".into()];
+        insta::assert_snapshot!(text(&all, &Ruling::default(), 40));
+    }
+
+    #[test]
+    fn two_cases_are_both_and_two_devices_are_both_named() {
+        let mut two = many();
+        two.cases.truncate(2);
+        let of = |what, refused| Difference { what, baseline: "a".into(), candidate: "b".into(), refused };
+        two.differences = vec![of("device", true)];
+        let device = text(&two, &Ruling::default(), 200);
+        two.differences = vec![of("driver", true)];
+        insta::assert_snapshot!(device + "========\n" + &text(&two, &Ruling::default(), 200));
+    }
+
+    #[test]
+    fn a_line_of_a_shell_breaks_between_words_alone() {
+        assert_eq!(shell_lines("  a 'b c d' e", 9), ["  a \\", "      'b c d' \\", "      e"]);
+        assert_eq!(shell_lines(r"a 'it'\''s b' c", 9), [r"a \", r"    'it'\''s b' \", "    c"]);
+        assert_eq!(shell_lines("# a remark that is long", 9), ["# a remark that is long"]);
+        let line = "gpukern bench lu -s 16,24 --force -V naive a.json b";
+        let broken = ["gpukern bench lu \\", "    -s 16,24 --force \\", "    -V naive a.json b"];
+        assert_eq!(shell_lines(line, 23), broken);
+        assert_eq!(shell_lines("a --driver /a/long/path", 19), ["a --driver \\", "    /a/long/path"], "no space");
+    }
+}

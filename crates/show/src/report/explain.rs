@@ -1,0 +1,160 @@
+//! Table of `bench --explain`.
+
+use super::document::Document;
+use super::table::Table;
+use crate::algorithms::Candidate;
+use crate::algorithms::tile::Tile;
+use crate::basis::units::Nanos;
+use crate::case::CaseOptions;
+use crate::device::capability::DeviceInfo;
+use crate::plan::{CaseGroup, axes};
+use serde::{Serialize, Serializer};
+
+/// Candidates of `auto` for a problem, as a JSON document.
+#[derive(Serialize)]
+pub struct Explanation {
+    device: String,
+    algorithm: String,
+    size: String,
+    /// Axis values that the choice depends on.
+    #[serde(flatten, serialize_with = "write_axes")]
+    options: CaseOptions,
+    candidates: Vec<TimedCandidate>,
+}
+
+/// Candidate of `auto` with its times. The candidate with the best prediction is the first, and `auto` takes it.
+#[derive(Serialize)]
+struct TimedCandidate {
+    variant: &'static str,
+    tile: Option<Tile>,
+    predicted_ns: Nanos,
+    /// Measured median, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    measured_ns: Option<Nanos>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+fn write_axes<S: Serializer>(options: &CaseOptions, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(axes::tile_columns().map(|column| (column.name, (column.value)(options))))
+}
+
+impl Explanation {
+    pub fn new(
+        device: &DeviceInfo,
+        group: &CaseGroup,
+        candidates: &[Candidate],
+        times: Vec<Result<Nanos, String>>,
+    ) -> Self {
+        let spec = &group.spec;
+        let timed = candidates.iter().zip(times).map(|(candidate, time)| TimedCandidate {
+            variant: candidate.variant,
+            tile: candidate.tile,
+            predicted_ns: candidate.predicted,
+            measured_ns: time.as_ref().ok().copied(),
+            reason: time.err(),
+        });
+        Self {
+            device: device.name.clone(),
+            algorithm: group.algorithm.name.to_string(),
+            size: spec.size.to_string(),
+            options: spec.options,
+            candidates: timed.collect(),
+        }
+    }
+
+    /// Prints a line for each candidate with its predicted and measured time, the reasons for missing times, and the
+    /// loss due to the choice of `auto`.
+    #[must_use]
+    pub fn text(&self, width: usize) -> String {
+        let Self { device, algorithm, size, options, candidates } = self;
+        let mut document = Document::default();
+        let heading = axes::heading(&format!("{algorithm} {size}"), options, |_| true);
+        document.line(format!("{heading}, {device}: what auto chooses from"));
+        document.gap();
+        let best = candidates
+            .iter()
+            .filter_map(|candidate| candidate.measured_ns)
+            .map(|time| time.0)
+            .fold(f64::INFINITY, f64::min);
+        let over_best = |time: Nanos| format!("{:.2}", time.0 / best);
+        let table = Table::default().text(["variant"]).numbers(["predicted", "measured", "÷ fastest"]);
+        let (mut table, mut failures) = (table.prose(["tile"]), vec![]);
+        for TimedCandidate { variant, tile, predicted_ns, measured_ns, reason } in candidates {
+            let micros = |time: Nanos| format!("{:.2} µs", time.0 * 1e-3);
+            let [measured, ratio] =
+                measured_ns.map_or_else(|| ["–".into(), "–".into()], |time| [micros(time), over_best(time)]);
+            let tile = tile.map_or_else(String::new, |tile| tile.to_string());
+            failures
+                .extend(reason.as_ref().map(|reason| format!("{}: {reason}", format!("{variant} {tile}").trim_end())));
+            table.row([(*variant).into(), micros(*predicted_ns), measured, ratio, tile]);
+        }
+        table.leave_out_empty(&["tile"], "");
+        document.table(table);
+        document.gap();
+        document.lines(failures);
+        if let Some(TimedCandidate { variant, measured_ns: Some(time), .. }) = candidates.first() {
+            document.line(format!("auto takes the first, {variant}: {} × the fastest time", over_best(*time)));
+        }
+        document.gap();
+        document.terminal(width)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::tests::widest;
+    use super::*;
+    use crate::algorithms::CaseSpec;
+    use crate::basis::dtype::DType;
+    use crate::basis::size::Size;
+    use crate::catalogue::matmul::MATMUL;
+    use crate::device::fixture::software_device;
+    use crate::plan::DeviceClass;
+    use crate::plan::axes::AXES;
+
+    #[test]
+    fn the_choice_is_held_against_the_fastest_and_failures_say_why() {
+        let spec = CaseSpec::new(&MATMUL, Size::Three(8, 9, 10), DType::F32);
+        let (variants, auto, on) = (vec![], true, DeviceClass::Any);
+        let group = CaseGroup { algorithm: (&MATMUL).into(), spec, variants, on, auto, on_host: false };
+        let candidate = |variant, predicted| Candidate { variant, tile: None, predicted: Nanos(predicted) };
+        let candidates = [candidate("texel", 1000.0), candidate("naive", 2000.0), candidate("local", 3000.0)];
+        let times = vec![Ok(Nanos(3000.0)), Ok(Nanos(1500.0)), Err("its answer is wrong: C[0] is 1".into())];
+        let text = Explanation::new(&software_device(), &group, &candidates, times).text(80);
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn the_longest_tiles_wrap_in_eighty_columns() {
+        let spec = CaseSpec::new(&MATMUL, Size::Uniform(4096), DType::F32);
+        let (variants, on) = (vec![], DeviceClass::Any);
+        let group = CaseGroup { algorithm: (&MATMUL).into(), spec, variants, on, auto: true, on_host: false };
+        let device = DeviceInfo { name: "a device ".repeat(9), ..software_device() };
+        let tiles = MATMUL.tunable.iter().flat_map(|tunable| MATMUL.tiles(tunable, &spec, &device));
+        let longest = tiles.max_by_key(|tile| tile.to_string().chars().count());
+        assert!(longest.is_some());
+        let candidate = Candidate { variant: "subgroup-shuffle", tile: longest, predicted: Nanos(1e9) };
+        let reason = "its answer is wrong ".repeat(9);
+        for time in [Ok(Nanos(1e9)), Err(reason)] {
+            let text = Explanation::new(&device, &group, &[candidate], vec![time]).text(80);
+            assert!(widest(&text) <= 80, "{text}");
+        }
+    }
+
+    #[test]
+    fn no_value_of_an_axis_is_lost() {
+        for axis in AXES {
+            let options = crate::plan::fixture::unusual_on(axis);
+            let spec = CaseSpec { options, ..CaseSpec::new(&MATMUL, Size::Three(8, 9, 10), DType::F32) };
+            let (algorithm, on) = ((&MATMUL).into(), DeviceClass::Any);
+            let group = CaseGroup { algorithm, spec, variants: vec![], on, auto: true, on_host: false };
+            let explanation = Explanation::new(&software_device(), &group, &[], vec![]);
+            let heading = axes::heading("matmul 8x9x10", &options, |_| true);
+            assert!(explanation.text(200).starts_with(&format!("{heading}, ")), "{}", explanation.text(200));
+            let document = serde_json::to_value(explanation).expect("JSON");
+            let column = axis.column.as_ref().filter(|_| axis.separates.tiles);
+            assert!(column.is_none_or(|column| document[column.name] == (column.value)(&options)), "{document}");
+        }
+    }
+}

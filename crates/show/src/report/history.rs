@@ -1,0 +1,232 @@
+//! Tables of `history`.
+
+use super::document::Document;
+use super::table::Table;
+use crate::basis::alike::distinct;
+use crate::basis::printable::printable;
+use crate::basis::units::{self, Nanos, TimeUnit, counted};
+use crate::history::{CaseSeries, FALSE_DISCOVERIES, History, HistoryEvent};
+use crate::record::NamedRecord;
+use crate::stats;
+use crate::stats::steps;
+use std::fmt::Write;
+
+/// Possible widths of a trend in columns.
+const COLUMNS: [usize; 3] = [24, 16, 8];
+
+/// Characters of a trend, from low to high.
+const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// Maximum number of cases that are shown for an event.
+const MAX_MOVES: usize = 12;
+
+/// Prints a row for each case with its trend, then the events at which cases changed, and a summary.
+#[must_use]
+pub fn text(history: &History, width: usize) -> String {
+    let mut document = Document::default();
+    for device in devices(history) {
+        let series: Vec<_> = history.series.iter().filter(|series| series.device == device).collect();
+        let tables = COLUMNS.map(|columns| {
+            let mut table = Table::default().text(["case"]).numbers(["runs", "level", "±", "trend", "steps"]);
+            for series in &series {
+                table.row(row(series, columns));
+            }
+            table
+        });
+        let mut table =
+            tables.iter().find(|table| table.width() <= width).unwrap_or(&tables[COLUMNS.len() - 1]).clone();
+        table.fit(width, &["runs", "±", "trend"]);
+        table.shorten_names(width);
+        document.verbatim(format!("{}\n\n", printable(device)));
+        document.table(table);
+        document.gap();
+        if let Some(shortage) = shortage(history, device) {
+            document.line(shortage);
+            document.gap();
+        }
+    }
+    for event in &history.events {
+        document.verbatim(self::event(history, event));
+        document.gap();
+    }
+    document.line(summary(history));
+    document.terminal(width)
+}
+
+/// Returns the devices of the series, in order.
+pub(super) fn devices(history: &History) -> Vec<&str> {
+    distinct(history.series.iter().map(|series| series.device.as_str()))
+}
+
+fn row(series: &CaseSeries, columns: usize) -> [String; 6] {
+    let steps: Vec<_> = series.steps.iter().map(|step| percent(step.ratio())).collect();
+    [
+        printable(&series.id).into(),
+        series.points.len().to_string(),
+        series.level().to_string(),
+        series.spread().map_or_else(|| "–".into(), units::percent),
+        trend(series, columns),
+        if steps.is_empty() { "–".into() } else { steps.join(", ") },
+    ]
+}
+
+/// Formats a ratio as a change: `+3.0 %` for 1.03.
+pub(super) fn percent(ratio: f64) -> String {
+    format!("{:+.1} %", 100.0 * (ratio - 1.0))
+}
+
+/// Draws the times of a series as a line of blocks, each the median of the runs in its column.
+fn trend(series: &CaseSeries, columns: usize) -> String {
+    let values: Vec<f64> = series.points.iter().map(|point| point.time.0).collect();
+    let columns = values.len().min(columns);
+    let part = |at: usize| &values[at * values.len() / columns..(at + 1) * values.len() / columns];
+    let levels: Vec<f64> = (0..columns).filter_map(|at| stats::median(part(at))).collect();
+    let (low, high) =
+        levels.iter().fold((f64::INFINITY, 0.0f64), |(low, high), value| (low.min(*value), high.max(*value)));
+    let block = |value: &f64| {
+        // A range of less than one percent is noise, and a flat line.
+        let height = if high <= low * 1.01 { 3 } else { (7.0 * (value - low) / (high - low)).round() as usize };
+        BLOCKS[height.min(7)]
+    };
+    levels.iter().map(block).collect()
+}
+
+/// Describes a run in a line: file, start, commit, label.
+pub(super) fn run(run: &NamedRecord) -> String {
+    let origin = &run.record.origin;
+    let mut words = vec![run.name.clone()];
+    words.extend(origin.commit_text().map(|commit| format!("commit {commit}")));
+    words.extend(origin.label.clone());
+    printable(&words.join(", ")).into_owned()
+}
+
+/// Formats the levels around a step: `250.0 → 275.5 µs`.
+pub(super) fn levels(series: &CaseSeries, step: usize) -> String {
+    let [before, after] = series.steps[step].levels;
+    let unit = TimeUnit::for_value(before);
+    let number = |time: Nanos| unit.number(time);
+    format!("{} → {} {unit}", number(before), number(after))
+}
+
+/// Explains the position of a step, if the values alone would put it elsewhere.
+pub(super) fn remark(history: &History, series: &CaseSeries, step: usize) -> Option<String> {
+    let at = series.steps[step].likeliest?;
+    let name = &history.runs[series.points[at].run].name;
+    Some(format!("the times alone put it before {}", printable(name)))
+}
+
+fn event(history: &History, event: &HistoryEvent) -> String {
+    let [before, after] = [event.before, event.after].map(|at| run(&history.runs[at]));
+    let mut out = format!("between {before}\n    and {after}\n");
+    let _ = writeln!(out, "  changed  {}", printable(&event.changes_in_words()));
+    for moved in event.moves.iter().take(MAX_MOVES) {
+        let series = &history.series[moved.series];
+        let step = &series.steps[moved.step];
+        let mut why: Vec<_> = moved.changes.iter().map(|change| printable(change).into_owned()).collect();
+        why.extend(remark(history, series, moved.step));
+        let why = if why.is_empty() { String::new() } else { format!("; {}", why.join("; ")) };
+        let _ = writeln!(
+            out,
+            "  {:>8}  {}: {} ({} and {} runs){why}",
+            percent(step.ratio()),
+            printable(&series.id),
+            levels(series, moved.step),
+            step.counts[0],
+            step.counts[1],
+        );
+    }
+    if event.moves.len() > MAX_MOVES {
+        let _ = writeln!(out, "  and {} more cases", event.moves.len() - MAX_MOVES);
+    }
+    for command in history.confirming(event) {
+        let _ = writeln!(out, "  confirm  {}", printable(&command));
+    }
+    out
+}
+
+/// Says how many more runs of a device are needed to find a step; `None` if there are enough.
+pub(super) fn shortage(history: &History, device: &str) -> Option<String> {
+    let series = history.series.iter().filter(|series| series.device == device);
+    let longest = series.map(|series| series.points.len()).max()?;
+    let [together, alone] = [1, history.series.len()].map(|cases| steps::min_values(cases, FALSE_DISCOVERIES));
+    if longest >= alone {
+        return None;
+    }
+    let in_one = alone - longest;
+    Some(if longest >= together {
+        format!("a step in a single case can be detected after {}", counted(in_one, "more run"))
+    } else if together == alone {
+        format!("a step can be detected after {}", counted(in_one, "more run"))
+    } else {
+        let needed = match together - longest {
+            1 => "1 more run is".into(),
+            count => format!("{count} more runs are"),
+        };
+        format!("{needed} needed to detect a step shared by all cases, {in_one} for a step in one")
+    })
+}
+
+/// Summarizes a history: `60 runs of 12 cases: 5 steps in 4 cases (…)`.
+pub(super) fn summary(history: &History) -> String {
+    let steps: usize = history.series.iter().map(|series| series.steps.len()).sum();
+    let stepped = history.series.iter().filter(|series| !series.steps.is_empty()).count();
+    let longest = history.series.iter().map(|series| series.points.len()).max().unwrap_or(0);
+    let least = format!("steps below {} % are not reported", (1000.0 * history.min_effect).round() / 10.0);
+    let found = if longest < steps::min_values(1, FALSE_DISCOVERIES) {
+        "none has enough runs to find a step".into()
+    } else if steps == 0 {
+        format!("no steps ({least})")
+    } else {
+        let (steps, stepped) = (counted(steps, "step"), counted(stepped, "case"));
+        format!("{steps} in {stepped} (at most {:.0} % of steps are chance; {least})", 100.0 * FALSE_DISCOVERIES)
+    };
+    format!("{} of {}: {found}", counted(history.runs.len(), "run"), counted(history.series.len(), "case"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::fixture::{driver_change, settings};
+
+    #[test]
+    fn cases_have_a_trend_and_places_what_changed_there() {
+        insta::assert_snapshot!(text(&History::new(driver_change(), vec![], &settings()), 80));
+    }
+
+    #[test]
+    fn a_short_store_says_how_many_runs_it_lacks() {
+        let shown = |runs: usize, cases: usize| {
+            let mut runs = driver_change()[40 - runs..].to_vec();
+            for run in &mut runs {
+                run.record.cases.truncate(cases);
+            }
+            text(&History::new(runs, vec![], &settings()), 200)
+        };
+        let stores = [(5, 2), (13, 2), (12, 1), (15, 2), (13, 1)].map(|(runs, cases)| shown(runs, cases));
+        insta::assert_snapshot!(stores.join("========\n"));
+    }
+
+    #[test]
+    fn a_long_name_is_cut_in_its_middle_where_the_table_would_not_fit() {
+        let mut runs = driver_change();
+        for run in &mut runs {
+            for (at, case) in run.record.cases.iter_mut().enumerate() {
+                case.id = format!("run/{}/f32/case-{at}", "softmax-of-many-rows-".repeat(4));
+            }
+        }
+        let history = History::new(runs, vec![], &settings());
+        insta::assert_snapshot!(text(&history, 80) + "========\n" + &text(&history, 200));
+    }
+
+    #[test]
+    fn text_from_records_does_nothing_to_a_terminal() {
+        let mut runs = driver_change();
+        for run in &mut runs {
+            run.record.devices[0].name = "\u{1b}[31mdevice".into();
+            run.record.origin.label = Some("\u{1b}]0;x\u{7}".into());
+            run.record.cases[0].id = "\u{1b}[2Jcase".into();
+        }
+        let shown = text(&History::new(runs, vec![], &settings()), 80);
+        assert!(!shown.contains('\u{1b}') && shown.contains("\\u{1b}[2Jcase"), "{shown}");
+    }
+}

@@ -1,0 +1,256 @@
+//! Page of a history: a chart for each case, the events at which cases changed, and the runs.
+
+use super::super::table::Table;
+use super::axis;
+use super::chart::{AXIS, FONT, GRID, INK, QUIET, SERIES, Width, content, opening};
+use super::{ANSWER_END, GROUPS_END, METHOD_END, Page, devices_and_days, started};
+use crate::basis::printable::escape;
+use crate::basis::units::counted;
+use crate::history::{CaseSeries, History, HistoryEvent, SeriesStep};
+use crate::report::history::{devices, levels, percent, remark, run, shortage, summary};
+use crate::stats;
+use plotters::prelude::*;
+use std::fmt::Write;
+
+/// Returns the page of `history`.
+#[must_use]
+pub fn page(history: &History) -> String {
+    let mut page = Page::default();
+    let place = devices_and_days(history.runs.iter().map(|run| &run.record));
+    page.opening(&format!("History of {} on {place}", counted(history.runs.len(), "run")), "gpukern history");
+    page.line("<main>");
+    let _ = writeln!(page.html, r#"<p id="results" tabindex="-1">{}</p>"#, escape(&summary(history)));
+    page.note_at = page.html.len();
+    if !history.events.is_empty() {
+        page.line("<h2>Changes</h2>");
+        for (at, event) in history.events.iter().enumerate() {
+            let end = page.share(ANSWER_END, history.events.len() - at);
+            self::event(&mut page, history, event, end);
+        }
+    }
+    let devices = devices(history);
+    for (at, device) in devices.iter().copied().enumerate() {
+        let end = page.share(GROUPS_END, devices.len() - at);
+        page.element("h2", device);
+        page.line(
+            r#"<p class="quiet">Each dot is a run. A horizontal line is the level between two steps, a vertical line is a step.</p>"#,
+        );
+        if let Some(shortage) = shortage(history, device) {
+            page.paragraph("quiet", &format!("{shortage}."));
+        }
+        page.line(r#"<div class="charts">"#);
+        let mut series: Vec<_> = history.series.iter().filter(|series| series.device == device).collect();
+        // If there is no room for all, those that changed come first.
+        if page.html.len() + series.len() * MIN_TREND_BYTES > end {
+            series.sort_by_key(|series| series.steps.is_empty());
+        }
+        for (at, shown) in series.iter().enumerate() {
+            let drawn = [Width::Wide, Width::Narrow].map(|width| trend(history, shown, width));
+            if !page.write_within(end, |page| page.figure(&drawn)) {
+                page.omitted.charts += series.len() - at;
+                break;
+            }
+        }
+        page.line("</div>");
+    }
+    runs(&mut page, history);
+    left_out(&mut page, history);
+    page.close();
+    page.insert_note_on_omissions("the text of `gpukern history` and the records have them");
+    page.html
+}
+
+/// Writes the cases that changed at an event, as far as they end below `end` bytes.
+fn event(page: &mut Page, history: &History, event: &HistoryEvent, end: usize) {
+    let [before, after] = [event.before, event.after].map(|at| run(&history.runs[at]));
+    let head = |page: &mut Page| {
+        page.element("h3", &format!("Run {}, compared with {}: {after}", event.after + 1, event.before + 1));
+        page.paragraph("quiet", &format!("Previous run: {before}"));
+        page.element("p", &format!("Changed: {}", event.changes_in_words()));
+    };
+    if !page.write_within(end, head) {
+        page.omitted.rows += event.moves.len();
+        return;
+    }
+    let table = Table::captioned("Cases that changed").text(["case"]);
+    let mut table = table.numbers(["change", "levels", "runs", "by chance"]).prose(["what changed"]);
+    for moved in event.moves.iter().take(page.max_rows(end)) {
+        let series = &history.series[moved.series];
+        let step = &series.steps[moved.step];
+        let why: Vec<_> = moved.changes.iter().cloned().chain(remark(history, series, moved.step)).collect();
+        let [old, new] = step.counts;
+        table.row([
+            series.id.clone(),
+            percent(step.ratio()),
+            levels(series, moved.step),
+            format!("{old} and {new}"),
+            format!("≤ {:.0e}", step.q),
+            why.join("; "),
+        ]);
+    }
+    page.table_below(end, table, event.moves.len(), "figures remarks");
+    let confirming = history.confirming(event);
+    if !confirming.is_empty() {
+        let commands = confirming.iter().map(|command| escape(command)).collect::<Vec<_>>().join("\n");
+        let lines = format!("<p>To confirm it:</p>\n<pre>{commands}</pre>");
+        page.omitted.lines += usize::from(!page.write_within(end, |page| page.line(&lines)));
+    }
+}
+
+fn runs(page: &mut Page, history: &History) {
+    page.line("<h2>Runs</h2>");
+    let headings = ["started", "file", "commit", "label", "host", "driver", "gpukern"];
+    let mut table = Table::captioned("The runs, in order").text(["run"]).prose(headings);
+    for (at, run) in history.runs.iter().enumerate() {
+        let (record, origin) = (&run.record, &run.record.origin);
+        let drivers: Vec<_> = record.devices.iter().map(|device| device.driver.info.clone()).collect();
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".into());
+        table.row([
+            (at + 1).to_string(),
+            started(&record.started),
+            run.name.clone(),
+            or_dash(origin.commit_text()),
+            or_dash(origin.label.clone()),
+            or_dash(origin.host_text()),
+            drivers.join(", "),
+            record.version.clone(),
+        ]);
+    }
+    page.table_below(METHOD_END, table, history.runs.len(), "figures");
+}
+
+fn left_out(page: &mut Page, history: &History) {
+    if !history.left_out.is_empty() {
+        page.line("<h2>Left out</h2>");
+        page.list_below(METHOD_END, history.left_out.iter().cloned());
+    }
+}
+
+/// Minimum size of the charts of a series, in bytes.
+const MIN_TREND_BYTES: usize = 10_000;
+
+/// Multiple of the 90th percentile above which times are drawn at the upper edge.
+const MAX_OUTLIER_RATIO: f64 = 1.3;
+
+/// Draws the times of a case over runs, with the levels between its steps.
+fn trend(history: &History, series: &CaseSeries, width: Width) -> String {
+    let size = (width.pixels(), 220);
+    let step = |step: &SeriesStep| format!("{} at run {}", percent(step.ratio()), series.points[step.at].run + 1);
+    let steps: Vec<_> = series.steps.iter().map(step).collect();
+    let changed = if steps.is_empty() { "no step".to_string() } else { steps.join(", ") };
+    let source = format!("{}, {}, {changed}", series.level(), counted(series.points.len(), "run"));
+    let mut drawn = String::new();
+    let marks = draw(&mut drawn, size, history.runs.len(), series, width == Width::Wide);
+    let mut out = opening([&series.id, &source], &format!("Time over runs: {changed}"), size.0, size.1);
+    out.push_str(content(&drawn));
+    out.push_str(&marks.unwrap_or_default());
+    out + "</svg>"
+}
+
+/// Returns the range of the time axis, in nanoseconds.
+fn range(series: &CaseSeries) -> (f64, f64) {
+    let mut times = series.values();
+    times.sort_by(f64::total_cmp);
+    let (low, high) = (times[0], times[times.len() - 1].min(MAX_OUTLIER_RATIO * stats::quantile(&times, 0.9)));
+    let room = ((high - low) * 0.08).max(high * 0.01);
+    ((low - room).max(0.0), high + room)
+}
+
+/// Draws with plotters into `drawn`; returns the markup of the marks, with tooltips if `tips`.
+fn draw(drawn: &mut String, size: (u32, u32), runs: usize, series: &CaseSeries, tips: bool) -> Option<String> {
+    let (low, high) = range(series);
+    let root = SVGBackend::with_string(drawn, size).into_drawing_area();
+    let mut builder = ChartBuilder::on(&root);
+    builder.margin_top(48).margin_right(14);
+    builder.set_label_area_size(LabelAreaPosition::Left, 66).set_label_area_size(LabelAreaPosition::Bottom, 24);
+    let mut chart = builder.build_cartesian_2d(0.0..(runs + 1) as f64, low..high).ok()?;
+    chart
+        .configure_mesh()
+        .axis_style(AXIS.light)
+        .bold_line_style(GRID.light)
+        .light_line_style(TRANSPARENT)
+        .label_style(TextStyle::from((FONT, 14.0)).color(&QUIET.light))
+        .y_labels(5)
+        .x_label_formatter(&|x| if x.fract() == 0.0 { format!("{x:.0}") } else { String::new() })
+        .y_label_formatter(&|y| axis::time(*y))
+        .draw()
+        .ok()?;
+    let (values, run) = (series.values(), |at: usize| (series.points[at].run + 1) as f64);
+    for ends in series.bounds().windows(2) {
+        let level = stats::median(&values[ends[0]..ends[1]]).unwrap_or_default();
+        let ends = [(run(ends[0]) - 0.5, level), (run(ends[1] - 1) + 0.5, level)];
+        chart.draw_series(LineSeries::new(ends, INK.light.stroke_width(2))).ok()?;
+    }
+    for step in &series.steps {
+        let x = f64::midpoint(run(step.at - 1), run(step.at));
+        chart.draw_series(LineSeries::new([(x, low), (x, high)], SERIES[6].light.stroke_width(1))).ok()?;
+    }
+    let colour = SERIES[0].hex();
+    let mut marks = String::new();
+    let mut dots = String::new();
+    for (at, time) in values.iter().enumerate() {
+        let (x, y) = chart.backend_coord(&(run(at), time.clamp(low, high)));
+        if tips {
+            let tip = escape(&format!("run {}: {}", run(at), axis::time(*time)));
+            let _ = write!(marks, r#"<g class="pt"><title>{tip}</title><path d="M{x} {y}h0"/></g>"#);
+        } else {
+            let _ = write!(dots, "M{x} {y}h0");
+        }
+    }
+    if !dots.is_empty() {
+        let _ = write!(marks, r#"<path d="{dots}"/>"#);
+    }
+    root.present().ok()?;
+    drop(chart);
+    Some(format!(r#"<g stroke="{colour}" stroke-width="4" stroke-linecap="round" fill="none">{marks}</g>"#))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::document;
+    use super::*;
+    use crate::history::fixture::{driver_change, settings};
+    use crate::record::fixture::HOSTILE;
+
+    #[test]
+    fn a_page_of_many_series_is_one_that_a_browser_opens() {
+        let mut runs = driver_change()[36..].to_vec();
+        for run in &mut runs {
+            let case = run.record.cases[0].clone();
+            let numbered = |at: usize| crate::record::Case { id: format!("case/{at}"), ..case.clone() };
+            run.record.cases = (0..3_000).map(numbered).collect();
+        }
+        let page = page(&History::new(runs, vec![], &settings()));
+        assert!(page.len() <= super::super::MAX_BYTES && page.contains("<p>This page leaves out "), "{}", page.len());
+        assert!(page.matches("<figure>").count() > 50);
+    }
+
+    #[test]
+    fn a_chart_names_a_run_once() {
+        let one = driver_change().into_iter().take(1).collect();
+        let page = page(&History::new(one, vec![], &settings()));
+        let named: Vec<_> = page.split("<svg").skip(1).map(|chart| chart.matches("\n1\n</text>").count()).collect();
+        assert!(!named.is_empty() && named.iter().all(|count| *count == 1), "{named:?}");
+        assert!(page.contains(", 1 run, ") && page.contains("<h1>History of 1 run on "), "{page}");
+    }
+
+    #[test]
+    fn the_page_is_well_formed_and_text_of_records_is_text() {
+        let mut runs = driver_change();
+        for run in &mut runs {
+            run.name = format!("{}{HOSTILE}", run.name);
+            run.record.devices[0].name = HOSTILE.into();
+            run.record.origin.label = Some(HOSTILE.into());
+            run.record.origin.host = Some(HOSTILE.into());
+            run.record.cases[0].id = HOSTILE.into();
+        }
+        let history = History::new(runs, vec![HOSTILE.into()], &settings());
+        let page = page(&history);
+        let document = document(&page);
+        let count = |name: &str| {
+            document.descendants().filter(|node| node.has_tag_name(("http://www.w3.org/1999/xhtml", name))).count()
+        };
+        assert_eq!((count("script"), count("figure"), count("h3")), (1, 2, 1), "a chart for each case, one place");
+        assert!(page.contains("Mesa 22.3 → Mesa 26.2") && page.contains("gpukern ab matmul"));
+    }
+}

@@ -1,0 +1,398 @@
+//! Tables of `inspect`: statistics of compiled kernels.
+
+use super::bench::{named, sections};
+use super::document::Document;
+use super::table::{self, Table};
+use crate::basis::alike::distinct;
+use crate::basis::printable::{printable, printable_lines};
+use crate::basis::units::{Bytes, counted, significant, trimmed};
+use crate::case::compiled::{CompiledKernel, Inspection, Representation};
+use crate::case::statistics;
+use crate::case::statistics::{CompilerStatistic, spills};
+use crate::record::{Case, Outcome, Record};
+use similar::TextDiff;
+use std::fmt::Write;
+
+/// Placeholder for a figure that the driver does not report.
+const UNKNOWN: &str = "–";
+
+/// Headings of the columns beside the figures.
+const CREATED: &str = "create";
+const CACHED: &str = "cached";
+
+/// Kernel of a case, or of several sizes that compile to the same code.
+pub struct KernelRow<'a> {
+    /// Subject of the case: `matmul f32`.
+    pub subject: String,
+    device: usize,
+    variant: &'a str,
+    /// Name of the kernel, if the case has several.
+    kernel: Option<&'a str>,
+    sizes: Vec<String>,
+    compiled: &'a CompiledKernel,
+    inspection: &'a Inspection,
+}
+
+/// Returns the kernels of inspected cases.
+pub fn rows<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<KernelRow<'a>> {
+    let mut rows: Vec<KernelRow<'a>> = vec![];
+    for case in cases {
+        for compiled in &case.kernels {
+            let Some(inspection) = &compiled.inspection else { continue };
+            let kernel = (case.kernels.len() > 1).then(|| short(case, compiled));
+            let subject = case.subject();
+            let same = |row: &&mut KernelRow<'_>| {
+                (&row.subject, row.device, row.variant, row.kernel) == (&subject, case.device, &case.variant, kernel)
+                    && row.compiled.hash == compiled.hash
+                    && row.inspection.subgroup_size == inspection.subgroup_size
+            };
+            let size = case.size.to_string();
+            if let Some(row) = rows.iter_mut().find(same) {
+                row.sizes.push(size);
+                continue;
+            }
+            let (variant, sizes, device) = (&*case.variant, vec![size], case.device);
+            rows.push(KernelRow { subject, device, variant, kernel, sizes, compiled, inspection });
+        }
+    }
+    rows
+}
+
+/// Returns the name of a kernel without the words of its heading: `blocked-update`.
+fn short<'a>(case: &Case, compiled: &'a CompiledKernel) -> &'a str {
+    if compiled.is_users() {
+        return compiled.source();
+    }
+    let name = compiled.name.strip_prefix(&*case.algorithm).and_then(|rest| rest.strip_prefix('/'));
+    let name = name.unwrap_or(&compiled.name);
+    name.strip_suffix(case.dtype.name()).and_then(|rest| rest.strip_suffix('.')).unwrap_or(name)
+}
+
+impl<'a> KernelRow<'a> {
+    /// Returns a name that distinguishes the row: `tiled 4096`.
+    pub fn label(&self) -> String {
+        let parts = [Some(self.variant()), self.kernel.map(String::from), Some(self.size())];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    }
+
+    /// Returns the variant, with the sub-group size that it requires: `subgroup @32`.
+    fn variant(&self) -> String {
+        let size = self.inspection.subgroup_size.map_or_else(String::new, |size| format!(" @{size}"));
+        format!("{}{size}", self.variant)
+    }
+
+    /// Returns the sizes: only the first and the last of many.
+    fn size(&self) -> String {
+        let sizes = distinct(&self.sizes);
+        match sizes[..] {
+            [first, .., last] if sizes.len() > 2 => format!("{first} … {last}"),
+            _ => sizes.into_iter().cloned().collect::<Vec<_>>().join(", "),
+        }
+    }
+
+    /// Returns the driver's texts that are `wanted`.
+    pub fn texts(&self, wanted: impl Fn(&Representation) -> bool) -> Vec<&'a Representation> {
+        self.inspection.texts.iter().filter(|text| wanted(text)).collect()
+    }
+}
+
+/// Formats a figure for tables.
+fn shown(figure: CompilerStatistic, value: f64) -> String {
+    match figure {
+        CompilerStatistic::Scratch | CompilerStatistic::Shared | CompilerStatistic::Code => {
+            Bytes(value as u64).to_string()
+        }
+        CompilerStatistic::Registers
+        | CompilerStatistic::Spills
+        | CompilerStatistic::Occupancy
+        | CompilerStatistic::Instructions => number(value),
+    }
+}
+
+/// Formats a whole number as it is, others with their significant digits.
+fn number(value: f64) -> String {
+    if value.fract() == 0.0 { format!("{value:.0}") } else { trimmed(&significant(value)).into() }
+}
+
+/// Returns the kernels of each section of a record, with its heading.
+fn on_devices(record: &Record) -> impl Iterator<Item = (Document, Vec<KernelRow<'_>>)> {
+    sections(record).into_iter().filter_map(|section| {
+        let rows = rows(section.cases.iter().copied());
+        let mut heading = Document::default();
+        heading.line(rows.first()?.subject.as_str());
+        heading.line(named(section.device));
+        Some((heading, rows))
+    })
+}
+
+/// Prints a row for each kernel on each device, the driver's names for the columns, and a summary.
+#[must_use]
+pub fn text(record: &Record, width: usize) -> String {
+    let mut document = Document::default();
+    let mut below: Option<[String; 2]> = None;
+    for (heading, rows) in on_devices(record) {
+        let (table, legend) = kernel_table(&rows, width);
+        // A legend stands once, below all tables that share it.
+        if let Some(last_legend) = below.filter(|last_legend| *last_legend != legend) {
+            document.lines(last_legend);
+            document.gap();
+        }
+        below = Some(legend);
+        document.append(heading);
+        document.gap();
+        document.append(table);
+        document.gap();
+    }
+    if let Some(last_legend) = below {
+        document.lines(last_legend);
+        document.gap();
+    }
+    document.terminal(width) + &summary(record)
+}
+
+/// Returns the table of `rows`, and its legend.
+fn kernel_table(rows: &[KernelRow<'_>], width: usize) -> (Document, [String; 2]) {
+    let table = Table::default().text(["variant", "kernel", "size"]);
+    let mut table = table.numbers(CompilerStatistic::ALL.map(CompilerStatistic::name)).numbers([CREATED, CACHED]);
+    let mut last = String::new();
+    for row in rows {
+        let figures = CompilerStatistic::ALL
+            .map(|figure| figure.of(row.compiled).map_or(UNKNOWN.into(), |value| shown(figure, value)));
+        // Several kernels of a variant share its name.
+        let variant = row.variant();
+        let shown = if variant == last && row.kernel.is_some() { String::new() } else { variant.clone() };
+        last = variant;
+        let names = [shown, row.kernel.unwrap_or_default().into(), row.size()];
+        let times = [row.inspection.created, row.inspection.cached].map(|time| time.to_string());
+        table.row(names.into_iter().chain(figures).chain(times));
+    }
+    if let [one] = &distinct(rows.iter().map(KernelRow::size))[..] {
+        table.leave_out_empty(&["size"], one);
+    }
+    table.leave_out_empty(&["kernel"], "");
+    table.leave_out_empty(&CompilerStatistic::ALL.map(CompilerStatistic::name), UNKNOWN);
+    // Without any scratch memory, its column says nothing.
+    table.leave_out_empty(&[CompilerStatistic::Scratch.name()], "0 B");
+    let whole = table.width();
+    let least = [
+        CompilerStatistic::Scratch,
+        CompilerStatistic::Code,
+        CompilerStatistic::Instructions,
+        CompilerStatistic::Shared,
+    ]
+    .map(CompilerStatistic::name);
+    let mut hidden = table.fit(width, &[&[CACHED][..], &least].concat());
+    hidden.reverse();
+    let (mut document, legend) = (Document::default(), legend(rows, &table));
+    document.table(table);
+    document.lines(table::hidden(&hidden, whole));
+    (document, legend)
+}
+
+/// Returns the driver's names for the columns.
+fn legend(rows: &[KernelRow<'_>], table: &Table) -> [String; 2] {
+    let driver_name = |figure: CompilerStatistic| {
+        let (name, _) = rows.iter().find_map(|row| figure.reported(row.compiled))?;
+        table.place(figure.name()).map(|_| format!("{} {name}", figure.name()))
+    };
+    let names: Vec<_> = CompilerStatistic::ALL.into_iter().filter_map(driver_name).collect();
+    let statistics = if names.is_empty() {
+        "the driver reports no pipeline statistics; shared is what the kernel declares".to_string()
+    } else {
+        format!("the driver's names: {}", names.join(" · "))
+    };
+    let cached = table.place(CACHED).map_or("", |_| "; cached: again, from that cache");
+    [statistics, format!("{CREATED}: time to create the pipeline with an empty cache{cached}")]
+}
+
+/// Prints every statistic under the driver's own name, with a column for each kernel.
+#[must_use]
+pub fn raw(record: &Record, width: usize) -> String {
+    let mut document = Document::default();
+    for (heading, rows) in on_devices(record) {
+        document.append(heading);
+        let names =
+            distinct(rows.iter().flat_map(|row| &row.compiled.statistics).map(|statistic| statistic.name.as_str()));
+        let mut table = Table::default().text(["statistic"]).numbers(rows.iter().map(KernelRow::label));
+        for name in &names {
+            let value = |row: &KernelRow<'_>| {
+                let statistic = row.compiled.statistics.iter().find(|statistic| statistic.name == *name);
+                statistic.and_then(statistics::value).map_or(UNKNOWN.into(), number)
+            };
+            table.row(std::iter::once((*name).to_string()).chain(rows.iter().map(value)));
+        }
+        if names.is_empty() {
+            document.line("the driver reports no pipeline statistics");
+        } else {
+            document.table(table);
+        }
+        document.gap();
+    }
+    document.terminal(width) + &summary(record)
+}
+
+/// Counts the kernels, those that spill, and the cases without a kernel.
+fn summary(record: &Record) -> String {
+    let rows = rows(&record.cases);
+    let count = |of: fn(&Outcome) -> bool| record.cases.iter().filter(|case| of(&case.outcome)).count();
+    let spilling = rows.iter().filter(|row| spills(row.compiled).is_some()).count();
+    let [failed, skipped] =
+        [count(|outcome| outcome.failure().is_some()), count(|outcome| matches!(outcome, Outcome::Skipped { .. }))];
+    let others = [
+        (spilling, if spilling == 1 { "of them spills" } else { "of them spill" }),
+        (failed, "failed"),
+        (skipped, "skipped"),
+    ];
+    let others = others.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!(", {count} {what}"));
+    format!("{}{}\n", counted(rows.len(), "kernel"), others.collect::<String>())
+}
+
+/// Prints the driver's texts of each kernel below its name.
+#[must_use]
+pub fn texts(record: &Record, wanted: impl Fn(&Representation) -> bool + Copy) -> String {
+    let mut out = String::new();
+    for row in rows(&record.cases) {
+        for text in row.texts(wanted) {
+            let name = printable(&format!("{} {}: {}", row.subject, row.label(), text.name)).into_owned();
+            let _ = write!(out, "\n── {name}\n{}", plain(&text.text));
+        }
+    }
+    out
+}
+
+/// Prepares a driver's text for the terminal.
+fn plain(text: &str) -> String {
+    printable_lines(&(text.trim_end().replace('\t', "    ") + "\n")).into_owned()
+}
+
+/// Prints two kernels side by side, and the differences between the driver's texts.
+#[must_use]
+pub fn diff(
+    record: &Record,
+    [a, b]: [&KernelRow<'_>; 2],
+    wanted: impl Fn(&Representation) -> bool + Copy,
+    width: usize,
+) -> String {
+    let mut table = Table::default().text([""]).numbers(["A", "B", "change"]);
+    for figure in CompilerStatistic::ALL {
+        let [before, after] = [a, b].map(|row| figure.of(row.compiled));
+        if before.is_none() && after.is_none() {
+            continue;
+        }
+        let show = |value: Option<f64>| value.map_or(UNKNOWN.into(), |value| shown(figure, value));
+        let change = before.zip(after).map_or(String::new(), |(before, after)| change(before, after));
+        table.row([figure.name_in_sentence().to_string(), show(before), show(after), change]);
+    }
+    for (name, [before, after]) in
+        [(CREATED, [a, b].map(|row| row.inspection.created)), (CACHED, [a, b].map(|row| row.inspection.cached))]
+    {
+        table.row([name.to_string(), before.to_string(), after.to_string(), change(before.0, after.0)]);
+    }
+    let devices_differ = a.device != b.device;
+    let on = |row: &KernelRow<'_>| {
+        if devices_differ { format!(" on {}", record.device_name(row.device)) } else { String::new() }
+    };
+    let name = |row: &KernelRow<'_>| printable(&format!("{} {}{}", row.subject, row.label(), on(row))).into_owned();
+    let mut out = format!("A  {}\nB  {}\n\n{}", name(a), name(b), table.terminal(width));
+    let [ours, theirs] = [a, b].map(|row| row.texts(wanted));
+    for shown in &ours {
+        let Some(other) = theirs.iter().find(|other| other.name == shown.name) else { continue };
+        let [before, after] = [&shown.text, &other.text].map(|text| plain(text));
+        let changes = TextDiff::from_lines(&before, &after);
+        let text = changes.unified_diff().context_radius(3).header("A", "B").to_string();
+        let text = if text.is_empty() { "the same\n".into() } else { text };
+        let _ = write!(out, "\n── {}\n{text}", printable(&shown.name));
+    }
+    out
+}
+
+/// Formats the change of a figure: `+12 %`; empty if it did not change, or was 0.
+fn change(before: f64, after: f64) -> String {
+    match (before, after) {
+        _ if before == after => "=".into(),
+        (0.0, _) => String::new(),
+        _ => format!("{:+.0} %", 100.0 * (after / before - 1.0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::basis::units::{Metric, Nanos};
+    use crate::record::fixture::four_cases;
+
+    /// Returns a kernel with these statistics.
+    fn kernel(name: &str, hash: &str, statistics: &[(&str, f64)], isa: &str) -> CompiledKernel {
+        let inspection = Inspection {
+            created: Nanos(12.3e6),
+            cached: Nanos(45e3),
+            shared: Bytes(1024),
+            subgroup_size: None,
+            texts: vec![Representation { name: "Assembly".into(), text: isa.into() }],
+        };
+        let statistics = statistics.iter().map(|(name, value)| Metric::new(name, *value)).collect();
+        CompiledKernel { name: name.into(), hash: hash.into(), statistics, inspection: Some(inspection) }
+    }
+
+    fn radv(vgprs: f64, spilled: f64) -> Vec<(&'static str, f64)> {
+        vec![
+            ("VGPRs", vgprs),
+            ("Spilled VGPRs", spilled),
+            ("Code size", 2048.0),
+            ("LDS size", 4096.0),
+            ("Subgroups per SIMD", 8.0),
+            ("Instructions", 300.0),
+        ]
+    }
+
+    fn case(variant: &str, size: &str, kernels: Vec<CompiledKernel>) -> Case {
+        let mut case = four_cases().cases.remove(0);
+        (case.variant, case.size, case.kernels, case.outcome) =
+            (variant.into(), size.into(), kernels, Outcome::Inspected);
+        case
+    }
+
+    fn record(cases: Vec<Case>) -> Record {
+        Record { cases, ..four_cases() }
+    }
+
+    #[test]
+    fn a_kernel_has_a_row_with_common_names_and_below_it_the_drivers() {
+        let spilling = kernel("matmul/tiled.f32", "b", &radv(256.0, 442.0), "");
+        let record = record(vec![
+            case("naive", "64", vec![kernel("matmul/naive.f32", "a", &radv(24.0, 0.0), "")]),
+            case("tiled", "64", vec![spilling]),
+        ]);
+        insta::assert_snapshot!(text(&record, 80) + "========\n" + &raw(&record, 80));
+    }
+
+    #[test]
+    fn sizes_that_are_compiled_to_the_same_share_a_row_and_others_do_not() {
+        let kernels = |hash: &str| vec![kernel("matmul/naive.f32", hash, &radv(24.0, 0.0), "")];
+        let record = record(vec![
+            case("naive", "64", kernels("a")),
+            case("naive", "128", kernels("a")),
+            case("naive", "256", kernels("b")),
+        ]);
+        let labels: Vec<_> = rows(&record.cases).iter().map(KernelRow::label).collect();
+        assert_eq!(labels, ["naive 64, 128", "naive 256"]);
+    }
+
+    #[test]
+    fn a_driver_without_statistics_says_so_and_times_are_shown() {
+        insta::assert_snapshot!(text(
+            &record(vec![case("naive", "64", vec![kernel("matmul/naive.f32", "a", &[], "")])]),
+            80
+        ));
+    }
+
+    #[test]
+    fn two_kernels_are_shown_side_by_side_with_the_difference_of_their_texts() {
+        let record = record(vec![
+            case("naive", "64", vec![kernel("matmul/naive.f32", "a", &radv(24.0, 0.0), "v_add\nv_mul\n")]),
+            case("tiled", "64", vec![kernel("matmul/tiled.f32", "b", &radv(48.0, 0.0), "v_add\nv_fma\n")]),
+        ]);
+        let rows = rows(&record.cases);
+        insta::assert_snapshot!(diff(&record, [&rows[0], &rows[1]], Representation::is_isa, 80));
+    }
+}

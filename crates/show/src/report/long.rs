@@ -1,0 +1,259 @@
+//! Long table of `bench`: a line for each case, with the columns that fit or were requested.
+
+use super::bench::{Section, heading, median, sections, signs, variant};
+use super::document::Document;
+use super::reference::ReferenceTime;
+use super::table::{self, Cell, Table};
+use crate::basis::alike::distinct;
+use crate::basis::error::unknown;
+use crate::basis::units::{percent, significant};
+use crate::record::class::Class;
+use crate::record::figure::{self, Content, LONG, LongColumn, STAYS};
+use crate::record::marks::{Mark, RunConditions};
+use crate::record::{Case, Record, Share};
+
+/// Options for showing a record.
+pub struct View {
+    /// Width of the terminal in columns.
+    pub width: usize,
+    /// Reference times to compare with.
+    pub reference: Option<Vec<ReferenceTime>>,
+    /// Columns of the long table; `None` for those that fit.
+    pub columns: Option<Vec<&'static LongColumn>>,
+}
+
+impl View {
+    /// Creates a view of this width, without reference times and chosen columns.
+    #[must_use]
+    pub fn of_width(width: usize) -> Self {
+        Self { width, reference: None, columns: None }
+    }
+}
+
+/// Returns the columns with these names or headings; `None` for those that fit.
+///
+/// # Errors
+/// If a name is unknown.
+pub fn chosen(names: &[String]) -> Result<Option<Vec<&'static LongColumn>>, String> {
+    if names.is_empty() {
+        return Ok(None);
+    }
+    let is = |column: &LongColumn, name: &String| [column.name, column.heading].contains(&name.trim());
+    if names != ["all"]
+        && let Some(name) = names.iter().find(|name| !LONG.iter().any(|column| is(column, name)))
+    {
+        return Err(unknown("column", name, "", &LONG.each_ref().map(|column| column.name)));
+    }
+    Ok(Some(LONG.iter().filter(|column| names == ["all"] || names.iter().any(|name| is(column, name))).collect()))
+}
+
+/// Returns the cells of a case in a column: one, or one for each of the `metrics`.
+fn cells(column: &LongColumn, case: &Case, metrics: &[&str], view: &View, conditions: &RunConditions) -> Vec<String> {
+    let of = |share: Option<Share>| case.measured().and(known(share)).map(share_text);
+    let text = match column.content {
+        Content::Figure(figure) => figure.text(case),
+        Content::Outcome => figure::RUN_TIME.text(case).or_else(|| Some(case.outcome.status().into())),
+        Content::Interval => case.measured().map(|m| m.summary.relative_error().map_or_else(|| "–".into(), percent)),
+        Content::Limit => of(case.share),
+        Content::Structure => of(case.structure),
+        Content::Reference => {
+            let figure = view.reference.as_ref().and_then(|figures| ReferenceTime::of(figures, case));
+            figure.zip(median(case)).map(|(figure, time)| significant(figure.time.0 / time.0))
+        }
+        Content::Residual if case.verification().is_none() => case.measured().map(|_| "unverified".into()),
+        Content::Residual => figure::RESIDUAL.text(case),
+        Content::Metrics => return metrics.iter().map(|name| metric(case, name)).collect(),
+        Content::Marks => Some(conditions.signs(case)),
+    };
+    vec![text.unwrap_or_default()]
+}
+
+/// Prints a line for each case: median, its interval, minimum, rate, samples and residual.
+#[must_use]
+pub fn long(record: &Record, view: &View) -> String {
+    let conditions = RunConditions::of(record);
+    let sections = sections(record);
+    let texts = sections.iter().map(|section| section_document(section, view, &conditions).terminal(view.width));
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+fn section_document(section: &Section<'_>, view: &View, conditions: &RunConditions) -> Document {
+    let mut document = Document::default();
+    heading(&mut document, section, conditions);
+    let columns = view.columns.clone().unwrap_or_else(|| LONG.iter().collect());
+    let answers = section.cases.iter().filter_map(|case| case.measured()?.verification.verified());
+    let metrics = distinct(answers.flat_map(|answer| answer.metrics.iter().map(|metric| metric.name.as_str())));
+    let headings = |column: &&'static LongColumn| match column.content {
+        Content::Metrics => metrics.clone(),
+        _ => vec![column.heading],
+    };
+    let mut table = Table::default().text(["size", "variant"]).numbers(columns.iter().flat_map(headings));
+    for case in &section.cases {
+        let cells = columns.iter().flat_map(|column| cells(column, case, &metrics, view, conditions));
+        table.row([case.row().into(), variant(case)].into_iter().chain(cells.map(Cell::from)));
+    }
+    let may_go = columns.iter().filter(|column| column.name != "residual").map(|column| column.heading);
+    table.leave_out_empty(&may_go.collect::<Vec<_>>(), "0");
+    let mut hidden = vec![];
+    if view.columns.is_none() {
+        let whole = table.width();
+        // Metrics that are part of the answer are hidden last.
+        let shown = shown_metrics(&section.cases);
+        let mut least: Vec<_> = LONG.iter().filter(|column| column.importance != STAYS).collect();
+        least.sort_by_key(|column| column.importance);
+        let (last, least): (Vec<_>, Vec<_>) = least.iter().flat_map(headings).partition(|name| shown.contains(name));
+        hidden = table.fit(view.width, &[least, last].concat());
+        // A variant that all rows share may stand above the table.
+        let first = &section.cases[0].variant;
+        if table.width() > view.width && section.cases.iter().all(|case| case.variant == *first) {
+            table.fit(0, &["variant"]);
+            document.line(format!("variant {first} {}", Class::of(section.cases[0])).trim_end());
+        }
+        document.lines(table::hidden(&hidden, whole));
+    }
+    document.gap();
+    document.table(table);
+    let shown = |name: &str| columns.iter().any(|column| column.heading == name) && !hidden.contains(&name);
+    let signs: Vec<_> = units(&section.cases, shown).chain(signs(&section.cases, conditions)).collect();
+    if !signs.is_empty() {
+        document.gap();
+    }
+    document.legend(&signs);
+    document
+}
+
+/// Explains the numbers in `shown` columns whose headings do not.
+fn units(cases: &[&Case], shown: impl Fn(&str) -> bool) -> impl Iterator<Item = Mark> {
+    let multiple = |case: &&Case| {
+        let found = case.verification();
+        found.is_some_and(|found| matches!(found.tolerance, 1.0) && found.residual.is_some_and(|error| error > 0.0))
+    };
+    let multiples = (shown("residual") && cases.iter().any(multiple))
+        .then(|| Mark::new("residual", "largest error, as a multiple of its tolerance"));
+    let open = |share: Option<Share>| known(share).is_some_and(|share| range(share).is_some());
+    let open = (shown("of hardware") && cases.iter().any(|case| open(case.share)))
+        || (shown("of its structure") && cases.iter().any(|case| open(case.structure)));
+    let open = open.then(|| {
+        let known =
+            "the true share is in this range: the limits are uncertain; rerun `gpukern peak` when the device is idle";
+        Mark::new("…", known)
+    });
+    multiples.into_iter().chain(open)
+}
+
+/// Returns the metrics that are part of the answers of some cases.
+pub(super) fn shown_metrics<'c>(cases: &[&'c Case]) -> Vec<&'c str> {
+    let answers = cases.iter().filter_map(|case| case.measured()?.verification.verified());
+    let shown = answers.flat_map(|answer| answer.metrics.iter().filter(|metric| metric.shown));
+    distinct(shown.map(|metric| metric.name.as_str()))
+}
+
+/// Formats a metric of a case; empty if there is none.
+pub(super) fn metric(case: &Case, name: &str) -> String {
+    let found = case.measured().and_then(|m| m.verification.verified());
+    let found = found.and_then(|v| v.metrics.iter().find(|metric| metric.name == name));
+    found.map_or_else(String::new, |metric| metric.value.map_or_else(|| "not finite".into(), figure))
+}
+
+/// Formats whole numbers as such, others with six significant digits.
+fn figure(value: f64) -> String {
+    match value {
+        v if v == v.trunc() && v.abs() < 1e15 => format!("{v}"),
+        v if (1e-3..1e6).contains(&v.abs()) => {
+            let digits = (5 - v.abs().log10().floor() as i32).max(0) as usize;
+            format!("{v:.digits$}")
+        }
+        v => format!("{v:.3e}"),
+    }
+}
+
+/// Returns the share, if it is known.
+fn known(share: Option<Share>) -> Option<Share> {
+    share.filter(|share| share.is_known())
+}
+
+/// Formats the share of its limit that a case reaches, with the limit.
+fn share_text(share: Share) -> String {
+    let limit = share.limit.name();
+    let Some([low, high]) = range(share) else { return format!("{} {limit}", percent(share.fraction)) };
+    let decimals = usize::from(share.fraction < MAX_DECIMAL_SHARE);
+    format!("{:.decimals$} … {:.decimals$} % {limit}", 100.0 * low, 100.0 * high)
+}
+
+/// Returns the bounds of a share that is uncertain.
+fn range(share: Share) -> Option<[f64; 2]> {
+    let doubt = |[low, high]: &[f64; 2]| (share.fraction - low).max(high - share.fraction) / share.fraction;
+    share.interval.filter(|ends| doubt(ends) >= MIN_SHOWN_UNCERTAINTY)
+}
+
+/// Share below which percentages have a decimal.
+const MAX_DECIMAL_SHARE: f64 = 0.1;
+
+/// Relative uncertainty of a share from which its bounds are shown.
+const MIN_SHOWN_UNCERTAINTY: f64 = 0.05;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Limit;
+    use crate::record::fixture::four_cases;
+
+    #[test]
+    fn columns_are_chosen_by_name() {
+        let names = |names: &[&str]| chosen(&names.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let chosen = |asked: &[&str]| {
+            names(asked)
+                .map(|columns| columns.map(|chosen| chosen.iter().map(|column| column.name).collect::<Vec<_>>()))
+        };
+        assert_eq!(chosen(&["residual", "median"]), Ok(Some(vec!["median", "residual"])));
+        assert_eq!((chosen(&[]), chosen(&["all"]).map(|all| all.map(|all| all.len()))), (Ok(None), Ok(Some(17))));
+        assert!(names(&["medain"]).is_err_and(|error| error.contains("did you mean 'median'?")));
+        assert_eq!(chosen(&["GFLOP/s", "±", "of hardware"]), Ok(Some(vec!["interval", "rate", "limit"])));
+        let columns = names(&["min", "marks"]).expect("columns");
+        insta::assert_snapshot!(long(&crate::record::fixture::unverified(), &View { columns, ..View::of_width(80) }));
+    }
+
+    #[test]
+    fn columns_that_do_not_fit_are_named_and_a_long_name_that_all_rows_have_stands_above_them() {
+        let mut record = four_cases();
+        let narrow = long(&record, &View::of_width(60));
+        record.cases.truncate(2);
+        let name = "mul_mat_vec[BLOCK_SIZE=32,NUM_ROWS=1,PADDING_OF_ROWS=16]";
+        record.cases.iter_mut().for_each(|case| case.variant = name.into());
+        insta::assert_snapshot!(narrow + "========\n" + &long(&record, &View::of_width(72)));
+    }
+
+    #[test]
+    fn a_small_share_with_a_doubt_has_a_decimal() {
+        let least = crate::basis::units::Nanos(1.0);
+        let known = Share { limit: Limit::Memory, least, fraction: 1.0, interval: None };
+        let of =
+            |fraction: f64| share_text(Share { fraction, interval: Some([0.5 * fraction, 1.5 * fraction]), ..known });
+        let of_busy = Share { fraction: 0.31, interval: Some([0.03, 2.17]), ..known };
+        assert_eq!(share_text(of_busy), "3 … 217 % memory");
+        let whole = |share: Share| share.told(|fraction| format!("{:.0}%", 100.0 * fraction));
+        assert_eq!([whole(of_busy), whole(known)], ["≤100%", "100%"]);
+        assert_eq!(whole(Share { interval: Some([0.1, 0.5]), fraction: 0.4, ..known }), "≤50%");
+        assert_eq!(whole(Share { interval: Some([0.3, 0.5]), fraction: 0.4, ..known }), "40%");
+        assert_eq!(
+            [of(0.0042), of(0.093), of(0.47)],
+            ["0.2 … 0.6 % memory", "4.7 … 14.0 % memory", "24 … 70 % memory"]
+        );
+        let lopsided = Share { interval: Some([0.48, 4.75]), fraction: 4.24, ..of_busy };
+        assert_eq!(share_text(lopsided), "48 … 475 % memory");
+        assert_eq!(share_text(Share { interval: Some([0.45, 0.47]), fraction: 0.46, ..of_busy }), "46.0 % memory");
+    }
+
+    #[test]
+    fn a_range_of_shares_has_its_legend_and_no_sign_has_one_that_no_row_shows() {
+        let mut record = four_cases();
+        let ranges = [None, Some([0.1, 0.5]), Some([0.14, 1.17]), Some([0.03, 2.17]), Some([0.92, 1.02])];
+        let tables = ranges.map(|interval| {
+            let (limit, least) = (Limit::Memory, crate::basis::units::Nanos(1.0));
+            let fraction = interval.map_or(0.0, |[low, high]: [f64; 2]| (low * high).sqrt());
+            record.cases[0].share = interval.map(|_| Share { limit, least, fraction, interval });
+            long(&record, &View::of_width(120))
+        });
+        insta::assert_snapshot!(tables.join("========\n"));
+    }
+}

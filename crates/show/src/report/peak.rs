@@ -1,0 +1,141 @@
+//! Tables of `peak`.
+
+use super::bench;
+use super::document::Document;
+use super::table::{self, Table};
+use crate::basis::units::{Bytes, significant};
+use crate::case::quantity::Pattern;
+use crate::record::peak::{Extent, Peak, Quantity};
+use std::collections::BTreeMap;
+
+/// Prints the limits of one device.
+#[must_use]
+pub fn text(peak: &Peak, width: usize) -> String {
+    let mut document = Document::default();
+    document.line(format!("{}, {}", peak.device, bench::short_driver(&peak.device, &peak.driver)));
+    let extent = match peak.extent {
+        Extent::Full => "",
+        Extent::Quick => "; a quick run: `gpukern peak` measures more",
+    };
+    // The median is one end of the interval, so it can be hidden.
+    let mut figures = figures(peak);
+    let hidden = figures.fit(width, &["median"]);
+    let median = if hidden.is_empty() { " median: the median of the same kernel;" } else { "" };
+    document.line(format!("best: the best sample of the best kernel;{median} between: where the limit lies{extent}"));
+    document.gap();
+    document.verbatim(figures.terminal(usize::MAX));
+    for (figure, times) in peak.figures.iter().filter_map(|f| peak.slower_than_plain(f).map(|times| (f, times))) {
+        let (name, times) = (figure.quantity.facts().name, significant(times));
+        document.line(format!("{name}: advertised, but {times} times as slow as plain arithmetic"));
+    }
+    staircase(&mut document, peak);
+    let disturbed = peak.figures.iter().filter(|figure| figure.disturbed).count();
+    if disturbed > 0 {
+        document.gap();
+        document.line(format!(
+            "{disturbed} of {} figures were measured while the device was busy, or over 10 % slower than its best: later \
+             runs do not use them",
+            peak.figures.len()
+        ));
+    }
+    document.lines(peak.missing.iter().map(|missing| format!("no figure  {}: {}", missing.case, missing.reason)));
+    document.terminal(width)
+}
+
+/// Returns the table of all limits but bandwidths.
+fn figures(peak: &Peak) -> Table {
+    let mut figures = Table::default().text(["limit"]).numbers(["best", "median", "between"]).text([""]);
+    for figure in peak.figures.iter().filter(|f| !matches!(f.quantity, Quantity::Bandwidth { .. })) {
+        let facts = figure.quantity.facts();
+        let (unit, scale) = facts.unit.shown();
+        let shown = |value: f64| significant(value / scale);
+        let [best, median] = [figure.best, figure.median].map(shown);
+        let between = figure.interval.map_or_else(String::new, |ends| ends.map(shown).join(" … "));
+        figures.row([facts.name, best, median, between, unit.into()]);
+    }
+    figures
+}
+
+/// Length of the bar of the largest bandwidth, in characters.
+const BAR: usize = 30;
+
+/// Writes bandwidth over working set, and the memory levels.
+fn staircase(document: &mut Document, peak: &Peak) {
+    let patterns = [Pattern::Read, Pattern::Write, Pattern::Copy];
+    let found = patterns.map(|pattern| peak.bandwidths(pattern).into_iter().collect::<BTreeMap<Bytes, f64>>());
+    let largest = found[0].values().copied().fold(0.0, f64::max);
+    if largest == 0.0 {
+        return;
+    }
+    let mut table = Table::default().numbers(["working set", "read", "write", "copy"]).text(["GB/s", "read"]);
+    for (set, read) in &found[0] {
+        let cells = found.each_ref().map(|rates| rates.get(set).map_or("–".into(), |rate| significant(rate * 1e-9)));
+        let bar = [String::new(), table::bar(read / largest, BAR)];
+        table.row([set.to_string()].into_iter().chain(cells).chain(bar));
+    }
+    document.gap();
+    document.verbatim(table.terminal(usize::MAX));
+    let levels = peak.levels.iter().map(|level| {
+        let rate = significant(level.bandwidth * 1e-9);
+        level.up_to.map_or_else(|| format!("beyond that {rate}"), |set| format!("up to {set} {rate}"))
+    });
+    // A single level adds nothing to the table.
+    if levels.len() > 1 {
+        document.gap();
+        let levels = levels.collect::<Vec<_>>().join("; ");
+        document.line(format!("memory levels by read bandwidth, GB/s: {levels}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::tests::widest;
+    use super::*;
+    use crate::basis::dtype::DType;
+    use crate::case::quantity::AtomicPattern;
+    use crate::device::fixture::software_device;
+    use crate::record::Conditions;
+    use crate::record::peak::{Direction, Figure, Level, Missing, Operation};
+
+    #[test]
+    fn limits_are_a_table_and_bandwidths_a_staircase() {
+        let mut peak = Peak::new(&software_device(), Extent::Full, String::new(), &[]);
+        let mut add = |quantity, best: f64| {
+            peak.add(Figure::new(quantity, [best, 0.9 * best], &Conditions::default(), String::new()));
+        };
+        add(Quantity::Arithmetic { dtype: DType::F32 }, 65.4e12);
+        add(Quantity::Matrix { dtype: DType::F16, narrow: true, m: 16, n: 8, k: 16 }, 600e12);
+        for (pattern, set, rate) in [
+            (Pattern::Read, 1 << 14, 20e12),
+            (Pattern::Read, 1 << 20, 9e12),
+            (Pattern::Read, 1 << 30, 3e12),
+            (Pattern::Copy, 1 << 30, 2.9e12),
+        ] {
+            add(Quantity::Bandwidth { pattern, working_set: Bytes(set) }, rate);
+        }
+        add(Quantity::SharedMemory, 28e12);
+        add(Quantity::Atomics { pattern: AtomicPattern::Same }, 2e9);
+        add(Quantity::Latency { of: Operation::DependentDispatch }, 2e3);
+        add(Quantity::Transfer { direction: Direction::Upload }, 50e9);
+        peak.levels =
+            vec![Level { up_to: Some(Bytes(1 << 14)), bandwidth: 20e12 }, Level { up_to: None, bandwidth: 3e12 }];
+        peak.missing.push(Missing { case: "fma/chains-8/f64/64".into(), reason: "needs feature shaderFloat64".into() });
+        insta::assert_snapshot!(text(&peak, 200));
+        let narrow = text(&peak, 80);
+        assert!(widest(&narrow) <= 80 && !narrow.contains("   median") && narrow.contains("between"), "{narrow}");
+    }
+
+    #[test]
+    fn matrix_units_that_are_slower_than_plain_arithmetic_are_named() {
+        let mut peak = Peak::new(&software_device(), Extent::Full, String::new(), &[]);
+        let matrix = |narrow| Quantity::Matrix { dtype: DType::F16, narrow, m: 8, n: 8, k: 8 };
+        for (quantity, best) in
+            [(Quantity::Arithmetic { dtype: DType::F32 }, 80e9), (matrix(false), 40e6), (matrix(true), 90e9)]
+        {
+            peak.add(Figure::new(quantity, [best, best], &Conditions::default(), String::new()));
+        }
+        let shown = text(&peak, 80);
+        let remarks: Vec<_> = shown.lines().filter(|line| line.contains("advertised")).collect();
+        assert_eq!(remarks, ["matrix unit, f16 8×8×8: advertised, but 2000 times as slow as plain arithmetic"]);
+    }
+}

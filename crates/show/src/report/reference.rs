@@ -1,0 +1,269 @@
+//! Reference times beside the measured ones, from another record or a CSV file.
+
+use super::bench::median;
+use crate::algorithms::catalogue::Catalogue;
+use crate::basis::printable::printable;
+use crate::basis::units::Nanos;
+use crate::case::CaseOptions;
+use crate::plan::axes;
+use crate::record::{Case, CaseSize, Record};
+
+/// Time that another program took for a problem.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReferenceTime {
+    algorithm: String,
+    options: CaseOptions,
+    /// Whether the time holds for any kind of input.
+    any_input: bool,
+    size: CaseSize,
+    pub time: Nanos,
+    /// Source of the time: a library and its version, or a record and its variant.
+    pub source: String,
+}
+
+/// Columns that every row of the file has.
+#[derive(serde::Deserialize)]
+struct ReferenceRow {
+    algorithm: String,
+    dtype: String,
+    size: String,
+    time: String,
+    source: String,
+}
+
+impl ReferenceTime {
+    /// Returns the times of the measured cases of a record called `name`.
+    #[must_use]
+    pub fn of_record(record: &Record, name: &str) -> Vec<Self> {
+        let figure = |case: &Case| {
+            Some(Self {
+                algorithm: case.algorithm.clone(),
+                options: case.options,
+                any_input: false,
+                size: case.size.clone(),
+                time: median(case)?,
+                source: format!("{} of {name}", case.variant),
+            })
+        };
+        record.cases.iter().filter_map(figure).collect()
+    }
+
+    /// Parses a CSV file with a heading row: algorithm, dtype, size, time with its unit, source, and as needed the
+    /// columns of other axes that separate tables, such as layout, goal and input.
+    ///
+    /// # Errors
+    /// Names the line and its mistake.
+    pub fn of_csv(text: &str, catalogue: &Catalogue) -> Result<Vec<Self>, String> {
+        let mut reader =
+            csv::ReaderBuilder::new().trim(csv::Trim::All).comment(Some(b'#')).from_reader(text.as_bytes());
+        let mut figures = vec![];
+        let mut row = csv::StringRecord::new();
+        let headings = reader.headers().map_err(|error| error.to_string())?.clone();
+        let read = axes::columns().into_iter().filter(|(_, separates)| separates.tables).map(|(column, _)| column.name);
+        if let Some(name) = read.into_iter().find(|name| headings.iter().filter(|heading| heading == name).count() > 1)
+        {
+            return Err(format!("two columns are called '{name}'; leave one out"));
+        }
+        while reader.read_record(&mut row).map_err(|error| error.to_string())? {
+            let line = row.position().map_or(0, csv::Position::line);
+            let place = |reason: String| format!("line {line}: {reason}");
+            let of_all: ReferenceRow = row.deserialize(Some(&headings)).map_err(|error| place(error.to_string()))?;
+            let cell = |name: &str| {
+                let at = headings.iter().position(|heading| heading == name);
+                at.and_then(|at| row.get(at)).unwrap_or_default()
+            };
+            figures.push(Self::new(of_all, catalogue, cell).map_err(place)?);
+        }
+        if figures.is_empty() {
+            return Err(
+                "no figures in it; write lines such as 'matmul,f32,1024,68.6 µs,cuBLAS' below the heading".into()
+            );
+        }
+        Ok(figures)
+    }
+
+    /// Returns the shortest of `figures` for the problem of `case`.
+    #[must_use]
+    pub fn of<'a>(figures: &'a [Self], case: &Case) -> Option<&'a Self> {
+        let kind = |figure: &&Self| {
+            let input = if figure.any_input { case.input } else { figure.options.input };
+            let options = CaseOptions { input, ..figure.options };
+            figure.algorithm == case.algorithm
+                && axes::same(&options, &case.options, |separates| separates.tables)
+                && figure.size.same(&case.size)
+        };
+        figures.iter().filter(kind).min_by(|a, b| a.time.0.total_cmp(&b.time.0))
+    }
+
+    /// Parses a row; `cell` returns its text under a heading, empty if there is none.
+    fn new<'a>(row: ReferenceRow, catalogue: &Catalogue, cell: impl Fn(&str) -> &'a str) -> Result<Self, String> {
+        let ReferenceRow { algorithm, dtype, size, time, source } = row;
+        if algorithm.is_empty() || size.is_empty() || source.is_empty() {
+            return Err("algorithm, size and source must not be empty".into());
+        }
+        let dtype = dtype.parse()?;
+        let known = catalogue.known(&algorithm);
+        let mut options = known.map_or_else(|| CaseOptions::plain(dtype), |known| known.options(dtype));
+        for (column, _) in axes::columns().into_iter().filter(|(_, separates)| separates.tables) {
+            let text = cell(column.name);
+            if !text.is_empty() {
+                options = (column.read)(text, options)?;
+            }
+        }
+        let size = size.parse().map_or_else(|_| CaseSize::Foreign(size.clone()), CaseSize::Known);
+        let (time, source) = (parsed_time(&time)?, printable(&source).into_owned());
+        Ok(Self { algorithm, options, any_input: cell("input").is_empty(), size, time, source })
+    }
+}
+
+/// Parses a time with its unit: `68.6 µs`.
+fn parsed_time(text: &str) -> Result<Nanos, String> {
+    let malformed = || format!("malformed time '{}'; write 68.6 µs, 2.51 ms or 1.2 s", printable(text));
+    let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).ok_or_else(malformed)?;
+    let (number, unit) = text.split_at(digits);
+    let scale = match unit.trim() {
+        "ns" => 1.0,
+        "us" | "µs" | "μs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        _ => return Err(malformed()),
+    };
+    let time = number.parse::<f64>().map_err(|_| malformed())? * scale;
+    if time.is_finite() && time > 0.0 { Ok(Nanos(time)) } else { Err(malformed()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::Goal;
+    use crate::catalogue::CATALOGUE;
+    use crate::plan::options::Config;
+    use crate::plan::{CaseGroup, PlannedRun, Purpose};
+    use crate::record::fixture::four_cases;
+
+    #[test]
+    fn the_fastest_figure_of_the_same_problem_stands_beside_a_case() {
+        let reference = ReferenceTime::of_csv(
+            "algorithm,dtype,size,time,source,layout\n# a remark\nmatmul,f32,64,2 ms,\"A, 1.0\",\nmatmul,f32,64x64x64,10.5 µs,B,\n\
+             matmul,f32,64,1 us,C,nt\nmatmul,f16,64,1 ns,D,\n",
+            &CATALOGUE,
+        )
+        .expect("a reference");
+        let case = four_cases().cases.remove(0);
+        let found = ReferenceTime::of(&reference, &case).expect("a figure");
+        assert_eq!((found.time, found.source.as_str()), (Nanos(10.5e3), "B"));
+        assert!(ReferenceTime::of(&reference, &Case { size: "65".into(), ..case.clone() }).is_none());
+        assert!(
+            ReferenceTime::of(
+                &reference,
+                &Case { options: CaseOptions { goal: Goal::Solution, ..case.options }, ..case }
+            )
+            .is_none()
+        );
+    }
+
+    #[test]
+    fn a_figure_has_the_value_of_every_axis_that_tables_keep_apart() {
+        let case = |options| Case { options, ..four_cases().cases.remove(0) };
+        for axis in axes::AXES.iter().filter(|axis| axis.separates.tables) {
+            let column = axis.column.as_ref().expect("it has a column");
+            let (usual, other) = (case(crate::plan::fixture::usual()), case(crate::plan::fixture::unusual_on(axis)));
+            let text = column.text(&other.options);
+            let file = match axis.name {
+                "dtype" => format!("algorithm,dtype,size,time,source\nmatmul,{text},64,1 ms,A\n"),
+                _ => format!("algorithm,dtype,size,time,source,{}\nmatmul,f32,64,1 ms,A,{text}\n", column.name),
+            };
+            let reference = ReferenceTime::of_csv(&file, &CATALOGUE).expect(&file);
+            assert!(
+                ReferenceTime::of(&reference, &other).is_some() && ReferenceTime::of(&reference, &usual).is_none(),
+                "{}",
+                axis.name
+            );
+        }
+    }
+
+    fn figures(path: &str) -> Vec<ReferenceTime> {
+        let text = std::fs::read_to_string(crate::basis::fixture::in_repository(path)).expect("the file");
+        ReferenceTime::of_csv(&text, &CATALOGUE).expect("a reference")
+    }
+
+    #[test]
+    fn the_published_figures_are_of_problems_of_ours() {
+        let figures = figures("results/reference-h100.csv");
+        assert!(figures.len() > 50);
+        for figure in &figures {
+            let algorithm = CATALOGUE.find(&figure.algorithm).expect("an algorithm");
+            assert!(
+                figure.size.known().is_some() && algorithm.variants.iter().any(|v| v.supports(figure.options.dtype)),
+                "{figure:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_figures_of_the_posts_are_of_what_their_configurations_measure() {
+        let mut measured = vec![];
+        for name in ["matmul", "lu", "similarity"] {
+            let text = std::fs::read_to_string(crate::basis::fixture::in_repository(&format!("benches-config/blog-{name}.toml"))).expect("the file");
+            let config: Config = toml::from_str(&text).expect("a configuration");
+            let runs =
+                config.bench.iter().map(|table| PlannedRun::new(&CATALOGUE, table, Purpose::Bench).expect("a plan"));
+            measured.extend(runs.flat_map(|run| run.groups));
+        }
+        let figures = ["cpu", "gpu"].map(|of| figures(&format!("benches-config/blog-{of}.csv"))).concat();
+        assert_eq!(figures.len(), 198);
+        for figure in figures {
+            let of = |group: &CaseGroup| {
+                let spec = &group.spec;
+                let input = if figure.any_input { spec.input } else { figure.options.input };
+                let options = CaseOptions { input, ..figure.options };
+                group.algorithm.name == figure.algorithm
+                    && axes::same(&options, &spec.options, |separates| separates.tables)
+                    && figure.size.same(&CaseSize::Known(spec.size))
+                    && group.variants.iter().any(|variant| figure.source.starts_with(&format!("{} of ", variant.name)))
+            };
+            assert!(measured.iter().any(of), "{figure:?}");
+        }
+    }
+
+    #[test]
+    fn a_record_is_a_reference_too() {
+        let record = four_cases();
+        let reference = ReferenceTime::of_record(&record, "old.json");
+        let found = ReferenceTime::of(&reference, &record.cases[2]).expect("a figure");
+        assert_eq!((found.time, found.source.as_str()), (Nanos(125e3), "local of old.json"));
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_line() {
+        let error = |row: &str| {
+            ReferenceTime::of_csv(&format!("algorithm,dtype,size,time,source,goal\n{row}\n"), &CATALOGUE)
+                .expect_err("a mistake")
+        };
+        assert!(error("matmul,f32,64,2,A,").starts_with("line 2: malformed time '2'; write 68.6 µs"));
+        assert!(
+            error("matmul,f31,64,2 ms,A,").contains("line 2: unknown dtype 'f31'"),
+            "{}",
+            error("matmul,f31,64,2 ms,A,")
+        );
+        assert!(error("matmul,f32,64,2 ms,A,answer").contains("unknown goal 'answer'"));
+        assert!(error("matmul,f32,,2 ms,A,").contains("must not be empty"));
+        let twice = |name: &str| {
+            let file = format!("# A remark\nalgorithm,dtype,size,time,source,{name},{name}\nlu,f32,64,2 ms,A,,\n");
+            ReferenceTime::of_csv(&file, &CATALOGUE).map(|_| ())
+        };
+        assert_eq!(twice("goal"), Err("two columns are called 'goal'; leave one out".into()));
+        assert_eq!(twice("remark"), Ok(()));
+        let hostile =
+            ReferenceTime::of_csv("algorithm,dtype,size,time,source\nlu,f32,64,2 ms,\x1b[31m\u{202e}\n", &CATALOGUE);
+        assert_eq!(hostile.expect("a reference")[0].source, "\\u{1b}[31m\\u{202e}", "it stays text");
+        assert!(error("# nothing").contains("no figures in it"));
+        assert!(
+            ReferenceTime::of_csv("algorithm,dtype,size,source\nmatmul,f32,64,A\n", &CATALOGUE)
+                .is_err_and(|e| e.contains("time"))
+        );
+        for text in ["-1 ms", "0 ms", "1e3 ms", "ms", "1..2 ms", "5 min"] {
+            assert!(parsed_time(text).is_err(), "{text}");
+        }
+    }
+}

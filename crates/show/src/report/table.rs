@@ -1,0 +1,465 @@
+//! Table for terminal, Markdown and HTML pages, each of which does its own layout.
+
+use crate::basis::alike::distinct;
+use crate::basis::printable::{self, escape, escape_prose, printable};
+pub use crate::basis::prose::prose;
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width};
+use std::fmt::Write;
+use unicode_width::UnicodeWidthStr;
+
+/// Cell, or heading of a column.
+#[derive(Clone, Debug, Default)]
+pub struct Cell {
+    pub text: String,
+    /// Whether Markdown shows the text as code.
+    pub is_code: bool,
+    /// Whether the cell is the best of its row: with a star, and bold in Markdown.
+    pub is_best: bool,
+    /// Detail beside the text, or below it on a page.
+    pub detail: String,
+    pub marks: String,
+    /// Class of the text on a page.
+    pub class: &'static str,
+    /// Length of the bar beside the text on a terminal, relative to a whole bar.
+    pub bar: Option<f64>,
+}
+
+/// Sign before the best cell of a row.
+pub const STAR: &str = "★";
+
+/// Length of a whole bar in a cell, in characters.
+const BAR: usize = 8;
+
+/// Draws a bar of `part` of `whole` characters, in eighths of a character, at least one.
+pub fn bar(part: f64, whole: usize) -> String {
+    let eighths = ((8 * whole) as f64 * part.clamp(0.0, 1.0)).round().max(1.0) as usize;
+    let last = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8];
+    "█".repeat(eighths / 8) + last
+}
+
+/// Describes the columns that a terminal is too narrow for; `whole` is the width with all.
+pub fn hidden(headings: &[&str], whole: usize) -> Option<String> {
+    (!headings.is_empty()).then(|| format!("hidden for width: {} ({whole} columns show all)", headings.join(", ")))
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+}
+
+impl Cell {
+    /// Creates a cell with a name that programs use.
+    pub fn code(text: impl Into<String>) -> Self {
+        Self { is_code: true, ..text.into().into() }
+    }
+
+    fn plain(&self) -> String {
+        let parts: Vec<_> = [&*self.text, &self.detail].into_iter().filter(|part| !part.is_empty()).collect();
+        printable(&parts.join(" ")).into_owned()
+    }
+
+    fn markdown(&self) -> String {
+        let text = if self.is_code { printable::markdown_code(&self.text) } else { printable::markdown(&self.text) };
+        let text = if self.is_best { format!("**{text}**") } else { text };
+        if self.detail.is_empty() { text } else { format!("{text} {}", printable::markdown(&self.detail)) }
+    }
+
+    fn html(&self) -> String {
+        let mut out = if self.is_best { format!("{STAR} ") } else { String::new() };
+        match (escape_prose(&self.text), self.class) {
+            (text, "") => out.push_str(&text),
+            (text, class) => {
+                let _ = write!(out, r#"<span class="{class}">{text}</span>"#);
+            }
+        }
+        if !self.detail.is_empty() {
+            // A detail behind a name wraps only if it must.
+            let gap = if self.is_code { " " } else { "<br/> " };
+            let _ = write!(out, "{gap}{}", escape_prose(&self.detail));
+        }
+        if !self.marks.is_empty() {
+            let _ = write!(out, " {}", escape(&self.marks));
+        }
+        out
+    }
+}
+
+/// Kind of a column, which determines its layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ColumnKind {
+    /// Left-aligned and never wrapped. The first columns of this kind name the row.
+    Text,
+    /// Right-aligned.
+    Number,
+    /// Left-aligned and wrapped as needed.
+    Prose,
+}
+
+/// Rows of cells in columns.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// Caption, only on pages: elsewhere, the surrounding text has it.
+    caption: String,
+    columns: Vec<(Cell, ColumnKind)>,
+    rows: Vec<Vec<Cell>>,
+}
+
+/// Minimum length of a shortened name, in characters.
+const MIN_NAME_LENGTH: usize = 20;
+
+/// Maximum number of columns that fit side by side on a phone.
+const MAX_PHONE_COLUMNS: usize = 5;
+
+impl Table {
+    pub fn captioned(caption: impl Into<String>) -> Self {
+        Self { caption: caption.into(), ..Self::default() }
+    }
+
+    fn columns(mut self, kind: ColumnKind, headings: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
+        self.columns.extend(headings.into_iter().map(|heading| (heading.into(), kind)));
+        self
+    }
+
+    /// Adds columns of text.
+    pub fn text(self, headings: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
+        self.columns(ColumnKind::Text, headings)
+    }
+
+    /// Adds columns of numbers.
+    pub fn numbers(self, headings: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
+        self.columns(ColumnKind::Number, headings)
+    }
+
+    /// Adds columns of sentences.
+    pub fn prose(self, headings: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
+        self.columns(ColumnKind::Prose, headings)
+    }
+
+    /// Adds a row, with a cell for each column.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = impl Into<Cell>>) {
+        self.rows.push(cells.into_iter().map(Into::into).collect());
+    }
+
+    /// Whether the last column has this heading.
+    pub fn ends_with(&self, heading: &str) -> bool {
+        self.columns.last().is_some_and(|(last, _)| last.text == heading)
+    }
+
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Keeps the first `rows`.
+    pub fn truncate(&mut self, rows: usize) {
+        self.rows.truncate(rows);
+    }
+
+    /// Counts the columns that name the row.
+    fn names(&self) -> usize {
+        self.columns.iter().take_while(|(_, kind)| *kind == ColumnKind::Text).count()
+    }
+
+    /// Whether `is` holds for a cell outside the columns that name rows.
+    pub fn any(&self, is: impl Fn(&Cell) -> bool) -> bool {
+        self.rows.iter().any(|row| row[self.names()..].iter().any(&is))
+    }
+
+    /// Removes the bars.
+    pub fn without_bars(mut self) -> Self {
+        self.rows.iter_mut().flatten().for_each(|cell| cell.bar = None);
+        self
+    }
+
+    /// Removes the details.
+    pub fn without_details(mut self) -> Self {
+        self.rows.iter_mut().flatten().for_each(|cell| cell.detail.clear());
+        self
+    }
+
+    /// Swaps rows and columns: names of rows become headings, and headings become names below `heading`.
+    pub fn turned(&self, heading: &str) -> Self {
+        let names = self.names();
+        // The unit in brackets, or the word before it, distinguishes a size from a time.
+        let only = if self.rows.len() == 1 { format!("{} ", self.columns[0].0.text) } else { String::new() };
+        let name = |row: &Vec<Cell>| match row[..names].iter().map(|cell| cell.text.as_str()).collect::<Vec<_>>()[..] {
+            [size, unit] if !unit.is_empty() => format!("{only}{size} ({unit})"),
+            ref parts => parts.join(" ").trim_end().to_string(),
+        };
+        let mut turned = Self::captioned(&self.caption).text([heading]).numbers(self.rows.iter().map(name));
+        for (at, (heading, _)) in self.columns.iter().enumerate().skip(names) {
+            turned.row(std::iter::once(heading.clone()).chain(self.rows.iter().map(|row| row[at].clone())));
+        }
+        turned
+    }
+
+    /// Removes the columns with these headings whose cells are all empty or `nothing`.
+    pub fn leave_out_empty(&mut self, headings: &[&str], nothing: &str) {
+        for heading in headings {
+            if let Some(at) = self.place(heading)
+                && self.rows.iter().all(|row| row[at].text.is_empty() || row[at].text == nothing)
+            {
+                self.remove(at);
+            }
+        }
+    }
+
+    /// Cuts the middle out of long names of rows until the table fits, if the names then still differ.
+    pub fn shorten_names(&mut self, width: usize) {
+        let excess = self.width().saturating_sub(width);
+        let most = (self.width_of(0) - 3).saturating_sub(excess).max(MIN_NAME_LENGTH);
+        let shortened = |name: &str| {
+            let count = name.chars().count();
+            let (head, tail) = ((most - 1).div_ceil(2), (most - 1) / 2);
+            if count <= most {
+                return name.to_string();
+            }
+            name.chars().take(head).chain(['…']).chain(name.chars().skip(count - tail)).collect()
+        };
+        let names: Vec<String> = self.rows.iter().map(|row| shortened(&row[0].text)).collect();
+        if excess > 0 && distinct(&names).len() == names.len() {
+            self.rows.iter_mut().zip(names).for_each(|(row, name)| row[0].text = name);
+        }
+    }
+
+    /// Removes columns in this order until the table fits; returns those removed.
+    pub fn fit<'a>(&mut self, width: usize, least_important: &[&'a str]) -> Vec<&'a str> {
+        let mut removed = vec![];
+        for heading in least_important {
+            if self.width() <= width {
+                break;
+            }
+            if let Some(at) = self.place(heading) {
+                self.remove(at);
+                removed.push(*heading);
+            }
+        }
+        removed
+    }
+
+    /// Returns the index of the column with this heading.
+    pub fn place(&self, heading: &str) -> Option<usize> {
+        self.columns.iter().position(|(cell, _)| cell.text == heading)
+    }
+
+    fn remove(&mut self, column: usize) {
+        self.columns.remove(column);
+        self.rows.iter_mut().for_each(|row| drop(row.remove(column)));
+    }
+}
+
+/// Style with a line below the headings, and no others.
+const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+
+/// Minimum width of a last column of prose, so that no name in it is broken.
+const MIN_PROSE_WIDTH: u16 = 26;
+
+/// On the terminal.
+impl Table {
+    /// Prints the table. If it is too wide, prose is wrapped; a table without prose is split into blocks below each
+    /// other, each with the names of the rows.
+    pub fn terminal(&self, width: usize) -> String {
+        let all: Vec<usize> = (0..self.columns.len()).collect();
+        if self.columns.iter().any(|(_, kind)| *kind == ColumnKind::Prose) {
+            return self.block(&all, Some(width));
+        }
+        let (names, others) = all.split_at(self.names());
+        let widths: Vec<usize> = all.iter().map(|column| self.width_of(*column)).collect();
+        let taken: usize = names.iter().map(|column| widths[*column]).sum();
+        let mut blocks: Vec<(Vec<usize>, usize)> = vec![(names.to_vec(), taken)];
+        for column in others {
+            let (block, wide) = blocks.last_mut().expect("one at least");
+            if block.len() == names.len() || *wide + widths[*column] <= width.saturating_add(1) {
+                block.push(*column);
+                *wide += widths[*column];
+            } else {
+                blocks.push((names.iter().chain([column]).copied().collect(), taken + widths[*column]));
+            }
+        }
+        blocks.iter().map(|(columns, _)| self.block(columns, None)).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Returns the width of the whole table.
+    pub fn width(&self) -> usize {
+        (0..self.columns.len()).map(|column| self.width_of(column)).sum::<usize>().saturating_sub(1)
+    }
+
+    /// Returns the width of a column, with the space on both sides and the gap to the next.
+    fn width_of(&self, column: usize) -> usize {
+        let cells = self.cells(column).into_iter().chain([self.columns[column].0.plain()]);
+        cells.map(|cell| cell.width()).max().unwrap_or(0) + 3
+    }
+
+    /// Prints some columns, without spaces at line ends, with prose wrapped to a `width` if there is one.
+    fn block(&self, columns: &[usize], width: Option<usize>) -> String {
+        let mut table = comfy_table::Table::new();
+        table.load_style(STYLE).set_content_arrangement(ContentArrangement::Disabled);
+        let headings: Vec<_> = columns.iter().map(|column| self.columns[*column].0.plain()).collect();
+        if headings.iter().any(|heading| !heading.is_empty()) {
+            table.set_header(headings);
+        }
+        let mut cells: Vec<_> = columns.iter().map(|column| self.cells(*column).into_iter()).collect();
+        for _ in &self.rows {
+            let cell = |(column, cells): (&usize, &mut std::vec::IntoIter<String>)| {
+                let right = self.columns[*column].1 == ColumnKind::Number;
+                let alignment = if right { CellAlignment::Right } else { CellAlignment::Left };
+                comfy_table::Cell::new(cells.next().unwrap_or_default()).set_alignment(alignment)
+            };
+            table.add_row(columns.iter().zip(&mut cells).map(cell));
+        }
+        if let Some(width) = width {
+            table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width.try_into().unwrap_or(u16::MAX));
+            for column in table.column_iter_mut().take(self.names()) {
+                column.set_constraint(ColumnConstraint::ContentWidth);
+            }
+            if let Some(column) = table.column_iter_mut().last() {
+                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(MIN_PROSE_WIDTH)));
+            }
+        }
+        table.to_string().lines().map(str::trim_end).map(|line| line.to_string() + "\n").collect()
+    }
+
+    /// Returns the texts of a column, with stars, numbers, details, marks and bars aligned.
+    fn cells(&self, column: usize) -> Vec<String> {
+        let cells = || self.rows.iter().map(|row| &row[column]);
+        if self.columns[column].1 != ColumnKind::Number {
+            return cells().map(Cell::plain).collect();
+        }
+        let widest = |part: fn(&Cell) -> &str| cells().map(|cell| part(cell).chars().count()).max().unwrap_or(0);
+        let (detail, marks) = (widest(|cell| &cell.detail), widest(|cell| &cell.marks));
+        // A text without a detail may extend below the details of others.
+        let numbers = cells().filter(|cell| !cell.detail.is_empty() || detail == 0);
+        let number = numbers.map(|cell| cell.text.chars().count()).max().unwrap_or(0);
+        let stars = cells().any(|cell| cell.is_best);
+        let bars = cells().any(|cell| cell.bar.is_some());
+        let aligned = |cell: &Cell| {
+            let mut text = format!("{:>number$}", cell.text);
+            if detail > 0 && (!cell.detail.is_empty() || text.chars().count() == number) {
+                let _ = write!(text, " {:>detail$}", cell.detail);
+            }
+            if stars {
+                text = format!("{} {text}", if cell.is_best { STAR } else { " " });
+            }
+            if marks > 0 {
+                let _ = write!(text, " {:<marks$}", cell.marks);
+            }
+            if bars {
+                let _ = write!(text, " {:<BAR$}", cell.bar.map_or_else(String::new, |part| bar(part, BAR)));
+            }
+            if text.trim().is_empty() { String::new() } else { text }
+        };
+        cells().map(aligned).collect()
+    }
+}
+
+/// In documents.
+impl Table {
+    /// Prints the table as GitHub's Markdown.
+    pub fn markdown(&self) -> String {
+        let mut out = String::from("|");
+        for (heading, _) in &self.columns {
+            let space = if heading.text.is_empty() { "" } else { " " };
+            let _ = write!(out, "{space}{} |", heading.markdown());
+        }
+        out.push_str("\n|");
+        for (_, kind) in &self.columns {
+            out.push_str(if *kind == ColumnKind::Number { " ---: |" } else { " :--- |" });
+        }
+        for row in &self.rows {
+            let cells = row.iter().map(|cell| format!(" {} |", cell.markdown()));
+            let _ = write!(out, "\n|{}", cells.collect::<String>());
+        }
+        out + "\n"
+    }
+
+    /// Prints the table as an HTML element of these classes, with the first cell of each row as its heading. On a
+    /// phone, a row is a block of named cells if the table has too many columns, or has the class `stacked`.
+    pub fn html(&self, classes: &str) -> String {
+        let caption = escape(&self.caption);
+        let asked = classes.split(' ').any(|class| class == "stacked");
+        let stacked = asked || self.columns.len() > MAX_PHONE_COLUMNS;
+        let classes = if stacked && !asked { format!("{classes} stacked") } else { classes.to_owned() };
+        let mut out = format!(
+            r#"<div class="table" role="group" tabindex="0" aria-label="{caption}">
+<table class="{classes}"><caption>{caption}</caption>
+<thead><tr>"#
+        );
+        for (heading, kind) in &self.columns {
+            let _ = match (heading.html(), kind) {
+                (empty, _) if empty.is_empty() => write!(out, "<td></td>"),
+                (number, ColumnKind::Number) => write!(out, r#"<th scope="col" class="n">{number}</th>"#),
+                (text, _) => write!(out, r#"<th scope="col">{text}</th>"#),
+            };
+        }
+        out.push_str("</tr></thead>\n<tbody>\n");
+        for row in &self.rows {
+            out.push_str("<tr>");
+            for (at, (cell, (heading, kind))) in row.iter().zip(&self.columns).enumerate() {
+                let cell = cell.html();
+                let name = if stacked { format!(r#" data-name="{}""#, escape(&heading.text)) } else { String::new() };
+                let _ = match kind {
+                    _ if at == 0 => write!(out, r#"<th scope="row">{cell}</th>"#),
+                    ColumnKind::Text => write!(out, r#"<td class="w"{name}>{cell}</td>"#),
+                    ColumnKind::Number => write!(out, r#"<td class="n"{name}>{cell}</td>"#),
+                    ColumnKind::Prose => write!(out, "<td{name}>{cell}</td>"),
+                };
+            }
+            out.push_str("</tr>\n");
+        }
+        out + "</tbody></table></div>\n"
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// Returns the length of the longest line, in characters.
+    pub fn widest(text: &str) -> usize {
+        text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
+    }
+
+    #[test]
+    fn a_table_leaves_out_what_matters_least_or_goes_on_below() {
+        let mut table = Table::default().text(["size"]).numbers(["median", "rate", "nothing"]);
+        table.row(["512", "1.000 ms", "12345", "0"]);
+        table.leave_out_empty(&["nothing", "median"], "0");
+        assert_eq!(table.width(), widest(&table.terminal(99)));
+        let mut narrow = table.clone();
+        assert_eq!((narrow.fit(18, &["other", "rate", "median"]), narrow.width()), (vec!["rate"], 17));
+        let blocks = table.terminal(18);
+        assert!(widest(&blocks) <= 18 && blocks.matches("512").count() == 2, "{blocks}");
+        assert_eq!(table.terminal(table.width()).matches("512").count(), 1);
+    }
+
+    #[test]
+    fn one_table_is_text_markdown_and_markup() {
+        let mut table = Table::captioned("<times>").text(["size", ""]).numbers([Cell::code("a_b")]).prose(["why"]);
+        let best = Cell { is_best: true, detail: "61%".into(), marks: "d".into(), ..Cell::from("1.5") };
+        table.row([Cell::from("64"), "ms".into(), best, "it_is<fast>".into()]);
+        assert!(table.terminal(80).ends_with("★ 1.5 61% d   it_is<fast>\n"), "{}", table.terminal(80));
+        assert_eq!(
+            table.markdown(),
+            "| size | | `a_b` | why |\n| :--- | :--- | ---: | :--- |\n| 64 | ms | **1.5** 61% | it\\_is&lt;fast&gt; |\n"
+        );
+        let html = table.html("figures");
+        assert!(html.contains(r#"<td class="n">★ 1.5<br/> 61% d</td><td>it_is&lt;fast&gt;</td></tr>"#), "{html}");
+        assert!(
+            html.contains(r#"aria-label="&lt;times&gt;""#) && html.contains(r#"<th scope="row">64</th>"#),
+            "{html}"
+        );
+        let wide = table.clone().numbers(["a", "b\""]).html("figures");
+        assert!(!html.contains("stacked") && wide.contains(r#"<table class="figures stacked">"#), "{wide}");
+        assert!(wide.contains(r#"<td class="n" data-name="a_b">★ 1.5"#), "a block names its cells: {wide}");
+        let turned = table.turned("variant").without_details();
+        assert_eq!(
+            turned.markdown(),
+            "| variant | size 64 (ms) |\n| :--- | ---: |\n| `a_b` | **1.5** |\n| why | it\\_is&lt;fast&gt; |\n"
+        );
+    }
+
+    #[test]
+    fn a_bar_has_eighths_and_is_never_nothing() {
+        assert_eq!([1.0, 0.5, 0.3, 0.01, 0.0].map(|part| bar(part, 4)), ["████", "██", "█▎", "▏", "▏"]);
+    }
+}

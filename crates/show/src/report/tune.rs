@@ -1,0 +1,214 @@
+//! Table of `tune`.
+
+use super::bench::named;
+use super::document::Document;
+use super::table::{self, Table};
+use crate::algorithms::{Algorithm, CaseSpec};
+use crate::basis::units::Work;
+use crate::device::capability::DeviceInfo;
+use crate::plan::axes::{self, AXES, Axis};
+use crate::tuning::{InspectedTiles, SearchResult};
+
+/// Result of one search that ran kernels.
+pub struct TunedRow {
+    pub variant: &'static str,
+    pub spec: CaseSpec,
+    pub found: SearchResult,
+    /// Nominal work.
+    pub work: Work,
+}
+
+/// Result of one search by inspection, which ran nothing.
+pub struct InspectedRow {
+    pub variant: &'static str,
+    pub spec: CaseSpec,
+    pub found: InspectedTiles,
+}
+
+/// Search as a row of a table: its names, and the cells behind them.
+struct SearchRow {
+    variant: &'static str,
+    spec: CaseSpec,
+    cells: Vec<String>,
+}
+
+/// Returns the heading and the table of searches of an algorithm on a device. The heading has what all searches share,
+/// then `title`.
+fn searches(
+    device: &DeviceInfo,
+    algorithm: &Algorithm,
+    title: &str,
+    headings: &[&str],
+    rows: Vec<SearchRow>,
+) -> (Document, Table) {
+    let differs = |axis: &Axis| rows.iter().any(|row| !(axis.same)(&row.spec, &rows[0].spec));
+    let subject = rows.first().map(|row| axes::heading(&algorithm.name, &row.spec, |axis| !differs(axis)));
+    let mut document = Document::default();
+    document.line(format!("{}, {title}", subject.as_deref().unwrap_or(&algorithm.name)));
+    document.line(named(device));
+    let columns: Vec<_> = AXES.iter().filter(|axis| differs(axis)).filter_map(|axis| axis.column.as_ref()).collect();
+    let table = Table::default().text(["variant"]).text(columns.iter().map(|column| column.name));
+    let mut table = table.text(["size", "tile"]).numbers(headings.iter().copied());
+    for SearchRow { variant, spec, cells } in rows {
+        let values = columns.iter().map(|column| column.text(&spec));
+        let names = [variant.to_string()].into_iter().chain(values).chain([spec.size.to_string()]);
+        table.row(names.chain(cells));
+    }
+    (document, table)
+}
+
+/// Prints a line for each search by inspection: the tile, its spills, and those of the built-in one; within `width`
+/// columns.
+#[must_use]
+pub fn inspected(device: &DeviceInfo, algorithm: &Algorithm, rows: &[InspectedRow], width: usize) -> String {
+    let rows = rows.iter().map(|InspectedRow { variant, spec, found }| {
+        let ((tile, spills), built_in_spills) =
+            (&found.best, found.built_in.1.map_or_else(|| "–".into(), |built_in_spills| built_in_spills.to_string()));
+        let cells =
+            vec![tile.to_string(), spills.to_string(), built_in_spills, format!("{} of {}", found.tried, found.space)];
+        SearchRow { variant, spec: *spec, cells }
+    });
+    let (title, headings) = ("tiles by what they spill; none was run", ["spills", "built in", "compiled"]);
+    let (mut document, mut table) = searches(device, algorithm, title, &headings, rows.collect());
+    let whole = table.width();
+    document.lines(table::hidden(&table.fit(width, &["compiled", "built in"]), whole));
+    document.gap();
+    document.table(table);
+    document.terminal(width)
+}
+
+/// Columns to hide on a narrow terminal, least important first: the gain says as much as the built-in rate.
+const HIDDEN_FIRST: [&str; 2] = ["tried", "built in"];
+
+/// Prints a line for each search: the best tile, its rate, and that of the built-in one; within `width` columns.
+#[must_use]
+pub fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[TunedRow], width: usize) -> String {
+    let found = rows.iter().map(|row| SearchRow { variant: row.variant, spec: row.spec, cells: found(row).to_vec() });
+    let headings = ["GFLOP/s", "built in", "gain", "tried"];
+    let (mut document, mut table) = searches(device, algorithm, "the best tiles", &headings, found.collect());
+    let whole = table.width();
+    let hidden = table.fit(width, &HIDDEN_FIRST);
+    if table.width() > width {
+        document.gap();
+        document.lines(rows.iter().map(sentence));
+    } else {
+        document.lines(table::hidden(&hidden, whole));
+        document.gap();
+        document.table(table);
+    }
+    for TunedRow { spec, work, found, .. } in rows {
+        let Some((name, time)) = &found.rule else { continue };
+        let (axes, size, rate) = (axes::brief(spec), spec.size, work.rate(*time));
+        document.line(format!("`auto` picks {name} for {axes} {size}: {rate} GFLOP/s"));
+    }
+    document.terminal(width)
+}
+
+/// Formats the speed-up over the built-in tile; `None` if the built-in tile has no time.
+fn gain(found: &SearchResult) -> Option<String> {
+    let ((tile, time), (built_in_tile, built_in)) = (found.best, found.built_in);
+    built_in
+        .map(|built_in| if built_in_tile == tile { "built in".into() } else { format!("{:.2} ×", built_in.0 / time.0) })
+}
+
+/// Returns the cells behind the names of a search.
+fn found(row: &TunedRow) -> [String; 5] {
+    let TunedRow { found, work, .. } = row;
+    let (tile, time) = found.best;
+    [
+        tile.to_string(),
+        work.rate(time).to_string(),
+        found.built_in.1.map_or_else(|| "–".into(), |time| work.rate(time).to_string()),
+        gain(found).unwrap_or_else(|| "–".into()),
+        format!("{} of {}", found.tried, found.space),
+    ]
+}
+
+/// Describes a search in a sentence, for a terminal too narrow for the table.
+fn sentence(row: &TunedRow) -> String {
+    let TunedRow { variant, spec, .. } = row;
+    let [tile, rate, built_in, _, tried] = found(row);
+    let whose = if row.found.best.0 == row.found.built_in.0 { "" } else { &format!(" the built-in one's {built_in}") };
+    let gain = gain(&row.found).map_or_else(String::new, |gain| format!(", {gain}{whose}"));
+    let values: String = axes::tile_columns().map(|column| column.text(spec) + " ").collect();
+    format!("{variant} {values}{}: {tile}, {rate} GFLOP/s{gain}; {tried} tried", spec.size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::tests::widest;
+    use super::*;
+    use crate::algorithms::tile::Tile;
+    use crate::basis::dtype::DType;
+    use crate::basis::layout::Layout;
+    use crate::basis::size::Size;
+    use crate::basis::units::{Bytes, Nanos};
+    use crate::catalogue::CATALOGUE;
+    use crate::device::fixture::software_device;
+
+    fn row(variant: &'static str, size: &str, tile: &str, built_in: &str) -> TunedRow {
+        let algorithm = CATALOGUE.find("matmul").expect("it is an algorithm");
+        let size: Size = size.parse().expect("a size");
+        let parsed = |text: &str| text.parse::<Tile>().expect("a tile");
+        let found = SearchResult {
+            best: (parsed(tile), Nanos(1e6)),
+            built_in: (parsed(built_in), Some(Nanos(1.25e6))),
+            rule: Some(("texel".into(), Nanos(2e6))),
+            tried: 12,
+            space: 2412,
+            refused: vec![],
+        };
+        TunedRow {
+            variant,
+            spec: CaseSpec::new(algorithm, size, DType::F32),
+            found,
+            work: Work { operations: 1 << 30, bytes: Bytes(1 << 20) },
+        }
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal_and_no_tile_is_broken() {
+        let algorithm = CATALOGUE.find("matmul").expect("it is an algorithm");
+        let mut rows = vec![
+            row("tiled", "256", "64x64x16/64x32/16x16", "64x64x16/64x32/16x16"),
+            row("split", "64x8192x16384", "128x128x32/64x64/8x8/16", "64x64x16/64x32/16x16"),
+        ];
+        let device = software_device();
+        let texts = [60, 80, 120, 200].map(|width| {
+            let text = text(&device, algorithm, &rows, width);
+            assert!(widest(&text) <= width, "{width}:\n{text}");
+            text
+        });
+        let one = text(&device, algorithm, &rows[..1], 80);
+        rows[1].spec.layout = Layout::Nt;
+        rows[1].spec.dtype = DType::F16;
+        insta::assert_snapshot!(texts.join("========\n") + &one + &text(&device, algorithm, &rows, 200));
+    }
+
+    #[test]
+    fn no_value_of_an_axis_is_lost() {
+        let algorithm = CATALOGUE.find("matmul").expect("it is an algorithm");
+        let tile = "64x64x16/64x32/16x16";
+        let usual = || row("tiled", "256", tile, tile);
+        for axis in AXES.iter().filter(|axis| axis.separates.tiles) {
+            let options = crate::plan::fixture::unusual_on(axis);
+            let other = || {
+                let mut row = usual();
+                row.spec.options = options;
+                row
+            };
+            let column = axis.column.as_ref().expect("kept tiles have a field of it");
+            let shown = |rows: &[TunedRow], width| text(&software_device(), algorithm, rows, width);
+            for (width, named) in [(200, true), (40, false)] {
+                let text = shown(&[usual(), other()], width);
+                let heads = text.lines().any(|line| line.contains("variant") && line.contains(column.name));
+                assert!(heads == named && text.contains(&column.text(&options)), "{}, {width}:\n{text}", axis.name);
+            }
+            let text = shown(&[other(), other()], 200);
+            let title = axes::heading("matmul", &options, |_| true);
+            assert!(text.starts_with(&format!("{title}, the best tiles")), "{}:\n{text}", axis.name);
+            let auto = format!("texel for {} 256: ", axes::brief(&options));
+            assert!(text.contains(&auto), "{}:\n{text}", axis.name);
+        }
+    }
+}

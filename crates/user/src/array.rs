@@ -1,0 +1,456 @@
+//! Reads and writes arrays: `NumPy`'s `.npy`, which has a type and a shape, and raw bytes.
+
+use crate::basis::destination::explained;
+use crate::basis::dtype::DType;
+use crate::basis::printable::{Shown, brief};
+use crate::basis::units::Bytes;
+use py_literal::Value;
+use std::fmt::Display;
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::Path;
+
+/// Most bytes of a header.
+const MAX_HEADER_BYTES: usize = 1 << 14;
+/// Most levels of nested brackets; the header of a structured array with shaped fields has four.
+const MAX_NESTING: usize = 6;
+
+/// Reads the header of a `.npy` file, up to its data; returns the stored type and whether the first subscript varies
+/// fastest. Refuses another shape, and types that cannot be converted to `element`.
+fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<(DType, bool), String> {
+    let mut start = [0; 12];
+    file.read_exact(&mut start[..10]).map_err(|_| "it is shorter than the header of a .npy")?;
+    if start[..6] != *b"\x93NUMPY" {
+        return Err("it is not in NumPy's format; write it with numpy.save, or name it .bin".into());
+    }
+    let words = if start[6] == 1 { 10 } else { 12 };
+    let broken = |e: io::Error| format!("its header cannot be read: {e}");
+    file.read_exact(&mut start[10..words]).map_err(broken)?;
+    let length = match words {
+        10 => u32::from(u16::from_le_bytes([start[8], start[9]])),
+        _ => u32::from_le_bytes([start[8], start[9], start[10], start[11]]),
+    };
+    if length as usize > MAX_HEADER_BYTES {
+        return Err(format!("its header has {length} bytes; at most {MAX_HEADER_BYTES} are read"));
+    }
+    let mut text = vec![0; length as usize];
+    file.read_exact(&mut text).map_err(broken)?;
+    let header = literal(&text)?;
+    let field = |name: &str| {
+        let Value::Dict(fields) = &header else { return Err("its header is not a dictionary".to_string()) };
+        let found = fields.iter().find(|(key, _)| key.as_string().is_some_and(|key| key == name));
+        found.map(|(_, value)| value).ok_or_else(|| format!("its header has no '{name}'"))
+    };
+    let dtype = field("descr")?;
+    let dtype =
+        dtype.as_string().map_or_else(|| brief(&dtype.to_string()).into_owned(), |name| brief(name).into_owned());
+    let Some(stored) = stored_type(element, &dtype) else {
+        let name = numpy_names(element)[0];
+        return Err(format!(
+            "it has elements of type '{dtype}', the buffer {element} ('{name}'); save it with .astype('{name}')"
+        ));
+    };
+    let Value::Boolean(first_fastest) = *field("fortran_order")? else {
+        return Err("its header has another 'fortran_order' than True and False".into());
+    };
+    let extents = field("shape")?;
+    let of = |extent: &Value| extent.as_integer().and_then(|extent| u64::try_from(extent).ok());
+    let there: Option<Vec<u64>> = extents.as_tuple().and_then(|extents| extents.iter().map(of).collect());
+    let Some(there) = there else {
+        return Err(format!("its shape {} is not a tuple of extents", brief(&extents.to_string())));
+    };
+    if there != shape {
+        return Err(format!(
+            "it has the shape {}, the buffer {shape:?}; make them the same",
+            brief(&format!("{there:?}"))
+        ));
+    }
+    Ok((stored, first_fastest))
+}
+
+/// Returns the stored type that `NumPy` calls `name`, if its elements can be converted to `element`: the same type, or
+/// any number unless the buffer is raw memory.
+fn stored_type(element: DType, name: &str) -> Option<DType> {
+    let others = DType::OF_BUFFERS
+        .into_iter()
+        .filter(|other| element != DType::Bytes && ![DType::Bytes, DType::Bf16].contains(other));
+    std::iter::once(element).chain(others).find(|known| numpy_names(*known).contains(&name))
+}
+
+/// Converts an element to an integer, if it is one.
+pub(super) fn integer(element: DType, bytes: &[u8]) -> Option<i128> {
+    match element {
+        DType::U64 => Some(i128::from(u64::from_le_bytes(bytes.try_into().ok()?))),
+        DType::I64 => Some(i128::from(i64::from_le_bytes(bytes.try_into().ok()?))),
+        _ => Some(element.value(bytes)).filter(|value| value.fract() == 0.0).map(|value| value as i128),
+    }
+}
+
+/// Appends an element of type `from` as one of type `to`: floats are rounded, other values must be exact. `None` if
+/// `to` has no such value.
+fn push_converted(from: DType, to: DType, bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    let (start, value) = (out.len(), from.value(bytes));
+    if from.is_float() && to.is_float() {
+        to.push(value, out);
+        return (to.value(&out[start..]).is_finite() || !value.is_finite()).then_some(());
+    }
+    let exact = integer(from, bytes)?;
+    if to.is_float() {
+        to.push(value, out);
+    } else {
+        out.extend_from_slice(&exact.to_le_bytes()[..to.bytes() as usize]);
+    }
+    (integer(to, &out[start..]) == Some(exact)).then_some(())
+}
+
+/// Converts the elements of an array. Names the first element that the buffer's type cannot hold.
+fn convert(from: DType, to: DType, data: Vec<u8>, shape: &[u64]) -> Result<Vec<u8>, String> {
+    if from == to {
+        return Ok(data);
+    }
+    let mut out = Vec::with_capacity(data.len() / from.bytes() as usize * to.bytes() as usize);
+    for (index, bytes) in data.chunks_exact(from.bytes() as usize).enumerate() {
+        push_converted(from, to, bytes, &mut out).ok_or_else(|| {
+            let mut left = index as u64;
+            let subscripts = shape.iter().rev().map(|extent| {
+                let subscript = left % extent;
+                left /= extent;
+                subscript.to_string()
+            });
+            let subscripts: Vec<_> = subscripts.collect::<Vec<_>>().into_iter().rev().collect();
+            let value = match integer(from, bytes) {
+                Some(whole) if !from.is_float() => whole.to_string(),
+                _ => format!("{:?}", from.value(bytes)),
+            };
+            format!(
+                "its element [{}] is {value}, which the buffer's type {to} does not have; give the buffer another type, or \
+                 correct the array",
+                subscripts.join(",")
+            )
+        })?;
+    }
+    Ok(out)
+}
+
+/// Reorders the elements, of `bytes` each, from first-subscript-fastest to last-subscript-fastest.
+fn last_fastest(data: Vec<u8>, bytes: usize, shape: &[u64]) -> Vec<u8> {
+    // With one axis, both orders are the same.
+    if shape.iter().filter(|extent| **extent != 1).count() <= 1 {
+        return data;
+    }
+    // Extent and stride of each axis.
+    let axes = shape.iter().scan(bytes, |next, extent| {
+        let stride = *next;
+        *next *= *extent as usize;
+        Some((*extent as usize, stride))
+    });
+    let axes: Vec<_> = axes.collect();
+    let (mut subscripts, mut from) = (vec![0; axes.len()], 0);
+    let mut out = Vec::with_capacity(data.len());
+    while out.len() < data.len() {
+        out.extend_from_slice(&data[from..from + bytes]);
+        for (subscript, (extent, stride)) in subscripts.iter_mut().zip(&axes).rev() {
+            *subscript += 1;
+            from += stride;
+            if *subscript < *extent {
+                break;
+            }
+            from -= *extent * stride;
+            *subscript = 0;
+        }
+    }
+    out
+}
+
+/// Parses a header, a Python literal. Limits its nesting, because the parser is recursive and parses some parts twice.
+fn literal(header: &[u8]) -> Result<Value, String> {
+    let text = std::str::from_utf8(header).map_err(|_| "its header cannot be read: it is not text")?;
+    let deepest = text.bytes().scan(0usize, |depth, byte| {
+        match byte {
+            b'(' | b'[' | b'{' => *depth += 1,
+            b')' | b']' | b'}' => *depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        Some(*depth)
+    });
+    if deepest.max().unwrap_or(0) > MAX_NESTING {
+        return Err(format!(
+            "its header is nested more than {MAX_NESTING} times, which that of an array of numbers is not"
+        ));
+    }
+    text.trim_end_matches('\n').parse().map_err(|_| format!("its header cannot be read: '{}'", brief(text)))
+}
+
+/// Returns `NumPy`'s names of an element type, the one to write first. `NumPy` lacks bfloat16; other libraries save it
+/// as two opaque bytes.
+fn numpy_names(element: DType) -> &'static [&'static str] {
+    match element {
+        DType::U8 => &["|u1", "<u1", "|b1"],
+        DType::Bytes => &["|u1", "<u1", "|i1", "<i1", "|b1"],
+        DType::I8 => &["|i1", "<i1"],
+        DType::U16 => &["<u2"],
+        DType::I16 => &["<i2"],
+        DType::U32 => &["<u4"],
+        DType::I32 => &["<i4"],
+        DType::U64 => &["<u8"],
+        DType::I64 => &["<i8"],
+        DType::F16 => &["<f2"],
+        DType::Bf16 => &["<u2", "|V2", "<V2"],
+        DType::F32 => &["<f4"],
+        DType::F64 => &["<f8"],
+    }
+}
+
+/// Checks that a `.npy` file fits a buffer, without reading its data.
+pub fn check(path: &Path, element: DType, shape: &[u64]) -> Result<(), String> {
+    read_header(&mut open(path)?, element, shape).map(drop).map_err(|reason| named(path, reason))
+}
+
+/// Reads a `.npy` file for a buffer, in last-subscript-fastest order, and converts its elements: `NumPy` computes in
+/// f64 by default.
+pub fn read(path: &Path, element: DType, shape: &[u64]) -> Result<Vec<u8>, String> {
+    let named = |reason: String| named(path, reason);
+    let mut file = open(path)?;
+    let (from, first_fastest) = read_header(&mut file, element, shape).map_err(named)?;
+    let mut data = read_exactly(file, shape.iter().product::<u64>() * from.bytes()).map_err(named)?;
+    if first_fastest {
+        data = last_fastest(data, from.bytes() as usize, shape);
+    }
+    convert(from, element, data, shape).map_err(named)
+}
+
+/// Reads exactly `bytes` raw bytes, decompressed if the file is compressed.
+pub fn read_raw(path: &Path, bytes: u64) -> Result<Vec<u8>, String> {
+    let file = open(path)?;
+    let contents = if is_compressed(path) {
+        zstd::Decoder::new(file).map_err(|e| e.to_string()).and_then(|contents| read_exactly(contents, bytes))
+    } else {
+        read_exactly(file, bytes)
+    };
+    contents.map_err(|reason| named(path, reason))
+}
+
+/// Extension of compressed raw bytes: `x.bin.zst`.
+pub const COMPRESSED: &str = "zst";
+
+fn is_compressed(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == COMPRESSED)
+}
+
+/// Checks the size of a file of raw bytes; for a compressed one only that it exists.
+pub fn check_raw(path: &Path, bytes: u64) -> Result<(), String> {
+    if is_compressed(path) {
+        return open(path).map(drop);
+    }
+    let there = open(path)?.metadata().map_err(|e| named(path, e))?.len();
+    if there == bytes { Ok(()) } else { Err(named(path, other_length(there, bytes))) }
+}
+
+fn other_length(there: u64, bytes: u64) -> String {
+    format!("it has {there} bytes, the buffer {bytes}; make them the same")
+}
+
+/// Opens a regular file.
+fn open(path: &Path) -> Result<File, String> {
+    match path.metadata() {
+        Ok(metadata) if !metadata.is_file() => Err(named(path, "it is not a regular file")),
+        _ => File::open(path).map_err(|e| named(path, e)),
+    }
+}
+
+fn named(path: &Path, reason: impl Display) -> String {
+    format!("{}: {reason}", path.shown())
+}
+
+fn read_exactly(file: impl Read, bytes: u64) -> Result<Vec<u8>, String> {
+    let mut data = vec![];
+    file.take(bytes + 1).read_to_end(&mut data).map_err(|e| e.to_string())?;
+    match data.len() as u64 {
+        there if there == bytes => Ok(data),
+        there if there > bytes => Err(format!("it has more data than the {} of the buffer", Bytes(bytes))),
+        there => Err(format!("its data ends: {}", other_length(there, bytes))),
+    }
+}
+
+/// Writes elements to a `.npy` file.
+pub fn write(path: &Path, element: DType, shape: &[u64], bytes: &[u8]) -> io::Result<()> {
+    write_to(File::create(path)?, element, shape, bytes)
+}
+
+/// Writes elements in the `.npy` format.
+pub fn write_to(file: impl Write, element: DType, shape: &[u64], bytes: &[u8]) -> io::Result<()> {
+    try_write(file, element, shape, bytes).map_err(explained)
+}
+
+fn try_write(file: impl Write, element: DType, shape: &[u64], bytes: &[u8]) -> io::Result<()> {
+    use npyz::WriterBuilder;
+    let dtype = npyz::DType::Plain(numpy_names(element)[0].parse().map_err(io::Error::other)?);
+    let options = npyz::WriteOptions::new_header_only().dtype(dtype).shape(shape);
+    let mut file = options.writer(BufWriter::new(file)).write_header_only()?;
+    file.write_all(bytes)?;
+    file.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn written_arrays_are_read_and_other_shapes_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.npy");
+        for element in DType::OF_BUFFERS {
+            let mut bytes = vec![];
+            (0..6).for_each(|value| element.push(f64::from(value), &mut bytes));
+            write(&path, element, &[2, 3], &bytes).expect("written");
+            assert_eq!(check(&path, element, &[2, 3]), Ok(()), "{element}");
+            assert_eq!(read(&path, element, &[2, 3]).as_ref(), Ok(&bytes), "{element}");
+            let other = check(&path, element, &[3, 2]).expect_err("another shape");
+            assert!(other.contains("it has the shape [2, 3], the buffer [3, 2]"), "{other}");
+        }
+    }
+
+    #[test]
+    fn other_number_types_are_converted_if_exact() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.npy");
+        let read_as = |from: DType, values: [f64; 4], to: DType| {
+            let mut bytes = vec![];
+            for value in values {
+                from.push(value, &mut bytes);
+            }
+            write(&path, from, &[2, 2], &bytes).expect("written");
+            assert_eq!(check(&path, to, &[2, 2]), Ok(()), "{from} {to}");
+            let data = read(&path, to, &[2, 2])?;
+            Ok::<_, String>(data.chunks_exact(to.bytes() as usize).map(|bytes| to.value(bytes)).collect::<Vec<_>>())
+        };
+        let (f32, f64) = (DType::F32, DType::F64);
+        let rounded = read_as(f64, [0.1, -2.0, f64::INFINITY, 1e-320], f32).expect("rounded");
+        assert_eq!(rounded, [f64::from(0.1f32), -2.0, f64::INFINITY, 0.0]);
+        let whole = [0.0, -7.0, 100.0, 127.0];
+        for (from, to) in [(DType::I64, DType::I8), (DType::I8, DType::I64), (DType::I64, f32), (f64, DType::I32)] {
+            assert_eq!(read_as(from, whole, to).as_deref(), Ok(&whole[..]), "{from} {to}");
+        }
+        assert_eq!(read_as(f32, [1.5, 2.0, 3.0, 4.0], DType::Bf16).as_deref(), Ok(&[1.5, 2.0, 3.0, 4.0][..]));
+        for (from, values, to, said) in [
+            (DType::I64, [0.0, 256.0, 0.0, 0.0], DType::U8, "[0,1] is 256,"),
+            (DType::I64, [0.0, 0.0, -1.0, 0.0], DType::U64, "[1,0] is -1,"),
+            (f64, [0.1, -2.0, f64::NAN, 1e300], f32, "[1,1] is 1e300, which the buffer's type f32 does not have;"),
+            (f64, [0.5, 0.0, 0.0, 0.0], DType::U32, "[0,0] is 0.5,"),
+            (f64, [0.0, 0.0, 0.0, f64::NAN], DType::U32, "[1,1] is NaN,"),
+            (DType::I32, [16_777_217.0, 0.0, 0.0, 0.0], f32, "[0,0] is 16777217,"),
+        ] {
+            let error = read_as(from, values, to).expect_err(said);
+            assert!(error.contains(said), "{error}");
+        }
+        write(&path, DType::U64, &[2, 2], &[255; 32]).expect("written");
+        let error = read(&path, DType::I64, &[2, 2]).expect_err("too large");
+        assert!(error.contains("[0,0] is 18446744073709551615,"), "{error}");
+        // Raw memory takes no numbers.
+        assert!(check(&path, DType::Bytes, &[2, 2]).expect_err("numbers").contains("save it with .astype('|u1')"));
+    }
+
+    /// Layout of a transpose saved by `numpy.save`, and of Fortran arrays in scipy.
+    #[test]
+    fn fortran_order_is_read_correctly() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.npy");
+        for shape in [&[][..], &[5], &[2, 3], &[3, 1], &[4, 2, 3], &[2, 3, 2, 5]] {
+            let count: u64 = shape.iter().product();
+            // Index in C order of each element, listed in Fortran order: the first subscript varies fastest.
+            let places = (0..count).map(|index| {
+                let (mut left, mut place) = (index, 0);
+                let mut stride = count;
+                for extent in shape {
+                    stride /= extent;
+                    place += left % extent * stride;
+                    left /= extent;
+                }
+                place
+            });
+            let mut bytes = vec![];
+            places.for_each(|place| DType::I16.push(place as f64, &mut bytes));
+            write(&path, DType::I16, shape, &bytes).expect("written");
+            let file = std::fs::read(&path).expect("there");
+            let at = file.windows(5).position(|word| word == b"False").expect("the order of C");
+            std::fs::write(&path, [&file[..at], b"True ", &file[at + 5..]].concat()).expect("written");
+            for to in [DType::I16, DType::F64] {
+                assert_eq!(check(&path, to, shape), Ok(()));
+                let read = read(&path, to, shape).expect("the same array");
+                let values: Vec<_> = read.chunks_exact(to.bytes() as usize).map(|bytes| to.value(bytes)).collect();
+                assert_eq!(values, (0..count).map(|place| place as f64).collect::<Vec<_>>(), "{shape:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn truncated_and_foreign_files_are_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.npy");
+        write(&path, DType::F32, &[4], &[0; 12]).expect("written");
+        assert!(read(&path, DType::F32, &[4]).expect_err("cut off").contains("its data ends: it has 12 bytes"));
+        write(&path, DType::F32, &[4], &[0; 20]).expect("written");
+        assert!(read(&path, DType::F32, &[4]).expect_err("longer").contains("more data than the 16 B"));
+        let bytes = std::fs::read(&path).expect("there");
+        for (contents, expected) in [
+            (&b""[..], "shorter than the header"),
+            (b"0123456789", "not in NumPy's format"),
+            (b"\x93NUMPY\x02\x00\xff\xff\xff\xff", "header has 4294967295 bytes"),
+            (b"\x93NUMPY\x01\x00\x03\x00{}}", "header cannot be read"),
+            (&bytes[..40], "header cannot be read"),
+        ] {
+            std::fs::write(&path, contents).expect("written");
+            let error = check(&path, DType::F32, &[4]).expect_err(expected);
+            assert!(error.contains(expected), "{error}");
+        }
+        assert!(check(folder.path(), DType::F32, &[4]).expect_err("a folder").contains("not a regular file"));
+        std::fs::write(&path, [1, 2, 3]).expect("written");
+        assert_eq!(read_raw(&path, 3), Ok(vec![1, 2, 3]));
+        assert!(check_raw(&path, 4).expect_err("shorter").contains("it has 3 bytes, the buffer 4"));
+    }
+
+    #[test]
+    fn compressed_bytes_must_fit_the_buffer() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.bin.zst");
+        std::fs::write(&path, zstd::encode_all(&[7; 1000][..], 3).expect("compressed")).expect("written");
+        assert_eq!((check_raw(&path, 1000), read_raw(&path, 1000)), (Ok(()), Ok(vec![7; 1000])));
+        assert!(read_raw(&path, 999).expect_err("longer").contains("more data than the 999 B"));
+        assert!(read_raw(&path, 1001).expect_err("shorter").contains("it has 1000 bytes, the buffer 1001"));
+        std::fs::write(&path, [1, 2, 3]).expect("written");
+        read_raw(&path, 3).expect_err("not compressed");
+    }
+
+    #[test]
+    fn malicious_headers_are_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.npy");
+        let refused = |header: &str, expected: &str| {
+            let length = (header.len() as u16).to_le_bytes();
+            let file = [&b"\x93NUMPY\x01\x00"[..], &length, header.as_bytes(), &[0; 16]].concat();
+            std::fs::write(&path, file).expect("written");
+            for read in [check(&path, DType::F32, &[4]).err(), read(&path, DType::F32, &[4]).err()] {
+                let error = read.expect(header);
+                assert!(error.contains(expected), "{header}: {error}");
+            }
+        };
+        let most = u64::MAX;
+        let of = |shape: &str| format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n");
+        refused(&of(&format!("({most}, {most})")), "it has the shape [18446744073709551615, 18446744073709551615]");
+        refused(&of(&format!("({most}0, 4)")), "is not a tuple of extents");
+        refused(&of("(-4,)"), "is not a tuple of extents");
+        refused(&of("(4.0,)"), "is not a tuple of extents");
+        refused(&of("(0,)"), "it has the shape [0]");
+        refused(&of("4"), "is not a tuple of extents");
+        refused(&of("()"), "it has the shape []");
+        refused(&of("(4,)").replace("False", "None"), "another 'fortran_order'");
+        refused(&of("(4,)").replace("'<f4'", "'|O'"), "elements of type '|O'");
+        refused(&of("(4,)").replace("'<f4'", "[('a', '<f4', (2, 3))]"), "elements of type '[('a', '<f4', (2, 3))]'");
+        refused("{'descr': '<f4'}", "has no 'fortran_order'");
+        refused("['descr']", "not a dictionary");
+        // The parser visits each level twice.
+        refused(&format!("{}1{}", "[".repeat(60), "]".repeat(60)), "nested more than");
+        refused(&"{".repeat(8000), "nested more than");
+        refused(&"-".repeat(16_000), "cannot be read");
+    }
+}

@@ -1,0 +1,227 @@
+//! Finds the files that a shell command names, such as its script. All possible readings of a word count, because a
+//! file that is missed may be overwritten.
+
+use crate::basis::pattern;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Most levels of nested quotes: `sh -c "python3 -c '…'"`.
+const MAX_DEPTH: u32 = 4;
+/// Most folders to search, and most words to look for in each.
+const MAX_FOLDERS: usize = 32;
+const MAX_WORDS: usize = 1000;
+
+/// Returns the files that a shell's `line` may name when it is run in `folder`.
+pub fn files_of_line(line: &str, folder: &Path) -> BTreeSet<PathBuf> {
+    let mut words = CommandWords::default();
+    words.read(line, 0);
+    words.files(folder)
+}
+
+/// Returns the files that the `arguments` of a program name, those of an interpreter's script included.
+pub fn files_of_arguments<'a>(arguments: impl IntoIterator<Item = &'a str>, folder: &Path) -> BTreeSet<PathBuf> {
+    let mut words = CommandWords::default();
+    arguments.into_iter().for_each(|argument| words.add(argument, 0));
+    words.files(folder)
+}
+
+/// Words of a command, with everything that they may expand to.
+#[derive(Default)]
+struct CommandWords {
+    all: BTreeSet<String>,
+    variables: BTreeMap<String, String>,
+}
+
+impl CommandWords {
+    /// Adds the words of `line`.
+    fn read(&mut self, line: &str, depth: u32) {
+        for word in split(line) {
+            self.add(&word, depth);
+        }
+    }
+
+    fn add(&mut self, word: &str, depth: u32) {
+        if word.is_empty() || depth > MAX_DEPTH || self.all.len() > MAX_WORDS {
+            return;
+        }
+        if let Some((name, value)) = word.split_once('=').filter(|(name, _)| is_variable(name)) {
+            self.variables.insert(name.into(), value.into());
+        }
+        if !self.all.insert(word.into()) {
+            return;
+        }
+        // Values of options and variables, elements of lists, and options with their values attached.
+        for piece in word.split(['=', ',', ':', '@']) {
+            self.add(piece, depth + 1);
+        }
+        if word.starts_with('-') && word.is_char_boundary(2) {
+            self.add(word.get(2..).unwrap_or_default(), depth + 1);
+        }
+        // Python's `-m package.module`.
+        if word.chars().all(|c| c.is_alphanumeric() || "._".contains(c)) {
+            let path = word.replace('.', "/");
+            self.all.extend([format!("{path}.py"), format!("{path}/__main__.py")]);
+        }
+        let expanded = self.expanded(word);
+        if expanded != word {
+            self.add(&expanded, depth + 1);
+        }
+        self.read(word, depth + 1);
+    }
+
+    /// Expands the variables of a word.
+    fn expanded(&self, word: &str) -> String {
+        let mut parts = word.split('$');
+        let mut text = parts.next().unwrap_or_default().to_string();
+        if let Some(rest) = text.strip_prefix("~/")
+            && let Some(home) = dirs::home_dir()
+        {
+            text = home.join(rest).to_string_lossy().into_owned();
+        }
+        for part in parts {
+            let braced = part.strip_prefix('{').and_then(|part| part.split_once('}'));
+            let end = part.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(part.len());
+            let (name, rest) = braced.unwrap_or(part.split_at(end));
+            let value = self.variables.get(name).cloned().or_else(|| std::env::var(name).ok());
+            // The working folder of the command.
+            let value = if name == "PWD" { Some(".".into()) } else { value };
+            text += &value.unwrap_or_default();
+            text += rest;
+        }
+        text
+    }
+
+    /// Finds files with these names in `folder`, in folders that other words name, and on the `PATH`.
+    fn files(&self, folder: &Path) -> BTreeSet<PathBuf> {
+        let mut folders = vec![folder.to_path_buf()];
+        let mut at = 0;
+        while at < folders.len() {
+            for word in self.all.iter().filter(|word| !word.contains('*')) {
+                let path = folders[at].join(word);
+                let known = || {
+                    path.canonicalize()
+                        .is_ok_and(|folder| folders.iter().any(|f| f.canonicalize().is_ok_and(|f| f == folder)))
+                };
+                if folders.len() < MAX_FOLDERS && path.is_dir() && !known() {
+                    folders.push(path);
+                }
+            }
+            at += 1;
+        }
+        let programs = std::env::var_os("PATH").map(|list| std::env::split_paths(&list).collect::<Vec<_>>());
+        let mut files = BTreeSet::new();
+        for folder in &folders {
+            for word in &self.all {
+                files.extend(matching(&folder.join(word)).into_iter().filter(|path| path.is_file()));
+            }
+        }
+        for folder in programs.iter().flatten() {
+            let names = self.all.iter().filter(|word| !word.contains('/'));
+            files.extend(names.map(|name| folder.join(name)).filter(|path| path.is_file()));
+        }
+        files
+    }
+}
+
+/// Returns the path, or its matches if the last part is a glob pattern.
+fn matching(path: &Path) -> Vec<PathBuf> {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()).filter(|name| name.contains(['*', '?', '[']))
+    else {
+        return vec![path.to_path_buf()];
+    };
+    // Broader than the shell's pattern: brackets and `?` match any text.
+    let mut loose = String::new();
+    let mut in_brackets = false;
+    for c in name.chars() {
+        match c {
+            '[' => in_brackets = true,
+            ']' => in_brackets = false,
+            _ => {}
+        }
+        match c {
+            '?' | ']' => loose.push('*'),
+            '[' => {}
+            _ if in_brackets => {}
+            c => loose.push(c),
+        }
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let entries = folder.read_dir().into_iter().flatten().flatten();
+    let fits = |entry: &std::fs::DirEntry| pattern::matches(&loose, &entry.file_name().to_string_lossy());
+    entries.filter(fits).map(|entry| entry.path()).chain([path.to_path_buf()]).collect()
+}
+
+fn is_variable(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// Splits a shell command into words, without quotes.
+fn split(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (vec![], String::new(), None);
+    let mut rest = line.chars();
+    while let Some(c) = rest.next() {
+        match (c, quote) {
+            // On Windows, backslashes separate the parts of paths.
+            ('\\', None) if !cfg!(windows) => word.extend(rest.next()),
+            // Between double quotes, a backslash escapes only these characters.
+            ('\\', Some('"')) if !cfg!(windows) => match rest.clone().next() {
+                Some('"' | '\\' | '$' | '`') => word.extend(rest.next()),
+                _ => word.push(c),
+            },
+            ('\'' | '"', None) => quote = Some(c),
+            (c, Some(open)) if c == open => quote = None,
+            (c, None) if " \t\r\n`;|&<>()".contains(c) => words.push(std::mem::take(&mut word)),
+            (c, _) => word.push(c),
+        }
+    }
+    words.push(word);
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_are_found_in_any_quoting() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for path in ["ref x.py", "ref.py", "sub/deep/ref y.py", "data-1.txt", "pkg/tool.py", "unnamed.py"] {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            std::fs::write(path, "").expect("written");
+        }
+        for (line, expected) in [
+            ("python3 'ref x.py' {in} {out}", "ref x.py"),
+            ("python3 \"ref x.py\" {in}", "ref x.py"),
+            ("python3 ref\\ x.py {in}", "ref x.py"),
+            ("python3 'ref'\" x.py\"", "ref x.py"),
+            ("sh -c \"python3 'ref x.py'\"", "ref x.py"),
+            ("sh -c 'sh -c \"python3 ref\\ x.py\"'", "ref x.py"),
+            ("python3 -c \"exec(open('ref x.py').read())\"", "ref x.py"),
+            ("python3 <'ref x.py'", "ref x.py"),
+            ("cd sub && cd deep; python3 'ref y.py'", "sub/deep/ref y.py"),
+            ("cd sub/deep;python3 ./ref\\ y.py", "sub/deep/ref y.py"),
+            ("env -C sub/deep python3 'ref y.py'", "sub/deep/ref y.py"),
+            ("make -Csub/deep -f'ref y.py'", "sub/deep/ref y.py"),
+            ("python3 $PWD/ref.py", "ref.py"),
+            ("python3 \"${PWD}/ref x.py\"", "ref x.py"),
+            ("s='ref x.py'; python3 \"$s\"", "ref x.py"),
+            ("n=x; python3 \"ref $n.py\"", "ref x.py"),
+            ("python3 re?.py", "ref.py"),
+            ("python3 [r]ef*.py", "ref.py"),
+            ("./tool --table=data-1.txt", "data-1.txt"),
+            ("python3 -m pkg.tool", "pkg/tool.py"),
+            ("cat ref.py|python3 -", "ref.py"),
+            ("(python3 sub/../ref.py)", "sub/../ref.py"),
+        ] {
+            let found = files_of_line(line, folder.path());
+            assert!(found.contains(&folder.path().join(expected)), "{line}: {found:?}");
+            assert!(!found.contains(&folder.path().join("unnamed.py")), "{line}: {found:?}");
+        }
+        let program = ["python3", "-Xdev", "ref x.py", "--in=data-1.txt"];
+        let found = files_of_arguments(program, folder.path());
+        assert!(["ref x.py", "data-1.txt"].iter().all(|name| found.contains(&folder.path().join(name))), "{found:?}");
+        // Long and nested input terminates quickly.
+        files_of_line(&"a=$a$a '\"\\ ".repeat(5000), folder.path());
+    }
+}

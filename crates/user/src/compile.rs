@@ -1,0 +1,631 @@
+//! Compiles users' sources to SPIR-V: GLSL by shaderc, WGSL by naga, Slang and HLSL by their compilers if these are on
+//! the PATH.
+
+use super::entry::{chosen, isolate, resize};
+use super::front_end;
+use crate::basis::destination::Scratch;
+use crate::basis::input_file;
+use crate::basis::printable::{Shown, brief};
+use crate::basis::threads::{CANNOT_START, explained};
+use crate::basis::units::Bytes;
+use crate::kernel::instructions::{HEADER, MAGIC};
+use crate::kernel::interface::{Scalar, SpecConstant};
+use crate::kernel::spirv::MAX_FILE_BYTES;
+use crate::process::guarded::{self, ProgramEnd};
+use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::path::{Component, Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+/// Source file and its compiler options.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct KernelSource {
+    pub path: PathBuf,
+    /// Entry point; by default `main` or the only one.
+    pub entry: Option<String>,
+    /// Folders that `#include` searches after the file's own.
+    pub include: Vec<PathBuf>,
+    /// Macros with their values.
+    pub define: Vec<(String, String)>,
+    /// Whether to compile for Vulkan 1.3 rather than 1.2.
+    pub newest: bool,
+    /// Work-group size, if the source leaves it to the host.
+    pub local_size: Option<[u32; 3]>,
+}
+
+/// Result of a compilation.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Compiled {
+    source: KernelSource,
+    spirv: Vec<u32>,
+    /// Names of variables that are declared but never used, and therefore not in the SPIR-V.
+    pub(super) unused: Vec<String>,
+    /// Source file and its includes.
+    pub(super) files: Vec<PathBuf>,
+    /// Overrides of WGSL, whose values are compiled into the SPIR-V.
+    overrides: Vec<Override>,
+    /// SPIR-V for other values of the overrides.
+    #[serde(skip)]
+    specialized: Mutex<BTreeMap<String, Vec<u32>>>,
+}
+
+/// Serializable [`SpecConstant`], sent by the compiler's process.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Override {
+    name: String,
+    id: u32,
+    #[serde(with = "ScalarAcross")]
+    scalar: Scalar,
+    default: u64,
+}
+
+/// Serde implementation for [`Scalar`], which the build script compiles without serde.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Scalar")]
+enum ScalarAcross {
+    Bool,
+    Int { bits: u32, signed: bool },
+    Float { bits: u32 },
+    Bfloat16,
+}
+
+/// Validated WGSL module.
+#[derive(Debug)]
+struct Wgsl {
+    module: naga::Module,
+    info: naga::valid::ModuleInfo,
+    entry: String,
+    version: (u8, u8),
+}
+
+/// GLSL compiler. It stays alive because it caches the built-in declarations of a GLSL version, which take longer to
+/// parse than most kernels.
+static COMPILER: LazyLock<Result<shaderc::Compiler, shaderc::Error>> = LazyLock::new(shaderc::Compiler::new);
+
+/// File extensions of supported languages.
+pub const ENDINGS: [&str; 6] = ["comp", "glsl", "spv", "wgsl", "slang", "hlsl"];
+
+/// Refuses GLSL versions without compute shaders for Vulkan: for some the compiler prints all its built-in
+/// declarations, for others it blames unrelated lines.
+fn check_version(source: &str) -> Result<(), String> {
+    let directive = |line: &str| {
+        let version = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("version")?;
+        let version = version.split("//").next().and_then(|version| version.split("/*").next()).unwrap_or_default();
+        Some(version.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    let version = source.lines().find_map(directive);
+    let version = version.ok_or("it has no `#version`; make `#version 460` its first line")?;
+    let number = version.strip_suffix(" core").unwrap_or(&version);
+    match (number, &*version) {
+        ("420" | "430" | "440" | "450" | "460", _) | (_, "310 es" | "320 es") => Ok(()),
+        _ => Err(format!("its `#version {}` has no compute shaders for Vulkan; write `#version 460`", brief(&version))),
+    }
+}
+
+impl KernelSource {
+    /// Compiles the source with these values of WGSL overrides. Errors are the compiler's messages, with file and line.
+    pub(crate) fn compile(&self, overrides: &[(String, f64)]) -> Result<Compiled, String> {
+        let alone = |isolated| self.compiled(isolated, vec![self.path.clone()], vec![]);
+        let compiled = match self.ending() {
+            "comp" | "glsl" | "wgsl" => front_end::compile(self, overrides),
+            "spv" => Ok(alone(self.spirv(&self.bytes()?)?)),
+            "slang" => self.by_program(&["slangc"]).map(alone),
+            "hlsl" => self.by_program(&["dxc", "slangc"]).map(alone),
+            _ if self.path.is_dir() => Err(format!("{} is a folder; name a file", self.path.shown())),
+            _ => {
+                let known = ENDINGS.map(|ending| format!(".{ending}")).join(", ");
+                Err(format!("{}: gpukern does not know this extension; use one of {known}", self.path.shown()))
+            }
+        };
+        // Compilers repeat the path as they received it, unescaped.
+        compiled.map_err(|reason| reason.replace(&*self.path.to_string_lossy(), &self.path.shown()))
+    }
+
+    /// Returns the extension.
+    fn ending(&self) -> &str {
+        self.path.extension().and_then(|ending| ending.to_str()).unwrap_or_default()
+    }
+
+    /// Compiles GLSL or WGSL on the current stack, which deeply nested sources may overflow.
+    pub(super) fn compile_here(&self, overrides: &[(String, f64)]) -> Result<Compiled, String> {
+        if self.ending() != "wgsl" {
+            return self.glsl();
+        }
+        let wgsl = self.wgsl()?;
+        let spirv = wgsl.spirv(overrides).map_err(|e| format!("{}: {e}", self.path.shown()))?;
+        Ok(self.compiled((spirv, vec![]), vec![self.path.clone()], wgsl.overrides()))
+    }
+
+    fn compiled(
+        &self,
+        (spirv, unused): (Vec<u32>, Vec<String>),
+        files: Vec<PathBuf>,
+        overrides: Vec<Override>,
+    ) -> Compiled {
+        Compiled { source: self.clone(), spirv, unused, files, overrides, specialized: Mutex::default() }
+    }
+
+    fn bytes(&self) -> Result<Vec<u8>, String> {
+        input_file::read(&self.path, MAX_FILE_BYTES as u64)
+            .map_err(|e| format!("cannot read '{}': {e}", self.path.shown()))
+    }
+
+    fn text(&self) -> Result<String, String> {
+        String::from_utf8(self.bytes()?).map_err(|_| format!("{}: it is not UTF-8 text", self.path.shown()))
+    }
+
+    /// Checks SPIR-V and isolates its selected entry point as `main`.
+    fn spirv(&self, bytes: &[u8]) -> Result<(Vec<u32>, Vec<String>), String> {
+        let shown = self.path.shown();
+        if !bytes.len().is_multiple_of(4) {
+            return Err(format!(
+                "{shown}: it has {} bytes, which is not a multiple of 4, so it is not SPIR-V; compile it again",
+                bytes.len()
+            ));
+        }
+        let words: Vec<u32> =
+            bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect();
+        if words.len() < HEADER || words[0] != MAGIC {
+            return Err(format!("{shown}: it is not SPIR-V; give it the extension of its language, or compile it"));
+        }
+        isolate(&words, self.entry.as_deref()).map_err(|reason| format!("{shown}: {reason}"))
+    }
+
+    fn glsl(&self) -> Result<Compiled, String> {
+        let source = self.text()?;
+        check_version(&source).map_err(|reason| format!("{}: {reason}", self.path.shown()))?;
+        let failed = |e: &shaderc::Error| format!("shaderc does not start: {e}");
+        let compiler = COMPILER.as_ref().map_err(failed)?;
+        let includes = RefCell::new(Includes::default());
+        let mut options = shaderc::CompileOptions::new().map_err(|e| failed(&e))?;
+        let (vulkan, version) = if self.newest || source.lines().any(|line| line == "#pragma vulkan 1.3") {
+            (shaderc::EnvVersion::Vulkan1_3, shaderc::SpirvVersion::V1_6)
+        } else {
+            (shaderc::EnvVersion::Vulkan1_2, shaderc::SpirvVersion::V1_5)
+        };
+        options.set_target_env(shaderc::TargetEnv::Vulkan, vulkan as u32);
+        options.set_target_spirv(version);
+        for (name, value) in &self.define {
+            options.add_macro_definition(name, Some(value));
+        }
+        options.set_include_callback(|requested, kind, from, depth| {
+            let mut includes = includes.borrow_mut();
+            // glslang retries a refused include for each file that is open.
+            includes.refused.clone().map_or(Ok(()), Err)?;
+            let (path, content) = self.included(requested, kind, from)?;
+            let entered = includes.enter(&simplified(self.path.clone()), path.clone(), depth, content.len());
+            entered.inspect_err(|refused| includes.refused = Some(refused.clone()))?;
+            Ok(shaderc::ResolvedInclude { resolved_name: path.display().to_string(), content })
+        });
+        let (entry, shown) = ("main", self.path.display().to_string());
+        if let Some(other) = self.entry.as_deref().filter(|name| *name != entry) {
+            return Err(format!("{shown}: GLSL begins at main, not at '{}'; leave `entry` out", brief(other)));
+        }
+        if [&source, &shown].iter().any(|text| text.contains('\0')) {
+            return Err(format!("{shown}: it contains a zero byte, so it is not text; save it as UTF-8"));
+        }
+        let artifact = compiler
+            .compile_into_spirv(&source, shaderc::ShaderKind::Compute, &shown, entry, Some(&options))
+            .map_err(|e| match e {
+                shaderc::Error::CompilationError(_, text) => text.trim_end().to_string(),
+                // shaderc catches failed allocations.
+                shaderc::Error::InternalError(_) => {
+                    format!("{shown}: its compiler ran out of memory or failed; split it into smaller parts")
+                }
+                other => format!("{shown}: {other}"),
+            });
+        let artifact = match &includes.borrow().refused {
+            Some(refused) => return Err(format!("{shown}: {refused}")),
+            None => artifact?,
+        };
+        let mut words = artifact.as_binary().to_vec();
+        if let Some(size) = self.local_size {
+            resize(&mut words, size).map_err(|reason| format!("{shown}: {reason}"))?;
+        }
+        drop(options);
+        let files = std::iter::once(self.path.clone()).chain(includes.into_inner().seen).collect();
+        let isolated = isolate(&words, None).map_err(|reason| format!("{shown}: {reason}"))?;
+        Ok(self.compiled(isolated, files, vec![]))
+    }
+
+    /// Finds the file that `requested` names, and reads it.
+    fn included(&self, requested: &str, kind: shaderc::IncludeType, from: &str) -> Result<(PathBuf, String), String> {
+        let beside = Path::new(from).parent().filter(|_| matches!(kind, shaderc::IncludeType::Relative));
+        let folders = beside.into_iter().chain(self.include.iter().map(PathBuf::as_path));
+        let mut tried = vec![];
+        for path in folders.map(|folder| simplified(folder.join(requested))) {
+            if path.is_file() {
+                let text = input_file::read_text(&path).map_err(|e| format!("{}: {e}", path.shown()))?;
+                return Ok((path, text));
+            }
+            tried.push(path.shown());
+        }
+        let tried = if tried.is_empty() { "no folder".to_string() } else { tried.join(", ") };
+        Err(format!("cannot find '{requested}': looked for {tried}; add its folder with -I or `include`"))
+    }
+
+    /// Returns the parsed module, cached because each choice of overrides needs it.
+    fn wgsl(&self) -> Result<Arc<Wgsl>, String> {
+        static LAST: Mutex<Option<(KernelSource, String, Arc<Wgsl>)>> = Mutex::new(None);
+        let text = self.text()?;
+        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((source, of, wgsl)) if source == self && *of == text => Ok(Arc::clone(wgsl)),
+            _ => {
+                let wgsl = Arc::new(self.parsed(&text)?);
+                *last = Some((self.clone(), text, Arc::clone(&wgsl)));
+                Ok(wgsl)
+            }
+        }
+    }
+
+    fn parsed(&self, source: &str) -> Result<Wgsl, String> {
+        let shown = self.path.shown();
+        if let Some((name, _)) = self.define.first() {
+            return Err(format!("{shown}: WGSL has no macros ('{name}'); declare an `override` and set it in `spec`"));
+        }
+        // naga gives no position for its own limits.
+        let placed = |text: String| {
+            let text = text.trim_end();
+            if text.contains(&shown) { text.to_string() } else { format!("{shown}: {text}") }
+        };
+        let module =
+            naga::front::wgsl::parse_str(source).map_err(|e| placed(e.emit_to_string_with_path(source, &shown)))?;
+        let (flags, all) = (naga::valid::ValidationFlags::all(), naga::valid::Capabilities::all());
+        let info = naga::valid::Validator::new(flags, all)
+            .validate(&module)
+            .map_err(|e| placed(e.emit_to_string_with_path(source, &shown)))?;
+        let kernels: Vec<&str> = module
+            .entry_points
+            .iter()
+            .filter(|entry| entry.stage == naga::ShaderStage::Compute)
+            .map(|entry| entry.name.as_str())
+            .collect();
+        let entry = chosen(self.entry.as_deref(), &kernels).map_err(|reason| format!("{shown}: {reason}"))?;
+        let entry = entry.to_string();
+        let version = if self.newest { (1, 6) } else { (1, 5) };
+        Ok(Wgsl { module, info, entry, version })
+    }
+
+    /// Compiles with the first of these compilers that is on the PATH.
+    fn by_program(&self, compilers: &[&str]) -> Result<(Vec<u32>, Vec<String>), String> {
+        let shown = self.path.shown();
+        let scratch = Scratch::new().map_err(|e| format!("no folder for compiled kernels: {e}"))?;
+        let output = scratch.path().join("kernel.spv");
+        let entry = self.entry.as_deref().unwrap_or("main");
+        for name in compilers {
+            let mut command = Command::new(name);
+            if *name == "slangc" {
+                command.args(["-target", "spirv", "-stage", "compute", "-entry", entry]).arg("-o").arg(&output);
+            } else {
+                let vulkan = if self.newest { "1.3" } else { "1.2" };
+                command.args(["-spirv", "-T", "cs_6_6", "-E", entry]).arg(format!("-fspv-target-env=vulkan{vulkan}"));
+                command.arg("-Fo").arg(&output);
+            }
+            command.args(self.include.iter().map(|folder| format!("-I{}", folder.display())));
+            command.args(self.define.iter().map(|(name, value)| format!("-D{name}={value}")));
+            // A path that starts with `-` must not be read as an option.
+            command.arg(if self.path.is_absolute() { self.path.clone() } else { Path::new(".").join(&self.path) });
+            match guarded::run(&command, &scratch, true) {
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
+                    return Err(format!("{CANNOT_START} {name}: {}", explained(&e)));
+                }
+                Err(e) => return Err(format!("{shown}: {name} {e}")),
+                Ok(ProgramEnd { failed: None, .. }) if output.is_file() => {
+                    let bytes = input_file::read(&output, MAX_FILE_BYTES as u64);
+                    let bytes = bytes.map_err(|e| format!("{shown}: what {name} wrote: {e}"))?;
+                    // slangc renames every entry point to `main`.
+                    let any = Self { entry: None, ..self.clone() };
+                    return any.spirv(&bytes);
+                }
+                Ok(ProgramEnd { failed, said, .. }) => {
+                    let said = if said.trim().is_empty() { failed.unwrap_or("it wrote nothing".into()) } else { said };
+                    return Err(format!("{shown}: {name}: {}", said.trim_end()));
+                }
+            }
+        }
+        let (names, which) = (compilers.join(" or "), if compilers.len() > 1 { "both" } else { "it" });
+        Err(format!(
+            "{shown}: there is no {names} on the PATH to compile it; install the Vulkan SDK (vulkan.lunarg.com), which has \
+             {which}, or compile it to SPIR-V yourself and name the .spv"
+        ))
+    }
+}
+
+impl Compiled {
+    /// Returns the overrides of WGSL as specialization constants.
+    pub(crate) fn overrides(&self) -> Vec<SpecConstant> {
+        let constant = |Override { name, id, scalar, default }| SpecConstant { name: name.into(), id, scalar, default };
+        self.overrides.iter().cloned().map(constant).collect()
+    }
+
+    /// Returns SPIR-V with these values of overrides.
+    pub(crate) fn spirv(&self, overrides: &[(String, f64)]) -> Result<Vec<u32>, String> {
+        if overrides.is_empty() || self.overrides.is_empty() {
+            return Ok(self.spirv.clone());
+        }
+        let key = format!("{overrides:?}");
+        let mut specialized = self.specialized.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = specialized.get(&key) {
+            return Ok(known.clone());
+        }
+        let spirv = self.source.compile(overrides)?.spirv;
+        specialized.insert(key, spirv.clone());
+        Ok(spirv)
+    }
+}
+
+/// Includes of a source, with their nesting.
+#[derive(Default)]
+struct Includes {
+    /// Chain of files from the one that the source includes to the innermost.
+    open: Vec<PathBuf>,
+    seen: BTreeSet<PathBuf>,
+    /// Number of includes and their total size; a repeated file counts each time.
+    count: usize,
+    bytes: usize,
+    /// Reason why the last include was refused.
+    refused: Option<String>,
+}
+
+impl Includes {
+    /// Adds a file that is included at this depth, which is 1 in `source` itself. Refuses deep nesting and too many
+    /// includes, because glslang continues until memory is exhausted.
+    fn enter(&mut self, source: &Path, path: PathBuf, depth: usize, bytes: usize) -> Result<(), String> {
+        self.open.truncate(depth.saturating_sub(1));
+        self.open.push(path.clone());
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.count += 1;
+        if depth > MAX_INCLUDE_DEPTH {
+            // Show a cycle once.
+            let all: Vec<&Path> = std::iter::once(source).chain(self.open.iter().map(PathBuf::as_path)).collect();
+            let again = (1..all.len()).find(|at| all[..*at].contains(&all[*at]));
+            let shown: Vec<_> = all[..=again.unwrap_or(MAX_SHOWN)].iter().map(|file| file.shown()).collect();
+            let what = if again.is_some() { "a file includes itself" } else { "files include each other too deeply" };
+            return Err(format!("{what}: {}; {MAX_INCLUDE_DEPTH} levels are the most", shown.join(" > ")));
+        }
+        let last = path.shown();
+        if self.bytes > MAX_FILE_BYTES {
+            let most = Bytes(MAX_FILE_BYTES as u64);
+            return Err(format!(
+                "its includes add up to more than {most}; the last was {last}: include each file once"
+            ));
+        }
+        if self.count > MAX_INCLUDES {
+            return Err(format!(
+                "it includes files more than {MAX_INCLUDES} times, last {last}: include each file once"
+            ));
+        }
+        self.seen.insert(path);
+        Ok(())
+    }
+}
+
+/// Most levels of nested includes.
+const MAX_INCLUDE_DEPTH: usize = 100;
+/// Most includes in total: they double at each level if each file includes two others.
+const MAX_INCLUDES: usize = 10_000;
+const MAX_SHOWN: usize = 8;
+
+/// Simplifies `a/..` in a path, unless a symbolic link makes it a different file.
+fn simplified(path: PathBuf) -> PathBuf {
+    let mut short = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if matches!(short.components().next_back(), Some(Component::Normal(_))) => {
+                short.pop();
+            }
+            other => short.push(other),
+        }
+    }
+    let is_same = short.canonicalize().ok().is_some_and(|there| path.canonicalize().ok() == Some(there));
+    if is_same { short } else { path }
+}
+
+/// Returns the bits of a literal.
+fn literal(module: &naga::Module, expression: naga::Handle<naga::Expression>) -> Option<u64> {
+    use naga::Literal;
+    let naga::Expression::Literal(literal) = module.global_expressions[expression] else { return None };
+    Some(match literal {
+        Literal::F64(value) => value.to_bits(),
+        Literal::F32(value) => u64::from(value.to_bits()),
+        Literal::F16(value) => u64::from(value.to_bits()),
+        Literal::U32(value) => u64::from(value),
+        Literal::I32(value) => u64::from(value.cast_unsigned()),
+        Literal::U64(value) => value,
+        Literal::I64(value) => value.cast_unsigned(),
+        Literal::Bool(value) => u64::from(value),
+        _ => return None,
+    })
+}
+
+impl Wgsl {
+    fn overrides(&self) -> Vec<Override> {
+        let each = self.module.overrides.iter().map(|(handle, declared)| {
+            let scalar = match self.module.types[declared.ty].inner {
+                naga::TypeInner::Scalar(scalar) => match (scalar.kind, u32::from(scalar.width) * 8) {
+                    (naga::ScalarKind::Bool, _) => Scalar::Bool,
+                    (naga::ScalarKind::Float, bits) => Scalar::Float { bits },
+                    (naga::ScalarKind::Sint, bits) => Scalar::Int { bits, signed: true },
+                    (_, bits) => Scalar::Int { bits, signed: false },
+                },
+                _ => Scalar::Int { bits: 32, signed: false },
+            };
+            let default = declared.init.and_then(|init| literal(&self.module, init)).unwrap_or(0);
+            let id = declared.id.map_or(u32::from(u16::MAX) + 1 + handle.index() as u32, u32::from);
+            Override { name: declared.name.clone().unwrap_or_default(), id, scalar, default }
+        });
+        each.collect()
+    }
+
+    fn spirv(&self, overrides: &[(String, f64)]) -> Result<Vec<u32>, String> {
+        let constants = overrides.iter().cloned().collect();
+        let entry = (naga::ShaderStage::Compute, self.entry.as_str());
+        let (module, info) =
+            naga::back::pipeline_constants::process_overrides(&self.module, &self.info, Some(entry), &constants)
+                .map_err(|e| chain(&e))?;
+        let mut options = naga::back::spv::Options { lang_version: self.version, ..Default::default() };
+        options.flags |= naga::back::spv::WriterFlags::DEBUG;
+        let chosen = naga::back::spv::PipelineOptions {
+            shader_stage: naga::ShaderStage::Compute,
+            entry_point: self.entry.clone(),
+        };
+        let words = naga::back::spv::write_vec(&module, &info, &options, Some(&chosen)).map_err(|e| chain(&e))?;
+        // naga leaves out the names of unused variables.
+        isolate(&words, Some(&self.entry)).map(|(module, _)| module)
+    }
+}
+
+/// Formats an error with its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let _ = write!(text, ": {inner}");
+        cause = inner.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Compiles a kernel that includes the first of these files; returns the error, or the number of files.
+    fn said(files: &[(&str, &str)]) -> String {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, text) in files {
+            std::fs::write(folder.path().join(name), text).expect("written");
+        }
+        let path = folder.path().join("k.comp");
+        let kernel = format!("#version 460\n#include \"{}\"\nvoid main() {{}}\n", files[0].0);
+        std::fs::write(&path, kernel).expect("written");
+        let compiled = KernelSource { path, ..KernelSource::default() }.compile(&[]);
+        let text = compiled.map_or_else(|e| e, |compiled| format!("{} files", compiled.files.len()));
+        text.replace(&format!("{}/", folder.path().display()), "")
+    }
+
+    #[test]
+    fn cyclic_includes_are_refused_with_the_cycle() {
+        let of = |name: &str| format!("#include \"{name}\"\n");
+        let circle = said(&[("a", &of("b")), ("b", &of("a"))]);
+        assert!(circle.contains("a file includes itself: k.comp > a > b > a; 100 levels are the most"), "{circle}");
+        let itself = said(&[("a", &of("a"))]);
+        assert!(itself.contains("a file includes itself: k.comp > a > a;"), "{itself}");
+        let source = said(&[("a", &of("k.comp"))]);
+        assert!(source.contains("a file includes itself: k.comp > a > k.comp;"), "{source}");
+        // Including a file twice is not a cycle.
+        assert_eq!(said(&[("a", "#include \"b\"\n#include \"b\"\n"), ("b", "")]), "3 files");
+    }
+
+    #[test]
+    fn the_total_size_of_includes_is_limited() {
+        let names: Vec<String> = (0..40).map(|at| format!("f{at}")).collect();
+        let padding = "/".repeat(1 << 16);
+        let text = |at: usize| format!("//{padding}\n#include \"f{0}\"\n#include \"f{0}\"\n", at + 1);
+        let texts: Vec<String> = (0..39).map(text).chain([String::new()]).collect();
+        let files: Vec<_> = names.iter().zip(&texts).map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        let bomb = said(&files);
+        assert!(bomb.contains("its includes add up to more than 16 MiB; the last was f"), "{bomb}");
+    }
+
+    #[test]
+    fn the_number_of_includes_is_limited() {
+        let names: Vec<String> = (0..40).map(|at| format!("f{at}")).collect();
+        let texts: Vec<String> = (1..41).map(|at| format!("#include \"f{at}\"\n#include \"f{at}\"\n")).collect();
+        let mut files: Vec<_> = names.iter().zip(&texts).map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        files[39].1 = "";
+        let start = std::time::Instant::now();
+        let fan = said(&files);
+        assert!(fan.contains("it includes files more than 10000 times, last f"), "{fan}");
+        assert!(start.elapsed().as_secs() < 300, "{:?}", start.elapsed());
+    }
+
+    #[test]
+    fn paths_of_includes_are_simplified() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let of = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(of("a/b")).expect("made");
+        std::fs::write(of("a/x"), "").expect("written");
+        assert_eq!(simplified(of("a/b/../../a/./x")), of("a/x"));
+        assert_eq!(simplified(of("a/no/../x")), of("a/no/../x"), "it does not exist");
+        std::fs::write(of("a/b/y"), "#include \"../z\"\n").expect("written");
+        std::fs::write(of("a/z"), "#include \"b/y\"\n").expect("written");
+        let path = of("k.comp");
+        std::fs::write(&path, "#version 460\n#include \"a/z\"\nvoid main() {}\n").expect("written");
+        let said = KernelSource { path, ..KernelSource::default() }.compile(&[]).expect_err("a circle");
+        let said = said.replace(&format!("{}/", folder.path().display()), "");
+        assert!(said.contains("a file includes itself: k.comp > a/z > a/b/y > a/z;"), "{said}");
+        // Behind a link, `..` is a different folder.
+        #[cfg(unix)]
+        {
+            std::fs::create_dir_all(of("far/c")).expect("made");
+            std::os::unix::fs::symlink(of("far/c"), of("link")).expect("linked");
+            std::fs::write(of("far/x"), "").expect("written");
+            assert_eq!(simplified(of("link/../x")), of("link/../x"));
+        }
+    }
+
+    #[test]
+    fn each_choice_of_overrides_is_compiled_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("k.wgsl");
+        let text = "override N: u32 = 1; @group(0) @binding(0) var<storage, read_write> d: array<u32>;
+            @compute @workgroup_size(N) fn main() { d[0] = N; }";
+        std::fs::write(&path, text).expect("written");
+        let compiled = KernelSource { path: path.clone(), ..KernelSource::default() }.compile(&[]).expect("WGSL");
+        let choice = |value: f64| compiled.spirv(&[("N".into(), value)]);
+        let first = choice(2.0).expect("compiled");
+        std::fs::remove_file(&path).expect("removed");
+        assert_eq!(choice(2.0), Ok(first));
+        choice(3.0).expect_err("its source is gone");
+    }
+
+    #[test]
+    fn a_missing_compiler_is_named() {
+        // No program has these names.
+        let source = |name: &str| KernelSource { path: name.into(), ..KernelSource::default() };
+        let said = source("k.hlsl").by_program(&["no-such-dxc", "no-such-slangc"]).expect_err("there is none");
+        assert!(
+            said.contains("k.hlsl: there is no no-such-dxc or no-such-slangc on the PATH to compile it;"),
+            "{said}"
+        );
+        assert!(said.contains("install the Vulkan SDK (vulkan.lunarg.com), which has both, or compile it"), "{said}");
+        let said = source("k.slang").by_program(&["no-such-slangc"]).expect_err("there is none");
+        assert!(
+            said.contains("(vulkan.lunarg.com), which has it, or compile it to SPIR-V yourself and name the .spv"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn huge_wgsl_expressions_do_not_crash() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("k.wgsl");
+        let compiled = |body: &str| {
+            let head = "@group(0) @binding(0) var<storage, read_write> d: array<u32>;";
+            std::fs::write(&path, format!("{head}\n@compute @workgroup_size(1) fn main() {{ {body} }}\n"))
+                .expect("written");
+            KernelSource { path: path.clone(), ..KernelSource::default() }.compile(&[])
+        };
+        let many = |part: &str| part.repeat(20_000);
+        for body in [
+            format!("d[0] = d[1]{};", many(" + 1u")),
+            format!("d[0] = {}1u{};", many("d["), many("]")),
+            format!("if d[0] == 0u {{ }} {}", many("else if d[0] == 1u { }")),
+            format!("d[0] = {}1u{};", many("("), many(")")),
+            format!("d[0] = {}d[1];", many("-")),
+            format!("{}{}", many("{"), many("}")),
+        ] {
+            // naga refuses some of these as nested too deeply.
+            if let Err(error) = compiled(&body) {
+                assert!(error.contains("k.wgsl"), "{error}");
+            }
+        }
+    }
+}

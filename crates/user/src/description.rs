@@ -1,0 +1,603 @@
+//! Describes kernels as a user writes them: fields of a TOML file, which the command line can also set.
+
+use super::expression::Expression;
+use super::resolved::Tolerance;
+use crate::basis::error::{self, Error};
+use crate::basis::printable::{Shown, brief};
+use crate::basis::threads::CANNOT_START;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
+use std::fmt;
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+use toml::de::{DeTable, DeValue};
+
+/// Description of a kernel, or of several that solve the same problem, with its expressions unparsed: the resolver
+/// evaluates them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Description {
+    /// Name of the problem in tables.
+    pub name: Option<String>,
+    /// Kernel, for a problem that one dispatch solves.
+    pub kernel: Option<Kernel>,
+    /// Dispatches in execution order, for a problem that needs several.
+    pub pass: Vec<Kernel>,
+    /// Axes of the sweep with their values.
+    pub axes: OrderedMap<OneOrMany>,
+    /// Specialization constants by name or id; `tune` searches the values of a list.
+    pub spec: OrderedMap<OneOrMany>,
+    /// Conditions on axes and specialization constants: cases that fail one are not run.
+    #[serde(rename = "where")]
+    pub conditions: OrderedMap<Formula>,
+    /// Push constants by member name.
+    #[serde(deserialize_with = "members")]
+    pub push: OrderedMap<Formula>,
+    /// Values of blocks that are given member by member, by any name of the block.
+    #[serde(deserialize_with = "blocks")]
+    pub uniform: OrderedMap<OrderedMap<Formula>>,
+    /// Buffers by the name of a block that binds them, or by `"set.binding"`.
+    pub buffer: OrderedMap<DescribedBuffer>,
+    /// Grid of the only kernel.
+    pub dispatch: Option<GridFields>,
+    /// Source of the correct answer.
+    pub reference: Option<ReferenceTable>,
+    /// Nominal work.
+    pub work: Option<WorkFields>,
+    /// Program that writes inputs.
+    pub inputs: Option<Inputs>,
+    /// Origin of a kernel that `gpukern capture` wrote.
+    pub captured: Option<Captured>,
+}
+
+/// Origin of a captured dispatch.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Captured {
+    /// Command line of the program.
+    pub program: String,
+    pub device: String,
+    pub driver: String,
+    /// Number of the captured call among those with this grid, from 1.
+    pub call: u64,
+    /// Median time of the calls with this grid.
+    pub microseconds: Option<f64>,
+    /// Whether a replay on that device gave the same bits.
+    pub exact: bool,
+    /// Version of gpukern that captured the dispatch.
+    pub gpukern: String,
+}
+
+impl Captured {
+    /// Joins a driver's name and version as `driver` holds them.
+    pub fn driver(name: &str, info: &str) -> String {
+        format!("{name} {info}").trim().to_string()
+    }
+}
+
+/// Key that sets all members of a block that are not set by name.
+pub const OTHERS: &str = "*";
+
+/// Kernel and its compilation; for a pass also its dispatch.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Kernel {
+    /// Source file, or several that compete.
+    pub source: OneOrMany<String>,
+    /// Entry point; `main` by default.
+    pub entry: Option<String>,
+    /// Folders that `#include` searches.
+    pub include: Vec<String>,
+    /// Macros.
+    pub define: OrderedMap<Formula>,
+    /// Vulkan version to compile for: 1.2 or 1.3.
+    pub vulkan: Option<String>,
+    /// Work-group size, for GLSL that leaves it to the host.
+    pub local_size: Vec<u32>,
+    /// Required sub-group size, or several that compete.
+    pub subgroup: Option<OneOrMany>,
+    /// Buffers by the block that they are bound to, if the names differ or only a part is bound; each round of a loop
+    /// takes the next buffer of a list.
+    pub bind: OrderedMap<OneOrMany<BoundBuffer>>,
+    /// Specialization constants of a pass, which override the description's.
+    pub spec: OrderedMap<Formula>,
+    /// Push constants of a pass, which override the description's.
+    #[serde(deserialize_with = "members")]
+    pub push: OrderedMap<Formula>,
+    /// Block members of a pass, which override the description's.
+    #[serde(deserialize_with = "blocks")]
+    pub uniform: OrderedMap<OrderedMap<Formula>>,
+    /// Grid of a pass.
+    pub groups: Option<OneOrMany>,
+    /// Buffer that holds the grid, instead of `groups`: `"COUNTS"`, `"COUNTS + 12"`.
+    pub indirect: Option<String>,
+    /// Number of consecutive runs of a pass.
+    pub times: Option<Formula>,
+    /// Name of the round's number, from 0, in expressions [default: i].
+    pub index: Option<String>,
+    /// Passes of each round, instead of a source.
+    pub pass: Vec<Kernel>,
+}
+
+/// Buffer bound to a block: all of it, `"A"`, the part from a byte on, `"A + 4*N"`, or a range.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "expected \"BUFFER\", \"BUFFER + BYTES\" or { buffer, offset, range }")]
+pub enum BoundBuffer {
+    Name(String),
+    Range(BoundRange),
+}
+
+/// Range of a buffer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BoundRange {
+    pub buffer: String,
+    /// Offset in bytes.
+    #[serde(default)]
+    pub offset: Option<Formula>,
+    /// Length in bytes; the rest of the buffer by default.
+    #[serde(default)]
+    pub range: Option<Formula>,
+}
+
+/// Buffer of a description.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename = "Buffer", deny_unknown_fields, default)]
+pub struct DescribedBuffer {
+    /// Element type: `f32`, …, `bytes`.
+    #[serde(rename = "type")]
+    pub element: Option<String>,
+    /// Extents, the slowest first.
+    pub shape: Option<OneOrMany>,
+    /// Contents before a run.
+    #[serde(deserialize_with = "text_or_number")]
+    pub fill: Option<String>,
+    /// Tolerance of the check.
+    pub check: Option<Check>,
+    /// Whether only kernels access the buffer, so that it is neither filled nor checked.
+    pub scratch: bool,
+}
+
+/// Tolerance: `"exact"`, `"set"`, or the figures of one kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "expected \"exact\", \"set\" or figures such as { rtol = 1e-4, atol = 1e-5 }")]
+pub enum Check {
+    /// `"exact"` or `"set"`.
+    Name(String),
+    /// `{ rtol = …, atol = … }`, `{ nmse = … }`, `{ ulp = … }`.
+    Figures(CheckFigures),
+}
+
+/// Figures of a tolerance.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CheckFigures {
+    /// Relative error.
+    pub rtol: Option<f64>,
+    /// Absolute error, or one for each column.
+    pub atol: Option<OneOrMany<f64>>,
+    /// Normalized mean squared error.
+    pub nmse: Option<f64>,
+    /// Distance in representable values.
+    pub ulp: Option<u64>,
+    /// Same bits.
+    pub exact: Option<bool>,
+    /// Buffer that this output holds indices of: indices of equal elements are equally correct.
+    pub picks: Option<String>,
+    /// Mean and standard deviation of random numbers, which have no reference.
+    pub mean: Option<f64>,
+    pub deviation: Option<f64>,
+}
+
+/// Grid of a dispatch.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename = "Dispatch", deny_unknown_fields, default)]
+pub struct GridFields {
+    /// Work-groups along x, y, z.
+    pub groups: Option<OneOrMany>,
+    /// Buffer that holds the grid.
+    pub indirect: Option<String>,
+}
+
+/// Source of the correct answer: one of `builtin`, `kernel`, `file` and `command`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ReferenceTable {
+    /// Built-in algorithm.
+    pub builtin: Option<String>,
+    /// Extents of the built-in algorithm.
+    pub size: Option<OneOrMany>,
+    /// Operand layout of the built-in algorithm.
+    pub layout: Option<String>,
+    /// Buffers by the built-in algorithm's name for them.
+    pub roles: OrderedMap<String>,
+    /// File with the answer, or one for each output.
+    pub file: Option<OutputFiles>,
+    /// Shell command that computes the answer.
+    pub command: Option<String>,
+    /// Kernel that computes the answer.
+    pub kernel: OneOrMany<String>,
+    /// Compilation and dispatch of that kernel; fields that repeat it or name a source are refused.
+    #[serde(flatten)]
+    pub kernel_fields: Kernel,
+}
+
+/// Nominal work of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename = "Work", deny_unknown_fields, default)]
+pub struct WorkFields {
+    /// Arithmetic operations.
+    pub flops: Option<Formula>,
+    /// Bytes that must cross the memory interface.
+    pub bytes: Option<Formula>,
+}
+
+/// Program that writes inputs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Inputs {
+    /// Shell command.
+    pub command: Option<String>,
+}
+
+/// Value of a member, or values of a structure's members: `position.x = 1` is a table in TOML.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a number, or an expression in quotes")]
+enum Member {
+    Value(Formula),
+    Inner(OrderedMap<Member>),
+}
+
+impl Member {
+    /// Appends the values with the names that interfaces give members: `position.x`.
+    fn flatten(self, name: String, into: &mut Vec<(String, Formula)>) {
+        match self {
+            Self::Value(value) => into.push((name, value)),
+            Self::Inner(inner) => inner.0.into_iter().for_each(|(inner_name, member)| {
+                let separator = if inner_name.starts_with('[') { "" } else { "." };
+                member.flatten(format!("{name}{separator}{inner_name}"), into);
+            }),
+        }
+    }
+
+    fn flat(members: OrderedMap<Self>) -> OrderedMap<Formula> {
+        let mut flat = vec![];
+        members.0.into_iter().for_each(|(name, member)| member.flatten(name, &mut flat));
+        OrderedMap(flat)
+    }
+}
+
+/// Reads the members of a block.
+fn members<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OrderedMap<Formula>, D::Error> {
+    OrderedMap::<Member>::deserialize(deserializer).map(Member::flat)
+}
+
+/// Reads the members of several blocks.
+fn blocks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OrderedMap<OrderedMap<Formula>>, D::Error> {
+    let blocks = OrderedMap::<OrderedMap<Member>>::deserialize(deserializer)?;
+    Ok(OrderedMap(blocks.0.into_iter().map(|(name, members)| (name, Member::flat(members))).collect()))
+}
+
+/// Reads a fill, which may be a number.
+fn text_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Option::<Formula>::deserialize(deserializer).map(|fill| fill.map(|fill| fill.to_string()))
+}
+
+/// Number, or expression.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "expected a number, or an expression in quotes")]
+pub enum Formula {
+    Truth(bool),
+    Integer(i64),
+    Number(f64),
+    Text(String),
+}
+
+impl Formula {
+    /// Parses the expression.
+    pub fn expression(&self) -> Result<Expression, String> {
+        match self {
+            Self::Truth(truth) => Ok(Expression::integer(i64::from(*truth))),
+            Self::Integer(value) => Ok(Expression::integer(*value)),
+            Self::Number(value) => Expression::parse(&format!("{value:e}")),
+            Self::Text(text) if text == "true" || text == "false" => Ok(Expression::integer(i64::from(text == "true"))),
+            Self::Text(text) => Expression::parse(text),
+        }
+    }
+
+    /// Returns the value of a macro; `None` if `false` leaves it undefined.
+    #[must_use]
+    pub fn macro_text(&self) -> Option<String> {
+        match self {
+            Self::Truth(truth) => truth.then(|| "1".to_string()),
+            other => Some(other.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Formula {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truth(truth) => write!(f, "{truth}"),
+            Self::Integer(value) => write!(f, "{value}"),
+            Self::Number(value) => write!(f, "{value}"),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+/// One value, or a list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "expected a value, or a list of values")]
+pub enum OneOrMany<T = Formula> {
+    // First, because serde would also read a list as the fields of a structure.
+    Many(Vec<T>),
+    One(T),
+}
+
+impl<T> Default for OneOrMany<T> {
+    fn default() -> Self {
+        Self::Many(vec![])
+    }
+}
+
+impl<T> OneOrMany<T> {
+    /// Returns the values.
+    pub fn values(&self) -> &[T] {
+        match self {
+            Self::One(value) => std::slice::from_ref(value),
+            Self::Many(values) => values,
+        }
+    }
+}
+
+/// File of the only output, or one for each output.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum OutputFiles {
+    One(String),
+    Each(OrderedMap<String>),
+}
+
+/// Table with user-defined keys, in the order of the file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OrderedMap<V>(pub Vec<(String, V)>);
+
+impl<V> Default for OrderedMap<V> {
+    fn default() -> Self {
+        Self(vec![])
+    }
+}
+
+impl<V> OrderedMap<V> {
+    /// Returns the value of `name`.
+    pub fn get(&self, name: &str) -> Option<&V> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value)
+    }
+
+    /// Sets the value of `name`.
+    pub fn set(&mut self, name: &str, value: V) {
+        match self.0.iter_mut().find(|(key, _)| key == name) {
+            Some((_, old)) => *old = value,
+            None => self.0.push((name.to_string(), value)),
+        }
+    }
+
+    /// Returns the names.
+    pub fn names(&self) -> Vec<&str> {
+        self.0.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// Iterates over names and values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &V)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// Whether the table has no entry.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<V: Serialize> Serialize for OrderedMap<V> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for OrderedMap<V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries<V>(PhantomData<V>);
+        impl<'de, V: Deserialize<'de>> Visitor<'de> for Entries<V> {
+            type Value = OrderedMap<V>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+                let mut entries = vec![];
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(OrderedMap(entries))
+            }
+        }
+        deserializer.deserialize_map(Entries(PhantomData))
+    }
+}
+
+impl Description {
+    /// Parses TOML. Errors name the line.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        if let Ok(root) = DeTable::parse(text) {
+            check_lines(text, &DeValue::Table(root.into_inner()), 0)?;
+        }
+        toml::from_str(text).map_err(|e| e.to_string().trim_end().to_string())
+    }
+
+    /// Finds the line, from 1, of `field` in `text`, such as `buffer.A.shape`, or of the innermost table on its path.
+    pub fn line(text: &str, field: &str) -> Option<usize> {
+        let root = DeTable::parse(text).ok()?;
+        let mut table = root.get_ref();
+        let (mut at, mut rest) = (None, field);
+        // A name may contain dots, as in `buffer."0.1"`, so follow the longest key that matches.
+        while !rest.is_empty() {
+            let fits =
+                |key: &str| rest.strip_prefix(key).is_some_and(|behind| behind.is_empty() || behind.starts_with('.'));
+            let found = table.iter().filter(|(key, _)| fits(key.get_ref())).max_by_key(|(key, _)| key.get_ref().len());
+            let Some((key, value)) = found else { break };
+            at = Some(key.span().start);
+            rest = rest[key.get_ref().len()..].trim_start_matches('.');
+            match value.get_ref() {
+                DeValue::Table(inner) => table = inner,
+                _ => break,
+            }
+        }
+        at.map(|at| text[..at.min(text.len())].matches('\n').count() + 1)
+    }
+}
+
+impl Check {
+    /// Converts to a tolerance; `buffers` are the names of the problem's buffers, in order. Refuses figures of several
+    /// kinds, of none, or out of range.
+    pub fn tolerance(&self, field: &str, buffers: &[&str]) -> Result<Tolerance, Fault> {
+        match self {
+            Self::Name(name) if name == "exact" => Ok(Tolerance::Exact),
+            Self::Name(name) if name == "set" => Ok(Tolerance::Set),
+            Self::Name(name) => {
+                let message = error::unknown("check", name, "", &["exact", "set"]);
+                Err(Fault::new(field, format!("{message}; {CHECK_FORMS}")))
+            }
+            Self::Figures(figures) => figures.tolerance(field, buffers),
+        }
+    }
+}
+
+/// Forms of a check, for messages.
+const CHECK_FORMS: &str = "write { rtol = 1e-4, atol = 1e-5 }, { nmse = 1e-6 }, { ulp = 4 }, \"exact\", \"set\", \
+                           { picks = \"KEYS\" } or { mean = 0, deviation = 1 }";
+
+impl CheckFigures {
+    fn tolerance(&self, field: &str, buffers: &[&str]) -> Result<Tolerance, Fault> {
+        let valid = |figure: Option<f64>, name: &str| match figure {
+            Some(value) if !value.is_finite() || value < 0.0 => {
+                Err(Fault::new(field, format!("{name} is {value}; use a number from 0 up")))
+            }
+            other => Ok(other),
+        };
+        let Self { rtol, atol, nmse, ulp, exact, picks, mean, deviation } = self;
+        let (rtol, nmse, deviation) = (valid(*rtol, "rtol")?, valid(*nmse, "nmse")?, valid(*deviation, "deviation")?);
+        for value in atol.iter().flat_map(OneOrMany::values) {
+            valid(Some(*value), "atol")?;
+        }
+        let close = (rtol.is_some() || atol.is_some()).then(|| match atol {
+            Some(OneOrMany::Many(atol)) => Tolerance::Columns { rtol: rtol.unwrap_or(0.0), atol: atol.clone() },
+            Some(OneOrMany::One(atol)) => Tolerance::Close { rtol: rtol.unwrap_or(0.0), atol: *atol },
+            None => Tolerance::Close { rtol: rtol.unwrap_or(0.0), atol: 0.0 },
+        });
+        let moments = match (*mean, deviation) {
+            (Some(mean), Some(deviation)) if mean.is_finite() => Some(Tolerance::Moments { mean, deviation }),
+            (None, None) => None,
+            _ => return Err(Fault::new(field, "needs both mean and deviation, as numbers")),
+        };
+        let picks = picks.as_ref().map(|name| {
+            let place = buffers.iter().position(|buffer| buffer == name);
+            place.ok_or_else(|| Fault::new(field, error::unknown("buffer", name, "", buffers)))
+        });
+        let kinds = [
+            close,
+            nmse.map(Tolerance::Nmse),
+            ulp.map(Tolerance::Ulp),
+            exact.filter(|exact| *exact).map(|_| Tolerance::Exact),
+            picks.transpose()?.map(Tolerance::Picks),
+            moments,
+        ];
+        let mut stated = kinds.into_iter().flatten();
+        match (stated.next(), stated.next()) {
+            (Some(one), None) => Ok(one),
+            (None, _) => Err(Fault::new(field, format!("states no tolerance; {CHECK_FORMS}"))),
+            _ => Err(Fault::new(field, format!("states tolerances of several kinds; {CHECK_FORMS}"))),
+        }
+    }
+}
+
+/// Keys whose values may have line breaks: commands, and names from a captured program and its device.
+const MULTILINE: [&str; 5] = ["command", "entry", "program", "device", "driver"];
+
+/// Refuses line breaks in other names and values: they would break the line of a message that quotes them.
+fn check_lines(text: &str, value: &DeValue<'_>, at: usize) -> Result<(), String> {
+    let refuse = |at: usize, what: &str, quoted: &str| {
+        let line = text[..at.min(text.len())].matches('\n').count() + 1;
+        Err(format!("line {line}: the {what} '{}' has a line break; write it in one line", brief(quoted)))
+    };
+    match value {
+        DeValue::String(text_value) if text_value.contains('\n') => refuse(at, "value", text_value),
+        DeValue::Array(all) => all.iter().try_for_each(|inner| check_lines(text, inner.get_ref(), inner.span().start)),
+        DeValue::Table(fields) => fields.iter().try_for_each(|(key, value)| match value.get_ref() {
+            _ if key.get_ref().contains('\n') => refuse(key.span().start, "name", key.get_ref()),
+            DeValue::String(_) if MULTILINE.contains(&&**key.get_ref()) => Ok(()),
+            inner => check_lines(text, inner, value.span().start),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Mistake in a field of a description.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Field, such as `buffer.A.shape`; empty for the description as a whole.
+    pub field: String,
+    /// Problem, with the value quoted, and its remedy.
+    pub message: String,
+}
+
+impl Fault {
+    pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { field: field.into(), message: message.into() }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.field.is_empty() { f.write_str(&self.message) } else { write!(f, "{}: {}", self.field, self.message) }
+    }
+}
+
+/// Description and its origin.
+#[derive(Clone, Debug, Default)]
+pub struct Described {
+    pub description: Description,
+    /// Folder that the description's paths are relative to.
+    pub folder: PathBuf,
+    /// File and its text; `None` without a file.
+    pub file: Option<(PathBuf, String)>,
+    /// Fields that options of the command line set, with these options: `spec.BM`, `--set spec.BM=64`.
+    pub options: Vec<(String, String)>,
+    /// Whether a captured case's folder was named: the case may come from anywhere, so it must not run commands.
+    pub of_case: bool,
+}
+
+impl Described {
+    /// Converts a fault to the error that ends the command, with the option that set the field, or with file and line.
+    pub fn error(&self, fault: &Fault) -> Error {
+        if fault.message.starts_with(CANNOT_START) {
+            return Error::Failure(fault.message.clone());
+        }
+        let is_of =
+            |field: &str| fault.field.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        if let Some((_, option)) = self.options.iter().rfind(|(field, _)| is_of(field)) {
+            let whole = if option.is_empty() { fault.message.clone() } else { format!("{option}: {fault}") };
+            return Error::Usage(whole);
+        }
+        let Some((path, text)) = &self.file else { return Error::Usage(fault.to_string()) };
+        let line = Description::line(text, &fault.field).map_or_else(String::new, |line| format!(":{line}"));
+        Error::Usage(format!("{}{line}: {fault}", path.shown()))
+    }
+
+    /// Resolves a path of the description against its folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(Path::new(name))
+    }
+}

@@ -1,0 +1,529 @@
+//! Integer expressions over named values in shapes, grids, push constants and conditions: `cdiv(M, BM) * 4`, `BM * BN
+//! <= 16384 && K % 32 == 0`. For floating-point values, the same expressions are evaluated in f64.
+
+use crate::basis::error;
+use crate::basis::printable::brief;
+use std::collections::BTreeSet;
+
+/// Parsed expression.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expression {
+    root: Node,
+    text: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Node {
+    Integer(i128),
+    Fraction(f64),
+    Name(String),
+    Negated(Box<Node>),
+    Not(Box<Node>),
+    Binary(Operator, Box<Node>, Box<Node>),
+    Call(Function, Vec<Node>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    Or,
+    And,
+    Equal,
+    NotEqual,
+    Less,
+    AtMost,
+    More,
+    AtLeast,
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Rem,
+    Power,
+}
+
+impl Operator {
+    /// Operators as they are written, each before its own prefixes.
+    const ALL: [(&'static str, Self); 14] = [
+        ("||", Self::Or),
+        ("&&", Self::And),
+        ("==", Self::Equal),
+        ("!=", Self::NotEqual),
+        ("<=", Self::AtMost),
+        (">=", Self::AtLeast),
+        ("<", Self::Less),
+        (">", Self::More),
+        ("+", Self::Add),
+        ("-", Self::Sub),
+        ("*", Self::Mul),
+        ("/", Self::Div),
+        ("%", Self::Rem),
+        ("^", Self::Power),
+    ];
+
+    /// Returns whether the left operand decides the result, as in C.
+    fn decided_by(self, left: bool) -> bool {
+        matches!((self, left), (Self::Or, true) | (Self::And, false))
+    }
+
+    /// Returns the binding strength.
+    fn strength(self) -> u8 {
+        match self {
+            Self::Or => 1,
+            Self::And => 2,
+            Self::Equal | Self::NotEqual | Self::Less | Self::AtMost | Self::More | Self::AtLeast => 3,
+            Self::Add | Self::Sub => 4,
+            Self::Mul | Self::Div | Self::Rem => 5,
+            Self::Power => 7,
+        }
+    }
+}
+
+/// Binding strength of a sign, between products and powers.
+const SIGN_STRENGTH: u8 = 6;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Function {
+    Cdiv,
+    Min,
+    Max,
+    Sqrt,
+    Log2,
+}
+
+impl Function {
+    const ALL: [(&'static str, Self); 5] =
+        [("cdiv", Self::Cdiv), ("min", Self::Min), ("max", Self::Max), ("sqrt", Self::Sqrt), ("log2", Self::Log2)];
+
+    fn arguments(self) -> usize {
+        if matches!(self, Self::Sqrt | Self::Log2) { 1 } else { 2 }
+    }
+}
+
+/// Limits of an expression: its length, the number of its operators, each of which may nest its left operand, and its
+/// nesting otherwise. Each level takes up to 2 KiB of stack.
+const MAX_BYTES: usize = 1 << 12;
+const MAX_OPERATORS: usize = 256;
+const MAX_NESTING: usize = 64;
+
+impl Expression {
+    /// Parses an expression. Errors quote the text.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.len() > MAX_BYTES {
+            return Err(format!("expression '{}' is longer than {MAX_BYTES} bytes; use shorter ones", brief(text)));
+        }
+        let quoted = |reason: String| format!("expression '{}' {reason}", brief(text));
+        let mut parser = Parser { rest: text, operators: MAX_OPERATORS };
+        let root = parser.expression(0, MAX_NESTING).map_err(quoted)?;
+        match parser.rest.trim_start().chars().next() {
+            None => Ok(Self { root, text: text.trim().to_string() }),
+            Some(c) => Err(quoted(format!("goes on with '{}', where an operator was expected", c.escape_default()))),
+        }
+    }
+
+    /// Makes the expression of an integer.
+    #[must_use]
+    pub fn integer(value: i64) -> Self {
+        Self { root: Node::Integer(value.into()), text: value.to_string() }
+    }
+
+    /// Returns the text that was parsed.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Collects the names that are used.
+    pub fn names(&self) -> BTreeSet<&str> {
+        let mut names = BTreeSet::new();
+        collect(&self.root, &mut names);
+        names
+    }
+
+    /// Evaluates the expression as an integer; conditions are 1 or 0.
+    pub fn value(&self, scope: &Values) -> Result<i64, String> {
+        let value = self.wide_value(scope)?;
+        i64::try_from(value).map_err(|_| {
+            format!("expression '{}' is {value}, beyond 64 bits with a sign: 2^63 - 1 is the most", brief(&self.text))
+        })
+    }
+
+    /// Evaluates the expression as an integer in the range of `i64` and `u64` together.
+    pub fn wide_value(&self, scope: &Values) -> Result<i128, String> {
+        integer(&self.root, scope).map_err(|reason| format!("expression '{}' {reason}", brief(&self.text)))
+    }
+
+    /// Evaluates the expression in f64. The result is finite.
+    pub fn number(&self, scope: &Values) -> Result<f64, String> {
+        let quoted = |reason: String| format!("expression '{}' {reason}", brief(&self.text));
+        let value = fraction(&self.root, scope).map_err(quoted)?;
+        if value.is_finite() { Ok(value) } else { Err(quoted("is not a finite number".into())) }
+    }
+}
+
+fn collect<'a>(node: &'a Node, names: &mut BTreeSet<&'a str>) {
+    match node {
+        Node::Integer(_) | Node::Fraction(_) => {}
+        Node::Name(name) => {
+            names.insert(name);
+        }
+        Node::Negated(of) | Node::Not(of) => collect(of, names),
+        Node::Binary(_, left, right) => {
+            collect(left, names);
+            collect(right, names);
+        }
+        Node::Call(_, arguments) => arguments.iter().for_each(|argument| collect(argument, names)),
+    }
+}
+
+fn integer(node: &Node, scope: &Values) -> Result<i128, String> {
+    let of = |node: &Node| integer(node, scope);
+    let range = i128::from(i64::MIN)..=i128::from(u64::MAX);
+    let fits = |value: Option<i128>| {
+        value.filter(|value| range.contains(value)).ok_or_else(|| "has a value beyond 64 bits".to_string())
+    };
+    match node {
+        Node::Integer(value) => Ok(*value),
+        Node::Fraction(value) => Err(format!("has the fraction {value} where an integer is wanted")),
+        Node::Name(name) => scope.get(name).map(i128::from),
+        Node::Negated(node) => fits(of(node)?.checked_neg()),
+        Node::Not(node) => Ok(i128::from(of(node)? == 0)),
+        Node::Binary(operator, left, right) => {
+            let left = of(left)?;
+            // The left operand may guard against a division by zero.
+            let right = if operator.decided_by(left != 0) { 0 } else { of(right)? };
+            let not_zero = || if right == 0 { Err("divides by zero".to_string()) } else { Ok(()) };
+            match operator {
+                Operator::Or => Ok(i128::from(left != 0 || right != 0)),
+                Operator::And => Ok(i128::from(left != 0 && right != 0)),
+                Operator::Equal => Ok(i128::from(left == right)),
+                Operator::NotEqual => Ok(i128::from(left != right)),
+                Operator::Less => Ok(i128::from(left < right)),
+                Operator::AtMost => Ok(i128::from(left <= right)),
+                Operator::More => Ok(i128::from(left > right)),
+                Operator::AtLeast => Ok(i128::from(left >= right)),
+                Operator::Add => fits(left.checked_add(right)),
+                Operator::Sub => fits(left.checked_sub(right)),
+                Operator::Mul => fits(left.checked_mul(right)),
+                Operator::Div => not_zero().and_then(|()| fits(left.checked_div(right))),
+                Operator::Rem => not_zero().and_then(|()| fits(left.checked_rem(right))),
+                Operator::Power => fits(u32::try_from(right).ok().and_then(|right| left.checked_pow(right))),
+            }
+        }
+        Node::Call(function, arguments) => {
+            let values = arguments.iter().map(of).collect::<Result<Vec<_>, _>>()?;
+            match (function, values.as_slice()) {
+                (Function::Min, &[a, b]) => Ok(a.min(b)),
+                (Function::Max, &[a, b]) => Ok(a.max(b)),
+                (Function::Cdiv, &[_, 0]) => Err("divides by zero".into()),
+                (Function::Cdiv, &[a, b]) => {
+                    let (quotient, rest) = (fits(a.checked_div(b))?, fits(a.checked_rem(b))?);
+                    fits(quotient.checked_add(i128::from(rest != 0 && (rest < 0) == (b < 0))))
+                }
+                // Rounded down, as divisions are.
+                (Function::Log2, &[a]) if a > 0 => Ok(a.ilog2().into()),
+                (Function::Log2, &[a]) => Err(format!("takes the logarithm of {a}")),
+                _ => Err("takes a square root where an integer is wanted".into()),
+            }
+        }
+    }
+}
+
+fn fraction(node: &Node, scope: &Values) -> Result<f64, String> {
+    let of = |node: &Node| fraction(node, scope);
+    let truth = |holds: bool| f64::from(u8::from(holds));
+    Ok(match node {
+        Node::Integer(value) => *value as f64,
+        Node::Fraction(value) => *value,
+        Node::Name(name) => scope.get(name)? as f64,
+        Node::Negated(node) => -of(node)?,
+        Node::Not(node) => truth(of(node)? == 0.0),
+        Node::Binary(operator, left, right) => {
+            let left = of(left)?;
+            let right = if operator.decided_by(left != 0.0) { 0.0 } else { of(right)? };
+            match operator {
+                Operator::Or => truth(left != 0.0 || right != 0.0),
+                Operator::And => truth(left != 0.0 && right != 0.0),
+                Operator::Equal => truth(left == right),
+                Operator::NotEqual => truth(left != right),
+                Operator::Less => truth(left < right),
+                Operator::AtMost => truth(left <= right),
+                Operator::More => truth(left > right),
+                Operator::AtLeast => truth(left >= right),
+                Operator::Add => left + right,
+                Operator::Sub => left - right,
+                Operator::Mul => left * right,
+                Operator::Div => left / right,
+                Operator::Rem => left % right,
+                Operator::Power => left.powf(right),
+            }
+        }
+        Node::Call(function, arguments) => {
+            let values = arguments.iter().map(of).collect::<Result<Vec<_>, _>>()?;
+            match (function, values.as_slice()) {
+                (Function::Cdiv, &[a, b]) => (a / b).ceil(),
+                (Function::Min, &[a, b]) => a.min(b),
+                (Function::Max, &[a, b]) => a.max(b),
+                (Function::Log2, &[a]) => a.log2(),
+                (_, values) => values[0].sqrt(),
+            }
+        }
+    })
+}
+
+/// Precedence-climbing parser.
+struct Parser<'a> {
+    rest: &'a str,
+    /// Number of operators that may still follow.
+    operators: usize,
+}
+
+impl Parser<'_> {
+    /// Parses an expression of operators that bind more strongly than `than`.
+    fn expression(&mut self, than: u8, depth: usize) -> Result<Node, String> {
+        let depth = depth.checked_sub(1).ok_or("is nested too deeply; use fewer parentheses")?;
+        let mut left = self.operand(depth)?;
+        while let Some((sign, operator)) = self.operator() {
+            let strength = operator.strength();
+            if strength <= than {
+                break;
+            }
+            self.rest = &self.rest[sign.len()..];
+            let too_many = || format!("has more than {MAX_OPERATORS} operators; use shorter ones");
+            self.operators = self.operators.checked_sub(1).ok_or_else(too_many)?;
+            // Powers are right-associative.
+            let right = self.expression(strength - u8::from(operator == Operator::Power), depth)?;
+            left = Node::Binary(operator, left.into(), right.into());
+        }
+        Ok(left)
+    }
+
+    /// Returns the next operator without consuming it.
+    fn operator(&mut self) -> Option<(&'static str, Operator)> {
+        self.rest = self.rest.trim_start();
+        Operator::ALL.into_iter().find(|(sign, _)| self.rest.starts_with(sign))
+    }
+
+    fn operand(&mut self, depth: usize) -> Result<Node, String> {
+        self.rest = self.rest.trim_start();
+        let Some(first) = self.rest.chars().next() else {
+            return Err("ends where a number, a name or '(' was expected".into());
+        };
+        match first {
+            '(' => {
+                self.rest = &self.rest[1..];
+                let inner = self.expression(0, depth)?;
+                self.expect(')')?;
+                Ok(inner)
+            }
+            '-' | '!' => {
+                self.rest = &self.rest[1..];
+                let inner = self.expression(if first == '-' { SIGN_STRENGTH } else { SIGN_STRENGTH + 1 }, depth)?;
+                Ok(if first == '-' { Node::Negated(inner.into()) } else { Node::Not(inner.into()) })
+            }
+            '0'..='9' | '.' => self.literal(),
+            'a'..='z' | 'A'..='Z' | '_' => self.name(depth),
+            other => Err(format!("has '{}' where a number, a name or '(' was expected", other.escape_default())),
+        }
+    }
+
+    fn expect(&mut self, wanted: char) -> Result<(), String> {
+        self.rest = self.rest.trim_start();
+        self.rest = self.rest.strip_prefix(wanted).ok_or_else(|| format!("lacks a '{wanted}'"))?;
+        Ok(())
+    }
+
+    /// Parses a number: decimal, hexadecimal, or with a fraction.
+    fn literal(&mut self) -> Result<Node, String> {
+        let hexadecimal = self.rest.starts_with("0x");
+        let mut before = ' ';
+        let end = self.rest.find(|c: char| {
+            let exponent = !hexadecimal && matches!(before, 'e' | 'E') && matches!(c, '+' | '-');
+            before = c;
+            !(c.is_ascii_alphanumeric() || c == '.' || c == '_' || exponent)
+        });
+        let (digits, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
+        self.rest = rest;
+        let plain = digits.replace('_', "");
+        let malformed = || format!("has the malformed number '{}'", brief(digits));
+        let beyond = || "has a number beyond 64 bits: 2^64 - 1 is the most".to_string();
+        if let Some(digits) = plain.strip_prefix("0x") {
+            let is_hexadecimal = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit());
+            let value =
+                u64::from_str_radix(digits, 16).map_err(|_| if is_hexadecimal { beyond() } else { malformed() });
+            return value.map(|value| Node::Integer(value.into()));
+        }
+        if plain.bytes().all(|b| b.is_ascii_digit()) {
+            return plain.parse().map(|value: u64| Node::Integer(value.into())).map_err(|_| beyond());
+        }
+        // Rust also parses `inf` and `nan`, which do not start with a digit.
+        plain.parse().ok().filter(|value: &f64| value.is_finite()).map(Node::Fraction).ok_or_else(malformed)
+    }
+
+    /// Parses a name or a function call.
+    fn name(&mut self, depth: usize) -> Result<Node, String> {
+        let end = self.rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(self.rest.len());
+        let (name, rest) = self.rest.split_at(end);
+        self.rest = rest.trim_start();
+        if !self.rest.starts_with('(') {
+            return Ok(Node::Name(name.to_string()));
+        }
+        self.rest = &self.rest[1..];
+        let known = Function::ALL.iter().find(|(known, _)| *known == name);
+        let Some((_, function)) = known else {
+            let names = Function::ALL.map(|(name, _)| name);
+            return Err(format!("has an {}", error::unknown("function", name, "", &names)));
+        };
+        let mut arguments = vec![self.expression(0, depth)?];
+        while arguments.len() < function.arguments() {
+            self.expect(',').map_err(|_| format!("gives {name} {} of its 2 arguments", arguments.len()))?;
+            arguments.push(self.expression(0, depth)?);
+        }
+        self.expect(')').map_err(|_| format!("is missing a ')' after the arguments of {name}"))?;
+        Ok(Node::Call(*function, arguments))
+    }
+}
+
+/// Named values; the first value of a name counts.
+#[derive(Clone, Debug, Default)]
+pub struct Values {
+    known: Vec<(String, i64)>,
+    /// Names that have no value here, each with the reason.
+    reasons: Vec<(String, String)>,
+}
+
+impl Values {
+    /// Makes the values of these axes.
+    pub fn of(names: &[String], values: &[i64]) -> Self {
+        Self { known: names.iter().cloned().zip(values.iter().copied()).collect(), reasons: vec![] }
+    }
+
+    /// Adds a value, unless the name already has one.
+    pub fn set(&mut self, name: &str, value: i64) {
+        self.known.push((name.to_string(), value));
+    }
+
+    /// Adds the reason why a name has no value here.
+    pub fn set_reason(&mut self, name: &str, reason: &str) {
+        self.reasons.push((name.to_string(), reason.to_string()));
+    }
+
+    /// Returns the value of `name`. The error lists the known names.
+    pub fn get(&self, name: &str) -> Result<i64, String> {
+        if let Some((_, value)) = self.known.iter().find(|(known, _)| known == name) {
+            return Ok(*value);
+        }
+        if let Some((_, reason)) = self.reasons.iter().find(|(reasons, _)| reasons == name) {
+            return Err(format!("names '{name}', {reason}"));
+        }
+        let mut names: Vec<&str> = self.known.iter().map(|(name, _)| name.as_str()).collect();
+        names.dedup();
+        if names.is_empty() {
+            return Err(format!("names '{name}', and there are no axes; add {name} to [axes]"));
+        }
+        Err(format!("has an {}", error::unknown("name", name, "", &names)))
+    }
+
+    /// Replaces each name in braces, such as `{M}`, by its value.
+    pub fn replace(&self, text: &str) -> String {
+        self.known
+            .iter()
+            .fold(text.to_string(), |text, (name, value)| text.replace(&format!("{{{name}}}"), &value.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scope() -> Values {
+        Values::of(&["M", "BM", "most"].map(String::from), &[100, 64, i64::MAX])
+    }
+
+    fn value(text: &str) -> Result<i64, String> {
+        Expression::parse(text)?.value(&scope())
+    }
+
+    #[test]
+    fn operators_bind_as_in_c_and_powers_from_the_right() {
+        for (text, expected) in [
+            ("1 + 2 * 3", 7),
+            ("(1+2)*3", 9),
+            ("7 - 2 - 1", 4),
+            ("-7 / 2", -3),
+            ("7 % 4", 3),
+            ("2^3^2", 512),
+            ("-2^2", -4),
+            ("2^-0", 1),
+            ("cdiv(M, BM)", 2),
+            ("cdiv(-7, 2)", -3),
+            ("cdiv(128,64)", 2),
+            ("log2(M) + log2(1)", 6),
+            ("min(M, 3) + max(1, BM)", 67),
+            ("BM*BM<=4096 && M%4==0", 1),
+            ("M < 100 || !(BM != 64)", 1),
+            ("!1 + 1", 1),
+            ("0x10 + 1_000", 1016),
+            ("0xFFFFFFFFFFFFFFFF - 18446744073709551610", 5),
+        ] {
+            assert_eq!(value(text), Ok(expected), "{text}");
+        }
+        let wide = Expression::parse("2^64 - 1").expect("parsed").wide_value(&scope());
+        assert!(wide.expect_err("2^64 is none").contains("beyond 64 bits"));
+        let wide = Expression::parse("2^63 + (2^63 - 1)").expect("parsed").wide_value(&scope());
+        assert_eq!(wide, Ok(u64::MAX.into()));
+    }
+
+    #[test]
+    fn fractions_are_only_for_floats() {
+        let number = |text: &str| Expression::parse(text).and_then(|e| e.number(&scope()));
+        assert_eq!(number("1 / sqrt(BM)"), Ok(0.125));
+        assert_eq!(number("1e-5"), Ok(1e-5));
+        assert_eq!(number("2.5e+1 - .5"), Ok(24.5));
+        assert_eq!(number("1/0").expect_err("infinite"), "expression '1/0' is not a finite number");
+        assert!(value("0.5").expect_err("no integer").contains("fraction 0.5 where an integer is wanted"));
+        assert!(value("sqrt(4)").expect_err("no integer").contains("square root"));
+    }
+
+    #[test]
+    fn malformed_expressions_are_quoted_with_the_reason() {
+        for (text, expected) in [
+            ("", "expression '' ends where a number"),
+            ("1 +", "ends where a number"),
+            ("(1", "lacks a ')'"),
+            ("1 2", "goes on with '2'"),
+            ("M / (BM - 64)", "divides by zero"),
+            ("M % 0", "divides by zero"),
+            ("log2(M - 100)", "logarithm of 0"),
+            ("cdiv(M, 0)", "divides by zero"),
+            ("most + 1", "beyond 64 bits"),
+            ("2^63", "beyond 64 bits"),
+            ("2^(-1)", "beyond 64 bits"),
+            ("99999999999999999999", "beyond 64 bits"),
+            ("0x10000000000000000", "beyond 64 bits"),
+            ("0x", "malformed number '0x'"),
+            ("ceil(M)", "unknown function 'ceil'"),
+            ("cdvi(M, 2)", "did you mean 'cdiv'?"),
+            ("cdiv(M)", "gives cdiv 1 of its 2 arguments"),
+            ("min(1,2,3)", "is missing a ')' after the arguments of min"),
+            ("1x", "malformed number '1x'"),
+            ("M & 3", "goes on with '&'"),
+            ("N", "unknown name 'N'"),
+            ("é", "has '\\u{e9}'"),
+        ] {
+            let error = value(text).expect_err(text);
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+        assert!(value(&"(".repeat(1000)).expect_err("deep").contains("nested too deeply"));
+        assert!(value(&"-".repeat(1000)).expect_err("deep").contains("nested too deeply"));
+        // Operators of equal strength nest on the left.
+        let chain = |operators: usize| value(&format!("1{}", "-1".repeat(operators)));
+        assert_eq!(chain(MAX_OPERATORS), Ok(1 - MAX_OPERATORS as i64));
+        assert!(chain(MAX_OPERATORS + 1).expect_err("long").contains("more than 256 operators"));
+        assert!(value(&"1+".repeat(4000)).expect_err("long").contains("longer than"));
+    }
+
+    #[test]
+    fn names_are_collected_from_all_operands() {
+        let expression = Expression::parse("cdiv(M, BM) + -x * !M").expect("an expression");
+        assert_eq!(expression.names().into_iter().collect::<Vec<_>>(), ["BM", "M", "x"]);
+    }
+}

@@ -1,0 +1,383 @@
+//! Fills: contents of buffers before a run.
+
+use super::array;
+use super::expression::{Expression, Values};
+use super::resolved::{Fill, ResolvedBuffer};
+use crate::basis::dtype::DType;
+use crate::basis::error;
+use crate::basis::file_name::file_name;
+use crate::basis::random::generator;
+use rand::Rng;
+use std::f64::consts::TAU;
+use std::path::{Path, PathBuf};
+
+/// Forms of a fill, for messages.
+pub(crate) const FILL_FORMS: &str = "zero, a number, varied, mask, iota, normal, normal(mean, deviation), uniform(low, high), @x.npy, @x.bin or @x.bin.zst";
+
+/// Parses a fill. File names are relative to `folder`, and their placeholders already replaced.
+pub(crate) fn parse(text: &str, folder: &Path, scope: &Values) -> Result<Fill, String> {
+    let text = text.trim();
+    if let Some(name) = text.strip_prefix('@') {
+        let neither = || format!("fill '{text}' is no .npy, .bin or .bin.zst; name it after what it is");
+        return Fill::file(folder.join(name)).ok_or_else(neither);
+    }
+    let (name, arguments) = match text.split_once('(') {
+        None => (text, vec![]),
+        Some((name, rest)) => {
+            let inner =
+                rest.strip_suffix(')').ok_or_else(|| format!("fill '{text}' lacks a ')'; write {FILL_FORMS}"))?;
+            (name.trim(), split(inner))
+        }
+    };
+    let numbers = arguments.iter().map(|text| bound(text, scope)).collect::<Result<Vec<_>, _>>()?;
+    match (name, numbers.as_slice()) {
+        ("zero", []) => Ok(Fill::Zero),
+        ("iota", []) => Ok(Fill::Iota),
+        ("varied", []) => Ok(Fill::Varied),
+        ("mask", []) => Ok(Fill::Mask),
+        ("normal", []) => Ok(Fill::Normal { mean: 0.0, deviation: 1.0 }),
+        ("normal", &[mean, deviation]) if deviation >= 0.0 => Ok(Fill::Normal { mean, deviation }),
+        ("uniform", []) => Ok(Fill::Uniform { low: 0.0, high: 1.0 }),
+        ("uniform", &[low, high]) if low <= high && (high - low).is_finite() => Ok(Fill::Uniform { low, high }),
+        ("normal" | "uniform" | "zero" | "iota" | "varied" | "mask", _) => {
+            Err(format!("fill '{text}' has the wrong arguments; write {FILL_FORMS}"))
+        }
+        // A single number fills the whole buffer.
+        _ if !text.starts_with(|c: char| c.is_ascii_alphabetic()) => {
+            let expression = Expression::parse(text)?;
+            if let Some(whole) = beyond_f64(&expression, scope) {
+                return Ok(Fill::Whole { bits: whole as u64, negative: whole < 0 });
+            }
+            let value = expression.number(scope)?;
+            Ok(Fill::Uniform { low: value, high: value })
+        }
+        _ => {
+            let known = ["zero", "iota", "varied", "mask", "normal", "uniform"];
+            Err(format!("{}; write {FILL_FORMS}", error::unknown("fill", name, "", &known)))
+        }
+    }
+}
+
+/// Evaluates an expression to an integer that f64 cannot represent; `None` for other values.
+fn beyond_f64(expression: &Expression, scope: &Values) -> Option<i128> {
+    expression.wide_value(scope).ok().filter(|whole| *whole as f64 as i128 != *whole)
+}
+
+/// Evaluates a bound of random numbers: a limit of an integer type, or a number that f64 represents.
+fn bound(text: &str, scope: &Values) -> Result<f64, String> {
+    let expression = Expression::parse(text)?;
+    match beyond_f64(&expression, scope) {
+        Some(whole) if ![i64::MAX.into(), u64::MAX.into()].contains(&whole) => {
+            Err(format!("expression '{text}' is {whole}, a bound that f64 does not have; use {}", whole as f64 as i128))
+        }
+        _ => expression.number(scope),
+    }
+}
+
+/// Splits a list at commas outside of parentheses.
+pub fn split(list: &str) -> Vec<&str> {
+    let (mut parts, mut start, mut depth) = (vec![], 0, 0i32);
+    for (at, c) in list.char_indices() {
+        match c {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(list[start..at].trim());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(list[start..].trim());
+    parts
+}
+
+impl Fill {
+    /// Makes the fill of a file, according to its extension.
+    pub fn file(path: PathBuf) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            "npy" => Some(Self::Npy(path)),
+            "bin" => Some(Self::Raw(path)),
+            array::COMPRESSED => {
+                let inner = Path::new(path.file_stem()?).extension()?;
+                (inner == "bin").then_some(Self::Raw(path))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the file of the fill.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Npy(path) | Self::Raw(path) => Some(path),
+            Self::Zero
+            | Self::Iota
+            | Self::Varied
+            | Self::Mask
+            | Self::Normal { .. }
+            | Self::Uniform { .. }
+            | Self::Whole { .. }
+            | Self::Made
+            | Self::Block { .. } => None,
+        }
+    }
+
+    /// Checks that a file or an integer fits a buffer.
+    pub fn check(&self, element: DType, shape: &[u64]) -> Result<(), String> {
+        match self {
+            Self::Npy(path) => array::check(path, element, shape),
+            Self::Raw(path) => array::check_raw(path, shape.iter().product::<u64>() * element.bytes()),
+            Self::Whole { negative, bits } => match element {
+                DType::U64 if !negative => Ok(()),
+                DType::I64 if *negative || i64::try_from(*bits).is_ok() => Ok(()),
+                _ => Err(format!("is {self}, which the buffer's type {element} does not have; use another")),
+            },
+            _ => Ok(()),
+        }
+    }
+}
+
+impl ResolvedBuffer {
+    /// Generates the contents before a run: random ones from `seed` and `stream`, the index of the buffer, and those
+    /// that a program wrote from `folder`.
+    pub fn contents(&self, seed: u64, stream: u64, folder: &Path) -> Result<Vec<u8>, String> {
+        let (element, len) = (self.element, self.len() as usize);
+        let mut bytes = Vec::with_capacity(self.bytes() as usize);
+        let mut random = generator(seed, stream);
+        match &self.fill {
+            None | Some(Fill::Zero) => bytes.resize(self.bytes() as usize, 0),
+            Some(Fill::Iota) => (0..len).for_each(|at| {
+                element.push(counted(element, at as u64), &mut bytes);
+            }),
+            // The 53 random bits of an f64 would leave some bits of these constant.
+            Some(Fill::Uniform { low, high }) if element.is_integer() && high - low >= 2f64.powi(53) => {
+                let most: i128 = if element.is_signed_integer() { i64::MAX.into() } else { u64::MAX.into() };
+                let least: i128 = if element.is_signed_integer() { i64::MIN.into() } else { 0 };
+                let [low, high] = [low.ceil(), high.floor()].map(|end| (end as i128).clamp(least, most));
+                (0..len).for_each(|_| {
+                    let above = (u128::from(random.next_u64()) * ((high - low) as u128 + 1)) >> 64;
+                    let value = low + above as i128;
+                    if element.bytes() == 8 {
+                        bytes.extend((value as u64).to_le_bytes());
+                    } else {
+                        element.push(value as f64, &mut bytes);
+                    }
+                });
+            }
+            Some(Fill::Uniform { low, high }) => (0..len).for_each(|_| {
+                let unit = (random.next_u64() >> 11) as f64 * 2f64.powi(-53);
+                let value = if element.is_float() {
+                    low + unit * (high - low)
+                } else {
+                    (low.ceil() + (unit * (high.floor() - low.ceil() + 1.0)).floor()).min(high.floor())
+                };
+                element.push(value, &mut bytes);
+            }),
+            Some(Fill::Normal { mean, deviation }) => (0..len).for_each(|_| {
+                // Box and Muller, 1958; the first uniform number must not be 0.
+                let [first, second] = [0, 1].map(|_| ((random.next_u64() >> 11) as f64 + 0.5) * 2f64.powi(-53));
+                let value = mean + deviation * (-2.0 * first.ln()).sqrt() * (TAU * second).cos();
+                element.push(if element.is_float() { value } else { value.round() }, &mut bytes);
+            }),
+            Some(Fill::Whole { bits, .. }) => (0..len).for_each(|_| bytes.extend(bits.to_le_bytes())),
+            Some(Fill::Varied) => (0..len).for_each(|_| varied(element, &mut random, &mut bytes)),
+            Some(Fill::Mask) => (0..len).for_each(|_| {
+                element.push((random.next_u64() >> 63) as f64, &mut bytes);
+            }),
+            Some(Fill::Block { bytes: block, .. }) => bytes.extend(block),
+            Some(Fill::Npy(path)) => return array::read(path, element, &self.shape),
+            Some(Fill::Raw(path)) => return array::read_raw(path, self.bytes()),
+            Some(Fill::Made) => {
+                let file = file_name(&self.name);
+                let [npy, raw] = ["npy", "bin"].map(|ending| folder.join(format!("{file}.{ending}")));
+                return match (npy.is_file(), raw.is_file()) {
+                    (true, _) => array::read(&npy, element, &self.shape),
+                    (false, true) => array::read_raw(&raw, self.bytes()),
+                    (false, false) => Err(format!(
+                        "neither {file}.npy nor {file}.bin is in {{out}}; write one, or state buffer.{}.fill",
+                        self.name
+                    )),
+                };
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+/// Binary exponents of varied floats, for magnitudes from 2^-6 to 8: these reach the saturation of common functions,
+/// and their products, sums and exponentials stay within f16.
+const EXPONENTS: std::ops::Range<u64> = 0..9;
+
+/// Reciprocal of the share of zeros among varied integers: masks need both values, and keys need duplicates.
+const ELEMENTS_PER_ZERO: u64 = 8;
+
+/// Appends a value of [`Fill::Varied`].
+fn varied(element: DType, random: &mut impl Rng, bytes: &mut Vec<u8>) {
+    let (size, start) = (element.bytes() as usize, bytes.len());
+    if element.is_integer() {
+        let value = match random.next_u64() % ELEMENTS_PER_ZERO {
+            0 => 0,
+            // Varying magnitudes, so that the high word may be zero.
+            1 => random.next_u64() >> (random.next_u64() % (8 * size as u64) + 64 - 8 * size as u64),
+            _ => random.next_u64(),
+        };
+        return bytes.extend(&value.to_le_bytes()[..size]);
+    }
+    loop {
+        let bits = random.next_u64();
+        let exponent = (bits >> 1) % EXPONENTS.end;
+        let magnitude = (1.0 + (bits >> 11) as f64 * 2f64.powi(-53)) * 2f64.powi(exponent as i32 - 6);
+        element.push(if bits & 1 == 0 { magnitude } else { -magnitude }, bytes);
+        if start < size || bytes[start..] != bytes[start - size..start] {
+            return;
+        }
+        bytes.truncate(start);
+    }
+}
+
+/// Returns element `at` of a count from 0, wrapped to the range of an integer type.
+fn counted(element: DType, at: u64) -> f64 {
+    let bits = 8 * element.bytes();
+    if element.is_float() || bits == 64 {
+        return at as f64;
+    }
+    let value = at & ((1 << bits) - 1);
+    let negative = element.is_signed_integer() && value >> (bits - 1) == 1;
+    value as f64 - if negative { 2f64.powi(bits as i32) } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::buffer::Role;
+
+    #[test]
+    fn iota_wraps_with_its_type() {
+        assert_eq!([DType::I8, DType::U8, DType::F32].map(|of| counted(of, 200)), [-56.0, 200.0, 200.0]);
+        assert_eq!([DType::I32, DType::U32].map(|of| counted(of, 1 << 31)), [-2_147_483_648.0, 2_147_483_648.0]);
+        assert_eq!([DType::I64, DType::U64].map(|of| counted(of, 1 << 31)), [2_147_483_648.0; 2]);
+        assert_eq!([DType::I64, DType::U64].map(|of| counted(of, 1 << 40)), [2f64.powi(40); 2]);
+    }
+
+    fn bytes(element: DType, fill: &str, len: u64) -> Vec<u8> {
+        let fill = Some(parse(fill, Path::new(""), &Values::default()).expect("a fill"));
+        let buffer = ResolvedBuffer { fill, ..ResolvedBuffer::new("A", element, vec![len], Role::Input) };
+        let bytes = buffer.contents(1, 0, Path::new("")).expect("bytes");
+        assert_eq!(bytes.len() as u64, buffer.bytes());
+        bytes
+    }
+
+    fn values(element: DType, fill: &str, len: u64) -> Vec<f64> {
+        let bytes = bytes(element, fill, len);
+        bytes.chunks_exact(element.bytes() as usize).map(|bytes| element.value(bytes)).collect()
+    }
+
+    #[test]
+    fn fills_have_the_stated_distribution() {
+        assert_eq!(values(DType::F16, "iota", 4), [0.0, 1.0, 2.0, 3.0]);
+        assert_eq!(values(DType::U8, "iota", 258)[255..], [255.0, 0.0, 1.0]);
+        assert_eq!(values(DType::I8, "iota", 130)[127..], [127.0, -128.0, -127.0]);
+        assert_eq!(values(DType::I64, "zero", 2), [0.0, 0.0]);
+        for element in DType::OF_BUFFERS.into_iter().filter(|element| element.is_float()) {
+            let even = values(element, "uniform(-1, 3)", 10_000);
+            assert!(even.iter().all(|value| (-1.0..=3.0).contains(value)), "{element}");
+            let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+            assert!((mean(&even) - 1.0).abs() < 0.05, "{element}: {}", mean(&even));
+            let normal = values(element, "normal(2, 0.5)", 10_000);
+            assert!((mean(&normal) - 2.0).abs() < 0.02, "{element}: {}", mean(&normal));
+            let squares: Vec<f64> = normal.iter().map(|value| (value - 2.0).powi(2)).collect();
+            assert!((mean(&squares) - 0.25).abs() < 0.02, "{element}: {}", mean(&squares));
+        }
+        let dice = values(DType::I32, "uniform(1, 6)", 6000);
+        for side in 1..=6 {
+            let count = dice.iter().filter(|value| **value == f64::from(side)).count();
+            assert!((800..1200).contains(&count), "{side}: {count}");
+        }
+    }
+
+    #[test]
+    fn varied_fills_cover_their_type() {
+        const LEN: u64 = 1 << 14;
+        for element in DType::OF_BUFFERS {
+            let size = element.bytes() as usize;
+            let contents = bytes(element, "varied", LEN);
+            let elements: Vec<&[u8]> = contents.chunks_exact(size).collect();
+            let kinds = [0.0, 1.0].map(|kind| {
+                let mask = bytes(element, "mask", LEN);
+                mask.chunks_exact(size).filter(|bytes| element.value(bytes) == kind).count()
+            });
+            assert!(kinds.iter().all(|count| *count > LEN as usize / 3), "{element}: {kinds:?}");
+            if element.is_float() {
+                let values = values(element, "varied", LEN);
+                assert!(values.windows(2).all(|pair| pair[0] != pair[1]), "{element}");
+                for exponent in -6..=0 {
+                    for sign in [-1.0, 1.0] {
+                        let from = 2f64.powi(exponent);
+                        let count =
+                            values.iter().filter(|value| (from..2.0 * from).contains(&(sign * **value))).count();
+                        assert!(count > 500, "{element}: {count} of {sign} 2^{exponent}");
+                    }
+                }
+            } else {
+                let zeros = elements.iter().filter(|bytes| bytes.iter().all(|byte| *byte == 0)).count();
+                assert!((1000..4000).contains(&zeros), "{element}: {zeros}");
+                for bit in 0..8 * size {
+                    let set = elements.iter().filter(|bytes| bytes[bit / 8] >> (bit % 8) & 1 == 1).count();
+                    assert!((LEN as usize / 3..LEN as usize / 2).contains(&set), "{element}: bit {bit}: {set}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn integers_of_64_bits_are_exact() {
+        let first = |element: DType, fill: &str| u64::from_le_bytes(bytes(element, fill, 1).try_into().expect("eight"));
+        assert_eq!(first(DType::U64, "0xFFFFFFFFFFFFFFFF"), u64::MAX);
+        assert_eq!(first(DType::U64, "9007199254740993"), 9_007_199_254_740_993);
+        assert_eq!(first(DType::I64, "-2^53 - 1").cast_signed(), -9_007_199_254_740_993);
+        for (element, range) in [
+            (DType::U64, "uniform(0, 18446744073709551615)"),
+            (DType::I64, "uniform(-9223372036854775808, 9223372036854775807)"),
+        ] {
+            let contents = bytes(element, range, 4096);
+            for bit in 0..64 {
+                let set = contents.chunks_exact(8).filter(|bytes| bytes[bit / 8] >> (bit % 8) & 1 == 1).count();
+                assert!((1800..2300).contains(&set), "{element}: bit {bit}: {set}");
+            }
+        }
+        let checked = |fill: &str, element| {
+            parse(fill, Path::new(""), &Values::default()).and_then(|fill: Fill| fill.check(element, &[1]))
+        };
+        assert_eq!(checked("0xFFFFFFFFFFFFFFFF", DType::U64), Ok(()));
+        for element in [DType::I64, DType::F64, DType::U32] {
+            let refused = checked("0xFFFFFFFFFFFFFFFF", element).expect_err("too large");
+            assert!(refused.contains("18446744073709551615"), "{refused}");
+        }
+        let refused = checked("uniform(0, 9007199254740993)", DType::U64).expect_err("no bound of f64");
+        assert!(refused.contains("use 9007199254740992"), "{refused}");
+        let fill = parse("-9007199254740993", Path::new(""), &Values::default()).expect("a fill");
+        let sent = serde_json::to_string(&fill).expect("JSON");
+        assert_eq!(serde_json::from_str::<Fill>(&sent).expect("a fill"), fill);
+    }
+
+    #[test]
+    fn fills_take_expressions_and_malformed_ones_are_refused() {
+        let scope = Values::of(&["K".into()], &[16]);
+        let parsed = |text: &str| parse(text, Path::new("f"), &scope);
+        assert_eq!(parsed("uniform(-1/sqrt(K), min(K, 1))"), Ok(Fill::Uniform { low: -0.25, high: 1.0 }));
+        assert_eq!(parsed("@x.npy"), Ok(Fill::Npy("f/x.npy".into())));
+        for (text, expected) in [
+            ("unifrom(0,1)", "did you mean 'uniform'?"),
+            ("uniform(1,0)", "the wrong arguments"),
+            ("normal(0,-1)", "the wrong arguments"),
+            ("zero(1)", "the wrong arguments"),
+            ("uniform(0,1", "lacks a ')'"),
+            ("uniform(0,N)", "unknown name 'N'"),
+            ("@x.txt", "is no .npy, .bin or .bin.zst"),
+            ("@x.zst", "is no .npy, .bin or .bin.zst"),
+        ] {
+            let error = parsed(text).expect_err(text);
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Kernels for tests.
+
+use crate::algorithm::UserKernels;
+use crate::basis::dtype::DType;
+use crate::kernel::buffer::{Binding, Descriptor, Role, SpecValue};
+use crate::kernel::interface::SlotKind;
+use crate::kernel::program::{BufferId, Dispatch};
+use crate::resolved::{
+    Fill, KernelConfiguration, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedRun, Tolerance,
+};
+
+/// Compiles GLSL to SPIR-V.
+pub fn spirv(glsl: &str) -> Vec<u32> {
+    let compiler = shaderc::Compiler::new().expect("a compiler");
+    let mut options = shaderc::CompileOptions::new().expect("options");
+    options.set_target_env(shaderc::TargetEnv::Vulkan, shaderc::EnvVersion::Vulkan1_2 as u32);
+    let kind = shaderc::ShaderKind::Compute;
+    let made = compiler.compile_into_spirv(glsl, kind, "k.comp", "main", Some(&options)).expect("it compiles");
+    made.as_binary().to_vec()
+}
+
+/// Scales and shifts, with a bool, a 64-bit constant, a uniform buffer, two sets, and a push constant at an offset.
+pub const SHIFT: &str = "#version 460
+    layout(local_size_x_id = 0) in;
+    layout(constant_id = 1) const bool NEGATE = false;
+    layout(constant_id = 2) const double SCALE = 1.0;
+    layout(set = 0, binding = 1) readonly buffer A { float a[]; };
+    layout(set = 2, binding = 0) uniform U { vec4 bias; };
+    layout(set = 2, binding = 3) buffer D { float d[]; };
+    layout(push_constant) uniform P { layout(offset = 16) uint n; };
+    void main() {
+        uint i = gl_GlobalInvocationID.x;
+        if (i < n) d[i] = (NEGATE ? -1.0 : 1.0) * float(SCALE) * a[i] + bias.z;
+    }";
+
+/// Returns the module of a kernel in GLSL.
+pub fn compiled(name: &str, source: &str) -> Module {
+    Module { name: name.into(), spirv: spirv(source), files: vec![] }
+}
+
+/// Returns a buffer of f32 with a small tolerance.
+pub fn buffer(name: &str, len: u64, role: Role, fill: Option<Fill>) -> ResolvedBuffer {
+    let tolerance = Tolerance::Close { rtol: 1e-6, atol: 1e-6 };
+    ResolvedBuffer { fill, tolerance, checked: true, ..ResolvedBuffer::new(name, DType::F32, vec![len], role) }
+}
+
+/// Returns the descriptor of a whole buffer.
+pub fn bound(set: u32, binding: u32, kind: SlotKind, buffer: usize) -> Descriptor {
+    Descriptor { at: Binding::whole(set, binding, kind, BufferId(buffer)), bytes: None }
+}
+
+/// Returns the value of a specialization constant.
+pub fn constant(id: u32, bits: u64, bytes: u32) -> SpecValue {
+    SpecValue { id, bits, bytes }
+}
+
+/// Returns the only configuration of a kernel.
+pub fn configuration(kernel: &str) -> KernelConfiguration {
+    KernelConfiguration { kernel: kernel.into(), choice: vec![] }
+}
+
+pub fn kernels(
+    name: &str,
+    modules: Vec<Module>,
+    buffers: Vec<ResolvedBuffer>,
+    reference: Reference,
+    lists: Vec<PassList>,
+) -> UserKernels {
+    let configurations = (0..lists.len()).map(|index| configuration(&format!("k{index}"))).collect();
+    let pass_lists = lists.into_iter().map(Ok).collect();
+    let points = vec![ResolvedPoint { buffers, reference, pass_lists, ..ResolvedPoint::default() }];
+    let name = name.to_string();
+    let run = ResolvedRun { name: name.clone(), modules, configurations, points, ..ResolvedRun::default() };
+    UserKernels { name, run, against: vec![], saves: vec![] }
+}
+
+/// Returns the passes of [`SHIFT`] on buffers A, U, D.
+pub fn shift(negate: bool, scale: f64) -> PassList {
+    let mut push = vec![0; 20];
+    push[16..].copy_from_slice(&100u32.to_le_bytes());
+    let pass = Dispatch {
+        constants: vec![constant(0, 64, 4), constant(1, u64::from(negate), 4), constant(2, scale.to_bits(), 8)],
+        groups: [2, 1, 1],
+        push,
+        descriptors: vec![
+            bound(0, 1, SlotKind::Storage, 0),
+            bound(2, 0, SlotKind::Uniform, 1),
+            bound(2, 3, SlotKind::Storage, 2),
+        ],
+        ..Dispatch::bare(0usize)
+    };
+    PassList { passes: vec![pass], scratch: vec![] }
+}
+
+pub fn shifted() -> Vec<ResolvedBuffer> {
+    vec![
+        buffer("A", 100, Role::Input, Some(Fill::Uniform { low: -1.0, high: 1.0 })),
+        buffer("U", 4, Role::Input, Some(Fill::Iota)),
+        buffer("D", 100, Role::Output, None),
+    ]
+}

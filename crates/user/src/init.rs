@@ -1,0 +1,463 @@
+//! Generates descriptions from kernels, and lists what a run still lacks.
+
+use super::access::Access;
+use super::description::{
+    Described, DescribedBuffer, Fault, Formula, GridFields, Kernel, OTHERS, OneOrMany, OrderedMap,
+};
+use super::loaded::{LoadedPass, constant_key, programs};
+use super::members::number;
+use super::options::typed;
+use super::resolved::Tolerance;
+use super::written::{Commented, check, inline, key, line, table};
+use crate::basis::dtype::DType;
+use crate::basis::error::Error;
+use crate::basis::printable::{printable, shown_word};
+use crate::kernel::interface::{Argument, ArgumentKind, Block, Elements, Scalar, Slot, SlotKind, SpecConstant};
+use std::ffi::OsStr;
+use std::path::Path;
+use toml::Value;
+
+/// Returns the default tolerance of outputs.
+#[must_use]
+pub fn default_tolerance(element: DType) -> Tolerance {
+    match element {
+        DType::F64 => Tolerance::Close { rtol: 1e-10, atol: 1e-12 },
+        DType::F32 => Tolerance::Close { rtol: 1e-4, atol: 1e-5 },
+        DType::F16 => Tolerance::Close { rtol: 1e-2, atol: 1e-3 },
+        DType::Bf16 => Tolerance::Close { rtol: 2e-2, atol: 1e-2 },
+        _ => Tolerance::Exact,
+    }
+}
+
+/// Writes a description of the kernels in TOML, with comments on values to be checked.
+pub fn init(described: &Described) -> Result<String, Error> {
+    template(described).map(|commented| commented.text()).map_err(|fault| described.error(&fault))
+}
+
+fn template(described: &Described) -> Result<Commented, Fault> {
+    let programs = programs(described)?;
+    let pass = &programs[0].passes[0];
+    let grid = Grid::of(pass);
+    let mut commented = Commented::default();
+    let name = Path::new(&pass.source).file_name().map_or(pass.source.as_str().into(), OsStr::to_string_lossy);
+    commented.head = format!(
+        "# What gpukern found in {}. Check the lines marked (…); docs/run.md\n# explains the fields.\n",
+        printable(&name)
+    );
+    let stated = described.description.kernel.clone().unwrap_or_default();
+    let Kernel { entry, include, define, .. } = stated;
+    let source = match programs.as_slice() {
+        [_] => OneOrMany::One(pass.source.clone()),
+        several => OneOrMany::Many(several.iter().map(|program| program.passes[0].source.clone()).collect()),
+    };
+    commented.description.kernel = Some(Kernel { source, entry, include, define, ..Kernel::default() });
+    commented.remark("axes", "swept; expressions below may use these names");
+    for ((axis, values), remark) in grid.axes().zip(["doubling; or [4096, 14336], \"128..1024:128\"", "", ""]) {
+        commented.description.axes.set(axis, OneOrMany::One(text(values)));
+        commented.remark(format!("axes.{axis}"), format!("(…) {remark}"));
+    }
+    specs(pass, &mut commented);
+    commented.remark("push", "numbers, or expressions of axes");
+    for member in pass.interface.arguments.iter() {
+        if let ArgumentKind::Scalar(scalar) = member.kind {
+            let name = member_key(&pass.interface.arguments, member);
+            commented.remark(format!("push.{name}"), format!("(…) {}", scalar.name()));
+            commented.description.push.set(&name, grid.guess(&member.name, scalar));
+        }
+    }
+    buffers(pass, &grid, &mut commented)?;
+    let [x, y, z] = pass.local_size(&[]);
+    commented.remark("dispatch", format!("work-groups of {x}×{y}×{z}: local_x, …"));
+    commented.remark("dispatch.groups", "(…)");
+    let groups = grid.groups();
+    commented.description.dispatch = Some(GridFields { groups: Some(OneOrMany::Many(groups.clone())), indirect: None });
+    let groups: Vec<String> = groups.iter().map(|extent| line(&extent.to_string())).collect();
+    commented.tail = OPTIONAL_TABLES.replace("GROUPS", &format!("[{}]", groups.join(", ")));
+    Ok(commented)
+}
+
+/// Adds the blocks that are given by member, and the buffers.
+fn buffers(pass: &LoadedPass, grid: &Grid, commented: &mut Commented) -> Result<(), Fault> {
+    let accesses = pass.accesses().map_err(|message| Fault::new("kernel.source", message))?;
+    let (slots, addresses) = accesses.split_at(pass.interface.slots.len());
+    let mut pointed = vec![];
+    for (slot, access) in pass.interface.slots.iter().zip(slots) {
+        match by_member(slot, *access) {
+            Some(block) => {
+                uniform(&buffer_key(pass, slot), slot, block, grid, commented);
+                let pointers = block.members.iter().filter(|member| member.kind == ArgumentKind::Address);
+                pointed.extend(pointers.map(|member| (member, Access::UNKNOWN)));
+            }
+            None => buffer(&buffer_key(pass, slot), slot, *access, grid, commented),
+        }
+    }
+    for (member, access) in pass.addresses().zip(addresses.iter().copied()).chain(pointed) {
+        let name = member.name.rsplit('.').next().unwrap_or_default();
+        commented
+            .remark(format!("buffer.{name}"), format!("at the address in {}: {}", member.name, access_text(access)));
+        commented.remark(format!("buffer.{name}.type"), "(…)");
+        commented.remark(format!("buffer.{name}.shape"), "(…)");
+        add_buffer(
+            name,
+            &member.name,
+            DescribedBuffer { shape: Some(grid.shape(1)), ..buffer_of_type("f32") },
+            access,
+            commented,
+        );
+    }
+    Ok(())
+}
+
+/// Returns a unique name of a slot, or else its set and binding.
+fn buffer_key(pass: &LoadedPass, slot: &Slot) -> String {
+    let is_own = |name: &&str| pass.interface.slots.iter().filter(|other| other.is_called(name)).count() == 1;
+    slot.names().into_iter().find(is_own).map_or_else(|| place(slot), String::from)
+}
+
+/// Formats a slot as set and binding, `0.3`, and an array element, `0.3[1]`.
+pub fn place(slot: &Slot) -> String {
+    let element = if slot.element == 0 { String::new() } else { format!("[{}]", slot.element) };
+    format!("{}.{}{element}", slot.set, slot.binding)
+}
+
+/// Returns the name of a member if it is unique, or else its offset.
+pub fn member_key(members: &[Argument], member: &Argument) -> String {
+    let is_unique = members.iter().filter(|other| other.name == member.name).count() == 1;
+    if is_unique && !member.name.is_empty() { member.name.to_string() } else { format!("byte {}", member.offset) }
+}
+
+fn text(formula: &str) -> Formula {
+    Formula::Text(formula.into())
+}
+
+fn buffer_of_type(element: &str) -> DescribedBuffer {
+    DescribedBuffer { element: Some(element.into()), ..DescribedBuffer::default() }
+}
+
+/// Comments on fields that cannot be derived from a kernel.
+const OPTIONAL_TABLES: &str = "
+# [reference]                 # (…) the right answer; without it: unverified
+# kernel = \"naive.comp\"       # another kernel, and its grid:
+# groups = GROUPS
+#                             # or a program that reads NAME.npy of each input
+#                             # from {in} and writes NAME.npy of each output
+# command = \"python3 ref.py {in} {out}\"
+# file = \"d.npy\"              # or a file; or a built-in algorithm, with
+# builtin = \"matmul\"          # size = [\"M\", \"N\", \"K\"], roles = { C = \"D\" }
+
+# [work]                      # (…) for rates and the share of the limit
+# flops = \"2*N\"               # for example
+# bytes = \"12*N\"              # where it is not each input and output once
+";
+
+/// Axes along which a kernel's work-groups extend, one per dimension.
+struct Grid {
+    dimensions: usize,
+    /// Axes that the push constants are sizes of.
+    known: Vec<&'static str>,
+}
+
+impl Grid {
+    fn of(pass: &LoadedPass) -> Self {
+        let wide = pass.local_size(&[]).iter().rposition(|extent| *extent > 1);
+        let mut grid = Self { dimensions: wide.unwrap_or(0) + 1, known: vec![] };
+        for member in pass.interface.arguments.iter() {
+            if let ArgumentKind::Scalar(Scalar::Bool | Scalar::Int { .. }) = member.kind {
+                grid.known.push(grid.along(&member.name));
+            }
+        }
+        grid
+    }
+
+    /// Iterates over the axes from x on, with values to sweep.
+    fn axes(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        // The first value is no multiple of a work-group, to expose missing bounds checks.
+        let first = ["1001,1024..65536", "255,256..4096", "33,64..256"][self.dimensions - 1];
+        // Extents differ where the kernel receives them, to expose swapped extents.
+        let other = |axis, longer| if self.known.contains(&axis) { longer } else { "N" };
+        ["N", "M", "K"].into_iter().zip([first, other("M", "N+3"), other("K", "N+6")]).take(self.dimensions)
+    }
+
+    /// Returns the shape of a buffer with `stride` elements for each invocation.
+    fn shape(&self, stride: u64) -> OneOrMany {
+        let mut extents: Vec<_> = self.axes().map(|(axis, _)| text(axis)).collect();
+        if stride > 1 {
+            extents[0] = text(&format!("{stride}*N"));
+        }
+        extents.reverse();
+        OneOrMany::Many(extents)
+    }
+
+    /// Returns the work-groups that cover the axes.
+    fn groups(&self) -> Vec<Formula> {
+        let covering = self.axes().zip(["x", "y", "z"]);
+        let mut groups: Vec<_> = covering.map(|((axis, _), of)| text(&format!("cdiv({axis}, local_{of})"))).collect();
+        groups.resize(3, text("1"));
+        groups
+    }
+
+    /// Guesses the value of a push constant: an integer is probably an extent.
+    fn guess(&self, name: &str, scalar: Scalar) -> Formula {
+        if let Scalar::Float { .. } | Scalar::Bfloat16 = scalar {
+            // 1 would be neutral in a product.
+            return Formula::Number(0.75);
+        }
+        text(self.along(name))
+    }
+
+    /// Returns the axis that a number of this name is probably the size of.
+    fn along(&self, name: &str) -> &'static str {
+        let name = name.rsplit('.').next().unwrap_or_default().to_lowercase();
+        match &*name {
+            "m" | "rows" | "row" | "height" | "h" | "y" | "ny" if self.dimensions > 1 => "M",
+            "k" | "depth" | "d" | "z" | "nz" if self.dimensions > 2 => "K",
+            _ => "N",
+        }
+    }
+}
+
+/// Describes a kernel's access to a buffer.
+fn access_text(access: Access) -> &'static str {
+    match (access.reads, access.writes) {
+        (true, true) => "read and written",
+        (true, false) => "read",
+        (false, true) => "written",
+        (false, false) => "not used",
+    }
+}
+
+/// Adds the specialization constants with their defaults.
+fn specs(pass: &LoadedPass, commented: &mut Commented) {
+    commented.remark("spec", "defaults; a list is what --tune searches");
+    for constant in pass.interface.constants.iter() {
+        let SpecConstant { scalar, default: bits, id, .. } = constant;
+        let value = match scalar {
+            Scalar::Bool => Formula::Truth(*bits != 0),
+            Scalar::Int { .. } => scalar.integer(*bits).map_or_else(|| text(&bits.to_string()), Formula::Integer),
+            Scalar::Float { .. } | Scalar::Bfloat16 => Formula::Number(number(*scalar, *bits)),
+        };
+        let name = constant_key(constant);
+        commented.description.spec.set(&name, OneOrMany::One(value));
+        commented.remark(format!("spec.{name}"), format!("{}, constant_id {id}", scalar.name()));
+    }
+}
+
+/// Most members of a block that are listed; the others share one value.
+const MAX_LISTED: usize = 24;
+
+/// Returns the block of a slot that is given by member: a uniform block, or a read-only one of several types.
+fn by_member(slot: &Slot, access: Access) -> Option<&Block> {
+    let block = slot.blocks.iter().find(|block| !block.members.is_empty())?;
+    let is_parameters = !access.writes && block.array.is_none() && block.numbers().is_none();
+    (slot.kind == SlotKind::Uniform || is_parameters || block.is_addresses()).then_some(block)
+}
+
+fn uniform(name: &str, slot: &Slot, block: &Block, grid: &Grid, commented: &mut Commented) {
+    commented.remark(format!("uniform.{name}"), format!("set {}, binding {}: its members", slot.set, slot.binding));
+    let (listed, others) = block.members.split_at(block.members.len().min(MAX_LISTED));
+    let mut members = OrderedMap::default();
+    for member in listed {
+        let ArgumentKind::Scalar(scalar) = member.kind else { continue };
+        let key = member_key(&block.members, member);
+        commented.remark(format!("uniform.{name}.{key}"), format!("(…) {}", scalar.name()));
+        members.set(&key, grid.guess(&member.name, scalar));
+    }
+    if let Some(first) = others.first() {
+        let more = match others.len() {
+            1 => String::new(),
+            2 => " and 1 other".into(),
+            many => format!(" and {} others", many - 1),
+        };
+        members.set(OTHERS, Formula::Integer(0));
+        commented.remark(format!("uniform.{name}.{OTHERS}"), format!("(…) {}{more}", first.name));
+    }
+    commented.description.uniform.set(name, members);
+}
+
+fn buffer(name: &str, slot: &Slot, access: Access, grid: &Grid, commented: &mut Commented) {
+    let Slot { set, binding, .. } = slot;
+    let aliases: Vec<&str> = slot.names().into_iter().filter(|alias| *alias != name).collect();
+    let aliases = aliases.join(", ");
+    let also = if aliases.is_empty() { String::new() } else { format!("; also {aliases}") };
+    commented.remark(format!("buffer.{name}"), format!("set {set}, binding {binding}: {}{also}", access_text(access)));
+    let array = slot.blocks.iter().find_map(|block| block.array);
+    let element = element(&[slot]);
+    let counted = |count: u64| OneOrMany::Many(vec![Formula::Integer(count.cast_signed())]);
+    let (shape, remark) = match array {
+        _ if numbers(slot).is_some() => {
+            (counted(numbers(slot).map_or(0, |(_, count)| count)), "the block's size".to_string())
+        }
+        Some(array) if element != "bytes" => (grid.shape(per_element(slot)), structures(slot, array)),
+        Some(array) => (grid.shape(array.stride), format!("(…) structures of {} bytes", array.stride)),
+        None => (counted(fixed(slot).unwrap_or_default()), "the block's size".to_string()),
+    };
+    commented.remark(format!("buffer.{name}.shape"), remark);
+    add_buffer(name, name, DescribedBuffer { shape: Some(shape), ..buffer_of_type(&element) }, access, commented);
+}
+
+/// Returns the numbers in each element of the array at a block's end, if these are structures or have padding; 1 for
+/// other vectors, whose components may be separate elements of the problem.
+fn per_element(slot: &Slot) -> u64 {
+    let of = |block: &Block| {
+        let array = block.array?;
+        let bytes = u64::from(array.scalar?.bytes());
+        let members = block.members.iter().filter(|member| u64::from(member.offset) >= block.fixed).count() as u64;
+        (members * bytes != array.stride || ![1, 2, 4].contains(&members)).then_some(array.stride / bytes)
+    };
+    slot.blocks.iter().find_map(of).unwrap_or(1)
+}
+
+/// Returns the remark on an array of structures or padded vectors.
+fn structures(slot: &Slot, array: Elements) -> String {
+    let members =
+        slot.blocks.iter().map(|block| block.members.iter().filter(|at| u64::from(at.offset) >= block.fixed).count());
+    match (per_element(slot), members.max().unwrap_or_default() as u64) {
+        (1, _) => "(…)".into(),
+        (count, members) if members < count && members > 0 => {
+            format!("(…) {members} numbers and {} of padding each", count - members)
+        }
+        (count, _) => format!("(…) structures of {count} numbers, {} bytes", array.stride),
+    }
+}
+
+/// Returns the bytes of a buffer without an array at its end.
+fn fixed(slot: &Slot) -> Option<u64> {
+    let largest = slot.blocks.iter().map(|block| block.fixed).max().unwrap_or_default();
+    slot.blocks.iter().all(|block| block.array.is_none()).then_some(largest)
+}
+
+/// Returns the type and number of a buffer's elements, if it has no array at its end and consists of one type.
+fn numbers(slot: &Slot) -> Option<(Scalar, u64)> {
+    fixed(slot).and_then(|_| slot.blocks.iter().find_map(Block::fills))
+}
+
+/// Returns the element type of a buffer from all blocks that bind it. Floats take precedence: other blocks may access
+/// them as integers for bit operations or atomics.
+pub fn element(slots: &[&Slot]) -> String {
+    let of = |block: &Block| block.array.map_or(block.scalar, |array| array.scalar);
+    let all: Vec<Scalar> = slots.iter().flat_map(|slot| slot.blocks.iter()).filter_map(of).collect();
+    let is_float = |scalar: &&Scalar| matches!(scalar, Scalar::Float { .. } | Scalar::Bfloat16);
+    all.iter().find(is_float).or(all.first()).map_or_else(|| "bytes".to_string(), |scalar| scalar.name())
+}
+
+/// Adds a buffer, with fill and check according to the access. `called` is its name in the kernel.
+fn add_buffer(name: &str, called: &str, mut buffer: DescribedBuffer, access: Access, commented: &mut Commented) {
+    let element = buffer.element.clone().unwrap_or_default();
+    if access.reads || !access.writes {
+        let chosen = fill(called, &element, access);
+        let remark = match chosen {
+            INDICES => "(…) used as indices: keep them in range",
+            _ => "(…) also iota, normal, @x.npy, @x.bin",
+        };
+        buffer.fill = Some(chosen.into());
+        commented.remark(format!("buffer.{name}.fill"), remark);
+    }
+    let tolerance = DType::of_buffer(&element).map_or(Tolerance::Exact, default_tolerance);
+    if access.writes && access.reads {
+        buffer.check = Some(check(&tolerance));
+        let lines = "# (…) filled and checked: updated in place. An output has no fill. Or:\n\
+                     # scratch = true              # if the host never reads it\n";
+        commented.end(format!("buffer.{name}"), lines);
+    } else if access.writes {
+        let lines = format!("# check = {tolerance}\n#   the default; or {{ nmse = 1e-6 }}, {{ ulp = 4 }}, \"exact\"\n");
+        commented.end(format!("buffer.{name}"), lines);
+    }
+    commented.description.buffer.set(name, buffer);
+}
+
+/// Fill of a buffer whose elements are indices.
+const INDICES: &str = "uniform(0, N - 1)";
+
+/// Parts of names that suggest a buffer of 0 and 1.
+const MASK_NAMES: [&str; 7] = ["mask", "flag", "valid", "active", "enabled", "visible", "predicate"];
+
+/// Returns a fill that covers the type; zeros for integers that atomic operations change, which are usually counters.
+fn fill(name: &str, element: &str, access: Access) -> &'static str {
+    let is_float = element.starts_with('f') || element == "bf16";
+    let name = name.to_lowercase();
+    match element {
+        _ if !access.writes && MASK_NAMES.iter().any(|part| name.contains(part)) => "mask",
+        _ if is_float => "varied",
+        _ if access.counts => "zero",
+        _ if access.indexes && element != "bytes" => INDICES,
+        _ => "varied",
+    }
+}
+
+/// Describes what is missing to run a kernel without a description; `None` if there is one.
+pub fn missing(described: &Described) -> Result<Option<String>, Fault> {
+    let description = &described.description;
+    if !description.buffer.is_empty() || description.dispatch.is_some() || !description.pass.is_empty() {
+        return Ok(None);
+    }
+    let commented = template(described)?;
+    let fields = table(&commented.description);
+    let inner = |name: &str| fields.get(name).and_then(Value::as_table).into_iter().flatten();
+    let mut lacks: Vec<String> = vec![];
+    for (name, buffer) in inner("buffer") {
+        let remark = commented.remark_on(&format!("buffer.{name}"));
+        lacks.push(format!("buffer {} ({}): {}", printable(name), printable(remark), option("buffer", name, buffer)));
+    }
+    for (name, members) in inner("uniform") {
+        let remark = commented.remark_on(&format!("uniform.{name}"));
+        let block = format!("uniform.{}", key(name));
+        let options = members.as_table().into_iter().flatten().map(|(member, value)| option(&block, member, value));
+        let options = options.collect::<Vec<_>>().join("\n    ");
+        lacks.push(format!("uniform {} ({}):\n    {options}", printable(name), printable(remark)));
+    }
+    for (name, value) in inner("push") {
+        let kind = commented.remark_on(&format!("push.{name}")).trim_start_matches("(…) ");
+        lacks.push(format!("push constant {} ({kind}): {}", printable(name), option("push", name, value)));
+    }
+    for (name, value) in inner("dispatch") {
+        lacks.push(format!("the grid: {}", option("dispatch", name, value)));
+    }
+    let sizes: Vec<_> = inner("axes").map(|(axis, values)| format!("-s {axis}={}", bare(values))).collect();
+    lacks.push(format!("the axes that these name: {}", sizes.join(" ")));
+    let source = programs(described)?[0].passes[0].source.clone();
+    Ok(Some(format!(
+        "{} cannot run yet; it needs\n  {}\nor a description:\n  gpukern run {} --init > k.toml    # edit it, then\n  gpukern run k.toml",
+        printable(&source),
+        lacks.join("\n  "),
+        shown_word(&source)
+    )))
+}
+
+/// Formats the option that sets a field, quoted for a shell.
+fn option(table: &str, field: &str, value: &Value) -> String {
+    // Member names contain dots, which separate keys.
+    let is_bare = field.split('.').all(|part| key(part) == part);
+    let field = if is_bare && table != "buffer" { field.to_string() } else { key(field) };
+    format!("--set {}", shown_word(&format!("{table}.{field}={}", bare(value))))
+}
+
+/// Formats a value as `--set` takes it: strings without quotes, unless they would be read as another type.
+fn bare(value: &Value) -> String {
+    match value.as_str() {
+        Some(text) if typed(text).as_ref() == Ok(value) => text.into(),
+        _ => inline(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use toml::Table;
+
+    #[test]
+    fn names_in_foreign_modules_cannot_inject_toml() {
+        let hostile = "x\n[reference]\ncommand = \"touch owned\" # \"\"\"\u{7f}';touch owned;'";
+        let mut commented = Commented::default();
+        commented.remark(format!("buffer.{hostile}.type"), format!("also {hostile}"));
+        add_buffer(hostile, hostile, buffer_of_type("f32"), Access::UNKNOWN, &mut commented);
+        assert!(
+            commented.text().lines().all(|line| !line.starts_with("[ref") && !line.starts_with("command")),
+            "{}",
+            commented.text()
+        );
+        let read: Table = toml::from_str(&commented.text()).expect("TOML");
+        assert_eq!(read["buffer"].as_table().expect("buffers").keys().collect::<Vec<_>>(), [hostile]);
+        let shown = option("buffer", "A';touch owned;'", &table(&commented.description)["buffer"][hostile]);
+        assert!(shown.starts_with(r#"--set 'buffer."A'\'';touch owned;'\''"={ "#), "{shown}");
+    }
+}

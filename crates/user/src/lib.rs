@@ -1,0 +1,88 @@
+//! Converts descriptions of users' kernels to algorithms like the built-in ones, without a device. Imports `basis`,
+//! `device`, `kernel`, `algorithms`.
+
+pub mod access;
+pub mod algorithm;
+pub mod array;
+mod axes;
+pub mod buffers;
+mod builtin;
+pub mod command_files;
+mod compile;
+pub mod description;
+mod entry;
+pub mod expression;
+mod fill;
+pub mod fixture;
+pub mod front_end;
+pub mod init;
+pub mod loaded;
+pub mod member_map;
+pub mod members;
+pub mod options;
+pub mod oracle;
+mod pass;
+mod reference;
+pub mod resolve;
+pub mod resolved;
+pub mod written;
+
+#[cfg(test)]
+use gpukern_kernels as catalogue;
+use gpukern_model::{basis, case, device};
+use gpukern_process as process;
+use gpukern_program::{algorithms, kernel};
+use gpukern_record::plan;
+
+use crate::algorithms::catalogue::Catalogue;
+use crate::basis::dtype::DType;
+pub use compile::ENDINGS;
+use description::{Described, Description};
+pub use entry::string;
+use expression::{Expression, Values};
+pub use fill::split;
+use std::path::Path;
+
+/// Checks a description whose paths are relative to `folder`, for fuzzing.
+///
+/// # Errors
+/// The description is invalid.
+pub fn check_description(text: &str, folder: &Path, catalogue: &Catalogue) -> Result<(), String> {
+    let description = Description::parse(text)?;
+    let described = Described { description, folder: folder.to_path_buf(), ..Described::default() };
+    resolve::resolve(catalogue, &[described]).map(drop).map_err(|e| e.to_string())
+}
+
+/// Checks a kernel and its interface, for fuzzing.
+///
+/// # Errors
+/// `spirv` is not a supported kernel.
+pub fn check_kernel(spirv: &[u8]) -> Result<(), String> {
+    let words: Vec<u32> = spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
+    let (module, _) = entry::isolate(&words, None)?;
+    loaded::interface(&loaded::bytes(&module)).map(drop)
+}
+
+/// Checks that the `.npy` at `path` is an array of 2×3 numbers, for fuzzing.
+///
+/// # Errors
+/// The file is a different array, or none.
+pub fn check_array(path: &Path) -> Result<(), String> {
+    array::read(path, DType::F32, &[2, 3]).map(drop)
+}
+
+/// Evaluates an expression of axes M, N and K, for fuzzing.
+///
+/// # Errors
+/// The expression is invalid, or has no value.
+pub fn check_expression(text: &str) -> Result<(), String> {
+    let expression = Expression::parse(text)?;
+    let scope = Values::of(&["M", "N", "K"].map(String::from), &[512, 0, i64::MAX]);
+    // A value that is not an integer may still be a number.
+    let (value, number) = (expression.value(&scope), expression.number(&scope));
+    Expression::parse(expression.text())?;
+    value.map(drop).or(number.map(drop))
+}
+
+#[cfg(test)]
+pub mod tests;

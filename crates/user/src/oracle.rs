@@ -1,0 +1,1092 @@
+//! Oracles of users' kernels: compare outputs with a reference, element by element.
+
+use super::array::{self, integer};
+use super::member_map::ByteKind;
+use super::resolved::{ResolvedBuffer, Tolerance};
+use crate::algorithms::Oracle;
+use crate::algorithms::OutputComparison;
+use crate::basis::destination::Destination;
+use crate::basis::dtype::DType;
+use crate::basis::dtype::HostArray;
+use crate::basis::printable::Shown;
+use crate::basis::units;
+use crate::case::check::{CheckMethod, CheckResult, WrongElement, WrongElements};
+use crate::kernel::buffer::FILLER;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::ops::Range;
+use std::path::PathBuf;
+
+/// Correct contents of an output.
+pub(super) struct ExpectedOutput {
+    /// Index among the outputs.
+    pub(super) index: usize,
+    pub(super) buffer: ResolvedBuffer,
+    pub(super) answer: Vec<u8>,
+}
+
+/// Correct contents of outputs.
+pub(super) struct Expected {
+    /// Outputs that are compared.
+    outputs: Vec<ExpectedOutput>,
+    /// Names of outputs without a reference.
+    unknown: Vec<String>,
+    /// Inputs that outputs hold indices of, by index among the buffers.
+    keys: BTreeMap<usize, (ResolvedBuffer, Vec<u8>)>,
+    /// Notes about parts of the reference that are not compared.
+    notes: Vec<String>,
+}
+
+/// Returns a note if the reference has values where the kernels' structures have padding, which is not compared. Values
+/// of the fill may be there.
+fn left_out(data: &ResolvedBuffer, answer: &[u8]) -> Option<String> {
+    let size = data.element.bytes() as usize;
+    if data.fill.is_some() || data.members.is_plain() {
+        return None;
+    }
+    let is_left_out = |(index, bytes): &(usize, &[u8])| {
+        bytes.iter().any(|byte| *byte != 0) && !is_filler(bytes) && data.members.kind(*index, size) == ByteKind::Padding
+    };
+    let mut all = answer.chunks_exact(size).enumerate().filter(is_left_out);
+    let (first, bytes) = all.next()?;
+    Some(format!(
+        "{}: not compared: the reference has {} in {}, {}which no member of the kernel's structure covers; is one missing?",
+        data.name,
+        shown(data.element, bytes),
+        place(data, first),
+        match all.count() {
+            0 => String::new(),
+            others => format!("and numbers in {}, ", units::counted(others, "other element")),
+        }
+    ))
+}
+
+/// Returns a note if several outputs are sets of rows: whether their rows belong together is not compared.
+fn unpaired(outputs: &[ExpectedOutput]) -> Option<String> {
+    let rows = |data: &ResolvedBuffer| data.shape.first().copied();
+    let mut sets = outputs.iter().map(|output| &output.buffer).filter(|data| matches!(data.tolerance, Tolerance::Set));
+    let first = sets.next()?;
+    let other = sets.find(|other| rows(other) == rows(first))?;
+    Some(format!(
+        "{} and {} are sets: which of their rows belong together is not compared; write both into one buffer of rows if it \
+         matters",
+        first.name, other.name
+    ))
+}
+
+impl Expected {
+    /// Sets padding to zero and fits the default tolerances. Refuses an answer that consists of NaN.
+    pub(super) fn new(mut outputs: Vec<ExpectedOutput>) -> Result<Self, String> {
+        let mut notes: Vec<String> = vec![];
+        for ExpectedOutput { buffer, answer, .. } in &mut outputs {
+            notes.extend(left_out(buffer, answer));
+            *answer = buffer.members.without_padding(answer).into_owned();
+            if let Some(odd) = non_finite(buffer, answer)
+                && values(buffer, answer).all(f64::is_nan)
+            {
+                return Err(format!("the reference is not an answer: {odd}; fix it, or its inputs"));
+            }
+            fit(buffer, answer);
+        }
+        notes.extend(unpaired(&outputs));
+        Ok(Self { outputs, unknown: vec![], keys: BTreeMap::new(), notes })
+    }
+
+    /// Adds a note about parts of the reference that are not compared.
+    pub(super) fn with_note(mut self, note: Option<String>) -> Self {
+        self.notes.extend(note);
+        self
+    }
+
+    /// Adds the names of outputs without a reference.
+    pub(super) fn with_unknown(self, unknown: Vec<String>) -> Self {
+        Self { unknown, ..self }
+    }
+
+    /// Adds the inputs that outputs hold indices of, by index among the buffers.
+    pub(super) fn with_keys(self, keys: BTreeMap<usize, (ResolvedBuffer, Vec<u8>)>) -> Self {
+        Self { keys, ..self }
+    }
+
+    fn output(&self, index: usize) -> Option<&ExpectedOutput> {
+        self.outputs.iter().find(|output| output.index == index)
+    }
+}
+
+/// Iterates over the elements of a buffer.
+fn values(data: &ResolvedBuffer, contents: &[u8]) -> impl ExactSizeIterator<Item = f64> {
+    contents.chunks_exact(data.element.bytes() as usize).map(|bytes| data.element.value(bytes))
+}
+
+/// Most values that are sampled to find a magnitude.
+const MAX_SAMPLED: usize = 1 << 20;
+
+/// Ratio to the first quartile of the distinct magnitudes above which a value is an outlier: normally distributed
+/// values have none, most other distributions few.
+const OUTLIER_RATIO: f64 = 16.0;
+
+/// Returns the largest magnitude of finite values other than 0, except outliers such as sentinels and masks. Equal
+/// values count once, so that a frequent sentinel is an outlier too.
+pub fn magnitude(values: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let step = values.len().div_ceil(MAX_SAMPLED).max(1);
+    let finite = values.step_by(step).map(f64::abs).filter(|value| *value > 0.0 && value.is_finite());
+    let mut known: Vec<f64> = finite.collect();
+    known.sort_unstable_by(f64::total_cmp);
+    known.dedup();
+    let Some(quartile) = known.get(known.len().saturating_sub(1) / 4) else { return 0.0 };
+    known[..known.partition_point(|value| *value <= OUTLIER_RATIO * quartile)].last().copied().unwrap_or(0.0)
+}
+
+/// Most columns of the last extent that get separate magnitudes.
+const MAX_COLUMNS: usize = 16;
+
+/// Returns the magnitude of each column; `None` if there are too many columns, or all have similar magnitudes.
+pub fn magnitudes(element: DType, contents: &[u8], columns: usize) -> Option<Vec<f64>> {
+    let size = element.bytes() as usize;
+    if !(2..=MAX_COLUMNS).contains(&columns) {
+        return None;
+    }
+    let column =
+        |at: usize| magnitude(contents.chunks_exact(columns * size).map(|row| element.value(&row[at * size..])));
+    let found: Vec<f64> = (0..columns).map(column).collect();
+    let known = || found.iter().copied().filter(|magnitude| *magnitude > 0.0);
+    let (least, most) = (known().fold(f64::INFINITY, f64::min), known().fold(0.0, f64::max));
+    (most > OUTLIER_RATIO * least).then_some(found)
+}
+
+/// Lowers the default absolute tolerance where the reference is small, in a column or everywhere, so that zeros fail.
+fn fit(data: &mut ResolvedBuffer, answer: &[u8]) {
+    let (Tolerance::Close { rtol, atol }, false) = (&data.tolerance, data.checked) else { return };
+    let (rtol, atol) = (*rtol, *atol);
+    let lowered = |magnitude: f64| if magnitude > 0.0 { atol.min(rtol * magnitude) } else { atol };
+    let columns = columns(data);
+    data.tolerance = match magnitudes(data.element, answer, columns) {
+        Some(found) => Tolerance::Columns { rtol, atol: found.into_iter().map(lowered).collect() },
+        None => Tolerance::Close { rtol, atol: lowered(magnitude(values(data, answer))) },
+    };
+}
+
+/// Returns the elements per row: the last of several extents, or the size of the structure that the kernels declare.
+fn columns(data: &ResolvedBuffer) -> usize {
+    let last = data.shape.last().filter(|_| data.shape.len() > 1).map(|last| *last as usize);
+    let in_structure = || data.members.period(data.element.bytes() as usize);
+    // The buffer may be longer than a whole number of structures.
+    last.or_else(in_structure).filter(|columns| (1..=data.len() as usize).contains(columns)).unwrap_or(1)
+}
+
+impl Oracle for Expected {
+    fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
+        let found = self.outputs.iter().map(|ExpectedOutput { index, buffer: data, answer }| {
+            let found = &*data.members.without_padding(outputs[*index].as_bytes());
+            match &data.tolerance {
+                Tolerance::Set => compare_rows(data, found, answer),
+                Tolerance::Picks(place) => compare_picks(data, found, answer, self.keys.get(place)),
+                Tolerance::Moments { mean, deviation } => check_moments(data, found, *mean, *deviation),
+                _ => compare(data, found, answer),
+            }
+        });
+        // Residual relative to its tolerance; NaN, from 0/0, fails.
+        let share =
+            |check: &CheckResult| if check.tolerance > 0.0 { check.residual / check.tolerance } else { check.residual };
+        let worst = found.max_by(|a, b| b.passes().cmp(&a.passes()).then(share(a).total_cmp(&share(b))));
+        worst.ok_or_else(|| "no buffer is compared".into())
+    }
+
+    fn doubt(&self, _: &[HostArray]) -> Option<String> {
+        let unknown = self.unknown.join(", ");
+        (!unknown.is_empty()).then(|| format!("there is no reference for {unknown}"))
+    }
+
+    fn element(&self, output: usize, index: usize) -> Option<String> {
+        let data = &self.output(output)?.buffer;
+        let is_padding = data.members.kind(index, data.element.bytes() as usize) == ByteKind::Padding;
+        (!is_padding).then(|| place(data, index))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let integers = self.outputs.iter().filter_map(|output| integers_in(&output.buffer, &output.answer));
+        integers.chain(self.notes.iter().cloned()).collect()
+    }
+
+    fn comparison(&self, output: usize) -> Option<OutputComparison> {
+        let data = &self.output(output)?.buffer;
+        let ordered = !matches!(data.tolerance, Tolerance::Set | Tolerance::Moments { .. });
+        let row = columns(data);
+        let tolerance = data.tolerance.to_string();
+        Some(OutputComparison { row, tolerance: tolerance.trim_matches(['{', '}', ' ', '"']).to_string(), ordered })
+    }
+
+    fn answer(&self, output: usize, stretches: &[Range<usize>]) -> Option<Vec<u8>> {
+        let ExpectedOutput { buffer: data, answer, .. } = self.output(output)?;
+        let size = data.element.bytes() as usize;
+        let parts: Option<Vec<&[u8]>> =
+            stretches.iter().map(|part| answer.get(part.start * size..part.end * size)).collect();
+        parts.map(|parts| parts.concat())
+    }
+
+    fn accepted_share(&self, output: usize, stretches: &[Range<usize>], found: &[u8], changed: u64) -> Option<f64> {
+        let ExpectedOutput { buffer: data, answer, .. } = self.output(output)?;
+        if matches!(data.tolerance, Tolerance::Set | Tolerance::Picks(_) | Tolerance::Moments { .. }) {
+            return None;
+        }
+        let size = data.element.bytes() as usize;
+        let parts: Vec<_> = stretches.iter().map(|part| &answer[part.start * size..part.end * size]).collect();
+        let (answer, mut data) = (parts.concat(), data.clone());
+        if let Tolerance::Columns { atol, .. } = &mut data.tolerance {
+            *atol = stretches.iter().flat_map(Clone::clone).map(|index| atol[index % atol.len()]).collect();
+        }
+        let pair = ComparedOutput { data: &data, found, answer: &answer };
+        let OutputErrors { residual, tolerance, most, sum, .. } = pair.errors(found.len() / size);
+        if residual <= tolerance {
+            return Some(1.0);
+        }
+        let count = found.len() / size;
+        let wrong = match (most, &data.tolerance) {
+            (Some(most), _) => {
+                (0..count).filter(|index| pair.error(*index).is_nan() || pair.error(*index) > most).count()
+            }
+            // Count the elements that exceed the tolerance when the smallest errors are added up first.
+            (None, Tolerance::Nmse(_)) => {
+                let mut left = sum * tolerance / residual;
+                let mut errors: Vec<f64> = (0..count).map(|index| pair.error(index)).collect();
+                errors.sort_by(f64::total_cmp);
+                errors
+                    .iter()
+                    .filter(|error| {
+                        left -= **error;
+                        left.is_nan() || left < 0.0
+                    })
+                    .count()
+            }
+            _ => return Some(0.0),
+        };
+        Some((1.0 - wrong as f64 / changed.max(1) as f64).max(0.0))
+    }
+}
+
+/// Reciprocal of the share of nonzero elements that must look like integers for a note.
+const MAX_ELEMENTS_PER_INTEGER: usize = 64;
+
+/// Counts the elements of floats that look like integers, and the nonzero elements, among those for which `counts`
+/// holds. Small positive integers are subnormal as floats, small negative ones NaN.
+pub fn integer_like(element: DType, contents: &[u8], counts: impl Fn(usize) -> bool) -> [usize; 2] {
+    let smallest = element.smallest_normal();
+    let quiet = [f64::NAN, -f64::NAN].map(|value| {
+        let mut bytes = vec![];
+        element.push(value, &mut bytes);
+        bytes
+    });
+    let looks = |bytes: &[u8]| {
+        let value = element.value(bytes);
+        value != 0.0 && value.abs() < smallest
+            || value.is_nan() && !quiet.iter().any(|quiet| quiet == bytes) && !is_filler(bytes)
+    };
+    let all = contents.chunks_exact(element.bytes() as usize).enumerate();
+    let all = all.filter(|(at, bytes)| bytes.iter().any(|byte| *byte != 0) && counts(*at));
+    all.fold([0, 0], |[odd, count], (_, bytes)| [odd + usize::from(looks(bytes)), count + 1])
+}
+
+/// Returns a note if the f32 or f64 elements of a buffer look like integers, which every tolerance would accept.
+fn integers_in(data: &ResolvedBuffer, answer: &[u8]) -> Option<String> {
+    let (element, size) = (data.element, data.element.bytes() as usize);
+    if ![DType::F32, DType::F64].contains(&element) || matches!(data.tolerance, Tolerance::Exact) {
+        return None;
+    }
+    let is_number = |at: usize| data.members.kind(at, size) == ByteKind::Number;
+    let [odd, count] = integer_like(element, answer, is_number);
+    (odd * MAX_ELEMENTS_PER_INTEGER > count).then(|| {
+        let integers = element.as_integer(false).map_or("bytes", DType::name);
+        format!(
+            "{}: {odd} of {count} elements of the reference look like integers, which as {element} are below every \
+             tolerance: nobody checks them; give it type = \"{integers}\", or declare them as integers in the kernel's structure",
+            data.name
+        )
+    })
+}
+
+/// Oracle without a reference: every result passes, as unverified.
+pub(super) struct NoReference {
+    /// Outputs, in order.
+    pub(super) outputs: Vec<ResolvedBuffer>,
+}
+
+impl Oracle for NoReference {
+    fn check(&self, _: &[HostArray]) -> Result<CheckResult, String> {
+        Ok(elementwise(0.0, 0.0, String::new(), WrongElements::default()))
+    }
+
+    fn doubt(&self, outputs: &[HostArray]) -> Option<String> {
+        let odd = self
+            .outputs
+            .iter()
+            .zip(outputs)
+            .filter_map(|(data, found)| non_finite(data, &data.members.without_padding(found.as_bytes())));
+        Some(std::iter::once("there is no reference".into()).chain(odd).collect::<Vec<_>>().join("; "))
+    }
+}
+
+/// Oracle that also saves outputs to files.
+pub(super) struct SavingOracle {
+    pub(super) oracle: Box<dyn Oracle>,
+    /// Index of each saved buffer among the outputs, the buffer, and the file.
+    pub(super) saves: Vec<(usize, ResolvedBuffer, PathBuf)>,
+}
+
+impl Oracle for SavingOracle {
+    fn save(&self, outputs: &[HostArray]) -> Result<(), String> {
+        for (at, buffer, path) in &self.saves {
+            // Written to a temporary file first: an earlier result stays until the new one is complete.
+            let contents =
+                |file: &mut File| array::write_to(file, buffer.element, &buffer.shape, outputs[*at].as_bytes());
+            let written = Destination::open(path).and_then(|destination| destination.write_by(contents));
+            written.map_err(|e| format!("cannot write {} to '{}': {e}", buffer.name, path.shown()))?;
+        }
+        Ok(())
+    }
+
+    fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
+        self.oracle.check(outputs)
+    }
+
+    fn comparison(&self, output: usize) -> Option<OutputComparison> {
+        self.oracle.comparison(output)
+    }
+
+    fn answer(&self, output: usize, stretches: &[Range<usize>]) -> Option<Vec<u8>> {
+        self.oracle.answer(output, stretches)
+    }
+
+    fn accepted_share(&self, output: usize, stretches: &[Range<usize>], found: &[u8], changed: u64) -> Option<f64> {
+        self.oracle.accepted_share(output, stretches, found, changed)
+    }
+
+    fn doubt(&self, outputs: &[HostArray]) -> Option<String> {
+        self.oracle.doubt(outputs)
+    }
+
+    fn element(&self, output: usize, index: usize) -> Option<String> {
+        self.oracle.element(output, index)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.oracle.notes()
+    }
+}
+
+/// Describes elements that are not finite, if there are any.
+fn non_finite(data: &ResolvedBuffer, contents: &[u8]) -> Option<String> {
+    if !data.element.is_float() {
+        return None;
+    }
+    let is_number = |index: usize| data.members.kind(index, data.element.bytes() as usize) == ByteKind::Number;
+    let mut odd = values(data, contents).enumerate().filter(|(at, value)| !value.is_finite() && is_number(*at));
+    let (first, value) = odd.next()?;
+    let what = if value.is_nan() { "not a number" } else { "infinite" };
+    let others = match odd.count() {
+        0 => String::new(),
+        others => format!(", and {others} others of {} are not finite", data.len()),
+    };
+    Some(format!("{} is {what}{others}", place(data, first)))
+}
+
+/// Formats the name of an element: `D[3,5]`.
+fn place(data: &ResolvedBuffer, index: usize) -> String {
+    let mut left = index as u64;
+    let mut subscripts: Vec<String> = vec![];
+    for extent in data.shape.iter().rev() {
+        subscripts.push((left % extent).to_string());
+        left /= extent;
+    }
+    subscripts.reverse();
+    format!("{}[{}]", data.name, subscripts.join(","))
+}
+
+fn element_of(bytes: &[u8], index: usize, size: usize) -> &[u8] {
+    &bytes[index * size..(index + 1) * size]
+}
+
+/// Returns the position of a number among all values of its type, so that differences are distances in units in the
+/// last place.
+fn rank(element: DType, bytes: &[u8]) -> i128 {
+    let mut wide = [0; 8];
+    wide[..bytes.len()].copy_from_slice(bytes);
+    let (bits, half) = (i128::from(u64::from_le_bytes(wide)), 1i128 << (8 * bytes.len() - 1));
+    match element {
+        _ if element.is_float() && bits >= half => half - bits,
+        DType::I8 | DType::I16 | DType::I32 | DType::I64 if bits >= half => bits - 2 * half,
+        _ => bits,
+    }
+}
+
+/// Returns whether an element is a NaN of the filler. An element of 16 bits holds either half of a filler word.
+fn is_filler(bytes: &[u8]) -> bool {
+    let has = |word: [u8; 4]| FILLER.contains(&u32::from_le_bytes(word));
+    bytes.chunks(4).all(|part| match *part {
+        [a, b] => has([a, b, 0xff, 0xff]),
+        [a, b, c, d] => has([a, b, c, d]),
+        _ => false,
+    })
+}
+
+/// Formats an element with all its digits.
+pub(super) fn shown(element: DType, bytes: &[u8]) -> String {
+    let value = element.value(bytes);
+    match integer(element, bytes) {
+        Some(whole) if !element.is_float() => whole.to_string(),
+        _ if element.bytes() <= 4 => (value as f32).to_string(),
+        _ => value.to_string(),
+    }
+}
+
+/// Found and correct contents of an output.
+struct ComparedOutput<'a> {
+    data: &'a ResolvedBuffer,
+    found: &'a [u8],
+    answer: &'a [u8],
+}
+
+impl ComparedOutput<'_> {
+    fn values(&self, index: usize) -> (f64, f64) {
+        let (element, size) = (self.data.element, self.data.element.bytes() as usize);
+        (element.value(&self.found[index * size..]), element.value(&self.answer[index * size..]))
+    }
+
+    /// Returns the absolute difference of an element, exact for 64-bit integers.
+    fn difference(&self, index: usize) -> f64 {
+        let (element, size) = (self.data.element, self.data.element.bytes() as usize);
+        let whole = |bytes| integer(element, element_of(bytes, index, size)).filter(|_| !element.is_float());
+        if let (Some(got), Some(expected)) = (whole(self.found), whole(self.answer)) {
+            (got - expected).abs() as f64
+        } else {
+            let (got, expected) = self.values(index);
+            (got - expected).abs()
+        }
+    }
+
+    /// Returns whether an integer member of a structure with floats is signed; `None` for other elements.
+    fn integer(&self, index: usize) -> Option<bool> {
+        let element = self.data.element;
+        match self.data.members.kind(index, element.bytes() as usize) {
+            ByteKind::Integer { signed } if element.is_float() => Some(signed),
+            _ => None,
+        }
+    }
+
+    /// Returns the error of an element as the tolerance measures it. Infinite values and NaN are infinitely wrong,
+    /// unless the reference has the same.
+    fn error(&self, index: usize) -> f64 {
+        let (got, expected) = self.values(index);
+        let element = self.data.element;
+        let part = |bytes| -> &[u8] { element_of(bytes, index, element.bytes() as usize) };
+        let (found, answer) = (part(self.found), part(self.answer));
+        match &self.data.tolerance {
+            _ if found == answer => 0.0,
+            // Zeros of both signs are equal.
+            _ if element.is_float() && got == 0.0 && expected == 0.0 => 0.0,
+            _ if self.integer(index).is_some() => f64::INFINITY,
+            _ if got.is_nan() && expected.is_nan() => 0.0,
+            Tolerance::Exact | Tolerance::Set | Tolerance::Picks(_) | Tolerance::Moments { .. } => 1.0,
+            _ if !got.is_finite() || !expected.is_finite() => f64::INFINITY,
+            Tolerance::Close { rtol, atol } => self.difference(index) / (atol + rtol * expected.abs()),
+            Tolerance::Columns { rtol, atol } => {
+                self.difference(index) / (atol[index % atol.len()] + rtol * expected.abs())
+            }
+            Tolerance::Nmse(_) => self.difference(index).powi(2),
+            Tolerance::Ulp(_) => (rank(element, found) - rank(element, answer)).unsigned_abs() as f64,
+        }
+    }
+
+    /// Returns whether an element still holds the filler, or a NaN computed from it. Integers may have these bits
+    /// legitimately.
+    fn is_filler(&self, contents: &[u8], index: usize) -> bool {
+        let element = self.data.element;
+        let bytes = element_of(contents, index, element.bytes() as usize);
+        element.is_float() && self.integer(index).is_none() && is_filler(bytes)
+    }
+
+    /// Describes a wrong element and its likely cause.
+    fn describe_error(&self, index: usize) -> String {
+        let WrongElement { element, got, expected } = self.wrong_element(index);
+        if self.is_filler(self.answer, index) {
+            return format!(
+                "{element} is {got}, the reference has NaN, from memory that was never written (it is gpukern's NaN filler): \
+                 the reference reads outside of its buffers, or leaves out {element}"
+            );
+        }
+        if self.is_filler(self.found, index) {
+            return format!(
+                "{element} was never written, or was computed from memory that never was (it is gpukern's NaN filler); \
+                 the reference has {expected}"
+            );
+        }
+        format!("{element} is {got}, the reference has {expected}")
+    }
+
+    /// Formats a wrong element with the digits that distinguish it from neighboring values.
+    fn wrong_element(&self, index: usize) -> WrongElement {
+        let element = self.data.element;
+        let integer = self.integer(index).and_then(|signed| element.as_integer(signed)).unwrap_or(element);
+        let shown = |bytes| shown(integer, element_of(bytes, index, element.bytes() as usize));
+        WrongElement::new(place(self.data, index), shown(self.found), shown(self.answer))
+    }
+}
+
+/// Errors of an output, as its tolerance measures them.
+struct OutputErrors {
+    residual: f64,
+    tolerance: f64,
+    /// Sum of the elements' errors.
+    sum: f64,
+    /// Element with the largest error; `None` if there are no errors.
+    worst: Option<usize>,
+    /// Largest error that a correct element may have; `None` if the tolerance does not judge single elements.
+    most: Option<f64>,
+}
+
+impl ComparedOutput<'_> {
+    /// Computes the errors of the first `count` elements.
+    fn errors(&self, count: usize) -> OutputErrors {
+        let (mut worst, mut largest, mut sum, mut different) = (None, 0.0, 0.0, 0u64);
+        for index in 0..count {
+            let error = self.error(index);
+            sum += error;
+            different += u64::from(error > 0.0);
+            // NaN from 0/0, with a tolerance of zero, counts as wrong.
+            if error > largest || error.is_nan() && !f64::is_nan(largest) {
+                (worst, largest) = (Some(index), error);
+            }
+        }
+        let (residual, tolerance) = match self.data.tolerance {
+            Tolerance::Close { .. } | Tolerance::Columns { .. } => (largest, 1.0),
+            Tolerance::Nmse(most) => (nmse(self, count), most),
+            Tolerance::Ulp(most) => (largest, most as f64),
+            _ => (different as f64, 0.0),
+        };
+        let most = match self.data.tolerance {
+            Tolerance::Close { .. } | Tolerance::Columns { .. } => Some(1.0),
+            Tolerance::Ulp(most) => Some(most as f64),
+            Tolerance::Nmse(_) => None,
+            _ => Some(0.0),
+        };
+        OutputErrors { residual, tolerance, sum, worst, most }
+    }
+}
+
+/// Compares contents with the answer.
+fn compare(data: &ResolvedBuffer, found: &[u8], answer: &[u8]) -> CheckResult {
+    let pair = ComparedOutput { data, found, answer };
+    let count = data.len() as usize;
+    let OutputErrors { residual, tolerance, worst, most, .. } = pair.errors(count);
+    let mut wrong = WrongElements::default();
+    if let (Some(most), false) = (most, residual <= tolerance) {
+        for index in (0..count).filter(|index| pair.error(*index) > most || pair.error(*index).is_nan()) {
+            wrong.add(|| pair.wrong_element(index));
+        }
+    }
+    let worst = worst.map_or_else(String::new, |index| pair.describe_error(index));
+    elementwise(residual, tolerance, worst, wrong)
+}
+
+fn elementwise(residual: f64, tolerance: f64, worst: String, wrong: WrongElements) -> CheckResult {
+    CheckResult { residual, tolerance, method: CheckMethod::Elementwise, worst, metrics: vec![], wrong }
+}
+
+/// Ratio to the reference's magnitude above which a value is compared separately: the square of a sentinel would hide
+/// all other errors.
+const MIN_SENTINEL_RATIO: f64 = 1e3;
+
+/// Computes the normalized mean squared error of the first `count` elements, or the relative squared error of a
+/// sentinel if that is larger.
+fn nmse(pair: &ComparedOutput<'_>, count: usize) -> f64 {
+    let beyond = MIN_SENTINEL_RATIO * magnitude(values(pair.data, pair.answer));
+    let (mut sum, mut scale, mut sentinel_error) = (0.0, 0.0, 0.0);
+    for index in 0..count {
+        let (error, expected) = (pair.error(index), pair.values(index).1);
+        if expected.is_finite() && expected.abs() > beyond {
+            sentinel_error = f64::max(sentinel_error, error / expected.powi(2));
+        } else {
+            sum += error;
+            scale += if expected.is_finite() && pair.integer(index).is_none() { expected.powi(2) } else { 0.0 };
+        }
+    }
+    if sum == 0.0 { sentinel_error } else { f64::max(sum / scale, sentinel_error) }
+}
+
+/// Builds the result for an output with `count` wrong elements.
+fn wrong_count(count: u64, wrong: WrongElements) -> CheckResult {
+    let worst = wrong.first.first().map_or_else(String::new, |WrongElement { element, got, expected }| {
+        format!("{element} is {got}, the reference has {expected}")
+    });
+    elementwise(count as f64, 0.0, worst, wrong)
+}
+
+/// Compares the rows as multisets.
+fn compare_rows(data: &ResolvedBuffer, found: &[u8], answer: &[u8]) -> CheckResult {
+    let rows = data.shape.first().copied().unwrap_or(1).max(1) as usize;
+    let bytes = (found.len() / rows).max(1);
+    let element = data.element.bytes() as usize;
+    let sorted = |contents: &[u8]| {
+        let mut order: Vec<usize> = (0..rows).collect();
+        order.sort_by(|a, b| contents[a * bytes..][..bytes].cmp(&contents[b * bytes..][..bytes]));
+        order
+    };
+    let row = |contents: &[u8], at: usize| {
+        let numbers = contents[at * bytes..][..bytes].chunks_exact(element).map(|bytes| shown(data.element, bytes));
+        if bytes == element { numbers.collect() } else { format!("[{}]", numbers.collect::<Vec<_>>().join(", ")) }
+    };
+    let (found_order, answer_order) = (sorted(found), sorted(answer));
+    let (mut at, mut other) = (0, 0);
+    let (mut extra, mut missing) = (vec![], vec![]);
+    while at < rows || other < rows {
+        let [a, b] = [(found_order.get(at), found), (answer_order.get(other), answer)]
+            .map(|(place, contents)| place.map(|place| &contents[place * bytes..][..bytes]));
+        match (a, b) {
+            (Some(a), Some(b)) if a == b => (at, other) = (at + 1, other + 1),
+            (Some(a), b) if b.is_none_or(|b| a < b) => {
+                extra.push(found_order[at]);
+                at += 1;
+            }
+            _ => {
+                missing.push(answer_order[other]);
+                other += 1;
+            }
+        }
+    }
+    let mut wrong = WrongElements::default();
+    for (extra_row, missing_row) in extra.iter().zip(&missing) {
+        let name = place(data, extra_row * bytes / element);
+        wrong.add(|| {
+            WrongElement::new(name, row(found, *extra_row), format!("no such row, but {}", row(answer, *missing_row)))
+        });
+    }
+    wrong_count(extra.len() as u64, wrong)
+}
+
+/// Compares indices by the elements of `keys` that they select. An index may not occur in a row more often than in the
+/// answer.
+fn compare_picks(
+    data: &ResolvedBuffer,
+    found: &[u8],
+    answer: &[u8],
+    keys: Option<&(ResolvedBuffer, Vec<u8>)>,
+) -> CheckResult {
+    let Some((of, keys)) = keys else { return compare(data, found, answer) };
+    let [columns, choices] = [data, of].map(|data| data.shape.last().copied().unwrap_or(1).max(1) as usize);
+    let size = of.element.bytes() as usize;
+    let key_rows = (keys.len() / size / choices).max(1);
+    let (mut wrong, mut count) = (WrongElements::default(), 0);
+    let width = data.element.bytes() as usize;
+    let pairs: Vec<[&[u8]; 2]> =
+        found.chunks_exact(width).zip(answer.chunks_exact(width)).map(|(a, b)| [a, b]).collect();
+    for (row, picks) in pairs.chunks(columns).enumerate() {
+        let key = |index: &[u8]| {
+            let index = integer(data.element, index).and_then(|index| usize::try_from(index).ok());
+            let index = index.filter(|index| *index < choices)?;
+            Some(element_of(keys, (row % key_rows) * choices + index, size))
+        };
+        let mut seen: HashMap<&[u8], i64> = HashMap::new();
+        for [_, expected] in picks {
+            *seen.entry(expected).or_default() += 1;
+        }
+        for (column, [picked, expected]) in picks.iter().enumerate() {
+            // Equal elements may be picked in any order, but each as often as in the answer.
+            let remaining = seen.entry(picked).or_insert(1);
+            *remaining -= 1;
+            let same = match (key(picked), key(expected)) {
+                (Some(a), Some(b)) => a == b && *remaining >= 0,
+                _ => picked == expected,
+            };
+            if !same {
+                count += 1;
+                let name = place(data, row * columns + column);
+                let [picked, expected] = [picked, expected].map(|bytes| shown(data.element, bytes));
+                wrong.add(|| WrongElement::new(name, picked, expected));
+            }
+        }
+    }
+    wrong_count(count, wrong)
+}
+
+/// Fewest random numbers that are checked for repetition.
+const MIN_REPEATED: usize = 64;
+
+/// Returns the period of `contents` in elements, computed from the longest border (Knuth, Morris and Pratt, *SIAM
+/// Journal on Computing* 6, 1977); `None` for fewer than two elements.
+fn period(contents: &[u8], size: usize) -> Option<usize> {
+    let elements: Vec<&[u8]> = contents.chunks_exact(size).collect();
+    let mut borders = vec![0; elements.len()];
+    for at in 1..elements.len() {
+        let mut border: usize = borders[at - 1];
+        while border > 0 && elements[border] != elements[at] {
+            border = borders[border - 1];
+        }
+        borders[at] = border + usize::from(elements[border] == elements[at]);
+    }
+    Some(elements.len() - borders.last().filter(|_| elements.len() > 1)?)
+}
+
+/// Checks that random numbers have this mean and standard deviation within five standard errors, and do not repeat.
+fn check_moments(data: &ResolvedBuffer, found: &[u8], mean: f64, deviation: f64) -> CheckResult {
+    let count = data.len() as f64;
+    let moment = |power: i32, about: f64| values(data, found).map(|x| (x - about).powi(power)).sum::<f64>() / count;
+    let own_mean = moment(1, 0.0);
+    let (variance, fourth) = (moment(2, own_mean), moment(4, own_mean));
+    let own_deviation = variance.sqrt();
+    // The standard error of a standard deviation: Kenney and Keeping, 1951, section 7.8.
+    let errors = [deviation / count.sqrt(), ((fourth - variance * variance) / count).sqrt() / (2.0 * own_deviation)];
+    let off = [own_mean - mean, own_deviation - deviation].map(f64::abs);
+    let shares = [0, 1].map(|at| if off[at] == 0.0 { 0.0 } else { off[at] / errors[at] });
+    // NaN fails.
+    let residual = if shares.iter().any(|share| share.is_nan()) { f64::INFINITY } else { shares[0].max(shares[1]) };
+    let size = data.element.bytes() as usize;
+    // A few numbers may repeat by chance, and constant ones always do.
+    let is_long = deviation > 0.0 && found.len() / size >= MIN_REPEATED;
+    let repeated = period(found, size).filter(|period| is_long && 2 * period <= found.len() / size);
+    let (residual, worst) = match repeated {
+        Some(period) => {
+            (f64::INFINITY, format!("{} repeats itself after {period} of {} numbers", data.name, data.len()))
+        }
+        None => (
+            residual,
+            format!(
+                "{} has mean {own_mean:.6} ± {:.1e} and standard deviation {own_deviation:.6} ± {:.1e}, not {mean} and {deviation}",
+                data.name, errors[0], errors[1]
+            ),
+        ),
+    };
+    elementwise(residual, 5.0, worst, WrongElements::default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::buffer::Role;
+    use crate::kernel::interface::{Argument, ArgumentKind, Block, Elements, Scalar};
+    use crate::member_map::MemberMap;
+
+    fn data(element: DType, tolerance: Tolerance) -> ResolvedBuffer {
+        ResolvedBuffer { tolerance, checked: true, ..ResolvedBuffer::new("D", element, vec![2, 2], Role::Output) }
+    }
+
+    fn bytes(values: [f32; 4]) -> Vec<u8> {
+        values.iter().flat_map(|value| value.to_le_bytes()).collect()
+    }
+
+    /// Returns the oracle of one output with this answer.
+    fn expected(buffer: ResolvedBuffer, answer: [f32; 4]) -> Expected {
+        Expected::new(vec![output(0, buffer, bytes(answer))]).expect("numbers")
+    }
+
+    fn output(index: usize, buffer: ResolvedBuffer, answer: Vec<u8>) -> ExpectedOutput {
+        ExpectedOutput { index, buffer, answer }
+    }
+
+    fn check_output(expected: &Expected, found: [f32; 4]) -> CheckResult {
+        expected.check(&[HostArray::U8(bytes(found))]).expect("compared")
+    }
+
+    fn check(tolerance: Tolerance, found: [f32; 4], answer: [f32; 4]) -> CheckResult {
+        check_output(&expected(data(DType::F32, tolerance), answer), found)
+    }
+
+    const RIGHT: [f32; 4] = [1.0, -2.0, 0.0, 100.0];
+
+    #[test]
+    fn repeated_random_numbers_are_wrong() {
+        let of = |count: u32| ResolvedBuffer { shape: vec![u64::from(count)], ..data(DType::F32, Tolerance::Exact) };
+        // Multiples of the golden ratio: any number of evenly spread values.
+        let number = |at: u32| (f64::from(at) * 0.618_033_988_749_895).fract() as f32;
+        let numbers = |period: u32| (0..256).flat_map(|at| number(at % period).to_le_bytes()).collect::<Vec<u8>>();
+        let deviation = 1.0 / 12f64.sqrt();
+        let check = |period| check_moments(&of(256), &numbers(period), 0.5, deviation);
+        assert!(check(256).passes(), "{}", check(256).worst);
+        assert!(!check(128).passes() && check(128).worst == "D repeats itself after 128 of 256 numbers");
+        assert!(check(200).passes(), "a repetition that is cut off is none: {}", check(200).worst);
+        let equal = 1f32.to_le_bytes().repeat(256);
+        assert!(check_moments(&of(256), &equal, 1.0, 0.0).passes());
+    }
+
+    #[test]
+    fn rows_of_several_sets_are_noted() {
+        let set = || output(0, data(DType::F32, Tolerance::Set), bytes(RIGHT));
+        let expected = Expected::new(vec![set(), set()]).expect("numbers");
+        assert!(expected.notes()[0].starts_with("D and D are sets: which of their rows belong together"));
+    }
+
+    #[test]
+    fn unwritten_elements_are_distinguished_from_nan() {
+        let near = || Tolerance::Close { rtol: 1e-3, atol: 1e-6 };
+        let filler = |word: u32| check(near(), [1.0, -2.0, f32::from_bits(word), 100.0], RIGHT).worst;
+        for word in [*FILLER.start(), *FILLER.end()] {
+            let said = filler(word);
+            assert!(said.starts_with("D[1,0] was never written, or was computed from memory that never was"), "{said}");
+        }
+        let unwritten = check(near(), RIGHT, [1.0, -2.0, f32::from_bits(*FILLER.start()), 100.0]).worst;
+        assert!(unwritten.contains("the reference reads outside of its buffers, or leaves out D[1,0]"), "{unwritten}");
+        assert!(filler(0x7fc0_0000).starts_with("D[1,0] is NaN, the reference has 0"));
+        assert!(filler(0xffc0_0000).starts_with("D[1,0] is NaN, the reference has 0"));
+        let (zeros, word) = ([0; 8], FILLER.start().to_le_bytes());
+        let halves = ComparedOutput { data: &data(DType::F16, near()), found: &[word, word].concat(), answer: &zeros };
+        assert!((0..4).all(|index| halves.is_filler(halves.found, index)));
+    }
+
+    #[test]
+    fn each_tolerance_reports_the_worst_element() {
+        let near = Tolerance::Close { rtol: 1e-3, atol: 1e-6 };
+        assert!(check(near.clone(), [1.0005, -2.001, 5e-7, 100.05], RIGHT).passes());
+        let off = check(near, [1.0, -2.0, 1e-5, 100.0], RIGHT);
+        assert!(!off.passes() && off.worst.starts_with("D[1,0] is 0.00001, the reference has 0"), "{}", off.worst);
+        let square = Tolerance::Nmse(1e-6);
+        assert!(check(square.clone(), [1.05, -2.0, 0.05, 100.0], RIGHT).passes());
+        assert!(!check(square, [1.5, -2.0, 0.0, 100.0], RIGHT).passes());
+        let next = |value: f32, by: u32| f32::from_bits(value.to_bits() + by);
+        assert!(check(Tolerance::Ulp(2), [next(1.0, 2), next(-2.0, 1), 0.0, 100.0], RIGHT).passes());
+        assert_eq!(check(Tolerance::Ulp(2), [next(1.0, 3), -2.0, 0.0, 100.0], RIGHT).residual, 3.0);
+        assert!(check(Tolerance::Exact, RIGHT, RIGHT).passes());
+        let off = check(Tolerance::Exact, [1.0, -2.1, -0.0, 101.0], RIGHT);
+        assert_eq!((off.residual, off.passes()), (2.0, false));
+        let ranks = [1.0f32, 1.0f32.next_up(), -0.0, -1.0].map(|value| rank(DType::F32, &value.to_le_bytes()));
+        assert_eq!((ranks[1] - ranks[0], ranks[2], ranks[3]), (1, 0, -ranks[0]));
+        assert_eq!(rank(DType::I8, &[0xff]), -1);
+    }
+
+    #[test]
+    fn sets_picks_and_moments_are_compared() {
+        assert!(check(Tolerance::Set, [0.0, 100.0, 1.0, -2.0], [1.0, -2.0, 0.0, 100.0]).passes(), "two rows");
+        let off = check(Tolerance::Set, [100.0, 0.0, 1.0, -2.0], [1.0, -2.0, 0.0, 100.0]);
+        assert!(
+            !off.passes() && off.worst == "D[0,0] is [100, 0], the reference has no such row, but [0, 100]",
+            "{}",
+            off.worst
+        );
+        let twice = check(Tolerance::Set, [1.0, -2.0, 1.0, -2.0], [1.0, -2.0, 0.0, 100.0]);
+        assert_eq!((twice.residual, twice.passes()), (1.0, false));
+        let columns = |atol: [f64; 2]| Tolerance::Columns { rtol: 0.0, atol: atol.to_vec() };
+        assert!(check(columns([0.0, 0.5]), [1.0, -2.5, 0.0, 99.5], RIGHT).passes());
+        assert!(!check(columns([0.5, 0.0]), [1.0, -2.5, 0.0, 100.0], RIGHT).passes());
+        // The two smallest of the keys 5 5 7 in each of two rows.
+        let keys = ResolvedBuffer { shape: vec![2, 3], ..data(DType::F32, Tolerance::Exact) };
+        let picks = |found: [f32; 4]| {
+            let five: Vec<u8> = [5f32, 5.0, 7.0, 5.0, 5.0, 7.0].iter().flat_map(|key| key.to_le_bytes()).collect();
+            let expected = expected(data(DType::F32, Tolerance::Picks(3)), [0.0, 1.0, 0.0, 1.0]);
+            check_output(&expected.with_keys([(3, (keys.clone(), five))].into()), found).passes()
+        };
+        assert!(picks([0.0, 1.0, 1.0, 0.0]) && picks([1.0, 0.0, 0.0, 1.0]));
+        for wrong in [[0.0, 2.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0], [0.0, 3.0, 0.0, 1.0], [0.0, f32::NAN, 0.0, 1.0]] {
+            assert!(!picks(wrong), "{wrong:?}");
+        }
+        let even: Vec<u8> = (0..4096).flat_map(|at| ((at as f32 + 0.5) / 4096.0).to_le_bytes()).collect();
+        let many = ResolvedBuffer { shape: vec![4096], ..data(DType::F32, Tolerance::Exact) };
+        assert!(check_moments(&many, &even, 0.5, 12f64.sqrt().recip()).passes());
+        for (mean, deviation) in [(0.5, 0.3), (0.53, 0.288_675), (0.0, 1.0)] {
+            assert!(!check_moments(&many, &even, mean, deviation).passes(), "{mean} {deviation}");
+        }
+        assert!(!check_moments(&many, &[0; 4 * 4096], 0.0, 1.0).passes(), "all the same");
+        assert!(!check_moments(&many, &[0xff; 4 * 4096], 0.0, 1.0).passes(), "no numbers");
+    }
+
+    #[test]
+    fn nan_and_infinity_exceed_every_tolerance() {
+        for tolerance in [
+            Tolerance::Close { rtol: 1e30, atol: 1e30 },
+            Tolerance::Nmse(f64::MAX),
+            Tolerance::Ulp(u64::MAX),
+            Tolerance::Exact,
+        ] {
+            for value in [f32::NAN, f32::INFINITY] {
+                let found = check(tolerance.clone(), [1.0, -2.0, value, 100.0], RIGHT);
+                assert!(!found.passes(), "{tolerance:?}: {}", found.residual);
+            }
+        }
+        let none = check(Tolerance::Close { rtol: 0.0, atol: 0.0 }, [1.0, -2.0, 1e-30, 100.0], RIGHT);
+        assert!(!none.passes());
+    }
+
+    #[test]
+    fn partially_accepted_outputs_have_a_share() {
+        let share = |tolerance: Tolerance, found: [f32; 2], changed| {
+            let answer = bytes([1.0, 2.0, 3.0, -1e30]);
+            let expected = Expected::new(vec![output(3, data(DType::F32, tolerance), answer)]).expect("numbers");
+            let found: Vec<u8> = found.iter().flat_map(|value| value.to_le_bytes()).collect();
+            expected.accepted_share(3, &[1..2, 3..4], &found, changed).expect("a tolerance of elements")
+        };
+        let near = Tolerance::Close { rtol: 1e-3, atol: 0.0 };
+        assert_eq!(share(near.clone(), [2.001, -1e30], 1), 1.0);
+        assert_eq!(share(near, [2.001, 0.0], 2), 0.5);
+        assert_eq!(share(Tolerance::Exact, [2.0, 0.0], 1), 0.0);
+        // One element is so large that the other has no influence.
+        assert_eq!(share(Tolerance::Nmse(1e-6), [-50.0, 0.0], 2), 0.5);
+        let set = expected(data(DType::F32, Tolerance::Set), RIGHT);
+        assert_eq!(set.accepted_share(0, &[], &[], 0), None);
+        assert!(
+            set.comparison(0).is_some_and(|comparison| !comparison.ordered && comparison.row == 2)
+                && set.comparison(1).is_none()
+        );
+    }
+
+    #[test]
+    fn one_wrong_buffer_fails_the_check() {
+        let near = Tolerance::Close { rtol: 1e-3, atol: 1e-6 };
+        let answers = |at| output(at, data(DType::F32, near.clone()), bytes(RIGHT));
+        let expected = Expected::new(vec![answers(0), answers(1)]).expect("numbers");
+        let right = || HostArray::U8(bytes(RIGHT));
+        let wrong = || HostArray::U8(bytes([1.0, -2.0, 0.0, f32::NAN]));
+        for outputs in [[right(), wrong()], [wrong(), right()]] {
+            assert!(!expected.check(&outputs).expect("compared").passes());
+        }
+        assert!(expected.check(&[right(), right()]).expect("compared").passes());
+    }
+
+    #[test]
+    fn nan_and_infinity_match_only_themselves() {
+        let odd = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1.0];
+        for tolerance in
+            [Tolerance::Close { rtol: 1e-3, atol: 1e-3 }, Tolerance::Nmse(1e-3), Tolerance::Ulp(2), Tolerance::Exact]
+        {
+            assert!(check(tolerance.clone(), odd, odd).passes(), "{tolerance:?}");
+            assert!(check(tolerance.clone(), [-f32::NAN, odd[1], odd[2], 1.0], odd).passes(), "{tolerance:?}");
+            for (at, wrong) in [(0, 1.0), (0, f32::INFINITY), (1, f32::MAX), (1, odd[2]), (2, f32::NAN), (3, odd[1])] {
+                let mut found = odd;
+                found[at] = wrong;
+                assert!(!check(tolerance.clone(), found, odd).passes(), "{tolerance:?}: {wrong} at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_the_default_tolerance_adapts_to_a_small_reference() {
+        let usual = Tolerance::Close { rtol: 1e-4, atol: 1e-5 };
+        let small = [1e-6, -3e-6, 0.0, 2e-6];
+        let passes = |checked, found: [f32; 4], answer| {
+            let data = ResolvedBuffer { checked, ..data(DType::F32, usual.clone()) };
+            check_output(&expected(data, answer), found).passes()
+        };
+        assert!(passes(true, [0.0; 4], small) && !passes(false, [0.0; 4], small));
+        assert!(passes(false, small.map(|value| value * 1.00009), small));
+        // A reference of zeros has no magnitude.
+        assert!(passes(false, [1e-6; 4], [0.0; 4]) && !passes(false, [1e-4; 4], [0.0; 4]));
+    }
+
+    #[test]
+    fn magnitudes_ignore_sentinels_and_are_per_column() {
+        let of = |values: &[f64]| magnitude(values.iter().copied());
+        let ramp: Vec<f64> = (1..=1000).map(|at| f64::from(at) / 1000.0 - 0.5).collect();
+        assert_eq!((of(&ramp), of(&[]), of(&[0.0, f64::INFINITY])), (0.5, 0.0, 0.0));
+        for sentinel in [-3.4e38, -1e9, 1e4, -65504.0, f64::INFINITY, f64::NAN, 100.0] {
+            let masked: Vec<f64> = ramp.iter().flat_map(|value| [*value, sentinel, sentinel]).collect();
+            assert_eq!(of(&masked), 0.5, "{sentinel}");
+        }
+        // Columns of different magnitudes: zeros fail in the small one.
+        let small = [1.0, 2e-6, -3.0, 1e-6];
+        let passes = |found: [f32; 4]| {
+            let close = Tolerance::Close { rtol: 1e-4, atol: 1e-5 };
+            let data = ResolvedBuffer { checked: false, ..data(DType::F32, close) };
+            check_output(&expected(data, small), found).passes()
+        };
+        assert!(passes(small) && !passes([1.0, 0.0, -3.0, 0.0]) && !passes([1.0, 2e-6, -3.0, 0.0]));
+        // Squared errors count although a sentinel is larger.
+        let square = |found: [f32; 4]| check(Tolerance::Nmse(1e-6), found, [1.0, -2.0, -3.4e38, 100.0]).passes();
+        assert!(square([1.0, -2.0, -3.4e38, 100.0]) && square([1.0, -2.0, -3.400_001e38, 100.01]));
+        assert!(!square([5.0, 7.0, -3.4e38, 90.0]) && !square([1.0, -2.0, -3.3e38, 100.0]) && !square([0.0; 4]));
+    }
+
+    #[test]
+    fn integers_of_64_bits_are_compared_and_shown_in_full() {
+        let whole = |values: [u64; 4]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
+        let answer = [1 << 60, u64::MAX, 5, 0];
+        let of = |tolerance: Tolerance, found: [u64; 4]| {
+            let expected = Expected::new(vec![output(0, data(DType::U64, tolerance), whole(answer))]).expect("numbers");
+            expected.check(&[HostArray::U64(found.to_vec())]).expect("compared")
+        };
+        let near = |atol| Tolerance::Close { rtol: 0.0, atol };
+        for tolerance in [near(0.5), Tolerance::Exact, Tolerance::Ulp(0), Tolerance::Nmse(0.0), Tolerance::Set] {
+            assert!(of(tolerance.clone(), answer).passes(), "{tolerance:?}");
+            let off = of(tolerance.clone(), [(1 << 60) + 1, u64::MAX, 5, 0]);
+            let shown = off.worst.contains("1152921504606846977") && off.worst.contains("1152921504606846976");
+            assert!(!off.passes() && shown, "{tolerance:?}: {}", off.worst);
+        }
+        assert!(of(near(1.0), [1 << 60, u64::MAX - 1, 6, 1]).passes());
+        let keys = ResolvedBuffer { shape: vec![1, 1], ..data(DType::F32, Tolerance::Exact) };
+        let picks = Expected::new(vec![output(0, data(DType::U64, Tolerance::Picks(3)), whole(answer))]);
+        let picks = picks.expect("numbers").with_keys([(3, (keys, vec![0; 4]))].into());
+        let found = HostArray::U64(vec![(1 << 60) + 1, u64::MAX, 5, 0]);
+        assert!(!picks.check(&[found]).expect("compared").passes());
+    }
+
+    #[test]
+    fn integers_in_structures_are_compared_by_bits() {
+        let block = |members: &[(u32, Scalar)], stride: u64| Block {
+            names: vec![].into(),
+            writable: true,
+            readable: true,
+            fixed: 0,
+            array: Some(Elements { stride, scalar: None }),
+            members: members.iter().map(|(offset, scalar)| member(*offset, *scalar)).collect(),
+            scalar: None,
+            long: None,
+        };
+        let (float, integer) = (Scalar::Float { bits: 32 }, Scalar::Int { bits: 32, signed: true });
+        let near = || Tolerance::Close { rtol: 1e-4, atol: 1e-5 };
+        let hits = |found: [f32; 4], answer: [f32; 4], block: &Block| {
+            let mut data = data(DType::F32, near());
+            data.members.add(block, 0);
+            let expected = expected(data, answer);
+            assert!(!expected.notes().iter().any(|note| note.contains("look like integers")));
+            check_output(&expected, found)
+        };
+        let id = |id: i32| f32::from_bits(id.cast_unsigned());
+        let mixed = block(&[(0, float), (4, integer)], 8);
+        assert!(hits([1.000_01, id(7), 2.0, id(-9)], [1.0, id(7), 2.0, id(-9)], &mixed).passes());
+        for other in [[id(7), id(-8)], [id(6), id(-9)]] {
+            let off = hits([1.0, other[0], 2.0, other[1]], [1.0, id(7), 2.0, id(-9)], &mixed);
+            assert!(!off.passes() && off.worst.contains("the reference has "), "{}", off.worst);
+            assert!(
+                off.worst.contains(" is -8, the reference has -9") || off.worst.contains(" is 6, "),
+                "{}",
+                off.worst
+            );
+        }
+        let padded = block(&[(0, float)], 8);
+        let seen_by = |block: &Block| {
+            let mut members = MemberMap::default();
+            members.add(block, 0);
+            members
+        };
+        let filler = f32::from_bits(*FILLER.start());
+        assert!(hits([1.0, filler, 2.0, filler], [1.0, 0.0, 2.0, 5.0], &padded).passes());
+        assert!(!hits([1.0, filler, 2.1, filler], [1.0, 0.0, 2.0, 5.0], &padded).passes());
+        let notes =
+            |answer| expected(ResolvedBuffer { members: seen_by(&padded), ..data(DType::F32, near()) }, answer).notes();
+        assert!(notes([1.0, 0.0, 2.0, 0.0]).is_empty() && notes([1.0, filler, 2.0, filler]).is_empty());
+        let said = notes([1.0, 3.5, 2.0, 4.0]);
+        assert!(
+            said[0].starts_with("D: not compared: the reference has 3.5 in D[0,1], and numbers in 1 other"),
+            "{said:?}"
+        );
+        // A second block declares the padding as a member.
+        let mut seen = data(DType::F32, near());
+        for block in [&padded, &block(&[(0, float)], 4)] {
+            seen.members.add(block, 0);
+        }
+        assert_eq!([0, 1].map(|index| seen.members.kind(index, 4)), [ByteKind::Number; 2]);
+        // Without a structure that declares them, they look like integers.
+        let notes = expected(data(DType::F32, near()), [1.0, id(7), 2.0, id(-200)]).notes();
+        assert!(notes[0].starts_with("D: 2 of 4 elements of the reference look like integers"), "{notes:?}");
+    }
+
+    fn member(offset: u32, scalar: Scalar) -> Argument {
+        Argument { name: "m".into(), offset, kind: ArgumentKind::Scalar(scalar) }
+    }
+
+    #[test]
+    fn a_reference_of_nan_is_refused() {
+        let nan = output(0, data(DType::F32, Tolerance::Exact), bytes([f32::NAN; 4]));
+        let refused = Expected::new(vec![nan]).err().expect("no number");
+        assert!(refused.contains("D[0,0] is not a number, and 3 others of 4"), "{refused}");
+        let odd = bytes([1.0, f32::NAN, f32::INFINITY, 0.0]);
+        let unknown = NoReference { outputs: vec![data(DType::F32, Tolerance::Exact)] };
+        let doubt = |bytes| unknown.doubt(&[HostArray::U8(bytes)]).expect("nobody knows");
+        assert_eq!(doubt(bytes(RIGHT)), "there is no reference");
+        assert!(doubt(odd).starts_with("there is no reference; D[0,1] is not a number"));
+    }
+}

@@ -1,0 +1,416 @@
+//! Resolves descriptions to numbers and bytes, and reports every mistake that can be found without a device.
+
+use super::axes;
+use super::buffers::{Roles, buffers};
+use super::description::{Described, Description, Fault, Formula, Kernel, OTHERS, OrderedMap};
+use super::expression::Values;
+use super::init::missing;
+use super::loaded::{self, LoadedKernel, LoadedPass};
+use super::pass::{Choice, resolve_passes};
+use super::reference;
+use super::resolved::{
+    Fill, KernelConfiguration, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedRun, ShellCommand,
+};
+use crate::algorithms::catalogue::Catalogue;
+use crate::basis::alike::distinct;
+use crate::basis::error::Error;
+use crate::basis::printable::brief;
+use crate::basis::units::{Bytes, Work};
+use crate::kernel::buffer::Role;
+use crate::kernel::interface::Slot;
+use crate::kernel::program::BufferId;
+
+/// Most choices of specialization constants per kernel.
+const MAX_CHOICES: usize = 10_000;
+
+/// Most characters in a name.
+const MAX_NAME_LEN: usize = 60;
+
+/// Most points times configurations.
+const MAX_RUNS: usize = 100_000;
+
+/// Resolves descriptions of one problem, which the first one defines. Errors name file and line.
+pub fn resolve(catalogue: &Catalogue, described: &[Described]) -> Result<ResolvedRun, Error> {
+    let Some(first) = described.first() else { return Err(Error::Usage("there is no kernel to run".into())) };
+    let mut run = resolve_one(catalogue, first).map_err(|fault| first.error(&fault))?;
+    for other in &described[1..] {
+        let mut inherited = other.clone();
+        inherited.description.inherit(first);
+        let more = resolve_one(catalogue, &inherited).map_err(|fault| other.error(&fault))?;
+        run.add(more).map_err(|reason| other.error(&Fault::new("", reason)))?;
+    }
+    Ok(run)
+}
+
+impl Description {
+    /// Lists the shell commands, each with its field.
+    pub fn commands(&self) -> Vec<(&'static str, String)> {
+        let reference = self.reference.as_ref().and_then(|reference| reference.command.clone());
+        let inputs = self.inputs.as_ref().and_then(|inputs| inputs.command.clone());
+        let named = |field: &'static str| move |command| (field, command);
+        inputs.map(named("inputs.command")).into_iter().chain(reference.map(named("reference.command"))).collect()
+    }
+
+    /// Fills in the parts of the problem that this description leaves out from another one.
+    fn inherit(&mut self, from: &Described) {
+        let other = &from.description;
+        if self.axes.is_empty() {
+            self.axes = other.axes.clone();
+        }
+        if self.buffer.is_empty() {
+            self.buffer = other.buffer.clone();
+            for (_, buffer) in &mut self.buffer.0 {
+                if let Some(file) = buffer.fill.as_deref().and_then(|fill| fill.strip_prefix('@')) {
+                    let path = from.path(file);
+                    buffer.fill = Some(format!("@{}", std::path::absolute(&path).unwrap_or(path).display()));
+                }
+            }
+            // Buffers bound by set and binding fit blocks of any name.
+            if let (Some(kernel), Some(first)) = (&mut self.kernel, &other.kernel)
+                && kernel.bind.is_empty()
+            {
+                kernel.bind = first.bind.clone();
+            }
+            if self.uniform.is_empty() {
+                self.uniform = other.uniform.clone();
+            }
+            if self.push.is_empty() {
+                self.push = other.push.clone();
+            }
+        }
+        // The first description decides on the reference, the work and the inputs, because its folder holds their
+        // files.
+        self.reference = None;
+        self.work = None;
+        self.inputs.clone_from(&other.inputs);
+    }
+}
+
+impl ResolvedRun {
+    /// Adds the configurations of another description of the same problem.
+    fn add(&mut self, other: Self) -> Result<(), String> {
+        if self.axes != other.axes {
+            return Err(format!(
+                "its axes are {}, those of the first description {}; make them the same",
+                other.axes.join(", "),
+                self.axes.join(", ")
+            ));
+        }
+        let first_module = self.modules.len();
+        if self.points.len() != other.points.len() {
+            return Err("its axes have other values than those of the first description; make them the same".into());
+        }
+        for (point, mut more) in self.points.iter_mut().zip(other.points) {
+            if point.values != more.values {
+                return Err("its axes have other values than those of the first description; make them the same".into());
+            }
+            let place = |buffer: &ResolvedBuffer| {
+                point.buffers.iter().position(|known| {
+                    known.name == buffer.name && known.element == buffer.element && known.shape == buffer.shape
+                })
+            };
+            let places = more.buffers.iter().map(|buffer| {
+                place(buffer).ok_or_else(|| {
+                    format!(
+                        "its buffer {} of {}{:?} is not one of the first description; describe the same problem",
+                        buffer.name, buffer.element, buffer.shape
+                    )
+                })
+            });
+            let places = places.collect::<Result<Vec<_>, _>>()?;
+            let shared = point.buffers.len();
+            for list in more.pass_lists.iter_mut().flatten() {
+                list.renumber(first_module, |buffer| {
+                    places.get(buffer).copied().unwrap_or_else(|| shared + buffer - places.len())
+                });
+            }
+            point.pass_lists.extend(more.pass_lists);
+        }
+        self.modules.extend(other.modules);
+        self.sources.extend(other.sources);
+        self.configurations.extend(other.configurations);
+        Ok(())
+    }
+}
+
+impl PassList {
+    /// Moves module indices up by `first_module`, and buffers to the places that `place` returns.
+    fn renumber(&mut self, first_module: usize, place: impl Fn(usize) -> usize) {
+        for pass in &mut self.passes {
+            pass.shader += first_module;
+            pass.renumber_buffers(|id| BufferId(place(id.0)));
+        }
+        for buffer in &mut self.scratch {
+            if let Some(Fill::Block { addresses, .. }) = &mut buffer.fill {
+                for address in addresses {
+                    address.buffer = BufferId(place(address.buffer.0));
+                }
+            }
+        }
+    }
+}
+
+/// Resolves one description.
+fn resolve_one(catalogue: &Catalogue, described: &Described) -> Result<ResolvedRun, Fault> {
+    let description = &described.description;
+    if let Some(lacks) = missing(described)? {
+        return Err(Fault::new("", lacks));
+    }
+    let programs = loaded::programs(described)?;
+    let right = loaded::reference(described)?;
+    let everything: Vec<&LoadedKernel> = programs.iter().chain(&right).collect();
+    check_fields(description, &everything)?;
+    let roles = Roles::of(description, &everything)?;
+    let axes: Vec<String> = description.axes.names().into_iter().map(ToString::to_string).collect();
+    let mut modules = vec![];
+    let mut configurations = vec![];
+    let mut choices = vec![];
+    for program in &programs {
+        for choice in combinations(description, program)? {
+            // Only constants that have several values distinguish choices.
+            let listed = |name: &str| description.spec.get(name).is_some_and(|listed| listed.values().len() > 1);
+            let shown = choice.constants.iter().filter(|(name, _)| listed(name));
+            let shown = shown.map(|(name, value)| (name.to_string(), value.to_string()));
+            let subgroup = choice.subgroup.iter().map(|size| ("subgroup".to_string(), size.to_string()));
+            configurations
+                .push(KernelConfiguration { kernel: program.name.clone(), choice: shown.chain(subgroup).collect() });
+            choices.push((program, choice));
+        }
+    }
+    let mut points = vec![];
+    let spanned = axes::points(&description.axes)?;
+    if spanned.len().saturating_mul(choices.len()) > MAX_RUNS {
+        let message =
+            format!("span {} points for {} kernels and choices; {MAX_RUNS} are the most", spanned.len(), choices.len());
+        return Err(Fault::new("axes", format!("{message}: list fewer values")));
+    }
+    for values in spanned {
+        let scope = Values::of(&axes, &values);
+        if !conditions_hold(description, &axes, &scope)? {
+            continue;
+        }
+        points.push(point(catalogue, described, &roles, &choices, right.as_ref(), values, &scope, &mut modules)?);
+    }
+    if points.is_empty() {
+        return Err(Fault::new("where", "rules out every combination of the axes; loosen a condition"));
+    }
+    if points.iter().all(|point| point.pass_lists.iter().all(Result::is_err)) {
+        let reason = points[0].pass_lists.iter().find_map(|list| list.as_ref().err()).cloned().unwrap_or_default();
+        return Err(Fault::new("where", format!("rules out everything: {reason}")));
+    }
+    let name = match &description.name {
+        Some(name) => checked_name(name).map_err(|message| Fault::new("name", message))?,
+        None => programs[0].name.clone(),
+    };
+    let file = described.file.iter().map(|(path, _)| path);
+    let compiled = everything.iter().flat_map(|kernel| &kernel.passes).flat_map(|pass| &pass.compiled.files);
+    let sources = file.chain(compiled).cloned().collect();
+    let (commands, captured) = (description.commands(), description.captured.clone());
+    let free = axes::free(&description.axes);
+    Ok(ResolvedRun { name, axes, free, modules, configurations, points, sources, commands, captured })
+}
+
+/// Resolves one point of the axes.
+fn point(
+    catalogue: &Catalogue,
+    described: &Described,
+    roles: &Roles,
+    choices: &[(&LoadedKernel, Choice)],
+    right: Option<&LoadedKernel>,
+    values: Vec<i64>,
+    scope: &Values,
+    modules: &mut Vec<Module>,
+) -> Result<ResolvedPoint, Fault> {
+    let description = &described.description;
+    let buffers = buffers(described, roles, scope, |role| role != Role::Scratch)?;
+    if !buffers.iter().any(|buffer| buffer.role.is_output()) {
+        return Err(Fault::new(
+            "buffer",
+            "has no output: every one is filled; add `check` to that which kernels write",
+        ));
+    }
+    let mut pass_lists = vec![];
+    for (program, choice) in choices {
+        pass_lists.push(resolve_passes(described, roles, program, choice, scope, modules)?);
+    }
+    let inputs = description.inputs.as_ref().and_then(|inputs| inputs.command.as_ref());
+    let inputs = inputs.map(|line| ShellCommand { line: scope.replace(line), folder: described.folder.clone() });
+    let kernel = match right {
+        None => None,
+        Some(program) => match resolve_passes(described, roles, program, &Choice::default(), scope, modules)? {
+            Ok(list) => Some(list),
+            Err(reason) => return Err(Fault::new("reference.kernel", reason)),
+        },
+    };
+    let reference = match kernel {
+        Some(list) => {
+            reference::only_kernel(description)?;
+            Reference::Kernel(list)
+        }
+        None => reference::reference(catalogue, described, &buffers, scope)?,
+    };
+    let work = work(description, &buffers, scope)?;
+    Ok(ResolvedPoint { values, buffers, reference, inputs, work, pass_lists })
+}
+
+/// Checks a name for tables, ids and files.
+fn checked_name(name: &str) -> Result<String, String> {
+    let plain = |c: char| !c.is_control() && !c.is_whitespace() && !"/\\".contains(c);
+    if name.is_empty() || name.chars().count() > MAX_NAME_LEN || !name.chars().all(plain) {
+        return Err(format!(
+            "'{}' is not a valid name; use 1 to {MAX_NAME_LEN} characters, no space and no slash",
+            brief(name)
+        ));
+    }
+    Ok(name.into())
+}
+
+/// Evaluates the nominal work at a point.
+fn work(description: &Description, buffers: &[ResolvedBuffer], scope: &Values) -> Result<Work, Fault> {
+    let stated = description.work.clone().unwrap_or_default();
+    let evaluated = |field: &str, formula: &Option<Formula>| {
+        let Some(formula) = formula else { return Ok(None) };
+        let fault = |message: String| Fault::new(format!("work.{field}"), message);
+        // Evaluated in f64, because intermediate values may exceed 64 bits or have fractions.
+        let count = formula.expression().and_then(|e| e.number(scope)).map_err(fault)?;
+        if count < 0.0 || count >= 2f64.powi(63) {
+            return Err(fault(format!("is {count}; it is a count from 0 to 2^63 - 1")));
+        }
+        Ok(Some(count as u64))
+    };
+    let crossing = |buffer: &ResolvedBuffer| match buffer.role {
+        Role::InPlace => 2 * buffer.bytes(),
+        Role::Input | Role::Output => buffer.bytes(),
+        Role::Scratch => 0,
+    };
+    let bytes = evaluated("bytes", &stated.bytes)?;
+    let bytes = bytes.unwrap_or_else(|| buffers.iter().map(crossing).sum());
+    Ok(Work { operations: evaluated("flops", &stated.flops)?.unwrap_or(0), bytes: Bytes(bytes) })
+}
+
+/// Returns whether the conditions that use only axes hold at a point.
+fn conditions_hold(description: &Description, axes: &[String], scope: &Values) -> Result<bool, Fault> {
+    for (name, formula) in description.conditions.iter() {
+        let fault = |message: String| Fault::new(format!("where.{name}"), message);
+        let condition = formula.expression().map_err(fault)?;
+        let of_axes = condition.names().into_iter().all(|name| axes.iter().any(|axis| axis == name));
+        if of_axes && condition.value(scope).map_err(fault)? == 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Checks that a kernel has every specialization constant, push constant and block of the description, and that each
+/// pass has those set for it.
+fn check_fields(description: &Description, programs: &[&LoadedKernel]) -> Result<(), Fault> {
+    let passes: Vec<&LoadedPass> = programs.iter().flat_map(|program| &program.passes).collect();
+    let unknown = |what: &str, field: String, name: &str, mut known: Vec<String>| {
+        known.retain(|name| !name.is_empty());
+        known.sort();
+        known.dedup();
+        let message = if known.is_empty() {
+            let sources = distinct(passes.iter().map(|pass| pass.file()));
+            let has = if sources.len() == 1 { "has" } else { "have" };
+            // The description may fit a different kernel.
+            let remedy =
+                if description.kernel.is_some() { ", or describe the kernel in a file of its own" } else { "" };
+            format!("{} {has} no {what}s; leave '{}' out{remedy}", sources.join(", "), brief(name))
+        } else {
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            crate::basis::error::unknown(what, name, "", &known)
+        };
+        Err(Fault::new(field, message))
+    };
+    for pass in &passes {
+        let mut stated: Vec<(&str, u32)> = vec![];
+        for name in description.spec.names() {
+            let Some(constant) = pass.constant(name) else { continue };
+            // A constant may be set by name and by id; the second value would be ignored.
+            if let Some((other, _)) = stated.iter().find(|(_, id)| *id == constant.id) {
+                let message = format!("is the same constant as {other}; set only one of them");
+                return Err(Fault::new(format!("spec.{name}"), message));
+            }
+            stated.push((name, constant.id));
+        }
+    }
+    let Description { spec, push, uniform, .. } = description;
+    check_names(&passes, [spec.names(), push.names()], uniform, &str::to_string, unknown)?;
+    for pass in &passes {
+        let Kernel { spec, push, uniform, .. } = &pass.stated;
+        check_names(&[*pass], [spec.names(), push.names()], uniform, &|name| pass.field(name), unknown)?;
+    }
+    Ok(())
+}
+
+/// Checks that one of `passes` has each of these specialization constants, push constants and members of blocks.
+/// `field` names a field in messages.
+fn check_names(
+    passes: &[&LoadedPass],
+    [spec, push]: [Vec<&str>; 2],
+    uniform: &OrderedMap<OrderedMap<Formula>>,
+    field: &dyn Fn(&str) -> String,
+    unknown: impl Fn(&str, String, &str, Vec<String>) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let arguments = || passes.iter().flat_map(|pass| pass.interface.arguments.iter());
+    let slots = || passes.iter().flat_map(|pass| pass.interface.slots.iter());
+    if let Some(name) = spec.into_iter().find(|name| passes.iter().all(|pass| pass.constant(name).is_none())) {
+        let known = passes.iter().flat_map(|pass| pass.interface.constants.iter().map(loaded::constant_key));
+        return unknown("specialization constant", field(&format!("spec.{name}")), name, known.collect());
+    }
+    let is_open = |name: &&str| *name != OTHERS && !arguments().any(|member| member.is_called(name));
+    if let Some(name) = push.into_iter().find(is_open) {
+        let known = arguments().map(|member| member.name.to_string()).collect();
+        return unknown("push constant", field(&format!("push.{name}")), name, known);
+    }
+    for (name, stated) in uniform.iter() {
+        let is_unused = |pass: &&LoadedPass| pass.compiled.unused.iter().any(|unused| unused == name);
+        if !slots().any(|slot| slot.is_called(name)) && !passes.iter().any(is_unused) {
+            let known = slots().flat_map(Slot::names).map(ToString::to_string).collect();
+            return unknown("block", field(&format!("uniform.{name}")), name, known);
+        }
+        let blocks = || slots().filter(|slot| slot.is_called(name)).flat_map(|slot| slot.blocks.iter());
+        let is_open = |member: &&str| *member != OTHERS && !blocks().any(|block| block.member(member).is_some());
+        if let Some(member) = stated.names().into_iter().find(is_open) {
+            let known = blocks().flat_map(|block| block.members.iter()).map(|member| member.name.to_string());
+            return unknown("member", field(&format!("uniform.{name}.{member}")), member, known.collect());
+        }
+    }
+    Ok(())
+}
+
+/// Lists every combination of the program's specialization constants that have several values and of its sub-group
+/// sizes.
+fn combinations(description: &Description, program: &LoadedKernel) -> Result<Vec<Choice>, Fault> {
+    let is_used = |name: &str| program.passes.iter().any(|pass| pass.constant(name).is_some());
+    let mut choices = vec![Choice::default()];
+    let room = |choices: usize, values: usize| {
+        let message = format!("spans more than {MAX_CHOICES} choices; list fewer values");
+        if choices.saturating_mul(values) > MAX_CHOICES { Err(Fault::new("spec", message)) } else { Ok(()) }
+    };
+    for (name, listed) in description.spec.iter().filter(|(name, _)| is_used(name)) {
+        let values = listed.values();
+        if values.is_empty() {
+            return Err(Fault::new(format!("spec.{name}"), "is an empty list; give it a value, or leave it out"));
+        }
+        room(choices.len(), values.len())?;
+        let with = |choice: &Choice| {
+            let chosen = values.iter().map(|value| (name.to_string(), value.clone()));
+            let constants = chosen.map(|constant| OrderedMap([&choice.constants.0[..], &[constant]].concat()));
+            constants.map(|constants| Choice { constants, subgroup: None }).collect::<Vec<_>>()
+        };
+        choices = choices.iter().flat_map(with).collect();
+    }
+    for pass in program.passes.iter().filter(|pass| pass.subgroups().len() > 1) {
+        if !pass.prefix.is_empty() {
+            return Err(Fault::new(pass.field("subgroup"), "is a list, which [kernel] alone may have; write one size"));
+        }
+        room(choices.len(), pass.subgroups().len())?;
+        let with = |choice: &Choice| {
+            let sizes = pass.subgroups().iter().cloned();
+            sizes.map(|size| Choice { subgroup: Some(size), ..choice.clone() }).collect::<Vec<_>>()
+        };
+        choices = choices.iter().flat_map(with).collect();
+    }
+    Ok(choices)
+}

@@ -1,0 +1,408 @@
+//! Data model of a resolved run: numbers and bytes, without expressions or unresolved names. Workers receive it.
+
+use super::command_files;
+use super::description::Captured;
+use super::member_map::MemberMap;
+use crate::basis::dtype::DType;
+use crate::basis::size::Size;
+use crate::basis::units::Work;
+use crate::kernel::buffer::{Address, Role};
+use crate::kernel::program::Dispatch;
+use serde::{Deserialize, Deserializer, Serialize, de};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Everything one `run` can measure: kernels with their specialization constants, at the points that the axes span. The
+/// hash of a plan includes its JSON, whose names therefore stay those of the first version.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ResolvedRun {
+    /// Name of the problem in tables: the description's, or else the first source's without extension.
+    pub name: String,
+    /// Names of the axes, in the order of the description.
+    pub axes: Vec<String>,
+    /// Indices of the independent axes, which determine the others; empty if all are independent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub free: Vec<usize>,
+    /// Modules of all passes, each compiled once.
+    pub modules: Vec<Module>,
+    /// Kernels with their choices of specialization constants, the first choice of a kernel first.
+    #[serde(rename = "contenders")]
+    pub configurations: Vec<KernelConfiguration>,
+    /// Problems, in the order of the sweep.
+    pub points: Vec<ResolvedPoint>,
+    /// Descriptions, and all sources with their includes, even if a condition excludes them. Workers do not need the
+    /// list.
+    #[serde(skip)]
+    pub sources: Vec<PathBuf>,
+    /// Shell commands of the description, each with its field, to be shown before they run. Not sent to workers.
+    #[serde(skip)]
+    pub commands: Vec<(&'static str, String)>,
+    /// Origin of the first kernel, if it was captured. Not sent to workers.
+    #[serde(skip)]
+    pub captured: Option<Captured>,
+}
+
+impl ResolvedRun {
+    /// Lists every file that the run reads, with its use: outputs must not overwrite one. The patterns name all fields,
+    /// so that a new field does not compile until it is considered here.
+    pub fn files(&self) -> BTreeSet<(&'static str, PathBuf)> {
+        let Self { name: _, axes: _, free: _, modules, configurations: _, points, sources, commands: _, captured: _ } =
+            self;
+        let compiled = modules.iter().flat_map(|Module { name: _, spirv: _, files }| files);
+        let mut files: BTreeSet<_> = sources.iter().chain(compiled).map(|path| ("a source", path.clone())).collect();
+        let mut commands = BTreeSet::new();
+        for ResolvedPoint { values: _, buffers, reference, inputs, work: _, pass_lists } in points {
+            let scratch = pass_lists.iter().flatten().flat_map(|PassList { passes: _, scratch }| scratch);
+            let fills = buffers.iter().chain(scratch).filter_map(|buffer| buffer.fill.as_ref()?.path());
+            files.extend(fills.map(|path| ("a fill", path.to_path_buf())));
+            commands.extend(inputs);
+            match reference {
+                Reference::Files(answers) => {
+                    let answers = answers.iter().filter_map(|(_, answer)| answer.path());
+                    files.extend(answers.map(|path| ("the reference", path.to_path_buf())));
+                }
+                Reference::Command(command) => commands.extend([command]),
+                // A kernel is one of the modules.
+                Reference::None | Reference::Kernel(_) | Reference::Builtin(_) => {}
+            }
+        }
+        let named =
+            commands.into_iter().flat_map(|ShellCommand { line, folder }| command_files::files_of_line(line, folder));
+        files.extend(named.map(|path| ("a file of a command", path)));
+        files
+    }
+
+    /// Returns a unique size for each point: the values of up to three axes, or else the point's number.
+    pub fn sizes(&self) -> Vec<Size> {
+        let points = &self.points;
+        let column = |axis: usize| points.iter().map(|point| point.values[axis]).collect::<Vec<_>>();
+        let shown = |axis: &usize| self.free.is_empty() || self.free.contains(axis);
+        let mut columns: Vec<Vec<i64>> = (0..self.axes.len()).filter(shown).map(column).collect();
+        if columns.len() > 3 {
+            // Axes that are constant, or equal to another axis, do not distinguish points.
+            let mut known = BTreeSet::new();
+            columns.retain(|values| values.iter().any(|value| *value != values[0]) && known.insert(values.clone()));
+        }
+        let size = |point: usize| {
+            let values: Option<Vec<u64>> =
+                columns.iter().map(|values| u64::try_from(values[point]).ok().filter(|value| *value > 0)).collect();
+            let size = size_of(&values?)?;
+            // Workers receive the size as text.
+            (size.to_string().parse() == Ok(size)).then_some(size)
+        };
+        let sizes: Option<Vec<Size>> = (0..points.len()).map(size).collect();
+        let unlike = |sizes: &Vec<Size>| sizes.iter().collect::<BTreeSet<_>>().len() == sizes.len();
+        sizes.filter(unlike).unwrap_or_else(|| (1..=points.len() as u64).map(Size::Uniform).collect())
+    }
+
+    /// Returns the axes of a point with their values, for ids: `M=512,K=64`.
+    pub fn extents(&self, point: usize) -> String {
+        let values = &self.points[point].values;
+        let named: Vec<_> = self.axes.iter().zip(values).map(|(axis, value)| format!("{axis}={value}")).collect();
+        if named.is_empty() { "1".into() } else { named.join(",") }
+    }
+}
+
+/// Converts one to three extents to a size.
+pub fn size_of(extents: &[u64]) -> Option<Size> {
+    match *extents {
+        [n] => Some(Size::Uniform(n)),
+        [a, b] => Some(Size::Two(a, b)),
+        [m, n, k] => Some(Size::Three(m, n, k)),
+        _ => None,
+    }
+}
+
+/// Compiled source.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Module {
+    /// Name of the source in reports: `mul_mm.comp`.
+    pub name: String,
+    /// SPIR-V words in host byte order.
+    pub spirv: Vec<u32>,
+    /// Source file and its includes, which `--watch` watches.
+    pub files: Vec<PathBuf>,
+}
+
+/// Kernel or sequence of kernels with one choice of its specialization constants.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KernelConfiguration {
+    /// Stem of the kernel's source, or the description's name if there are several passes.
+    pub kernel: String,
+    /// Chosen values of the specialization constants that have several: `BM`, `64`.
+    pub choice: Vec<(String, String)>,
+}
+
+/// Problem at one point of the axes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ResolvedPoint {
+    /// Values of the axes, in order.
+    pub values: Vec<i64>,
+    /// Buffers that all configurations share; scratch is not among them.
+    pub buffers: Vec<ResolvedBuffer>,
+    /// Source of the correct answer.
+    pub reference: Reference,
+    /// Command that makes the inputs, if there is one.
+    pub inputs: Option<ShellCommand>,
+    /// Nominal work: as stated, or else the bytes of each input and output once.
+    pub work: Work,
+    /// Passes of each configuration, or the reason why it does not run: `where.legal does not hold: …`.
+    #[serde(rename = "jobs")]
+    pub pass_lists: Vec<Result<PassList, String>>,
+}
+
+/// Passes of one configuration at a point.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PassList {
+    /// Dispatches, each of which waits for the previous one. Kernels are indices into [`ResolvedRun::modules`]; buffers
+    /// are numbered like the point's, followed by the scratch buffers.
+    pub passes: Vec<Dispatch<usize>>,
+    /// Scratch buffers, numbered after the point's.
+    pub scratch: Vec<ResolvedBuffer>,
+}
+
+/// Buffer with its extents at a point.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ResolvedBuffer {
+    /// Name in the description.
+    pub name: String,
+    #[serde(deserialize_with = "any_type")]
+    pub element: DType,
+    /// Extents, the slowest first.
+    pub shape: Vec<u64>,
+    pub role: Role,
+    /// Contents before a run; `None` for a buffer without a fill.
+    pub fill: Option<Fill>,
+    /// Tolerance of the elements.
+    pub tolerance: Tolerance,
+    /// Whether the description states the tolerance, rather than the element type's default.
+    pub checked: bool,
+    /// Layout of the blocks that bind the buffer, which a worker reads from the modules.
+    #[serde(skip)]
+    pub members: MemberMap,
+}
+
+/// Reads the type of a buffer, which may be one that built-in kernels lack.
+fn any_type<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DType, D::Error> {
+    DType::of_buffer(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+}
+
+impl ResolvedBuffer {
+    /// Returns a buffer without a fill whose elements have to be exact.
+    pub fn new(name: &str, element: DType, shape: Vec<u64>, role: Role) -> Self {
+        let (name, members) = (name.to_string(), MemberMap::default());
+        Self { name, element, shape, role, fill: None, tolerance: Tolerance::Exact, checked: false, members }
+    }
+
+    /// Returns the number of elements, which fits 64 bits with its bytes: the resolver checks it.
+    pub fn len(&self) -> u64 {
+        self.shape.iter().product()
+    }
+
+    /// Returns the size in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.len() * self.element.bytes()
+    }
+}
+
+impl fmt::Display for ResolvedBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shape: Vec<_> = self.shape.iter().map(ToString::to_string).collect();
+        write!(f, "{} {}[{}]", self.name, self.element.name(), shape.join(","))?;
+        self.fill.iter().try_for_each(|fill| write!(f, " {fill}"))
+    }
+}
+
+impl fmt::Display for Fill {
+    /// Writes a fill as descriptions do, with files stripped of their folders.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Zero => f.write_str("zero"),
+            Self::Iota => f.write_str("iota"),
+            Self::Normal { mean, deviation } => write!(f, "normal({mean},{deviation})"),
+            Self::Uniform { low, high } => write!(f, "uniform({low},{high})"),
+            Self::Whole { bits, negative: true } => write!(f, "{}", bits.cast_signed()),
+            Self::Whole { bits, negative: false } => write!(f, "{bits}"),
+            Self::Varied => f.write_str("varied"),
+            Self::Mask => f.write_str("mask"),
+            Self::Npy(path) | Self::Raw(path) => {
+                write!(f, "@{}", path.file_name().unwrap_or_default().to_string_lossy())
+            }
+            Self::Made => f.write_str("inputs.command"),
+            Self::Block { bytes, .. } => write!(f, "block({} bytes)", bytes.len()),
+        }
+    }
+}
+
+/// Contents of a buffer before a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fill {
+    /// Zeros.
+    Zero,
+    /// 0, 1, 2, …, wrapping in integers of up to 32 bits.
+    Iota,
+    /// Normally distributed.
+    Normal { mean: f64, deviation: f64 },
+    /// Uniformly distributed from `low` to `high`, both included for integers.
+    Uniform { low: f64, high: f64 },
+    /// Integer that f64 cannot represent, as the bits of an `i64` or a `u64`.
+    Whole { bits: u64, negative: bool },
+    /// Values that cover their type: floats of both signs and several magnitudes, neighbors always different; integers
+    /// in which every bit varies, with zeros among them.
+    Varied,
+    /// Random 0 or 1.
+    Mask,
+    /// Elements of a `NumPy` array with the shape of the buffer.
+    Npy(PathBuf),
+    /// Bytes of a file, as many as the buffer has.
+    Raw(PathBuf),
+    /// Output of [`ResolvedPoint::inputs`]: `<name>.npy` or `<name>.bin` in its folder.
+    Made,
+    /// Literal bytes with addresses of buffers in them.
+    Block { bytes: Vec<u8>, addresses: Vec<Address> },
+}
+
+/// Tolerance of elements x against the reference r.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tolerance {
+    /// |x − r| ≤ atol + rtol·|r| for every element, as in `NumPy`'s `isclose`.
+    Close { rtol: f64, atol: f64 },
+    /// Upper limit of Σ(x − r)² / Σr².
+    Nmse(f64),
+    /// Upper limit of the distance in representable values.
+    Ulp(u64),
+    /// Same bits, except that zeros of both signs are equal.
+    Exact,
+    /// As [`Self::Close`], with an absolute part for each index of the last extent.
+    Columns { rtol: f64, atol: Vec<f64> },
+    /// Same rows along the first extent in any order, as after compaction or sorting with ties.
+    Set,
+    /// Indices into the last extent of the input at this index among the buffers: indices of equal elements are equally
+    /// correct.
+    Picks(usize),
+    /// Random numbers whose mean and standard deviation lie within five standard errors of these.
+    Moments { mean: f64, deviation: f64 },
+}
+
+impl fmt::Display for Tolerance {
+    /// Writes a tolerance as descriptions do.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Close { rtol, atol } => write!(f, "{{ rtol = {rtol:e}, atol = {atol:e} }}"),
+            Self::Nmse(most) => write!(f, "{{ nmse = {most:e} }}"),
+            Self::Ulp(most) => write!(f, "{{ ulp = {most} }}"),
+            Self::Exact => f.write_str("\"exact\""),
+            Self::Columns { rtol, atol } => write!(f, "{{ rtol = {rtol:e}, atol = {atol:?} }}"),
+            Self::Set => f.write_str("\"set\""),
+            Self::Picks(place) => write!(f, "{{ picks = {place} }}"),
+            Self::Moments { mean, deviation } => write!(f, "{{ mean = {mean}, deviation = {deviation} }}"),
+        }
+    }
+}
+
+/// Source of the correct answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reference {
+    /// No reference: the result is unverified.
+    #[default]
+    None,
+    /// Files for the outputs, each with the index of its buffer.
+    Files(Vec<(usize, Fill)>),
+    /// Program that reads the inputs as `.npy` from one folder and writes the outputs as `.npy` to another.
+    Command(ShellCommand),
+    /// Passes of another kernel or sequence of kernels.
+    Kernel(PassList),
+    /// Built-in algorithm, whose oracle runs on the host.
+    Builtin(Builtin),
+}
+
+/// Built-in algorithm and the buffers that play its roles.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Builtin {
+    /// Name, such as `matmul`.
+    pub algorithm: String,
+    /// Extents, in the algorithm's order: for a product M, N, K.
+    pub size: Vec<u64>,
+    /// Operand layout, if it is not the default: `nt`.
+    pub layout: Option<String>,
+    /// Names of the algorithm's buffers, each with the index of the buffer that plays the role.
+    pub roles: Vec<(String, usize)>,
+}
+
+/// Program that `sh -c` runs, with placeholders replaced except for the folders `{in}` and `{out}`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ShellCommand {
+    pub line: String,
+    /// Working folder: the description's.
+    pub folder: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(axes: &[&str], points: &[&[i64]]) -> ResolvedRun {
+        let point = |values: &&[i64]| ResolvedPoint { values: values.to_vec(), ..ResolvedPoint::default() };
+        let axes = axes.iter().map(ToString::to_string).collect();
+        ResolvedRun { axes, points: points.iter().map(point).collect(), ..ResolvedRun::default() }
+    }
+
+    #[test]
+    fn every_file_that_a_run_reads_is_listed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("ref.py"), "").expect("written");
+        let command = |line: &str| ShellCommand { line: line.into(), folder: folder.path().to_path_buf() };
+        let buffer =
+            |fill| ResolvedBuffer { fill: Some(fill), ..ResolvedBuffer::new("A", DType::F32, vec![1], Role::Input) };
+        let references = [
+            Reference::Files(vec![(0, Fill::Raw("right.bin".into()))]),
+            Reference::Command(command("python3 'ref.py' {in} {out}; cat absent")),
+            Reference::None,
+        ];
+        let mut run = run(&["N"], &[&[1], &[2], &[3]]);
+        for (point, reference) in run.points.iter_mut().zip(references) {
+            point.reference = reference;
+            point.buffers = vec![buffer(Fill::Npy("a.npy".into())), buffer(Fill::Iota), buffer(Fill::Made)];
+        }
+        run.points[0].inputs = Some(command("./make<seed.txt"));
+        std::fs::write(folder.path().join("seed.txt"), "").expect("written");
+        run.modules = vec![Module { name: "k".into(), spirv: vec![], files: vec!["k.comp".into(), "k.glsl".into()] }];
+        run.sources = vec!["k.toml".into(), "k.comp".into()];
+        let of_command = |name: &str| ("a file of a command", folder.path().join(name));
+        let expected = BTreeSet::from([
+            ("a source", "k.toml".into()),
+            ("a source", "k.comp".into()),
+            ("a source", "k.glsl".into()),
+            ("a fill", "a.npy".into()),
+            ("the reference", "right.bin".into()),
+            of_command("ref.py"),
+            of_command("seed.txt"),
+        ]);
+        // Programs in PATH are files of a command, too.
+        let mut files = run.files();
+        files.retain(|(what, path)| *what != "a file of a command" || path.starts_with(folder.path()));
+        assert_eq!(files, expected);
+    }
+
+    #[test]
+    fn points_have_unique_sizes() {
+        let text = |axes: &[&str], points: &[&[i64]]| {
+            run(axes, points).sizes().iter().map(Size::to_string).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(text(&[], &[&[]]), "1");
+        assert_eq!(text(&["N"], &[&[7], &[9]]), "7 9");
+        assert_eq!(text(&["M", "N"], &[&[7, 8], &[7, 9]]), "7x8 7x9");
+        assert_eq!(text(&["M", "N", "K", "R"], &[&[1, 1, 2, 5], &[3, 3, 2, 5]]), "1 3");
+        assert_eq!(text(&["A", "B", "C", "D"], &[&[1, 2, 3, 4], &[2, 3, 4, 5], &[3, 5, 7, 1]]), "1 2 3");
+        assert_eq!(text(&["N"], &[&[0], &[5]]), "1 2");
+        assert_eq!(text(&["N"], &[&[1 << 40], &[5]]), "1 2");
+        let reduction = ResolvedRun { free: vec![0], ..run(&["N", "GROUPS"], &[&[1000, 4], &[65536, 64]]) };
+        assert_eq!(reduction.sizes(), [1000, 65536].map(Size::Uniform));
+        assert_eq!(reduction.extents(1), "N=65536,GROUPS=64", "ids stay what they were");
+        assert_eq!(run(&["M", "K"], &[&[3, 4]]).extents(0), "M=3,K=4");
+    }
+}

@@ -1,0 +1,775 @@
+//! Resolves descriptions as users write them, and checks the messages for wrong ones.
+
+use super::description::{Described, Description};
+use super::options::describe;
+use super::resolve::resolve;
+use super::resolved::{Fill, Reference, ResolvedRun, Tolerance};
+use crate::basis::error::Error;
+use crate::catalogue::CATALOGUE;
+use crate::kernel::buffer::Role;
+use crate::kernel::interface::SlotKind;
+use crate::plan::request::FieldOptions;
+use std::path::{Path, PathBuf};
+
+/// Three aliases of one binding, a uniform block, a specialized work-group size, push constants of several types.
+const KERNEL: &str = r#"#version 460
+#extension GL_EXT_shader_explicit_arithmetic_types : require
+#include "scale.glsl"
+layout(local_size_x_id = 0, local_size_y = 2) in;
+layout(constant_id = 1) const uint BM = 64;
+layout(constant_id = 2) const bool FAST = false;
+layout(constant_id = 3) const float SLOPE = 0.5;
+layout(constant_id = 4) const int SHIFT = -3;
+layout(set = 0, binding = 0) readonly buffer A { A_TYPE data_a[]; };
+layout(set = 0, binding = 0) readonly buffer A4 { vec4 data_a4[]; };
+layout(set = 1, binding = 3) buffer D { float data_d[]; };
+layout(set = 0, binding = 2) uniform Shape { uint width; vec4 bias; };
+layout(push_constant) uniform P { uint M; int first; float scale; uvec2 size; uint64_t big; float16_t part; };
+shared float partial[BM];
+void main() {
+    uint i = gl_GlobalInvocationID.x;
+    partial[i % BM] = SCALE;
+    if (i < M) data_d[i] = float(data_a[i]) * scale + data_a4[0].x + float(size.y + uint(first) + uint(big) + width)
+        + float(part) + (FAST ? 1.0 : SLOPE) + float(SHIFT) + bias.x;
+}
+"#;
+
+const WGSL: &str = "
+override BLOCK: u32 = 64;
+@group(0) @binding(0) var<storage, read> a: array<f32>;
+@group(0) @binding(1) var<storage, read_write> d: array<f32>;
+@compute @workgroup_size(BLOCK) fn double(@builtin(global_invocation_id) id: vec3<u32>) {
+    if id.x < arrayLength(&d) { d[id.x] = 2.0 * a[id.x]; }
+}
+";
+
+const COPY: &str = "#version 460
+layout(local_size_x = 64) in;
+layout(set = 0, binding = 0) readonly buffer A { float a[]; };
+layout(set = 0, binding = 1) writeonly buffer D { float d[]; };
+void main() { d[gl_GlobalInvocationID.x] = a[gl_GlobalInvocationID.x]; }
+";
+
+/// Two-dimensional work-groups, a float among the push constants, and no readonly or writeonly block.
+const GRID: &str = "#version 460
+layout(local_size_x = 16, local_size_y = 16) in;
+layout(set = 0, binding = 0) buffer A { float a[]; };
+layout(set = 0, binding = 1) buffer S { uint s[]; };
+layout(set = 0, binding = 2) buffer D { float d[]; };
+layout(push_constant) uniform P { uint rows, columns; float eps; };
+void main() {
+    uint y = gl_GlobalInvocationID.y, x = gl_GlobalInvocationID.x;
+    if (y < rows && x < columns) { d[y * columns + x] = a[y * columns + x] + eps; atomicAdd(s[y], 1u); }
+}
+";
+
+const ADDRESS: &str = "#version 460
+#extension GL_EXT_buffer_reference : require
+layout(local_size_x = 64) in;
+layout(buffer_reference, std430) buffer Floats { float at[]; };
+layout(push_constant) uniform P { Floats A; Floats D; uint N; };
+void main() { uint i = gl_GlobalInvocationID.x; if (i < N) D.at[i] = A.at[i]; }
+";
+
+const RIGHT: &str = r#"
+[kernel]
+source = "k.comp"
+define = { A_TYPE = "float16_t" }
+[axes]
+M = "512..1024"
+K = [4, "M/2"]
+[spec]
+BM = [64, 128]
+FAST = true
+SLOPE = "1/4"
+0 = 32
+[where]
+legal = "BM * K < 65536"
+[push]
+first = -7
+scale = "1/sqrt(M)"
+"size.x" = "K"
+"size.y" = 2
+big = "2^40"
+part = 0.5
+[buffer.A]
+type = "f16"
+shape = ["M", "K"]
+fill = "uniform(-1, 1)"
+[buffer.D]
+type = "f32"
+shape = ["M"]
+check = { nmse = 1e-6 }
+[buffer.Shape]
+type = "bytes"
+shape = 32
+fill = "zero"
+[dispatch]
+groups = ["cdiv(M, local_x)", "cdiv(BM, local_y)"]
+[work]
+flops = "2*M*K"
+"#;
+
+/// Writes the kernels to a folder.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("written");
+    write("k.comp", KERNEL);
+    write("scale.glsl", "#define SCALE 2.0\n");
+    write("k.wgsl", WGSL);
+    write("copy.comp", COPY);
+    write("copy2.comp", COPY);
+    write("address.comp", ADDRESS);
+    write("broken.comp", "#version 460\nvoid main() { undeclared = 1; }\n");
+    write("broken.wgsl", "fn main() { let x: f32 = 1u; }\n");
+    write("two.wgsl", &format!("{WGSL}@compute @workgroup_size(1) fn other() {{ d[0] = a[0]; }}\n"));
+    write("nothing.wgsl", "fn helper() {}\n");
+    write(
+        "image.comp",
+        "#version 460\nlayout(local_size_x = 1) in;\nlayout(set = 0, binding = 0, r32f) uniform image2D I;\n\
+                         void main() { imageStore(I, ivec2(0), vec4(0)); }\n",
+    );
+    write(
+        "array.comp",
+        "#version 460\nlayout(local_size_x = 1) in;\nlayout(set = 0, binding = 0) buffer A { float a[]; } many[2];\n\
+                         void main() { many[0].a[0] = 0; }\n",
+    );
+    write("k.spv", "SPIR-V it is not");
+    write("k.txt", "");
+    write("k.slang", "");
+    folder
+}
+
+fn described(folder: &Path, text: &str) -> Result<Described, Error> {
+    let description = Description::parse(text).map_err(Error::Usage)?;
+    let file = Some((folder.join("k.toml"), text.to_string()));
+    Ok(Described { description, folder: folder.to_path_buf(), file, ..Described::default() })
+}
+
+fn resolved(folder: &Path, text: &str) -> Result<ResolvedRun, String> {
+    let described = described(folder, text).map_err(|e| e.to_string())?;
+    resolve(&CATALOGUE, &[described]).map_err(|e| e.to_string())
+}
+
+#[test]
+fn a_description_becomes_numbers_and_bytes() {
+    let folder = folder();
+    let run = resolved(folder.path(), RIGHT).expect("it is right");
+    assert_eq!((run.name.as_str(), run.axes.as_slice()), ("k", &["M".to_string(), "K".to_string()][..]));
+    assert_eq!(run.modules.len(), 1);
+    assert_eq!(run.modules[0].files.len(), 2, "{:?}", run.modules[0].files);
+    let choices: Vec<_> = run.configurations.iter().map(|configuration| configuration.choice.clone()).collect();
+    assert_eq!(choices, [64, 128].map(|bm| vec![("BM".to_string(), bm.to_string())]));
+    assert_eq!(
+        run.points.iter().map(|p| p.values.clone()).collect::<Vec<_>>(),
+        [[512, 4], [512, 256], [1024, 4], [1024, 512]]
+    );
+    let point = &run.points[3];
+    assert_eq!(point.work.operations, 2 * 1024 * 512);
+    assert_eq!(point.work.bytes.0, 1024 * 512 * 2 + 1024 * 4 + 32);
+    let [a, d, shape] = &point.buffers[..] else { panic!("{:?}", point.buffers) };
+    assert_eq!(
+        (a.role, a.fill.clone(), a.shape.as_slice()),
+        (Role::Input, Some(Fill::Uniform { low: -1.0, high: 1.0 }), &[1024, 512][..])
+    );
+    assert_eq!((d.role, d.tolerance.clone(), d.fill.clone()), (Role::Output, Tolerance::Nmse(1e-6), None));
+    assert_eq!(shape.bytes(), 32);
+    assert_eq!(point.reference, Reference::None);
+    assert_eq!(point.pass_lists[1], Err("where.legal does not hold: BM * K < 65536".into()), "128 × 512 is 65536");
+}
+
+#[test]
+fn constants_push_constants_and_bindings_match_the_kernel() {
+    let folder = folder();
+    let text = RIGHT.replace("< 65536", "<= 65536").replace("M = \"512..1024\"", "M = 1024");
+    let run = resolved(folder.path(), &text).expect("it is right");
+    let job = run.points[1].pass_lists[1].as_ref().expect("it is legal");
+    let pass = &job.passes[0];
+    let constants: Vec<_> = pass.constants.iter().map(|c| (c.id, c.bits, c.bytes)).collect();
+    let slope = u64::from(0.25f32.to_bits());
+    assert_eq!(constants, [(1, 128, 4), (2, 1, 4), (3, slope, 4), (0, 32, 4)]);
+    assert_eq!(pass.groups, [32, 64, 1]);
+    let push: Vec<u8> = [
+        &1024u32.to_le_bytes()[..],
+        &(-7i32).to_le_bytes(),
+        &0.03125f32.to_le_bytes(),
+        &[0; 4],
+        &512u32.to_le_bytes(),
+        &2u32.to_le_bytes(),
+        &(1u64 << 40).to_le_bytes(),
+        &half::f16::from_f32(0.5).to_le_bytes(),
+        // Vulkan requires multiples of four bytes.
+        &[0; 2],
+    ]
+    .concat();
+    assert_eq!(pass.push, push);
+    let bindings: Vec<_> =
+        pass.descriptors.iter().map(|own| (own.at.set, own.at.binding, own.at.kind, own.at.buffer.0)).collect();
+    let (storage, uniform) = (SlotKind::Storage, SlotKind::Uniform);
+    assert_eq!(bindings, [(0, 0, storage, 0), (0, 2, uniform, 2), (1, 3, storage, 1)]);
+}
+
+#[test]
+fn wgsl_overrides_are_compiled_in_for_each_choice() {
+    let folder = folder();
+    let text = "[kernel]\nsource = 'k.wgsl'\n[axes]\nN = 4096\n[spec]\nBLOCK = [32, 64]\n\
+                [buffer.a]\ntype = 'f32'\nshape = ['N']\nfill = 'normal'\n[buffer.d]\ntype = 'f32'\nshape = 'N'\n\
+                [dispatch]\ngroups = 'cdiv(N, local_x)'\n";
+    let run = resolved(folder.path(), text).expect("it is right");
+    let groups: Vec<_> = run.points[0].pass_lists.iter().flatten().map(|job| job.passes[0].groups[0]).collect();
+    assert_eq!((groups, run.modules.len()), (vec![128, 64], 2));
+    assert_eq!(run.points[0].buffers[1].role, Role::Output);
+}
+
+#[test]
+fn addresses_passes_scratch_and_references_use_the_right_buffers() {
+    let folder = folder();
+    let text = "[[pass]]\nsource = 'copy.comp'\nbind = { D = 'T' }\ngroups = 'N/64'\n\
+                [[pass]]\nsource = 'address.comp'\npush = { A = 'T' }\ngroups = 'N/64'\n\
+                [axes]\nN = 128\n[buffer.T]\ntype = 'f32'\nshape = 'N'\nscratch = true\n\
+                [buffer.A]\ntype = 'f32'\nshape = 'N'\nfill = 'iota'\n[buffer.D]\ntype = 'f32'\nshape = 'N'\n\
+                [reference]\nkernel = 'copy.comp'\ngroups = 2\n";
+    let run = resolved(folder.path(), text).expect("it is right");
+    let point = &run.points[0];
+    assert_eq!(point.buffers.iter().map(|b| b.name.as_str()).collect::<Vec<_>>(), ["A", "D"]);
+    let job = point.pass_lists[0].as_ref().expect("a job");
+    assert_eq!(job.scratch[0].name, "T");
+    assert_eq!(job.passes[0].descriptors.iter().map(|own| own.at.buffer.0).collect::<Vec<_>>(), [0, 2]);
+    assert_eq!(job.passes[1].addresses.iter().map(|a| (a.offset, a.buffer.0)).collect::<Vec<_>>(), [(0, 2), (8, 1)]);
+    let Reference::Kernel(reference) = &point.reference else { panic!("{:?}", point.reference) };
+    assert_eq!(reference.passes[0].descriptors.iter().map(|own| own.at.buffer.0).collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
+fn a_resolved_run_survives_json() {
+    let folder = folder();
+    let run = ResolvedRun { sources: vec![], ..resolved(folder.path(), RIGHT).expect("it is right") };
+    let text = serde_json::to_string(&run).expect("JSON");
+    assert_eq!(serde_json::from_str::<ResolvedRun>(&text).expect("the same"), run);
+}
+
+/// Resolves kernels and descriptions with these values of `--size` and `--set`.
+fn typed(kernels: &[&str], size: &[&str], set: &[&str]) -> Result<ResolvedRun, String> {
+    let [size, set] = [size, set].map(|all| all.iter().map(ToString::to_string).collect());
+    let kernels: Vec<_> = kernels.iter().map(PathBuf::from).collect();
+    let described = describe(&kernels, None, &FieldOptions { size, set, ..FieldOptions::default() });
+    resolve(&CATALOGUE, &described.map_err(|e| e.to_string())?).map_err(|e| e.to_string())
+}
+
+#[test]
+fn options_and_descriptions_are_equivalent() {
+    let folder = folder();
+    let [copy, k] = ["copy.comp", "k.comp"].map(|name| folder.path().join(name).display().to_string());
+    let sets = [
+        "buffer.A={ type = 'f32', shape = ['N'], fill = 'uniform(-1,1)' }",
+        "buffer.D.type=f32",
+        "buffer.D.shape=N",
+        "buffer.D.check=exact",
+        "dispatch.groups=[N/64, 1]",
+        "work.flops=N",
+        &format!("reference.kernel={copy}"),
+    ];
+    let run = typed(&[&copy], &["N=64,128"], &sets);
+    assert_eq!(run.expect("a reference that states no grid has that of the kernel").points.len(), 2);
+    let description = folder.path().join("copy.toml");
+    let text = "[kernel]\nsource='copy.comp'\n[axes]\nN=64\n[buffer.A]\ntype='f32'\nshape='N'\nfill='zero'\n[buffer.D]\ntype='f32'\n\
+                shape='N'\n[dispatch]\ngroups='N/64'\n";
+    std::fs::write(&description, text).expect("written");
+    let description = description.display().to_string();
+    let run = typed(&[&description], &["N=64,128"], &["buffer.D.check={ ulp = 2 }"]).expect("it is right");
+    assert_eq!(run.points.len(), 2);
+    assert_eq!(run.points[1].buffers[1].tolerance, Tolerance::Ulp(2));
+    let two = typed(&[&description, &folder.path().join("copy2.comp").display().to_string(), &copy], &[], &[])
+        .expect("two kernels");
+    assert_eq!(two.configurations.iter().map(|c| c.kernel.as_str()).collect::<Vec<_>>(), ["copy2", "copy"]);
+    let lacks = typed(&[&k], &[], &["kernel.define.A_TYPE=float"]).expect_err("nothing is described");
+    for part in [
+        "(set 0, binding 0: read; also data_a, A4, data_a4): --set 'buffer.A={ type = \"f32\", shape = [\"M\", \"N\"], fill = \"varied\" }'",
+        "uniform Shape (set 0, binding 2: its members):\n    --set uniform.Shape.width=N\n    --set uniform.Shape.bias.x=0.75\n",
+        "push constant size.y (u32): --set push.size.y=M",
+        "--init",
+    ] {
+        assert!(lacks.contains(part), "{lacks}");
+    }
+}
+
+#[test]
+fn what_init_prints_is_a_description() {
+    let folder = folder();
+    std::fs::write(folder.path().join("grid.comp"), GRID).expect("written");
+    let members = "struct P { n: u32, s: array<vec4<f32>, 20> }\n@group(1) @binding(0) var<uniform> p: P;\n";
+    let members = format!("{members}{}", WGSL.replace("2.0 * ", "f32(p.n) * p.s[3].y * "));
+    std::fs::write(folder.path().join("members.wgsl"), members).expect("written");
+    for name in ["copy.comp", "k.wgsl", "members.wgsl", "address.comp", "grid.comp"] {
+        let path = folder.path().join(name);
+        let described = describe(&[path], None, &FieldOptions::default()).expect("a kernel");
+        let text = super::init::init(&described[0]).expect("a description");
+        assert!(text.lines().skip(2).all(|line| line.chars().count() <= 80 || line.starts_with("source")), "{text}");
+        let text = text.replace(",1024..65536", "").replace(",256..4096", "");
+        let run = resolved(Path::new(""), &text);
+        let run = run.unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
+        let roles: Vec<_> = run.points[0].buffers.iter().map(|buffer| buffer.role).collect();
+        let expected = [&[Role::Input, Role::Output][..], &[Role::Input, Role::InPlace, Role::Output]];
+        assert_eq!(roles, expected[usize::from(name == "grid.comp")], "{name}");
+        if name == "grid.comp" {
+            insta::assert_snapshot!(text.replace(&folder.path().display().to_string(), ""));
+            assert_eq!(run.points[0].pass_lists[0].as_ref().expect("a job").passes[0].groups, [16, 17, 1]);
+        }
+    }
+}
+
+/// Valid description of `copy.comp`, which the mistakes below change.
+const PLAIN: &str = "[kernel]
+source = 'copy.comp'
+[axes]
+N = 128
+[buffer.A]
+type = 'f32'
+shape = ['N']
+fill = 'iota'
+[buffer.D]
+type = 'f32'
+shape = ['N']
+[dispatch]
+groups = ['cdiv(N, 64)']
+";
+
+/// Changed text, its replacement, and the expected part of the message; empty if the change is valid. A replacement that
+/// starts with `+` is added on a new line after the text, with `^` before it.
+type Mistake = (&'static str, &'static str, &'static str);
+
+/// Mistakes in `PLAIN`.
+const OF_PLAIN: &[Mistake] = &[
+    ("source = 'copy.comp'", "source = 'gone.comp'", "kernel.source: "),
+    ("source = 'copy.comp'", "+times = 3", ""),
+    ("source = 'copy.comp'", "+times = -1", "pass.times: is -1 ('-1'); a program has 0 to 16384"),
+    ("source = 'copy.comp'", "+times = '2^40'", "pass.times: is 1099511627776"),
+    ("source = 'copy.comp'", "+times = 2\nindex = 'N'", "pass.index: 'N' is an axis"),
+    ("source = 'copy.comp'", "+times = 2\nindex = 'a b'", "pass.index: 'a b' cannot stand"),
+    ("source = 'copy.comp'", "+subgroup = 12", "kernel.subgroup: is 12 ('12'); sub-groups have"),
+    ("source = 'copy.comp'", "+subgroup = [8, 16]", ""),
+    ("source = 'copy.comp'", "+bind = { A = 'A + 4*N' }", "kernel.bind.A: sees from byte 512 of A"),
+    ("source = 'copy.comp'", "+bind = { A = 'A + 64*N' }", "A, which has 512; keep within it"),
+    ("source = 'copy.comp'", "+times = 2\nbind = { A = ['A', 'A + 256'] }", ""),
+    ("source = 'copy.comp'", "+bind = { A = 'A - 4' }", "unknown buffer 'A - 4'"),
+    ("source = 'copy.comp'", "+bind = { A = [] }", "kernel.bind.A: is an empty list"),
+    ("source = 'copy.comp'", "+bind = { A = { buffer = 'A', range = 1000 } }", "sees 1000 bytes from byte 0 of A"),
+    ("groups = ['cdiv(N, 64)']", "indirect = 'A + 504'", "begins at byte 504 of A, which has 512 bytes"),
+    ("groups = ['cdiv(N, 64)']", "indirect = 'A + 16'", ""),
+    ("groups = ['cdiv(N, 64)']", "indirect = 'A'\ngroups = 1", "dispatch.indirect: stands beside groups"),
+    ("groups = ['cdiv(N, 64)']", "indirect = 'Z'", "dispatch.indirect: unknown buffer 'Z'"),
+    ("[axes]", "^[uniform.B]\nx = 1", "uniform.B: unknown block 'B'"),
+    ("[axes]", "^[uniform.A]\n'a[1]' = 1", "buffer.A: is given member by member"),
+    ("source = 'copy.comp'", "source = ''", "is a folder; name a file"),
+    ("source = 'copy.comp'", "+entry = 'nope'", "GLSL begins at main, not at 'nope'"),
+    ("[kernel]", "^name = ''", "name: '' is not a valid name"),
+    ("[kernel]", "^name = 'a/b'", "name: 'a/b' is not a valid name"),
+    ("N = 128", "+local_x = 4", "axes.local_x: stands for the size of the work-group"),
+    ("[dispatch]", "^[work]\nbytes = '2^63'", "it is a count from 0 to 2^63 - 1"),
+    ("source = 'copy.comp'", "source = 'k.txt'", "gpukern does not know this extension"),
+    ("source = 'copy.comp'", "source = 'k.spv'", "it is not SPIR-V"),
+    ("source = 'copy.comp'", "source = 'k.slang'", "slangc"),
+    ("source = 'copy.comp'", "source = 'broken.comp'", "broken.comp:2: error: 'undeclared'"),
+    ("source = 'copy.comp'", "source = 'broken.wgsl'", "broken.wgsl:1"),
+    ("source = 'copy.comp'", "source = 'nothing.wgsl'", "it has no compute shader"),
+    (
+        "source = 'copy.comp'",
+        "source = 'two.wgsl'",
+        "it has several entry points (double, other); choose one with --entry or `entry`",
+    ),
+    ("source = 'copy.comp'", "source = 'two.wgsl'\nentry = 'othr'", "did you mean 'other'?"),
+    ("source = 'copy.comp'", "source = 'k.wgsl'\ndefine = { X = 1 }", "WGSL has no macros ('X')"),
+    ("source = 'copy.comp'", "source = 'image.comp'", "'I' is an image"),
+    (
+        "source = 'copy.comp'",
+        "source = 'array.comp'",
+        "binds A[0] = many[0] = a[0] at set 0, binding 0; write [buffer.\"A[0]\"] with",
+    ),
+    ("source = 'copy.comp'", "source = []", "kernel.source: is missing"),
+    ("source = 'copy.comp'", "sources = 'copy.comp'", "unknown field `sources`"),
+    ("source = 'copy.comp'", "+vulkan = '1.1'", "kernel.vulkan: '1.1' is not supported"),
+    ("source = 'copy.comp'", "+bind = { X = 'A' }", "kernel.bind.X: unknown block 'X'"),
+    ("source = 'copy.comp'", "+bind = { A = 'B' }", "kernel.bind.A: unknown buffer 'B'"),
+    ("[kernel]", "[kernels]", "unknown field `kernels`"),
+    ("[kernel]\nsource = 'copy.comp'", "", "kernel: is missing"),
+    ("[axes]", "^[[pass]]\nsource = 'copy.comp'", "pass: stands beside [kernel]"),
+    ("N = 128", "N = 'N'", "axes.N: depends on itself"),
+    ("N = 128", "N = 'M'\nM = 'N + 1'", "N, M need each other's values"),
+    ("N = 128", "N = 'M'", "axes.N: unknown axis 'M'"),
+    ("N = 128", "N = '128..64'", "runs downwards; write 64..128"),
+    ("N = 128", "N = '1..9:0'", "has the step 0"),
+    ("N = 128", "N = '0..9'", "doubles from 0"),
+    ("N = 128", "N = '1..M'", "a range has numbers at its ends"),
+    ("N = 128", "N = '1..1000000:1'", "has more than 10000 values"),
+    ("N = 128", "N = '1..1000:1'\nM = '1..1000:1'", "axes: span more than 10000 points"),
+    ("N = 128", "N = []", "axes.N: has no value"),
+    ("N = 128", "N = 1.5", "'1.5' is not an integer"),
+    ("N = 128", "+'a b' = 1", "'a b' cannot stand in expressions"),
+    ("N = 128", "N = 'ceil(2)'", "unknown function 'ceil'"),
+    ("N = 128", "N = '1 +'", "ends where a number"),
+    ("N = 128", "N = '2^70'", "beyond 64 bits"),
+    (
+        "type = 'f32'\nshape = ['N']\nfill",
+        "type = 'f23'\nshape = ['N']\nfill",
+        "buffer.A.type: unknown type 'f23'; did you mean",
+    ),
+    (
+        "type = 'f32'\nshape = ['N']\nfill",
+        "type = 'f16'\nshape = ['N']\nfill",
+        "is f16, but copy.comp declares elements of f32",
+    ),
+    ("type = 'f32'\nshape = ['N']\nfill", "shape = ['N']\nfill", "buffer.A.type: is missing"),
+    ("shape = ['N']\nfill", "fill", "buffer.A.shape: is missing"),
+    ("shape = ['N']\nfill", "shape = []\nfill", "has 0 extents"),
+    ("shape = ['N']\nfill", "shape = ['N - 128']\nfill", "has the extent 0 ('N - 128')"),
+    ("shape = ['N']\nfill", "shape = ['N - 256']\nfill", "has the extent -128"),
+    ("shape = ['N']\nfill", "shape = ['M']\nfill", "unknown name 'M'; available: N"),
+    ("shape = ['N']\nfill", "shape = ['N', '2^40']\nfill", "which no device holds"),
+    ("shape = ['N']\nfill", "shape = ['2^62', 64]\nfill", "which no device holds"),
+    ("shape = ['N']\nfill", "shape = ['N / (N - 128)']\nfill", "divides by zero"),
+    ("fill = 'iota'", "fill = 7", ""),
+    ("fill = 'iota'", "fill = [7]", "expected a number, or an expression in quotes"),
+    ("fill = 'iota'", "", "buffer.A.fill: is missing, and no kernel writes to it"),
+    ("fill = 'iota'", "fill = 'random'", "unknown fill 'random'"),
+    ("fill = 'iota'", "fill = 'uniform(1)'", "has the wrong arguments"),
+    ("fill = 'iota'", "fill = '@gone.npy'", "gone.npy"),
+    ("fill = 'iota'", "fill = '@short.npy'", "it has the shape [4], the buffer [128]"),
+    ("fill = 'iota'", "fill = '@bytes.npy'", "it has the shape [64, 2], the buffer [128]"),
+    ("fill = 'iota'", "fill = '@k.bin'", "it has 3 bytes, the buffer 512"),
+    ("fill = 'iota'", "fill = '@copy.comp'", "is no .npy, .bin or .bin.zst"),
+    ("fill = 'iota'", "+check = 'exact'", "buffer.A.check: is for buffers that kernels write"),
+    ("fill = 'iota'", "scratch = true\ncheck = 'exact'", "buffer.A.scratch: cannot be checked"),
+    ("[buffer.A]", "[buffer.B]", "binds A = a at set 0, binding 0"),
+    ("[buffer.A]", "^[buffer.C]\ntype = 'u8'\nshape = 1", "buffer.C: unknown block 'C'"),
+    ("[buffer.A]", "^[buffer.'0.0']\ntype = 'f32'\nshape = 1\nfill = 'zero'", "is the same buffer as"),
+    ("[buffer.D]", "+fill = 'zero'", "buffer: has no output"),
+    ("[dispatch]", "^[buffer.D.check]\nrtol = -1", "rtol is -1"),
+    ("[dispatch]", "^[buffer.D.check]\nrtol = 1e-3\nulp = 4", "states tolerances of several kinds"),
+    ("[dispatch]", "^[buffer.D.check]", "states no tolerance"),
+    (
+        "shape = ['N']\n[dispatch]",
+        "shape = ['N']\ncheck = 'exactly'\n[dispatch]",
+        "unknown check 'exactly'; did you mean 'exact'?",
+    ),
+    ("groups = ['cdiv(N, 64)']", "", "dispatch.groups: is missing"),
+    ("groups = ['cdiv(N, 64)']", "groups = [0]", "dispatch.groups: is 0 along x"),
+    ("groups = ['cdiv(N, 64)']", "groups = [1, 'N - 129']", "is -1 along y"),
+    ("groups = ['cdiv(N, 64)']", "groups = [1, 1, 1, 1]", "has 4 extents"),
+    ("groups = ['cdiv(N, 64)']", "groups = ['2^40']", "use 1 to 2^32 - 1 work-groups"),
+    ("groups = ['cdiv(N, 64)']", "groups = ['cdiv(N, BM)']", "unknown name 'BM'; available: N, local_x"),
+    ("groups = ['cdiv(N, 64)']", "group = [1]", "unknown field `group`"),
+    ("[dispatch]", "^[spec]\nBM = 64", "spec.BM: copy.comp has no specialization constants"),
+    ("[dispatch]", "^[push]\nM = 64", "push.M: copy.comp has no push constants"),
+    ("[dispatch]", "^[where]\nsmall = 'N < 64'", "where: rules out every combination of the axes"),
+    ("[dispatch]", "^[where]\nsmall = 'N <'", "where.small: expression 'N <' ends"),
+    ("[dispatch]", "^[where]\nsmall = 'local_x < 64'", "rules out everything: where.small does not hold"),
+    ("[dispatch]", "^[work]\nflops = '-N'", "work.flops: is -128"),
+    ("[dispatch]", "^[reference]", "reference: is empty"),
+    ("[dispatch]", "^[reference]\nfile = 'a.npy'\ncommand = 'x {out}'", "states file and command; keep one"),
+    ("[dispatch]", "^[reference]\nfile = 'gone.npy'", "reference.file: "),
+    ("[dispatch]", "^[reference]\nfile = 'short.npy'", "it has the shape [4], the buffer [128]"),
+    ("[dispatch]", "^[reference]\nfile = { A = 'short.npy' }", "unknown output 'A'; available: D"),
+    ("[dispatch]", "^[reference]\ncommand = 'python3 ref.py'", "has no {out}"),
+    ("[dispatch]", "^[reference]\nkernel = 'copy.comp'", ""),
+    ("[dispatch]", "^[reference]\nkernel = 'copy.comp'\ngroups = 0", "reference.groups: is 0 along x"),
+    ("[dispatch]", "^[reference]\nbuiltin = 'matmull'", "did you mean 'matmul'?"),
+    ("[dispatch]", "^[reference]\nbuiltin = 'row-sum'", "reference.size: is missing"),
+    ("[dispatch]", "^[reference]\nbuiltin = 'matmul'\nsize = 8", "reference.roles.A: is A of 128 elements of f32, but"),
+    ("[dispatch]", "^[reference]\nbuiltin = 'matmul'\nsize = 0", "has the extent 0"),
+    ("[dispatch]", "^[reference]\nbuiltin = 'matmul'\nsize = 8\nroles = { X = 'D' }", "unknown buffer 'X' of matmul"),
+    ("[dispatch]", "^[reference]\nbuiltin = 'matmul'\nsize = 8\nlayout = 'nx'", "unknown layout 'nx'"),
+    ("[dispatch]", "[dispatch", "TOML parse error at line"),
+];
+
+/// Mistakes in `RIGHT`.
+const OF_RIGHT: &[Mistake] = &[
+    ("define = { A_TYPE = \"float16_t\" }", "", "k.comp:9: error: "),
+    ("define = {", "include = [\"gone\"]\ndefine = { X = 1,", ""),
+    ("BM = [64, 128]", "BN = 64", "spec.BN: unknown specialization constant 'BN'; did you mean 'BM'?"),
+    ("BM = [64, 128]", "BM = []", "spec.BM: is an empty list"),
+    ("BM = [64, 128]", "BM = -1", "spec.BM: is -1 ('-1'), but the kernel takes u32 from 0 to 4294967295"),
+    ("[buffer.Shape]\ntype = \"bytes\"\nshape = 32\nfill = \"zero\"", "", "sets no value for 'width', 'bias.x'"),
+    ("[buffer.Shape]\ntype = \"bytes\"\nshape = 32\nfill = \"zero\"", "[uniform.Shape]\nwidth = 'M'\n'*' = 0", ""),
+    (
+        "[buffer.Shape]\ntype = \"bytes\"\nshape = 32\nfill = \"zero\"",
+        "[uniform.Shape]\nwidht = 'M'\n'*' = 0",
+        "uniform.Shape.widht: unknown member 'widht'; did you mean 'width'?",
+    ),
+    ("[buffer.Shape]", "^[uniform.Shape]\nwidth = '-M'\n'*' = 0", "buffer.Shape: is given member by member"),
+    ("BM = [64, 128]", "BM = 0.5", "has the fraction"),
+    ("FAST = true", "FAST = 2", "the kernel takes bool from 0 to 1"),
+    ("first = -7", "", "push: sets no value for 'first', which k.comp declares; add first = … to [push]"),
+    ("first = -7", "+second = 1", "push.second: unknown push constant 'second'"),
+    ("first = -7", "first = '2^31'", "takes i32 from -2147483648 to 2147483647"),
+    ("scale = \"1/sqrt(M)\"", "scale = \"1/(M - M)\"", "is not a finite number"),
+    ("shape = [\"M\"]\ncheck", "shape = [\"BM\"]\ncheck", "names 'BM', a specialization constant: only scratch may"),
+    ("shape = 32", "shape = 16", "makes 16 bytes, but k.comp declares 32 bytes at least"),
+    ("shape = [\"M\", \"K\"]", "shape = 7", ""),
+    ("2*M*K", "2*M*X", "work.flops: expression '2*M*X' has an unknown name 'X'"),
+];
+
+#[test]
+fn every_mistake_is_reported_with_field_and_remedy() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    super::array::write(&path("short.npy"), crate::basis::dtype::DType::F32, &[4], &[0; 16]).expect("written");
+    super::array::write(&path("bytes.npy"), crate::basis::dtype::DType::U8, &[64, 2], &[0; 128]).expect("written");
+    std::fs::write(path("k.bin"), [1, 2, 3]).expect("written");
+    assert!(resolved(folder.path(), PLAIN).is_ok());
+    let mistakes =
+        OF_PLAIN.iter().map(|mistake| (PLAIN, mistake)).chain(OF_RIGHT.iter().map(|mistake| (RIGHT, mistake)));
+    let (mut count, mut others) = (0, vec![]);
+    for (right, (from, to, expected)) in mistakes {
+        let changed = match to.split_at_checked(1) {
+            Some(("+", added)) => format!("{from}\n{added}"),
+            Some(("^", added)) => format!("{added}\n{from}"),
+            _ => (*to).to_string(),
+        };
+        let wrong = right.replacen(from, &changed, 1);
+        assert_ne!(wrong, right, "'{from}' is not there");
+        match resolved(folder.path(), &wrong) {
+            Ok(_) if expected.is_empty() => {}
+            Err(said) if !expected.is_empty() && said.contains(expected) => count += 1,
+            other => others.push(format!("{to}\n  expected: {expected}\n  said: {:?}", other.err())),
+        }
+    }
+    assert!(others.is_empty(), "{}", others.join("\n"));
+    assert!(count >= 90, "{count}");
+}
+
+#[test]
+fn a_mistake_is_reported_with_file_and_line() {
+    let folder = folder();
+    let wrong = PLAIN.replace("groups = ['cdiv(N, 64)']", "groups = [0]");
+    let said = resolved(folder.path(), &wrong).expect_err("no groups");
+    let expected = format!("{}:13: dispatch.groups: is 0 along x", folder.path().join("k.toml").display());
+    assert!(said.starts_with(&expected), "{said}");
+}
+
+#[test]
+fn malformed_options_are_refused() {
+    let folder = folder();
+    let copy = folder.path().join("copy.comp").display().to_string();
+    for (text, expected) in [
+        ("buffer", "--set 'buffer' is not KEY=VALUE in one line; write --set dispatch.groups=64"),
+        ("buffer.A[0].type=f32", "is not KEY=VALUE in one line"),
+        ("name=", "is not KEY=VALUE in one line"),
+        ("buffer.A={ type = f32 }", "--set buffer.A={ type = f32 }: '{ type = f32 }' is no value of TOML"),
+        ("buffer.A.dtype=f32", "--set buffer.A.dtype=f32: unknown field `dtype`, expected one of `type`, `shape`"),
+        ("buffers.A.type=f32", "unknown field `buffers`, expected one of `name`"),
+        ("kernel.source.x=1", "there is no source.x"),
+        ("pass.0.groups=1", "there is no pass.0"),
+    ] {
+        let said = typed(&[&copy], &[], &[text]).expect_err(text);
+        assert!(said.contains(expected), "{text}: {said}");
+    }
+    let said = typed(&[&copy], &["N"], &[]).expect_err("no value");
+    assert_eq!(said, "--size 'N' is not NAME=VALUE; write --size M=512..4096");
+}
+
+#[test]
+fn a_mistake_in_an_option_names_the_option() {
+    let folder = folder();
+    let file = folder.path().join("plain.toml");
+    std::fs::write(&file, PLAIN).expect("written");
+    let file = file.display().to_string();
+    for (text, expected) in [
+        ("dispatch.groups=0", "--set dispatch.groups=0: dispatch.groups: is 0 along x"),
+        ("dispatch={ groups = 0 }", "--set dispatch={ groups = 0 }: dispatch.groups: is 0 along x"),
+        (
+            "spec.BM=1",
+            "--set spec.BM=1: spec.BM: copy.comp has no specialization constants; leave 'BM' out, or describe",
+        ),
+        ("buffer.A.fill=@gone.npy", "--set buffer.A.fill=@gone.npy: buffer.A.fill: "),
+    ] {
+        let said = typed(&[&file], &[], &[text]).expect_err(text);
+        assert!(said.starts_with(expected), "{text}: {said}");
+    }
+}
+
+#[test]
+fn a_written_description_parses_to_the_same_value() {
+    let examples = crate::basis::fixture::in_repository("examples");
+    let folders = ["kernels", "public"].map(|name| examples.join(name).read_dir().expect("examples"));
+    let files = folders.into_iter().flatten().map(|entry| entry.expect("an example").path());
+    // One file is a configuration of `bench`.
+    let is_description =
+        |path: &PathBuf| path.extension().is_some_and(|ending| ending == "toml") && !path.ends_with("all.toml");
+    let files = files.filter(is_description);
+    let texts = files.map(|path| std::fs::read_to_string(path).expect("an example"));
+    let texts: Vec<String> = texts.chain([RIGHT, PLAIN].map(String::from)).collect();
+    assert!(texts.len() > 40, "{}", texts.len());
+    for text in texts {
+        let description = Description::parse(&text).expect("a description");
+        let written = super::written::Commented { description: description.clone(), ..Default::default() }.text();
+        assert_eq!(Description::parse(&written), Ok(description), "{written}");
+    }
+}
+
+#[test]
+fn set_takes_a_key_and_an_unquoted_value() {
+    let set = |text: &str, change: &str| {
+        let described =
+            Described { description: Description::parse(text).expect("a description"), ..Described::default() };
+        let fields = FieldOptions { set: vec![change.into()], ..FieldOptions::default() };
+        described.with(&fields).map(|described| described.description)
+    };
+    let same = |text: &str, change: &str, expected: &str| {
+        let expected = Description {
+            kernel: Some(super::description::Kernel::default()),
+            ..Description::parse(expected).expect("a description")
+        };
+        assert_eq!(set(text, change), Ok(expected), "{change}");
+    };
+    same("", "dispatch.groups=[64,1,1]", "dispatch = { groups = [64, 1, 1] }");
+    same("", "dispatch.groups=[cdiv(N,64),1]", "dispatch = { groups = ['cdiv(N,64)', 1] }");
+    same("", "push.n=2*N", "push = { n = '2*N' }");
+    same("", "buffer.A.fill=7", "buffer.A.fill = 7");
+    same("", "buffer.'a=b'.type = f16", "buffer.'a=b'.type = 'f16'");
+    // Members of structures, whether or not the table exists.
+    same("[push]\nsize.x = 1\nsize.y = 2", "push.size.y=N", "[push]\nsize.x = 1\nsize.y = 'N'");
+    same("[push]\n'size.x' = 1", "push.size.z=3", "[push]\n'size.x' = 1\n'size.z' = 3");
+    // A value or a table is replaced; others stay.
+    same("[reference]\ncommand = 'x'", "reference={ kernel = 'k.comp' }", "[reference]\nkernel = 'k.comp'");
+    same("[buffer.A]\ntype = 'f32'\nshape = 4", "buffer.A.type=f16", "[buffer.A]\ntype = 'f16'\nshape = 4");
+    // A number becomes text if the field takes text.
+    assert_eq!(
+        set("", "kernel.vulkan=1.3").expect("a version").kernel.expect("a kernel").vulkan.as_deref(),
+        Some("1.3")
+    );
+    let passes =
+        set("[[pass]]\nsource = 'a.comp'\n[[pass]]\nsource = 'b.comp'", "pass.1.groups=N").expect("passes").pass;
+    assert_eq!(
+        passes[1].groups,
+        Some(super::description::OneOrMany::One(super::description::Formula::Text("N".into())))
+    );
+}
+
+#[test]
+fn a_kernel_without_a_constant_of_the_grid_is_named() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let tiled = PLAIN.replace("[dispatch]", "[spec]\nBM = [64, 128]\n[dispatch]").replace("cdiv(N, 64)", "cdiv(N, BM)");
+    let tiled = tiled.replace("source = 'copy.comp'", "source = ['sized.comp', 'copy.comp']");
+    let sized = COPY.replace("layout(local", "layout(constant_id = 0) const uint BM = 64;\nlayout(local");
+    std::fs::write(path("sized.comp"), sized.replace("x]; }", "x] + BM; }")).expect("written");
+    let said = resolved(folder.path(), &tiled).expect_err("copy.comp has no BM");
+    let why = "'BM', a specialization constant that copy.comp does not have; describe it in a file of its own";
+    assert!(said.contains(why), "{said}");
+    // Follows the remedy.
+    let both = tiled.replace("['sized.comp', 'copy.comp']", "'sized.comp'");
+    std::fs::write(path("sized.toml"), both).expect("written");
+    std::fs::write(path("own.toml"), "[kernel]\nsource = 'copy.comp'\n[dispatch]\ngroups = ['cdiv(N, 64)']\n")
+        .expect("written");
+    let run = typed(&[&path("sized.toml"), &path("own.toml")], &[], &[]).expect("each has its grid");
+    assert_eq!(run.configurations.len(), 3);
+}
+
+#[test]
+fn messages_about_an_argument_name_no_field() {
+    let folder = folder();
+    let gone = folder.path().join("gone.comp").display().to_string();
+    assert_eq!(typed(&[&gone], &[], &[]).expect_err("no file"), format!("cannot read '{gone}': no such file"));
+    assert!(
+        typed(&[], &[], &[])
+            .expect_err("nothing")
+            .starts_with("no kernel given; name a file, such as `gpukern run k.comp`")
+    );
+    let plain = folder.path().join("plain.toml");
+    std::fs::write(&plain, PLAIN).expect("written");
+    let plain = plain.display().to_string();
+    let said = typed(&[&plain], &["65536"], &[]).expect_err("no axis");
+    assert_eq!(said, "--size '65536' is not NAME=VALUE; write --size N=512..4096");
+    // A reference from an option uses the grid of the kernel.
+    let copy = folder.path().join("copy.comp").display().to_string();
+    let run = typed(&[&plain], &[], &[&format!("reference.kernel={copy}")]).expect("it has groups");
+    let Reference::Kernel(list) = &run.points[0].reference else { panic!("{:?}", run.points[0].reference) };
+    assert_eq!(list.passes[0].groups, [2, 1, 1]);
+}
+
+#[test]
+fn glsl_versions_without_vulkan_are_refused() {
+    let folder = folder();
+    let refused = |version| {
+        format!("copy.comp: its `#version {version}` has no compute shaders for Vulkan; write `#version 460`")
+    };
+    for (first, expected) in [
+        ("", "copy.comp: it has no `#version`; make `#version 460` its first line"),
+        ("# version 110 core", &refused("110 core")),
+        ("#version 100", &refused("100")),
+        ("#version 140", &refused("140")),
+        ("#version 300 es  // as WebGL has it", &refused("300 es")),
+        ("#version 440 compatibility", &refused("440 compatibility")),
+        ("#version", &refused("")),
+    ] {
+        std::fs::write(folder.path().join("copy.comp"), format!("{first}\nvoid main() {{}}\n")).expect("written");
+        let said = typed(&[&folder.path().join("copy.comp").display().to_string()], &[], &[]).expect_err(first);
+        assert!(said.ends_with(expected), "{said}");
+    }
+    for right in ["#version 310 es", "#version 450 core /* as ever */", "#version 460//"] {
+        let source = format!("{right}\nlayout(local_size_x = 64) in;\nvoid main() {{}}\n");
+        std::fs::write(folder.path().join("copy.comp"), source).expect("written");
+        let said = typed(&[&folder.path().join("copy.comp").display().to_string()], &[], &[])
+            .expect_err("nothing is said of it");
+        assert!(!said.contains("version"), "{said}");
+    }
+}
+
+#[test]
+fn a_kernel_beside_a_case_may_name_its_entry_point_differently() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path
+    };
+    let case = folder.path().join("01-double");
+    std::fs::create_dir(&case).expect("made");
+    write("01-double/kernel.wgsl", WGSL);
+    let description = "name = 'double'\n[axes]\nN = 256\n[kernel]\nsource = 'kernel.wgsl'\nentry = 'double'\n\
+                       [buffer.a]\ntype = 'f32'\nshape = ['N']\nfill = 'iota'\n[buffer.d]\ntype = 'f32'\nshape = ['N']\n\
+                       [dispatch]\ngroups = ['N / 64']\n";
+    write("01-double/case.toml", description);
+    let glsl = COPY.replace("= a[", "= 2 * a[");
+    // Unchanged, in a file with other entry points, in another language, and with a syntax error.
+    let several = format!("{WGSL}\n@compute @workgroup_size(1) fn main() {{}}");
+    let others = [("own.wgsl", several.as_str()), ("mine.comp", &glsl), ("broken.comp", "#version 460\nvoid main() {")];
+    let of = |(name, text): (&str, &str)| {
+        let described = describe(&[case.clone(), write(name, text)], None, &FieldOptions::default()).expect("a case");
+        super::loaded::programs(&described[0])
+    };
+    let [own, mine, broken] = others.map(of);
+    let named = |programs: Vec<super::loaded::LoadedKernel>| {
+        programs.iter().map(|own| own.name.clone()).collect::<Vec<_>>().join(", ")
+    };
+    assert_eq!(own.map(named).map_err(|fault| fault.to_string()), Ok("kernel, own".into()));
+    assert_eq!(mine.map(named).map_err(|fault| fault.to_string()), Ok("kernel, mine".into()));
+    let said = broken.expect_err("a syntax error").to_string();
+    assert!(said.contains("broken.comp") && !said.contains("begins at main"), "{said}");
+}
+
+#[test]
+fn a_description_beside_a_case_states_only_differences() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).expect("written");
+        path
+    };
+    let case = folder.path().join("01-copy");
+    std::fs::create_dir_all(case.join("in")).expect("made");
+    write("01-copy/kernel.comp", COPY.as_bytes());
+    write("01-copy/in/from.bin", &[0; 1024]);
+    let description = b"[kernel]\nsource = 'kernel.comp'\n[kernel.bind]\n'0.0' = 'from'\n'0.1' = 'to'\n\
+                        [buffer.from]\ntype = 'f32'\nshape = [256]\nfill = '@in/from.bin'\n\
+                        [buffer.to]\ntype = 'f32'\nshape = [256]\n[dispatch]\ngroups = [4]\n";
+    write("01-copy/case.toml", description);
+    // Different block names, and half as many work-groups of twice the size.
+    write("mine.comp", COPY.replace("local_size_x = 64", "local_size_x = 128").replace("a[", "x[").as_bytes());
+    let mine = write("mine.toml", b"[kernel]\nsource = 'mine.comp'\n[dispatch]\ngroups = [2]\n");
+    let described = describe(&[case, mine], None, &FieldOptions::default()).expect("two descriptions");
+    let run = resolve(&CATALOGUE, &described).expect("one problem");
+    let groups = run.points[0].pass_lists.iter().map(|list| list.as_ref().expect("passes").passes[0].groups);
+    assert_eq!(groups.collect::<Vec<_>>(), [[4, 1, 1], [2, 1, 1]]);
+    assert_eq!(run.points[0].buffers.len(), 2);
+}

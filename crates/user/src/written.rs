@@ -1,0 +1,132 @@
+//! Writes descriptions as TOML with comments.
+
+use super::description::{Check, CheckFigures, Description, OneOrMany};
+use super::resolved::Tolerance;
+use crate::basis::printable::printable;
+use std::collections::HashMap;
+use std::fmt::Write;
+use toml::{Table, Value};
+
+/// Description with comments for its file. Fields and tables are named by their keys: `buffer.A.shape`, `buffer.A`.
+#[derive(Debug, Default)]
+pub struct Commented {
+    pub description: Description,
+    /// Lines before the first field.
+    pub head: String,
+    /// Lines after the last field.
+    pub tail: String,
+    pub(super) remarks: HashMap<String, String>,
+    /// Lines at the end of a table.
+    pub(super) endings: HashMap<String, String>,
+}
+
+impl Commented {
+    /// Adds a comment to the line of a field or of a table's heading.
+    pub fn remark(&mut self, field: impl Into<String>, remark: impl Into<String>) {
+        self.remarks.insert(field.into(), remark.into());
+    }
+
+    /// Returns the comment on a field or a table.
+    pub fn remark_on(&self, field: &str) -> &str {
+        self.remarks.get(field).map_or("", String::as_str)
+    }
+
+    /// Adds lines to the end of a table.
+    pub fn end(&mut self, table: impl Into<String>, lines: impl Into<String>) {
+        self.endings.insert(table.into(), lines.into());
+    }
+
+    /// Returns the text of the file.
+    pub fn text(&self) -> String {
+        let mut text = self.head.clone();
+        self.add(&mut text, "", &table(&self.description));
+        text + &self.tail
+    }
+
+    /// Appends the fields of a table, then its nested tables with headings.
+    fn add(&self, text: &mut String, name: &str, fields: &Table) {
+        let inner = |key: &str| if name.is_empty() { key.to_string() } else { format!("{name}.{key}") };
+        let is_table = |key: &str, value: &Value| {
+            value.is_table() && (["", "buffer", "uniform"].contains(&name) || HEADED.contains(&&*inner(key)))
+        };
+        let (tables, lines): (Vec<_>, Vec<_>) = fields.iter().partition(|(key, value)| is_table(key, value));
+        if !name.is_empty() && !lines.is_empty() {
+            let (first, rest) = name.split_once('.').map_or((name, None), |(first, rest)| (first, Some(rest)));
+            let heading = rest.map_or_else(|| first.to_string(), |rest| format!("{first}.{}", key(rest)));
+            let gap = if *text == self.head { "" } else { "\n" };
+            let _ = writeln!(text, "{gap}{}", marked(&format!("[{heading}]"), self.remark_on(name)));
+        }
+        for (field, value) in lines {
+            let line = format!("{} = {}", key(field), inline(value));
+            let _ = writeln!(text, "{}", marked(&line, self.remark_on(&inner(field))));
+        }
+        text.push_str(self.endings.get(name).map_or("", String::as_str));
+        for (field, value) in tables {
+            self.add(text, &inner(field), value.as_table().unwrap_or(&Table::new()));
+        }
+    }
+}
+
+/// Nested tables that get headings, besides those of buffers and blocks.
+const HEADED: [&str; 2] = ["kernel.bind", "reference.file"];
+
+/// Returns the fields that a description states.
+pub fn table(description: &Description) -> Table {
+    fn is_stated(value: &mut Value) -> bool {
+        match value {
+            Value::Table(fields) => {
+                fields.retain(|key, value| is_stated(value) && (key != "scratch" || *value != Value::Boolean(false)));
+                !fields.is_empty()
+            }
+            Value::Array(values) => !values.is_empty(),
+            _ => true,
+        }
+    }
+    let mut fields = Table::try_from(description).expect("every field is a value of TOML");
+    fields.retain(|_, value| is_stated(value));
+    fields
+}
+
+/// Appends a comment to a line; escapes line breaks in names from foreign modules.
+pub fn marked(line: &str, remark: &str) -> String {
+    if remark.is_empty() { line.to_string() } else { format!("{line:<29} # {}", printable(remark)).trim_end().into() }
+}
+
+/// Returns a TOML key, quoted if necessary.
+pub fn key(name: &str) -> String {
+    let bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    if bare { name.to_string() } else { line(name) }
+}
+
+/// Returns a TOML string on one line. JSON escapes everything that TOML requires, except DEL.
+pub fn line(text: &str) -> String {
+    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
+}
+
+/// Returns a TOML value on one line, with small and large numbers as powers of ten.
+pub fn inline(value: &Value) -> String {
+    let list = |all: Vec<String>| all.join(", ");
+    match value {
+        Value::String(text) if text.contains(char::is_control) => line(text),
+        Value::Float(number) => {
+            let [plain, power] = [value.to_string(), format!("{number:e}")];
+            if number.is_finite() && power.len() < plain.len() { power } else { plain }
+        }
+        Value::Array(all) => format!("[{}]", list(all.iter().map(inline).collect())),
+        Value::Table(fields) => {
+            let fields = fields.iter().map(|(name, value)| format!("{} = {}", key(name), inline(value)));
+            format!("{{ {} }}", list(fields.collect()))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Converts a tolerance of floats to a check; any other becomes `exact`.
+pub fn check(tolerance: &Tolerance) -> Check {
+    let (rtol, atol) = match tolerance {
+        Tolerance::Close { rtol, atol } => (*rtol, OneOrMany::One(*atol)),
+        Tolerance::Columns { rtol, atol } => (*rtol, OneOrMany::Many(atol.clone())),
+        _ => return Check::Name("exact".into()),
+    };
+    Check::Figures(CheckFigures { rtol: Some(rtol), atol: Some(atol), ..CheckFigures::default() })
+}

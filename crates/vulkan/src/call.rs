@@ -1,0 +1,187 @@
+//! Calls of Vulkan: their failures in a person's terms, and since when this process is in one, because calls of drivers
+//! may never return. One thread calls Vulkan in a process, unless several compile for it, and another one may look.
+
+use crate::basis::error::Error;
+use crate::basis::printable::Shown;
+use crate::basis::units::Nanos;
+use ash::vk;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Failure of a Vulkan call or of loading Vulkan.
+#[derive(Debug, thiserror::Error)]
+pub enum VulkanError {
+    /// The loader library is not installed.
+    #[error(
+        "no Vulkan loader on this machine ({0}); install libvulkan1 (Debian, Ubuntu), vulkan-loader (Fedora), \
+         vulkan-icd-loader (Arch) or vulkan-loader with molten-vk (macOS), or let scripts/gpukern do it"
+    )]
+    NoLoader(ash::LoadingError),
+    /// The library given with `--loader` is missing or is not a Vulkan loader.
+    #[error("cannot load Vulkan from '{}' ({error}); --loader takes a library such as libvulkan.so.1", path.shown())]
+    NamedLoader { path: PathBuf, error: ash::LoadingError },
+    /// The loader found no driver.
+    #[error(
+        "the Vulkan loader found no usable driver; install the GPU's driver, or a software device: \
+         mesa-vulkan-drivers (Debian, Ubuntu, Fedora), vulkan-swrast (Arch)"
+    )]
+    NoDriver,
+    /// `--validation` was given, but the validation layer is not installed.
+    #[error(
+        "VK_LAYER_KHRONOS_validation is not installed; install vulkan-validationlayers (Debian, Ubuntu), \
+         vulkan-validation-layers (Fedora, Arch), or leave out --validation"
+    )]
+    NoValidationLayer,
+    /// A Vulkan function returned an error code.
+    #[error("{call} failed: {result:?}{}", advice(*result))]
+    Call {
+        /// Name of the Vulkan function.
+        call: &'static str,
+        result: vk::Result,
+    },
+    /// Device or host memory ran out, or Vulkan refused the allocation.
+    #[error("cannot allocate {bytes} for {what}: {reason}; choose a smaller size")]
+    Allocation {
+        /// Name of the buffer, or of the allocator.
+        what: String,
+        bytes: crate::basis::units::Bytes,
+        reason: String,
+    },
+    /// The user interrupted a multi-round run between two rounds.
+    #[error("interrupted")]
+    Interrupted,
+    /// A multi-round run exceeded its time limit; holds the message.
+    #[error("{0}")]
+    TooLong(String),
+    /// The problem could not be built, so there is nothing to load onto the device.
+    #[error("{0}")]
+    Problem(Error),
+    /// The device's timestamps contradict the host's clock.
+    #[error(
+        "the device's clock is nonsense: it counted {device} while {host} passed on the host; no time of this device can \
+         be trusted: update its driver, or choose another --device"
+    )]
+    Clock {
+        /// Time by the device's timestamps.
+        device: Nanos,
+        /// Time by the host's clock around the same work.
+        host: Nanos,
+    },
+}
+
+impl VulkanError {
+    /// Whether the device is lost: nothing more can be done with it in this process.
+    #[must_use]
+    pub fn is_loss(&self) -> bool {
+        matches!(self, Self::Call { result: vk::Result::ERROR_DEVICE_LOST, .. })
+    }
+}
+
+fn advice(result: vk::Result) -> &'static str {
+    match result {
+        vk::Result::ERROR_DEVICE_LOST => "; the kernel hung or crashed the device: see the system log",
+        vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY => "; choose a smaller size",
+        vk::Result::ERROR_INITIALIZATION_FAILED | vk::Result::ERROR_INCOMPATIBLE_DRIVER => {
+            "; the driver does not work here: choose another device with --device, or reinstall the driver"
+        }
+        _ => "",
+    }
+}
+
+/// Extension of `Result` that adds the name of the failed Vulkan function.
+pub(super) trait Context<T> {
+    fn call(self, call: &'static str) -> Result<T, VulkanError>;
+}
+
+impl<T> Context<T> for Result<T, vk::Result> {
+    fn call(self, call: &'static str) -> Result<T, VulkanError> {
+        self.map_err(|result| VulkanError::Call { call, result })
+    }
+}
+
+impl From<VulkanError> for Error {
+    fn from(error: VulkanError) -> Self {
+        match error {
+            VulkanError::Problem(error) => error,
+            error => Self::Failure(error.to_string()),
+        }
+    }
+}
+
+/// Vulkan call that has not returned.
+#[derive(Clone, Copy, Debug)]
+pub struct Wait {
+    /// Name of the Vulkan function.
+    pub call: &'static str,
+    /// Start of the call.
+    pub started: Instant,
+    /// Longest time that the same work took before, or its predicted time.
+    pub expected: Option<Duration>,
+    /// Number of pipelines compiled one after the other by this call; 0 for other calls. Compile times are unbounded,
+    /// so the wait is judged per pipeline.
+    pub pipelines: u32,
+}
+
+/// Vulkan call in progress, for a thread that watches its duration. When several threads compile, they share one entry.
+#[derive(Debug, Default)]
+pub struct CallMonitor {
+    current: Mutex<Option<Wait>>,
+    /// Predicted time of command buffers that have not run yet.
+    predicted: Mutex<Option<Duration>>,
+}
+
+impl CallMonitor {
+    /// Runs `function`, Vulkan's `call`; [`Self::waiting`] returns the call until it is done.
+    pub(super) fn watched<T>(&self, call: &'static str, expected: Option<Duration>, function: impl FnOnce() -> T) -> T {
+        self.with_wait(Wait { call, started: Instant::now(), expected, pipelines: 0 }, function)
+    }
+
+    /// Runs `function`, which compiles `pipelines` pipelines one after the other; [`Self::waiting`] returns the call until
+    /// it is done.
+    pub(super) fn compiling<T>(&self, pipelines: u32, function: impl FnOnce() -> T) -> T {
+        let call = "vkCreateComputePipelines";
+        self.with_wait(Wait { call, started: Instant::now(), expected: None, pipelines }, function)
+    }
+
+    fn with_wait<T>(&self, wait: Wait, function: impl FnOnce() -> T) -> T {
+        set(&self.current, Some(wait));
+        let result = function();
+        set(&self.current, None);
+        result
+    }
+
+    /// Returns the Vulkan call in progress, if any.
+    pub fn waiting(&self) -> Option<Wait> {
+        self.current.lock().ok().and_then(|wait| *wait)
+    }
+
+    /// Sets the predicted time of command buffers that run for the first time.
+    pub fn predict(&self, time: Option<Duration>) {
+        set(&self.predicted, time);
+    }
+
+    /// Returns the predicted time of command buffers that run for the first time.
+    pub(super) fn predicted(&self) -> Option<Duration> {
+        self.predicted.lock().ok().and_then(|time| *time)
+    }
+}
+
+fn set<T>(place: &Mutex<Option<T>>, value: Option<T>) {
+    if let Ok(mut current) = place.lock() {
+        *current = value;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_vulkan_loader_every_systems_package_is_named() {
+        // SAFETY: the library does not exist, so none of its code runs.
+        let missing = unsafe { ash::Entry::load_from("/nonexistent/libvulkan.so.1") }.err().expect("it is not there");
+        let message = VulkanError::NoLoader(missing).to_string();
+        assert!(message.contains("no Vulkan loader") && message.contains("install libvulkan1"), "{message}");
+    }
+}

@@ -1,0 +1,462 @@
+//! Recorded command buffers: program steps with barriers, copies, timestamps; conversion of timestamp ticks to time.
+
+use super::buffer::{DeviceBuffer, Region, Use};
+use super::call::{Context, VulkanError};
+use super::descriptors::BoundBuffers;
+use super::logical_device::Device;
+use super::pipeline::{Pipeline, Pipelines};
+use crate::basis::units::{Bytes, Nanos};
+use crate::device::capability;
+use crate::kernel::buffer::Descriptor;
+use crate::kernel::program::{Dispatch, Step, waits};
+use ash::vk;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// A command buffer being recorded.
+pub struct Recorder(Commands);
+
+/// A recorded command buffer that can be submitted again and again.
+pub struct Commands {
+    handle: vk::CommandBuffer,
+    pool: vk::CommandPool,
+    fence: vk::Fence,
+    /// Longest run so far.
+    longest: Cell<Option<Duration>>,
+    /// Pipelines that the commands refer to; this field keeps them alive.
+    pipelines: Vec<Rc<Pipeline>>,
+    /// Descriptor sets that the commands bind.
+    bound: Vec<BoundBuffers>,
+    device: Rc<Device>,
+}
+
+/// Pipeline stages that can run before or after a barrier: compute and transfer.
+const ANY_STAGE: vk::PipelineStageFlags = vk::PipelineStageFlags::from_raw(
+    vk::PipelineStageFlags::COMPUTE_SHADER.as_raw() | vk::PipelineStageFlags::TRANSFER.as_raw(),
+);
+const WRITES: vk::AccessFlags =
+    vk::AccessFlags::from_raw(vk::AccessFlags::SHADER_WRITE.as_raw() | vk::AccessFlags::TRANSFER_WRITE.as_raw());
+const ACCESSES: vk::AccessFlags = vk::AccessFlags::from_raw(
+    WRITES.as_raw()
+        | vk::AccessFlags::SHADER_READ.as_raw()
+        | vk::AccessFlags::UNIFORM_READ.as_raw()
+        | vk::AccessFlags::TRANSFER_READ.as_raw(),
+);
+
+/// Largest ratio of device time to the host's time around it that a working clock can show. The period may be wrong by
+/// some per cent, but work never takes longer than the wait for it.
+const MAX_CLOCK_RATIO: f64 = 2.0;
+/// Smallest ratio of device time to host time of a working clock, for work that takes the host at least
+/// [`MIN_PASSING_PROBE`].
+const MIN_CLOCK_RATIO: f64 = 0.1;
+/// Size of each fill of the clock probe.
+const CLOCK_PROBE: Bytes = Bytes(16 << 20);
+/// Limit of fills per probe; so many take longer than [`MIN_FAILING_PROBE`] on every device.
+const MAX_FILLS: u32 = 1 << 16;
+/// Shortest probe, in host time, that can show that a clock works.
+const MIN_PASSING_PROBE: Nanos = Nanos(1e6);
+/// Shortest probe, in host time, that can show that a clock is wrong.
+const MIN_FAILING_PROBE: Nanos = Nanos(200e6);
+
+impl Recorder {
+    /// Starts recording.
+    ///
+    /// # Errors
+    /// When the device has no memory for commands.
+    pub fn new(device: &Rc<Device>) -> Result<Self, VulkanError> {
+        let info = vk::CommandPoolCreateInfo::default().queue_family_index(device.queue_family);
+        // SAFETY: the device is alive.
+        let pool = unsafe { device.handle.create_command_pool(&info, None) }.call("vkCreateCommandPool")?;
+        // Owned from here on, so an early return destroys the pool.
+        let mut commands = Commands {
+            handle: vk::CommandBuffer::null(),
+            pool,
+            fence: vk::Fence::null(),
+            longest: Cell::new(None),
+            pipelines: vec![],
+            bound: vec![],
+            device: Rc::clone(device),
+        };
+        let info = vk::CommandBufferAllocateInfo::default()
+            .command_pool(pool)
+            .level(vk::CommandBufferLevel::PRIMARY)
+            .command_buffer_count(1);
+        // SAFETY: the pool is alive and used by this thread alone.
+        commands.handle = unsafe { device.handle.allocate_command_buffers(&info) }.call("vkAllocateCommandBuffers")?[0];
+        // SAFETY: the device is alive.
+        commands.fence =
+            unsafe { device.handle.create_fence(&vk::FenceCreateInfo::default(), None) }.call("vkCreateFence")?;
+        // SAFETY: the command buffer is new.
+        unsafe { device.handle.begin_command_buffer(commands.handle, &vk::CommandBufferBeginInfo::default()) }
+            .call("vkBeginCommandBuffer")?;
+        Ok(Self(commands))
+    }
+
+    /// Makes everything recorded later wait for, and see, everything recorded before.
+    pub fn barrier(&mut self) {
+        self.wait((ANY_STAGE, WRITES), (ANY_STAGE, ACCESSES));
+    }
+
+    /// Records a barrier that also covers indirect dispatch. Only for programs whose work-group counts come from
+    /// buffers: on an H100 the indirect-draw stage adds 2.6 µs to every barrier.
+    fn barrier_before_counts(&mut self) {
+        let stages = ANY_STAGE | vk::PipelineStageFlags::DRAW_INDIRECT;
+        self.wait((stages, WRITES), (stages, ACCESSES | vk::AccessFlags::INDIRECT_COMMAND_READ));
+    }
+
+    /// Makes device copies to host-visible memory visible to the host.
+    fn barrier_to_host(&mut self) {
+        let copies = (vk::PipelineStageFlags::TRANSFER, vk::AccessFlags::TRANSFER_WRITE);
+        self.wait(copies, (vk::PipelineStageFlags::HOST, vk::AccessFlags::HOST_READ));
+    }
+
+    /// Makes accesses `accessed` at stages `to` wait for, and see, the writes `written` at stages `from`.
+    fn wait(
+        &mut self,
+        (from, written): (vk::PipelineStageFlags, vk::AccessFlags),
+        (to, accessed): (vk::PipelineStageFlags, vk::AccessFlags),
+    ) {
+        let memory = [vk::MemoryBarrier::default().src_access_mask(written).dst_access_mask(accessed)];
+        let Commands { handle, device, .. } = &self.0;
+        // SAFETY: the command buffer is being recorded.
+        unsafe {
+            let flags = vk::DependencyFlags::empty();
+            device.handle.cmd_pipeline_barrier(*handle, from, to, flags, &memory, &[], &[]);
+        }
+    }
+
+    /// Records a fill of `target` with `word`.
+    pub fn fill(&mut self, target: &Region<'_>, word: u32) {
+        // SAFETY: the buffer outlives the submission (`run` waits for it) and allows transfers; the region lies within
+        // it.
+        unsafe {
+            let Region { buffer, offset, bytes } = *target;
+            self.0.device.handle.cmd_fill_buffer(self.0.handle, buffer.handle, offset, bytes, word);
+        }
+    }
+
+    /// Copies `bytes` bytes from one buffer and offset to another.
+    pub fn copy(&mut self, from: (&DeviceBuffer, u64), to: (&DeviceBuffer, u64), bytes: u64) {
+        let region = vk::BufferCopy { src_offset: from.1, dst_offset: to.1, size: bytes };
+        // SAFETY: both buffers outlive the submission and allow transfers; the caller guarantees that the ranges lie
+        // within.
+        unsafe { self.0.device.handle.cmd_copy_buffer(self.0.handle, from.0.handle, to.0.handle, &[region]) };
+    }
+
+    /// Records `steps` over numbered `buffers`, with a barrier before each step that conflicts with an unfinished
+    /// earlier one.
+    ///
+    /// # Errors
+    /// When a pipeline cannot be made.
+    pub fn steps(
+        &mut self,
+        steps: &[Step],
+        pipelines: &mut Pipelines,
+        buffers: &[Region<'_>],
+    ) -> Result<(), VulkanError> {
+        let addresses: Vec<u64> = buffers.iter().map(|region| region.buffer.address() + region.offset).collect();
+        let counts = steps.iter().any(|step| matches!(step, Step::Dispatch(dispatch) if dispatch.indirect.is_some()));
+        if counts {
+            // The buffer with the counts was filled before this program.
+            self.barrier_before_counts();
+        }
+        for (step, waits) in steps.iter().zip(waits(steps)) {
+            match (waits, counts) {
+                (true, true) => self.barrier_before_counts(),
+                (true, false) => self.barrier(),
+                (false, _) => {}
+            }
+            match step {
+                Step::Dispatch(dispatch) => self.dispatch(dispatch, pipelines, buffers, &addresses)?,
+                Step::Fill { buffer, word } => self.fill(&buffers[buffer.0], *word),
+                Step::Copy { from, to } => {
+                    let (from, to) = (&buffers[from.0], &buffers[to.0]);
+                    self.copy((from.buffer, from.offset), (to.buffer, to.offset), from.bytes);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn dispatch(
+        &mut self,
+        dispatch: &Dispatch,
+        pipelines: &mut Pipelines,
+        buffers: &[Region<'_>],
+        addresses: &[u64],
+    ) -> Result<(), VulkanError> {
+        let pipeline = pipelines.get(dispatch)?;
+        if !dispatch.descriptors.is_empty() {
+            self.bind_buffers(&pipeline, &dispatch.descriptors, buffers)?;
+        }
+        let block = dispatch.argument_block(addresses);
+        // The counts fit 32 bits: `Program::unsupported` has compared the grid with the device's limits.
+        let [x, y, z] = dispatch.groups.map(|count| count as u32);
+        let Commands { handle, device, .. } = &self.0;
+        // SAFETY: the pipeline is kept alive below; the addresses belong to buffers that outlive the submission.
+        unsafe {
+            device.handle.cmd_bind_pipeline(*handle, vk::PipelineBindPoint::COMPUTE, pipeline.handle);
+            let layout = pipeline.layout.handle;
+            if !block.is_empty() {
+                device.handle.cmd_push_constants(*handle, layout, vk::ShaderStageFlags::COMPUTE, 0, &block);
+            }
+            match dispatch.indirect.map(|(counts, at)| (&buffers[counts.0], at)) {
+                Some((Region { buffer, offset, .. }, at)) => {
+                    device.handle.cmd_dispatch_indirect(*handle, buffer.handle, offset + at);
+                }
+                None => device.handle.cmd_dispatch(*handle, x, y, z),
+            }
+        }
+        self.0.pipelines.push(pipeline);
+        Ok(())
+    }
+
+    /// Binds the buffers of the next dispatch; equal bindings share one set of descriptors.
+    fn bind_buffers(
+        &mut self,
+        pipeline: &Pipeline,
+        descriptors: &[Descriptor],
+        buffers: &[Region<'_>],
+    ) -> Result<(), VulkanError> {
+        let Commands { handle, bound, device, .. } = &mut self.0;
+        let made = bound.iter().position(|bound| bound.matches(&pipeline.layout, descriptors, buffers));
+        let index = made.map_or_else(
+            || {
+                bound.push(BoundBuffers::new(device, &pipeline.layout, descriptors, buffers)?);
+                Ok(bound.len() - 1)
+            },
+            Ok,
+        )?;
+        // SAFETY: the sets were made for this layout and are kept alive by the commands.
+        unsafe {
+            device.handle.cmd_bind_descriptor_sets(
+                *handle,
+                vk::PipelineBindPoint::COMPUTE,
+                pipeline.layout.handle,
+                0,
+                &bound[index].sets,
+                &[],
+            );
+        }
+        Ok(())
+    }
+
+    /// Records the reset of all timestamps; must come before the first stamp.
+    pub fn reset(&mut self, timestamps: &TimestampPool) {
+        // SAFETY: the pool outlives the submission.
+        unsafe {
+            self.0.device.handle.cmd_reset_query_pool(self.0.handle, timestamps.pool, 0, 2 * timestamps.pairs);
+        }
+    }
+
+    /// Records timestamp `index`, taken when everything recorded before has finished. Pair `i` has the indices `2 * i`
+    /// and `2 * i + 1`.
+    pub fn stamp(&mut self, timestamps: &TimestampPool, index: u32) {
+        let stage = vk::PipelineStageFlags::BOTTOM_OF_PIPE;
+        // SAFETY: the pool outlives the submission and `index` was reset.
+        unsafe { self.0.device.handle.cmd_write_timestamp(self.0.handle, stage, timestamps.pool, index) };
+    }
+
+    /// Ends recording.
+    ///
+    /// # Errors
+    /// When the device has no memory for the commands.
+    pub fn finish(mut self) -> Result<Commands, VulkanError> {
+        self.barrier_to_host();
+        // SAFETY: the command buffer is being recorded.
+        unsafe { self.0.device.handle.end_command_buffer(self.0.handle) }.call("vkEndCommandBuffer")?;
+        Ok(self.0)
+    }
+}
+
+/// Returns whether `device` executes commands: null drivers and shims accept commands and drop them.
+///
+/// # Errors
+/// When the device fails.
+pub fn executes(device: &Rc<Device>) -> Result<bool, VulkanError> {
+    const WORD: u32 = 0x600d_c0de;
+    let mut buffer = DeviceBuffer::new(device, "a word", Bytes(4), Use::Download)?;
+    buffer.mapped_mut().fill(0);
+    let mut recorder = Recorder::new(device)?;
+    recorder.fill(&Region { buffer: &buffer, offset: 0, bytes: 4 }, WORD);
+    recorder.finish()?.run()?;
+    Ok(buffer.mapped() == WORD.to_le_bytes())
+}
+
+/// Checks the clock of `device`: over fills that keep the host waiting, it must count at least [`MIN_CLOCK_RATIO`] of
+/// the host's time. [`TimestampPool::elapsed`] refuses a clock that counts too much.
+///
+/// # Errors
+/// When the clock counts too little, or the device fails.
+pub fn check_clock(device: &Rc<Device>) -> Result<(), VulkanError> {
+    // Without memory for the probe, nothing can be learned about the clock.
+    let Ok(buffer) = DeviceBuffer::new(device, "clock probe", CLOCK_PROBE, Use::Kernel) else { return Ok(()) };
+    let target = Region { buffer: &buffer, offset: 0, bytes: CLOCK_PROBE.0 };
+    let timestamps = TimestampPool::new(device, 1)?;
+    let mut fills = 1;
+    loop {
+        let mut recorder = Recorder::new(device)?;
+        recorder.reset(&timestamps);
+        recorder.barrier();
+        recorder.stamp(&timestamps, 0);
+        for word in 0..fills {
+            recorder.fill(&target, word);
+            recorder.barrier();
+        }
+        recorder.stamp(&timestamps, 1);
+        let host = recorder.finish()?.run()?;
+        let counted = timestamps.elapsed(host)?;
+        if host.0 >= MIN_PASSING_PROBE.0 && counted.0 >= host.0 * MIN_CLOCK_RATIO {
+            return Ok(());
+        }
+        // A busy host may notice the end of a short probe late, but hardly that of a long one.
+        if host.0 >= MIN_FAILING_PROBE.0 || fills >= MAX_FILLS {
+            return Err(VulkanError::Clock { device: counted, host });
+        }
+        fills *= 2;
+    }
+}
+
+impl Commands {
+    /// Submits the commands and waits until they are done; returns the host's time for both.
+    ///
+    /// # Errors
+    /// When the device is lost.
+    pub fn run(&self) -> Result<Nanos, VulkanError> {
+        let buffers = [self.handle];
+        let submit = vk::SubmitInfo::default().command_buffers(&buffers);
+        let calls = self.device.calls();
+        let expected = self.longest.get().or_else(|| calls.predicted());
+        let device = &self.device.handle;
+        let start = Instant::now();
+        // SAFETY: the commands are recorded, not in flight (this call waits), and all they use is alive.
+        let submitted = || unsafe { device.queue_submit(self.device.queue, &[submit], self.fence) };
+        calls.watched("vkQueueSubmit", expected, submitted).call("vkQueueSubmit")?;
+        // SAFETY: the fence belongs to this submission. The wait has no timeout: another thread watches its duration.
+        let wait = || unsafe { device.wait_for_fences(&[self.fence], true, u64::MAX) };
+        let waited = calls.watched("vkWaitForFences", expected, wait);
+        if waited.is_err() {
+            // The commands may still be in flight, and the caller drops the objects that they use. A lost device has
+            // nothing left to wait for.
+            // SAFETY: no other thread uses the device's queue.
+            let idle = || unsafe { device.device_wait_idle() };
+            let _ = calls.watched("vkDeviceWaitIdle", expected, idle);
+        }
+        waited.call("vkWaitForFences")?;
+        let elapsed = start.elapsed();
+        self.longest.set(self.longest.get().max(Some(elapsed)));
+        // SAFETY: the wait for the fence is over.
+        unsafe { device.reset_fences(&[self.fence]) }.call("vkResetFences")?;
+        Ok(elapsed.into())
+    }
+}
+
+impl Drop for Commands {
+    fn drop(&mut self) {
+        // SAFETY: `run` waits even after an error, so nothing is in flight; destroying null is allowed.
+        unsafe {
+            self.device.handle.destroy_fence(self.fence, None);
+            self.device.handle.destroy_command_pool(self.pool, None);
+        }
+    }
+}
+
+/// Query pool with pairs of timestamps, each around one piece of work.
+pub struct TimestampPool {
+    pub(super) pool: vk::QueryPool,
+    /// Number of pairs.
+    pub(super) pairs: u32,
+    device: Rc<Device>,
+}
+
+impl TimestampPool {
+    /// Creates a pool for `pairs` pairs.
+    ///
+    /// # Errors
+    /// When the device cannot make it.
+    pub fn new(device: &Rc<Device>, pairs: u32) -> Result<Self, VulkanError> {
+        let info = vk::QueryPoolCreateInfo::default().query_type(vk::QueryType::TIMESTAMP).query_count(2 * pairs);
+        // SAFETY: the device is alive.
+        let pool = unsafe { device.handle.create_query_pool(&info, None) }.call("vkCreateQueryPool")?;
+        Ok(Self { pool, pairs, device: Rc::clone(device) })
+    }
+
+    /// Returns the sum of the times between the stamps of all pairs. `host` is how long the host waited for the
+    /// commands that wrote them.
+    ///
+    /// # Errors
+    /// When the results cannot be read, or exceed the host's time.
+    pub fn elapsed(&self, host: Nanos) -> Result<Nanos, VulkanError> {
+        let mut ticks = vec![0u64; 2 * self.pairs as usize];
+        let flags = vk::QueryResultFlags::TYPE_64 | vk::QueryResultFlags::WAIT;
+        // SAFETY: every query of the pool was written by the submission that was just waited for.
+        unsafe { self.device.handle.get_query_pool_results(self.pool, 0, &mut ticks, flags) }
+            .call("vkGetQueryPoolResults")?;
+        let clock = self.device.info.timestamps;
+        let total: Nanos = ticks.chunks_exact(2).map(|pair| interval(clock, pair[0], pair[1])).sum();
+        if total.0 > longest(clock, host, self.pairs) {
+            Err(VulkanError::Clock { device: total, host })
+        } else {
+            Ok(total)
+        }
+    }
+}
+
+/// Returns the largest time in nanoseconds that `pairs` pairs can count while the host waits for `host`.
+fn longest(clock: capability::Timestamps, host: Nanos, pairs: u32) -> f64 {
+    // Each stamp is accurate to one tick.
+    host.0 * MAX_CLOCK_RATIO + 2.0 * f64::from(pairs) * f64::from(clock.period_ns)
+}
+
+impl Drop for TimestampPool {
+    fn drop(&mut self) {
+        // SAFETY: submissions are waited for before their queries are dropped.
+        unsafe { self.device.handle.destroy_query_pool(self.pool, None) };
+    }
+}
+
+/// Returns the time between two timestamps. Only `valid_bits` of each count, so the counter may wrap in between; the
+/// period is a fraction on many devices and must not be rounded before the product.
+fn interval(clock: capability::Timestamps, start: u64, end: u64) -> Nanos {
+    let mask = 1u64.checked_shl(clock.valid_bits).map_or(u64::MAX, |bit| bit - 1);
+    let ticks = (end & mask).wrapping_sub(start & mask) & mask;
+    Nanos(ticks as f64 * f64::from(clock.period_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nanos(valid_bits: u32, period_ns: f32, start: u64, end: u64) -> f64 {
+        interval(capability::Timestamps { period_ns, valid_bits }, start, end).0
+    }
+
+    #[test]
+    fn a_fractional_period_is_kept() {
+        assert!((nanos(64, 52.083, 0, 1000) - 52_083.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn a_counter_that_wraps_at_its_valid_bits_still_measures() {
+        assert_eq!(nanos(36, 1.0, (1 << 36) - 5, 10), 15.0);
+        assert_eq!(nanos(64, 1.0, u64::MAX, 4), 5.0);
+    }
+
+    #[test]
+    fn a_clock_that_runs_backwards_counts_more_than_the_host_and_a_coarse_one_does_not() {
+        let clock = |period_ns, valid_bits| capability::Timestamps { period_ns, valid_bits };
+        let host = Nanos(100e3);
+        for bits in [36, 64] {
+            assert!(nanos(bits, 1.0, 2000, 1000) > longest(clock(1.0, bits), host, 1));
+        }
+        // A tick of a millisecond may end during work that takes much less.
+        assert!(nanos(64, 1e6, 7, 8) <= longest(clock(1e6, 64), host, 1));
+        assert!(nanos(64, 1.0, 0, 110_000) <= longest(clock(1.0, 64), host, 1));
+    }
+
+    #[test]
+    fn bits_beyond_the_valid_ones_are_ignored() {
+        assert_eq!(nanos(36, 1.0, 7, 9 | 1 << 40), 2.0);
+    }
+}

@@ -1,0 +1,133 @@
+//! Descriptor sets: buffers bound as storage, as uniforms, or as texels of four f32.
+
+use super::buffer::Region;
+use super::call::{Context, VulkanError};
+use super::logical_device::Device;
+use super::pipeline::{PipelineLayout, kind};
+use crate::kernel::buffer::Descriptor;
+use crate::kernel::interface::SlotKind;
+use crate::kernel::program::TEXEL;
+use ash::vk;
+use std::rc::Rc;
+
+/// Texel format; every Vulkan device supports it for buffer views ("Required format support" of the specification).
+const FORMAT: vk::Format = vk::Format::R32G32B32A32_SFLOAT;
+
+/// Descriptor sets with buffers bound.
+pub(super) struct BoundBuffers {
+    /// Sets by number from 0, including empty ones.
+    pub(super) sets: Vec<vk::DescriptorSet>,
+    pool: vk::DescriptorPool,
+    /// Texel views, in the order of their descriptors.
+    views: Vec<vk::BufferView>,
+    /// Bound descriptors, each with the buffer behind it.
+    bindings: Vec<(Descriptor, vk::Buffer)>,
+    layout: Rc<PipelineLayout>,
+    device: Rc<Device>,
+}
+
+impl BoundBuffers {
+    /// Allocates sets for `layout`, whose slots must match `descriptors`, and binds the numbered `buffers`.
+    ///
+    /// A texel view ends at a whole texel, so it may reach into the red zone behind the data.
+    pub(super) fn new(
+        device: &Rc<Device>,
+        layout: &Rc<PipelineLayout>,
+        descriptors: &[Descriptor],
+        buffers: &[Region<'_>],
+    ) -> Result<Self, VulkanError> {
+        let size = |ty: SlotKind| {
+            let count = descriptors.iter().filter(|descriptor| descriptor.at.kind == ty).count();
+            vk::DescriptorPoolSize { ty: kind(ty), descriptor_count: count as u32 }
+        };
+        let sizes = [SlotKind::Storage, SlotKind::Uniform, SlotKind::Texel].map(size);
+        let sizes: Vec<_> = sizes.into_iter().filter(|size| size.descriptor_count > 0).collect();
+        let info = vk::DescriptorPoolCreateInfo::default().max_sets(layout.sets.len() as u32).pool_sizes(&sizes);
+        // SAFETY: the device is alive.
+        let pool = unsafe { device.handle.create_descriptor_pool(&info, None) }.call("vkCreateDescriptorPool")?;
+        // Owned from here on, so an early return destroys the pool and the views made so far.
+        let mut made = Self {
+            sets: vec![],
+            pool,
+            views: vec![],
+            bindings: identity(descriptors, buffers).collect(),
+            layout: Rc::clone(layout),
+            device: Rc::clone(device),
+        };
+        for (descriptor, buffer) in made.bindings.iter().filter(|(descriptor, _)| descriptor.at.kind == SlotKind::Texel)
+        {
+            let region = &buffers[descriptor.at.buffer.0];
+            let info = vk::BufferViewCreateInfo::default()
+                .buffer(*buffer)
+                .format(FORMAT)
+                .offset(region.offset)
+                .range(region.bytes.next_multiple_of(TEXEL));
+            // SAFETY: the buffer allows texel views, outlives the commands that read it, and has the range.
+            let view = unsafe { device.handle.create_buffer_view(&info, None) }.call("vkCreateBufferView")?;
+            made.views.push(view);
+        }
+        let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(pool).set_layouts(&layout.sets);
+        // SAFETY: the pool has room for the sets and is used by this thread alone.
+        made.sets = unsafe { device.handle.allocate_descriptor_sets(&info) }.call("vkAllocateDescriptorSets")?;
+        made.write(buffers);
+        Ok(made)
+    }
+
+    /// Writes the bindings into the new sets.
+    fn write(&self, buffers: &[Region<'_>]) {
+        let range = |(descriptor, buffer): &(Descriptor, vk::Buffer)| {
+            let region = &buffers[descriptor.at.buffer.0];
+            let range = descriptor.bytes.unwrap_or(region.bytes);
+            [vk::DescriptorBufferInfo { buffer: *buffer, offset: region.offset + descriptor.at.offset, range }]
+        };
+        let ranges: Vec<_> = self.bindings.iter().map(range).collect();
+        let mut views = self.views.chunks(1);
+        let writes: Vec<_> = self
+            .bindings
+            .iter()
+            .zip(&ranges)
+            .map(|((Descriptor { at, .. }, _), range)| {
+                let write = vk::WriteDescriptorSet::default()
+                    .dst_set(self.sets[at.set as usize])
+                    .dst_binding(at.binding)
+                    .dst_array_element(at.element)
+                    .descriptor_type(kind(at.kind));
+                match at.kind {
+                    SlotKind::Texel => write.texel_buffer_view(views.next().unwrap_or_default()),
+                    SlotKind::Storage | SlotKind::Uniform => write.buffer_info(range),
+                }
+            })
+            .collect();
+        // SAFETY: the sets are new, the layout has these bindings, and the views and buffers, which are large enough
+        // for the ranges, are alive.
+        unsafe { self.device.handle.update_descriptor_sets(&writes, &[]) };
+    }
+
+    /// Whether these sets have `layout` and bind `descriptors` to `buffers`.
+    pub(super) fn matches(
+        &self,
+        layout: &Rc<PipelineLayout>,
+        descriptors: &[Descriptor],
+        buffers: &[Region<'_>],
+    ) -> bool {
+        Rc::ptr_eq(&self.layout, layout) && self.bindings.iter().copied().eq(identity(descriptors, buffers))
+    }
+}
+
+/// Returns the pairs of descriptor and buffer that identify a binding.
+fn identity(descriptors: &[Descriptor], buffers: &[Region<'_>]) -> impl Iterator<Item = (Descriptor, vk::Buffer)> {
+    descriptors.iter().map(|descriptor| (*descriptor, buffers[descriptor.at.buffer.0].buffer.handle))
+}
+
+impl Drop for BoundBuffers {
+    fn drop(&mut self) {
+        // SAFETY: submissions are waited for before the buffers they read are dropped; the sets are freed with their
+        // pool.
+        unsafe {
+            self.device.handle.destroy_descriptor_pool(self.pool, None);
+            for view in &self.views {
+                self.device.handle.destroy_buffer_view(*view, None);
+            }
+        }
+    }
+}

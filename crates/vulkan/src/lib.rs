@@ -1,0 +1,24 @@
+//! All Vulkan calls, and the only place with `unsafe`: one small owner for each Vulkan object.
+//!
+//! Handles are destroyed by the owner that created them, in reverse order, because each owner keeps its parents alive:
+//! buffers and pipelines keep the device, the device keeps the instance.
+
+mod buffer;
+mod call;
+mod command;
+mod descriptors;
+mod instance;
+mod logical_device;
+mod pipeline;
+mod query;
+
+use gpukern_model::{basis, case, device};
+use gpukern_program::kernel;
+
+pub use buffer::{DeviceBuffer, Region, Use};
+pub use call::{CallMonitor, VulkanError, Wait};
+pub use command::{Commands, Recorder, TimestampPool, check_clock, executes};
+pub use instance::{Instance, Validation};
+pub use logical_device::Device;
+pub use pipeline::Pipelines;
+pub use query::{PhysicalDevice, uuid};

@@ -1,0 +1,514 @@
+//! Compute pipelines, compiled once for each kernel and specialization, and the driver's statistics of them.
+
+use super::call::{Context, VulkanError};
+use super::logical_device::Device;
+use crate::basis::units::{Bytes, Metric};
+use crate::case::compiled::{CompiledKernel, Inspection, Representation};
+use crate::device::cache::CacheFolder;
+use crate::device::capability::Subgroup;
+use crate::kernel::buffer::SpecValue;
+use crate::kernel::interface::SlotKind;
+use crate::kernel::program::{Dispatch, Program};
+use crate::kernel::shaders::Shader;
+use ash::{khr, vk};
+use rayon::ThreadPoolBuilder;
+use rayon::prelude::*;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// A compute pipeline.
+pub struct Pipeline {
+    pub(super) handle: vk::Pipeline,
+    pub(super) layout: Rc<PipelineLayout>,
+    /// Compilation statistics from the driver: registers, spills, instructions, ….
+    statistics: Vec<Metric>,
+    device: Rc<Device>,
+}
+
+impl Drop for Pipeline {
+    fn drop(&mut self) {
+        // SAFETY: submissions are waited for before their pipelines are dropped.
+        unsafe { self.device.handle.destroy_pipeline(self.handle, None) };
+    }
+}
+
+/// Stack size of a compiling thread: that of a process's main thread. Compilers overflow the default of 2 MiB.
+const COMPILER_STACK_BYTES: usize = 8 << 20;
+
+/// Name of the pipeline cache's file kind in the cache folder.
+const CACHE_KIND: &str = "pipelines";
+
+/// Returns the map entries and the data of a dispatch's specialization constants.
+fn specialization(dispatch: &Dispatch) -> (Vec<vk::SpecializationMapEntry>, Vec<u8>) {
+    let (mut entries, mut data) = (vec![], vec![]);
+    for constant in &dispatch.constants {
+        let (constant_id, value) = (constant.id, constant.data());
+        entries.push(vk::SpecializationMapEntry { constant_id, offset: data.len() as u32, size: value.len() });
+        data.extend(value);
+    }
+    (entries, data)
+}
+
+/// Key of a pipeline of one device.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    shader: String,
+    constants: Vec<SpecValue>,
+    subgroup_size: Option<u32>,
+    slots: Vec<Slot>,
+}
+
+impl Key {
+    fn of(dispatch: &Dispatch) -> Self {
+        Self {
+            shader: dispatch.shader.label(),
+            constants: dispatch.constants.clone(),
+            subgroup_size: dispatch.subgroup_size,
+            slots: dispatch
+                .descriptors
+                .iter()
+                .map(|descriptor| (descriptor.at.set, descriptor.at.binding, descriptor.at.kind))
+                .collect(),
+        }
+    }
+}
+
+/// Descriptor slot of a layout: set, binding, descriptor type.
+type Slot = (u32, u32, SlotKind);
+
+/// Returns Vulkan's descriptor type of a slot.
+pub(super) fn kind(kind: SlotKind) -> vk::DescriptorType {
+    match kind {
+        SlotKind::Storage => vk::DescriptorType::STORAGE_BUFFER,
+        SlotKind::Uniform => vk::DescriptorType::UNIFORM_BUFFER,
+        SlotKind::Texel => vk::DescriptorType::UNIFORM_TEXEL_BUFFER,
+    }
+}
+
+/// Pipeline layout for kernels with the same slots. Its push constants have the largest size that the device allows.
+pub(super) struct PipelineLayout {
+    pub(super) handle: vk::PipelineLayout,
+    /// Set layouts by number from 0, including empty ones.
+    pub(super) sets: Vec<vk::DescriptorSetLayout>,
+    device: Rc<Device>,
+}
+
+impl PipelineLayout {
+    fn new(device: &Rc<Device>, slots: &[Slot]) -> Result<Self, VulkanError> {
+        // Owned from here on, so an early return destroys the sets' layouts.
+        let mut layout = Self { handle: vk::PipelineLayout::null(), sets: vec![], device: Rc::clone(device) };
+        for set in 0..slots.iter().map(|(set, ..)| set + 1).max().unwrap_or(0) {
+            // A binding that occurs several times is an array of buffers.
+            let mut of_set: Vec<_> = slots.iter().filter(|(slot_set, ..)| *slot_set == set).collect();
+            of_set.sort_unstable();
+            let binding = |same: &[&Slot]| {
+                let (_, binding, slot_kind) = *same[0];
+                vk::DescriptorSetLayoutBinding::default()
+                    .binding(binding)
+                    .descriptor_type(kind(slot_kind))
+                    .descriptor_count(same.len() as u32)
+                    .stage_flags(vk::ShaderStageFlags::COMPUTE)
+            };
+            let bindings: Vec<_> = of_set.chunk_by(|a, b| a.1 == b.1).map(binding).collect();
+            let info = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
+            // SAFETY: the device is alive.
+            let made = unsafe { device.handle.create_descriptor_set_layout(&info, None) };
+            layout.sets.push(made.call("vkCreateDescriptorSetLayout")?);
+        }
+        let range = vk::PushConstantRange::default()
+            .stage_flags(vk::ShaderStageFlags::COMPUTE)
+            .size(device.info.limits.push_constants.0 as u32);
+        let info = vk::PipelineLayoutCreateInfo::default()
+            .set_layouts(&layout.sets)
+            .push_constant_ranges(std::slice::from_ref(&range));
+        // SAFETY: the device and the sets' layouts are alive.
+        layout.handle = unsafe { device.handle.create_pipeline_layout(&info, None) }.call("vkCreatePipelineLayout")?;
+        Ok(layout)
+    }
+}
+
+impl Drop for PipelineLayout {
+    fn drop(&mut self) {
+        // SAFETY: pipelines and descriptor sets made from the layout keep it alive; destroying null is allowed.
+        unsafe {
+            self.device.handle.destroy_pipeline_layout(self.handle, None);
+            for set in &self.sets {
+                self.device.handle.destroy_descriptor_set_layout(*set, None);
+            }
+        }
+    }
+}
+
+/// Compiled pipelines of a device, and their layouts by slots.
+pub struct Pipelines {
+    layouts: HashMap<Vec<Slot>, Rc<PipelineLayout>>,
+    /// The driver's pipeline cache, saved to disk between runs.
+    cache: Cache,
+    disk: CacheFolder,
+    made: HashMap<Key, Rc<Pipeline>>,
+    /// Inspected kernels; the flag says whether their texts were requested.
+    inspected: HashMap<(Key, bool), CompiledKernel>,
+    substitutes: HashMap<String, Vec<u8>>,
+    device: Rc<Device>,
+}
+
+impl Pipelines {
+    /// Creates an empty set of pipelines, with the driver's cache read from `disk`.
+    ///
+    /// # Errors
+    /// When the driver cannot make a cache.
+    pub fn new(device: &Rc<Device>, disk: &CacheFolder) -> Result<Self, VulkanError> {
+        let data = disk.get(CACHE_KIND, &device.info).unwrap_or_default();
+        let cache = Cache::new(device, &data)?;
+        let (layouts, made, inspected, substitutes) = Default::default();
+        Ok(Self { layouts, cache, disk: disk.clone(), made, inspected, substitutes, device: Rc::clone(device) })
+    }
+
+    /// Saves the driver's pipeline cache for later runs.
+    pub fn keep(&self) {
+        // SAFETY: the cache is alive and used by this thread alone.
+        if let Ok(data) = unsafe { self.device.handle.get_pipeline_cache_data(self.cache.handle) } {
+            self.disk.put(CACHE_KIND, &self.device.info, &data);
+        }
+    }
+
+    /// Compiles the kernels of `program`; returns each once, with statistics and hash.
+    ///
+    /// # Errors
+    /// When the driver refuses a kernel.
+    pub fn kernels(&mut self, program: &Program) -> Result<Vec<CompiledKernel>, VulkanError> {
+        self.prepare(program)?;
+        Ok(self.made(program))
+    }
+
+    /// Returns the kernels of `program` that were compiled, each once, even if its case failed before it compiled all.
+    pub fn made(&self, program: &Program) -> Vec<CompiledKernel> {
+        let mut kernels: Vec<CompiledKernel> = vec![];
+        for dispatch in program.dispatches() {
+            let Some(pipeline) = self.made.get(&Key::of(dispatch)) else { continue };
+            let hash = dispatch.hash(self.spirv(&dispatch.shader));
+            if !kernels.iter().any(|kernel| kernel.hash == hash) {
+                let statistics = pipeline.statistics.clone();
+                kernels.push(CompiledKernel { name: dispatch.shader.label(), hash, statistics, inspection: None });
+            }
+        }
+        kernels
+    }
+
+    /// Compiles and inspects each kernel of `program`, with the driver's internal representations if `texts`. Ignores
+    /// the pipeline cache on disk.
+    ///
+    /// # Errors
+    /// When the driver refuses a kernel.
+    pub fn inspect(&mut self, program: &Program, texts: bool) -> Result<Vec<CompiledKernel>, VulkanError> {
+        let mut found: Vec<CompiledKernel> = vec![];
+        for dispatch in program.dispatches() {
+            let key = (Key::of(dispatch), texts);
+            if !self.inspected.contains_key(&key) {
+                let kernel = self.inspect_one(dispatch, texts)?;
+                self.inspected.insert(key.clone(), kernel);
+            }
+            let kernel = &self.inspected[&key];
+            // The same SPIR-V with a different sub-group size compiles to different machine code.
+            let size =
+                |kernel: &CompiledKernel| kernel.inspection.as_ref().and_then(|inspection| inspection.subgroup_size);
+            if !found.iter().any(|known| known.hash == kernel.hash && size(known) == size(kernel)) {
+                found.push(kernel.clone());
+            }
+        }
+        Ok(found)
+    }
+
+    fn inspect_one(&mut self, dispatch: &Dispatch, texts: bool) -> Result<CompiledKernel, VulkanError> {
+        let layout = self.layout(&Key::of(dispatch).slots)?;
+        let (spirv, cache) = (self.spirv(&dispatch.shader).to_vec(), Cache::new(&self.device, &[])?);
+        let create = |flags: vk::PipelineCreateFlags| -> Result<(Pipeline, Duration), VulkanError> {
+            let compiler = Compiler { cache: cache.handle, flags, ..self.compiler() };
+            let started = Instant::now();
+            let handle = self.device.calls().compiling(1, || compiler.compile(dispatch, &spirv, layout.handle))?;
+            let (layout, device) = (Rc::clone(&layout), Rc::clone(&self.device));
+            Ok((Pipeline { handle, layout, statistics: vec![], device }, started.elapsed()))
+        };
+        // Drivers bypass their caches when they capture statistics, so compile times are taken without.
+        let (first, created) = create(vk::PipelineCreateFlags::empty())?;
+        let (_, cached) = create(vk::PipelineCreateFlags::empty())?;
+        let shown = if texts {
+            vk::PipelineCreateFlags::CAPTURE_INTERNAL_REPRESENTATIONS_KHR
+        } else {
+            vk::PipelineCreateFlags::empty()
+        };
+        let shown = match self.compiler().flags {
+            flags if flags.is_empty() => first,
+            flags => create(flags | shown)?.0,
+        };
+        Ok(CompiledKernel {
+            name: dispatch.shader.label(),
+            hash: dispatch.hash(&spirv),
+            statistics: self.statistics(shown.handle),
+            inspection: Some(Inspection {
+                created: created.into(),
+                cached: cached.into(),
+                shared: Bytes(dispatch.shader.shared_bytes(&dispatch.constants)),
+                subgroup_size: dispatch.subgroup_size,
+                texts: if texts { self.representations(shown.handle) } else { vec![] },
+            }),
+        })
+    }
+
+    fn layout(&mut self, slots: &[Slot]) -> Result<Rc<PipelineLayout>, VulkanError> {
+        if let Some(layout) = self.layouts.get(slots) {
+            return Ok(Rc::clone(layout));
+        }
+        let layout = Rc::new(PipelineLayout::new(&self.device, slots)?);
+        self.layouts.insert(slots.to_vec(), Rc::clone(&layout));
+        Ok(layout)
+    }
+
+    /// Returns the SPIR-V to run for `shader`: its substitute, if it has one.
+    fn spirv<'a>(&'a self, shader: &'a Shader) -> &'a [u8] {
+        self.substitutes.get(&shader.label()).map_or(&shader.spirv, Vec::as_slice)
+    }
+
+    /// Runs `spirv` in place of `shader` in programs recorded later: `ab` tries a user's kernel this way, and the
+    /// conformance tests swap in a broken one.
+    pub fn substitute(&mut self, shader: &Shader, spirv: Vec<u8>) {
+        self.made.retain(|key, _| key.shader != shader.label());
+        self.substitutes.insert(shader.label(), spirv);
+    }
+
+    /// Whether a substitute runs in place of any kernel of `program`.
+    pub fn substitutes(&self, program: &Program) -> bool {
+        program.dispatches().any(|dispatch| self.substitutes.contains_key(&dispatch.shader.label()))
+    }
+
+    /// Undoes every [`Self::substitute`].
+    pub fn restore(&mut self) {
+        self.made.retain(|key, _| !self.substitutes.contains_key(&key.shader));
+        self.substitutes.clear();
+    }
+
+    /// Drops the pipelines of `program`, so that the next use compiles them again. Recorded commands keep theirs.
+    pub fn forget(&mut self, program: &Program) {
+        program.dispatches().for_each(|dispatch| drop(self.made.remove(&Key::of(dispatch))));
+    }
+
+    /// Compiles every pipeline that `program` needs.
+    ///
+    /// # Errors
+    /// When the driver refuses a pipeline.
+    pub fn prepare(&mut self, program: &Program) -> Result<(), VulkanError> {
+        program.dispatches().try_for_each(|dispatch| self.get(dispatch).map(drop))
+    }
+
+    /// Returns the pipeline of `dispatch`; compiles it on first use.
+    ///
+    /// # Errors
+    /// When the driver refuses the pipeline.
+    pub fn get(&mut self, dispatch: &Dispatch) -> Result<Rc<Pipeline>, VulkanError> {
+        let key = Key::of(dispatch);
+        if let Some(pipeline) = self.made.get(&key) {
+            return Ok(Rc::clone(pipeline));
+        }
+        let layout = self.layout(&key.slots)?;
+        let spirv = self.spirv(&dispatch.shader);
+        let compiler = self.compiler();
+        let make = || compiler.compile(dispatch, spirv, layout.handle);
+        let handle = self.device.calls().compiling(1, make)?;
+        Ok(self.insert(key, handle, layout))
+    }
+
+    /// Compiles the pipelines of `programs` in parallel. A pipeline that the driver refuses is skipped here;
+    /// [`Self::get`] tries it again and reports the error.
+    pub fn prepare_together<'a>(&mut self, programs: impl IntoIterator<Item = &'a Program>) {
+        let mut wanted: Vec<(Key, &Dispatch, Rc<PipelineLayout>)> = vec![];
+        for dispatch in programs.into_iter().flat_map(Program::dispatches) {
+            let key = Key::of(dispatch);
+            let known = self.made.contains_key(&key) || wanted.iter().any(|(other, ..)| *other == key);
+            if let (false, Ok(layout)) = (known, self.layout(&key.slots)) {
+                wanted.push((key, dispatch, layout));
+            }
+        }
+        let Ok(threads) = ThreadPoolBuilder::new().stack_size(COMPILER_STACK_BYTES).build() else { return };
+        let compiler = self.compiler();
+        let jobs: Vec<_> = wanted.iter().map(|(_, d, layout)| (*d, self.spirv(&d.shader), layout.handle)).collect();
+        let each = |(dispatch, spirv, layout): &(&Dispatch, &[u8], _)| compiler.compile(dispatch, spirv, *layout);
+        let in_turn = jobs.len().div_ceil(threads.current_num_threads()).max(1) as u32;
+        let compile = || threads.install(|| jobs.par_iter().map(each).collect::<Vec<_>>());
+        let made = self.device.calls().compiling(in_turn, compile);
+        for ((key, _, layout), handle) in wanted.into_iter().zip(made) {
+            if let Ok(handle) = handle {
+                self.insert(key, handle, layout);
+            }
+        }
+    }
+
+    /// Stores a compiled pipeline with its statistics.
+    fn insert(&mut self, key: Key, handle: vk::Pipeline, layout: Rc<PipelineLayout>) -> Rc<Pipeline> {
+        let mut pipeline = Pipeline { handle, layout, statistics: vec![], device: Rc::clone(&self.device) };
+        pipeline.statistics = self.statistics(pipeline.handle);
+        let pipeline = Rc::new(pipeline);
+        self.made.insert(key, Rc::clone(&pipeline));
+        pipeline
+    }
+
+    fn compiler(&self) -> Compiler {
+        let Device { handle, info, statistics, .. } = self.device.as_ref();
+        Compiler {
+            device: handle.clone(),
+            subgroup: info.subgroup.clone(),
+            flags: match statistics {
+                Some(_) => vk::PipelineCreateFlags::CAPTURE_STATISTICS_KHR,
+                None => vk::PipelineCreateFlags::empty(),
+            },
+            cache: self.cache.handle,
+        }
+    }
+
+    /// Returns the driver's numeric statistics of a pipeline; empty if the driver has none.
+    fn statistics(&self, pipeline: vk::Pipeline) -> Vec<Metric> {
+        let Some(functions) = &self.device.statistics else { return vec![] };
+        let info = vk::PipelineInfoKHR::default().pipeline(pipeline);
+        // SAFETY: the feature is enabled and the pipeline was created to capture statistics.
+        let executables = unsafe { functions.get_pipeline_executable_properties(&info) }.unwrap_or_default();
+        let mut metrics = vec![];
+        for index in 0..executables.len() as u32 {
+            let info = vk::PipelineExecutableInfoKHR::default().pipeline(pipeline).executable_index(index);
+            // SAFETY: as above, and the index is below the number of executables.
+            let found = unsafe { functions.get_pipeline_executable_statistics(&info) }.unwrap_or_default();
+            for statistic in found {
+                let Ok(name) = statistic.name_as_c_str() else { continue };
+                // SAFETY: the format says which member of the union holds the value.
+                let value = unsafe {
+                    match statistic.format {
+                        vk::PipelineExecutableStatisticFormatKHR::UINT64 => statistic.value.u64 as f64,
+                        vk::PipelineExecutableStatisticFormatKHR::INT64 => statistic.value.i64 as f64,
+                        vk::PipelineExecutableStatisticFormatKHR::FLOAT64 => statistic.value.f64,
+                        _ => f64::from(u8::from(statistic.value.b32 == vk::TRUE)),
+                    }
+                };
+                metrics.push(Metric::new(&name.to_string_lossy(), value));
+            }
+        }
+        metrics
+    }
+
+    /// Returns the driver's texts of a pipeline created to capture them, without binary representations.
+    fn representations(&self, pipeline: vk::Pipeline) -> Vec<Representation> {
+        let Some(functions) = &self.device.statistics else { return vec![] };
+        let info = vk::PipelineInfoKHR::default().pipeline(pipeline);
+        // SAFETY: the feature is enabled and the pipeline was created to capture representations.
+        let executables = unsafe { functions.get_pipeline_executable_properties(&info) }.unwrap_or_default();
+        (0..executables.len() as u32).flat_map(|index| self.texts_of(functions, pipeline, index)).collect()
+    }
+
+    fn texts_of(
+        &self,
+        functions: &khr::pipeline_executable_properties::Device,
+        pipeline: vk::Pipeline,
+        index: u32,
+    ) -> Vec<Representation> {
+        let query = functions.fp().get_pipeline_executable_internal_representations_khr;
+        let info = vk::PipelineExecutableInfoKHR::default().pipeline(pipeline).executable_index(index);
+        let device = self.device.handle.handle();
+        let mut count = 0;
+        // SAFETY: the feature is enabled, the pipeline captures representations, and a null array asks only for their
+        // number.
+        let counted = unsafe { query(device, &raw const info, &raw mut count, std::ptr::null_mut()) };
+        if counted != vk::Result::SUCCESS {
+            return vec![];
+        }
+        let mut found = vec![vk::PipelineExecutableInternalRepresentationKHR::default(); count as usize];
+        // SAFETY: as above; the array has `count` elements, and null data pointers ask only for the sizes.
+        let sized = unsafe { query(device, &raw const info, &raw mut count, found.as_mut_ptr()) };
+        let mut texts: Vec<Vec<u8>> = found.iter().map(|representation| vec![0; representation.data_size]).collect();
+        for (representation, text) in found.iter_mut().zip(&mut texts) {
+            representation.p_data = text.as_mut_ptr().cast();
+        }
+        // SAFETY: as above; each data pointer has room for `data_size` bytes.
+        let read = unsafe { query(device, &raw const info, &raw mut count, found.as_mut_ptr()) };
+        if [sized, read] != [vk::Result::SUCCESS; 2] {
+            return vec![];
+        }
+        let mut shown = vec![];
+        for (representation, text) in found.iter().zip(&texts).take(count as usize) {
+            let Ok(name) = representation.name_as_c_str() else { continue };
+            if representation.is_text == vk::TRUE {
+                let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+                let name = name.to_string_lossy().into_owned();
+                shown.push(Representation { name, text: String::from_utf8_lossy(&text[..end]).into_owned() });
+            }
+        }
+        shown
+    }
+}
+
+/// Compiler of kernels for one device, usable on any thread.
+struct Compiler {
+    device: ash::Device,
+    subgroup: Subgroup,
+    /// Flags of every pipeline: which statistics and texts the driver captures.
+    flags: vk::PipelineCreateFlags,
+    cache: vk::PipelineCache,
+}
+
+impl Compiler {
+    fn compile(
+        &self,
+        dispatch: &Dispatch,
+        spirv: &[u8],
+        layout: vk::PipelineLayout,
+    ) -> Result<vk::Pipeline, VulkanError> {
+        let words: Vec<u32> = spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
+        let info = vk::ShaderModuleCreateInfo::default().code(&words);
+        // SAFETY: the words are SPIR-V from build.rs, a test's variation of it, or a module that `spirv::check`
+        // accepted.
+        let module = unsafe { self.device.create_shader_module(&info, None) }.call("vkCreateShaderModule")?;
+
+        let (entries, data) = specialization(dispatch);
+        let specialization = vk::SpecializationInfo::default().map_entries(&entries).data(&data);
+        let mut required = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default();
+        let mut stage = vk::PipelineShaderStageCreateInfo::default()
+            .stage(vk::ShaderStageFlags::COMPUTE)
+            .module(module)
+            .name(c"main")
+            .specialization_info(&specialization);
+        if let (Some(size), true) = (dispatch.subgroup_size, self.subgroup.size_control) {
+            required = required.required_subgroup_size(size);
+            stage = stage.push_next(&mut required);
+            if self.subgroup.full_subgroups && dispatch.may_fill(size) {
+                stage = stage.flags(vk::PipelineShaderStageCreateFlags::REQUIRE_FULL_SUBGROUPS);
+            }
+        }
+        let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout).flags(self.flags);
+        // SAFETY: the module, the layout and everything `info` points to are alive until the call returns; Vulkan
+        // synchronises access to the cache.
+        let made = unsafe { self.device.create_compute_pipelines(self.cache, &[info], None) };
+        // SAFETY: a pipeline does not need its module after creation.
+        unsafe { self.device.destroy_shader_module(module, None) };
+        Ok(made.map_err(|(_, result)| result).call("vkCreateComputePipelines")?[0])
+    }
+}
+
+/// Driver's pipeline cache.
+struct Cache {
+    handle: vk::PipelineCache,
+    device: Rc<Device>,
+}
+
+impl Cache {
+    /// Creates a cache with initial `data`, which may be empty.
+    fn new(device: &Rc<Device>, data: &[u8]) -> Result<Self, VulkanError> {
+        let info = vk::PipelineCacheCreateInfo::default().initial_data(data);
+        // SAFETY: the device is alive; the data's checksum was verified, and drivers reject data of a different driver.
+        let handle = unsafe { device.handle.create_pipeline_cache(&info, None) }.call("vkCreatePipelineCache")?;
+        Ok(Self { handle, device: Rc::clone(device) })
+    }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        // SAFETY: only this owner uses the cache, and pipelines do not need it after creation.
+        unsafe { self.device.handle.destroy_pipeline_cache(self.handle, None) };
+    }
+}

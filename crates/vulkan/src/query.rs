@@ -1,0 +1,587 @@
+//! Physical devices: their properties, limits, features and matrix shapes.
+
+use super::call::{Context, VulkanError};
+use super::instance::Instance;
+use crate::basis::printable::printable;
+use crate::basis::units::Bytes;
+use crate::device::capability::{
+    CooperativeMatrix, DescriptorLimits, DeviceInfo, DeviceKind, DeviceLimits, Driver, Feature, FlexibleMatrices,
+    FlexibleMatrix, Heap, Subgroup, Timestamps,
+};
+use ash::{ext, khr, vk};
+use std::collections::BTreeSet;
+use std::ffi::{CStr, CString};
+
+/// Loop iterations per invocation after which Mesa's llvmpipe leaves every loop without an error
+/// (`LP_MAX_TGSI_LOOP_ITERATIONS`).
+const LLVMPIPE_LOOP_ITERATIONS: u64 = 65_535;
+
+/// Physical device and its description.
+#[derive(Clone)]
+pub struct PhysicalDevice {
+    pub(super) handle: vk::PhysicalDevice,
+    /// The queue family that measurements use.
+    pub(super) queue_family: u32,
+    pub info: DeviceInfo,
+}
+
+impl Instance {
+    /// Lists every physical device, in the loader's order.
+    ///
+    /// # Errors
+    /// When the loader cannot list them.
+    pub fn devices(&self) -> Result<Vec<PhysicalDevice>, VulkanError> {
+        // SAFETY: the instance is alive.
+        let list = || unsafe { self.handle.enumerate_physical_devices() };
+        let handles = match self.calls.watched("vkEnumeratePhysicalDevices", None, list) {
+            // Drivers that fail to start are reported like this by some loaders: there is nothing to list.
+            Err(vk::Result::ERROR_INITIALIZATION_FAILED | vk::Result::ERROR_INCOMPATIBLE_DRIVER) => vec![],
+            other => other.call("vkEnumeratePhysicalDevices")?,
+        };
+        handles
+            .into_iter()
+            .enumerate()
+            .map(|(index, handle)| {
+                let describe = || device_info(self, handle, index);
+                let (queue_family, info) = self.calls.watched("vkGetPhysicalDeviceProperties2", None, describe)?;
+                Ok(PhysicalDevice { handle, queue_family, info })
+            })
+            .collect()
+    }
+}
+
+/// Chain of Vulkan's feature structures for every feature that this crate knows, either to query or to enable.
+#[derive(Default)]
+pub(super) struct FeatureChain {
+    pub(super) core: vk::PhysicalDeviceFeatures,
+    pub(super) v11: vk::PhysicalDeviceVulkan11Features<'static>,
+    pub(super) v12: vk::PhysicalDeviceVulkan12Features<'static>,
+    pub(super) size_control: vk::PhysicalDeviceSubgroupSizeControlFeatures<'static>,
+    /// `LocalSizeId`: work-group sizes by specialization constant, as SPIR-V 1.6 writes them.
+    pub(super) maintenance4: vk::PhysicalDeviceMaintenance4Features<'static>,
+    pub(super) integer_dot: vk::PhysicalDeviceShaderIntegerDotProductFeatures<'static>,
+    pub(super) atomic_float: vk::PhysicalDeviceShaderAtomicFloatFeaturesEXT<'static>,
+    pub(super) atomic_float2: vk::PhysicalDeviceShaderAtomicFloat2FeaturesEXT<'static>,
+    pub(super) matrix: vk::PhysicalDeviceCooperativeMatrixFeaturesKHR<'static>,
+    pub(super) bfloat16: BFloat16Features,
+    pub(super) matrix2: Matrix2Features,
+    pub(super) statistics: vk::PhysicalDevicePipelineExecutablePropertiesFeaturesKHR<'static>,
+    pub(super) fault: vk::PhysicalDeviceFaultFeaturesEXT<'static>,
+    /// Rounding and denormal modes. Vulkan counts them among properties: they need not be enabled.
+    float_controls: vk::PhysicalDeviceFloatControlsProperties<'static>,
+}
+
+/// Vulkan structure that the `ash` bindings lack: type, link to the next, 32-bit members.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct UnboundStructure<const TYPE: i32, const MEMBERS: usize> {
+    s_type: vk::StructureType,
+    p_next: *mut std::ffi::c_void,
+    members: [u32; MEMBERS],
+}
+
+impl<const TYPE: i32, const MEMBERS: usize> Default for UnboundStructure<TYPE, MEMBERS> {
+    fn default() -> Self {
+        Self { s_type: vk::StructureType::from_raw(TYPE), p_next: std::ptr::null_mut(), members: [0; MEMBERS] }
+    }
+}
+
+/// `VkPhysicalDeviceShaderBfloat16FeaturesKHR` (`VK_KHR_shader_bfloat16`): type, dot product, cooperative matrix.
+type BFloat16Features = UnboundStructure<1_000_141_000, 3>;
+/// `VkPhysicalDeviceCooperativeMatrix2FeaturesNV` (`VK_NV_cooperative_matrix2`): work-group scope, flexible dimensions,
+/// reductions, conversions, per-element operations, tensor addressing, block loads.
+type Matrix2Features = UnboundStructure<1_000_593_000, 7>;
+/// `VkPhysicalDeviceCooperativeMatrix2PropertiesNV`: largest work-group, largest dimension, reserved shared memory.
+type Matrix2Properties = UnboundStructure<1_000_593_002, 3>;
+/// `VkCooperativeMatrixFlexibleDimensionsPropertiesNV`: granularity of M, N and K, types of A, B, C and the result,
+/// saturation, scope, invocations of a work-group.
+type FlexibleDimensions = UnboundStructure<1_000_593_001, 10>;
+
+// SAFETY: the specification lists these structures as extending `VkPhysicalDeviceFeatures2` and `VkDeviceCreateInfo`,
+// or `VkPhysicalDeviceProperties2`; they begin with type and link, as `vk::BaseOutStructure` does.
+unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for BFloat16Features {}
+// SAFETY: as above.
+unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for Matrix2Features {}
+// SAFETY: as above.
+unsafe impl vk::ExtendsPhysicalDeviceProperties2 for Matrix2Properties {}
+
+const BFLOAT16: &CStr = c"VK_KHR_shader_bfloat16";
+
+/// `vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV`.
+type GetFlexibleDimensions =
+    unsafe extern "system" fn(vk::PhysicalDevice, *mut u32, *mut FlexibleDimensions) -> vk::Result;
+
+const MATRIX2: &CStr = c"VK_NV_cooperative_matrix2";
+
+/// Device extensions that are enabled if the device has them.
+pub(super) const OPTIONAL_EXTENSIONS: &[&CStr] = &[
+    // Core since Vulkan 1.3.
+    ext::subgroup_size_control::NAME,
+    khr::shader_integer_dot_product::NAME,
+    // Core since Vulkan 1.2.
+    khr::shader_float_controls::NAME,
+    ext::shader_atomic_float::NAME,
+    ext::shader_atomic_float2::NAME,
+    khr::cooperative_matrix::NAME,
+    BFLOAT16,
+    MATRIX2,
+    khr::pipeline_executable_properties::NAME,
+    ext::device_fault::NAME,
+    khr::portability_subset::NAME,
+];
+
+/// Extensions with the version of the Vulkan headers that introduced them: a validation layer rejects structures that
+/// are newer than itself.
+const INTRODUCED_IN: &[(&CStr, u32)] = &[
+    (khr::cooperative_matrix::NAME, vk::make_api_version(0, 1, 3, 255)),
+    (BFLOAT16, vk::make_api_version(0, 1, 4, 311)),
+    (MATRIX2, vk::make_api_version(0, 1, 4, 303)),
+];
+
+/// Names of a device's extensions.
+pub(super) type Extensions = BTreeSet<CString>;
+
+/// Returns the extensions of a device, without those that an active validation layer is too old for.
+pub(super) fn extensions_of(instance: &Instance, device: vk::PhysicalDevice) -> Result<Extensions, VulkanError> {
+    // SAFETY: `device` belongs to the live instance.
+    let list = unsafe { instance.handle.enumerate_device_extension_properties(device) };
+    let list = list.call("vkEnumerateDeviceExtensionProperties")?;
+    let newest = instance.validated_version.unwrap_or(u32::MAX);
+    let known = |name: &&CStr| !INTRODUCED_IN.iter().any(|(newer, since)| newer == name && newest < *since);
+    let names = list.iter().filter_map(|extension| extension.extension_name_as_c_str().ok());
+    Ok(names.filter(known).map(CStr::to_owned).collect())
+}
+
+impl FeatureChain {
+    /// Links the structures that `api` and `extensions` allow, and passes the head of the chain to `use_it`.
+    pub(super) fn with_head<R>(
+        &mut self,
+        api: u32,
+        extensions: &Extensions,
+        use_it: impl FnOnce(&mut vk::PhysicalDeviceFeatures2<'_>) -> R,
+    ) -> R {
+        let mut head = vk::PhysicalDeviceFeatures2::default().features(self.core);
+        let has = |name: &CStr| extensions.contains(name);
+        macro_rules! link {
+            ($($member:ident if $known:expr;)*) => {$(
+                // Links from an earlier call point to where the structures were then.
+                self.$member.p_next = std::ptr::null_mut();
+                if $known {
+                    head = head.push_next(&mut self.$member);
+                }
+            )*};
+        }
+        link! {
+            v11 if api >= vk::API_VERSION_1_2;
+            v12 if api >= vk::API_VERSION_1_2;
+            size_control if has_size_control(api, extensions);
+            maintenance4 if api >= vk::API_VERSION_1_3;
+            integer_dot if api >= vk::API_VERSION_1_3 || has(khr::shader_integer_dot_product::NAME);
+            atomic_float if has(ext::shader_atomic_float::NAME);
+            atomic_float2 if has(ext::shader_atomic_float2::NAME);
+            matrix if has(khr::cooperative_matrix::NAME);
+            bfloat16 if has(BFLOAT16);
+            matrix2 if has(MATRIX2);
+            statistics if has(khr::pipeline_executable_properties::NAME);
+            fault if has(ext::device_fault::NAME);
+        }
+        let result = use_it(&mut head);
+        self.core = head.features;
+        result
+    }
+
+    /// Queries the features that `device` supports.
+    pub(super) fn supported(
+        instance: &Instance,
+        device: vk::PhysicalDevice,
+        api: u32,
+        extensions: &Extensions,
+    ) -> Self {
+        let mut chain = Self::default();
+        chain.with_head(api, extensions, |head| {
+            // SAFETY: the chain holds only structures that belong to the device's version and extensions.
+            unsafe { instance.handle.get_physical_device_features2(device, head) }
+        });
+        if api >= vk::API_VERSION_1_2 || extensions.contains(khr::shader_float_controls::NAME) {
+            let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut chain.float_controls);
+            // SAFETY: as above.
+            unsafe { instance.handle.get_physical_device_properties2(device, &mut properties) };
+        }
+        chain
+    }
+
+    // One line per feature.
+    #[allow(clippy::too_many_lines)]
+    fn features(&self) -> BTreeSet<Feature> {
+        let has = |feature: Feature| match feature {
+            Feature::BufferDeviceAddress => self.v12.buffer_device_address,
+            Feature::ScalarBlockLayout => self.v12.scalar_block_layout,
+            Feature::ShaderFloat64 => self.core.shader_float64,
+            Feature::ShaderFloat16 => self.v12.shader_float16,
+            Feature::ShaderInt8 => self.v12.shader_int8,
+            Feature::ShaderInt16 => self.core.shader_int16,
+            Feature::StorageBufferArrayDynamicIndexing => self.core.shader_storage_buffer_array_dynamic_indexing,
+            Feature::UniformBufferArrayDynamicIndexing => self.core.shader_uniform_buffer_array_dynamic_indexing,
+            Feature::ShaderInt64 => self.core.shader_int64,
+            Feature::StorageBuffer16BitAccess => self.v11.storage_buffer16_bit_access,
+            Feature::UniformAndStorageBuffer16BitAccess => self.v11.uniform_and_storage_buffer16_bit_access,
+            Feature::StoragePushConstant16 => self.v11.storage_push_constant16,
+            Feature::StorageBuffer8BitAccess => self.v12.storage_buffer8_bit_access,
+            Feature::UniformAndStorageBuffer8BitAccess => self.v12.uniform_and_storage_buffer8_bit_access,
+            Feature::StoragePushConstant8 => self.v12.storage_push_constant8,
+            Feature::VariablePointersStorageBuffer => self.v11.variable_pointers_storage_buffer,
+            Feature::VariablePointers => self.v11.variable_pointers,
+            Feature::ShaderSubgroupExtendedTypes => self.v12.shader_subgroup_extended_types,
+            Feature::ShaderBufferInt64Atomics => self.v12.shader_buffer_int64_atomics,
+            Feature::ShaderSharedInt64Atomics => self.v12.shader_shared_int64_atomics,
+            Feature::ShaderBufferFloat16Atomics => self.atomic_float2.shader_buffer_float16_atomics,
+            Feature::ShaderBufferFloat16AtomicAdd => self.atomic_float2.shader_buffer_float16_atomic_add,
+            Feature::ShaderBufferFloat16AtomicMinMax => self.atomic_float2.shader_buffer_float16_atomic_min_max,
+            Feature::ShaderSharedFloat16Atomics => self.atomic_float2.shader_shared_float16_atomics,
+            Feature::ShaderSharedFloat16AtomicAdd => self.atomic_float2.shader_shared_float16_atomic_add,
+            Feature::ShaderSharedFloat16AtomicMinMax => self.atomic_float2.shader_shared_float16_atomic_min_max,
+            Feature::ShaderBufferFloat32Atomics => self.atomic_float.shader_buffer_float32_atomics,
+            Feature::ShaderBufferFloat32AtomicAdd => self.atomic_float.shader_buffer_float32_atomic_add,
+            Feature::ShaderBufferFloat32AtomicMinMax => self.atomic_float2.shader_buffer_float32_atomic_min_max,
+            Feature::ShaderSharedFloat32Atomics => self.atomic_float.shader_shared_float32_atomics,
+            Feature::ShaderSharedFloat32AtomicAdd => self.atomic_float.shader_shared_float32_atomic_add,
+            Feature::ShaderSharedFloat32AtomicMinMax => self.atomic_float2.shader_shared_float32_atomic_min_max,
+            Feature::ShaderBufferFloat64Atomics => self.atomic_float.shader_buffer_float64_atomics,
+            Feature::ShaderBufferFloat64AtomicAdd => self.atomic_float.shader_buffer_float64_atomic_add,
+            Feature::ShaderBufferFloat64AtomicMinMax => self.atomic_float2.shader_buffer_float64_atomic_min_max,
+            Feature::ShaderSharedFloat64Atomics => self.atomic_float.shader_shared_float64_atomics,
+            Feature::ShaderSharedFloat64AtomicAdd => self.atomic_float.shader_shared_float64_atomic_add,
+            Feature::ShaderSharedFloat64AtomicMinMax => self.atomic_float2.shader_shared_float64_atomic_min_max,
+            Feature::CooperativeMatrix => self.matrix.cooperative_matrix,
+            Feature::CooperativeMatrixWorkgroupScope => self.matrix2.members[0],
+            Feature::CooperativeMatrixFlexibleDimensions => self.matrix2.members[1],
+            Feature::CooperativeMatrixTensorAddressing => self.matrix2.members[5],
+            Feature::CooperativeMatrixReductions => self.matrix2.members[2],
+            Feature::CooperativeMatrixConversions => self.matrix2.members[3],
+            Feature::CooperativeMatrixPerElementOperations => self.matrix2.members[4],
+            Feature::CooperativeMatrixBlockLoads => self.matrix2.members[6],
+            Feature::ShaderIntegerDotProduct => self.integer_dot.shader_integer_dot_product,
+            Feature::VulkanMemoryModel => self.v12.vulkan_memory_model,
+            Feature::VulkanMemoryModelDeviceScope => self.v12.vulkan_memory_model_device_scope,
+            Feature::ShaderBFloat16 => self.bfloat16.members[0],
+            Feature::ShaderBFloat16DotProduct => self.bfloat16.members[1],
+            Feature::ShaderBFloat16CooperativeMatrix => self.bfloat16.members[2],
+            Feature::ShaderDenormPreserveFloat16 => self.float_controls.shader_denorm_preserve_float16,
+            Feature::ShaderDenormPreserveFloat32 => self.float_controls.shader_denorm_preserve_float32,
+            Feature::ShaderDenormPreserveFloat64 => self.float_controls.shader_denorm_preserve_float64,
+            Feature::ShaderDenormFlushToZeroFloat16 => self.float_controls.shader_denorm_flush_to_zero_float16,
+            Feature::ShaderDenormFlushToZeroFloat32 => self.float_controls.shader_denorm_flush_to_zero_float32,
+            Feature::ShaderDenormFlushToZeroFloat64 => self.float_controls.shader_denorm_flush_to_zero_float64,
+            Feature::ShaderSignedZeroInfNanPreserveFloat16 => {
+                self.float_controls.shader_signed_zero_inf_nan_preserve_float16
+            }
+            Feature::ShaderSignedZeroInfNanPreserveFloat32 => {
+                self.float_controls.shader_signed_zero_inf_nan_preserve_float32
+            }
+            Feature::ShaderSignedZeroInfNanPreserveFloat64 => {
+                self.float_controls.shader_signed_zero_inf_nan_preserve_float64
+            }
+            Feature::ShaderRoundingModeRTEFloat16 => self.float_controls.shader_rounding_mode_rte_float16,
+            Feature::ShaderRoundingModeRTEFloat32 => self.float_controls.shader_rounding_mode_rte_float32,
+            Feature::ShaderRoundingModeRTEFloat64 => self.float_controls.shader_rounding_mode_rte_float64,
+            Feature::ShaderRoundingModeRTZFloat16 => self.float_controls.shader_rounding_mode_rtz_float16,
+            Feature::ShaderRoundingModeRTZFloat32 => self.float_controls.shader_rounding_mode_rtz_float32,
+            Feature::ShaderRoundingModeRTZFloat64 => self.float_controls.shader_rounding_mode_rtz_float64,
+        };
+        Feature::ALL.iter().copied().filter(|feature| has(*feature) == vk::TRUE).collect()
+    }
+}
+
+/// Properties of a device; structures that its version and extensions lack stay at their defaults.
+#[derive(Default)]
+struct Properties {
+    core: vk::PhysicalDeviceProperties,
+    id: vk::PhysicalDeviceIDProperties<'static>,
+    driver: vk::PhysicalDeviceDriverProperties<'static>,
+    subgroup: vk::PhysicalDeviceSubgroupProperties<'static>,
+    sizes: vk::PhysicalDeviceSubgroupSizeControlProperties<'static>,
+    allocation: vk::PhysicalDeviceMaintenance3Properties<'static>,
+    buffer: vk::PhysicalDeviceMaintenance4Properties<'static>,
+    pci: Option<vk::PhysicalDevicePCIBusInfoPropertiesEXT<'static>>,
+}
+
+impl Properties {
+    fn of(instance: &Instance, device: vk::PhysicalDevice, extensions: &Extensions) -> Self {
+        // SAFETY: `device` belongs to the live instance.
+        let api = unsafe { instance.handle.get_physical_device_properties(device) }.api_version;
+        let mut all = Self::default();
+        let mut pci =
+            extensions.contains(ext::pci_bus_info::NAME).then(vk::PhysicalDevicePCIBusInfoPropertiesEXT::default);
+        let mut head = vk::PhysicalDeviceProperties2::default();
+        head = head.push_next(&mut all.id).push_next(&mut all.subgroup).push_next(&mut all.allocation);
+        if api >= vk::API_VERSION_1_2 {
+            head = head.push_next(&mut all.driver);
+        }
+        if has_size_control(api, extensions) {
+            head = head.push_next(&mut all.sizes);
+        }
+        if api >= vk::API_VERSION_1_3 {
+            head = head.push_next(&mut all.buffer);
+        }
+        if let Some(pci) = &mut pci {
+            head = head.push_next(pci);
+        }
+        // SAFETY: the chain holds only structures that belong to the device's version and extensions.
+        unsafe { instance.handle.get_physical_device_properties2(device, &mut head) };
+        all.core = head.properties;
+        all.pci = pci;
+        all
+    }
+
+    fn kind(&self) -> DeviceKind {
+        match self.core.device_type {
+            vk::PhysicalDeviceType::DISCRETE_GPU => DeviceKind::DiscreteGpu,
+            vk::PhysicalDeviceType::INTEGRATED_GPU => DeviceKind::IntegratedGpu,
+            vk::PhysicalDeviceType::VIRTUAL_GPU => DeviceKind::VirtualGpu,
+            vk::PhysicalDeviceType::CPU => DeviceKind::Cpu,
+            _ => DeviceKind::Other,
+        }
+    }
+
+    fn driver(&self) -> Driver {
+        Driver {
+            name: text(self.driver.driver_name_as_c_str().ok()),
+            info: text(self.driver.driver_info_as_c_str().ok()),
+            version: self.core.driver_version,
+            build: Some(uuid(self.core.pipeline_cache_uuid)),
+        }
+    }
+
+    fn pci_address(&self) -> Option<String> {
+        let pci = self.pci.as_ref()?;
+        Some(format!("{:04x}:{:02x}:{:02x}.{:x}", pci.pci_domain, pci.pci_bus, pci.pci_device, pci.pci_function))
+    }
+
+    fn subgroup(&self, chain: &FeatureChain, extensions: &Extensions) -> Subgroup {
+        let size_control = has_size_control(self.core.api_version, extensions)
+            && chain.size_control.subgroup_size_control == vk::TRUE
+            && self.sizes.required_subgroup_size_stages.contains(vk::ShaderStageFlags::COMPUTE);
+        let size = self.subgroup.subgroup_size;
+        Subgroup {
+            size,
+            min_size: if size_control { self.sizes.min_subgroup_size } else { size },
+            max_size: if size_control { self.sizes.max_subgroup_size } else { size },
+            size_control,
+            full_subgroups: chain.size_control.compute_full_subgroups == vk::TRUE,
+            most_in_group: size_control.then_some(self.sizes.max_compute_workgroup_subgroups),
+            operations: operations(&self.subgroup),
+        }
+    }
+
+    fn limits(&self) -> DeviceLimits {
+        let limits = self.core.limits;
+        let buffer = [self.allocation.max_memory_allocation_size, self.buffer.max_buffer_size].into_iter();
+        let is_llvmpipe = self.driver.driver_id == vk::DriverId::MESA_LLVMPIPE;
+        DeviceLimits {
+            group_count: limits.max_compute_work_group_count,
+            group_size: limits.max_compute_work_group_size,
+            group_invocations: limits.max_compute_work_group_invocations,
+            shared_memory: Bytes(u64::from(limits.max_compute_shared_memory_size)),
+            push_constants: Bytes(u64::from(limits.max_push_constants_size)),
+            storage_buffer_range: Bytes(u64::from(limits.max_storage_buffer_range)),
+            texel_buffer_elements: limits.max_texel_buffer_elements,
+            // Zero means that the device does not have the structure.
+            buffer: Bytes(buffer.filter(|limit| *limit > 0).min().unwrap_or(u64::MAX)),
+            loop_iterations: is_llvmpipe.then_some(LLVMPIPE_LOOP_ITERATIONS),
+            descriptors: Some(DescriptorLimits {
+                sets: limits.max_bound_descriptor_sets,
+                storage_buffers: limits.max_per_stage_descriptor_storage_buffers,
+                uniform_buffers: limits.max_per_stage_descriptor_uniform_buffers,
+                uniform_range: Bytes(u64::from(limits.max_uniform_buffer_range)),
+                storage_alignment: Bytes(limits.min_storage_buffer_offset_alignment),
+                uniform_alignment: Bytes(limits.min_uniform_buffer_offset_alignment),
+            }),
+        }
+    }
+}
+
+/// Whether a device of this version and extensions can be asked for a sub-group size.
+fn has_size_control(api: u32, extensions: &Extensions) -> bool {
+    api >= vk::API_VERSION_1_3 || extensions.contains(ext::subgroup_size_control::NAME)
+}
+
+/// Returns the queue family to measure on, and the device's description.
+fn device_info(
+    instance: &Instance,
+    device: vk::PhysicalDevice,
+    index: usize,
+) -> Result<(u32, DeviceInfo), VulkanError> {
+    let extensions = extensions_of(instance, device)?;
+    let properties = Properties::of(instance, device, &extensions);
+    let api = properties.core.api_version;
+    let chain = FeatureChain::supported(instance, device, api, &extensions);
+    let (queue_family, valid_bits) = queue_family(instance, device);
+    let info = DeviceInfo {
+        index,
+        name: text(properties.core.device_name_as_c_str().ok()),
+        kind: properties.kind(),
+        driver: properties.driver(),
+        api_version: version(api),
+        vendor_id: properties.core.vendor_id,
+        device_id: properties.core.device_id,
+        uuid: uuid(properties.id.device_uuid),
+        pci_address: properties.pci_address(),
+        heaps: heaps(instance, device),
+        subgroup: properties.subgroup(&chain, &extensions),
+        limits: properties.limits(),
+        timestamps: Timestamps { period_ns: properties.core.limits.timestamp_period, valid_bits },
+        features: chain.features(),
+        cooperative_matrices: cooperative_matrices(instance, device, &extensions, &chain)?,
+        flexible_matrices: flexible_matrices(instance, device, &chain)?,
+    };
+    Ok((queue_family, info))
+}
+
+fn heaps(instance: &Instance, device: vk::PhysicalDevice) -> Vec<Heap> {
+    // SAFETY: `device` belongs to the live instance.
+    let memory = unsafe { instance.handle.get_physical_device_memory_properties(device) };
+    let heap = |heap: &vk::MemoryHeap| Heap {
+        size: Bytes(heap.size),
+        device_local: heap.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL),
+    };
+    memory.memory_heaps_as_slice().iter().map(heap).collect()
+}
+
+/// Returns the first family with compute and timestamps, or else the first with compute, and its valid timestamp bits.
+fn queue_family(instance: &Instance, device: vk::PhysicalDevice) -> (u32, u32) {
+    // SAFETY: `device` belongs to the live instance.
+    let families = unsafe { instance.handle.get_physical_device_queue_family_properties(device) };
+    let compute = families
+        .iter()
+        .zip(0u32..)
+        .filter(|(family, _)| family.queue_flags.contains(vk::QueueFlags::COMPUTE))
+        .map(|(family, index)| (index, family.timestamp_valid_bits));
+    let compute: Vec<_> = compute.collect();
+    compute.iter().find(|(_, bits)| *bits > 0).or(compute.first()).copied().unwrap_or((0, 0))
+}
+
+fn operations(subgroup: &vk::PhysicalDeviceSubgroupProperties<'_>) -> Vec<String> {
+    if !subgroup.supported_stages.contains(vk::ShaderStageFlags::COMPUTE) {
+        return vec![];
+    }
+    let names = [
+        (vk::SubgroupFeatureFlags::BASIC, "basic"),
+        (vk::SubgroupFeatureFlags::VOTE, "vote"),
+        (vk::SubgroupFeatureFlags::ARITHMETIC, "arithmetic"),
+        (vk::SubgroupFeatureFlags::BALLOT, "ballot"),
+        (vk::SubgroupFeatureFlags::SHUFFLE, "shuffle"),
+        (vk::SubgroupFeatureFlags::SHUFFLE_RELATIVE, "shuffle-relative"),
+        (vk::SubgroupFeatureFlags::CLUSTERED, "clustered"),
+        (vk::SubgroupFeatureFlags::QUAD, "quad"),
+    ];
+    let supported = names.iter().filter(|(flag, _)| subgroup.supported_operations.contains(*flag));
+    supported.map(|(_, name)| (*name).to_string()).collect()
+}
+
+fn cooperative_matrices(
+    instance: &Instance,
+    device: vk::PhysicalDevice,
+    extensions: &Extensions,
+    chain: &FeatureChain,
+) -> Result<Vec<CooperativeMatrix>, VulkanError> {
+    if !extensions.contains(khr::cooperative_matrix::NAME) || chain.matrix.cooperative_matrix != vk::TRUE {
+        return Ok(vec![]);
+    }
+    let functions = khr::cooperative_matrix::Instance::new(&instance.entry, &instance.handle);
+    // SAFETY: the device supports the extension.
+    let shapes = unsafe { functions.get_physical_device_cooperative_matrix_properties(device) }
+        .call("vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR")?;
+    let shape = |shape: &vk::CooperativeMatrixPropertiesKHR<'_>| CooperativeMatrix {
+        m: shape.m_size,
+        n: shape.n_size,
+        k: shape.k_size,
+        input: component(shape.a_type),
+        accumulator: component(shape.c_type),
+        scope: scope(shape.scope),
+    };
+    Ok(shapes.iter().map(shape).collect())
+}
+
+/// Queries the flexible matrix shapes of `VK_NV_cooperative_matrix2`; `None` without the extension.
+fn flexible_matrices(
+    instance: &Instance,
+    device: vk::PhysicalDevice,
+    chain: &FeatureChain,
+) -> Result<Option<FlexibleMatrices>, VulkanError> {
+    if !chain.features().contains(&Feature::CooperativeMatrixFlexibleDimensions) {
+        return Ok(None);
+    }
+    let mut limits = Matrix2Properties::default();
+    let mut head = vk::PhysicalDeviceProperties2::default().push_next(&mut limits);
+    // SAFETY: the device has the extension that the structure belongs to.
+    unsafe { instance.handle.get_physical_device_properties2(device, &mut head) };
+    let name = c"vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV";
+    // SAFETY: the instance is live, and the name ends in a zero.
+    let function = unsafe { instance.entry.get_instance_proc_addr(instance.handle.handle(), name.as_ptr()) };
+    let Some(function) = function else { return Ok(None) };
+    // SAFETY: the specification gives the function of this name this signature.
+    let function: GetFlexibleDimensions = unsafe { std::mem::transmute(function) };
+    let mut count = 0;
+    // SAFETY: a null array asks only for the number of shapes.
+    unsafe { function(device, &raw mut count, std::ptr::null_mut()) }
+        .result()
+        .call("vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV")?;
+    let mut shapes = vec![FlexibleDimensions::default(); count as usize];
+    // SAFETY: the array has `count` elements, each with its type and a null link.
+    unsafe { function(device, &raw mut count, shapes.as_mut_ptr()) }
+        .result()
+        .call("vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV")?;
+    shapes.truncate(count as usize);
+    let shape = |shape: &FlexibleDimensions| {
+        let [m, n, k, a, _, c, _, _, own_scope, invocations] = shape.members;
+        let [input, accumulator] = [a, c].map(|kind| component(vk::ComponentTypeKHR::from_raw(kind as i32)));
+        let scope = scope(vk::ScopeKHR::from_raw(own_scope as i32));
+        FlexibleMatrix { granularity: [m, n, k], input, accumulator, scope, invocations }
+    };
+    let [_, most_extent, _] = limits.members;
+    Ok(Some(FlexibleMatrices { most_extent, shapes: shapes.iter().map(shape).collect() }))
+}
+
+fn scope(scope: vk::ScopeKHR) -> String {
+    if scope == vk::ScopeKHR::WORKGROUP { "workgroup".into() } else { "subgroup".into() }
+}
+
+fn component(kind: vk::ComponentTypeKHR) -> String {
+    /// `VK_COMPONENT_TYPE_BFLOAT16_KHR` (`VK_KHR_shader_bfloat16`), newer than the bindings.
+    const BFLOAT16: vk::ComponentTypeKHR = vk::ComponentTypeKHR::from_raw(1_000_141_000);
+    /// `VK_COMPONENT_TYPE_FLOAT8_E4M3_EXT` and `…_E5M2_EXT` (`VK_EXT_shader_float8`), newer than the bindings.
+    const FLOAT8_E4M3: vk::ComponentTypeKHR = vk::ComponentTypeKHR::from_raw(1_000_491_002);
+    const FLOAT8_E5M2: vk::ComponentTypeKHR = vk::ComponentTypeKHR::from_raw(1_000_491_003);
+    let name = match kind {
+        vk::ComponentTypeKHR::FLOAT16 => "f16",
+        vk::ComponentTypeKHR::FLOAT32 => "f32",
+        vk::ComponentTypeKHR::FLOAT64 => "f64",
+        vk::ComponentTypeKHR::SINT8 => "i8",
+        vk::ComponentTypeKHR::SINT16 => "i16",
+        vk::ComponentTypeKHR::SINT32 => "i32",
+        vk::ComponentTypeKHR::SINT64 => "i64",
+        vk::ComponentTypeKHR::UINT8 => "u8",
+        vk::ComponentTypeKHR::UINT16 => "u16",
+        vk::ComponentTypeKHR::UINT32 => "u32",
+        vk::ComponentTypeKHR::UINT64 => "u64",
+        BFLOAT16 => "bf16",
+        FLOAT8_E4M3 => "f8e4m3",
+        FLOAT8_E5M2 => "f8e5m2",
+        other => return format!("type {}", other.as_raw()),
+    };
+    name.into()
+}
+
+fn version(api: u32) -> String {
+    let [major, minor, patch] = [vk::api_version_major(api), vk::api_version_minor(api), vk::api_version_patch(api)];
+    format!("{major}.{minor}.{patch}")
+}
+
+pub fn uuid(bytes: [u8; 16]) -> String {
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+fn text(string: Option<&CStr>) -> String {
+    string.map(|string| printable(&string.to_string_lossy()).into_owned()).unwrap_or_default()
+}
