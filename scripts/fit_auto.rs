@@ -1,5 +1,5 @@
 //! Fits the constants of the [model](super::model) to measured times, using the model itself; `scripts/fit-auto` runs it.
-//! A module of the library's tests (`src/algorithms/matmul/mod.rs`), so that the tool contains no copy of it.
+//! A module of the library's tests (`crates/kernels/src/matmul/mod.rs`), so that the tool contains no copy of it.
 //!
 //! A file of constants is a table of numbers. The fit varies the logarithms of all positive fractions at once, to minimize
 //! the [cost](Cost) of the problems: the time lost if predictions err a little, and the error of the predictions. It treats
@@ -56,7 +56,7 @@ struct TimedCandidate {
 
 /// Reads the problems of a file.
 fn read(path: &str) -> Vec<FitProblem> {
-    let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("cannot read {path}: {e}"));
+    let text = fs::read_to_string(crate::basis::fixture::in_repository(path)).unwrap_or_else(|e| panic!("cannot read {path}: {e}"));
     let explained: Vec<Explained> =
         serde_json::from_str(&text).unwrap_or_else(|e| panic!("{path} is not what bench --explain --json writes: {e}"));
     explained.into_iter().filter_map(FitProblem::of).collect()
@@ -403,7 +403,7 @@ fn fit() {
     }
     let of = |name| variable(name).split_whitespace().flat_map(read).collect::<Vec<_>>();
     let [fitted_to, judged_by] = ["FIT_TO", "FIT_JUDGE"].map(of);
-    let path = format!("src/algorithms/matmul/constants/{name}.toml");
+    let path = crate::basis::fixture::in_repository(&format!("crates/kernels/src/matmul/constants/{name}.toml"));
     let text = fs::read_to_string(&path).expect("the file is in the repository");
     let document = Value::Table(text.parse::<Table>().expect("a file of TOML"));
     let tell = |name: &str, problems: &[&FitProblem], document: &Value| {

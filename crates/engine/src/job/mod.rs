@@ -51,7 +51,7 @@ macro_rules! job {
     ) => {
         $(#[$doc])*
         #[derive(serde::Serialize, serde::Deserialize)]
-        pub struct $job {
+        pub(crate) struct $job {
             $(pub $argument: $type),*
         }
 
