@@ -21,7 +21,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 /// Measure compute kernels on any Vulkan device: which is fastest, and is it right?
@@ -104,20 +104,9 @@ impl Cli {
         }
         let cli = matches.and_then(|matches| {
             let mut cli = Self::from_arg_matches(&matches)?;
-            if let (Command::Config(args), Some((_, own))) = (&mut cli.command, matches.subcommand()) {
-                let from_variable = |id: &str| {
-                    let config = documented.find_subcommand("config")?;
-                    let arg = config.get_arguments().find(|arg| arg.get_id() == id)?;
-                    arg.get_env().filter(|name| variables.contains_key(*name)).map(|_| ValueSource::EnvVariable)
-                };
-                let source = |id: &clap::Id| {
-                    let source = match own.value_source(id.as_str())? {
-                        ValueSource::DefaultValue => from_variable(id.as_str()).unwrap_or(ValueSource::DefaultValue),
-                        source => source,
-                    };
-                    Some((id.as_str().replace('_', "-"), source))
-                };
-                args.sources = own.ids().filter_map(source).collect();
+            if let (Command::Config(args), Some(own)) = (&mut cli.command, matches.subcommand_matches("config")) {
+                let config = documented.find_subcommand("config").into_iter();
+                args.stated = config.flat_map(|config| stated_options(config, own, variables)).collect();
             }
             Ok(cli)
         });
@@ -150,6 +139,24 @@ fn with_variables(command: clap::Command, variables: &Variables) -> clap::Comman
         }
     });
     command.mut_subcommands(|command| with_variables(command, variables))
+}
+
+/// Returns the options that the command line or a variable states.
+fn stated_options(command: &clap::Command, matches: &ArgMatches, variables: &Variables) -> Vec<StatedOption> {
+    let mut stated = vec![];
+    for arg in command.get_arguments() {
+        let (id, Some(name)) = (arg.get_id().as_str(), arg.get_long()) else { continue };
+        let from = match (matches.value_source(id), arg.get_env()) {
+            (Some(ValueSource::CommandLine), _) => "command line".to_string(),
+            (Some(ValueSource::DefaultValue), Some(variable)) if variables.contains_key(variable) => {
+                variable.to_string_lossy().into_owned()
+            }
+            _ => continue,
+        };
+        let values: Vec<_> = matches.get_raw(id).into_iter().flatten().map(OsStr::to_string_lossy).collect();
+        stated.push(StatedOption { name: name.into(), from, value: values.join(",") });
+    }
+    stated
 }
 
 /// Returns the error with control characters in the words that it quotes shown escaped.
@@ -462,9 +469,18 @@ pub struct ConfigArgs {
     #[arg(long, value_name = "FILE", env = "GPUKERN_TUNED", hide_env = true)]
     pub tuned: Option<PathBuf>,
 
-    /// Source of each option's value, by option name.
+    /// Options that the command line or a variable states.
     #[arg(skip)]
-    pub(crate) sources: BTreeMap<String, ValueSource>,
+    pub(crate) stated: Vec<StatedOption>,
+}
+
+/// Option that the command line or a variable states.
+#[derive(Debug)]
+pub(crate) struct StatedOption {
+    pub(crate) name: String,
+    /// The variable, or `command line`.
+    pub(crate) from: String,
+    pub(crate) value: String,
 }
 
 /// Options of `bench`.

@@ -241,7 +241,7 @@ fn dispatch(cli: Cli, setup: &Setup, defaults: &Defaults, host: &Host) -> Result
         Command::Report(args) => records::report(&args, host),
         Command::Merge { run, output } => records::merge(&run, output.as_deref(), host),
         Command::History(args) => history::run(&args, host),
-        Command::Config(args) => config::show(&args, cli.color, &cli.vulkan, defaults, host),
+        Command::Config(args) => config::show(&args, &cli.vulkan, defaults, host),
         Command::Completions { shell } => Ok(shell::completions(shell)),
         Command::Man { output } => shell::man(output.as_deref()),
         Command::Worker { .. } | Command::Guard { .. } => unreachable!("they need no setup"),

@@ -8,166 +8,21 @@ use clap::error::{ContextKind, ContextValue, Error};
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Options of other tools (hyperfine, Criterion, nvbench, clpeak, Google Benchmark and others) that share an equivalent.
+/// Options of other tools that share an equivalent: a line of `suggest.txt`.
 struct ForeignOptions {
-    /// Names without leading dashes, separated by spaces; underscores count as dashes.
     names: &'static str,
     /// Commands for which the tip holds; empty for all.
     commands: &'static str,
     tip: &'static str,
 }
 
-const fn foreign(names: &'static str, commands: &'static str, tip: &'static str) -> ForeignOptions {
-    ForeignOptions { names, commands, tip }
+fn foreign_options() -> impl Iterator<Item = ForeignOptions> {
+    let lines = include_str!("suggest.txt").lines().filter(|line| !line.starts_with('#'));
+    lines.filter_map(|line| {
+        let mut parts = line.splitn(3, '|').map(str::trim);
+        Some(ForeignOptions { names: parts.next()?, commands: parts.next()?, tip: parts.next()? })
+    })
 }
-
-const OPTIONS: &[ForeignOptions] = &[
-    foreign(
-        "w warmup warm-up warmups warmup-runs warm-up-time cold-warmup-runs benchmark-min-warmup-time",
-        "bench run tune peak ab",
-        "leave it out: gpukern warms up each case until the device's clock is steady",
-    ),
-    foreign(
-        "r n m M runs min-runs max-runs iterations iters repeats repetitions reps loops count rounds-count samples \
-         sample-size min-samples nresamples benchmark-repetitions benchmark-enable-random-interleaving",
-        "bench run",
-        "`--precision 1%` and `--max-time 2s` decide how many samples a case gets; `--processes 5` repeats it in fresh \
-         processes",
-    ),
-    foreign(
-        "min-time time duration measurement-time time-limit benchmark-min-time stopping-criterion",
-        "bench run",
-        "`--max-time 5s` limits the time of each case, and `--precision 0.5%` asks for more samples",
-    ),
-    foreign(
-        "o out output out-file outfile output-file save-json result results export-json json-file json-out benchmark-out \
-         write record",
-        "bench run ab peak",
-        "`--json run.json` writes what was measured to a file",
-    ),
-    foreign(
-        "json o out output out-file outfile output-file save-json result results export-json json-file json-out write record",
-        "verify",
-        "`--junit verify.xml` writes the results to a file; `gpukern bench --json run.json` writes times",
-    ),
-    foreign(
-        "html page plot plots graph chart charts plotting-backend",
-        "bench run",
-        "`--json run.json` writes the record, and `gpukern report run.json --output report.html` draws it",
-    ),
-    foreign(
-        "l ls list list-tests list-benches list-benchmarks benchmark-list-tests list-variants list-algorithms",
-        "bench verify tune ab",
-        "`gpukern list` names the algorithms and their variants; `gpukern bench --dry-run` lists cases",
-    ),
-    foreign("l list list-devices device-list enumerate", "peak devices run", "`gpukern devices` lists the devices"),
-    foreign("list-devices device-list enumerate", "bench verify tune ab", "`gpukern devices` lists the devices"),
-    foreign(
-        "b f k filter filters pattern name benchmark benchmarks benchmark-filter case cases exact test tests include-only",
-        "bench",
-        "`--variant naive,tiled` chooses variants, and `--only ID` one case",
-    ),
-    foreign("f filter pattern case only", "verify tune", "`--variant naive,tiled` chooses variants"),
-    foreign("f filter pattern case", "run", "`--only ID` measures one case"),
-    foreign(
-        "p devices device-id device-index gpu gpus gpu-id gpu-index cpu adapter adapters platform backend card physical-device",
-        "bench run peak tune verify ab devices",
-        "`--device 0` chooses a device by its index, a part of its name, `gpu` or `cpu`; `gpukern devices` lists them",
-    ),
-    foreign(
-        "type types datatype data-type dtypes element-type fp16 fp32 fp64 f16 f32 f64 bf16 half float double compute-sp \
-         compute-dp compute-hp",
-        "bench verify tune ab",
-        "`--dtype f32,f16` chooses element types",
-    ),
-    foreign(
-        "n m k N M K L P shape sizes dim dims dimensions length range a axis axes parameter parameter-scan parameter-list \
-         param params problem-size size-range elements",
-        "bench verify tune ab",
-        "`--size 64..1024` sweeps sizes, and `--size 1000x70x130` is one M×N×K",
-    ),
-    foreign(
-        "shape sizes dims dimensions a axis axes parameter parameter-scan parameter-list param params problem-size L P",
-        "run",
-        "`--size M=64..1024` sweeps an axis of the description",
-    ),
-    foreign(
-        "algorithm algorithms algo problem kernel-name",
-        "bench verify tune ab",
-        "name it without an option: `gpukern bench matmul`",
-    ),
-    foreign(
-        "kernel kernels shader file input-file source spirv spv glsl",
-        "bench verify tune",
-        "`gpukern run kernel.comp` measures your own kernels",
-    ),
-    foreign(
-        "kernel kernels shader file input-file source spirv spv glsl i",
-        "run",
-        "name it without an option: `gpukern run kernel.comp`",
-    ),
-    foreign(
-        "baseline load-baseline baseline-lenient compare-with compare-to diff before",
-        "bench run",
-        "`--compare before.json` compares with an earlier record",
-    ),
-    foreign(
-        "save-baseline",
-        "bench run",
-        "`--json before.json` writes a record, and `--compare before.json` compares a later run with it",
-    ),
-    foreign("before old base reference", "compare", "name the two records: `gpukern compare before.json after.json`"),
-    foreign("after new", "compare", "name the two records: `gpukern compare before.json after.json`"),
-    foreign(
-        "threshold noise-threshold tolerance fail-threshold max-regression regression regression-threshold min-change",
-        "compare ab bench run history",
-        "`--min-effect 2%` is the smallest change that matters",
-    ),
-    foreign(
-        "alpha confidence confidence-level significance significance-level p-value",
-        "compare ab bench run",
-        "the levels are fixed, intervals at 95 %; `--min-effect 2%` is the smallest change that matters",
-    ),
-    foreign("quick fast short profile-time", "bench run", "`--max-time 200ms --precision 5%` is quick"),
-    foreign(
-        "cold cold-cache prepare flush-cache flush-caches clear-cache drop-caches no-cache",
-        "bench run",
-        "`--cache cold` empties the caches before each run",
-    ),
-    foreign(
-        "i ignore-failure keep-going continue-on-error",
-        "bench run verify",
-        "leave it out: a case that fails does not end the run",
-    ),
-    foreign(
-        "check verify correctness no-check no-verify skip-verify",
-        "bench",
-        "leave it out: every answer is verified before it is timed; `gpukern verify` verifies alone",
-    ),
-    foreign("all every", "bench", "leave out `--variant`: every variant is measured"),
-    foreign(
-        "all every",
-        "verify",
-        "leave it out: `gpukern verify` verifies everything; `--full` adds the largest sizes",
-    ),
-    foreign("init-description template describe skeleton", "run", "`--init` prints a description to complete"),
-    foreign(
-        "layers debug-layer validate validation-layers",
-        "bench run verify tune ab peak devices",
-        "`--validation` turns on the validation layer",
-    ),
-    foreign(
-        "icd driver vk-driver driver-files",
-        "bench run verify tune peak devices",
-        "set VK_DRIVER_FILES to the driver's manifest, or compare two drivers: `gpukern ab --a-driver a.json --b-driver b.json`",
-    ),
-    foreign("colour colours colors benchmark-color", "", "`--color always` or `--color never`"),
-    foreign("no-color no-colors no-colour nocolor", "", "`--color never`"),
-    foreign("s silent discard-output no-progress", "", "`--quiet`"),
-    foreign("debug trace log log-level show-output vv", "", "`--verbose` prints each case's outcome as it finishes"),
-    foreign("usage manual help-all long-help ?", "", "`--help`"),
-    foreign("version", "", "`gpukern --version`"),
-];
 
 /// Commands that write JSON with --json.
 const WRITE_JSON: &str = "bench run ab peak compare";
@@ -270,7 +125,7 @@ fn option_tip(command: Option<&str>, option: &str, value: &str) -> Option<String
         _ => {}
     }
     let applies = |commands: &str| commands.is_empty() || command.is_none_or(|command| is_among(command, commands));
-    let found = OPTIONS.iter().find(|option| is_among(&name, option.names) && applies(option.commands));
+    let found = foreign_options().find(|option| is_among(&name, option.names) && applies(option.commands));
     found.map(|option| option.tip.to_string())
 }
 
@@ -405,7 +260,7 @@ mod tests {
             found.get_arguments().any(|arg| arg.get_long() == Some(option))
         };
         let global = |option: &str| ["version", "help"].contains(&option) || has("list", option);
-        let options = OPTIONS.iter().map(|option| (option.commands, option.tip));
+        let options = foreign_options().map(|option| (option.commands, option.tip));
         for (commands, tip) in options.chain(COMMANDS.iter().map(|(_, tip)| ("", *tip))) {
             for quoted in tip.split('`').skip(1).step_by(2) {
                 let of = quoted.strip_prefix("gpukern ").and_then(|rest| rest.split(' ').next());
@@ -418,7 +273,7 @@ mod tests {
             }
         }
         // An option of a command needs no tip for that command.
-        for ForeignOptions { names, commands, .. } in OPTIONS {
+        for ForeignOptions { names, commands, .. } in foreign_options() {
             for command in commands.split(' ').filter(|command| !command.is_empty()) {
                 let taken = names.split(' ').find(|name| name.len() > 1 && has(command, name));
                 assert_eq!(taken, None, "{command}");

@@ -48,10 +48,7 @@ pub(super) fn commands(runs: &[NamedRecord], series: &[CaseSeries], event: &Hist
         _ => {
             let earlier = &series.points[step.at.saturating_sub(BASELINE_RECORDS)..step.at];
             let names: Vec<_> = earlier.iter().map(|point| shown_word(&runs[point.run].name)).collect();
-            vec![
-                bench("now.json"),
-                format!("{PROGRAM} compare --baseline {} --candidate now.json", names.join(" ")),
-            ]
+            vec![bench("now.json"), format!("{PROGRAM} compare --baseline {} --candidate now.json", names.join(" "))]
         }
     }
 }
@@ -95,7 +92,10 @@ mod tests {
         };
         let commands = confirm(runs.clone());
         assert!(commands[0].starts_with("at 0c10005: gpukern bench matmul"), "{commands:?}");
-        assert!(commands[0].contains("--variant=naive --size=64 --dtype=f32 --processes=5 --json=before.json"), "{commands:?}");
+        assert!(
+            commands[0].contains("--variant=naive --size=64 --dtype=f32 --processes=5 --json=before.json"),
+            "{commands:?}"
+        );
         assert_eq!(commands[2], "gpukern compare before.json after.json");
         for run in &mut runs {
             run.record.origin.commit = None;
