@@ -1,10 +1,10 @@
 //! `gpukern bench`.
 
+use super::CommandOutput;
 use super::campaign::{self, Campaign};
 use super::document::{Files, JSON, Target};
 use super::measuring::{self, Planned};
 use super::progress::{Progress, skips};
-use super::{CommandOutput, combined_exit, selectors};
 use crate::algorithms::{Candidate, CaseSpec};
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::{Nanos, about, counted};
@@ -110,21 +110,21 @@ fn explain(
         return Err(Error::Usage("--explain shows what 'auto' chooses from; add --variant auto".into()));
     }
     let target = Target::open_if_named(JSON, json)?;
-    let campaign = Campaign::begin(setup, selectors(plan).iter().map(Vec::as_slice), host)?;
+    let mut campaign = Campaign::begin(setup, campaign::selectors(plan).iter().map(Vec::as_slice), host)?;
     let mut answer = CommandOutput::new(String::new(), String::new(), Exit::Success);
     let (mut explained, mut saved) = (vec![], host.elapsed());
     for run in &plan.runs {
-        for device in campaign.session.select_usable(&run.devices)? {
+        campaign.on_each_device(&run.devices, Timing::Sample, |executor| {
+            let device = executor.info().clone();
             let groups: Vec<_> = run.groups_on(device.kind).filter(|group| group.auto).collect();
             let mut progress = Progress::new(groups.len(), &host.messages);
-            progress.device(device);
-            let mut executor = campaign.open(device, Timing::Sample)?;
-            campaign.each(groups, |group| {
-                let candidates = candidates(group, device, ways);
+            progress.device(&device);
+            campaign::each(host, groups, |group| {
+                let candidates = candidates(group, &device, ways);
                 let groups: Vec<_> = candidates.iter().map(|candidate| candidate_group(group, candidate)).collect();
                 match executor.explain(&groups, &run.sampling) {
                     Ok(times) => {
-                        let explanation = Explanation::new(device, group, &candidates, times);
+                        let explanation = Explanation::new(&device, group, &candidates, times);
                         answer.output.push_str(&explanation.text(host.width()));
                         explained.push(explanation);
                     }
@@ -142,13 +142,11 @@ fn explain(
                 Ok(())
             })?;
             progress.finish();
-        }
+            Ok(())
+        })?;
     }
     answer.deliver_json(target, &explained);
-    if campaign.is_interrupted() {
-        answer.exit = Exit::Interrupted;
-    }
-    answer.exit = combined_exit(answer.exit, campaign.session.check_validation(), &mut answer.notes);
+    campaign.end(&mut answer);
     Ok(answer)
 }
 

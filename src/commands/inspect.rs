@@ -1,7 +1,8 @@
 //! `gpukern inspect`.
 
+use super::campaign::measure;
 use super::document::{Document, Files, JSON, Target, create_folder};
-use super::{CommandOutput, combined_exit, measure, measuring, old_options, origin};
+use super::{CommandOutput, combined_exit, measuring, old_options, origin};
 use crate::basis::error::Error;
 use crate::basis::file_name::file_name;
 use crate::basis::printable::{Shown, brief};

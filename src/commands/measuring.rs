@@ -1,9 +1,10 @@
 //! The steps that `bench` and `run` share: measure a plan, then show, write and compare its record as the options say.
 
+use super::campaign::{Announcements, RecordFile, measure_with_journal};
 use super::document::{JSON, Target};
 use super::origin::is_too_long;
 use super::rounds::Rounds;
-use super::{Announcements, CommandOutput, combined_exit, failures, journal, measure_with_journal};
+use super::{CommandOutput, combined_exit, failures, journal};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
 use crate::basis::printable::{Shown, excerpt, shown_word};
@@ -107,8 +108,8 @@ pub(super) fn carry_out(
     if let Some(warning) = rounds.as_ref().and_then(|rounds| rounds.warning(plan, processes, host)) {
         host.messages.line(&warning);
     }
-    let (measured, journal) =
-        measure_with_journal(plan, setup, &options, record_path.as_deref(), earlier, Announcements::Full, host)?;
+    let file = RecordFile { path: record_path.as_deref(), earlier };
+    let (measured, journal) = measure_with_journal(plan, setup, &options, file, Announcements::Full, host)?;
     let MeasuredPlan { record, validated, cut_short } = measured;
     let shown = record.across_processes();
     notes.push_str(&report::bench::notes(&shown));

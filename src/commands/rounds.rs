@@ -3,9 +3,10 @@
 //! Each round runs in its own process, because the medians of two processes differ by more than their samples show. `--json`
 //! writes only the record of the first measurement; `--rounds` keeps those of the rounds.
 
+use super::campaign::measure_in_fresh_processes;
 use super::document::{JSON, Target};
 use super::host::Host;
-use super::{duration, judging, measure_in_fresh_processes};
+use super::{duration, judging};
 use crate::basis::command_line::stated;
 use crate::basis::error::{Error, Exit};
 use crate::basis::printable::Shown;

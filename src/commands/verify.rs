@@ -1,7 +1,8 @@
 //! `gpukern verify`.
 
+use super::campaign::measure;
 use super::document::{Document, Files, Target};
-use super::{CommandOutput, combined_exit, failures, measure, measuring};
+use super::{CommandOutput, combined_exit, failures, measuring};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
 use crate::basis::printable::Shown;

@@ -2,9 +2,9 @@
 
 mod pairs;
 
-use super::campaign::Campaign;
+use super::campaign::{self, Campaign, measure_in_fresh_processes};
 use super::document::{Files, JSON, Target};
-use super::{CommandOutput, combined_exit, duration, failures, judging, measure_in_fresh_processes};
+use super::{CommandOutput, combined_exit, duration, failures, judging};
 use crate::algorithms::{self, Algorithm, Variant};
 use crate::basis::command_line::{arguments, stated};
 use crate::basis::error::{Error, Exit};
@@ -18,7 +18,6 @@ use crate::commands::cli::{AbArgs, Judging, RunArgs};
 use crate::commands::host::Host;
 use crate::compare::paired::{AB_SCHEMA, Schedule, SideResult, Trial, Trials, Turns};
 use crate::compare::{Verdict, recipe};
-use crate::device::capability::DeviceInfo;
 use crate::kernel::shaders::Shader;
 use crate::kernel::spirv;
 use crate::measure::executor::Executor;
@@ -349,7 +348,7 @@ impl<'a> Contest<'a> {
         host: &Host,
         done: &mut dyn FnMut(Trial) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let campaign = Campaign::begin(setup, [&self.devices[..]], host)?;
+        let mut campaign = Campaign::begin(setup, [&self.devices[..]], host)?;
         let chosen = campaign.session.select_usable(&self.devices)?;
         let [device] = chosen[..] else {
             return Err(Error::Usage(format!(
@@ -360,22 +359,17 @@ impl<'a> Contest<'a> {
         host.messages.line(&format!("device {}: {}", device.index, device.name));
         super::run::name_commands(&setup.kernels, host);
         self.announce_duration(host);
-        let mut executor = campaign.open(device, Timing::Sample)?;
-        campaign.each(&self.matches, |current| match &current.sides {
-            Sides::Kernels(kernels) => done(self.duel(current, kernels, &mut executor, device)),
-            Sides::Drivers(_) => Ok(()),
+        campaign.on_each_device(&self.devices, Timing::Sample, |executor| {
+            campaign::each(host, &self.matches, |current| match &current.sides {
+                Sides::Kernels(kernels) => done(self.duel(current, kernels, executor)),
+                Sides::Drivers(_) => Ok(()),
+            })
         })?;
-        campaign.session.check_validation()
+        campaign.finish()
     }
 
     /// Plays one match of kernels.
-    fn duel(
-        &self,
-        current: &Match<'_>,
-        kernels: &[Side; 2],
-        executor: &mut Executor<'_>,
-        device: &DeviceInfo,
-    ) -> Trial {
+    fn duel(&self, current: &Match<'_>, kernels: &[Side; 2], executor: &mut Executor<'_>) -> Trial {
         let sampling = Sampling { max_time: self.max_time, ..self.sampling };
         let mut schedule = Schedule::new(MIN_ROUNDS, self.min_effect, self.matches.len());
         let (cases, rounds) = executor.duel(&current.group, kernels, &sampling, &mut |rounds| schedule.decided(rounds));
@@ -389,7 +383,7 @@ impl<'a> Contest<'a> {
             let unpaired = case.measured().filter(|_| rounds.is_empty()).map(|measured| measured.summary.median);
             let median = median(&rounds, side).or(unpaired);
             side += 1;
-            SideResult { label, device: device.clone(), case, median }
+            SideResult { label, device: executor.info().clone(), case, median }
         });
         Trial { a, b, rounds, finding }
     }
@@ -403,17 +397,12 @@ impl<'a> Contest<'a> {
     ) -> Result<(), Error> {
         self.announce_duration(host);
         host.listen()?;
-        for current in &self.matches {
-            if host.is_interrupted() {
-                break;
-            }
-            if let Sides::Drivers(manifests) = &current.sides {
-                let (trial, error) = self.duel_drivers(current, manifests, setup, host)?;
-                done(trial)?;
-                error.map_or(Ok(()), Err)?;
-            }
-        }
-        Ok(())
+        campaign::each(host, &self.matches, |current| {
+            let Sides::Drivers(manifests) = &current.sides else { return Ok(()) };
+            let (trial, error) = self.duel_drivers(current, manifests, setup, host)?;
+            done(trial)?;
+            error.map_or(Ok(()), Err)
+        })
     }
 
     /// Plays one match of drivers. Also returns the error that ended it early, if any.
