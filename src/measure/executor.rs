@@ -43,8 +43,8 @@ pub(crate) type Script = Box<dyn FnMut(&dyn Any, Report<'_, Box<dyn Any>>) -> Re
 impl<'a> Executor<'a> {
     /// Returns an executor that runs `script` instead of a device.
     pub(crate) fn scripted(device: DeviceInfo, setup: &'a Setup, script: Script) -> Self {
-        static NEVER: AtomicBool = AtomicBool::new(false);
-        Self { device, setup, tuned: Tuned::none(), interrupted: &NEVER, place: Place::Script(script) }
+        let interrupted = Box::leak(Box::default());
+        Self { device, setup, tuned: Tuned::none(), interrupted, place: Place::Script(script) }
     }
 }
 
