@@ -94,7 +94,7 @@ pub enum ColorWhen {
 impl Cli {
     /// Parses a command line; options that it does not state take the values of their variables.
     pub(super) fn parsed(words: &[OsString], variables: &Variables) -> Result<Self, clap::Error> {
-        let documented = help::documented();
+        let documented = help::command_line();
         let command = with_variables(documented.clone(), variables);
         let matches = command.clone().try_get_matches_from(words);
         let understood = command.clone().ignore_errors(true).try_get_matches_from(words).ok();
@@ -1387,7 +1387,7 @@ mod tests {
 
     #[test]
     fn options_of_vulkan_are_in_the_help_of_the_commands_that_use_it() {
-        let mut command = help::documented();
+        let mut command = help::command_line();
         command.build();
         for own in command.get_subcommands_mut().filter(|own| !["worker", "guard"].contains(&own.get_name())) {
             let (name, help) = (own.get_name().to_string(), own.render_long_help().to_string());

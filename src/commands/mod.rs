@@ -139,7 +139,7 @@ pub fn run(host: &mut Host) -> u8 {
             let error = cli::printable_mistake(*error);
             // clap counts options set by variables as arguments, and then prints no help for an empty command line.
             let printed = if error.kind() == ErrorKind::MissingSubcommand {
-                host.messages.say(&help::documented().render_help().to_string());
+                host.messages.say(&help::command_line().render_help().to_string());
                 Ok(())
             } else {
                 host.print_mistake(&error, help::color(host.arguments()))

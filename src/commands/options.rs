@@ -427,7 +427,7 @@ impl Options for VulkanOptions {
         // If an option is repeated, the last value counts.
         let global = |arg: Arg| {
             let id = arg.get_id().clone();
-            arg.global(true).hide(true).overrides_with(id)
+            arg.global(true).overrides_with(id)
         };
         entries.into_iter().map(|entry| entry.with(global)).collect()
     }
