@@ -8,7 +8,7 @@ use super::progress::{Progress, skips};
 use crate::algorithms::{Candidate, CaseSpec};
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::{Nanos, about, counted};
-use crate::commands::cli::BenchArgs;
+use crate::commands::cli::{BenchArgs, OutputArgs};
 use crate::commands::host::Host;
 use crate::device::capability::DeviceInfo;
 use crate::measure::executor::Observer;
@@ -30,7 +30,8 @@ const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) fn run(args: &BenchArgs, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
     // Mistakes in the command are reported before a device is opened.
-    let BenchArgs { request, output, .. } = args;
+    let BenchArgs { request, reference, .. } = args;
+    let output = &OutputArgs { reference: reference.clone(), ..args.output.clone() };
     let (planned, kernels) = planned(request)?;
     Files::of_measuring(request, output, &kernels, setup.loader.as_ref()).check(host)?;
     let setup = &setup.with_kernels(kernels);

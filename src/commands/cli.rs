@@ -507,6 +507,13 @@ pub struct BenchArgs {
     #[arg(long, value_name = "WAYS", num_args = 0..=1, require_equals = true, default_missing_value = "12", conflicts_with_all = ["resume", "noise", "processes", "host", "compare", "keep_failures"])]
     pub explain: Option<usize>,
 
+    /// Show published figures next to yours
+    ///
+    /// Each case gets its speed-up over them. FILE is a record, or CSV with the columns algorithm, dtype, size, time,
+    /// source and, where relevant, layout, goal and input.
+    #[arg(long, value_name = "FILE")]
+    pub reference: Option<PathBuf>,
+
     /// Outputs of the record.
     #[command(flatten)]
     pub output: OutputArgs,
@@ -539,15 +546,12 @@ pub struct OutputArgs {
     #[serde(serialize_with = "command_line::path")]
     pub keep_failures: Option<PathBuf>,
 
-    /// Show published figures next to yours
-    ///
-    /// Each case gets its speed-up over them. FILE is a record, or CSV with the columns algorithm, dtype, size, time,
-    /// source and, where relevant, layout, goal and input.
-    #[arg(long, value_name = "FILE")]
-    #[serde(serialize_with = "command_line::path")]
+    /// File of published figures, an option of `bench`.
+    #[arg(skip)]
+    #[serde(skip)]
     pub reference: Option<PathBuf>,
 
-    /// The table: compact, long or both [default: compact]
+    /// The table: compact, long or both [default: compact; long for `run`]
     ///
     /// compact has a row for each size and a column for each variant; long has a line for each case with its rate,
     /// interval, samples and residual.
@@ -690,12 +694,6 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "watch")]
     pub repeat: Option<u32>,
 
-    /// Save a reproducer for every case that was wrong, crashed or hung
-    ///
-    /// Each gets its own subfolder, as with `bench`.
-    #[arg(long, value_name = "DIR")]
-    pub keep_failures: Option<PathBuf>,
-
     /// Where it runs.
     #[command(flatten)]
     pub on: DeviceArgs,
@@ -708,30 +706,9 @@ pub struct RunArgs {
     #[command(flatten)]
     pub sampling: Typed<SamplingArgs>,
 
-    /// Write the record as JSON to this file, or `-`
-    ///
-    /// `-` is standard output, in place of the table.
-    #[arg(long, value_name = "PATH|-")]
-    pub json: Option<PathBuf>,
-
-    /// Complete the record of a run that was interrupted or killed
-    #[arg(long, value_name = "FILE", conflicts_with = "json")]
-    pub resume: Option<PathBuf>,
-
     /// Do not show shares of the device's limits
     #[arg(long)]
     pub no_peak: bool,
-
-    /// The table: compact, long or both [default: long]
-    ///
-    /// compact has a row for each size and a column for each kernel; long has a line for each case with its rate,
-    /// interval, samples and residual.
-    #[arg(long, value_name = "FORM", hide_possible_values = true)]
-    pub table: Option<TableForm>,
-
-    /// Columns of the long table, as in `bench --help`
-    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
-    pub columns: Vec<String>,
 
     /// Measure each case in N fresh processes
     ///
@@ -739,13 +716,13 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", conflicts_with_all = ["ab", "watch"])]
     pub processes: Option<u32>,
 
-    /// Baseline of the comparison.
-    #[command(flatten)]
-    pub comparing: Comparing,
-
     /// Measure only the case with this id; repeatable
     #[arg(long, value_name = "ID")]
     pub only: Vec<String>,
+
+    /// Outputs of the record.
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 impl RunArgs {
@@ -779,19 +756,10 @@ impl RunArgs {
         FieldOptions { size: size.clone(), define: define.clone(), include: include.clone(), entry: entry.clone(), set }
     }
 
-    /// Returns the options for output in the form of `bench`.
+    /// Returns the options for output. The long table shows the rate and error of a user's kernel.
     #[must_use]
     pub fn output(&self) -> OutputArgs {
-        OutputArgs {
-            json: self.json.clone(),
-            resume: self.resume.clone(),
-            keep_failures: self.keep_failures.clone(),
-            reference: None,
-            // The long table shows the rate and error of a user's kernel.
-            table: self.table.or(Some(TableForm::Long)),
-            columns: self.columns.clone(),
-            comparing: self.comparing.clone(),
-        }
+        OutputArgs { table: self.output.table.or(Some(TableForm::Long)), ..self.output.clone() }
     }
 }
 
@@ -1556,36 +1524,14 @@ mod tests {
 
     fn of_bench() -> impl Strategy<Value = Request> {
         let processes = prop_oneof![(of(any::<u32>()), Just(None)), (Just(None), of(any::<u32>()))];
-        let (texts, flags) = (uniform2(of(TEXT)), uniform4(any::<bool>()));
-        (selection(), uniform2(TEXT), texts, flags, processes, vec(TEXT, 0..2), vulkan()).prop_map(
-            |(
-                selection,
-                [label, tuned],
-                [config, shard],
-                [host, no_peak, no_tuned, no_commands],
-                (processes, noise),
-                only,
-                vulkan,
-            )| {
-                let (label, tuned, config) = (Some(label), Some(tuned.into()), config.map(PathBuf::from));
-                let kernels = None;
-                Request {
-                    kernels,
-                    selection,
-                    config,
-                    no_commands,
-                    shard,
-                    label,
-                    host,
-                    no_peak,
-                    tuned,
-                    no_tuned,
-                    processes,
-                    noise,
-                    only,
-                    vulkan,
-                    defaults: Selection::default(),
-                }
+        let (texts, flags) = (uniform4(of(TEXT)), uniform4(any::<bool>()));
+        (selection(), texts, flags, processes, vec(TEXT, 0..2), vulkan()).prop_map(
+            |(selection, texts, flags, (processes, noise), only, vulkan)| {
+                let [config, shard, label, tuned] = texts;
+                let [config, tuned] = [config, tuned].map(|path| path.map(PathBuf::from));
+                let [host, no_peak, no_tuned, no_commands] = flags;
+                let sources = Request { selection, config, no_commands, shard, label, host, ..Request::default() };
+                Request { no_peak, tuned, no_tuned, processes, noise, only, vulkan, ..sources }
             },
         )
     }

@@ -24,27 +24,18 @@ const VARIABLE: &str = "GPUKERN_CONFIG";
 /// Fields that the file may have.
 const FIELDS: [&str; 4] = ["device", "precision", "color", "table"];
 
-/// Value in the file, with its line.
-#[derive(Debug, Clone, PartialEq)]
-struct Stated<T> {
-    value: T,
+/// Checked texts of a field in the file, and its line.
+#[derive(Debug, PartialEq)]
+struct FileField {
+    texts: Vec<String>,
     line: usize,
 }
 
-impl<T> Stated<T> {
-    fn map<U>(&self, change: impl FnOnce(&T) -> U) -> Stated<U> {
-        Stated { value: change(&self.value), line: self.line }
-    }
-}
-
-/// Values in the user's file.
+/// Fields in the user's file, by name.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Defaults {
     file: Option<PathBuf>,
-    device: Option<Stated<Vec<String>>>,
-    precision: Option<Stated<String>>,
-    color: Option<Stated<ColorWhen>>,
-    table: Option<Stated<TableForm>>,
+    fields: BTreeMap<String, FileField>,
 }
 
 /// Returns the path of the user's defaults, whether the file exists or not; `None` if the variable is empty.
@@ -80,50 +71,29 @@ impl Defaults {
     fn parse(text: &str) -> Result<Self, String> {
         let fields: BTreeMap<Spanned<String>, Spanned<Value>> =
             toml::from_str(text).map_err(|e| format!(" is not valid TOML:\n{}", excerpt(&e.to_string())))?;
-        let mut stated = Self::default();
+        let mut own = Self::default();
         for (name, value) in fields {
             let line = text[..name.span().start].matches('\n').count() + 1;
-            let at = |reason: String| format!(", line {line}: {reason}");
-            stated.set(name.get_ref(), value.get_ref(), line).map_err(at)?;
+            let texts = texts(name.get_ref(), value.get_ref()).map_err(|reason| format!(", line {line}: {reason}"))?;
+            own.fields.insert(name.into_inner(), FileField { texts, line });
         }
-        Ok(stated)
+        Ok(own)
     }
 
-    /// Sets the field `name`.
-    fn set(&mut self, name: &str, value: &Value, line: usize) -> Result<(), String> {
-        match name {
-            "device" => {
-                let value = devices(value)?;
-                selector::check(&value)?;
-                self.device = Some(Stated { value, line });
-            }
-            "precision" => {
-                let value = text(name, value, "\"1%\"")?;
-                options::precision(&value)?;
-                self.precision = Some(Stated { value, line });
-            }
-            "color" => self.color = Some(Stated { value: choice(name, value)?, line }),
-            "table" => self.table = Some(Stated { value: choice(name, value)?, line }),
-            _ => return Err(error::unknown("field", name, "", &FIELDS)),
-        }
-        Ok(())
+    /// Returns the text of a field.
+    fn text(&self, name: &str) -> Option<&str> {
+        self.fields.get(name)?.texts.first().map(String::as_str)
     }
 
-    /// Returns the value of the field `name` as text.
-    fn written(&self, name: &str) -> Option<Stated<String>> {
-        match name {
-            "device" => self.device.as_ref().map(|stated| stated.map(|devices| devices.join(","))),
-            "precision" => self.precision.clone(),
-            "table" => self.table.as_ref().map(|stated| stated.map(name_of)),
-            "color" => self.color.as_ref().map(|stated| stated.map(name_of)),
-            _ => None,
-        }
+    /// Returns the choice of a field.
+    fn choice<T: ValueEnum>(&self, name: &str) -> Option<T> {
+        T::from_str(self.text(name)?, false).ok()
     }
 
     /// Returns when output has colors: by the command line, otherwise the environment, otherwise the file.
     pub(super) fn color(&self, typed: Option<ColorWhen>, host: &Host) -> ColorChoice {
         let environment = color_of_environment(host).map(|(_, when)| when);
-        match typed.or(environment).or(value(self.color.as_ref())).unwrap_or(ColorWhen::Auto) {
+        match typed.or(environment).or(self.choice("color")).unwrap_or(ColorWhen::Auto) {
             ColorWhen::Auto => ColorChoice::Auto,
             ColorWhen::Always => ColorChoice::Always,
             ColorWhen::Never => ColorChoice::Never,
@@ -146,7 +116,7 @@ impl Defaults {
                 self.set_precision(&mut chosen.sampling.precision);
             }
             Command::Run(args) => {
-                self.set_table(&mut args.table, &args.columns);
+                self.set_table(&mut args.output.table, &args.output.columns);
                 self.set_device(&mut args.on.device);
                 self.set_precision(&mut args.sampling.precision);
             }
@@ -164,44 +134,58 @@ impl Defaults {
     pub(super) fn devices(&self, host: &Host) -> Vec<String> {
         match host.variable_os("GPUKERN_DEVICE").and_then(OsStr::to_str) {
             Some(names) => names.split(',').map(String::from).collect(),
-            None => value(self.device.as_ref()).unwrap_or_default(),
+            None => self.fields.get("device").map(|field| field.texts.clone()).unwrap_or_default(),
         }
     }
 
     /// Returns the device selector for `ab`, which takes one.
     fn one_device(&self) -> Result<Option<String>, Error> {
-        let Some(Stated { value, line }) = &self.device else { return Ok(None) };
-        if let [one] = &value[..] {
+        let Some(FileField { texts, line }) = self.fields.get("device") else { return Ok(None) };
+        if let [one] = &texts[..] {
             return Ok(Some(one.clone()));
         }
         let file = self.file.as_deref().unwrap_or(Path::new("config.toml")).shown();
         Err(Error::Usage(format!(
             "ab runs on one device, and {file}, line {line}, names {}; choose one with --device",
-            value.len()
+            texts.len()
         )))
     }
 
     fn set_device(&self, selectors: &mut Vec<String>) {
-        if selectors.is_empty() {
-            *selectors = value(self.device.as_ref()).unwrap_or_default();
+        if let Some(field) = self.fields.get("device").filter(|_| selectors.is_empty()) {
+            selectors.clone_from(&field.texts);
         }
     }
 
     fn set_precision(&self, precision: &mut Option<String>) {
-        *precision = precision.take().or(value(self.precision.as_ref()));
+        *precision = precision.take().or(self.text("precision").map(String::from));
     }
 
     /// Sets the form of the table, unless chosen `columns` already decide it.
     fn set_table(&self, table: &mut Option<TableForm>, columns: &[String]) {
         if columns.is_empty() {
-            *table = table.or(value(self.table.as_ref()));
+            *table = table.or(self.choice("table"));
         }
     }
 }
 
-/// Returns a copy of the value in the file.
-fn value<T: Clone>(stated: Option<&Stated<T>>) -> Option<T> {
-    stated.map(|stated| stated.value.clone())
+/// Returns the texts of the field `name`, checked as those of its option are.
+fn texts(name: &str, value: &Value) -> Result<Vec<String>, String> {
+    match name {
+        "device" => {
+            let devices = devices(value)?;
+            selector::check(&devices)?;
+            Ok(devices)
+        }
+        "precision" => {
+            let precision = text(name, value, "\"1%\"")?;
+            options::precision(&precision)?;
+            Ok(vec![precision])
+        }
+        "color" => choice::<ColorWhen>(name, value),
+        "table" => choice::<TableForm>(name, value),
+        _ => Err(error::unknown("field", name, "", &FIELDS)),
+    }
 }
 
 /// Returns a value that must be text.
@@ -226,12 +210,12 @@ fn devices(value: &Value) -> Result<Vec<String>, String> {
     }
 }
 
-/// Returns the choice that a value names.
-fn choice<T: ValueEnum>(name: &str, value: &Value) -> Result<T, String> {
+/// Returns the name of a choice.
+fn choice<T: ValueEnum>(name: &str, value: &Value) -> Result<Vec<String>, String> {
     let names: Vec<String> = T::value_variants().iter().map(name_of).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let text = text(name, value, &format!("\"{}\"", names.first().unwrap_or(&"")))?;
-    T::from_str(&text, false).map_err(|_| error::unknown(name, &text, "", &names))
+    let text = text(name, value, &format!("\"{}\"", names[0]))?;
+    if names.contains(&&*text) { Ok(vec![text]) } else { Err(error::unknown(name, &text, "", &names)) }
 }
 
 /// Returns the name of a choice.
@@ -303,7 +287,7 @@ fn rows(stated: &[StatedOption], vulkan: &VulkanOptions, defaults: &Defaults, ho
     ];
     let row = |(name, default): (&'static str, String)| {
         let typed = stated.iter().find(|option| option.name == name);
-        let (from, value) = match (typed, color_of_environment(host), defaults.written(name)) {
+        let (from, value) = match (typed, color_of_environment(host), defaults.fields.get(name)) {
             (Some(StatedOption { from, value, .. }), ..) => {
                 let value = match name {
                     "validation" => flag(vulkan.validation).into(),
@@ -313,7 +297,7 @@ fn rows(stated: &[StatedOption], vulkan: &VulkanOptions, defaults: &Defaults, ho
                 (from.clone(), value)
             }
             (_, Some((variable, when)), _) if name == "color" => (variable.into(), name_of(&when)),
-            (.., Some(Stated { value, line })) => (format!("file, line {line}"), value),
+            (.., Some(FileField { texts, line })) => (format!("file, line {line}"), texts.join(",")),
             _ => ("default".into(), default),
         };
         OptionRow { name, from, value }
@@ -357,9 +341,8 @@ mod tests {
             assert!(error.contains(expected), "{text}: {error}");
         }
         assert_eq!(defaults(""), Defaults::default());
-        assert_eq!(defaults("device = 1").device, Some(Stated { value: vec!["1".into()], line: 1 }));
-        let two = defaults("device = [0, 'cpu']").device.expect("devices");
-        assert_eq!(two.value, ["0", "cpu"]);
+        assert_eq!(defaults("device = 1").fields["device"], FileField { texts: vec!["1".into()], line: 1 });
+        assert_eq!(defaults("device = [0, 'cpu']").fields["device"].texts, ["0", "cpu"]);
     }
 
     #[test]

@@ -8,19 +8,22 @@ use clap::error::{ContextKind, ContextValue, Error};
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Options of other tools that share an equivalent: a line of `suggest.txt`.
-struct ForeignOptions {
+/// Words of other tools that share an equivalent: a line of `suggest.txt`.
+struct ForeignWords {
     names: &'static str,
-    /// Commands for which the tip holds; empty for all.
+    /// Commands for which the tip holds, or [`COMMAND`]; empty for all.
     commands: &'static str,
     tip: &'static str,
 }
 
-fn foreign_options() -> impl Iterator<Item = ForeignOptions> {
+/// Mark of words in the place of a command.
+const COMMAND: &str = "COMMAND";
+
+fn foreign_words() -> impl Iterator<Item = ForeignWords> {
     let lines = include_str!("suggest.txt").lines().filter(|line| !line.starts_with('#'));
     lines.filter_map(|line| {
         let mut parts = line.splitn(3, '|').map(str::trim);
-        Some(ForeignOptions { names: parts.next()?, commands: parts.next()?, tip: parts.next()? })
+        Some(ForeignWords { names: parts.next()?, commands: parts.next()?, tip: parts.next()? })
     })
 }
 
@@ -29,28 +32,6 @@ const WRITE_JSON: &str = "bench run ab peak compare";
 
 /// Options of other tools whose value is an output format.
 const FORMATTED: &str = "format output-format benchmark-format benchmark-out-format style to";
-
-/// Words for commands, and the equivalents.
-const COMMANDS: &[(&str, &str)] = &[
-    ("version", "`gpukern --version`"),
-    ("benchmark benchmarks measure time perf start go", "`gpukern bench`"),
-    ("info ls list-devices gpus gpu adapters device deviceinfo enumerate vulkaninfo", "`gpukern devices`"),
-    ("algorithms variants kernels benches cases show", "`gpukern list`"),
-    ("test tests check validate conformance", "`gpukern verify`"),
-    ("diff cmp vs judge gate", "`gpukern compare before.json after.json`"),
-    ("duel versus race", "`gpukern ab`"),
-    ("autotune optimize optimise search", "`gpukern tune`"),
-    ("limits limit roofline roof bandwidth flops clpeak peaks", "`gpukern peak`"),
-    ("plot html page chart charts draw graph view", "`gpukern report run.json --output report.html`"),
-    ("convert csv markdown junit format", "`gpukern export run.json --to markdown`"),
-    ("join combine", "`gpukern merge`"),
-    ("trend trends steps timeline log", "`gpukern history`"),
-    ("exec execute launch kernel shader compile", "`gpukern run kernel.comp`"),
-    ("init new", "`gpukern run kernel.comp --init`"),
-    ("settings options defaults configuration configure env", "`gpukern config`"),
-    ("completion complete", "`gpukern completions`"),
-    ("manual doc docs", "`gpukern man`"),
-];
 
 /// Replaces clap's suggestion, which goes by spelling, with one by meaning if the mistaken word is known from other tools.
 /// `command` is the subcommand that was typed.
@@ -124,9 +105,13 @@ fn option_tip(command: Option<&str>, option: &str, value: &str) -> Option<String
         }
         _ => {}
     }
-    let applies = |commands: &str| commands.is_empty() || command.is_none_or(|command| is_among(command, commands));
-    let found = foreign_options().find(|option| is_among(&name, option.names) && applies(option.commands));
-    found.map(|option| option.tip.to_string())
+    let applies = |commands: &str| match command {
+        _ if commands == COMMAND => false,
+        Some(command) => commands.is_empty() || is_among(command, commands),
+        None => true,
+    };
+    let found = foreign_words().find(|words| is_among(&name, words.names) && applies(words.commands));
+    found.map(|words| words.tip.to_string())
 }
 
 /// Returns the equivalent of a format name of another tool.
@@ -158,7 +143,8 @@ fn command_tip(word: &str) -> Option<String> {
         _ => {}
     }
     let word = word.replace('_', "-");
-    COMMANDS.iter().find(|(words, _)| is_among(&word, words)).map(|(_, tip)| (*tip).to_string())
+    let found = foreign_words().find(|words| words.commands == COMMAND && is_among(&word, words.names));
+    found.map(|words| words.tip.to_string())
 }
 
 /// Returns the file name extension of a word, or an empty text.
@@ -260,8 +246,8 @@ mod tests {
             found.get_arguments().any(|arg| arg.get_long() == Some(option))
         };
         let global = |option: &str| ["version", "help"].contains(&option) || has("list", option);
-        let options = foreign_options().map(|option| (option.commands, option.tip));
-        for (commands, tip) in options.chain(COMMANDS.iter().map(|(_, tip)| ("", *tip))) {
+        for ForeignWords { commands, tip, .. } in foreign_words() {
+            let commands = if commands == COMMAND { "" } else { commands };
             for quoted in tip.split('`').skip(1).step_by(2) {
                 let of = quoted.strip_prefix("gpukern ").and_then(|rest| rest.split(' ').next());
                 let of = of.filter(|of| !of.starts_with('-'));
@@ -273,14 +259,15 @@ mod tests {
             }
         }
         // An option of a command needs no tip for that command.
-        for ForeignOptions { names, commands, .. } in foreign_options() {
+        for ForeignWords { names, commands, .. } in foreign_words().filter(|words| words.commands != COMMAND) {
             for command in commands.split(' ').filter(|command| !command.is_empty()) {
                 let taken = names.split(' ').find(|name| name.len() > 1 && has(command, name));
                 assert_eq!(taken, None, "{command}");
             }
         }
         let is_command = |word: &str| root.find_subcommand(word).is_some();
-        assert!(!COMMANDS.iter().flat_map(|(words, _)| words.split(' ')).any(is_command));
+        let mut commands = foreign_words().filter(|words| words.commands == COMMAND);
+        assert!(!commands.any(|words| words.names.split(' ').any(is_command)));
         assert!(help::USE_VULKAN.iter().all(|command| is_command(command)));
     }
 

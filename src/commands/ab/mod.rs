@@ -120,18 +120,18 @@ pub(super) fn judge_run(
     let max_time = max_time(args.sampling.max_time.as_deref(), KERNELS_MAX_TIME)?;
     let sampled = SamplingArgs { max_time: Some(ten_times(max_time)), ..request.selection.sampling.clone() };
     let selection = Selection { sampling: sampled, ..request.selection.clone() };
-    let mut more = stated(&args.comparing.judging, &Judging::default());
+    let mut more = stated(&args.output.comparing.judging, &Judging::default());
     more.insert("ab".into(), true.into());
     let contest = Contest {
         matches: matches.collect::<Result<_, _>>()?,
         devices,
         sampling,
-        min_effect: judging::settings(&args.comparing.judging)?.min_effect,
+        min_effect: judging::settings(&args.output.comparing.judging)?.min_effect,
         max_time,
         longer_command: Request { selection, ..request.clone() }.command_with(&host.program_name(), more),
         notes: String::new(),
     };
-    contest.play(args.json.as_ref(), args.keep_failures.as_deref(), setup, host)
+    contest.play(args.output.json.as_ref(), args.output.keep_failures.as_deref(), setup, host)
 }
 
 /// Parses `--max-time`, if it is given.
