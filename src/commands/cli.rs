@@ -104,9 +104,9 @@ impl Cli {
         }
         let cli = matches.and_then(|matches| {
             let mut cli = Self::from_arg_matches(&matches)?;
-            if let (Command::Config(args), Some(own)) = (&mut cli.command, matches.subcommand_matches("config")) {
-                let config = documented.find_subcommand("config").into_iter();
-                args.stated = config.flat_map(|config| stated_options(config, own, variables)).collect();
+            let config = documented.find_subcommand("config").zip(matches.subcommand_matches("config"));
+            if let (Command::Config(args), Some((config, own))) = (&mut cli.command, config) {
+                args.stated = stated_options(config, own, variables);
             }
             Ok(cli)
         });

@@ -53,18 +53,10 @@ const HEADINGS: [Heading; 7] = [
 /// Help of `devices --verbose`; elsewhere --verbose prints cases.
 const DEVICES_VERBOSE: &str = "Add features, all limits and what each variant needs";
 
-/// Options that the page of one command, or of the program, describes; the pages of others name them in a line.
-struct SharedOptions {
-    page: &'static str,
-    options: &'static str,
-}
-
-const SHARED: [SharedOptions; 2] = [
-    SharedOptions {
-        page: "gpukern --help",
-        options: "quiet verbose color timeout max-run validation loader cache-dir in-process",
-    },
-    SharedOptions { page: "gpukern compare --help", options: "process-noise allow force" },
+/// Pages, and the options that only they describe; the pages of other commands name them in a line.
+const SHARED: [[&str; 2]; 2] = [
+    ["gpukern --help", "quiet verbose color timeout max-run validation loader cache-dir in-process"],
+    ["gpukern compare --help", "process-noise allow force"],
 ];
 
 /// Returns the command line with the help that it prints: options that commands share are described on one page only.
@@ -72,7 +64,7 @@ pub(super) fn command_line() -> Command {
     documented().mut_subcommands(|mut command| {
         let own_page = format!("gpukern {} --help", command.get_name());
         let mut references = vec![];
-        for SharedOptions { page, options } in SHARED.into_iter().filter(|shared| shared.page != own_page) {
+        for [page, options] in SHARED.into_iter().filter(|[page, _]| *page != own_page) {
             let mut named = vec![];
             command = command.mut_args(|arg| {
                 let name = arg.get_long().unwrap_or_default();

@@ -20,7 +20,7 @@ use crate::record::{CHOOSING, Case, MAX_TEXT_LENGTH, Origin, Outcome, Record, Wa
 use crate::report;
 use crate::report::long::{View, chosen};
 use crate::report::reference::ReferenceTime;
-use crate::tuning::tuned::Tuned;
+use crate::tuning::tuned::{self, Tuned};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
@@ -153,28 +153,25 @@ fn wrote_outside_buffers(case: &Case) -> bool {
 /// Returns a line for each variable read by drivers whose value differs from that in `earlier`. Variables of gpukern stand
 /// for options, which are checked elsewhere.
 fn changed_variables(earlier: &Record, now: &Origin, is_too_long: impl Fn(&str) -> bool) -> BTreeSet<String> {
-    let before = earlier.processes();
-    let names = CHOOSING.iter().filter(|name| !name.starts_with("GPUKERN_"));
     let value = |origin: &Origin, name: &str| origin.environment.get(name).map(|value| shown_word(value));
-    let pairs = names.flat_map(|name| before.iter().map(move |process| (name, &process.origin)));
-    pairs
-        .filter_map(|(name, origin)| {
-            let here = match value(now, name) {
-                Some(value) => value,
-                None if is_too_long(name) => {
-                    format!("longer than the {MAX_TEXT_LENGTH} characters that a record keeps")
-                }
-                None => "not set".into(),
-            };
-            match value(origin, name) {
-                Some(before) if before == here => None,
-                Some(before) => Some(format!("{name} is {here}; in the record it is {before}")),
-                None if here == "not set" => None,
+    let mut changes = BTreeSet::new();
+    for name in CHOOSING.iter().filter(|name| !name.starts_with("GPUKERN_")) {
+        let here = match value(now, name) {
+            Some(value) => value,
+            None if is_too_long(name) => format!("longer than the {MAX_TEXT_LENGTH} characters that a record keeps"),
+            None => "not set".into(),
+        };
+        for process in earlier.processes() {
+            let there = match value(&process.origin, name) {
+                Some(before) if before != here => format!("in the record it is {before}"),
                 // The earlier value may have been too long to keep.
-                None => Some(format!("{name} is {here}; the record has no value for it")),
-            }
-        })
-        .collect()
+                None if here != "not set" => "the record has no value for it".into(),
+                _ => continue,
+            };
+            changes.insert(format!("{name} is {here}; {there}"));
+        }
+    }
+    changes
 }
 
 /// Adds the result of a comparison to the output of a measurement; to the notes if standard output is the record.
@@ -199,12 +196,22 @@ fn add_verdicts(
     }
 }
 
-/// Reads the results of earlier searches for the cases of `request`; the user's own kernels have none.
+/// Reads the results of earlier searches for the cases of `request`: from the file that it names, which must exist, or from
+/// the default one. The user's own kernels have none.
 pub(super) fn tuned(request: &Request) -> Result<Tuned, Error> {
     if request.no_tuned || request.kernels.is_some() {
         return Ok(Tuned::none());
     }
-    super::tune::earlier_results(request.tuned.as_deref())
+    match (&request.tuned, tuned::default_path()) {
+        (Some(path), _) => Tuned::read(path)?.ok_or_else(|| {
+            Error::Usage(format!(
+                "there are no tuning results in '{}'; make them with `gpukern tune`, or add --no-tuned",
+                path.shown()
+            ))
+        }),
+        (None, Some(path)) => Ok(Tuned::read(&path)?.unwrap_or_default()),
+        (None, None) => Ok(Tuned::none()),
+    }
 }
 
 /// Returns how to show the record. Mistakes in its options are reported here, before anything is measured.

@@ -37,20 +37,6 @@ use std::time::Duration;
 /// Output of a search that was interrupted before it found a tile.
 const NOTHING_TIMED: &str = "interrupted before a tile was timed: nothing was kept\n";
 
-/// Reads the results of earlier searches, for `bench`: from the `named` file, which must exist, or from the default one.
-pub(super) fn earlier_results(named: Option<&Path>) -> Result<Tuned, Error> {
-    match (named, tuned::default_path()) {
-        (Some(path), _) => Tuned::read(path)?.ok_or_else(|| {
-            Error::Usage(format!(
-                "there are no tuning results in '{}'; make them with `gpukern tune`, or add --no-tuned",
-                path.shown()
-            ))
-        }),
-        (None, Some(path)) => Ok(Tuned::read(&path)?.unwrap_or_default()),
-        (None, None) => Ok(Tuned::none()),
-    }
-}
-
 pub(super) fn run(args: TuneArgs, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
     // Mistakes in the command are reported before a device is opened.
     let started = host.elapsed();
@@ -320,13 +306,17 @@ fn plan(args: TuneArgs) -> Result<(&'static Algorithm, PlannedRun), Error> {
     }
     // A pattern selects only variants that have tiles.
     let kind = format!("variant of {name} with tiles to search");
-    let variant = variant.into_iter().map(|typed| {
-        let matching = is_pattern(&typed).then(|| pattern::select(&typed, &kind, &known)).transpose()?;
-        Ok(matching.map_or_else(|| vec![typed], |names| names.into_iter().map(String::from).collect()))
-    });
-    let variant = variant.collect::<Result<Vec<_>, _>>().map_err(Error::Usage)?.concat();
-    let algorithms = vec![name];
-    let selection = Selection { algorithm: algorithms, variant, size, axes: axes.0, device, ..Selection::default() };
+    let mut variants = vec![];
+    for typed in variant {
+        if is_pattern(&typed) {
+            let matching = pattern::select(&typed, &kind, &known).map_err(Error::Usage)?;
+            variants.extend(matching.into_iter().map(String::from));
+        } else {
+            variants.push(typed);
+        }
+    }
+    let selection =
+        Selection { algorithm: vec![name], variant: variants, size, axes: axes.0, device, ..Selection::default() };
     let run = PlannedRun::new(&selection, Purpose::Bench).map_err(Error::Usage)?;
     let named = run.groups.first().map_or(&[][..], |group| &group.variants);
     let other = named.iter().map(|variant| &*variant.name).find(|name| !known.contains(name));
