@@ -798,6 +798,19 @@ pub struct Judging {
     pub force: bool,
 }
 
+impl Judging {
+    /// Returns the name of an option that is given.
+    pub(super) fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("min-effect", self.min_effect.is_some()),
+            ("process-noise", self.process_noise.is_some()),
+            ("allow", !self.allow.is_empty()),
+            ("force", self.force),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+    }
+}
+
 /// How results are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -1342,7 +1355,6 @@ mod tests {
     use crate::plan::axes::{AXES, Axis, Value as AxisKind};
     use crate::record::Record;
     use crate::record::fixture::four_cases;
-    use clap::CommandFactory;
     use proptest::array::{uniform2, uniform4, uniform5};
     use proptest::collection::vec;
     use proptest::option::of;
@@ -1369,25 +1381,6 @@ mod tests {
         assert!(before.validation && before.timeout == "5s" && !before.in_process);
         let behind = parsed(&["gpukern", "--max-run=2s", "bench", "lu", "--timeout=9s", "--in-process"]);
         assert_eq!((&*behind.timeout, &*behind.max_run, behind.in_process), ("9s", "2s", true));
-    }
-
-    #[test]
-    fn the_options_of_each_command_are_those_of_the_table_of_axes() {
-        let root = Cli::command();
-        for name in ["bench", "verify", "tune", "ab"] {
-            let command = root.find_subcommand(name).expect("it is a command");
-            for axis in AXES {
-                let arg = command.get_arguments().find(|arg| arg.get_id() == axis.name);
-                assert_eq!(arg.is_some(), axis.help.of(name).is_some(), "{name} --{}", axis.name);
-            }
-        }
-        // `run` has only the axis of the seed.
-        let [of_bench, of_run] = ["bench", "run"].map(|name| {
-            let command = root.find_subcommand(name).expect("it is a command");
-            let seed = command.get_arguments().find(|arg| arg.get_id() == "seed").expect("it has the option");
-            seed.get_help().map(ToString::to_string)
-        });
-        assert_eq!(of_bench, of_run);
     }
 
     #[test]

@@ -25,6 +25,9 @@ pub(super) type Document = [&'static str; 2];
 /// Document in JSON, such as a record of `bench`.
 pub(super) const JSON: Document = ["JSON", "--json"];
 
+/// Results as tests of a CI system.
+pub(super) const JUNIT: Document = ["JUnit XML", "--junit"];
+
 /// Destination of a document, found writable before any time is spent measuring.
 pub(super) struct Target {
     document: Document,

@@ -278,24 +278,29 @@ fn worse(measuring: Exit, comparing: Exit) -> Exit {
     }
 }
 
-/// Returns the exit code of the worst case. From worst to best: a wrong answer, a failure, the user's mistake, an
-/// interruption.
+/// Returns the exit code of the worst case; of an interruption if no case is worse.
 pub(super) fn exit(record: &Record) -> Exit {
-    let any = |test: fn(&Outcome) -> bool| record.cases.iter().any(|case| test(&case.outcome));
-    let cut_short = |outcome: &Outcome| match outcome {
+    let cut_short = |case: &Case| match &case.outcome {
         Outcome::Interrupted => true,
         Outcome::Measured(measured) => measured.warnings.contains(&Warning::Interrupted),
         _ => false,
     };
-    if any(|outcome| matches!(outcome, Outcome::Rejected(_))) {
-        Exit::Rejected
-    } else if any(|outcome| outcome.exit() == Some(Exit::Failure)) {
-        Exit::Failure
-    } else if any(|outcome| outcome.exit() == Some(Exit::Usage)) {
-        Exit::Usage
-    } else if any(cut_short) {
-        Exit::Interrupted
-    } else {
-        Exit::Success
+    match worst(record.cases.iter().map(|case| &case.outcome)) {
+        Exit::Success if record.cases.iter().any(cut_short) => Exit::Interrupted,
+        worst => worst,
     }
+}
+
+/// Returns the exit code of the worst outcome. From worst to best: a wrong answer, a failure, the user's mistake.
+pub(super) fn worst<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> Exit {
+    let mut worst = Exit::Success;
+    for outcome in outcomes {
+        match (outcome, outcome.exit()) {
+            (Outcome::Rejected(_), _) => return Exit::Rejected,
+            (_, Some(Exit::Failure)) => worst = Exit::Failure,
+            (_, Some(exit)) if worst == Exit::Success => worst = exit,
+            _ => {}
+        }
+    }
+    worst
 }

@@ -4,7 +4,7 @@ mod pairs;
 
 use super::campaign::{self, Campaign, measure_in_fresh_processes};
 use super::document::{Files, JSON, Target};
-use super::{CommandOutput, combined_exit, duration, failures, judging};
+use super::{CommandOutput, combined_exit, duration, failures, judging, measuring};
 use crate::algorithms::{self, Algorithm, Variant};
 use crate::basis::command_line::{arguments, stated};
 use crate::basis::error::{Error, Exit};
@@ -141,24 +141,16 @@ fn max_time(typed: Option<&str>, default: Duration) -> Result<Duration, Error> {
 
 /// Returns the exit code of the worst trial.
 fn exit(trials: &Trials, host: &Host) -> Exit {
-    let any = |test: fn(&Outcome) -> bool| {
-        trials.cases.iter().flat_map(Trial::sides).any(|(_, side)| test(&side.case.outcome))
-    };
     let decided = |trial: &Trial| {
         skipped(trial).is_some() || trial.verdict().is_some_and(|verdict| verdict != Verdict::Undecided)
     };
-    if any(|outcome| matches!(outcome, Outcome::Rejected(_))) || trials.count(Verdict::Slower) > 0 {
-        Exit::Rejected
-    } else if any(|outcome| outcome.exit() == Some(Exit::Failure)) {
-        Exit::Failure
-    } else if any(|outcome| outcome.exit() == Some(Exit::Usage)) {
-        Exit::Usage
-    } else if trials.not_measured == 0 && trials.cases.iter().all(decided) {
-        Exit::Success
-    } else if host.is_interrupted() {
-        Exit::Interrupted
-    } else {
-        Exit::Undecided
+    let sides = trials.cases.iter().flat_map(Trial::sides);
+    match measuring::worst(sides.map(|(_, side)| &side.case.outcome)) {
+        _ if trials.count(Verdict::Slower) > 0 => Exit::Rejected,
+        Exit::Success if trials.not_measured == 0 && trials.cases.iter().all(decided) => Exit::Success,
+        Exit::Success if host.is_interrupted() => Exit::Interrupted,
+        Exit::Success => Exit::Undecided,
+        worst => worst,
     }
 }
 
