@@ -163,10 +163,10 @@ impl Files {
 /// # Errors
 /// Quotes the argument with the reason.
 pub(super) fn check_words(host: &Host) -> Result<(), Error> {
-    let words = host.arguments();
+    let words = &host.arguments;
     let of_program = words.iter().any(|word| word == "capture");
     let end = words.iter().position(|word| word == "--").unwrap_or(if of_program { 0 } else { words.len() });
-    let variables = host.variables().iter().filter(|(name, _)| name.to_string_lossy().starts_with("GPUKERN_"));
+    let variables = host.variables.iter().filter(|(name, _)| name.to_string_lossy().starts_with("GPUKERN_"));
     let errors = FileId::of_stream(&io::stderr());
     if errors.is_some() && stderr_is_record() {
         host.messages.divert();
@@ -210,7 +210,7 @@ fn implicit_inputs(host: &Host) -> Vec<(&'static str, PathBuf)> {
         .chain(host.cache.files().into_iter().map(|path| ("a file of the cache", path)))
         .collect();
     let mut named = manifests(None);
-    for (name, value) in host.variables() {
+    for (name, value) in &host.variables {
         let name = name.to_string_lossy();
         if !["VK_", "LD_", "DYLD_"].iter().any(|prefix| name.starts_with(prefix)) {
             continue;

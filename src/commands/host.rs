@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 /// Arguments, environment, streams, signals and time of a command.
 pub struct Host {
     /// Command line, starting with the program's name.
-    arguments: Vec<OsString>,
-    variables: BTreeMap<OsString, OsString>,
+    pub(super) arguments: Vec<OsString>,
+    pub(super) variables: BTreeMap<OsString, OsString>,
     pub(super) messages: Messages,
     /// Memory that replaces standard output in tests.
     memory: Option<Arc<Mutex<Vec<u8>>>>,
@@ -111,11 +111,6 @@ impl Host {
         host
     }
 
-    /// Returns the command line.
-    pub(super) fn arguments(&self) -> &[OsString] {
-        &self.arguments
-    }
-
     /// Returns the command line as text, for documents.
     pub(super) fn command_line(&self) -> Vec<String> {
         // A path need not be text.
@@ -127,11 +122,6 @@ impl Host {
     pub(super) fn program_name(&self) -> String {
         let name = self.arguments.first().map(|name| name.to_string_lossy().into_owned());
         name.filter(|name| !name.is_empty()).unwrap_or_else(|| "gpukern".into())
-    }
-
-    /// Returns the environment.
-    pub(super) fn variables(&self) -> &BTreeMap<OsString, OsString> {
-        &self.variables
     }
 
     /// Returns a variable, if it is set.

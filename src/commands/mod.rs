@@ -142,7 +142,7 @@ pub fn run(host: &mut Host) -> u8 {
                 host.messages.say(&help::command_line().render_help().to_string());
                 Ok(())
             } else {
-                host.print_mistake(&error, help::color(host.arguments()))
+                host.print_mistake(&error, help::color(&host.arguments))
             };
             printed.map_or(Exit::Failure as u8, |()| u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8))
         }
@@ -165,7 +165,7 @@ impl From<Error> for Stop {
 /// Parses the command line.
 fn parse(host: &Host) -> Result<Cli, Stop> {
     document::check_words(host)?;
-    Cli::parsed(host.arguments(), host.variables()).map_err(|error| Stop::Mistake(Box::new(error)))
+    Cli::parsed(&host.arguments, &host.variables).map_err(|error| Stop::Mistake(Box::new(error)))
 }
 
 /// Prints the result of a command. Returns the exit code.

@@ -113,9 +113,7 @@ pub(super) fn judge_run(
                  old.comp new.comp --ab`"
             )));
         };
-        let labels = [a, b].map(|variant| variant.name.to_string());
-        let sides = Sides::Kernels(Box::new([a, b].map(|variant| Side::new(variant, None))));
-        Ok(Match { labels, sides, group })
+        Ok(Match::of_variants([a, b], group.clone()))
     });
     let max_time = max_time(args.sampling.max_time.as_deref(), KERNELS_MAX_TIME)?;
     let sampled = SamplingArgs { max_time: Some(ten_times(max_time)), ..request.selection.sampling.clone() };
@@ -440,6 +438,12 @@ impl<'a> Contest<'a> {
 }
 
 impl Match<'_> {
+    /// Returns a match of two variants on the problem of `group`.
+    fn of_variants(variants: [&Variant; 2], group: CaseGroup) -> Self {
+        let sides = Sides::Kernels(Box::new(variants.map(|variant| Side::new(variant, None))));
+        Self { labels: variants.map(|variant| variant.name.to_string()), sides, group }
+    }
+
     /// Runs three processes in this order: A (0), B (1) and A again (2). `first` receives each side's first case, or the one
     /// without a time.
     ///
@@ -492,10 +496,8 @@ fn variant_matches<'a>(
         let find = |variant: &&Variant| group.variants.iter().find(|candidate| candidate.name == variant.name).cloned();
         let [a, b] = pair.each_ref().map(find);
         let (a, b) = (a?, b?);
-        let labels = [&a, &b].map(|variant| variant.name.to_string());
-        let sides = Sides::Kernels(Box::new([&a, &b].map(|variant| Side::new(variant, None))));
-        let variants = if a.name == b.name { vec![a] } else { vec![a, b] };
-        Some(Match { labels, sides, group: CaseGroup { variants, ..group.clone() } })
+        let variants = if a.name == b.name { vec![a.clone()] } else { vec![a.clone(), b.clone()] };
+        Some(Match::of_variants([&a, &b], CaseGroup { variants, ..group.clone() }))
     };
     let matches: Vec<_> = pairs.iter().flat_map(|pair| groups.iter().filter_map(|group| on(pair, group))).collect();
     if matches.is_empty() {
