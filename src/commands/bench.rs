@@ -1,15 +1,15 @@
 //! `gpukern bench`.
 
+use super::CommandOutput;
 use super::campaign::{self, Campaign};
 use super::document::{Files, JSON, Target};
 use super::measuring::{self, Planned};
 use super::progress::{Progress, skips};
-use super::{CommandOutput, combined_exit, selectors};
 use crate::algorithms::{Candidate, CaseSpec};
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::{Nanos, about, counted};
 use crate::catalogue::CATALOGUE;
-use crate::commands::cli::BenchArgs;
+use crate::commands::cli::{BenchArgs, OutputArgs};
 use crate::commands::host::Host;
 use crate::device::capability::DeviceInfo;
 use crate::measure::executor::Observer;
@@ -31,7 +31,8 @@ const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) fn run(args: &BenchArgs, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
     // Mistakes in the command are reported before a device is opened.
-    let BenchArgs { request, output, .. } = args;
+    let BenchArgs { request, reference, .. } = args;
+    let output = &OutputArgs { reference: reference.clone(), ..args.output.clone() };
     let (planned, kernels) = planned(request)?;
     Files::of_measuring(request, output, &kernels, setup.loader.as_ref()).check(host)?;
     let setup = &setup.with_kernels(kernels);
@@ -111,21 +112,21 @@ fn explain(
         return Err(Error::Usage("--explain shows what 'auto' chooses from; add --variant auto".into()));
     }
     let target = Target::open_if_named(JSON, json)?;
-    let campaign = Campaign::begin(setup, selectors(plan).iter().map(Vec::as_slice), host)?;
+    let mut campaign = Campaign::begin(setup, campaign::selectors(plan).iter().map(Vec::as_slice), host)?;
     let mut answer = CommandOutput::new(String::new(), String::new(), Exit::Success);
     let (mut explained, mut saved) = (vec![], host.elapsed());
     for run in &plan.runs {
-        for device in campaign.session.select_usable(&run.devices)? {
+        campaign.on_each_device(&run.devices, Timing::Sample, |executor| {
+            let device = executor.info().clone();
             let groups: Vec<_> = run.groups_on(device.kind).filter(|group| group.auto).collect();
             let mut progress = Progress::new(groups.len(), &host.messages);
-            progress.device(device);
-            let mut executor = campaign.open(device, Timing::Sample)?;
-            campaign.each(groups, |group| {
-                let candidates = candidates(group, device, ways);
+            progress.device(&device);
+            campaign::each(host, groups, |group| {
+                let candidates = candidates(group, &device, ways);
                 let groups: Vec<_> = candidates.iter().map(|candidate| candidate_group(group, candidate)).collect();
                 match executor.explain(&groups, &run.sampling) {
                     Ok(times) => {
-                        let explanation = Explanation::new(device, group, &candidates, times);
+                        let explanation = Explanation::new(&device, group, &candidates, times);
                         answer.output.push_str(&explanation.text(host.width()));
                         explained.push(explanation);
                     }
@@ -143,13 +144,11 @@ fn explain(
                 Ok(())
             })?;
             progress.finish();
-        }
+            Ok(())
+        })?;
     }
     answer.deliver_json(target, &explained);
-    if campaign.is_interrupted() {
-        answer.exit = Exit::Interrupted;
-    }
-    answer.exit = combined_exit(answer.exit, campaign.session.check_validation(), &mut answer.notes);
+    campaign.end(&mut answer);
     Ok(answer)
 }
 

@@ -39,8 +39,9 @@ pub(super) fn run(args: &CaptureArgs, setup: &Setup, host: &Host) -> Result<Comm
     let settings = settings(args)?;
     let program = &*args.program[0];
     files(args).check(host)?;
-    let open = |document, path: &Option<PathBuf>| path.as_deref().map(|path| Target::open(document, path)).transpose();
-    let [json, trace, page] = [open(JSON, &args.json)?, open(TRACE, &args.trace)?, open(PAGE, &args.page)?];
+    let json = Target::open_if_named(JSON, args.json.as_ref())?;
+    let trace = Target::open_if_named(TRACE, args.trace.as_ref())?;
+    let page = Target::open_if_named(PAGE, args.page.as_ref())?;
     let failed = |e: io::Error| Error::Failure(format!("no folder for what the layer tells: {e}"));
     let scratch = scratch(args.output.as_deref())?;
     let folder = std::path::absolute(scratch.path()).map_err(failed)?;
@@ -70,9 +71,7 @@ pub(super) fn run(args: &CaptureArgs, setup: &Setup, host: &Host) -> Result<Comm
         }
     }
     let mut answer = CommandOutput::new(text, String::new(), exit);
-    if let Some(target) = trace {
-        answer.deliver_json(Some(target), &trace::trace(&profile));
-    }
+    answer.deliver_json(trace, &trace::trace(&profile));
     if let Some(target) = page {
         answer.deliver(target, &report::html::capture(&profile, args.top as usize));
     }
@@ -158,12 +157,9 @@ fn unpacked(cache: &CacheFolder, folder: &Path) -> Result<PathBuf, Error> {
                 .into(),
         ));
     }
-    let (name, hash) = (
-        format!("{}{LAYER_NAME}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX),
-        fingerprint(&[LAYER]),
-    );
+    let name = format!("{}{LAYER_NAME}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let below = format!("{LAYER_FOLDER}{}", fingerprint(&[LAYER]));
     let unpack = |cache: &CacheFolder| -> io::Result<PathBuf> {
-        let below = format!("{LAYER_FOLDER}{hash}");
         let library = cache.file_of(&below, &name, LAYER)?;
         let manifest = json!({
             "file_format_version": "1.1.0",

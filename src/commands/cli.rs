@@ -21,7 +21,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 /// Measure compute kernels on any Vulkan device: which is fastest, and is it right?
@@ -94,7 +94,7 @@ pub enum ColorWhen {
 impl Cli {
     /// Parses a command line; options that it does not state take the values of their variables.
     pub(super) fn parsed(words: &[OsString], variables: &Variables) -> Result<Self, clap::Error> {
-        let documented = help::documented();
+        let documented = help::command_line();
         let command = with_variables(documented.clone(), variables);
         let matches = command.clone().try_get_matches_from(words);
         let understood = command.clone().ignore_errors(true).try_get_matches_from(words).ok();
@@ -104,20 +104,9 @@ impl Cli {
         }
         let cli = matches.and_then(|matches| {
             let mut cli = Self::from_arg_matches(&matches)?;
-            if let (Command::Config(args), Some((_, own))) = (&mut cli.command, matches.subcommand()) {
-                let from_variable = |id: &str| {
-                    let config = documented.find_subcommand("config")?;
-                    let arg = config.get_arguments().find(|arg| arg.get_id() == id)?;
-                    arg.get_env().filter(|name| variables.contains_key(*name)).map(|_| ValueSource::EnvVariable)
-                };
-                let source = |id: &clap::Id| {
-                    let source = match own.value_source(id.as_str())? {
-                        ValueSource::DefaultValue => from_variable(id.as_str()).unwrap_or(ValueSource::DefaultValue),
-                        source => source,
-                    };
-                    Some((id.as_str().replace('_', "-"), source))
-                };
-                args.sources = own.ids().filter_map(source).collect();
+            let config = documented.find_subcommand("config").zip(matches.subcommand_matches("config"));
+            if let (Command::Config(args), Some((config, own))) = (&mut cli.command, config) {
+                args.stated = stated_options(config, own, variables);
             }
             Ok(cli)
         });
@@ -150,6 +139,24 @@ fn with_variables(command: clap::Command, variables: &Variables) -> clap::Comman
         }
     });
     command.mut_subcommands(|command| with_variables(command, variables))
+}
+
+/// Returns the options that the command line or a variable states.
+fn stated_options(command: &clap::Command, matches: &ArgMatches, variables: &Variables) -> Vec<StatedOption> {
+    let mut stated = vec![];
+    for arg in command.get_arguments() {
+        let (id, Some(name)) = (arg.get_id().as_str(), arg.get_long()) else { continue };
+        let from = match (matches.value_source(id), arg.get_env()) {
+            (Some(ValueSource::CommandLine), _) => "command line".to_string(),
+            (Some(ValueSource::DefaultValue), Some(variable)) if variables.contains_key(variable) => {
+                variable.to_string_lossy().into_owned()
+            }
+            _ => continue,
+        };
+        let values: Vec<_> = matches.get_raw(id).into_iter().flatten().map(OsStr::to_string_lossy).collect();
+        stated.push(StatedOption { name: name.into(), from, value: values.join(",") });
+    }
+    stated
 }
 
 /// Returns the error with control characters in the words that it quotes shown escaped.
@@ -462,9 +469,18 @@ pub struct ConfigArgs {
     #[arg(long, value_name = "FILE", env = "GPUKERN_TUNED", hide_env = true)]
     pub tuned: Option<PathBuf>,
 
-    /// Source of each option's value, by option name.
+    /// Options that the command line or a variable states.
     #[arg(skip)]
-    pub(crate) sources: BTreeMap<String, ValueSource>,
+    pub(crate) stated: Vec<StatedOption>,
+}
+
+/// Option that the command line or a variable states.
+#[derive(Debug)]
+pub(crate) struct StatedOption {
+    pub(crate) name: String,
+    /// The variable, or `command line`.
+    pub(crate) from: String,
+    pub(crate) value: String,
 }
 
 /// Options of `bench`.
@@ -490,6 +506,13 @@ pub struct BenchArgs {
     /// each variant's best. `--json` writes these times in place of a record.
     #[arg(long, value_name = "WAYS", num_args = 0..=1, require_equals = true, default_missing_value = "12", conflicts_with_all = ["resume", "noise", "processes", "host", "compare", "keep_failures"])]
     pub explain: Option<usize>,
+
+    /// Show published figures next to yours
+    ///
+    /// Each case gets its speed-up over them. FILE is a record, or CSV with the columns algorithm, dtype, size, time,
+    /// source and, where relevant, layout, goal and input.
+    #[arg(long, value_name = "FILE")]
+    pub reference: Option<PathBuf>,
 
     /// Outputs of the record.
     #[command(flatten)]
@@ -523,15 +546,12 @@ pub struct OutputArgs {
     #[serde(serialize_with = "command_line::path")]
     pub keep_failures: Option<PathBuf>,
 
-    /// Show published figures next to yours
-    ///
-    /// Each case gets its speed-up over them. FILE is a record, or CSV with the columns algorithm, dtype, size, time,
-    /// source and, where relevant, layout, goal and input.
-    #[arg(long, value_name = "FILE")]
-    #[serde(serialize_with = "command_line::path")]
+    /// File of published figures, an option of `bench`.
+    #[arg(skip)]
+    #[serde(skip)]
     pub reference: Option<PathBuf>,
 
-    /// The table: compact, long or both [default: compact]
+    /// The table: compact, long or both [default: compact; long for `run`]
     ///
     /// compact has a row for each size and a column for each variant; long has a line for each case with its rate,
     /// interval, samples and residual.
@@ -674,12 +694,6 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "watch")]
     pub repeat: Option<u32>,
 
-    /// Save a reproducer for every case that was wrong, crashed or hung
-    ///
-    /// Each gets its own subfolder, as with `bench`.
-    #[arg(long, value_name = "DIR")]
-    pub keep_failures: Option<PathBuf>,
-
     /// Where it runs.
     #[command(flatten)]
     pub on: DeviceArgs,
@@ -692,30 +706,9 @@ pub struct RunArgs {
     #[command(flatten)]
     pub sampling: Typed<SamplingArgs>,
 
-    /// Write the record as JSON to this file, or `-`
-    ///
-    /// `-` is standard output, in place of the table.
-    #[arg(long, value_name = "PATH|-")]
-    pub json: Option<PathBuf>,
-
-    /// Complete the record of a run that was interrupted or killed
-    #[arg(long, value_name = "FILE", conflicts_with = "json")]
-    pub resume: Option<PathBuf>,
-
     /// Do not show shares of the device's limits
     #[arg(long)]
     pub no_peak: bool,
-
-    /// The table: compact, long or both [default: long]
-    ///
-    /// compact has a row for each size and a column for each kernel; long has a line for each case with its rate,
-    /// interval, samples and residual.
-    #[arg(long, value_name = "FORM", hide_possible_values = true)]
-    pub table: Option<TableForm>,
-
-    /// Columns of the long table, as in `bench --help`
-    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
-    pub columns: Vec<String>,
 
     /// Measure each case in N fresh processes
     ///
@@ -723,13 +716,13 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", conflicts_with_all = ["ab", "watch"])]
     pub processes: Option<u32>,
 
-    /// Baseline of the comparison.
-    #[command(flatten)]
-    pub comparing: Comparing,
-
     /// Measure only the case with this id; repeatable
     #[arg(long, value_name = "ID")]
     pub only: Vec<String>,
+
+    /// Outputs of the record.
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 impl RunArgs {
@@ -763,19 +756,10 @@ impl RunArgs {
         FieldOptions { size: size.clone(), define: define.clone(), include: include.clone(), entry: entry.clone(), set }
     }
 
-    /// Returns the options for output in the form of `bench`.
+    /// Returns the options for output. The long table shows the rate and error of a user's kernel.
     #[must_use]
     pub fn output(&self) -> OutputArgs {
-        OutputArgs {
-            json: self.json.clone(),
-            resume: self.resume.clone(),
-            keep_failures: self.keep_failures.clone(),
-            reference: None,
-            // The long table shows the rate and error of a user's kernel.
-            table: self.table.or(Some(TableForm::Long)),
-            columns: self.columns.clone(),
-            comparing: self.comparing.clone(),
-        }
+        OutputArgs { table: self.output.table.or(Some(TableForm::Long)), ..self.output.clone() }
     }
 }
 
@@ -812,6 +796,19 @@ pub struct Judging {
     /// Compare no matter what differs
     #[arg(long)]
     pub force: bool,
+}
+
+impl Judging {
+    /// Returns the name of an option that is given.
+    pub(super) fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("min-effect", self.min_effect.is_some()),
+            ("process-noise", self.process_noise.is_some()),
+            ("allow", !self.allow.is_empty()),
+            ("force", self.force),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+    }
 }
 
 /// How results are shown.
@@ -1358,7 +1355,6 @@ mod tests {
     use crate::plan::axes::{AXES, Axis, Value as AxisKind};
     use crate::record::Record;
     use crate::record::fixture::four_cases;
-    use clap::CommandFactory;
     use proptest::array::{uniform2, uniform4, uniform5};
     use proptest::collection::vec;
     use proptest::option::of;
@@ -1371,7 +1367,7 @@ mod tests {
 
     #[test]
     fn options_of_vulkan_are_in_the_help_of_the_commands_that_use_it() {
-        let mut command = help::documented();
+        let mut command = help::command_line();
         command.build();
         for own in command.get_subcommands_mut().filter(|own| !["worker", "guard"].contains(&own.get_name())) {
             let (name, help) = (own.get_name().to_string(), own.render_long_help().to_string());
@@ -1385,25 +1381,6 @@ mod tests {
         assert!(before.validation && before.timeout == "5s" && !before.in_process);
         let behind = parsed(&["gpukern", "--max-run=2s", "bench", "lu", "--timeout=9s", "--in-process"]);
         assert_eq!((&*behind.timeout, &*behind.max_run, behind.in_process), ("9s", "2s", true));
-    }
-
-    #[test]
-    fn the_options_of_each_command_are_those_of_the_table_of_axes() {
-        let root = Cli::command();
-        for name in ["bench", "verify", "tune", "ab"] {
-            let command = root.find_subcommand(name).expect("it is a command");
-            for axis in AXES {
-                let arg = command.get_arguments().find(|arg| arg.get_id() == axis.name);
-                assert_eq!(arg.is_some(), axis.help.of(name).is_some(), "{name} --{}", axis.name);
-            }
-        }
-        // `run` has only the axis of the seed.
-        let [of_bench, of_run] = ["bench", "run"].map(|name| {
-            let command = root.find_subcommand(name).expect("it is a command");
-            let seed = command.get_arguments().find(|arg| arg.get_id() == "seed").expect("it has the option");
-            seed.get_help().map(ToString::to_string)
-        });
-        assert_eq!(of_bench, of_run);
     }
 
     #[test]
@@ -1540,36 +1517,14 @@ mod tests {
 
     fn of_bench() -> impl Strategy<Value = Request> {
         let processes = prop_oneof![(of(any::<u32>()), Just(None)), (Just(None), of(any::<u32>()))];
-        let (texts, flags) = (uniform2(of(TEXT)), uniform4(any::<bool>()));
-        (selection(), uniform2(TEXT), texts, flags, processes, vec(TEXT, 0..2), vulkan()).prop_map(
-            |(
-                selection,
-                [label, tuned],
-                [config, shard],
-                [host, no_peak, no_tuned, no_commands],
-                (processes, noise),
-                only,
-                vulkan,
-            )| {
-                let (label, tuned, config) = (Some(label), Some(tuned.into()), config.map(PathBuf::from));
-                let kernels = None;
-                Request {
-                    kernels,
-                    selection,
-                    config,
-                    no_commands,
-                    shard,
-                    label,
-                    host,
-                    no_peak,
-                    tuned,
-                    no_tuned,
-                    processes,
-                    noise,
-                    only,
-                    vulkan,
-                    defaults: Selection::default(),
-                }
+        let (texts, flags) = (uniform4(of(TEXT)), uniform4(any::<bool>()));
+        (selection(), texts, flags, processes, vec(TEXT, 0..2), vulkan()).prop_map(
+            |(selection, texts, flags, (processes, noise), only, vulkan)| {
+                let [config, shard, label, tuned] = texts;
+                let [config, tuned] = [config, tuned].map(|path| path.map(PathBuf::from));
+                let [host, no_peak, no_tuned, no_commands] = flags;
+                let sources = Request { selection, config, no_commands, shard, label, host, ..Request::default() };
+                Request { no_peak, tuned, no_tuned, processes, noise, only, vulkan, ..sources }
             },
         )
     }

@@ -1,6 +1,6 @@
 //! `gpukern compare`.
 
-use super::document::{Document, Files, JSON, Target};
+use super::document::{Files, JSON, JUNIT, Target};
 use super::host::Host;
 use super::{CommandOutput, judging};
 use crate::basis::command_line::{arguments, stated};
@@ -72,8 +72,6 @@ fn with_records(args: &CompareArgs, program: &str, replaced: [Option<String>; 2]
     judging::replace(first, replaced);
     format!("{} compare {}", shown_word(program), arguments(stated(&args, &CompareArgs::default())))
 }
-
-const JUNIT: Document = ["JUnit XML", "--junit"];
 
 /// Returns all files of a side.
 fn side<'a>(first: Option<&'a PathBuf>, more: &'a [PathBuf]) -> Vec<&'a Path> {

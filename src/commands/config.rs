@@ -1,7 +1,7 @@
 //! The user's defaults: `gpukern/config.toml` in the configuration folder. `gpukern config` prints the values in effect.
 
 use super::CommandOutput;
-use super::cli::{BenchArgs, ColorWhen, Command, ConfigArgs, OutputArgs, TableForm};
+use super::cli::{ColorWhen, Command, ConfigArgs, OutputArgs, StatedOption, TableForm};
 use super::host::Host;
 use crate::basis::error::{self, Error};
 use crate::basis::input_file;
@@ -13,7 +13,6 @@ use crate::plan::request::VulkanOptions;
 use crate::tuning::tuned;
 use anstream::ColorChoice;
 use clap::ValueEnum;
-use clap::parser::ValueSource;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt::Write;
@@ -25,21 +24,18 @@ const VARIABLE: &str = "GPUKERN_CONFIG";
 /// Fields that the file may have.
 const FIELDS: [&str; 4] = ["device", "precision", "color", "table"];
 
-/// Value in the file, with its line.
-#[derive(Debug, Clone, PartialEq)]
-struct Stated<T> {
-    value: T,
+/// Checked texts of a field in the file, and its line.
+#[derive(Debug, PartialEq)]
+struct FileField {
+    texts: Vec<String>,
     line: usize,
 }
 
-/// Values in the user's file.
+/// Fields in the user's file, by name.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Defaults {
     file: Option<PathBuf>,
-    device: Option<Stated<Vec<String>>>,
-    precision: Option<Stated<String>>,
-    color: Option<Stated<ColorWhen>>,
-    table: Option<Stated<TableForm>>,
+    fields: BTreeMap<String, FileField>,
 }
 
 /// Returns the path of the user's defaults, whether the file exists or not; `None` if the variable is empty.
@@ -75,39 +71,29 @@ impl Defaults {
     fn parse(text: &str) -> Result<Self, String> {
         let fields: BTreeMap<Spanned<String>, Spanned<Value>> =
             toml::from_str(text).map_err(|e| format!(" is not valid TOML:\n{}", excerpt(&e.to_string())))?;
-        let mut stated = Self::default();
+        let mut own = Self::default();
         for (name, value) in fields {
             let line = text[..name.span().start].matches('\n').count() + 1;
-            let at = |reason: String| format!(", line {line}: {reason}");
-            stated.set(name.get_ref(), value.get_ref(), line).map_err(at)?;
+            let texts = texts(name.get_ref(), value.get_ref()).map_err(|reason| format!(", line {line}: {reason}"))?;
+            own.fields.insert(name.into_inner(), FileField { texts, line });
         }
-        Ok(stated)
+        Ok(own)
     }
 
-    /// Sets the field `name`.
-    fn set(&mut self, name: &str, value: &Value, line: usize) -> Result<(), String> {
-        match name {
-            "device" => {
-                let value = devices(value)?;
-                selector::check(&value)?;
-                self.device = Some(Stated { value, line });
-            }
-            "precision" => {
-                let value = text(name, value, "\"1%\"")?;
-                options::precision(&value)?;
-                self.precision = Some(Stated { value, line });
-            }
-            "color" => self.color = Some(Stated { value: choice(name, value)?, line }),
-            "table" => self.table = Some(Stated { value: choice(name, value)?, line }),
-            _ => return Err(error::unknown("field", name, "", &FIELDS)),
-        }
-        Ok(())
+    /// Returns the text of a field.
+    fn text(&self, name: &str) -> Option<&str> {
+        self.fields.get(name)?.texts.first().map(String::as_str)
+    }
+
+    /// Returns the choice of a field.
+    fn choice<T: ValueEnum>(&self, name: &str) -> Option<T> {
+        T::from_str(self.text(name)?, false).ok()
     }
 
     /// Returns when output has colors: by the command line, otherwise the environment, otherwise the file.
     pub(super) fn color(&self, typed: Option<ColorWhen>, host: &Host) -> ColorChoice {
         let environment = color_of_environment(host).map(|(_, when)| when);
-        match typed.or(environment).or(value(self.color.as_ref())).unwrap_or(ColorWhen::Auto) {
+        match typed.or(environment).or(self.choice("color")).unwrap_or(ColorWhen::Auto) {
             ColorWhen::Auto => ColorChoice::Auto,
             ColorWhen::Always => ColorChoice::Always,
             ColorWhen::Never => ColorChoice::Never,
@@ -120,29 +106,25 @@ impl Defaults {
     /// If the command takes one device and the file names several.
     pub(super) fn apply(&self, command: &mut Command) -> Result<(), Error> {
         match command {
-            Command::Bench(args) => self.apply_to_bench(args),
+            Command::Bench(args) => {
+                let OutputArgs { table, columns, .. } = &mut args.output;
+                self.set_table(table, columns);
+                let request = &mut args.request.0;
+                // The fields of a configuration take precedence.
+                let chosen = if request.config.is_some() { &mut request.defaults } else { &mut request.selection };
+                self.set_device(&mut chosen.device);
+                self.set_precision(&mut chosen.sampling.precision);
+            }
             Command::Run(args) => {
+                self.set_table(&mut args.output.table, &args.output.columns);
                 self.set_device(&mut args.on.device);
                 self.set_precision(&mut args.sampling.precision);
-                if args.columns.is_empty() {
-                    args.table = args.table.or(value(self.table.as_ref()));
-                }
             }
             Command::Peak { on, .. } => self.set_device(&mut on.device),
             Command::Tune(args) => self.set_device(&mut args.on.device),
             Command::Verify(args) => self.set_device(&mut args.on.device),
             Command::Inspect(args) => self.set_device(&mut args.on.device),
-            Command::Ab(args) if args.device.is_none() => match self.device.as_ref() {
-                None => {}
-                Some(Stated { value, .. }) if value.len() == 1 => args.device = value.first().cloned(),
-                Some(Stated { value, line }) => {
-                    let file = self.file.as_deref().unwrap_or(Path::new("config.toml")).shown();
-                    return Err(Error::Usage(format!(
-                        "ab runs on one device, and {file}, line {line}, names {}; choose one with --device",
-                        value.len()
-                    )));
-                }
-            },
+            Command::Ab(args) if args.device.is_none() => args.device = self.one_device()?,
             _ => {}
         }
         Ok(())
@@ -150,42 +132,60 @@ impl Defaults {
 
     /// Returns the device selectors for a command that names none.
     pub(super) fn devices(&self, host: &Host) -> Vec<String> {
-        let variable = host
-            .variable_os("GPUKERN_DEVICE")
-            .and_then(OsStr::to_str)
-            .map(|names| names.split(',').map(String::from).collect());
-        variable.or(value(self.device.as_ref())).unwrap_or_default()
+        match host.variable_os("GPUKERN_DEVICE").and_then(OsStr::to_str) {
+            Some(names) => names.split(',').map(String::from).collect(),
+            None => self.fields.get("device").map(|field| field.texts.clone()).unwrap_or_default(),
+        }
     }
 
-    /// Sets the devices of a command that names none.
+    /// Returns the device selector for `ab`, which takes one.
+    fn one_device(&self) -> Result<Option<String>, Error> {
+        let Some(FileField { texts, line }) = self.fields.get("device") else { return Ok(None) };
+        if let [one] = &texts[..] {
+            return Ok(Some(one.clone()));
+        }
+        let file = self.file.as_deref().unwrap_or(Path::new("config.toml")).shown();
+        Err(Error::Usage(format!(
+            "ab runs on one device, and {file}, line {line}, names {}; choose one with --device",
+            texts.len()
+        )))
+    }
+
     fn set_device(&self, selectors: &mut Vec<String>) {
-        if selectors.is_empty() {
-            *selectors = value(self.device.as_ref()).unwrap_or_default();
+        if let Some(field) = self.fields.get("device").filter(|_| selectors.is_empty()) {
+            selectors.clone_from(&field.texts);
         }
     }
 
-    /// Sets the precision of a command that states none.
     fn set_precision(&self, precision: &mut Option<String>) {
-        *precision = precision.take().or(value(self.precision.as_ref()));
+        *precision = precision.take().or(self.text("precision").map(String::from));
     }
 
-    /// Sets options of `bench`.
-    fn apply_to_bench(&self, args: &mut BenchArgs) {
-        let OutputArgs { table, columns, .. } = &mut args.output;
+    /// Sets the form of the table, unless chosen `columns` already decide it.
+    fn set_table(&self, table: &mut Option<TableForm>, columns: &[String]) {
         if columns.is_empty() {
-            *table = table.or(value(self.table.as_ref()));
+            *table = table.or(self.choice("table"));
         }
-        let request = &mut args.request.0;
-        // The fields of a configuration take precedence.
-        let chosen = if request.config.is_some() { &mut request.defaults } else { &mut request.selection };
-        self.set_device(&mut chosen.device);
-        self.set_precision(&mut chosen.sampling.precision);
     }
 }
 
-/// Returns a copy of the value in the file.
-fn value<T: Clone>(stated: Option<&Stated<T>>) -> Option<T> {
-    stated.map(|stated| stated.value.clone())
+/// Returns the texts of the field `name`, checked as those of its option are.
+fn texts(name: &str, value: &Value) -> Result<Vec<String>, String> {
+    match name {
+        "device" => {
+            let devices = devices(value)?;
+            selector::check(&devices)?;
+            Ok(devices)
+        }
+        "precision" => {
+            let precision = text(name, value, "\"1%\"")?;
+            options::precision(&precision)?;
+            Ok(vec![precision])
+        }
+        "color" => choice::<ColorWhen>(name, value),
+        "table" => choice::<TableForm>(name, value),
+        _ => Err(error::unknown("field", name, "", &FIELDS)),
+    }
 }
 
 /// Returns a value that must be text.
@@ -210,18 +210,17 @@ fn devices(value: &Value) -> Result<Vec<String>, String> {
     }
 }
 
-/// Returns the choice that a value names.
-fn choice<T: ValueEnum>(name: &str, value: &Value) -> Result<T, String> {
-    let names: Vec<String> = T::value_variants().iter().filter_map(T::to_possible_value).map(name_of).collect();
+/// Returns the name of a choice.
+fn choice<T: ValueEnum>(name: &str, value: &Value) -> Result<Vec<String>, String> {
+    let names: Vec<String> = T::value_variants().iter().map(name_of).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let text = text(name, value, &format!("\"{}\"", names.first().unwrap_or(&"")))?;
-    T::from_str(&text, false).map_err(|_| error::unknown(name, &text, "", &names))
+    let text = text(name, value, &format!("\"{}\"", names[0]))?;
+    if names.contains(&&*text) { Ok(vec![text]) } else { Err(error::unknown(name, &text, "", &names)) }
 }
 
 /// Returns the name of a choice.
-#[expect(clippy::needless_pass_by_value, reason = "passed to Option::map")]
-fn name_of(value: clap::builder::PossibleValue) -> String {
-    value.get_name().to_string()
+fn name_of<T: ValueEnum>(choice: &T) -> String {
+    choice.to_possible_value().map(|value| value.get_name().to_string()).unwrap_or_default()
 }
 
 /// Returns the color setting of the environment with its variable: <https://no-color.org>.
@@ -236,7 +235,6 @@ fn color_of_environment(host: &Host) -> Option<(&'static str, ColorWhen)> {
 /// Runs `gpukern config`.
 pub(super) fn show(
     args: &ConfigArgs,
-    color: Option<ColorWhen>,
     vulkan: &VulkanOptions,
     defaults: &Defaults,
     host: &Host,
@@ -244,9 +242,7 @@ pub(super) fn show(
     if let Some(precision) = &args.precision {
         options::precision(precision).map_err(Error::Usage)?;
     }
-    let mut rows = args.rows(defaults);
-    rows.insert(3, color_row(color, defaults, host));
-    rows.extend(args.rows_of_vulkan(vulkan));
+    let rows = rows(&args.stated, vulkan, defaults, host);
     let mut out = match (&defaults.file, path(host)) {
         (Some(file), _) => format!("your defaults: {}\n", file.shown()),
         (None, Some(file)) => {
@@ -270,76 +266,48 @@ struct OptionRow {
     value: String,
 }
 
-/// Returns the row of `--color`.
-fn color_row(typed: Option<ColorWhen>, defaults: &Defaults, host: &Host) -> OptionRow {
-    let (from, when) = match (typed, color_of_environment(host), &defaults.color) {
-        (Some(when), ..) => ("command line".into(), when),
-        (_, Some((variable, when)), _) => (variable.into(), when),
-        (.., Some(Stated { value, line })) => (format!("file, line {line}"), *value),
-        _ => ("default".into(), ColorWhen::Auto),
-    };
-    OptionRow { name: "color", from, value: when.to_possible_value().map(name_of).unwrap_or_default() }
-}
-
-impl ConfigArgs {
-    /// Returns the row of an option. `typed` is its value on the command line or in the environment, `stated` that in the file.
-    fn row(
-        &self,
-        name: &'static str,
-        variable: &str,
-        typed: Option<String>,
-        stated: Option<(usize, String)>,
-        default: String,
-    ) -> OptionRow {
-        let (from, value) = match (self.sources.get(name), typed, stated) {
-            (Some(ValueSource::CommandLine), Some(value), _) => ("command line".into(), value),
-            (Some(ValueSource::EnvVariable), Some(value), _) => (variable.into(), value),
-            (_, _, Some((line, value))) => (format!("file, line {line}"), value),
+/// Returns a row for each option with a value in the file or a variable, and for each option of Vulkan.
+fn rows(stated: &[StatedOption], vulkan: &VulkanOptions, defaults: &Defaults, host: &Host) -> Vec<OptionRow> {
+    let shown = |path: Option<PathBuf>| path.map_or_else(|| "none".into(), |path| path.shown());
+    let flag = |on: bool| if on { "on" } else { "off" };
+    let usual = VulkanOptions::default();
+    let rows: [(&'static str, String); 12] = [
+        ("device", "the best GPU, otherwise the software device".into()),
+        ("precision", "1%".into()),
+        ("table", "compact (`run`: long)".into()),
+        ("color", name_of(&ColorWhen::Auto)),
+        ("label", "none".into()),
+        ("tuned", shown(tuned::default_path())),
+        ("cache-dir", shown(CacheFolder::usual())),
+        ("loader", "the system's".into()),
+        ("validation", flag(usual.validation).into()),
+        ("timeout", usual.timeout),
+        ("max-run", usual.max_run),
+        ("in-process", flag(usual.in_process).into()),
+    ];
+    let row = |(name, default): (&'static str, String)| {
+        let typed = stated.iter().find(|option| option.name == name);
+        let (from, value) = match (typed, color_of_environment(host), defaults.fields.get(name)) {
+            (Some(StatedOption { from, value, .. }), ..) => {
+                let value = match name {
+                    "validation" => flag(vulkan.validation).into(),
+                    "in-process" => flag(vulkan.in_process).into(),
+                    _ => value.clone(),
+                };
+                (from.clone(), value)
+            }
+            (_, Some((variable, when)), _) if name == "color" => (variable.into(), name_of(&when)),
+            (.., Some(FileField { texts, line })) => (format!("file, line {line}"), texts.join(",")),
             _ => ("default".into(), default),
         };
         OptionRow { name, from, value }
-    }
-
-    /// Returns the rows of options with a value in the file or a variable.
-    fn rows(&self, defaults: &Defaults) -> Vec<OptionRow> {
-        let list = |devices: &[String]| (!devices.is_empty()).then(|| devices.join(","));
-        let form = |form: TableForm| form.to_possible_value().map(name_of).unwrap_or_default();
-        let shown = |path: &PathBuf| path.shown();
-        let device = defaults.device.as_ref().and_then(|stated| Some((stated.line, list(&stated.value)?)));
-        let precision = defaults.precision.as_ref().map(|stated| (stated.line, stated.value.clone()));
-        let table = defaults.table.as_ref().map(|stated| (stated.line, form(stated.value)));
-        let tuned = tuned::default_path().as_ref().map_or_else(|| "none".into(), shown);
-        let best = "the best GPU, otherwise the software device";
-        let run = "compact (`run`: long)";
-        vec![
-            self.row("device", "GPUKERN_DEVICE", list(&self.on.device), device, best.into()),
-            self.row("precision", "", self.precision.clone(), precision, "1%".into()),
-            self.row("table", "", self.table.map(form), table, run.into()),
-            self.row("label", "GPUKERN_LABEL", self.label.clone(), None, "none".into()),
-            self.row("tuned", "GPUKERN_TUNED", self.tuned.as_ref().map(shown), None, tuned),
-        ]
-    }
-
-    /// Returns the rows of the options of Vulkan.
-    fn rows_of_vulkan(&self, options: &VulkanOptions) -> Vec<OptionRow> {
-        let VulkanOptions { validation, loader, cache_dir, timeout, max_run, in_process } = options;
-        let shown = |path: &PathBuf| path.shown();
-        let flag = |on: bool| String::from(if on { "on" } else { "off" });
-        let cache = CacheFolder::usual().as_ref().map_or_else(|| "none".into(), shown);
-        vec![
-            self.row("cache-dir", "GPUKERN_CACHE", cache_dir.as_ref().map(shown), None, cache),
-            self.row("loader", "GPUKERN_LOADER", loader.as_ref().map(shown), None, "the system's".into()),
-            self.row("validation", "GPUKERN_VALIDATION", Some(flag(*validation)), None, flag(false)),
-            self.row("timeout", "", Some(timeout.clone()), None, timeout.clone()),
-            self.row("max-run", "", Some(max_run.clone()), None, max_run.clone()),
-            self.row("in-process", "", Some(flag(*in_process)), None, flag(false)),
-        ]
-    }
+    };
+    rows.into_iter().map(row).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::cli::Cli;
+    use super::super::cli::{BenchArgs, Cli};
     use super::*;
     use crate::plan::request::Request;
 
@@ -373,9 +341,8 @@ mod tests {
             assert!(error.contains(expected), "{text}: {error}");
         }
         assert_eq!(defaults(""), Defaults::default());
-        assert_eq!(defaults("device = 1").device, Some(Stated { value: vec!["1".into()], line: 1 }));
-        let two = defaults("device = [0, 'cpu']").device.expect("devices");
-        assert_eq!(two.value, ["0", "cpu"]);
+        assert_eq!(defaults("device = 1").fields["device"], FileField { texts: vec!["1".into()], line: 1 });
+        assert_eq!(defaults("device = [0, 'cpu']").fields["device"].texts, ["0", "cpu"]);
     }
 
     #[test]

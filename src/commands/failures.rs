@@ -258,25 +258,24 @@ fn write_buffers(folder: &Path, problem: &dyn Problem) -> io::Result<Vec<Value>>
     } else {
         Err(Error::Failure(format!("inputs of more than {MAX_INPUT_BYTES} are not kept")))
     };
-    let (inputs, missing) = match inputs {
-        Ok(inputs) => (inputs, None),
-        Err(reason) => (vec![], Some(reason.to_string())),
-    };
-    let mut inputs = inputs.into_iter();
+    let missing = inputs.as_ref().err().map(ToString::to_string);
+    let mut inputs = inputs.unwrap_or_default().into_iter();
     let mut buffers = vec![];
     for spec in specs {
-        let input = if spec.role.is_input() { inputs.next() } else { None };
-        let file = input.as_ref().map(|_| file_name(&spec.name) + ".bin");
-        if let (Some(input), Some(file)) = (&input, &file) {
-            std::fs::write(folder.join(file), input.as_bytes())?;
+        let (mut file, mut reason) = (None, None);
+        if spec.role.is_input() {
+            reason = missing.as_ref();
+            if let Some(input) = inputs.next() {
+                let name = file.insert(file_name(&spec.name) + ".bin");
+                std::fs::write(folder.join(name), input.as_bytes())?;
+            }
         }
-        let missing = missing.as_ref().filter(|_| spec.role.is_input());
         buffers.push(json!({
             "name": spec.name,
             "dtype": spec.dtype,
             "elements": spec.len,
             "input": file,
-            "missing": missing,
+            "missing": reason,
         }));
     }
     Ok(buffers)

@@ -53,29 +53,70 @@ const HEADINGS: [Heading; 7] = [
 /// Help of `devices --verbose`; elsewhere --verbose prints cases.
 const DEVICES_VERBOSE: &str = "Add features, all limits and what each variant needs";
 
-/// Returns the command line as its help shows it: only commands that use Vulkan show its options.
+/// Pages, and the options that only they describe; the pages of other commands name them in a line.
+const SHARED: [[&str; 2]; 2] = [
+    ["gpukern --help", "quiet verbose color timeout max-run validation loader cache-dir in-process"],
+    ["gpukern compare --help", "process-noise allow force"],
+];
+
+/// Returns the command line with the help that it prints: options that commands share are described on one page only.
+pub(super) fn command_line() -> Command {
+    documented().mut_subcommands(|mut command| {
+        let own_page = format!("gpukern {} --help", command.get_name());
+        let mut references = vec![];
+        for [page, options] in SHARED.into_iter().filter(|[page, _]| *page != own_page) {
+            let mut named = vec![];
+            command = command.mut_args(|arg| {
+                let name = arg.get_long().unwrap_or_default();
+                // An option that `-h` shows has a meaning of its own in this command.
+                if arg.is_hide_set() || !arg.is_hide_short_help_set() || !options.split(' ').any(|other| other == name)
+                {
+                    return arg;
+                }
+                named.push(format!("--{name}"));
+                arg.hide_long_help(true)
+            });
+            if !named.is_empty() {
+                references.push(format!("`{page}` describes {}", named.join(", ")));
+            }
+        }
+        let examples = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+        command.after_long_help(format!("Other options: {}.\n\n{examples}", references.join("; ")))
+    })
+}
+
+/// Returns the command line with all options of each command, as manual pages and completions have them. Only commands that
+/// use Vulkan show its options.
 pub(super) fn documented() -> Command {
-    let root = Cli::command().arg(help());
-    let global: Vec<Arg> = root.get_arguments().filter(|arg| arg.is_global_set()).cloned().collect();
     let vulkan = VulkanOptions::options("");
-    let vulkan: Vec<&str> = vulkan.iter().map(super::options::Entry::id).collect();
-    root.clone().mut_subcommands(|command| {
+    let is_vulkan = |arg: &Arg| vulkan.iter().any(|entry| entry.id() == arg.get_id().as_str());
+    let root = Cli::command().arg(help()).mut_args(|arg| {
+        if is_vulkan(&arg) {
+            arg.help_heading("Options of commands that use Vulkan").hide_short_help(true)
+        } else {
+            arg
+        }
+    });
+    let global: Vec<Arg> = root.get_arguments().filter(|arg| arg.is_global_set()).cloned().collect();
+    root.mut_subcommands(|command| {
         let uses_vulkan = USE_VULKAN.contains(&command.get_name());
-        let shown = global.iter().filter(|arg| uses_vulkan || !vulkan.contains(&arg.get_id().as_str()));
         // Options about cases are hidden where there are none.
         let of_cases = match command.get_name() {
             "devices" => &["max-run"][..],
             "bench" | "run" | "peak" | "tune" | "verify" | "ab" => &[],
             _ => &["verbose"],
         };
-        let hides = |arg: &Arg| of_cases.contains(&arg.get_id().as_str());
-        arranged(command.args(shown.map(|arg| arg.clone().hide(hides(arg)).global(false))).arg(help()))
+        let own = global.iter().map(|arg| {
+            let hides = is_vulkan(arg) && !uses_vulkan || of_cases.contains(&arg.get_id().as_str());
+            arg.clone().hide(hides).global(false).help_heading(None)
+        });
+        arranged(command.args(own).arg(help()))
     })
 }
 
 /// Returns the option for help.
 fn help() -> Arg {
-    let text = "Print this help (--help: every option)";
+    let text = "Print this help (--help: in full)";
     Arg::new("help").long("help").short('h').action(ArgAction::Help).help(text)
 }
 
@@ -101,7 +142,7 @@ fn arranged(mut command: Command) -> Command {
             });
         }
     }
-    command.after_help(format!("`gpukern {name} --help` has every option, and examples."))
+    command.after_help(format!("`gpukern {name} --help` has more options, and examples."))
 }
 
 /// Returns the value of `--color` in unparsed words: help and mistakes of the command line are colored by it too.
@@ -128,7 +169,7 @@ mod tests {
 
     /// Returns the commands as help shows them, in 80 columns.
     fn commands() -> Vec<Command> {
-        let mut root = documented().term_width(80);
+        let mut root = command_line().term_width(80);
         root.build();
         root.get_subcommands()
             .filter(|command| !command.is_hide_set() && command.get_name() != "help")
@@ -179,7 +220,7 @@ mod tests {
             assert!(output.lines().last().is_some_and(|line| line.starts_with("  -h, --help ")), "{name}: {output}");
             assert!(!short.contains("Examples:"), "{name}: {short}");
         }
-        let mut root = documented().term_width(80);
+        let mut root = command_line().term_width(80);
         let short = root.render_help().to_string();
         assert!((24..=40).contains(&short.lines().count()), "{short}");
         let mut bench = commands().into_iter().find(|command| command.get_name() == "bench").expect("it is a command");

@@ -8,7 +8,7 @@ use crate::basis::printable::printable_lines;
 use crate::device::cache::CacheFolder;
 use anstream::ColorChoice;
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 /// Arguments, environment, streams, signals and time of a command.
 pub struct Host {
     /// Command line, starting with the program's name.
-    arguments: Vec<OsString>,
-    variables: BTreeMap<OsString, OsString>,
+    pub(super) arguments: Vec<OsString>,
+    pub(super) variables: BTreeMap<OsString, OsString>,
     pub(super) messages: Messages,
     /// Memory that replaces standard output in tests.
     memory: Option<Arc<Mutex<Vec<u8>>>>,
@@ -39,8 +39,8 @@ pub struct Host {
 
 /// Source of requests to end.
 enum Signals {
-    /// Signals of the process, after [`Host::listen`].
-    Process,
+    /// Signals of the process, with the result of [`Host::listen`].
+    Process(OnceCell<Result<(), String>>),
     /// Flag of a process in memory, which receives no signals.
     Flag(&'static AtomicBool),
 }
@@ -60,7 +60,13 @@ impl Host {
     pub fn of_process() -> Self {
         interrupt::outlive_file_limits();
         let variables = std::env::vars_os().collect();
-        Self::new(std::env::args_os().collect(), variables, Messages::default(), None, Signals::Process)
+        Self::new(
+            std::env::args_os().collect(),
+            variables,
+            Messages::default(),
+            None,
+            Signals::Process(OnceCell::new()),
+        )
     }
 
     /// Returns a process with these arguments and variables that prints to memory and receives no signals. It starts workers
@@ -105,11 +111,6 @@ impl Host {
         host
     }
 
-    /// Returns the command line.
-    pub(super) fn arguments(&self) -> &[OsString] {
-        &self.arguments
-    }
-
     /// Returns the command line as text, for documents.
     pub(super) fn command_line(&self) -> Vec<String> {
         // A path need not be text.
@@ -121,11 +122,6 @@ impl Host {
     pub(super) fn program_name(&self) -> String {
         let name = self.arguments.first().map(|name| name.to_string_lossy().into_owned());
         name.filter(|name| !name.is_empty()).unwrap_or_else(|| "gpukern".into())
-    }
-
-    /// Returns the environment.
-    pub(super) fn variables(&self) -> &BTreeMap<OsString, OsString> {
-        &self.variables
     }
 
     /// Returns a variable, if it is set.
@@ -199,16 +195,16 @@ impl Host {
 
     /// Starts to listen for requests to end, which until then end the process. Returns the flag that the first one sets.
     pub(super) fn listen(&self) -> Result<&'static AtomicBool, Error> {
-        match self.signals {
-            Signals::Process => interrupt::listen(),
-            Signals::Flag(flag) => Ok(flag),
+        if let Signals::Process(listening) = &self.signals {
+            listening.get_or_init(interrupt::listen).clone().map_err(Error::Failure)?;
         }
+        Ok(self.interrupted())
     }
 
     /// Returns the flag of [`Self::listen`] without starting to listen.
     pub(super) fn interrupted(&self) -> &'static AtomicBool {
         match self.signals {
-            Signals::Process => interrupt::flag(),
+            Signals::Process(_) => interrupt::flag(),
             Signals::Flag(flag) => flag,
         }
     }

@@ -1,7 +1,8 @@
 //! `gpukern inspect`.
 
-use super::document::{Document, Files, JSON, Target, create_folder};
-use super::{CommandOutput, combined_exit, measure, measuring, old_options, origin};
+use super::campaign::measure;
+use super::document::{Files, JSON, JUNIT, Target, create_folder};
+use super::{CommandOutput, combined_exit, measuring, old_options, origin};
 use crate::basis::error::Error;
 use crate::basis::file_name::file_name;
 use crate::basis::printable::{Shown, brief};
@@ -24,8 +25,6 @@ use crate::run::algorithm::UserKernels;
 use crate::run::options;
 use crate::run::resolve;
 use std::path::{Path, PathBuf};
-
-const JUNIT: Document = ["JUnit XML", "--junit"];
 
 pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
     let (plan, kernels) = planned(args)?;

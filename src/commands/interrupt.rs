@@ -15,7 +15,6 @@ use std::io;
 use std::process::{Child, ExitStatus};
 #[cfg(unix)]
 use std::sync::Arc;
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 #[cfg(windows)]
 use std::sync::atomic::Ordering;
@@ -25,24 +24,20 @@ use std::time::{Duration, Instant};
 /// Flag that the first request to end sets.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Starts to listen for signals that end a process: from Ctrl-C, a closed terminal, a service manager, `timeout`. Returns the
-/// flag that the first of them sets; it is the same for every call.
-pub(super) fn listen() -> Result<&'static AtomicBool, Error> {
-    static REGISTERED: OnceLock<Result<(), String>> = OnceLock::new();
-    let registered = REGISTERED.get_or_init(|| {
-        #[cfg(unix)]
-        let registered = exit_at_second_ctrl_c().and_then(|()| register(&INTERRUPTED));
-        #[cfg(windows)]
-        let registered = register(&INTERRUPTED);
-        registered.map_err(|e| format!("cannot listen for Ctrl-C: {e}"))
-    });
-    registered.clone().map(|()| &INTERRUPTED).map_err(Error::Failure)
+/// Starts to listen for signals that end a process: from Ctrl-C, a closed terminal, a service manager, `timeout`. The first
+/// of them sets [`flag`]. To be called once.
+pub(super) fn listen() -> Result<(), String> {
+    #[cfg(unix)]
+    let registered = exit_at_second_ctrl_c().and_then(|()| register(&INTERRUPTED));
+    #[cfg(windows)]
+    let registered = register(&INTERRUPTED);
+    registered.map_err(|e| format!("cannot listen for Ctrl-C: {e}"))
 }
 
 /// Ignores requests to end: the parent process receives them too, and ends this process.
 pub(super) fn ignore() -> Result<(), Error> {
-    static IGNORED: AtomicBool = AtomicBool::new(false);
-    register(&IGNORED).map_err(|e| Error::Failure(format!("cannot listen for Ctrl-C: {e}")))
+    let unread = Box::leak(Box::default());
+    register(unread).map_err(|e| Error::Failure(format!("cannot listen for Ctrl-C: {e}")))
 }
 
 /// Interval within which two signals count as one request: `timeout -s INT` signals this process and then its group.
@@ -135,21 +130,18 @@ pub(super) fn flag() -> &'static AtomicBool {
 pub(super) fn outlive_file_limits() {
     #[cfg(unix)]
     {
-        static LIMIT_EXCEEDED: AtomicBool = AtomicBool::new(false);
         // If this fails, such a write ends the process, as is the default.
-        let _ = flag::register(consts::SIGXFSZ, &LIMIT_EXCEEDED);
+        let _ = flag::register(consts::SIGXFSZ, Arc::<AtomicBool>::default());
     }
 }
 
 /// Returns whether the parent process made this one ignore a signal, as nohup does with SIGHUP, and a shell script with SIGINT
-/// for commands started with `&`. Reads Linux's mask, whose bit 0 is signal 1, once: before this process registers handlers.
+/// for commands started with `&`. Reads Linux's mask, whose bit 0 is signal 1; ignored signals stay in it, because this
+/// process registers no handlers for them.
 #[cfg(unix)]
 fn is_ignored(signal: i32) -> bool {
-    static IGNORED: OnceLock<u64> = OnceLock::new();
-    let mask = IGNORED.get_or_init(|| {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
-    });
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
     mask >> (signal - 1) & 1 != 0
 }

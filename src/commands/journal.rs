@@ -1,7 +1,7 @@
 //! The journal of a run: a file beside the record, with a line for each finished case, so that a killed process loses only
 //! the cases in flight.
 
-use super::Announcements;
+use super::campaign::Announcements;
 use super::progress::Progress;
 use crate::basis::destination::{Destination, explained};
 use crate::basis::error::Error;

@@ -15,7 +15,6 @@ use crate::report::table;
 use crate::tuning::tuned::Tuned;
 use crate::vulkan::VulkanError;
 use std::fmt::Write;
-use std::sync::atomic::AtomicBool;
 
 /// Lists all algorithms, or one of them with details of its variants.
 pub(super) fn algorithms(name: Option<&str>, json: bool, host: &Host) -> Result<CommandOutput, Error> {
@@ -34,10 +33,10 @@ pub(super) fn algorithms(name: Option<&str>, json: bool, host: &Host) -> Result<
 }
 
 /// Returns whether a device executes nothing. Assumes that software devices, and devices with kept limits, execute kernels.
-fn executes_nothing(session: &Session<'_>, device: &DeviceInfo) -> bool {
-    static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+fn executes_nothing(session: &Session<'_>, device: &DeviceInfo, host: &Host) -> bool {
     let known = !device.kind.is_gpu() || device.unusable().is_some() || session.cached_limits(device).is_some();
-    let open = || session.executor(device, Timing::VerifyOnly, &Tuned::none(), &INTERRUPTED).ok()?.executes().ok();
+    let open =
+        || session.executor(device, Timing::VerifyOnly, &Tuned::none(), host.interrupted()).ok()?.executes().ok();
     !known && open() == Some(false)
 }
 
@@ -54,7 +53,7 @@ pub(super) fn devices(
     let chosen = session.select(if selectors.is_empty() { &all[..] } else { selectors })?;
     let mut reports: Vec<_> = chosen.iter().map(|device| DeviceCard::new(device, &CATALOGUE)).collect();
     for report in &mut reports {
-        report.idle = executes_nothing(&session, report.info);
+        report.idle = executes_nothing(&session, report.info, host);
     }
     let output = if json {
         printable::json(serde_json::to_string_pretty(&reports).map_err(|e| Error::Failure(e.to_string()))? + "\n")

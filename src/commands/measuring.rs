@@ -1,9 +1,10 @@
 //! The steps that `bench` and `run` share: measure a plan, then show, write and compare its record as the options say.
 
+use super::campaign::{Announcements, RecordFile, measure_with_journal};
 use super::document::{JSON, Target};
 use super::origin::is_too_long;
 use super::rounds::Rounds;
-use super::{Announcements, CommandOutput, combined_exit, failures, journal, measure_with_journal};
+use super::{CommandOutput, combined_exit, failures, journal};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
 use crate::basis::printable::{Shown, excerpt, shown_word};
@@ -20,7 +21,7 @@ use crate::record::{CHOOSING, Case, MAX_TEXT_LENGTH, Origin, Outcome, Record, Wa
 use crate::report;
 use crate::report::long::{View, chosen};
 use crate::report::reference::ReferenceTime;
-use crate::tuning::tuned::Tuned;
+use crate::tuning::tuned::{self, Tuned};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
@@ -108,8 +109,8 @@ pub(super) fn carry_out(
     if let Some(warning) = rounds.as_ref().and_then(|rounds| rounds.warning(plan, processes, host)) {
         host.messages.line(&warning);
     }
-    let (measured, journal) =
-        measure_with_journal(plan, setup, &options, record_path.as_deref(), earlier, Announcements::Full, host)?;
+    let file = RecordFile { path: record_path.as_deref(), earlier };
+    let (measured, journal) = measure_with_journal(plan, setup, &options, file, Announcements::Full, host)?;
     let MeasuredPlan { record, validated, cut_short } = measured;
     let shown = record.across_processes();
     notes.push_str(&report::bench::notes(&shown));
@@ -153,28 +154,25 @@ fn wrote_outside_buffers(case: &Case) -> bool {
 /// Returns a line for each variable read by drivers whose value differs from that in `earlier`. Variables of gpukern stand
 /// for options, which are checked elsewhere.
 fn changed_variables(earlier: &Record, now: &Origin, is_too_long: impl Fn(&str) -> bool) -> BTreeSet<String> {
-    let before = earlier.processes();
-    let names = CHOOSING.iter().filter(|name| !name.starts_with("GPUKERN_"));
     let value = |origin: &Origin, name: &str| origin.environment.get(name).map(|value| shown_word(value));
-    let pairs = names.flat_map(|name| before.iter().map(move |process| (name, &process.origin)));
-    pairs
-        .filter_map(|(name, origin)| {
-            let here = match value(now, name) {
-                Some(value) => value,
-                None if is_too_long(name) => {
-                    format!("longer than the {MAX_TEXT_LENGTH} characters that a record keeps")
-                }
-                None => "not set".into(),
-            };
-            match value(origin, name) {
-                Some(before) if before == here => None,
-                Some(before) => Some(format!("{name} is {here}; in the record it is {before}")),
-                None if here == "not set" => None,
+    let mut changes = BTreeSet::new();
+    for name in CHOOSING.iter().filter(|name| !name.starts_with("GPUKERN_")) {
+        let here = match value(now, name) {
+            Some(value) => value,
+            None if is_too_long(name) => format!("longer than the {MAX_TEXT_LENGTH} characters that a record keeps"),
+            None => "not set".into(),
+        };
+        for process in earlier.processes() {
+            let there = match value(&process.origin, name) {
+                Some(before) if before != here => format!("in the record it is {before}"),
                 // The earlier value may have been too long to keep.
-                None => Some(format!("{name} is {here}; the record has no value for it")),
-            }
-        })
-        .collect()
+                None if here != "not set" => "the record has no value for it".into(),
+                _ => continue,
+            };
+            changes.insert(format!("{name} is {here}; {there}"));
+        }
+    }
+    changes
 }
 
 /// Adds the result of a comparison to the output of a measurement; to the notes if standard output is the record.
@@ -199,12 +197,22 @@ fn add_verdicts(
     }
 }
 
-/// Reads the results of earlier searches for the cases of `request`; the user's own kernels have none.
+/// Reads the results of earlier searches for the cases of `request`: from the file that it names, which must exist, or from
+/// the default one. The user's own kernels have none.
 pub(super) fn tuned(request: &Request) -> Result<Tuned, Error> {
     if request.no_tuned || request.kernels.is_some() {
         return Ok(Tuned::none());
     }
-    super::tune::earlier_results(request.tuned.as_deref())
+    match (&request.tuned, tuned::default_path()) {
+        (Some(path), _) => Tuned::read(path)?.ok_or_else(|| {
+            Error::Usage(format!(
+                "there are no tuning results in '{}'; make them with `gpukern tune`, or add --no-tuned",
+                path.shown()
+            ))
+        }),
+        (None, Some(path)) => Ok(Tuned::read(&path)?.unwrap_or_default()),
+        (None, None) => Ok(Tuned::none()),
+    }
 }
 
 /// Returns how to show the record. Mistakes in its options are reported here, before anything is measured.
@@ -271,24 +279,29 @@ fn worse(measuring: Exit, comparing: Exit) -> Exit {
     }
 }
 
-/// Returns the exit code of the worst case. From worst to best: a wrong answer, a failure, the user's mistake, an
-/// interruption.
+/// Returns the exit code of the worst case; of an interruption if no case is worse.
 pub(super) fn exit(record: &Record) -> Exit {
-    let any = |test: fn(&Outcome) -> bool| record.cases.iter().any(|case| test(&case.outcome));
-    let cut_short = |outcome: &Outcome| match outcome {
+    let cut_short = |case: &Case| match &case.outcome {
         Outcome::Interrupted => true,
         Outcome::Measured(measured) => measured.warnings.contains(&Warning::Interrupted),
         _ => false,
     };
-    if any(|outcome| matches!(outcome, Outcome::Rejected(_))) {
-        Exit::Rejected
-    } else if any(|outcome| outcome.exit() == Some(Exit::Failure)) {
-        Exit::Failure
-    } else if any(|outcome| outcome.exit() == Some(Exit::Usage)) {
-        Exit::Usage
-    } else if any(cut_short) {
-        Exit::Interrupted
-    } else {
-        Exit::Success
+    match worst(record.cases.iter().map(|case| &case.outcome)) {
+        Exit::Success if record.cases.iter().any(cut_short) => Exit::Interrupted,
+        worst => worst,
     }
+}
+
+/// Returns the exit code of the worst outcome. From worst to best: a wrong answer, a failure, the user's mistake.
+pub(super) fn worst<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> Exit {
+    let mut worst = Exit::Success;
+    for outcome in outcomes {
+        match (outcome, outcome.exit()) {
+            (Outcome::Rejected(_), _) => return Exit::Rejected,
+            (_, Some(Exit::Failure)) => worst = Exit::Failure,
+            (_, Some(exit)) if worst == Exit::Success => worst = exit,
+            _ => {}
+        }
+    }
+    worst
 }

@@ -35,28 +35,23 @@ use crate::basis::destination::explained;
 use crate::basis::error::{Error, Exit};
 use crate::basis::messages::Verbosity;
 use crate::basis::printable::{Shown, printable_lines};
-use crate::basis::units::counted;
 use crate::catalogue::CATALOGUE;
 use crate::commands::cli::{Cli, Command};
 use crate::device::cache::CacheFolder;
-use crate::measure::measurement::{MeasureOptions, MeasuredPlan, Measurement};
-use crate::measure::session::{Isolation, Session, Setup};
+use crate::measure::session::{Isolation, Setup};
 use crate::measure::worker::serve;
 use crate::plan::request::VulkanOptions;
-use crate::plan::{HOST, Plan, PlannedRun};
 use crate::process::guarded::{self, FrontEnds, ProgramLimits};
-use crate::record::{NamedRecord, Record, reader};
+use crate::record::{NamedRecord, reader};
 use crate::run::front_end;
 use crate::vulkan::Validation;
+use campaign::measure_quietly;
 use clap::error::ErrorKind;
 use config::Defaults;
 use document::{Files, Target};
 use host::Host;
-use journal::{Journal, RunObserver};
-use progress::Progress;
 use serde::Serialize;
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -145,10 +140,10 @@ pub fn run(host: &mut Host) -> u8 {
             let error = cli::printable_mistake(*error);
             // clap counts options set by variables as arguments, and then prints no help for an empty command line.
             let printed = if error.kind() == ErrorKind::MissingSubcommand {
-                host.messages.say(&help::documented().render_help().to_string());
+                host.messages.say(&help::command_line().render_help().to_string());
                 Ok(())
             } else {
-                host.print_mistake(&error, help::color(host.arguments()))
+                host.print_mistake(&error, help::color(&host.arguments))
             };
             printed.map_or(Exit::Failure as u8, |()| u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8))
         }
@@ -171,7 +166,7 @@ impl From<Error> for Stop {
 /// Parses the command line.
 fn parse(host: &Host) -> Result<Cli, Stop> {
     document::check_words(host)?;
-    Cli::parsed(host.arguments(), host.variables()).map_err(|error| Stop::Mistake(Box::new(error)))
+    Cli::parsed(&host.arguments, &host.variables).map_err(|error| Stop::Mistake(Box::new(error)))
 }
 
 /// Prints the result of a command. Returns the exit code.
@@ -242,7 +237,7 @@ fn dispatch(cli: Cli, setup: &Setup, defaults: &Defaults, host: &Host) -> Result
         Command::Report(args) => records::report(&args, host),
         Command::Merge { run, output } => records::merge(&run, output.as_deref(), host),
         Command::History(args) => history::run(&args, host),
-        Command::Config(args) => config::show(&args, cli.color, &cli.vulkan, defaults, host),
+        Command::Config(args) => config::show(&args, &cli.vulkan, defaults, host),
         Command::Completions { shell } => Ok(shell::completions(shell)),
         Command::Man { output } => shell::man(output.as_deref()),
         Command::Worker { .. } | Command::Guard { .. } => unreachable!("they need no setup"),
@@ -324,110 +319,4 @@ fn combined_exit(exit: Exit, result: Result<(), Error>, notes: &mut String) -> E
     let Err(error) = result else { return exit };
     let _ = writeln!(notes, "error: {error}");
     if exit == Exit::Rejected { exit } else { error.exit() }
-}
-
-/// Prints which drivers crash, and which devices matching `selectors` are unusable.
-fn announce_left_out<'a>(session: &Session<'_>, selectors: impl IntoIterator<Item = &'a [String]>, host: &Host) {
-    let devices = selectors.into_iter().flat_map(|selectors| session.left_out(selectors));
-    let mut announced = BTreeSet::new();
-    for left_out in session.dead_drivers().into_iter().chain(devices) {
-        if announced.insert(left_out.clone()) {
-            host.messages.line(&format!("left out: {left_out}"));
-        }
-    }
-}
-
-/// Returns the Vulkan device selectors of each run of `plan`, except runs on the host alone.
-fn selectors(plan: &Plan) -> Vec<Vec<String>> {
-    let mut all = vec![];
-    for PlannedRun { devices, .. } in &plan.runs {
-        let selectors: Vec<_> = devices.iter().filter(|device| *device != HOST).cloned().collect();
-        if devices.is_empty() || !selectors.is_empty() {
-            all.push(selectors);
-        }
-    }
-    all
-}
-
-/// Devices and skipped cases: announced, or left to an earlier process that has announced them.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Announcements {
-    Full,
-    None,
-}
-
-/// Measures `plan` on its devices, with progress on standard error.
-fn measure(plan: &Plan, setup: &Setup, options: &MeasureOptions<'_>, host: &Host) -> Result<MeasuredPlan, Error> {
-    measure_with_journal(plan, setup, options, None, None, Announcements::Full, host).map(|(measured, _)| measured)
-}
-
-/// Measures `plan` without announcing its devices and skipped cases.
-fn measure_quietly(plan: &Plan, setup: &Setup, options: &MeasureOptions<'_>, host: &Host) -> Result<Record, Error> {
-    host.listen()?;
-    let (measured, _) = measure_with_journal(plan, setup, options, None, None, Announcements::None, host)?;
-    measured.validated?;
-    Ok(measured.record)
-}
-
-/// Measures `plan` in fresh processes; `None` if interrupted. Errors begin with `name`.
-fn measure_in_fresh_processes(
-    name: &str,
-    plan: &Plan,
-    setup: &Setup,
-    options: &MeasureOptions<'_>,
-    host: &Host,
-) -> Result<Option<Record>, Error> {
-    match measure_quietly(plan, &setup.in_workers(), &options.for_another_process(), host) {
-        _ if host.is_interrupted() => Ok(None),
-        Ok(record) => Ok(Some(record)),
-        Err(error) => Err(Error::Failure(format!("{name}: {error}"))),
-    }
-}
-
-/// Measures the cases of `plan` that `earlier` lacks, with a journal for the record to be written to `path`.
-fn measure_with_journal(
-    plan: &Plan,
-    setup: &Setup,
-    options: &MeasureOptions<'_>,
-    path: Option<&Path>,
-    earlier: Option<Record>,
-    announcements: Announcements,
-    host: &Host,
-) -> Result<(MeasuredPlan, Option<Journal>), Error> {
-    let session = match announcements {
-        Announcements::Full => campaign::open_session(plan, setup, host)?,
-        Announcements::None => Measurement::session(plan, setup)?,
-    };
-    let mut measurement = Measurement::new(plan, setup, session.as_ref())?;
-    if let Some(earlier) = earlier {
-        measurement.resume(earlier, options)?;
-        host.messages.line(&format!(
-            "resuming: {} measured, {} to go",
-            counted(measurement.taken().len(), "case"),
-            measurement.cases(options)
-        ));
-    }
-    // Compiling runs no commands of descriptions.
-    if !setup.inspects {
-        run::name_commands(&setup.kernels, host);
-    }
-    let interrupted = host.listen()?;
-    let (cases, expected) = (measurement.cases(options), measurement.expected(options));
-    let progress = Progress::through(cases, &expected, &measurement.expected_limits(options), &host.messages);
-    if announcements == Announcements::Full {
-        progress.announce_duration("case", measurement.uses_host_cores());
-    }
-    let mut watch = RunObserver::new(progress, announcements, path);
-    let measured = measurement.measure(session.as_ref(), options, interrupted, &mut watch);
-    watch.progress.finish();
-    match measured {
-        Ok(measured) => Ok((measured, watch.journal)),
-        Err(error) => {
-            // A measurement that fails as a whole has measured nothing; only resumed cases are worth keeping.
-            if let Some(journal) = watch.journal.filter(|_| measurement.taken().is_empty()) {
-                journal.remove();
-            }
-            Err(error)
-        }
-    }
 }

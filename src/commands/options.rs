@@ -98,9 +98,12 @@ impl<T: 'static> Entry<T> {
     }
 }
 
-/// Returns an argument with short and long help from the paragraphs of `help`.
-fn documented(name: &'static str, help: &'static str) -> Arg {
-    let arg = Arg::new(name).long(name);
+/// Returns an argument from its usage, such as `config FILE`, with short and long help from the paragraphs of `help`.
+fn documented(usage: &'static str, help: &'static str) -> Arg {
+    let arg = match usage.split_once(' ') {
+        None => Arg::new(usage).long(usage),
+        Some((name, value)) => Arg::new(name).long(name).value_name(value),
+    };
     match help.split_once("\n\n") {
         None => arg.help(help),
         Some((first, _)) => arg.help(first.trim_end_matches('.')).long_help(help),
@@ -108,59 +111,44 @@ fn documented(name: &'static str, help: &'static str) -> Arg {
 }
 
 /// Returns an option without a value.
-fn flag<T: 'static>(name: &'static str, help: &'static str, of: fn(&mut T) -> &mut bool) -> Entry<T> {
+fn flag<T: 'static>(usage: &'static str, help: &'static str, of: fn(&mut T) -> &mut bool) -> Entry<T> {
     let set = move |target: &mut T, values: Vec<bool>| *of(target) = values == [true];
-    Entry::new(documented(name, help).action(ArgAction::SetTrue), set)
+    Entry::new(documented(usage, help).action(ArgAction::SetTrue), set)
 }
 
 /// Returns an option with a text value.
-fn text<T: 'static>(
-    name: &'static str,
-    value: &'static str,
-    help: &'static str,
-    of: fn(&mut T) -> &mut Option<String>,
-) -> Entry<T> {
+fn text<T: 'static>(usage: &'static str, help: &'static str, of: fn(&mut T) -> &mut Option<String>) -> Entry<T> {
     let set = move |target: &mut T, mut values: Vec<String>| *of(target) = values.pop();
-    Entry::new(documented(name, help).value_name(value), set)
+    Entry::new(documented(usage, help), set)
 }
 
 /// Returns an option with a time value that has a default.
 fn time<T: 'static>(
-    name: &'static str,
+    usage: &'static str,
     default: &'static str,
     help: &'static str,
     of: fn(&mut T) -> &mut String,
 ) -> Entry<T> {
     let set = move |target: &mut T, values: Vec<String>| *of(target) = values.concat();
-    Entry::new(documented(name, help).value_name("TIME").default_value(default), set)
+    Entry::new(documented(usage, help).default_value(default), set)
 }
 
 /// Returns an option with a number value.
-fn number<T: 'static>(name: &'static str, help: &'static str, of: fn(&mut T) -> &mut Option<u32>) -> Entry<T> {
+fn number<T: 'static>(usage: &'static str, help: &'static str, of: fn(&mut T) -> &mut Option<u32>) -> Entry<T> {
     let set = move |target: &mut T, mut values: Vec<u32>| *of(target) = values.pop();
-    Entry::new(documented(name, help).value_name("N").value_parser(value_parser!(u32)), set)
+    Entry::new(documented(usage, help).value_parser(value_parser!(u32)), set)
 }
 
 /// Returns an option with a path value.
-fn path<T: 'static>(
-    name: &'static str,
-    value: &'static str,
-    help: &'static str,
-    of: fn(&mut T) -> &mut Option<PathBuf>,
-) -> Entry<T> {
+fn path<T: 'static>(usage: &'static str, help: &'static str, of: fn(&mut T) -> &mut Option<PathBuf>) -> Entry<T> {
     let set = move |target: &mut T, mut values: Vec<PathBuf>| *of(target) = values.pop();
-    Entry::new(documented(name, help).value_name(value).value_parser(value_parser!(PathBuf)), set)
+    Entry::new(documented(usage, help).value_parser(value_parser!(PathBuf)), set)
 }
 
 /// Returns an option that can be repeated.
-fn list<T: 'static>(
-    name: &'static str,
-    value: &'static str,
-    help: &'static str,
-    of: fn(&mut T) -> &mut Vec<String>,
-) -> Entry<T> {
+fn list<T: 'static>(usage: &'static str, help: &'static str, of: fn(&mut T) -> &mut Vec<String>) -> Entry<T> {
     let set = move |target: &mut T, values: Vec<String>| *of(target) = values;
-    Entry::new(documented(name, help).value_name(value).action(ArgAction::Append), set)
+    Entry::new(documented(usage, help).action(ArgAction::Append), set)
 }
 
 /// Makes a variable of the environment the default of an argument.
@@ -181,8 +169,7 @@ impl Options for Request {
 fn sources() -> Vec<Entry<Request>> {
     vec![
         path(
-            "config",
-            "FILE",
+            "config FILE",
             "Read what to measure from this TOML file\n\nOptions on the command line override its fields. \
              benches-config/ has examples.",
             |target: &mut Request| &mut target.config,
@@ -194,15 +181,13 @@ fn sources() -> Vec<Entry<Request>> {
             |target: &mut Request| &mut target.no_commands,
         ),
         text(
-            "shard",
-            "I/N",
+            "shard I/N",
             "Measure part I of N of the cases\n\nParts take about the same time, and are the same on every machine; \
              `merge` joins their records.",
             |target: &mut Request| &mut target.shard,
         ),
         text(
-            "label",
-            "TEXT",
+            "label TEXT",
             "Name the record in histories and reports: mesa-main, nightly\n\n[env: GPUKERN_LABEL]",
             |target: &mut Request| &mut target.label,
         )
@@ -221,8 +206,7 @@ fn measuring() -> Vec<Entry<Request>> {
     vec![
         flag("no-peak", "Do not show shares of the device's limits", |target: &mut Request| &mut target.no_peak),
         path(
-            "tuned",
-            "FILE",
+            "tuned FILE",
             "Use the tiles that `gpukern tune` kept in this file\n\n[default: gpukern/tuned.toml in your \
              configuration folder, if it exists] [env: GPUKERN_TUNED]",
             |target: &mut Request| &mut target.tuned,
@@ -232,14 +216,14 @@ fn measuring() -> Vec<Entry<Request>> {
             &mut target.no_tuned
         }),
         number(
-            "processes",
+            "processes N",
             "Measure each case in N fresh processes\n\nThey run one after another, each with the cases in random \
              order. One record holds all of them; tables show the median of the processes' medians, with ± between \
              processes, and `compare` counts N processes.",
             |target: &mut Request| &mut target.processes,
         ),
         number(
-            "noise",
+            "noise N",
             "Show how much N processes differ [default: 8 processes]\n\nLike --processes, with a table of their \
              spread and of the smallest changes that a comparison can detect here.",
             |target: &mut Request| &mut target.noise,
@@ -249,8 +233,7 @@ fn measuring() -> Vec<Entry<Request>> {
             arg.conflicts_with_all(["compare", "processes"])
         }),
         list(
-            "only",
-            "ID",
+            "only ID",
             "Measure only the case with this id; repeatable\n\nUse the id from a record or an error: \
              matmul/naive/f32/64x64x64. With --resume, complete only this case of a record of all.",
             |target: &mut Request| &mut target.only,
@@ -266,8 +249,7 @@ impl Options for Selection {
         let entries = vec![
             Entry::new(algorithm.help("Algorithms to measure; `gpukern list` names them"), set),
             list(
-                "variant",
-                "NAME,..",
+                "variant NAME,..",
                 "Variants by name, alias or pattern; all; auto [default: all]\n\nIn a pattern such as 'tile-*', `*` \
                  stands for any text. `auto` is the best variant for device, type and size: the fastest that `tune` \
                  measured, otherwise the one that a model predicts.",
@@ -275,24 +257,21 @@ impl Options for Selection {
             )
             .with(|arg| comma(arg).short('V')),
             list(
-                "size",
-                "SWEEP",
+                "size SWEEP",
                 "Sizes: 1024, a sweep 128..8192, or MxNxK\n\n1024 · 128,1000 · 128..8192 (doubling) · 128..1024:128 \
                  (step) · 2^16..2^25 · 1000x70x130 (M×N×K).",
                 |target: &mut Self| &mut target.size,
             )
             .with(|arg| comma(arg).short('s').allow_negative_numbers(true)),
             list(
-                "device",
-                "DEVICE,..",
+                "device DEVICE,..",
                 "Devices: an index, part of a name, gpu, cpu, all\n\nA UUID also works. `host` is the CPU's cores, \
                  without Vulkan. [default: the best GPU, otherwise the software device] [env: GPUKERN_DEVICE]",
                 |target: &mut Self| &mut target.device,
             )
             .with(|arg| from_environment(comma(arg).short('d'), "GPUKERN_DEVICE")),
             text(
-                "pause",
-                "TIME",
+                "pause TIME",
                 "Wait this long before each sample, so that the device idles and lowers its clock. For tests",
                 |target: &mut Self| &mut target.pause,
             )
@@ -342,28 +321,24 @@ impl Options for SamplingArgs {
     fn options(_: &str) -> Vec<Entry<Self>> {
         vec![
             text(
-                "precision",
-                "PERCENT",
+                "precision PERCENT",
                 "Precision of the median [default: 1%]\n\nSampling ends when the 95 % confidence interval of the median \
                  is within ± this percentage.",
                 |target: &mut Self| &mut target.precision,
             ),
             text(
-                "max-time",
-                "TIME",
+                "max-time TIME",
                 "Stop sampling a case after this time [default: 2s]\n\nIt stops even if --precision is not reached.",
                 |target: &mut Self| &mut target.max_time,
             ),
             text(
-                "clock",
-                "CLOCK",
+                "clock CLOCK",
                 "Time samples with the device's clock or the host's [default: device]\n\n`device` reads timestamps \
                  around the work; `host` reads its own clock around a submission of at least 100 ms of repetitions.",
                 |target: &mut Self| &mut target.clock,
             ),
             text(
-                "cache",
-                "STATE",
+                "cache STATE",
                 "Caches before each run: hot or cold [default: hot]\n\n`hot` keeps what the last run left; `cold` \
                  flushes them by reading a GiB, or a quarter of the device's memory if that is less.",
                 |target: &mut Self| &mut target.cache,
@@ -390,29 +365,27 @@ impl Options for VulkanOptions {
             )
             .with(|arg| from_environment(arg.value_parser(truth), "GPUKERN_VALIDATION")),
             path(
-                "loader",
-                "FILE",
+                "loader FILE",
                 "Load Vulkan from this library instead of the system's\n\n[env: GPUKERN_LOADER]",
                 |target: &mut Self| &mut target.loader,
             )
             .with(|arg| from_environment(arg, "GPUKERN_LOADER")),
             path(
-                "cache-dir",
-                "DIR",
+                "cache-dir DIR",
                 "Keep compiled kernels and measured limits in this folder\n\n[default: gpukern in your cache folder] \
                  [env: GPUKERN_CACHE]",
                 |target: &mut Self| &mut target.cache_dir,
             )
             .with(|arg| from_environment(arg, "GPUKERN_CACHE")),
             time(
-                "timeout",
+                "timeout TIME",
                 "30s",
                 "Abandon a driver call, and its case, after this time\n\nPipeline compilation and a description's \
                  commands get ten times this; a call that was slow last time gets ten times that long.",
                 |target: &mut Self| &mut target.timeout,
             ),
             time(
-                "max-run",
+                "max-run TIME",
                 "60s",
                 "Skip runs predicted to take longer than this; print the prediction",
                 |target: &mut Self| &mut target.max_run,
@@ -427,7 +400,7 @@ impl Options for VulkanOptions {
         // If an option is repeated, the last value counts.
         let global = |arg: Arg| {
             let id = arg.get_id().clone();
-            arg.global(true).hide(true).overrides_with(id)
+            arg.global(true).overrides_with(id)
         };
         entries.into_iter().map(|entry| entry.with(global)).collect()
     }

@@ -11,56 +11,21 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Variables of a CI system.
-struct CiSystem {
-    /// Variable that only this system sets.
-    marker: &'static str,
-    commit: &'static str,
-    /// Variables for the branch, that of a pull request first; the first one set counts.
-    branch: &'static [&'static str],
-    /// Variables for the address of the job; the first one set counts.
-    job: &'static [&'static str],
-}
-
-/// Returns a CI system with its variables, in the order of the fields.
-const fn ci_system(
-    marker: &'static str,
-    commit: &'static str,
-    branch: &'static [&'static str],
-    job: &'static [&'static str],
-) -> CiSystem {
-    CiSystem { marker, commit, branch, job }
-}
-
-/// Common CI systems, as documented in 2026.
-const SYSTEMS: [CiSystem; 12] = [
-    ci_system("GITHUB_ACTIONS", "GITHUB_SHA", &["GITHUB_HEAD_REF", "GITHUB_REF_NAME"], &[]),
-    ci_system(
-        "GITLAB_CI",
-        "CI_COMMIT_SHA",
-        &["CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", "CI_COMMIT_REF_NAME"],
-        &["CI_JOB_URL"],
-    ),
-    ci_system("BUILDKITE", "BUILDKITE_COMMIT", &["BUILDKITE_BRANCH"], &["BUILDKITE_BUILD_URL"]),
-    ci_system("JENKINS_URL", "GIT_COMMIT", &["CHANGE_BRANCH", "BRANCH_NAME", "GIT_BRANCH"], &["BUILD_URL"]),
-    ci_system("CIRCLECI", "CIRCLE_SHA1", &["CIRCLE_BRANCH"], &["CIRCLE_BUILD_URL"]),
-    ci_system("TF_BUILD", "BUILD_SOURCEVERSION", &["SYSTEM_PULLREQUEST_SOURCEBRANCH", "BUILD_SOURCEBRANCHNAME"], &[]),
-    ci_system("TRAVIS", "TRAVIS_COMMIT", &["TRAVIS_PULL_REQUEST_BRANCH", "TRAVIS_BRANCH"], &["TRAVIS_JOB_WEB_URL"]),
-    ci_system("DRONE", "DRONE_COMMIT_SHA", &["DRONE_SOURCE_BRANCH"], &["DRONE_BUILD_LINK"]),
-    ci_system(
-        "CI_PIPELINE_FORGE_URL",
-        "CI_COMMIT_SHA",
-        &["CI_COMMIT_SOURCE_BRANCH", "CI_COMMIT_BRANCH"],
-        &["CI_PIPELINE_URL"],
-    ),
-    ci_system("BITBUCKET_BUILD_NUMBER", "BITBUCKET_COMMIT", &["BITBUCKET_BRANCH"], &[]),
-    ci_system(
-        "APPVEYOR",
-        "APPVEYOR_REPO_COMMIT",
-        &["APPVEYOR_PULL_REQUEST_HEAD_REPO_BRANCH", "APPVEYOR_REPO_BRANCH"],
-        &[],
-    ),
-    ci_system("TEAMCITY_VERSION", "BUILD_VCS_NUMBER", &[], &["BUILD_URL"]),
+/// Common CI systems, as documented in 2026: the variable that only this system sets, and the variables of the commit, the
+/// branch (that of a pull request first) and the address of the job. The first variable of several that is set counts.
+const SYSTEMS: [[&str; 4]; 12] = [
+    ["GITHUB_ACTIONS", "GITHUB_SHA", "GITHUB_HEAD_REF GITHUB_REF_NAME", ""],
+    ["GITLAB_CI", "CI_COMMIT_SHA", "CI_MERGE_REQUEST_SOURCE_BRANCH_NAME CI_COMMIT_REF_NAME", "CI_JOB_URL"],
+    ["BUILDKITE", "BUILDKITE_COMMIT", "BUILDKITE_BRANCH", "BUILDKITE_BUILD_URL"],
+    ["JENKINS_URL", "GIT_COMMIT", "CHANGE_BRANCH BRANCH_NAME GIT_BRANCH", "BUILD_URL"],
+    ["CIRCLECI", "CIRCLE_SHA1", "CIRCLE_BRANCH", "CIRCLE_BUILD_URL"],
+    ["TF_BUILD", "BUILD_SOURCEVERSION", "SYSTEM_PULLREQUEST_SOURCEBRANCH BUILD_SOURCEBRANCHNAME", ""],
+    ["TRAVIS", "TRAVIS_COMMIT", "TRAVIS_PULL_REQUEST_BRANCH TRAVIS_BRANCH", "TRAVIS_JOB_WEB_URL"],
+    ["DRONE", "DRONE_COMMIT_SHA", "DRONE_SOURCE_BRANCH", "DRONE_BUILD_LINK"],
+    ["CI_PIPELINE_FORGE_URL", "CI_COMMIT_SHA", "CI_COMMIT_SOURCE_BRANCH CI_COMMIT_BRANCH", "CI_PIPELINE_URL"],
+    ["BITBUCKET_BUILD_NUMBER", "BITBUCKET_COMMIT", "BITBUCKET_BRANCH", ""],
+    ["APPVEYOR", "APPVEYOR_REPO_COMMIT", "APPVEYOR_PULL_REQUEST_HEAD_REPO_BRANCH APPVEYOR_REPO_BRANCH", ""],
+    ["TEAMCITY_VERSION", "BUILD_VCS_NUMBER", "", "BUILD_URL"],
 ];
 
 /// Variable that names the commit where there is no git, such as in containers and on nodes of a cluster.
@@ -138,18 +103,18 @@ fn combined(git: Origin, ci: Origin) -> Origin {
 
 /// Returns the origin that the variables of a CI system state.
 fn from_ci(variable: impl Fn(&str) -> Option<String>) -> Origin {
-    let Some(system) = SYSTEMS.iter().find(|system| variable(system.marker).is_some()) else {
+    let Some([_, commit, branch, job]) = SYSTEMS.into_iter().find(|[marker, ..]| variable(marker).is_some()) else {
         return Origin::default();
     };
-    let first = |names: &[&str]| names.iter().find_map(|name| variable(name));
+    let first = |names: &str| names.split(' ').find_map(&variable);
     let github_run = || {
         let [server, repository, run] = ["GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID"].map(&variable);
         Some(format!("{}/{}/actions/runs/{}", server?, repository?, run?))
     };
     Origin {
-        commit: variable(system.commit).filter(|commit| is_commit(commit)),
-        branch: first(system.branch).map(|branch| branch.trim_start_matches("origin/").to_string()),
-        job: first(system.job).or_else(github_run),
+        commit: variable(commit).filter(|commit| is_commit(commit)),
+        branch: first(branch).map(|branch| branch.trim_start_matches("origin/").to_string()),
+        job: first(job).or_else(github_run),
         ..Origin::default()
     }
 }

@@ -1,8 +1,8 @@
 //! `gpukern peak`.
 
+use super::CommandOutput;
 use super::campaign::Campaign;
 use super::document::{Files, JSON, Target};
-use super::{CommandOutput, combined_exit};
 use crate::basis::error::{Error, Exit};
 use crate::catalogue::CATALOGUE;
 use crate::commands::host::Host;
@@ -27,16 +27,10 @@ pub(super) fn run(
     Files::default().read("the loader", &setup.loader).written("--json", json).check(host)?;
     let target = Target::open_if_named(JSON, json)?;
     let extent = if quick { Extent::Quick } else { Extent::Full };
-    let campaign = Campaign::begin(setup, [devices], host)?;
-    let (mut peaks, mut worst, mut notes) = (vec![], Exit::Success, String::new());
-    for device in campaign.session.select_usable(devices)? {
-        let mut executor = match campaign.open(device, Timing::Sample) {
-            Ok(executor) => executor,
-            Err(error) => {
-                worst = combined_exit(worst, Err(error), &mut notes);
-                continue;
-            }
-        };
+    let mut campaign = Campaign::begin(setup, [devices], host)?;
+    let (mut peaks, mut worst) = (vec![], Exit::Success);
+    campaign.on_each_device(devices, Timing::Sample, |executor| {
+        let device = executor.info();
         let run = peak::run(&CATALOGUE, device, extent);
         let mut expected = vec![];
         for group in &run.groups {
@@ -50,14 +44,11 @@ pub(super) fn run(
         peaks.push(executor.measure_peak(extent, &mut watch));
         watch.progress.finish();
         worst = watch.worst;
-    }
-    let exit = match combined_exit(worst, campaign.session.check_validation(), &mut notes) {
-        Exit::Success if campaign.is_interrupted() => Exit::Interrupted,
-        worst => worst,
-    };
+        Ok(())
+    })?;
     let tables: Vec<_> = peaks.iter().map(|peak| report::peak::text(peak, host.width())).collect();
-    let table = tables.join("\n");
-    let mut answer = CommandOutput::new(table, notes, exit);
+    let mut answer = CommandOutput::new(tables.join("\n"), String::new(), worst);
+    campaign.end(&mut answer);
     answer.deliver_json(target, &peaks);
     Ok(answer)
 }

@@ -555,10 +555,4 @@ mod tests {
         assert_eq!(progress.forecast.lock().expect("no panic").ended, 1);
         progress.finish();
     }
-
-    #[test]
-    fn times_to_wait_are_round() {
-        let shown = [0.2, 40.4, 150.0, 9000.0].map(|seconds| about(Nanos::from_seconds(seconds)));
-        assert_eq!(shown, ["1 s", "40 s", "2 min", "2.5 h"]);
-    }
 }

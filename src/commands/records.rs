@@ -68,25 +68,25 @@ fn read_runs(
     let sides: [&[PathBuf]; 2] = match &run[..] {
         [] => [baseline, candidate],
         [before, after] => [std::slice::from_ref(before), std::slice::from_ref(after)],
+        _ if judging.given().is_some() => {
+            return Err(Error::Usage(
+                "--allow, --force, --min-effect and --process-noise are about a comparison; name two records, or \
+                 --baseline and --candidate"
+                    .into(),
+            ));
+        }
         _ => {
-            let runs = run.iter().map(|path| Ok(NamedRecord { name: name(path), ..read(path, notes)? }));
-            let lenient = judging.force || !judging.allow.is_empty();
-            let judged = lenient || judging.min_effect.is_some() || judging.process_noise.is_some();
-            if judged {
-                return Err(Error::Usage(
-                    "--allow, --force, --min-effect and --process-noise are about a comparison; name two records, or \
-                     --baseline and --candidate"
-                        .into(),
-                ));
+            let mut runs = vec![];
+            for path in run {
+                runs.push(NamedRecord { name: name(path), ..read(path, notes)? });
             }
-            return Ok((runs.collect::<Result<_, Error>>()?, None));
+            return Ok((runs, None));
         }
     };
     let paths = sides.map(|side| side.iter().map(PathBuf::as_path).collect::<Vec<_>>());
     let records = [judging::read_all(&paths[0], notes)?, judging::read_all(&paths[1], notes)?];
     let [before, after] = &records;
-    let checked = judging::check_conditions(before, after, judging);
-    let comparison = match checked {
+    let comparison = match judging::check_conditions(before, after, judging) {
         Err(error) if run.is_empty() => return Err(error),
         Err(_) => None,
         Ok(()) => {

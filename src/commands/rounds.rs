@@ -3,14 +3,15 @@
 //! Each round runs in its own process, because the medians of two processes differ by more than their samples show. `--json`
 //! writes only the record of the first measurement; `--rounds` keeps those of the rounds.
 
+use super::campaign::measure_in_fresh_processes;
 use super::document::{JSON, Target};
 use super::host::Host;
-use super::{duration, judging, measure_in_fresh_processes};
+use super::{duration, judging};
 use crate::basis::command_line::stated;
 use crate::basis::error::{Error, Exit};
 use crate::basis::printable::Shown;
 use crate::basis::units::{Nanos, about, counted};
-use crate::commands::cli::{Comparing, Judging, OutputArgs};
+use crate::commands::cli::{Comparing, OutputArgs};
 use crate::compare::gate::Ruling;
 use crate::compare::recipe::{self, ComparisonCommand, SideFiles};
 use crate::compare::{Compared, Comparison, Obstacle, Settings, Verdict, compare};
@@ -52,16 +53,9 @@ impl Rounds {
         record: Option<&Path>,
         notes: &mut String,
     ) -> Result<Option<Self>, Error> {
-        let Judging { min_effect, process_noise, allow, force } = &comparing.judging;
         if comparing.compare.is_empty() {
-            let given = [
-                ("min-effect", min_effect.is_some()),
-                ("process-noise", process_noise.is_some()),
-                ("allow", !allow.is_empty()),
-                ("force", *force),
-            ];
-            return match given.iter().find(|(_, given)| *given) {
-                Some((name, _)) => Err(Error::Usage(format!(
+            return match comparing.judging.given() {
+                Some(name) => Err(Error::Usage(format!(
                     "--{name} applies only to comparisons; name a record to compare with: --compare RUN.json"
                 ))),
                 None => Ok(None),
@@ -109,21 +103,20 @@ impl Rounds {
                  nothing.",
                 counted(fewest, "process")
             );
-            let command = self.baseline.first().zip(self.comparing.compare.first());
-            let command = command
-                .and_then(|(record, path)| recipe::completed(&host.program_name(), record, path, recipe::ENOUGH));
+            let command = match (self.baseline.first(), self.comparing.compare.first()) {
+                (Some(record), Some(path)) => recipe::completed(&host.program_name(), record, path, recipe::ENOUGH),
+                _ => None,
+            };
             let edited = self.baseline.iter().any(|record| kernels_changed(record, plan));
-            let remedy = if command.is_some() && edited {
-                "Add more first, with the kernels and the description that it measured:"
-            } else if command.is_some() {
-                "Add more first:"
-            } else {
-                "Measure it again with --processes 5."
+            let remedy = match &command {
+                Some(_) if edited => "Add more first, with the kernels and the description that it measured:",
+                Some(_) => "Add more first:",
+                None => "Measure it again with --processes 5.",
             };
             lines.push(report::table::prose(&format!("{has} {remedy}"), width, 10));
-            let command =
-                command.iter().flat_map(|command| report::compare::shell_lines(command, width.saturating_sub(10)));
-            lines.extend(command.map(|line| format!("          {line}\n")));
+            for line in command.iter().flat_map(|line| report::compare::shell_lines(line, width.saturating_sub(10))) {
+                lines.push(format!("          {line}\n"));
+            }
         }
         // Each round adds a process; without a budget there are none.
         if processes < MIN_RUNS_FOR_SPREAD && self.budget.is_zero() {

@@ -8,194 +8,30 @@ use clap::error::{ContextKind, ContextValue, Error};
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Options of other tools (hyperfine, Criterion, nvbench, clpeak, Google Benchmark and others) that share an equivalent.
-struct ForeignOptions {
-    /// Names without leading dashes, separated by spaces; underscores count as dashes.
+/// Words of other tools that share an equivalent: a line of `suggest.txt`.
+struct ForeignWords {
     names: &'static str,
-    /// Commands for which the tip holds; empty for all.
+    /// Commands for which the tip holds, or [`COMMAND`]; empty for all.
     commands: &'static str,
     tip: &'static str,
 }
 
-const fn foreign(names: &'static str, commands: &'static str, tip: &'static str) -> ForeignOptions {
-    ForeignOptions { names, commands, tip }
-}
+/// Mark of words in the place of a command.
+const COMMAND: &str = "COMMAND";
 
-const OPTIONS: &[ForeignOptions] = &[
-    foreign(
-        "w warmup warm-up warmups warmup-runs warm-up-time cold-warmup-runs benchmark-min-warmup-time",
-        "bench run tune peak ab",
-        "leave it out: gpukern warms up each case until the device's clock is steady",
-    ),
-    foreign(
-        "r n m M runs min-runs max-runs iterations iters repeats repetitions reps loops count rounds-count samples \
-         sample-size min-samples nresamples benchmark-repetitions benchmark-enable-random-interleaving",
-        "bench run",
-        "`--precision 1%` and `--max-time 2s` decide how many samples a case gets; `--processes 5` repeats it in fresh \
-         processes",
-    ),
-    foreign(
-        "min-time time duration measurement-time time-limit benchmark-min-time stopping-criterion",
-        "bench run",
-        "`--max-time 5s` limits the time of each case, and `--precision 0.5%` asks for more samples",
-    ),
-    foreign(
-        "o out output out-file outfile output-file save-json result results export-json json-file json-out benchmark-out \
-         write record",
-        "bench run ab peak",
-        "`--json run.json` writes what was measured to a file",
-    ),
-    foreign(
-        "json o out output out-file outfile output-file save-json result results export-json json-file json-out write record",
-        "verify",
-        "`--junit verify.xml` writes the results to a file; `gpukern bench --json run.json` writes times",
-    ),
-    foreign(
-        "html page plot plots graph chart charts plotting-backend",
-        "bench run",
-        "`--json run.json` writes the record, and `gpukern report run.json --output report.html` draws it",
-    ),
-    foreign(
-        "l ls list list-tests list-benches list-benchmarks benchmark-list-tests list-variants list-algorithms",
-        "bench verify tune ab",
-        "`gpukern list` names the algorithms and their variants; `gpukern bench --dry-run` lists cases",
-    ),
-    foreign("l list list-devices device-list enumerate", "peak devices run", "`gpukern devices` lists the devices"),
-    foreign("list-devices device-list enumerate", "bench verify tune ab", "`gpukern devices` lists the devices"),
-    foreign(
-        "b f k filter filters pattern name benchmark benchmarks benchmark-filter case cases exact test tests include-only",
-        "bench",
-        "`--variant naive,tiled` chooses variants, and `--only ID` one case",
-    ),
-    foreign("f filter pattern case only", "verify tune", "`--variant naive,tiled` chooses variants"),
-    foreign("f filter pattern case", "run", "`--only ID` measures one case"),
-    foreign(
-        "p devices device-id device-index gpu gpus gpu-id gpu-index cpu adapter adapters platform backend card physical-device",
-        "bench run peak tune verify ab devices",
-        "`--device 0` chooses a device by its index, a part of its name, `gpu` or `cpu`; `gpukern devices` lists them",
-    ),
-    foreign(
-        "type types datatype data-type dtypes element-type fp16 fp32 fp64 f16 f32 f64 bf16 half float double compute-sp \
-         compute-dp compute-hp",
-        "bench verify tune ab",
-        "`--dtype f32,f16` chooses element types",
-    ),
-    foreign(
-        "n m k N M K L P shape sizes dim dims dimensions length range a axis axes parameter parameter-scan parameter-list \
-         param params problem-size size-range elements",
-        "bench verify tune ab",
-        "`--size 64..1024` sweeps sizes, and `--size 1000x70x130` is one M×N×K",
-    ),
-    foreign(
-        "shape sizes dims dimensions a axis axes parameter parameter-scan parameter-list param params problem-size L P",
-        "run",
-        "`--size M=64..1024` sweeps an axis of the description",
-    ),
-    foreign(
-        "algorithm algorithms algo problem kernel-name",
-        "bench verify tune ab",
-        "name it without an option: `gpukern bench matmul`",
-    ),
-    foreign(
-        "kernel kernels shader file input-file source spirv spv glsl",
-        "bench verify tune",
-        "`gpukern run kernel.comp` measures your own kernels",
-    ),
-    foreign(
-        "kernel kernels shader file input-file source spirv spv glsl i",
-        "run",
-        "name it without an option: `gpukern run kernel.comp`",
-    ),
-    foreign(
-        "baseline load-baseline baseline-lenient compare-with compare-to diff before",
-        "bench run",
-        "`--compare before.json` compares with an earlier record",
-    ),
-    foreign(
-        "save-baseline",
-        "bench run",
-        "`--json before.json` writes a record, and `--compare before.json` compares a later run with it",
-    ),
-    foreign("before old base reference", "compare", "name the two records: `gpukern compare before.json after.json`"),
-    foreign("after new", "compare", "name the two records: `gpukern compare before.json after.json`"),
-    foreign(
-        "threshold noise-threshold tolerance fail-threshold max-regression regression regression-threshold min-change",
-        "compare ab bench run history",
-        "`--min-effect 2%` is the smallest change that matters",
-    ),
-    foreign(
-        "alpha confidence confidence-level significance significance-level p-value",
-        "compare ab bench run",
-        "the levels are fixed, intervals at 95 %; `--min-effect 2%` is the smallest change that matters",
-    ),
-    foreign("quick fast short profile-time", "bench run", "`--max-time 200ms --precision 5%` is quick"),
-    foreign(
-        "cold cold-cache prepare flush-cache flush-caches clear-cache drop-caches no-cache",
-        "bench run",
-        "`--cache cold` empties the caches before each run",
-    ),
-    foreign(
-        "i ignore-failure keep-going continue-on-error",
-        "bench run verify",
-        "leave it out: a case that fails does not end the run",
-    ),
-    foreign(
-        "check verify correctness no-check no-verify skip-verify",
-        "bench",
-        "leave it out: every answer is verified before it is timed; `gpukern verify` verifies alone",
-    ),
-    foreign("all every", "bench", "leave out `--variant`: every variant is measured"),
-    foreign(
-        "all every",
-        "verify",
-        "leave it out: `gpukern verify` verifies everything; `--full` adds the largest sizes",
-    ),
-    foreign("init-description template describe skeleton", "run", "`--init` prints a description to complete"),
-    foreign(
-        "layers debug-layer validate validation-layers",
-        "bench run verify tune ab peak devices",
-        "`--validation` turns on the validation layer",
-    ),
-    foreign(
-        "icd driver vk-driver driver-files",
-        "bench run verify tune peak devices",
-        "set VK_DRIVER_FILES to the driver's manifest, or compare two drivers: `gpukern ab --a-driver a.json --b-driver b.json`",
-    ),
-    foreign("colour colours colors benchmark-color", "", "`--color always` or `--color never`"),
-    foreign("no-color no-colors no-colour nocolor", "", "`--color never`"),
-    foreign("s silent discard-output no-progress", "", "`--quiet`"),
-    foreign("debug trace log log-level show-output vv", "", "`--verbose` prints each case's outcome as it finishes"),
-    foreign("usage manual help-all long-help ?", "", "`--help`"),
-    foreign("version", "", "`gpukern --version`"),
-];
+fn foreign_words() -> impl Iterator<Item = ForeignWords> {
+    let lines = include_str!("suggest.txt").lines().filter(|line| !line.starts_with('#'));
+    lines.filter_map(|line| {
+        let mut parts = line.splitn(3, '|').map(str::trim);
+        Some(ForeignWords { names: parts.next()?, commands: parts.next()?, tip: parts.next()? })
+    })
+}
 
 /// Commands that write JSON with --json.
 const WRITE_JSON: &str = "bench run ab peak compare";
 
 /// Options of other tools whose value is an output format.
 const FORMATTED: &str = "format output-format benchmark-format benchmark-out-format style to";
-
-/// Words for commands, and the equivalents.
-const COMMANDS: &[(&str, &str)] = &[
-    ("version", "`gpukern --version`"),
-    ("benchmark benchmarks measure time perf start go", "`gpukern bench`"),
-    ("info ls list-devices gpus gpu adapters device deviceinfo enumerate vulkaninfo", "`gpukern devices`"),
-    ("algorithms variants kernels benches cases show", "`gpukern list`"),
-    ("test tests check validate conformance", "`gpukern verify`"),
-    ("diff cmp vs judge gate", "`gpukern compare before.json after.json`"),
-    ("duel versus race", "`gpukern ab`"),
-    ("autotune optimize optimise search", "`gpukern tune`"),
-    ("limits limit roofline roof bandwidth flops clpeak peaks", "`gpukern peak`"),
-    ("plot html page chart charts draw graph view", "`gpukern report run.json --output report.html`"),
-    ("convert csv markdown junit format", "`gpukern export run.json --to markdown`"),
-    ("join combine", "`gpukern merge`"),
-    ("trend trends steps timeline log", "`gpukern history`"),
-    ("exec execute launch kernel shader compile", "`gpukern run kernel.comp`"),
-    ("init new", "`gpukern run kernel.comp --init`"),
-    ("settings options defaults configuration configure env", "`gpukern config`"),
-    ("completion complete", "`gpukern completions`"),
-    ("manual doc docs", "`gpukern man`"),
-];
 
 /// Replaces clap's suggestion, which goes by spelling, with one by meaning if the mistaken word is known from other tools.
 /// `command` is the subcommand that was typed.
@@ -269,9 +105,13 @@ fn option_tip(command: Option<&str>, option: &str, value: &str) -> Option<String
         }
         _ => {}
     }
-    let applies = |commands: &str| commands.is_empty() || command.is_none_or(|command| is_among(command, commands));
-    let found = OPTIONS.iter().find(|option| is_among(&name, option.names) && applies(option.commands));
-    found.map(|option| option.tip.to_string())
+    let applies = |commands: &str| match command {
+        _ if commands == COMMAND => false,
+        Some(command) => commands.is_empty() || is_among(command, commands),
+        None => true,
+    };
+    let found = foreign_words().find(|words| is_among(&name, words.names) && applies(words.commands));
+    found.map(|words| words.tip.to_string())
 }
 
 /// Returns the equivalent of a format name of another tool.
@@ -303,7 +143,8 @@ fn command_tip(word: &str) -> Option<String> {
         _ => {}
     }
     let word = word.replace('_', "-");
-    COMMANDS.iter().find(|(words, _)| is_among(&word, words)).map(|(_, tip)| (*tip).to_string())
+    let found = foreign_words().find(|words| words.commands == COMMAND && is_among(&word, words.names));
+    found.map(|words| words.tip.to_string())
 }
 
 /// Returns the file name extension of a word, or an empty text.
@@ -405,8 +246,8 @@ mod tests {
             found.get_arguments().any(|arg| arg.get_long() == Some(option))
         };
         let global = |option: &str| ["version", "help"].contains(&option) || has("list", option);
-        let options = OPTIONS.iter().map(|option| (option.commands, option.tip));
-        for (commands, tip) in options.chain(COMMANDS.iter().map(|(_, tip)| ("", *tip))) {
+        for ForeignWords { commands, tip, .. } in foreign_words() {
+            let commands = if commands == COMMAND { "" } else { commands };
             for quoted in tip.split('`').skip(1).step_by(2) {
                 let of = quoted.strip_prefix("gpukern ").and_then(|rest| rest.split(' ').next());
                 let of = of.filter(|of| !of.starts_with('-'));
@@ -418,14 +259,15 @@ mod tests {
             }
         }
         // An option of a command needs no tip for that command.
-        for ForeignOptions { names, commands, .. } in OPTIONS {
+        for ForeignWords { names, commands, .. } in foreign_words().filter(|words| words.commands != COMMAND) {
             for command in commands.split(' ').filter(|command| !command.is_empty()) {
                 let taken = names.split(' ').find(|name| name.len() > 1 && has(command, name));
                 assert_eq!(taken, None, "{command}");
             }
         }
         let is_command = |word: &str| root.find_subcommand(word).is_some();
-        assert!(!COMMANDS.iter().flat_map(|(words, _)| words.split(' ')).any(is_command));
+        let mut commands = foreign_words().filter(|words| words.commands == COMMAND);
+        assert!(!commands.any(|words| words.names.split(' ').any(is_command)));
         assert!(help::USE_VULKAN.iter().all(|command| is_command(command)));
     }
 

@@ -1,6 +1,6 @@
 //! `gpukern tune`.
 
-use super::campaign::Campaign;
+use super::campaign::{self, Campaign};
 use super::document::Files;
 use super::{CommandOutput, combined_exit, duration};
 use crate::algorithms::tile::Tunable;
@@ -38,20 +38,6 @@ use std::time::Duration;
 /// Output of a search that was interrupted before it found a tile.
 const NOTHING_TIMED: &str = "interrupted before a tile was timed: nothing was kept\n";
 
-/// Reads the results of earlier searches, for `bench`: from the `named` file, which must exist, or from the default one.
-pub(super) fn earlier_results(named: Option<&Path>) -> Result<Tuned, Error> {
-    match (named, tuned::default_path()) {
-        (Some(path), _) => Tuned::read(path)?.ok_or_else(|| {
-            Error::Usage(format!(
-                "there are no tuning results in '{}'; make them with `gpukern tune`, or add --no-tuned",
-                path.shown()
-            ))
-        }),
-        (None, Some(path)) => Ok(Tuned::read(&path)?.unwrap_or_default()),
-        (None, None) => Ok(Tuned::none()),
-    }
-}
-
 pub(super) fn run(args: TuneArgs, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
     // Mistakes in the command are reported before a device is opened.
     let started = host.elapsed();
@@ -68,7 +54,7 @@ pub(super) fn run(args: TuneArgs, setup: &Setup, host: &Host) -> Result<CommandO
     // A file that cannot be written is reported before any time is spent.
     Tuned::keep(&path, &[])?;
 
-    let campaign = Campaign::begin(setup, [&run.devices[..]], host)?;
+    let mut campaign = Campaign::begin(setup, [&run.devices[..]], host)?;
     let devices = campaign.session.select_usable(&run.devices)?;
     let remaining = devices.iter().map(|device| searches(algorithm, &run, device).count() as u32).sum();
     let answer = CommandOutput::new(String::new(), unsupported_types(&run), Exit::Success);
@@ -76,50 +62,19 @@ pub(super) fn run(args: TuneArgs, setup: &Setup, host: &Host) -> Result<CommandO
     progress.line(&format!("{}, {} at most in total", counted(remaining as usize, "problem"), about(budget.into())));
     let mut tuning =
         Tuning { algorithm, known, path, host, started, budget, remaining, progress, saved: false, answer };
+    let timing = if by_inspection { Timing::Inspect { texts: false } } else { Timing::Sample };
     let mut tables = vec![];
-    let stopped = || campaign.is_interrupted();
-    for device in devices {
-        tuning.progress.device(device);
-        let timing = if by_inspection { Timing::Inspect { texts: false } } else { Timing::Sample };
-        let executor = campaign.open(device, timing);
-        let mut executor = match executor.and_then(|executor| check_executes(executor, by_inspection)) {
-            Ok(executor) => executor,
-            Err(error) => {
-                tuning.note_error(Err(error));
-                continue;
-            }
-        };
-        let (mut rows, mut inspected) = (vec![], vec![]);
-        for (group, tunable) in searches(algorithm, &run, device) {
-            if by_inspection {
-                inspected.extend(tuning.inspect(&mut executor, group, tunable, &stopped));
-            } else if !stopped() {
-                let row = tuning.search(&mut executor, group, tunable);
-                if stopped() {
-                    tuning.note_interruption(group, tunable, row.as_ref());
-                }
-                rows.extend(row);
-            }
-        }
-        if !inspected.is_empty() {
-            tables.push(report::inspected(device, algorithm, &inspected, host.width()));
-        }
-        if !rows.is_empty() {
-            tables.push(report::text(device, algorithm, &rows, host.width()));
-        }
-    }
+    campaign.on_each_device(&run.devices, timing, |executor| {
+        tables.extend(if by_inspection {
+            tuning.inspections(executor, &run)?
+        } else {
+            tuning.searches(executor, &run)?
+        });
+        Ok(())
+    })?;
     tuning.progress.finish();
-    tuning.note_error(campaign.session.check_validation());
-    tuning.finish(&tables, stopped())
-}
-
-/// Refuses an executor that is to run tiles on a device that executes nothing.
-fn check_executes(mut executor: Executor<'_>, by_inspection: bool) -> Result<Executor<'_>, Error> {
-    if by_inspection || executor.executes() != Ok(false) {
-        return Ok(executor);
-    }
-    let name = &executor.info().name;
-    Err(Error::Usage(format!("{name} executes nothing; add --by-inspection to choose tiles by what its compiler says")))
+    campaign.end(&mut tuning.answer);
+    tuning.finish(&tables)
 }
 
 /// State that all searches share.
@@ -153,6 +108,40 @@ impl Tuning<'_> {
         let budget = self.budget.saturating_sub(self.host.since(self.started)) / self.remaining.max(1);
         self.remaining = self.remaining.saturating_sub(1);
         budget
+    }
+
+    /// Searches the tiles of each problem by time. Returns the table of the device, if a tile was found.
+    fn searches(&mut self, executor: &mut Executor<'_>, run: &PlannedRun) -> Result<Option<String>, Error> {
+        let device = executor.info().clone();
+        self.progress.device(&device);
+        if executor.executes() == Ok(false) {
+            return Err(Error::Usage(format!(
+                "{} executes nothing; add --by-inspection to choose tiles by what its compiler says",
+                device.name
+            )));
+        }
+        let mut rows = vec![];
+        campaign::each(self.host, searches(self.algorithm, run, &device), |(group, tunable)| {
+            let row = self.search(executor, group, tunable);
+            if self.host.is_interrupted() {
+                self.note_interruption(group, tunable, row.as_ref());
+            }
+            rows.extend(row);
+            Ok(())
+        })?;
+        Ok((!rows.is_empty()).then(|| report::text(&device, self.algorithm, &rows, self.host.width())))
+    }
+
+    /// Chooses the tiles of each problem by inspection. Returns the table of the device, if a tile was found.
+    fn inspections(&mut self, executor: &mut Executor<'_>, run: &PlannedRun) -> Result<Option<String>, Error> {
+        let device = executor.info().clone();
+        self.progress.device(&device);
+        let mut rows = vec![];
+        campaign::each(self.host, searches(self.algorithm, run, &device), |(group, tunable)| {
+            rows.extend(self.inspect(executor, group, tunable));
+            Ok(())
+        })?;
+        Ok((!rows.is_empty()).then(|| report::inspected(&device, self.algorithm, &rows, self.host.width())))
     }
 
     /// Searches the tiles of a variant on a problem, and saves the best.
@@ -197,7 +186,6 @@ impl Tuning<'_> {
         executor: &mut Executor<'_>,
         group: &CaseGroup,
         tunable: &'static Tunable,
-        stopped: &dyn Fn() -> bool,
     ) -> Option<InspectedRow> {
         let (device, started) = (executor.info().clone(), self.host.elapsed());
         let name = name(group, tunable);
@@ -206,7 +194,7 @@ impl Tuning<'_> {
         let (built_in, mut tried, mut why) = (tunable.built_in(&group.spec, &device), 0, None);
         let found = InspectedTiles::search(built_in, self.algorithm.tiles(tunable, &group.spec, &device), 1, |tile| {
             // The built-in tile is always compiled, even beyond the budget.
-            if stopped() || (tried > 0 && self.host.since(started) >= budget) {
+            if self.host.is_interrupted() || (tried > 0 && self.host.since(started) >= budget) {
                 return ControlFlow::Break(());
             }
             tried += 1;
@@ -231,7 +219,7 @@ impl Tuning<'_> {
         });
         self.progress.advance();
         let Some(found) = found else {
-            if !stopped() {
+            if !self.host.is_interrupted() {
                 self.note(&name, &Refusal::Unsupported(why.unwrap_or_else(|| "it has no tile".into())));
             }
             return None;
@@ -275,17 +263,15 @@ impl Tuning<'_> {
     }
 
     /// Returns the result of the command, with a table for each device on which tiles were found.
-    fn finish(self, tables: &[String], stopped: bool) -> Result<CommandOutput, Error> {
-        let Self { path, mut answer, saved, .. } = self;
-        if answer.exit == Exit::Success && stopped {
-            answer.exit = Exit::Interrupted;
-        } else if answer.exit == Exit::Success && tables.is_empty() {
+    fn finish(self, tables: &[String]) -> Result<CommandOutput, Error> {
+        let Self { path, mut answer, saved, host, .. } = self;
+        if answer.exit == Exit::Success && tables.is_empty() {
             return Err(Error::Usage(format!("nothing was found:\n{}", answer.notes.trim_end())));
         }
         if saved {
             let _ = writeln!(answer.notes, "saved in {}", path.shown());
         }
-        let output = if tables.is_empty() && stopped { NOTHING_TIMED.into() } else { tables.join("\n") };
+        let output = if tables.is_empty() && host.is_interrupted() { NOTHING_TIMED.into() } else { tables.join("\n") };
         Ok(CommandOutput { output, ..answer })
     }
 }
@@ -321,13 +307,17 @@ fn plan(args: TuneArgs) -> Result<(&'static Algorithm, PlannedRun), Error> {
     }
     // A pattern selects only variants that have tiles.
     let kind = format!("variant of {name} with tiles to search");
-    let variant = variant.into_iter().map(|typed| {
-        let matching = is_pattern(&typed).then(|| pattern::select(&typed, &kind, &known)).transpose()?;
-        Ok(matching.map_or_else(|| vec![typed], |names| names.into_iter().map(String::from).collect()))
-    });
-    let variant = variant.collect::<Result<Vec<_>, _>>().map_err(Error::Usage)?.concat();
-    let algorithms = vec![name];
-    let selection = Selection { algorithm: algorithms, variant, size, axes: axes.0, device, ..Selection::default() };
+    let mut variants = vec![];
+    for typed in variant {
+        if is_pattern(&typed) {
+            let matching = pattern::select(&typed, &kind, &known).map_err(Error::Usage)?;
+            variants.extend(matching.into_iter().map(String::from));
+        } else {
+            variants.push(typed);
+        }
+    }
+    let selection =
+        Selection { algorithm: vec![name], variant: variants, size, axes: axes.0, device, ..Selection::default() };
     let run = PlannedRun::new(&CATALOGUE, &selection, Purpose::Bench).map_err(Error::Usage)?;
     let named = run.groups.first().map_or(&[][..], |group| &group.variants);
     let other = named.iter().map(|variant| &*variant.name).find(|name| !known.contains(name));

@@ -1,7 +1,8 @@
 //! `gpukern verify`.
 
-use super::document::{Document, Files, Target};
-use super::{CommandOutput, combined_exit, failures, measure, measuring};
+use super::campaign::measure;
+use super::document::{Files, JUNIT, Target};
+use super::{CommandOutput, combined_exit, failures, measuring};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
 use crate::basis::printable::Shown;
@@ -25,8 +26,6 @@ use std::path::Path;
 
 /// Note about the cases that a quick run skips.
 const QUICK_NOTE: &str = "the largest sizes are skipped on a software device; --full runs them";
-
-const JUNIT: Document = ["junit XML", "--junit"];
 
 pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
     let request = Request {

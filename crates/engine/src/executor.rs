@@ -43,8 +43,8 @@ pub type Script = Box<dyn FnMut(&dyn Any, Report<'_, Box<dyn Any>>) -> Result<Bo
 impl<'a> Executor<'a> {
     /// Returns an executor that runs `script` instead of a device.
     pub fn scripted(device: DeviceInfo, setup: &'a Setup, script: Script) -> Self {
-        static NEVER: AtomicBool = AtomicBool::new(false);
-        Self { device, setup, tuned: Tuned::none(), interrupted: &NEVER, place: Place::Script(script) }
+        let interrupted = Box::leak(Box::default());
+        Self { device, setup, tuned: Tuned::none(), interrupted, place: Place::Script(script) }
     }
 }
 

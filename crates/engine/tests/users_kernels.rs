@@ -26,7 +26,7 @@ use std::sync::atomic::AtomicBool;
 /// Runs users' kernels on the software device, or else on the first device, with the validation layer if it is
 /// installed.
 fn run(own: &UserKernels) -> Vec<Case> {
-    static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+    let interrupted: &AtomicBool = Box::leak(Box::default());
     let algorithm = own.clone().algorithm(&CATALOGUE).expect("it fits");
     let spec = CaseSpec::new(&algorithm, own.run.sizes()[0], own.dtype());
     let variants = own.choices(0, true).map(|at| algorithm.variants[at].clone()).collect();
@@ -43,7 +43,7 @@ fn run(own: &UserKernels) -> Vec<Case> {
     let physical = devices.iter().find(|device| device.info.kind == DeviceKind::Cpu).or(devices.first());
     let device = Device::open_with(&instance, physical.expect("a device"), true).expect("it opens");
     let mut runner =
-        Runner::new(&CATALOGUE, &device, Timing::VerifyOnly, &CacheFolder::none(), &INTERRUPTED).expect("a runner");
+        Runner::new(&CATALOGUE, &device, Timing::VerifyOnly, &CacheFolder::none(), interrupted).expect("a runner");
     let cases = runner.run(&run, &mut Silent);
     assert_eq!(device.validation_messages(), Vec::<String>::new());
     drop((runner, Rc::clone(&device)));

@@ -292,9 +292,9 @@ mod tests {
 
     #[test]
     fn a_slow_or_interrupted_program_is_ended_with_its_children() {
-        static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+        let interrupted: &AtomicBool = Box::leak(Box::default());
         let timeout = Duration::from_millis(20);
-        let limits = ProgramLimits { timeout, interrupted: Some(&INTERRUPTED), ..unlimited() };
+        let limits = ProgramLimits { timeout, interrupted: Some(interrupted), ..unlimited() };
         let folder = tempfile::tempdir().expect("a folder");
         let mut program = Command::new("sh");
         program.args(["-c", "{ sleep 60; echo late > late; } & sleep 60; echo late > late"]).current_dir(folder.path());
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         let text = error.to_string();
         assert_eq!(text, "did not end within 0.2 s, 10 times --timeout; --timeout=0.04s gives it more time");
-        INTERRUPTED.store(true, Ordering::Relaxed);
+        interrupted.store(true, Ordering::Relaxed);
         assert_eq!(run_unguarded(&program, false, &limits).expect_err("interrupted").to_string(), "was interrupted");
         assert!(start.elapsed() < Duration::from_secs(50) && !folder.path().join("late").exists());
     }

@@ -2,9 +2,9 @@
 
 mod pairs;
 
-use super::campaign::Campaign;
+use super::campaign::{self, Campaign, measure_in_fresh_processes};
 use super::document::{Files, JSON, Target};
-use super::{CommandOutput, combined_exit, duration, failures, judging, measure_in_fresh_processes};
+use super::{CommandOutput, combined_exit, duration, failures, judging, measuring};
 use crate::algorithms::{Algorithm, Variant};
 use crate::basis::command_line::{arguments, stated};
 use crate::basis::error::{Error, Exit};
@@ -19,7 +19,6 @@ use crate::commands::cli::{AbArgs, Judging, RunArgs};
 use crate::commands::host::Host;
 use crate::compare::paired::{AB_SCHEMA, Schedule, SideResult, Trial, Trials, Turns};
 use crate::compare::{Verdict, recipe};
-use crate::device::capability::DeviceInfo;
 use crate::kernel::shaders::Shader;
 use crate::kernel::spirv;
 use crate::measure::executor::Executor;
@@ -115,25 +114,23 @@ pub(super) fn judge_run(
                  old.comp new.comp --ab`"
             )));
         };
-        let labels = [a, b].map(|variant| variant.name.to_string());
-        let sides = Sides::Kernels(Box::new([a, b].map(|variant| Side::new(variant, None))));
-        Ok(Match { labels, sides, group })
+        Ok(Match::of_variants([a, b], group.clone()))
     });
     let max_time = max_time(args.sampling.max_time.as_deref(), KERNELS_MAX_TIME)?;
     let sampled = SamplingArgs { max_time: Some(ten_times(max_time)), ..request.selection.sampling.clone() };
     let selection = Selection { sampling: sampled, ..request.selection.clone() };
-    let mut more = stated(&args.comparing.judging, &Judging::default());
+    let mut more = stated(&args.output.comparing.judging, &Judging::default());
     more.insert("ab".into(), true.into());
     let contest = Contest {
         matches: matches.collect::<Result<_, _>>()?,
         devices,
         sampling,
-        min_effect: judging::settings(&args.comparing.judging)?.min_effect,
+        min_effect: judging::settings(&args.output.comparing.judging)?.min_effect,
         max_time,
         longer_command: Request { selection, ..request.clone() }.command_with(&host.program_name(), more),
         notes: String::new(),
     };
-    contest.play(args.json.as_ref(), args.keep_failures.as_deref(), setup, host)
+    contest.play(args.output.json.as_ref(), args.output.keep_failures.as_deref(), setup, host)
 }
 
 /// Parses `--max-time`, if it is given.
@@ -143,24 +140,16 @@ fn max_time(typed: Option<&str>, default: Duration) -> Result<Duration, Error> {
 
 /// Returns the exit code of the worst trial.
 fn exit(trials: &Trials, host: &Host) -> Exit {
-    let any = |test: fn(&Outcome) -> bool| {
-        trials.cases.iter().flat_map(Trial::sides).any(|(_, side)| test(&side.case.outcome))
-    };
     let decided = |trial: &Trial| {
         skipped(trial).is_some() || trial.verdict().is_some_and(|verdict| verdict != Verdict::Undecided)
     };
-    if any(|outcome| matches!(outcome, Outcome::Rejected(_))) || trials.count(Verdict::Slower) > 0 {
-        Exit::Rejected
-    } else if any(|outcome| outcome.exit() == Some(Exit::Failure)) {
-        Exit::Failure
-    } else if any(|outcome| outcome.exit() == Some(Exit::Usage)) {
-        Exit::Usage
-    } else if trials.not_measured == 0 && trials.cases.iter().all(decided) {
-        Exit::Success
-    } else if host.is_interrupted() {
-        Exit::Interrupted
-    } else {
-        Exit::Undecided
+    let sides = trials.cases.iter().flat_map(Trial::sides);
+    match measuring::worst(sides.map(|(_, side)| &side.case.outcome)) {
+        _ if trials.count(Verdict::Slower) > 0 => Exit::Rejected,
+        Exit::Success if trials.not_measured == 0 && trials.cases.iter().all(decided) => Exit::Success,
+        Exit::Success if host.is_interrupted() => Exit::Interrupted,
+        Exit::Success => Exit::Undecided,
+        worst => worst,
     }
 }
 
@@ -350,7 +339,7 @@ impl<'a> Contest<'a> {
         host: &Host,
         done: &mut dyn FnMut(Trial) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let campaign = Campaign::begin(setup, [&self.devices[..]], host)?;
+        let mut campaign = Campaign::begin(setup, [&self.devices[..]], host)?;
         let chosen = campaign.session.select_usable(&self.devices)?;
         let [device] = chosen[..] else {
             return Err(Error::Usage(format!(
@@ -361,22 +350,17 @@ impl<'a> Contest<'a> {
         host.messages.line(&format!("device {}: {}", device.index, device.name));
         super::run::name_commands(&setup.kernels, host);
         self.announce_duration(host);
-        let mut executor = campaign.open(device, Timing::Sample)?;
-        campaign.each(&self.matches, |current| match &current.sides {
-            Sides::Kernels(kernels) => done(self.duel(current, kernels, &mut executor, device)),
-            Sides::Drivers(_) => Ok(()),
+        campaign.on_each_device(&self.devices, Timing::Sample, |executor| {
+            campaign::each(host, &self.matches, |current| match &current.sides {
+                Sides::Kernels(kernels) => done(self.duel(current, kernels, executor)),
+                Sides::Drivers(_) => Ok(()),
+            })
         })?;
-        campaign.session.check_validation()
+        campaign.finish()
     }
 
     /// Plays one match of kernels.
-    fn duel(
-        &self,
-        current: &Match<'_>,
-        kernels: &[Side; 2],
-        executor: &mut Executor<'_>,
-        device: &DeviceInfo,
-    ) -> Trial {
+    fn duel(&self, current: &Match<'_>, kernels: &[Side; 2], executor: &mut Executor<'_>) -> Trial {
         let sampling = Sampling { max_time: self.max_time, ..self.sampling };
         let mut schedule = Schedule::new(MIN_ROUNDS, self.min_effect, self.matches.len());
         let (mut cases, rounds) =
@@ -394,7 +378,7 @@ impl<'a> Contest<'a> {
             let unpaired = case.measured().filter(|_| rounds.is_empty()).map(|measured| measured.summary.median);
             let median = median(&rounds, side).or(unpaired);
             side += 1;
-            SideResult { label, device: device.clone(), case, median }
+            SideResult { label, device: executor.info().clone(), case, median }
         });
         Trial { a, b, rounds, finding }
     }
@@ -408,17 +392,12 @@ impl<'a> Contest<'a> {
     ) -> Result<(), Error> {
         self.announce_duration(host);
         host.listen()?;
-        for current in &self.matches {
-            if host.is_interrupted() {
-                break;
-            }
-            if let Sides::Drivers(manifests) = &current.sides {
-                let (trial, error) = self.duel_drivers(current, manifests, setup, host)?;
-                done(trial)?;
-                error.map_or(Ok(()), Err)?;
-            }
-        }
-        Ok(())
+        campaign::each(host, &self.matches, |current| {
+            let Sides::Drivers(manifests) = &current.sides else { return Ok(()) };
+            let (trial, error) = self.duel_drivers(current, manifests, setup, host)?;
+            done(trial)?;
+            error.map_or(Ok(()), Err)
+        })
     }
 
     /// Plays one match of drivers. Also returns the error that ended it early, if any.
@@ -464,6 +443,12 @@ impl<'a> Contest<'a> {
 }
 
 impl Match<'_> {
+    /// Returns a match of two variants on the problem of `group`.
+    fn of_variants(variants: [&Variant; 2], group: CaseGroup) -> Self {
+        let sides = Sides::Kernels(Box::new(variants.map(|variant| Side::new(variant, None))));
+        Self { labels: variants.map(|variant| variant.name.to_string()), sides, group }
+    }
+
     /// Runs three processes in this order: A (0), B (1) and A again (2). `first` receives each side's first case, or the one
     /// without a time.
     ///
@@ -516,10 +501,8 @@ fn variant_matches<'a>(
         let find = |variant: &&Variant| group.variants.iter().find(|candidate| candidate.name == variant.name).cloned();
         let [a, b] = pair.each_ref().map(find);
         let (a, b) = (a?, b?);
-        let labels = [&a, &b].map(|variant| variant.name.to_string());
-        let sides = Sides::Kernels(Box::new([&a, &b].map(|variant| Side::new(variant, None))));
-        let variants = if a.name == b.name { vec![a] } else { vec![a, b] };
-        Some(Match { labels, sides, group: CaseGroup { variants, ..group.clone() } })
+        let variants = if a.name == b.name { vec![a.clone()] } else { vec![a.clone(), b.clone()] };
+        Some(Match::of_variants([&a, &b], CaseGroup { variants, ..group.clone() }))
     };
     let matches: Vec<_> = pairs.iter().flat_map(|pair| groups.iter().filter_map(|group| on(pair, group))).collect();
     if matches.is_empty() {

@@ -254,11 +254,18 @@ fn remeasured(comparison: &Comparison, sides: [SideFiles<'_>; 2]) -> [bool; 2] {
 /// Options of the command that alternates two drivers.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct DriverContest {
-    selection: Selection,
-    a_driver: String,
-    b_driver: String,
-    vulkan: VulkanOptions,
+pub(crate) struct DriverContest {
+    pub(crate) selection: Selection,
+    pub(crate) a_driver: String,
+    pub(crate) b_driver: String,
+    pub(crate) vulkan: VulkanOptions,
+}
+
+impl DriverContest {
+    /// Returns the command of `program`, for pasting into a shell.
+    pub(crate) fn command(&self, program: &str) -> String {
+        format!("{} ab {}", shown_word(program), arguments(stated(self, &Self::default())))
+    }
 }
 
 /// Returns the command that alternates the drivers of two sides, if their records differ in nothing else; `None` if the
@@ -292,8 +299,7 @@ fn alternating_command(sides: [SideFiles<'_>; 2], program: &str) -> Option<Strin
     let one = matches!(&algorithm[..], [one] if !one.contains(['*', ',']));
     (a_driver != b_driver && alike && complete && one).then(|| {
         let contest = DriverContest { selection: known.selection, a_driver, b_driver, vulkan: known.vulkan };
-        let options = arguments(stated(&contest, &DriverContest::default()));
-        format!("{}{} ab {options}", others(before), shown_word(program))
+        others(before) + &contest.command(program)
     })
 }
 

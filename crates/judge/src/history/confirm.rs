@@ -2,17 +2,21 @@
 
 use super::event::{self, HistoryEvent};
 use super::series::CaseSeries;
-use crate::basis::command_line::arguments as arguments_of;
 use crate::basis::printable::shown_word;
+use crate::compare::recipe::DriverContest;
 use crate::device::capability::DeviceKind;
 use crate::plan::HOST;
 use crate::plan::axes::AxisValues;
 use crate::plan::options::Selection;
 use crate::plan::request::Request;
 use crate::record::{Case, NamedRecord};
+use toml::Table;
+
+/// Program that the commands name.
+const PROGRAM: &str = "gpukern";
 
 /// Processes per side in a suggested command, enough to know their spread.
-const PROCESSES_PER_SIDE: usize = 5;
+const PROCESSES_PER_SIDE: u32 = 5;
 
 /// Number of records before a step to compare a new run with.
 const BASELINE_RECORDS: usize = 3;
@@ -26,26 +30,24 @@ pub(super) fn commands(runs: &[NamedRecord], series: &[CaseSeries], event: &Hist
     let record = &runs[after.run].record;
     let case = &record.cases[after.case];
     let host = record.device(case.device).is_some_and(|device| device.kind == DeviceKind::Host);
-    let Some(arguments) = arguments(case, host) else { return vec![] };
+    let Some(selection) = selection(case, host) else { return vec![] };
     let has = |what| event.changes.iter().any(|change| change.what == what);
-    let commits = [before, after].map(|point| runs[point.run].record.origin.commit.clone());
-    let bench = format!("gpukern bench {arguments} --processes {PROCESSES_PER_SIDE} --json");
     if (has(event::DRIVER) || has(event::BUILD)) && !host && case.stop.is_none() {
-        return vec![format!("gpukern ab {arguments} --a-driver BEFORE_icd.json --b-driver AFTER_icd.json")];
+        let (a_driver, b_driver) = ("BEFORE_icd.json".into(), "AFTER_icd.json".into());
+        return vec![DriverContest { selection, a_driver, b_driver, ..DriverContest::default() }.command(PROGRAM)];
     }
-    match commits {
+    let request = Request { selection, processes: Some(PROCESSES_PER_SIDE), ..Request::default() };
+    let bench = |file: &str| request.command_with(PROGRAM, Table::from_iter([("json".into(), file.into())]));
+    match [before, after].map(|point| runs[point.run].record.origin.commit.as_deref()) {
         [Some(old), Some(new)] if old != new && (case_changed || has(event::COMMIT)) => vec![
-            format!("at {}: {bench} before.json", short(&old)),
-            format!("at {}: {bench} after.json", short(&new)),
-            "gpukern compare before.json after.json".into(),
+            format!("at {}: {}", short(old), bench("before.json")),
+            format!("at {}: {}", short(new), bench("after.json")),
+            format!("{PROGRAM} compare before.json after.json"),
         ],
         _ => {
-            let earlier = series.points[..step.at].iter().rev().take(BASELINE_RECORDS).rev();
-            let names: Vec<_> = earlier.map(|point| shown_word(&runs[point.run].name)).collect();
-            vec![
-                format!("{bench} now.json"),
-                format!("gpukern compare --baseline {} --candidate now.json", names.join(" ")),
-            ]
+            let earlier = &series.points[step.at.saturating_sub(BASELINE_RECORDS)..step.at];
+            let names: Vec<_> = earlier.iter().map(|point| shown_word(&runs[point.run].name)).collect();
+            vec![bench("now.json"), format!("{PROGRAM} compare --baseline {} --candidate now.json", names.join(" "))]
         }
     }
 }
@@ -54,23 +56,22 @@ fn short(commit: &str) -> String {
     commit.chars().take(12).collect()
 }
 
-/// Returns the options that select only this case, if this version has it.
-fn arguments(case: &Case, host: bool) -> Option<String> {
+/// Returns the selection of only this case, if this version has it.
+fn selection(case: &Case, host: bool) -> Option<Selection> {
     let defaults = case.entry.defaults?;
     let size = case.size.known()?;
     if !host {
         case.entry.variant?;
     }
     let of_case = case.selection();
-    let selection = Selection {
+    Some(Selection {
         variant: if host { vec![] } else { of_case.variant },
         device: if host { vec![HOST.into()] } else { vec![] },
         size: vec![size.shortest().to_string()],
         // Omit defaults, because a person reads the command.
         axes: AxisValues::unusual(&case.options, &defaults),
         ..of_case
-    };
-    Some(arguments_of(Request { selection, ..Request::default() }.stated()))
+    })
 }
 
 #[cfg(test)]
@@ -90,7 +91,10 @@ mod tests {
         };
         let commands = confirm(runs.clone());
         assert!(commands[0].starts_with("at 0c10005: gpukern bench matmul"), "{commands:?}");
-        assert!(commands[0].contains("--variant=naive --size=64 --dtype=f32 --processes 5"), "{commands:?}");
+        assert!(
+            commands[0].contains("--variant=naive --size=64 --dtype=f32 --processes=5 --json=before.json"),
+            "{commands:?}"
+        );
         assert_eq!(commands[2], "gpukern compare before.json after.json");
         for run in &mut runs {
             run.record.origin.commit = None;
