@@ -551,10 +551,10 @@ pub struct OutputArgs {
     #[serde(skip)]
     pub reference: Option<PathBuf>,
 
-    /// The table: compact, long or both [default: compact; long for `run`]
+    /// The table: compact, long or both
     ///
     /// compact has a row for each size and a column for each variant; long has a line for each case with its rate,
-    /// interval, samples and residual.
+    /// interval, samples and residual. [default: compact; for `run` long]
     #[arg(long, value_name = "FORM", hide_possible_values = true)]
     pub table: Option<TableForm>,
 
