@@ -1,7 +1,7 @@
 //! Writes captured dispatches as cases that `run` accepts, and replays each case to check that it reproduces the
 //! program's results.
 
-use super::{planned, user_kernels};
+use super::{named_kernels, planned};
 use crate::basis::destination::make_private_folder;
 use crate::basis::error::Error;
 use crate::basis::file_name::file_name;
@@ -16,7 +16,7 @@ use crate::measure::session::Setup;
 use crate::plan::Plan;
 use crate::plan::options::Selection;
 use crate::record::{Correctness, Outcome};
-use crate::run::algorithm::Save;
+use crate::run::algorithm::{Save, UserKernels};
 use crate::run::options::{FieldOptions, describe};
 use crate::run::{array, resolve};
 use crate::tuning::tuned::Tuned;
@@ -138,7 +138,7 @@ fn replay(
     let buffers: Vec<_> = run.points.iter().flat_map(|point| point.buffers.clone()).collect();
     let path = |name: &str| scratch.join(file_name(name) + ".npy");
     let saves = wanted.iter().map(|name| Save { buffer: name.clone(), path: path(name) }).collect();
-    let kernels = user_kernels(&[], run, saves)?;
+    let kernels = UserKernels { saves, ..named_kernels(&[], run, &[])? };
     let device = vec![uuid(chosen.device.uuid)];
     let selection = Selection { device, ..Selection::default() };
     let plan = Plan { runs: vec![planned(&kernels, false, &selection)?], run_tables: vec![] };
