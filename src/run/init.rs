@@ -66,7 +66,7 @@ fn template(described: &Described) -> Result<Commented, Fault> {
         }
     }
     buffers(pass, &grid, &mut commented)?;
-    let [x, y, z] = pass.local_size(&[]);
+    let [x, y, z] = pass.local_size(|_| None);
     commented.remark("dispatch", format!("work-groups of {x}×{y}×{z}: local_x, …"));
     commented.remark("dispatch.groups", "(…)");
     let groups = grid.groups();
@@ -159,7 +159,7 @@ struct Grid {
 
 impl Grid {
     fn of(pass: &LoadedPass) -> Self {
-        let wide = pass.local_size(&[]).iter().rposition(|extent| *extent > 1);
+        let wide = pass.local_size(|_| None).iter().rposition(|extent| *extent > 1);
         let mut grid = Self { dimensions: wide.unwrap_or(0) + 1, known: vec![] };
         for member in pass.interface.arguments.iter() {
             if let ArgumentKind::Scalar(Scalar::Bool | Scalar::Int { .. }) = member.kind {

@@ -1,12 +1,12 @@
 //! Resolves descriptions to numbers and bytes, and reports every mistake that can be found without a device.
 
 use super::axes;
-use super::buffers::{Roles, buffers};
+use super::buffers::roles;
 use super::description::{Described, Description, Fault, Formula, Kernel, OTHERS, OrderedMap};
 use super::expression::Values;
 use super::init::missing;
 use super::loaded::{self, LoadedKernel, LoadedPass};
-use super::pass::{Choice, resolve_passes};
+use super::pass::Choice;
 use super::reference;
 use super::resolved::{
     Fill, KernelConfiguration, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedRun, ShellCommand,
@@ -149,6 +149,17 @@ impl PassList {
     }
 }
 
+/// Description with its buffers' roles, to be resolved point by point.
+pub(super) struct Resolver<'a> {
+    pub(super) described: &'a Described,
+    /// Role of each buffer, in the description's order.
+    pub(super) roles: Vec<Role>,
+    /// Names of specialization constants; only shapes of scratch buffers may use them.
+    pub(super) constants: Vec<String>,
+    /// Modules of all passes so far.
+    pub(super) modules: Vec<Module>,
+}
+
 /// Resolves one description.
 fn resolve_one(described: &Described) -> Result<ResolvedRun, Fault> {
     let description = &described.description;
@@ -158,10 +169,12 @@ fn resolve_one(described: &Described) -> Result<ResolvedRun, Fault> {
     let programs = loaded::programs(described)?;
     let right = loaded::reference(described)?;
     let everything: Vec<&LoadedKernel> = programs.iter().chain(&right).collect();
+    let passes = || everything.iter().flat_map(|kernel| &kernel.passes);
     check_fields(description, &everything)?;
-    let roles = Roles::of(description, &everything)?;
-    let axes: Vec<String> = description.axes.names().into_iter().map(ToString::to_string).collect();
-    let mut modules = vec![];
+    let roles = roles(description, &everything)?;
+    let constants = passes().flat_map(|pass| pass.interface.constants.iter());
+    let constants = constants.map(|constant| constant.name.to_string()).collect();
+    let mut resolver = Resolver { described, roles, constants, modules: vec![] };
     let mut configurations = vec![];
     let mut choices = vec![];
     for program in &programs {
@@ -183,12 +196,12 @@ fn resolve_one(described: &Described) -> Result<ResolvedRun, Fault> {
             format!("span {} points for {} kernels and choices; {MAX_RUNS} are the most", spanned.len(), choices.len());
         return Err(Fault::new("axes", format!("{message}: list fewer values")));
     }
+    let axes: Vec<String> = description.axes.names().into_iter().map(ToString::to_string).collect();
     for values in spanned {
         let scope = Values::of(&axes, &values);
-        if !conditions_hold(description, &axes, &scope)? {
-            continue;
+        if conditions_hold(description, &scope)? {
+            points.push(resolver.point(&choices, right.as_ref(), values, &scope)?);
         }
-        points.push(point(described, &roles, &choices, right.as_ref(), values, &scope, &mut modules)?);
     }
     if points.is_empty() {
         return Err(Fault::new("where", "rules out every combination of the axes; loosen a condition"));
@@ -202,53 +215,52 @@ fn resolve_one(described: &Described) -> Result<ResolvedRun, Fault> {
         None => programs[0].name.clone(),
     };
     let file = described.file.iter().map(|(path, _)| path);
-    let compiled = everything.iter().flat_map(|kernel| &kernel.passes).flat_map(|pass| &pass.compiled.files);
-    let sources = file.chain(compiled).cloned().collect();
-    let (commands, captured) = (description.commands(), description.captured.clone());
-    let free = axes::free(&description.axes);
-    Ok(ResolvedRun { name, axes, free, modules, configurations, points, sources, commands, captured })
+    Ok(ResolvedRun {
+        name,
+        axes,
+        free: axes::free(&description.axes),
+        modules: resolver.modules,
+        configurations,
+        points,
+        sources: file.chain(passes().flat_map(|pass| &pass.compiled.files)).cloned().collect(),
+        commands: description.commands(),
+        captured: description.captured.clone(),
+    })
 }
 
-/// Resolves one point of the axes.
-fn point(
-    described: &Described,
-    roles: &Roles,
-    choices: &[(&LoadedKernel, Choice)],
-    right: Option<&LoadedKernel>,
-    values: Vec<i64>,
-    scope: &Values,
-    modules: &mut Vec<Module>,
-) -> Result<ResolvedPoint, Fault> {
-    let description = &described.description;
-    let buffers = buffers(described, roles, scope, |role| role != Role::Scratch)?;
-    if !buffers.iter().any(|buffer| buffer.role.is_output()) {
-        return Err(Fault::new(
-            "buffer",
-            "has no output: every one is filled; add `check` to that which kernels write",
-        ));
-    }
-    let mut pass_lists = vec![];
-    for (program, choice) in choices {
-        pass_lists.push(resolve_passes(described, roles, program, choice, scope, modules)?);
-    }
-    let inputs = description.inputs.as_ref().and_then(|inputs| inputs.command.as_ref());
-    let inputs = inputs.map(|line| ShellCommand { line: scope.replace(line), folder: described.folder.clone() });
-    let kernel = match right {
-        None => None,
-        Some(program) => match resolve_passes(described, roles, program, &Choice::default(), scope, modules)? {
-            Ok(list) => Some(list),
-            Err(reason) => return Err(Fault::new("reference.kernel", reason)),
-        },
-    };
-    let reference = match kernel {
-        Some(list) => {
-            reference::only_kernel(description)?;
-            Reference::Kernel(list)
+impl Resolver<'_> {
+    /// Resolves one point of the axes.
+    fn point(
+        &mut self,
+        choices: &[(&LoadedKernel, Choice)],
+        right: Option<&LoadedKernel>,
+        values: Vec<i64>,
+        scope: &Values,
+    ) -> Result<ResolvedPoint, Fault> {
+        let Described { description, folder, .. } = self.described;
+        let buffers = self.buffers(scope, |role| role != Role::Scratch)?;
+        if !buffers.iter().any(|buffer| buffer.role.is_output()) {
+            let message = "has no output: every one is filled; add `check` to that which kernels write";
+            return Err(Fault::new("buffer", message));
         }
-        None => reference::reference(described, &buffers, scope)?,
-    };
-    let work = work(description, &buffers, scope)?;
-    Ok(ResolvedPoint { values, buffers, reference, inputs, work, pass_lists })
+        let mut pass_lists = vec![];
+        for (program, choice) in choices {
+            pass_lists.push(self.passes(program, choice, scope, &buffers)?);
+        }
+        let inputs = description.inputs.as_ref().and_then(|inputs| inputs.command.as_ref());
+        let inputs = inputs.map(|line| ShellCommand { line: scope.replace(line), folder: folder.clone() });
+        let reference = match right {
+            None => reference::reference(self.described, &buffers, scope)?,
+            Some(program) => {
+                let list = self.passes(program, &Choice::default(), scope, &buffers)?;
+                let list = list.map_err(|reason| Fault::new("reference.kernel", reason))?;
+                reference::only_kernel(description)?;
+                Reference::Kernel(list)
+            }
+        };
+        let work = work(description, &buffers, scope)?;
+        Ok(ResolvedPoint { values, buffers, reference, inputs, work, pass_lists })
+    }
 }
 
 /// Checks a name for tables, ids and files.
@@ -287,11 +299,11 @@ fn work(description: &Description, buffers: &[ResolvedBuffer], scope: &Values) -
 }
 
 /// Returns whether the conditions that use only axes hold at a point.
-fn conditions_hold(description: &Description, axes: &[String], scope: &Values) -> Result<bool, Fault> {
+fn conditions_hold(description: &Description, scope: &Values) -> Result<bool, Fault> {
     for (name, formula) in description.conditions.iter() {
         let fault = |message: String| Fault::new(format!("where.{name}"), message);
         let condition = formula.expression().map_err(fault)?;
-        let of_axes = condition.names().into_iter().all(|name| axes.iter().any(|axis| axis == name));
+        let of_axes = condition.names().into_iter().all(|name| description.axes.get(name).is_some());
         if of_axes && condition.value(scope).map_err(fault)? == 0 {
             return Ok(false);
         }
