@@ -119,6 +119,13 @@ pub(crate) struct Kernel {
     pub pass: Vec<Kernel>,
 }
 
+impl Kernel {
+    /// Returns the sub-group sizes that compete.
+    pub(super) fn subgroups(&self) -> &[Formula] {
+        self.subgroup.as_ref().map_or(&[], OneOrMany::values)
+    }
+}
+
 /// Buffer bound to a block: all of it, `"A"`, the part from a byte on, `"A + 4*N"`, or a range.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected \"BUFFER\", \"BUFFER + BYTES\" or { buffer, offset, range }")]

@@ -19,8 +19,9 @@ enum Node {
     Name(String),
     Negated(Box<Node>),
     Not(Box<Node>),
+    Sqrt(Box<Node>),
+    Log2(Box<Node>),
     Binary(Operator, Box<Node>, Box<Node>),
-    Call(Function, Vec<Node>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,10 +40,13 @@ enum Operator {
     Div,
     Rem,
     Power,
+    Cdiv,
+    Min,
+    Max,
 }
 
 impl Operator {
-    /// Operators as they are written, each before its own prefixes.
+    /// Operators between their operands as they are written, each before its own prefixes.
     const ALL: [(&'static str, Self); 14] = [
         ("||", Self::Or),
         ("&&", Self::And),
@@ -74,6 +78,8 @@ impl Operator {
             Self::Add | Self::Sub => 4,
             Self::Mul | Self::Div | Self::Rem => 5,
             Self::Power => 7,
+            // Written as functions.
+            Self::Cdiv | Self::Min | Self::Max => 8,
         }
     }
 }
@@ -81,23 +87,8 @@ impl Operator {
 /// Binding strength of a sign, between products and powers.
 const SIGN_STRENGTH: u8 = 6;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Function {
-    Cdiv,
-    Min,
-    Max,
-    Sqrt,
-    Log2,
-}
-
-impl Function {
-    const ALL: [(&'static str, Self); 5] =
-        [("cdiv", Self::Cdiv), ("min", Self::Min), ("max", Self::Max), ("sqrt", Self::Sqrt), ("log2", Self::Log2)];
-
-    fn arguments(self) -> usize {
-        if matches!(self, Self::Sqrt | Self::Log2) { 1 } else { 2 }
-    }
-}
+/// Names of functions.
+const FUNCTIONS: [&str; 5] = ["cdiv", "min", "max", "sqrt", "log2"];
 
 /// Limits of an expression: its length, the number of its operators, each of which may nest its left operand, and its
 /// nesting otherwise. Each level takes up to 2 KiB of stack.
@@ -165,12 +156,11 @@ fn collect<'a>(node: &'a Node, names: &mut BTreeSet<&'a str>) {
         Node::Name(name) => {
             names.insert(name);
         }
-        Node::Negated(of) | Node::Not(of) => collect(of, names),
+        Node::Negated(of) | Node::Not(of) | Node::Sqrt(of) | Node::Log2(of) => collect(of, names),
         Node::Binary(_, left, right) => {
             collect(left, names);
             collect(right, names);
         }
-        Node::Call(_, arguments) => arguments.iter().for_each(|argument| collect(argument, names)),
     }
 }
 
@@ -186,6 +176,12 @@ fn integer(node: &Node, scope: &Values) -> Result<i128, String> {
         Node::Name(name) => scope.get(name).map(i128::from),
         Node::Negated(node) => fits(of(node)?.checked_neg()),
         Node::Not(node) => Ok(i128::from(of(node)? == 0)),
+        Node::Sqrt(node) => of(node).and(Err("takes a square root where an integer is wanted".into())),
+        // Rounded down, as divisions are.
+        Node::Log2(node) => match of(node)? {
+            value if value > 0 => Ok(value.ilog2().into()),
+            value => Err(format!("takes the logarithm of {value}")),
+        },
         Node::Binary(operator, left, right) => {
             let left = of(left)?;
             // The left operand may guard against a division by zero.
@@ -206,22 +202,13 @@ fn integer(node: &Node, scope: &Values) -> Result<i128, String> {
                 Operator::Div => not_zero().and_then(|()| fits(left.checked_div(right))),
                 Operator::Rem => not_zero().and_then(|()| fits(left.checked_rem(right))),
                 Operator::Power => fits(u32::try_from(right).ok().and_then(|right| left.checked_pow(right))),
-            }
-        }
-        Node::Call(function, arguments) => {
-            let values = arguments.iter().map(of).collect::<Result<Vec<_>, _>>()?;
-            match (function, values.as_slice()) {
-                (Function::Min, &[a, b]) => Ok(a.min(b)),
-                (Function::Max, &[a, b]) => Ok(a.max(b)),
-                (Function::Cdiv, &[_, 0]) => Err("divides by zero".into()),
-                (Function::Cdiv, &[a, b]) => {
-                    let (quotient, rest) = (fits(a.checked_div(b))?, fits(a.checked_rem(b))?);
-                    fits(quotient.checked_add(i128::from(rest != 0 && (rest < 0) == (b < 0))))
+                Operator::Min => Ok(left.min(right)),
+                Operator::Max => Ok(left.max(right)),
+                Operator::Cdiv => {
+                    not_zero()?;
+                    let (quotient, rest) = (fits(left.checked_div(right))?, fits(left.checked_rem(right))?);
+                    fits(quotient.checked_add(i128::from(rest != 0 && (rest < 0) == (right < 0))))
                 }
-                // Rounded down, as divisions are.
-                (Function::Log2, &[a]) if a > 0 => Ok(a.ilog2().into()),
-                (Function::Log2, &[a]) => Err(format!("takes the logarithm of {a}")),
-                _ => Err("takes a square root where an integer is wanted".into()),
             }
         }
     }
@@ -236,6 +223,8 @@ fn fraction(node: &Node, scope: &Values) -> Result<f64, String> {
         Node::Name(name) => scope.get(name)? as f64,
         Node::Negated(node) => -of(node)?,
         Node::Not(node) => truth(of(node)? == 0.0),
+        Node::Sqrt(node) => of(node)?.sqrt(),
+        Node::Log2(node) => of(node)?.log2(),
         Node::Binary(operator, left, right) => {
             let left = of(left)?;
             let right = if operator.decided_by(left != 0.0) { 0.0 } else { of(right)? };
@@ -254,16 +243,9 @@ fn fraction(node: &Node, scope: &Values) -> Result<f64, String> {
                 Operator::Div => left / right,
                 Operator::Rem => left % right,
                 Operator::Power => left.powf(right),
-            }
-        }
-        Node::Call(function, arguments) => {
-            let values = arguments.iter().map(of).collect::<Result<Vec<_>, _>>()?;
-            match (function, values.as_slice()) {
-                (Function::Cdiv, &[a, b]) => (a / b).ceil(),
-                (Function::Min, &[a, b]) => a.min(b),
-                (Function::Max, &[a, b]) => a.max(b),
-                (Function::Log2, &[a]) => a.log2(),
-                (_, values) => values[0].sqrt(),
+                Operator::Cdiv => (left / right).ceil(),
+                Operator::Min => left.min(right),
+                Operator::Max => left.max(right),
             }
         }
     })
@@ -367,18 +349,25 @@ impl Parser<'_> {
             return Ok(Node::Name(name.to_string()));
         }
         self.rest = &self.rest[1..];
-        let known = Function::ALL.iter().find(|(known, _)| *known == name);
-        let Some((_, function)) = known else {
-            let names = Function::ALL.map(|(name, _)| name);
-            return Err(format!("has an {}", error::unknown("function", name, "", &names)));
-        };
-        let mut arguments = vec![self.expression(0, depth)?];
-        while arguments.len() < function.arguments() {
-            self.expect(',').map_err(|_| format!("gives {name} {} of its 2 arguments", arguments.len()))?;
-            arguments.push(self.expression(0, depth)?);
+        if !FUNCTIONS.contains(&name) {
+            return Err(format!("has an {}", error::unknown("function", name, "", &FUNCTIONS)));
         }
+        let first = Box::new(self.expression(0, depth)?);
+        let node = match name {
+            "sqrt" => Node::Sqrt(first),
+            "log2" => Node::Log2(first),
+            _ => {
+                self.expect(',').map_err(|_| format!("gives {name} 1 of its 2 arguments"))?;
+                let operator = match name {
+                    "cdiv" => Operator::Cdiv,
+                    "min" => Operator::Min,
+                    _ => Operator::Max,
+                };
+                Node::Binary(operator, first, self.expression(0, depth)?.into())
+            }
+        };
         self.expect(')').map_err(|_| format!("is missing a ')' after the arguments of {name}"))?;
-        Ok(Node::Call(*function, arguments))
+        Ok(node)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::access::{Access, Root, accesses};
 use super::compile::{Compiled, KernelSource};
-use super::description::{Described, Description, Fault, Formula, Kernel, OneOrMany};
+use super::description::{Described, Description, Fault, Kernel};
 use super::resolved::Module;
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Slot, SlotKind, SpecConstant, Word};
 use std::path::Path;
@@ -242,11 +242,6 @@ impl LoadedPass {
     pub(crate) fn module(&self, overrides: &[(String, f64)]) -> Result<Module, String> {
         let spirv = self.compiled.spirv(overrides)?;
         Ok(Module { name: self.source.clone(), spirv, files: self.compiled.files.clone() })
-    }
-
-    /// Returns the sub-group sizes that compete.
-    pub(crate) fn subgroups(&self) -> &[Formula] {
-        self.stated.subgroup.as_ref().map_or(&[], OneOrMany::values)
     }
 
     /// Returns the name of its source without the folder.

@@ -1,7 +1,7 @@
 //! Resolves the passes of a configuration: constants, grid, push constants and bindings at a point.
 
 use super::buffers::{bound, fits_blocks, indirect};
-use super::description::{BoundRange, Described, Fault, Formula, Kernel, OrderedMap};
+use super::description::{BoundRange, Described, Fault, Formula, Kernel};
 use super::expression::Values;
 use super::loaded::{self, LoadedKernel, LoadedPass, bytes};
 use super::members::{Members, pack};
@@ -16,22 +16,13 @@ use crate::kernel::program::{BufferId, Dispatch};
 /// Most dispatches of one program.
 const MAX_DISPATCHES: usize = 1 << 14;
 
-/// Choice among the values that a description lists.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Choice {
-    /// Specialization constants.
-    pub(crate) constants: OrderedMap<Formula>,
-    /// Required sub-group size.
-    pub(crate) subgroup: Option<Formula>,
-}
-
 impl Resolver<'_> {
-    /// Resolves a program with a choice of its specialization constants at a point, whose `shared` buffers come first;
+    /// Resolves a program with a choice of its `spec` and `subgroup` at a point, whose `shared` buffers come first;
     /// the inner error says which condition excludes it.
     pub(super) fn passes(
         &mut self,
         program: &LoadedKernel,
-        choice: &Choice,
+        choice: &Kernel,
         axes: &Values,
         shared: &[ResolvedBuffer],
     ) -> Result<Result<PassList, String>, Fault> {
@@ -96,7 +87,8 @@ fn sources(pass: &Kernel) -> usize {
 struct Unrolled<'a, 'r> {
     resolver: &'a mut Resolver<'r>,
     program: &'a LoadedKernel,
-    choice: &'a Choice,
+    /// Chosen `spec` and `subgroup`.
+    choice: &'a Kernel,
     /// Buffers of the point, scratch of the description, and blocks that are given by member.
     buffers: Vec<ResolvedBuffer>,
     passes: Vec<Dispatch<usize>>,
@@ -253,13 +245,13 @@ struct PassConstants<'a> {
 }
 
 impl<'a> PassConstants<'a> {
-    fn new(pass: &'a LoadedPass, choice: &Choice, axes: &Values) -> Result<Self, Fault> {
-        let subgroup = choice.subgroup.as_ref().or_else(|| pass.subgroups().first());
+    fn new(pass: &'a LoadedPass, choice: &Kernel, axes: &Values) -> Result<Self, Fault> {
+        let subgroup = choice.subgroups().first().or(pass.stated.subgroups().first());
         let subgroup = subgroup.map(|size| subgroup_size(pass, size, axes)).transpose()?;
         let mut setting = PassConstants { pass, subgroup, stated: vec![], integers: vec![], overrides: vec![] };
         let mut scope = axes.clone();
         let own = pass.stated.spec.iter().map(|(name, value)| (pass.field(&format!("spec.{name}")), name, value));
-        let chosen = choice.constants.iter().map(|(name, value)| (format!("spec.{name}"), name, value));
+        let chosen = choice.spec.iter().map(|(name, value)| (format!("spec.{name}"), name, value));
         for (field, name, value) in own.chain(chosen) {
             let Some(constant) = pass.constant(name) else { continue };
             if setting.stated.iter().any(|known| known.id == constant.id) {

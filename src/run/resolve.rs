@@ -2,11 +2,10 @@
 
 use super::axes;
 use super::buffers::roles;
-use super::description::{Described, Description, Fault, Formula, Kernel, OTHERS, OrderedMap};
+use super::description::{Described, Description, Fault, Formula, Kernel, OTHERS, OneOrMany, OrderedMap};
 use super::expression::Values;
 use super::init::missing;
 use super::loaded::{self, LoadedKernel, LoadedPass};
-use super::pass::Choice;
 use super::reference;
 use super::resolved::{
     Fill, KernelConfiguration, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedRun, ShellCommand,
@@ -181,9 +180,9 @@ fn resolve_one(described: &Described) -> Result<ResolvedRun, Fault> {
         for choice in combinations(description, program)? {
             // Only constants that have several values distinguish choices.
             let listed = |name: &str| description.spec.get(name).is_some_and(|listed| listed.values().len() > 1);
-            let shown = choice.constants.iter().filter(|(name, _)| listed(name));
+            let shown = choice.spec.iter().filter(|(name, _)| listed(name));
             let shown = shown.map(|(name, value)| (name.to_string(), value.to_string()));
-            let subgroup = choice.subgroup.iter().map(|size| ("subgroup".to_string(), size.to_string()));
+            let subgroup = choice.subgroups().iter().map(|size| ("subgroup".to_string(), size.to_string()));
             configurations
                 .push(KernelConfiguration { kernel: program.name.clone(), choice: shown.chain(subgroup).collect() });
             choices.push((program, choice));
@@ -232,7 +231,7 @@ impl Resolver<'_> {
     /// Resolves one point of the axes.
     fn point(
         &mut self,
-        choices: &[(&LoadedKernel, Choice)],
+        choices: &[(&LoadedKernel, Kernel)],
         right: Option<&LoadedKernel>,
         values: Vec<i64>,
         scope: &Values,
@@ -252,7 +251,7 @@ impl Resolver<'_> {
         let reference = match right {
             None => reference::reference(self.described, &buffers, scope)?,
             Some(program) => {
-                let list = self.passes(program, &Choice::default(), scope, &buffers)?;
+                let list = self.passes(program, &Kernel::default(), scope, &buffers)?;
                 let list = list.map_err(|reason| Fault::new("reference.kernel", reason))?;
                 reference::only_kernel(description)?;
                 Reference::Kernel(list)
@@ -390,37 +389,45 @@ fn check_names(
 }
 
 /// Lists every combination of the program's specialization constants that have several values and of its sub-group
-/// sizes.
-fn combinations(description: &Description, program: &LoadedKernel) -> Result<Vec<Choice>, Fault> {
-    let is_used = |name: &str| program.passes.iter().any(|pass| pass.constant(name).is_some());
-    let mut choices = vec![Choice::default()];
-    let room = |choices: usize, values: usize| {
-        let message = format!("spans more than {MAX_CHOICES} choices; list fewer values");
-        if choices.saturating_mul(values) > MAX_CHOICES { Err(Fault::new("spec", message)) } else { Ok(()) }
-    };
-    for (name, listed) in description.spec.iter().filter(|(name, _)| is_used(name)) {
-        let values = listed.values();
-        if values.is_empty() {
+/// sizes, as `spec` and `subgroup` of a kernel.
+fn combinations(description: &Description, program: &LoadedKernel) -> Result<Vec<Kernel>, Fault> {
+    let mut choices = vec![Kernel::default()];
+    for (name, listed) in description.spec.iter() {
+        if program.passes.iter().all(|pass| pass.constant(name).is_none()) {
+            continue;
+        }
+        if listed.values().is_empty() {
             return Err(Fault::new(format!("spec.{name}"), "is an empty list; give it a value, or leave it out"));
         }
-        room(choices.len(), values.len())?;
-        let with = |choice: &Choice| {
-            let chosen = values.iter().map(|value| (name.to_string(), value.clone()));
-            let constants = chosen.map(|constant| OrderedMap([&choice.constants.0[..], &[constant]].concat()));
-            constants.map(|constants| Choice { constants, subgroup: None }).collect::<Vec<_>>()
-        };
-        choices = choices.iter().flat_map(with).collect();
+        choices = multiplied(&choices, listed.values(), |choice, value| choice.spec.set(name, value))?;
     }
-    for pass in program.passes.iter().filter(|pass| pass.subgroups().len() > 1) {
+    for pass in program.passes.iter().filter(|pass| pass.stated.subgroups().len() > 1) {
         if !pass.prefix.is_empty() {
             return Err(Fault::new(pass.field("subgroup"), "is a list, which [kernel] alone may have; write one size"));
         }
-        room(choices.len(), pass.subgroups().len())?;
-        let with = |choice: &Choice| {
-            let sizes = pass.subgroups().iter().cloned();
-            sizes.map(|size| Choice { subgroup: Some(size), ..choice.clone() }).collect::<Vec<_>>()
-        };
-        choices = choices.iter().flat_map(with).collect();
+        choices = multiplied(&choices, pass.stated.subgroups(), |choice, size| {
+            choice.subgroup = Some(OneOrMany::One(size));
+        })?;
     }
     Ok(choices)
+}
+
+/// Combines each of `choices` with each of `values`.
+fn multiplied(
+    choices: &[Kernel],
+    values: &[Formula],
+    set: impl Fn(&mut Kernel, Formula),
+) -> Result<Vec<Kernel>, Fault> {
+    if choices.len().saturating_mul(values.len()) > MAX_CHOICES {
+        return Err(Fault::new("spec", format!("spans more than {MAX_CHOICES} choices; list fewer values")));
+    }
+    let mut all = vec![];
+    for choice in choices {
+        for value in values {
+            let mut choice = choice.clone();
+            set(&mut choice, value.clone());
+            all.push(choice);
+        }
+    }
+    Ok(all)
 }
