@@ -97,13 +97,7 @@ fn buffers(pass: &LoadedPass, grid: &Grid, commented: &mut Commented) -> Result<
             .remark(format!("buffer.{name}"), format!("at the address in {}: {}", member.name, access_text(access)));
         commented.remark(format!("buffer.{name}.type"), "(…)");
         commented.remark(format!("buffer.{name}.shape"), "(…)");
-        add_buffer(
-            name,
-            &member.name,
-            DescribedBuffer { shape: Some(grid.shape(1)), ..buffer_of_type("f32") },
-            access,
-            commented,
-        );
+        add_buffer(name, &member.name, "f32", grid.shape(1), access, commented);
     }
     Ok(())
 }
@@ -128,10 +122,6 @@ pub(crate) fn member_key(members: &[Argument], member: &Argument) -> String {
 
 fn text(formula: &str) -> Formula {
     Formula::Text(formula.into())
-}
-
-fn buffer_of_type(element: &str) -> DescribedBuffer {
-    DescribedBuffer { element: Some(element.into()), ..DescribedBuffer::default() }
 }
 
 /// Comments on fields that cannot be derived from a kernel.
@@ -277,22 +267,20 @@ fn uniform(name: &str, slot: &Slot, block: &Block, grid: &Grid, commented: &mut 
 fn buffer(name: &str, slot: &Slot, access: Access, grid: &Grid, commented: &mut Commented) {
     let Slot { set, binding, .. } = slot;
     let aliases: Vec<&str> = slot.names().into_iter().filter(|alias| *alias != name).collect();
-    let aliases = aliases.join(", ");
-    let also = if aliases.is_empty() { String::new() } else { format!("; also {aliases}") };
+    let also = if aliases.is_empty() { String::new() } else { format!("; also {}", aliases.join(", ")) };
     commented.remark(format!("buffer.{name}"), format!("set {set}, binding {binding}: {}{also}", access_text(access)));
     let array = slot.blocks.iter().find_map(|block| block.array);
     let element = element(&[slot]);
-    let counted = |count: u64| OneOrMany::Many(vec![Formula::Integer(count.cast_signed())]);
-    let (shape, remark) = match array {
-        _ if numbers(slot).is_some() => {
-            (counted(numbers(slot).map_or(0, |(_, count)| count)), "the block's size".to_string())
+    let (shape, remark) = match (block_numbers(slot), array) {
+        (None, Some(array)) if element != "bytes" => (grid.shape(per_element(slot)), structures(slot, array)),
+        (None, Some(array)) => (grid.shape(array.stride), format!("(…) structures of {} bytes", array.stride)),
+        (count, _) => {
+            let count = count.unwrap_or_else(|| slot.blocks.iter().map(|block| block.fixed).max().unwrap_or_default());
+            (OneOrMany::Many(vec![Formula::Integer(count.cast_signed())]), "the block's size".to_string())
         }
-        Some(array) if element != "bytes" => (grid.shape(per_element(slot)), structures(slot, array)),
-        Some(array) => (grid.shape(array.stride), format!("(…) structures of {} bytes", array.stride)),
-        None => (counted(fixed(slot).unwrap_or_default()), "the block's size".to_string()),
     };
     commented.remark(format!("buffer.{name}.shape"), remark);
-    add_buffer(name, name, DescribedBuffer { shape: Some(shape), ..buffer_of_type(&element) }, access, commented);
+    add_buffer(name, name, &element, shape, access, commented);
 }
 
 /// Returns the numbers in each element of the array at a block's end, if these are structures or have padding; 1 for
@@ -320,15 +308,10 @@ fn structures(slot: &Slot, array: Elements) -> String {
     }
 }
 
-/// Returns the bytes of a buffer without an array at its end.
-fn fixed(slot: &Slot) -> Option<u64> {
-    let largest = slot.blocks.iter().map(|block| block.fixed).max().unwrap_or_default();
-    slot.blocks.iter().all(|block| block.array.is_none()).then_some(largest)
-}
-
-/// Returns the type and number of a buffer's elements, if it has no array at its end and consists of one type.
-fn numbers(slot: &Slot) -> Option<(Scalar, u64)> {
-    fixed(slot).and_then(|_| slot.blocks.iter().find_map(Block::fills))
+/// Returns the number of a buffer's elements, if it has no array at its end and consists of one type.
+fn block_numbers(slot: &Slot) -> Option<u64> {
+    let is_fixed = slot.blocks.iter().all(|block| block.array.is_none());
+    slot.blocks.iter().find_map(Block::fills).filter(|_| is_fixed).map(|(_, count)| count)
 }
 
 /// Returns the element type of a buffer from all blocks that bind it. Floats take precedence: other blocks may access
@@ -341,10 +324,11 @@ pub(crate) fn element(slots: &[&Slot]) -> String {
 }
 
 /// Adds a buffer, with fill and check according to the access. `called` is its name in the kernel.
-fn add_buffer(name: &str, called: &str, mut buffer: DescribedBuffer, access: Access, commented: &mut Commented) {
-    let element = buffer.element.clone().unwrap_or_default();
+fn add_buffer(name: &str, called: &str, element: &str, shape: OneOrMany, access: Access, commented: &mut Commented) {
+    let mut buffer =
+        DescribedBuffer { element: Some(element.into()), shape: Some(shape), ..DescribedBuffer::default() };
     if access.reads || !access.writes {
-        let chosen = fill(called, &element, access);
+        let chosen = fill(called, element, access);
         let remark = match chosen {
             INDICES => "(…) used as indices: keep them in range",
             _ => "(…) also iota, normal, @x.npy, @x.bin",
@@ -352,7 +336,7 @@ fn add_buffer(name: &str, called: &str, mut buffer: DescribedBuffer, access: Acc
         buffer.fill = Some(chosen.into());
         commented.remark(format!("buffer.{name}.fill"), remark);
     }
-    let tolerance = DType::of_buffer(&element).map_or(Tolerance::Exact, default_tolerance);
+    let tolerance = DType::of_buffer(element).map_or(Tolerance::Exact, default_tolerance);
     if access.writes && access.reads {
         buffer.check = Some(check(&tolerance));
         let lines = "# (…) filled and checked: updated in place. An output has no fill. Or:\n\
@@ -449,7 +433,7 @@ mod tests {
         let hostile = "x\n[reference]\ncommand = \"touch owned\" # \"\"\"\u{7f}';touch owned;'";
         let mut commented = Commented::default();
         commented.remark(format!("buffer.{hostile}.type"), format!("also {hostile}"));
-        add_buffer(hostile, hostile, buffer_of_type("f32"), Access::UNKNOWN, &mut commented);
+        add_buffer(hostile, hostile, "f32", OneOrMany::default(), Access::UNKNOWN, &mut commented);
         assert!(
             commented.text().lines().all(|line| !line.starts_with("[ref") && !line.starts_with("command")),
             "{}",

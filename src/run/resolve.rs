@@ -253,7 +253,7 @@ impl Resolver<'_> {
             Some(program) => {
                 let list = self.passes(program, &Kernel::default(), scope, &buffers)?;
                 let list = list.map_err(|reason| Fault::new("reference.kernel", reason))?;
-                reference::only_kernel(description)?;
+                reference::kind(description)?;
                 Reference::Kernel(list)
             }
         };

@@ -59,8 +59,10 @@ fn constant(id: u32, bits: u64, bytes: u32) -> SpecValue {
     SpecValue { id, bits, bytes }
 }
 
-fn configuration(kernel: &str) -> KernelConfiguration {
-    KernelConfiguration { kernel: kernel.into(), choice: vec![] }
+/// Returns the reason why a case was rejected.
+fn rejection(case: &Case) -> &str {
+    let Outcome::Rejected(wrong) = &case.outcome else { panic!("{:?}", case.outcome) };
+    &wrong.worst
 }
 
 fn kernels(
@@ -70,7 +72,8 @@ fn kernels(
     reference: Reference,
     lists: Vec<PassList>,
 ) -> UserKernels {
-    let configurations = (0..lists.len()).map(|index| configuration(&format!("k{index}"))).collect();
+    let configuration = |index| KernelConfiguration { kernel: format!("k{index}"), choice: vec![] };
+    let configurations = (0..lists.len()).map(configuration).collect();
     let pass_lists = lists.into_iter().map(Ok).collect();
     let points = vec![ResolvedPoint { buffers, reference, pass_lists, ..ResolvedPoint::default() }];
     let name = name.to_string();
@@ -142,8 +145,8 @@ fn a_kernel_is_verified_by_another_kernel() {
     assert_eq!(cases[0].id, "shift/k0/f32/1");
     let verified = cases[0].measured().and_then(|measured| measured.verification.verified().cloned());
     assert_eq!(verified.expect("it is right").residual, Some(0.0));
-    let Outcome::Rejected(wrong) = &cases[1].outcome else { panic!("{:?}", cases[1].outcome) };
-    assert!(wrong.worst.starts_with("D["), "{}", wrong.worst);
+    let wrong = rejection(&cases[1]);
+    assert!(wrong.starts_with("D["), "{wrong}");
     // The second kernel ran last: −2·a + 2.
     let buffers = shifted();
     let d = array::read(&path, DType::F32, &[100]).expect("it was saved");
@@ -289,8 +292,8 @@ fn a_write_past_the_buffer_is_rejected_with_its_offset() {
     let list = PassList { passes: vec![pass], scratch: vec![] };
     let buffers = vec![buffer("D", 100, Role::Output, None)];
     let cases = run(&kernels("behind", vec![compiled("behind", source)], buffers, Reference::None, vec![list]));
-    let Outcome::Rejected(wrong) = &cases[0].outcome else { panic!("{:?}", cases[0].outcome) };
-    assert_eq!(wrong.worst, "the kernel wrote outside buffer D: it wrote byte 412 of a buffer of 400 bytes (0 to 399)");
+    let wrong = rejection(&cases[0]);
+    assert_eq!(wrong, "the kernel wrote outside buffer D: it wrote byte 412 of a buffer of 400 bytes (0 to 399)");
 }
 
 /// Returns a dispatch of two groups of 64, with `buffers` bound in order.
@@ -318,8 +321,8 @@ fn accesses_past_the_end_are_detected_although_nan_stays_nan() {
     for (source, buffers) in [(copy, copied), (double, doubled)] {
         let list = over(0, &buffers);
         let cases = run(&kernels("beyond", vec![compiled("beyond", source)], buffers, Reference::None, vec![list]));
-        let Outcome::Rejected(wrong) = &cases[0].outcome else { panic!("{:?}", cases[0].outcome) };
-        assert!(wrong.worst.starts_with("the kernel wrote outside buffer D: it wrote byte 40"), "{}", wrong.worst);
+        let wrong = rejection(&cases[0]);
+        assert!(wrong.starts_with("the kernel wrote outside buffer D: it wrote byte 40"), "{wrong}");
     }
 }
 
@@ -337,12 +340,8 @@ fn a_kernel_that_writes_nothing_fails_on_poisoned_memory() {
     let buffers = vec![ResolvedBuffer { element: DType::I32, ..buffer("D", 128, Role::Output, None) }];
     let (reference, list) = (Reference::Kernel(over(1, &buffers)), over(0, &buffers));
     let cases = run(&kernels("nothing", vec![nothing, poison], buffers, reference, vec![list]));
-    let Outcome::Rejected(wrong) = &cases[0].outcome else { panic!("{:?}", cases[0].outcome) };
-    assert!(
-        wrong.worst.starts_with("right in one run, wrong in the next with other memory contents: "),
-        "{}",
-        wrong.worst
-    );
+    let wrong = rejection(&cases[0]);
+    assert!(wrong.starts_with("right in one run, wrong in the next with other memory contents: "), "{}", wrong);
 }
 
 #[test]
@@ -439,9 +438,9 @@ fn built_in_variants_share_buffers_and_oracle_with_a_kernel() {
     let expected = [("k0", true), ("k1", false), ("matmul:tiled", true), ("matmul:split", true), ("matmul:auto", true)];
     assert_eq!(right[..3], expected[..3], "{cases:?}");
     assert_eq!(right[4], expected[4], "{cases:?}");
-    let Outcome::Rejected(wrong) = &cases[1].outcome else { panic!("{:?}", cases[1].outcome) };
+    let wrong = rejection(&cases[1]);
     // The buffer has a stated check.
-    assert!(wrong.worst.starts_with("c["), "{}", wrong.worst);
+    assert!(wrong.starts_with("c["), "{wrong}");
 }
 
 #[test]
@@ -647,8 +646,8 @@ fn a_write_to_a_readonly_input_is_detected() {
     let right = compiled("reference", &over_two("float", "d[i] = 2 * a[i];"));
     let (list, reference) = (over(0, &buffers), Reference::Kernel(over(1, &buffers)));
     let cases = run(&kernels("lying", vec![lying, right], buffers, reference, vec![list]));
-    let Outcome::Rejected(wrong) = &cases[0].outcome else { panic!("{:?}", cases[0].outcome) };
-    assert!(wrong.worst.starts_with("the kernel changed its input A"), "{}", wrong.worst);
+    let wrong = rejection(&cases[0]);
+    assert!(wrong.starts_with("the kernel changed its input A"), "{wrong}");
 }
 
 #[test]
