@@ -88,6 +88,32 @@ impl LoadedKernels {
     }
 }
 
+/// Makes the variants: the configurations, and then those of the built-in algorithm `solver` that run beside them.
+fn variants(loaded: &Arc<LoadedKernels>, solver: Option<&Algorithm>) -> Vec<Variant> {
+    let user = &loaded.user;
+    let kernels = user.run.configurations.iter().map(|configuration| (label(configuration), &[][..]));
+    let against = user.against.iter().map(|name| {
+        let known = solver.and_then(|solver| solver.variant(name).ok());
+        let label = format!("{}:{name}", solver.map_or("builtin", |solver| &solver.name));
+        (label, known.map_or(&[][..], Variant::shortcuts))
+    });
+    let variant = |(index, (name, shortcuts)): (usize, (String, _))| {
+        let loaded = Arc::clone(loaded);
+        Variant {
+            name: name.into(),
+            aliases: &[],
+            summary: "a user's kernel",
+            source: "the user",
+            measures: Measures::Shortcuts(shortcuts),
+            kernels: &[],
+            program: Handle::Shared(Arc::new(move |_: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo| {
+                loaded.program(index, case, device).unwrap_or_else(Program::refused)
+            })),
+        }
+    };
+    kernels.chain(against).enumerate().map(variant).collect()
+}
+
 /// Formats the name of a configuration: `mul_mm`, `mul_mm[BM=64]`.
 fn label(KernelConfiguration { kernel, choice }: &KernelConfiguration) -> String {
     let chosen: Vec<_> = choice.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -113,34 +139,8 @@ impl UserKernels {
         let fingerprint = fingerprint(&[&serde_json::to_vec(&self).unwrap_or_default()]);
         self.run.points.iter_mut().for_each(|point| set_layouts(point, &shaders));
         let loaded = Arc::new(LoadedKernels { shaders, sizes: self.run.sizes(), user: self });
-        let user = &loaded.user;
-        let kernels = user.run.configurations.iter().map(|configuration| (label(configuration), &[][..]));
-        let against = user.against.iter().map(|name| {
-            let known = solver.and_then(|solver| solver.variant(name).ok());
-            (
-                format!("{}:{name}", solver.map_or("builtin", |solver| &solver.name)),
-                known.map_or(&[][..], Variant::shortcuts),
-            )
-        });
-        let variant = |(index, (name, shortcuts)): (usize, (String, _))| {
-            let loaded = Arc::clone(&loaded);
-            Variant {
-                name: name.into(),
-                aliases: &[],
-                summary: "a user's kernel",
-                source: "the user",
-                measures: Measures::Shortcuts(shortcuts),
-                kernels: &[],
-                program: Handle::Shared(Arc::new(
-                    move |_: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo| {
-                        loaded.program(index, case, device).unwrap_or_else(Program::refused)
-                    },
-                )),
-            }
-        };
-        let variants = kernels.chain(against).enumerate().map(variant).collect();
         Ok(Handle::Shared(Arc::new(Algorithm {
-            name: user.name.clone().into(),
+            name: loaded.user.name.clone().into(),
             fingerprint: Some(fingerprint),
             summary: "users' kernels",
             work: "as the description states it",
@@ -149,7 +149,7 @@ impl UserKernels {
             iterative: false,
             inputs: &[Input::Uniform],
             layouts: &[Layout::Nn],
-            variants,
+            variants: variants(&loaded, solver).into(),
             tunable: &[],
             candidates: None,
             solution: None,

@@ -371,39 +371,40 @@ impl Parser<'_> {
     }
 }
 
-/// Named values; the first value of a name counts.
+/// Named values, or the reasons why names have none here; the first value of a name counts.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Values {
-    known: Vec<(String, i64)>,
-    /// Names that have no value here, each with the reason.
-    reasons: Vec<(String, String)>,
-}
+pub(crate) struct Values(Vec<(String, Result<i64, String>)>);
 
 impl Values {
     /// Makes the values of these axes.
     pub(crate) fn of(names: &[String], values: &[i64]) -> Self {
-        Self { known: names.iter().cloned().zip(values.iter().copied()).collect(), reasons: vec![] }
+        Self(names.iter().cloned().zip(values.iter().copied().map(Ok)).collect())
     }
 
     /// Adds a value, unless the name already has one.
     pub(crate) fn set(&mut self, name: &str, value: i64) {
-        self.known.push((name.to_string(), value));
+        self.0.push((name.to_string(), Ok(value)));
     }
 
     /// Adds the reason why a name has no value here.
     pub(crate) fn set_reason(&mut self, name: &str, reason: &str) {
-        self.reasons.push((name.to_string(), reason.to_string()));
+        self.0.push((name.to_string(), Err(reason.to_string())));
+    }
+
+    /// Iterates over the names that have values.
+    fn known(&self) -> impl Iterator<Item = (&str, i64)> {
+        self.0.iter().filter_map(|(name, value)| Some((name.as_str(), *value.as_ref().ok()?)))
     }
 
     /// Returns the value of `name`. The error lists the known names.
     pub(crate) fn get(&self, name: &str) -> Result<i64, String> {
-        if let Some((_, value)) = self.known.iter().find(|(known, _)| known == name) {
-            return Ok(*value);
+        if let Some((_, value)) = self.known().find(|(known, _)| *known == name) {
+            return Ok(value);
         }
-        if let Some((_, reason)) = self.reasons.iter().find(|(reasons, _)| reasons == name) {
+        if let Some((_, Err(reason))) = self.0.iter().find(|(known, _)| known == name) {
             return Err(format!("names '{name}', {reason}"));
         }
-        let mut names: Vec<&str> = self.known.iter().map(|(name, _)| name.as_str()).collect();
+        let mut names: Vec<&str> = self.known().map(|(name, _)| name).collect();
         names.dedup();
         if names.is_empty() {
             return Err(format!("names '{name}', and there are no axes; add {name} to [axes]"));
@@ -413,8 +414,7 @@ impl Values {
 
     /// Replaces each name in braces, such as `{M}`, by its value.
     pub(crate) fn replace(&self, text: &str) -> String {
-        self.known
-            .iter()
+        self.known()
             .fold(text.to_string(), |text, (name, value)| text.replace(&format!("{{{name}}}"), &value.to_string()))
     }
 }

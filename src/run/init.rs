@@ -37,7 +37,6 @@ pub(crate) fn init(described: &Described) -> Result<String, Error> {
 fn template(described: &Described) -> Result<Commented, Fault> {
     let programs = programs(described)?;
     let pass = &programs[0].passes[0];
-    let grid = Grid::of(pass);
     let mut commented = Commented::default();
     let name = Path::new(&pass.source).file_name().map_or(pass.source.as_str().into(), OsStr::to_string_lossy);
     commented.head = format!(
@@ -52,7 +51,7 @@ fn template(described: &Described) -> Result<Commented, Fault> {
     };
     commented.description.kernel = Some(Kernel { source, entry, include, define, ..Kernel::default() });
     commented.remark("axes", "swept; expressions below may use these names");
-    for ((axis, values), remark) in grid.axes().zip(["doubling; or [4096, 14336], \"128..1024:128\"", "", ""]) {
+    for ((axis, values), remark) in pass.grid_axes().zip(["doubling; or [4096, 14336], \"128..1024:128\"", "", ""]) {
         commented.description.axes.set(axis, OneOrMany::One(text(values)));
         commented.remark(format!("axes.{axis}"), format!("(…) {remark}"));
     }
@@ -62,14 +61,14 @@ fn template(described: &Described) -> Result<Commented, Fault> {
         if let ArgumentKind::Scalar(scalar) = member.kind {
             let name = member_key(&pass.interface.arguments, member);
             commented.remark(format!("push.{name}"), format!("(…) {}", scalar.name()));
-            commented.description.push.set(&name, grid.guess(&member.name, scalar));
+            commented.description.push.set(&name, pass.guess(&member.name, scalar));
         }
     }
-    buffers(pass, &grid, &mut commented)?;
+    buffers(pass, &mut commented)?;
     let [x, y, z] = pass.local_size(|_| None);
     commented.remark("dispatch", format!("work-groups of {x}×{y}×{z}: local_x, …"));
     commented.remark("dispatch.groups", "(…)");
-    let groups = grid.groups();
+    let groups = pass.grid_groups();
     commented.description.dispatch = Some(GridFields { groups: Some(OneOrMany::Many(groups.clone())), indirect: None });
     let groups: Vec<String> = groups.iter().map(|extent| line(&extent.to_string())).collect();
     commented.tail = OPTIONAL_TABLES.replace("GROUPS", &format!("[{}]", groups.join(", ")));
@@ -77,18 +76,18 @@ fn template(described: &Described) -> Result<Commented, Fault> {
 }
 
 /// Adds the blocks that are given by member, and the buffers.
-fn buffers(pass: &LoadedPass, grid: &Grid, commented: &mut Commented) -> Result<(), Fault> {
+fn buffers(pass: &LoadedPass, commented: &mut Commented) -> Result<(), Fault> {
     let accesses = pass.accesses().map_err(|message| Fault::new("kernel.source", message))?;
     let (slots, addresses) = accesses.split_at(pass.interface.slots.len());
     let mut pointed = vec![];
     for (slot, access) in pass.interface.slots.iter().zip(slots) {
         match by_member(slot, *access) {
             Some(block) => {
-                uniform(&buffer_key(pass, slot), slot, block, grid, commented);
+                uniform(&buffer_key(pass, slot), slot, block, pass, commented);
                 let pointers = block.members.iter().filter(|member| member.kind == ArgumentKind::Address);
                 pointed.extend(pointers.map(|member| (member, Access::UNKNOWN)));
             }
-            None => buffer(&buffer_key(pass, slot), slot, *access, grid, commented),
+            None => buffer(&buffer_key(pass, slot), slot, *access, pass, commented),
         }
     }
     for (member, access) in pass.addresses().zip(addresses.iter().copied()).chain(pointed) {
@@ -97,7 +96,7 @@ fn buffers(pass: &LoadedPass, grid: &Grid, commented: &mut Commented) -> Result<
             .remark(format!("buffer.{name}"), format!("at the address in {}: {}", member.name, access_text(access)));
         commented.remark(format!("buffer.{name}.type"), "(…)");
         commented.remark(format!("buffer.{name}.shape"), "(…)");
-        add_buffer(name, &member.name, "f32", grid.shape(1), access, commented);
+        add_buffer(name, &member.name, "f32", pass.grid_shape(1), access, commented);
     }
     Ok(())
 }
@@ -140,37 +139,30 @@ const OPTIONAL_TABLES: &str = "
 # bytes = \"12*N\"              # where it is not each input and output once
 ";
 
-/// Axes along which a kernel's work-groups extend, one per dimension.
-struct Grid {
-    dimensions: usize,
-    /// Axes that the push constants are sizes of.
-    known: Vec<&'static str>,
-}
-
-impl Grid {
-    fn of(pass: &LoadedPass) -> Self {
-        let wide = pass.local_size(|_| None).iter().rposition(|extent| *extent > 1);
-        let mut grid = Self { dimensions: wide.unwrap_or(0) + 1, known: vec![] };
-        for member in pass.interface.arguments.iter() {
-            if let ArgumentKind::Scalar(Scalar::Bool | Scalar::Int { .. }) = member.kind {
-                grid.known.push(grid.along(&member.name));
-            }
-        }
-        grid
+impl LoadedPass {
+    /// Returns the dimensions of the kernel's work-groups: axes x, y, z along which they extend.
+    fn dimensions(&self) -> usize {
+        self.local_size(|_| None).iter().rposition(|extent| *extent > 1).unwrap_or(0) + 1
     }
 
-    /// Iterates over the axes from x on, with values to sweep.
-    fn axes(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+    /// Iterates over the axes of the grid from x on, with values to sweep.
+    fn grid_axes(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         // The first value is no multiple of a work-group, to expose missing bounds checks.
-        let first = ["1001,1024..65536", "255,256..4096", "33,64..256"][self.dimensions - 1];
+        let first = ["1001,1024..65536", "255,256..4096", "33,64..256"][self.dimensions() - 1];
+        let is_given = |axis| {
+            self.interface.arguments.iter().any(|member| {
+                let integer = matches!(member.kind, ArgumentKind::Scalar(Scalar::Bool | Scalar::Int { .. }));
+                integer && self.axis_of(&member.name) == axis
+            })
+        };
         // Extents differ where the kernel receives them, to expose swapped extents.
-        let other = |axis, longer| if self.known.contains(&axis) { longer } else { "N" };
-        ["N", "M", "K"].into_iter().zip([first, other("M", "N+3"), other("K", "N+6")]).take(self.dimensions)
+        let other = |axis, longer| if is_given(axis) { longer } else { "N" };
+        ["N", "M", "K"].into_iter().zip([first, other("M", "N+3"), other("K", "N+6")]).take(self.dimensions())
     }
 
     /// Returns the shape of a buffer with `stride` elements for each invocation.
-    fn shape(&self, stride: u64) -> OneOrMany {
-        let mut extents: Vec<_> = self.axes().map(|(axis, _)| text(axis)).collect();
+    fn grid_shape(&self, stride: u64) -> OneOrMany {
+        let mut extents: Vec<_> = self.grid_axes().map(|(axis, _)| text(axis)).collect();
         if stride > 1 {
             extents[0] = text(&format!("{stride}*N"));
         }
@@ -179,8 +171,8 @@ impl Grid {
     }
 
     /// Returns the work-groups that cover the axes.
-    fn groups(&self) -> Vec<Formula> {
-        let covering = self.axes().zip(["x", "y", "z"]);
+    fn grid_groups(&self) -> Vec<Formula> {
+        let covering = self.grid_axes().zip(["x", "y", "z"]);
         let mut groups: Vec<_> = covering.map(|((axis, _), of)| text(&format!("cdiv({axis}, local_{of})"))).collect();
         groups.resize(3, text("1"));
         groups
@@ -192,15 +184,15 @@ impl Grid {
             // 1 would be neutral in a product.
             return Formula::Number(0.75);
         }
-        text(self.along(name))
+        text(self.axis_of(name))
     }
 
     /// Returns the axis that a number of this name is probably the size of.
-    fn along(&self, name: &str) -> &'static str {
+    fn axis_of(&self, name: &str) -> &'static str {
         let name = name.rsplit('.').next().unwrap_or_default().to_lowercase();
         match &*name {
-            "m" | "rows" | "row" | "height" | "h" | "y" | "ny" if self.dimensions > 1 => "M",
-            "k" | "depth" | "d" | "z" | "nz" if self.dimensions > 2 => "K",
+            "m" | "rows" | "row" | "height" | "h" | "y" | "ny" if self.dimensions() > 1 => "M",
+            "k" | "depth" | "d" | "z" | "nz" if self.dimensions() > 2 => "K",
             _ => "N",
         }
     }
@@ -242,7 +234,7 @@ fn by_member(slot: &Slot, access: Access) -> Option<&Block> {
     (slot.kind == SlotKind::Uniform || is_parameters || block.is_addresses()).then_some(block)
 }
 
-fn uniform(name: &str, slot: &Slot, block: &Block, grid: &Grid, commented: &mut Commented) {
+fn uniform(name: &str, slot: &Slot, block: &Block, pass: &LoadedPass, commented: &mut Commented) {
     commented.remark(format!("uniform.{name}"), format!("set {}, binding {}: its members", slot.set, slot.binding));
     let (listed, others) = block.members.split_at(block.members.len().min(MAX_LISTED));
     let mut members = OrderedMap::default();
@@ -250,7 +242,7 @@ fn uniform(name: &str, slot: &Slot, block: &Block, grid: &Grid, commented: &mut 
         let ArgumentKind::Scalar(scalar) = member.kind else { continue };
         let key = member_key(&block.members, member);
         commented.remark(format!("uniform.{name}.{key}"), format!("(…) {}", scalar.name()));
-        members.set(&key, grid.guess(&member.name, scalar));
+        members.set(&key, pass.guess(&member.name, scalar));
     }
     if let Some(first) = others.first() {
         let more = match others.len() {
@@ -264,7 +256,7 @@ fn uniform(name: &str, slot: &Slot, block: &Block, grid: &Grid, commented: &mut 
     commented.description.uniform.set(name, members);
 }
 
-fn buffer(name: &str, slot: &Slot, access: Access, grid: &Grid, commented: &mut Commented) {
+fn buffer(name: &str, slot: &Slot, access: Access, pass: &LoadedPass, commented: &mut Commented) {
     let Slot { set, binding, .. } = slot;
     let aliases: Vec<&str> = slot.names().into_iter().filter(|alias| *alias != name).collect();
     let also = if aliases.is_empty() { String::new() } else { format!("; also {}", aliases.join(", ")) };
@@ -272,8 +264,8 @@ fn buffer(name: &str, slot: &Slot, access: Access, grid: &Grid, commented: &mut 
     let array = slot.blocks.iter().find_map(|block| block.array);
     let element = element(&[slot]);
     let (shape, remark) = match (block_numbers(slot), array) {
-        (None, Some(array)) if element != "bytes" => (grid.shape(per_element(slot)), structures(slot, array)),
-        (None, Some(array)) => (grid.shape(array.stride), format!("(…) structures of {} bytes", array.stride)),
+        (None, Some(array)) if element != "bytes" => (pass.grid_shape(per_element(slot)), structures(slot, array)),
+        (None, Some(array)) => (pass.grid_shape(array.stride), format!("(…) structures of {} bytes", array.stride)),
         (count, _) => {
             let count = count.unwrap_or_else(|| slot.blocks.iter().map(|block| block.fixed).max().unwrap_or_default());
             (OneOrMany::Many(vec![Formula::Integer(count.cast_signed())]), "the block's size".to_string())

@@ -3,7 +3,6 @@
 use super::access::{Access, Root, accesses};
 use super::compile::{Compiled, KernelSource};
 use super::description::{Described, Description, Fault, Kernel};
-use super::resolved::Module;
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Slot, SlotKind, SpecConstant, Word};
 use std::path::Path;
 
@@ -238,20 +237,9 @@ impl LoadedPass {
         self.interface.constants.iter().find(|constant| constant.name == key || Some(constant.id) == id)
     }
 
-    /// Returns the module with these values of overrides.
-    pub(crate) fn module(&self, overrides: &[(String, f64)]) -> Result<Module, String> {
-        let spirv = self.compiled.spirv(overrides)?;
-        Ok(Module { name: self.source.clone(), spirv, files: self.compiled.files.clone() })
-    }
-
     /// Returns the name of its source without the folder.
     pub(crate) fn file(&self) -> &str {
         Path::new(&self.source).file_name().and_then(|name| name.to_str()).unwrap_or(&self.source)
-    }
-
-    /// Whether its constants are compiled in.
-    pub(crate) fn has_overrides(&self) -> bool {
-        !self.compiled.overrides().is_empty()
     }
 
     /// Returns the work-group size for these values of constants, by id.

@@ -6,7 +6,7 @@ use super::expression::Values;
 use super::loaded::{self, LoadedKernel, LoadedPass, bytes};
 use super::members::{Members, pack};
 use super::resolve::Resolver;
-use super::resolved::{Fill, PassList, ResolvedBuffer};
+use super::resolved::{Fill, Module, PassList, ResolvedBuffer};
 use crate::basis::dtype::DType;
 use crate::basis::printable::brief;
 use crate::kernel::buffer::{Binding, Descriptor, Role, SpecValue};
@@ -78,7 +78,7 @@ fn set_indices(passes: &[Kernel], scope: &mut Values) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Number of passes with a source in `pass`.
+/// Counts the passes with a source in `pass`.
 fn sources(pass: &Kernel) -> usize {
     if pass.pass.is_empty() { 1 } else { pass.pass.iter().map(sources).sum() }
 }
@@ -133,9 +133,11 @@ impl Unrolled<'_, '_> {
     fn pass(&mut self, pass: &LoadedPass, mut scope: Values, round: usize) -> Result<Dispatch<usize>, Fault> {
         let setting = PassConstants::new(pass, self.choice, &scope)?;
         let fault = |message: String| Fault::new(pass.field("spec"), message);
-        let baked = pass.has_overrides();
+        // Overrides of WGSL are compiled in.
+        let baked = !pass.compiled.overrides().is_empty();
         let overrides: &[(String, f64)] = if baked { &setting.overrides } else { &[] };
-        let module = pass.module(overrides).map_err(fault)?;
+        let spirv = pass.compiled.spirv(overrides).map_err(fault)?;
+        let module = Module { name: pass.source.clone(), spirv, files: pass.compiled.files.clone() };
         if baked {
             // Overrides may have changed the work-group size.
             let interface =
@@ -150,6 +152,7 @@ impl Unrolled<'_, '_> {
             modules.push(module);
             modules.len() - 1
         });
+        let place = self.resolver.first_module + place;
         let (push, addresses) = Members::push(description, pass).pack(&self.buffers, &scope)?;
         let indirect = indirect(description, pass)?.map(|counts| self.counts(pass, &counts, &scope)).transpose()?;
         Ok(Dispatch {
@@ -226,9 +229,12 @@ impl Unrolled<'_, '_> {
     }
 }
 
-/// Returns the index of a described buffer: those of a description come before its blocks.
+/// Returns the index of a described buffer. Scratch may have the name of a buffer of another description, and a block
+/// that of a buffer.
 pub(super) fn place(buffers: &[ResolvedBuffer], name: &str) -> usize {
-    buffers.iter().position(|buffer| buffer.name == name).expect("each buffer of the description is resolved")
+    let is_described =
+        |buffer: &ResolvedBuffer| buffer.name == name && !matches!(buffer.fill, Some(Fill::Block { .. }));
+    buffers.iter().rposition(is_described).expect("each buffer of the description is resolved")
 }
 
 /// Pass with the values of its constants.

@@ -8,7 +8,7 @@ use super::init::missing;
 use super::loaded::{self, LoadedKernel, LoadedPass};
 use super::reference;
 use super::resolved::{
-    Fill, KernelConfiguration, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedRun, ShellCommand,
+    KernelConfiguration, Module, Reference, ResolvedBuffer, ResolvedPoint, ResolvedRun, ShellCommand,
 };
 use crate::basis::alike::distinct;
 use crate::basis::error::Error;
@@ -16,7 +16,6 @@ use crate::basis::printable::brief;
 use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::Role;
 use crate::kernel::interface::Slot;
-use crate::kernel::program::BufferId;
 
 /// Most choices of specialization constants per kernel.
 const MAX_CHOICES: usize = 10_000;
@@ -30,12 +29,17 @@ const MAX_RUNS: usize = 100_000;
 /// Resolves descriptions of one problem, which the first one defines. Errors name file and line.
 pub(crate) fn resolve(described: &[Described]) -> Result<ResolvedRun, Error> {
     let Some(first) = described.first() else { return Err(Error::Usage("there is no kernel to run".into())) };
-    let mut run = resolve_one(first).map_err(|fault| first.error(&fault))?;
+    let mut run = resolve_one(first, None).map_err(|fault| first.error(&fault))?;
     for other in &described[1..] {
         let mut inherited = other.clone();
         inherited.description.inherit(first);
-        let more = resolve_one(&inherited).map_err(|fault| other.error(&fault))?;
-        run.add(more).map_err(|reason| other.error(&Fault::new("", reason)))?;
+        let more = resolve_one(&inherited, Some(&run)).map_err(|fault| other.error(&fault))?;
+        for (point, more) in run.points.iter_mut().zip(more.points) {
+            point.pass_lists.extend(more.pass_lists);
+        }
+        run.modules.extend(more.modules);
+        run.sources.extend(more.sources);
+        run.configurations.extend(more.configurations);
     }
     Ok(run)
 }
@@ -84,70 +88,6 @@ impl Description {
     }
 }
 
-impl ResolvedRun {
-    /// Adds the configurations of another description of the same problem.
-    fn add(&mut self, other: Self) -> Result<(), String> {
-        if self.axes != other.axes {
-            return Err(format!(
-                "its axes are {}, those of the first description {}; make them the same",
-                other.axes.join(", "),
-                self.axes.join(", ")
-            ));
-        }
-        let first_module = self.modules.len();
-        if self.points.len() != other.points.len() {
-            return Err("its axes have other values than those of the first description; make them the same".into());
-        }
-        for (point, mut more) in self.points.iter_mut().zip(other.points) {
-            if point.values != more.values {
-                return Err("its axes have other values than those of the first description; make them the same".into());
-            }
-            let place = |buffer: &ResolvedBuffer| {
-                point.buffers.iter().position(|known| {
-                    known.name == buffer.name && known.element == buffer.element && known.shape == buffer.shape
-                })
-            };
-            let places = more.buffers.iter().map(|buffer| {
-                place(buffer).ok_or_else(|| {
-                    format!(
-                        "its buffer {} of {}{:?} is not one of the first description; describe the same problem",
-                        buffer.name, buffer.element, buffer.shape
-                    )
-                })
-            });
-            let places = places.collect::<Result<Vec<_>, _>>()?;
-            let shared = point.buffers.len();
-            for list in more.pass_lists.iter_mut().flatten() {
-                list.renumber(first_module, |buffer| {
-                    places.get(buffer).copied().unwrap_or_else(|| shared + buffer - places.len())
-                });
-            }
-            point.pass_lists.extend(more.pass_lists);
-        }
-        self.modules.extend(other.modules);
-        self.sources.extend(other.sources);
-        self.configurations.extend(other.configurations);
-        Ok(())
-    }
-}
-
-impl PassList {
-    /// Moves module indices up by `first_module`, and buffers to the places that `place` returns.
-    fn renumber(&mut self, first_module: usize, place: impl Fn(usize) -> usize) {
-        for pass in &mut self.passes {
-            pass.shader += first_module;
-            pass.renumber_buffers(|id| BufferId(place(id.0)));
-        }
-        for buffer in &mut self.scratch {
-            if let Some(Fill::Block { addresses, .. }) = &mut buffer.fill {
-                for address in addresses {
-                    address.buffer = BufferId(place(address.buffer.0));
-                }
-            }
-        }
-    }
-}
-
 /// Description with its buffers' roles, to be resolved point by point.
 pub(super) struct Resolver<'a> {
     pub(super) described: &'a Described,
@@ -155,12 +95,14 @@ pub(super) struct Resolver<'a> {
     pub(super) roles: Vec<Role>,
     /// Names of specialization constants; only shapes of scratch buffers may use them.
     pub(super) constants: Vec<String>,
-    /// Modules of all passes so far.
+    /// Modules of all passes so far, numbered from `first_module` on.
     pub(super) modules: Vec<Module>,
+    pub(super) first_module: usize,
 }
 
-/// Resolves one description.
-fn resolve_one(described: &Described) -> Result<ResolvedRun, Fault> {
+/// Resolves one description. Its passes use modules and buffers as the run numbers them that the `first` description of
+/// the same problem made.
+fn resolve_one(described: &Described, first: Option<&ResolvedRun>) -> Result<ResolvedRun, Fault> {
     let description = &described.description;
     if let Some(lacks) = missing(described)? {
         return Err(Fault::new("", lacks));
@@ -173,53 +115,24 @@ fn resolve_one(described: &Described) -> Result<ResolvedRun, Fault> {
     let roles = roles(description, &everything)?;
     let constants = passes().flat_map(|pass| pass.interface.constants.iter());
     let constants = constants.map(|constant| constant.name.to_string()).collect();
-    let mut resolver = Resolver { described, roles, constants, modules: vec![] };
-    let mut configurations = vec![];
+    let first_module = first.map_or(0, |first| first.modules.len());
+    let mut resolver = Resolver { described, roles, constants, modules: vec![], first_module };
     let mut choices = vec![];
     for program in &programs {
-        for choice in combinations(description, program)? {
-            // Only constants that have several values distinguish choices.
-            let listed = |name: &str| description.spec.get(name).is_some_and(|listed| listed.values().len() > 1);
-            let shown = choice.spec.iter().filter(|(name, _)| listed(name));
-            let shown = shown.map(|(name, value)| (name.to_string(), value.to_string()));
-            let subgroup = choice.subgroups().iter().map(|size| ("subgroup".to_string(), size.to_string()));
-            configurations
-                .push(KernelConfiguration { kernel: program.name.clone(), choice: shown.chain(subgroup).collect() });
-            choices.push((program, choice));
-        }
-    }
-    let mut points = vec![];
-    let spanned = axes::points(&description.axes)?;
-    if spanned.len().saturating_mul(choices.len()) > MAX_RUNS {
-        let message =
-            format!("span {} points for {} kernels and choices; {MAX_RUNS} are the most", spanned.len(), choices.len());
-        return Err(Fault::new("axes", format!("{message}: list fewer values")));
+        choices.extend(combinations(description, program)?.into_iter().map(|choice| (program, choice)));
     }
     let axes: Vec<String> = description.axes.names().into_iter().map(ToString::to_string).collect();
-    for values in spanned {
-        let scope = Values::of(&axes, &values);
-        if conditions_hold(description, &scope)? {
-            points.push(resolver.point(&choices, right.as_ref(), values, &scope)?);
-        }
+    let points = resolver.points(&choices, right.as_ref(), &axes, first)?;
+    if let Some(name) = &description.name {
+        check_name(name).map_err(|message| Fault::new("name", message))?;
     }
-    if points.is_empty() {
-        return Err(Fault::new("where", "rules out every combination of the axes; loosen a condition"));
-    }
-    if points.iter().all(|point| point.pass_lists.iter().all(Result::is_err)) {
-        let reason = points[0].pass_lists.iter().find_map(|list| list.as_ref().err()).cloned().unwrap_or_default();
-        return Err(Fault::new("where", format!("rules out everything: {reason}")));
-    }
-    let name = match &description.name {
-        Some(name) => checked_name(name).map_err(|message| Fault::new("name", message))?,
-        None => programs[0].name.clone(),
-    };
     let file = described.file.iter().map(|(path, _)| path);
     Ok(ResolvedRun {
-        name,
+        name: description.name.clone().unwrap_or_else(|| programs[0].name.clone()),
         axes,
         free: axes::free(&description.axes),
         modules: resolver.modules,
-        configurations,
+        configurations: choices.iter().map(|(program, choice)| configuration(description, program, choice)).collect(),
         points,
         sources: file.chain(passes().flat_map(|pass| &pass.compiled.files)).cloned().collect(),
         commands: description.commands(),
@@ -227,20 +140,87 @@ fn resolve_one(described: &Described) -> Result<ResolvedRun, Fault> {
     })
 }
 
+/// Names a choice: only constants that have several values distinguish choices.
+fn configuration(description: &Description, program: &LoadedKernel, choice: &Kernel) -> KernelConfiguration {
+    let listed = |name: &str| description.spec.get(name).is_some_and(|listed| listed.values().len() > 1);
+    let shown = choice.spec.iter().filter(|(name, _)| listed(name));
+    let shown = shown.map(|(name, value)| (name.to_string(), value.to_string()));
+    let subgroup = choice.subgroups().iter().map(|size| ("subgroup".to_string(), size.to_string()));
+    KernelConfiguration { kernel: program.name.clone(), choice: shown.chain(subgroup).collect() }
+}
+
 impl Resolver<'_> {
-    /// Resolves one point of the axes.
+    /// Resolves the points that the axes span: those of the `first` description, if there is one.
+    fn points(
+        &mut self,
+        choices: &[(&LoadedKernel, Kernel)],
+        right: Option<&LoadedKernel>,
+        axes: &[String],
+        first: Option<&ResolvedRun>,
+    ) -> Result<Vec<ResolvedPoint>, Fault> {
+        let description = &self.described.description;
+        let spanned = axes::points(&description.axes)?;
+        let (span, kernels) = (spanned.len(), choices.len());
+        if span.saturating_mul(kernels) > MAX_RUNS {
+            let message = format!("span {span} points for {kernels} kernels and choices; {MAX_RUNS} are the most");
+            return Err(Fault::new("axes", format!("{message}: list fewer values")));
+        }
+        if let Some(first) = first.filter(|first| first.axes != axes) {
+            let (own, others) = (axes.join(", "), first.axes.join(", "));
+            let message = format!("its axes are {own}, those of the first description {others}; make them the same");
+            return Err(Fault::new("", message));
+        }
+        let unlike =
+            || Fault::new("", "its axes have other values than those of the first description; make them the same");
+        let mut points: Vec<ResolvedPoint> = vec![];
+        for values in spanned {
+            let scope = Values::of(axes, &values);
+            if conditions_hold(description, &scope)? {
+                let same = |first: &&ResolvedPoint| first.values == values;
+                let shared = first.map(|first| first.points.get(points.len()).filter(same).ok_or_else(unlike));
+                let shared = shared.transpose()?.map(|point| &point.buffers[..]);
+                points.push(self.point(choices, right, values, &scope, shared)?);
+            }
+        }
+        if points.is_empty() {
+            return Err(Fault::new("where", "rules out every combination of the axes; loosen a condition"));
+        }
+        if points.iter().all(|point| point.pass_lists.iter().all(Result::is_err)) {
+            let reason = points[0].pass_lists.iter().find_map(|list| list.as_ref().err()).cloned().unwrap_or_default();
+            return Err(Fault::new("where", format!("rules out everything: {reason}")));
+        }
+        if first.is_some_and(|first| first.points.len() != points.len()) {
+            return Err(unlike());
+        }
+        Ok(points)
+    }
+
+    /// Resolves one point of the axes, whose buffers are those of the first description, if there is one.
     fn point(
         &mut self,
         choices: &[(&LoadedKernel, Kernel)],
         right: Option<&LoadedKernel>,
         values: Vec<i64>,
         scope: &Values,
+        first: Option<&[ResolvedBuffer]>,
     ) -> Result<ResolvedPoint, Fault> {
         let Described { description, folder, .. } = self.described;
-        let buffers = self.buffers(scope, |role| role != Role::Scratch)?;
+        let mut buffers = self.buffers(scope, |role| role != Role::Scratch)?;
         if !buffers.iter().any(|buffer| buffer.role.is_output()) {
             let message = "has no output: every one is filled; add `check` to that which kernels write";
             return Err(Fault::new("buffer", message));
+        }
+        if let Some(first) = first {
+            for ResolvedBuffer { name, element, shape, .. } in &buffers {
+                let same =
+                    |known: &ResolvedBuffer| (&known.name, known.element, &known.shape) == (name, *element, shape);
+                if !first.iter().any(same) {
+                    let message =
+                        format!("its buffer {name} of {element}{shape:?} is not one of the first description");
+                    return Err(Fault::new("", format!("{message}; describe the same problem")));
+                }
+            }
+            buffers = first.to_vec();
         }
         let mut pass_lists = vec![];
         for (program, choice) in choices {
@@ -263,7 +243,7 @@ impl Resolver<'_> {
 }
 
 /// Checks a name for tables, ids and files.
-fn checked_name(name: &str) -> Result<String, String> {
+fn check_name(name: &str) -> Result<(), String> {
     let plain = |c: char| !c.is_control() && !c.is_whitespace() && !"/\\".contains(c);
     if name.is_empty() || name.chars().count() > MAX_NAME_LEN || !name.chars().all(plain) {
         return Err(format!(
@@ -271,7 +251,7 @@ fn checked_name(name: &str) -> Result<String, String> {
             brief(name)
         ));
     }
-    Ok(name.into())
+    Ok(())
 }
 
 /// Evaluates the nominal work at a point.

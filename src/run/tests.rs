@@ -248,14 +248,6 @@ fn addresses_passes_scratch_and_references_use_the_right_buffers() {
     assert_eq!(reference.passes[0].descriptors.iter().map(|own| own.at.buffer.0).collect::<Vec<_>>(), [0, 1]);
 }
 
-#[test]
-fn a_resolved_run_survives_json() {
-    let folder = folder();
-    let run = ResolvedRun { sources: vec![], ..resolved(folder.path(), RIGHT).expect("it is right") };
-    let text = serde_json::to_string(&run).expect("JSON");
-    assert_eq!(serde_json::from_str::<ResolvedRun>(&text).expect("the same"), run);
-}
-
 /// Resolves kernels and descriptions with these values of `--size` and `--set`.
 fn typed(kernels: &[&str], size: &[&str], set: &[&str]) -> Result<ResolvedRun, String> {
     let [size, set] = [size, set].map(|all| all.iter().map(ToString::to_string).collect());
