@@ -81,7 +81,9 @@ impl Counterpart {
             .then(|| product_in_f64(&self.case, &self.inputs(inputs, point)))
             .flatten()?;
         let mut bytes = vec![];
-        product.into_iter().for_each(|value| buffer.element.push(value, &mut bytes));
+        for value in product {
+            buffer.element.push(value, &mut bytes);
+        }
         Some(Contents { index: self.places(point, Role::is_output)[0], buffer: buffer.clone(), bytes })
     }
 
