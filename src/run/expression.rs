@@ -456,7 +456,7 @@ mod tests {
             assert_eq!(value(text), Ok(expected), "{text}");
         }
         let wide = Expression::parse("2^64 - 1").expect("parsed").wide_value(&scope());
-        assert!(wide.expect_err("2^64 is none").contains("beyond 64 bits"));
+        assert_eq!(wide, Err("expression '2^64 - 1' has a value beyond 64 bits".into()));
         let wide = Expression::parse("2^63 + (2^63 - 1)").expect("parsed").wide_value(&scope());
         assert_eq!(wide, Ok(u64::MAX.into()));
     }
@@ -468,46 +468,47 @@ mod tests {
         assert_eq!(number("1e-5"), Ok(1e-5));
         assert_eq!(number("2.5e+1 - .5"), Ok(24.5));
         assert_eq!(number("1/0").expect_err("infinite"), "expression '1/0' is not a finite number");
-        assert!(value("0.5").expect_err("no integer").contains("fraction 0.5 where an integer is wanted"));
-        assert!(value("sqrt(4)").expect_err("no integer").contains("square root"));
     }
 
     #[test]
     fn malformed_expressions_are_quoted_with_the_reason() {
-        for (text, expected) in [
-            ("", "expression '' ends where a number"),
-            ("1 +", "ends where a number"),
-            ("(1", "lacks a ')'"),
-            ("1 2", "goes on with '2'"),
-            ("M / (BM - 64)", "divides by zero"),
-            ("M % 0", "divides by zero"),
-            ("log2(M - 100)", "logarithm of 0"),
-            ("cdiv(M, 0)", "divides by zero"),
-            ("most + 1", "beyond 64 bits"),
-            ("2^63", "beyond 64 bits"),
-            ("2^(-1)", "beyond 64 bits"),
-            ("99999999999999999999", "beyond 64 bits"),
-            ("0x10000000000000000", "beyond 64 bits"),
-            ("0x", "malformed number '0x'"),
-            ("ceil(M)", "unknown function 'ceil'"),
-            ("cdvi(M, 2)", "did you mean 'cdiv'?"),
-            ("cdiv(M)", "gives cdiv 1 of its 2 arguments"),
-            ("min(1,2,3)", "is missing a ')' after the arguments of min"),
-            ("1x", "malformed number '1x'"),
-            ("M & 3", "goes on with '&'"),
-            ("N", "unknown name 'N'"),
-            ("é", "has '\\u{e9}'"),
-        ] {
-            let error = value(text).expect_err(text);
-            assert!(error.contains(expected), "{text}: {error}");
-        }
-        assert!(value(&"(".repeat(1000)).expect_err("deep").contains("nested too deeply"));
-        assert!(value(&"-".repeat(1000)).expect_err("deep").contains("nested too deeply"));
         // Operators of equal strength nest on the left.
-        let chain = |operators: usize| value(&format!("1{}", "-1".repeat(operators)));
-        assert_eq!(chain(MAX_OPERATORS), Ok(1 - MAX_OPERATORS as i64));
-        assert!(chain(MAX_OPERATORS + 1).expect_err("long").contains("more than 256 operators"));
-        assert!(value(&"1+".repeat(4000)).expect_err("long").contains("longer than"));
+        let chain = |operators: usize| format!("1{}", "-1".repeat(operators));
+        assert_eq!(value(&chain(MAX_OPERATORS)), Ok(1 - MAX_OPERATORS as i64));
+        let long = [chain(MAX_OPERATORS + 1), "(".repeat(1000), "-".repeat(1000), "1+".repeat(4000)];
+        let malformed = "|1 +|(1|1 2|M / (BM - 64)|M % 0|log2(M - 100)|cdiv(M, 0)|most + 1|2^63|2^(-1)|99999999999999999999|\
+                         0x10000000000000000|0x|ceil(M)|cdvi(M, 2)|cdiv(M)|min(1,2,3)|1x|M & 3|N|é|0.5|sqrt(4)";
+        let said = malformed.split('|').chain(long.iter().map(String::as_str)).map(|text| value(text).expect_err(text));
+        insta::assert_snapshot!(said.collect::<Vec<_>>().join("\n"), @r"
+        expression '' ends where a number, a name or '(' was expected
+        expression '1 +' ends where a number, a name or '(' was expected
+        expression '(1' lacks a ')'
+        expression '1 2' goes on with '2', where an operator was expected
+        expression 'M / (BM - 64)' divides by zero
+        expression 'M % 0' divides by zero
+        expression 'log2(M - 100)' takes the logarithm of 0
+        expression 'cdiv(M, 0)' divides by zero
+        expression 'most + 1' is 9223372036854775808, beyond 64 bits with a sign: 2^63 - 1 is the most
+        expression '2^63' is 9223372036854775808, beyond 64 bits with a sign: 2^63 - 1 is the most
+        expression '2^(-1)' has a value beyond 64 bits
+        expression '99999999999999999999' has a number beyond 64 bits: 2^64 - 1 is the most
+        expression '0x10000000000000000' has a number beyond 64 bits: 2^64 - 1 is the most
+        expression '0x' has the malformed number '0x'
+        expression 'ceil(M)' has an unknown function 'ceil'; did you mean 'cdiv'? available: cdiv, min, max, sqrt, log2
+        expression 'cdvi(M, 2)' has an unknown function 'cdvi'; did you mean 'cdiv'? available: cdiv, min, max, sqrt, log2
+        expression 'cdiv(M)' gives cdiv 1 of its 2 arguments
+        expression 'min(1,2,3)' is missing a ')' after the arguments of min
+        expression '1x' has the malformed number '1x'
+        expression 'M & 3' goes on with '&', where an operator was expected
+        expression 'N' has an unknown name 'N'; available: M, BM, most
+        expression 'é' has '\u{e9}' where a number, a name or '(' was expected
+        expression '0.5' has the fraction 0.5 where an integer is wanted
+        expression 'sqrt(4)' takes a square root where an integer is wanted
+        expression '1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-…' has more than 256 operators; use shorter ones
+        expression '((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((…' is nested too deeply; use fewer parentheses
+        expression '------------------------------------------------------------…' is nested too deeply; use fewer parentheses
+        expression '1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+…' is longer than 4096 bytes; use shorter ones
+        ");
     }
 
     #[test]

@@ -170,7 +170,7 @@ fn replay(
 mod tests {
     use super::*;
     use crate::capture::case::select_dispatches;
-    use crate::capture::case::tests::{CapturedFixture, bound, case, floats, region, scale};
+    use crate::capture::case::tests::{CapturedFixture, bound, case, described, floats, region, scale};
     use crate::device::cache::CacheFolder;
     use crate::run::tests::spirv;
 
@@ -255,7 +255,8 @@ mod tests {
             }
             let (folder, text, verified) = written(&mut captured);
             assert_eq!(verified, Ok(()), "{text}");
-            assert!(text.contains("exact = true") && text.contains("@in/D.bin"), "{text}");
+            let case = described(&text);
+            assert_eq!((&case["captured"]["exact"], &case["buffer"]["D"]["fill"]), (&true.into(), &"@in/D.bin".into()));
             let beyond = other("d[i] = i < p.n ? a[i] * p.scale + BIAS : 0.5;");
             for wrong in [other(NOTHING), beyond] {
                 assert!(matches!(with(&captured, &folder, &wrong), Replay::Wrong(_)), "{changed}: {wrong}");
@@ -270,7 +271,8 @@ mod tests {
         let (folder, text, verified) = written(&mut captured);
         let why = verified.expect_err("another answer");
         assert!(folder.ends_with("cases/.unverified/01-k"), "{}", folder.display());
-        assert!(why.contains("D[1] is 4.1") && text.contains("exact = false"), "{why}");
+        assert_eq!(why, "D[1] is 4.1, the reference has 40");
+        assert_eq!(described(&text)["captured"]["exact"], false);
     }
 
     #[test]
@@ -288,6 +290,6 @@ mod tests {
         captured.file("a.after", &floats(&[1.0, 4.5, 3.0, 4.0]));
         let (_, text, verified) = written(&mut captured);
         assert_eq!(verified, Ok(()), "{text}");
-        assert!(text.contains("by = 2.5\n"), "{text}");
+        assert_eq!(described(&text)["uniform"]["1.3"]["by"], 2.5);
     }
 }
