@@ -199,7 +199,8 @@ fn a_journal_that_cannot_be_resumed_is_refused_and_unchanged() {
     refused(
         SIZES,
         &[],
-        "there is nothing to resume: neither '@/run.json.part' nor '@/run.json' is there; begin with --json '@/run.json'",
+        "there is nothing to resume: neither '@/run.json.part' nor '@/run.json' is there; begin with --json \
+         '@/run.json'",
     );
     kill_at(bench(SIZES).arg("--json").arg(&path), &path, 3);
     let text = std::fs::read_to_string(journal(&path)).expect("a journal");

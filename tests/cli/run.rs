@@ -272,7 +272,7 @@ fn without_a_reference_a_time_is_marked_and_elements_are_shown_and_saved() {
     // The saved file serves as a reference.
     let mut checked = command(path, &["--config=@/double.toml", "--set=reference.file=@/d.npy", "--json=-"]);
     check_verified(&cases(&expect_exit(&mut checked, 0)));
-    expect_refusal(&mut command(path, &["--config=@/double.toml", "--print=E"]), "unknown output 'E'");
+    expect_refusal(&mut command(path, &["--config=@/double.toml", "--print=E"]), "unknown output 'E'; available: D");
 }
 
 #[test]
@@ -341,9 +341,7 @@ fn kernels_and_choices_take_turns_and_one_of_two_wins() {
         "--size=N=100000",
     ];
     let text = stdout(&expect_exit(&mut command(path, &tune), 0));
-    let tried: Vec<_> =
-        ["WORK=1", "WORK=300", "WORK=600"].map(|choice| words(&text).contains(&format!(" {choice} "))).into();
-    assert_eq!(tried, [true, true, false], "{text}");
+    assert!(text.contains("WORK=1") && text.contains("WORK=300") && !text.contains("WORK=600"), "{text}");
     assert!(text.contains(": WORK = 1, "), "{text}");
 }
 
@@ -958,9 +956,13 @@ fn folders_are_cases_each_a_problem_of_its_own_and_other_kernels_compete_on_thei
     assert_eq!(line(&judged, "  B  "), "  B  wrong   rejected: D[7] is 21, the reference has 14");
     expect_refusal(
         &mut command(folder.path(), &["@/a", "@/b", "@/wrong.comp"]),
-        "'wrong.comp' stands beside several cases",
+        "'@/wrong.comp' stands beside several cases; name it beside one of them",
     );
     fs::write(folder.path().join("b/case.toml"), format!("{DESCRIPTION}\n[inputs]\ncommand = 'touch {{out}}/x'\n"))
         .expect("written");
-    expect_refusal(&mut command(folder.path(), &["@/b"]), "a case runs no commands, and this has `touch {out}/x`");
+    expect_refusal(
+        &mut command(folder.path(), &["@/b"]),
+        "@/b/case.toml:25: inputs.command: a case runs no commands, and this has `touch {out}/x`; name @/b/case.toml \
+         if you trust it",
+    );
 }
