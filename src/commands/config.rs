@@ -378,7 +378,7 @@ mod tests {
         assert_eq!((&*args.on.device, args.sampling.precision.as_deref()), (&["3".into()][..], Some("0.5%")));
         let mut ab = command("ab lu --a naive --b blocked -s 8");
         let error = defaults("device = [0, 1]").apply(&mut ab).expect_err("one device").to_string();
-        assert!(error.contains("line 1, names 2; choose one with --device"), "{error}");
+        assert_eq!(error, "ab runs on one device, and config.toml, line 1, names 2; choose one with --device");
     }
 
     #[test]

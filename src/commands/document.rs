@@ -360,10 +360,11 @@ mod tests {
             outputs.iter().fold(files, |files, (option, path)| files.written(option, [path])).check(&host())
         };
         assert!(check(&[("--json", &fresh)]).is_ok());
-        let error = check(&[("--json", &record)]).expect_err("it is read").to_string();
-        assert!(error.contains("--json would overwrite") && error.contains("which is a record too"), "{error}");
-        let error = check(&[("--json", &fresh), ("--junit", &same)]).expect_err("both").to_string();
-        assert!(error.contains("--junit would overwrite") && error.contains("which is --json too"), "{error}");
+        let refused = |outputs: &[(&'static str, &Path)]| check(outputs).expect_err("a file twice").to_string();
+        let read = format!("--json would overwrite '{}', which is a record too; choose another path", record.display());
+        assert_eq!(refused(&[("--json", &record)]), read);
+        let both = format!("--junit would overwrite '{}', which is --json too; choose another path", same.display());
+        assert_eq!(refused(&[("--json", &fresh), ("--junit", &same)]), both);
         for shared in [Path::new("-"), Path::new(if cfg!(unix) { "/dev/null" } else { "NUL" })] {
             assert!(check(&[("--json", shared), ("--junit", shared)]).is_ok(), "{}", shared.display());
         }
@@ -378,16 +379,18 @@ mod tests {
     #[test]
     fn places_that_cannot_be_written_are_the_user_s_to_change_and_a_full_disk_is_not() {
         let folder = tempfile::tempdir().expect("a folder");
-        for path in [folder.path().to_path_buf(), folder.path().join("missing/run.json")] {
-            let error = Target::open(JSON, &path).err().expect("refused");
-            let text = error.to_string();
-            assert!(text.contains(&path.display().to_string()) && text.contains("--json"), "{text}");
-            assert!(matches!(error, Error::Usage(_)), "{text}");
+        let missing = folder.path().join("missing");
+        let no_folder = format!("there is no folder '{}'", missing.display());
+        for (path, reason) in [(folder.path(), "it is a folder"), (&missing.join("run.json"), &no_folder)] {
+            let place = format!("cannot write JSON to '{}'", path.display());
+            let expected = format!("{place}: {reason}; choose another --json path, or - for standard output");
+            let error = Target::open(JSON, path).err();
+            assert!(matches!(&error, Some(Error::Usage(text)) if *text == expected), "{error:?}");
         }
         if cfg!(target_os = "linux") {
-            let error =
-                Target::open(JSON, Path::new("/dev/full")).expect("it can be opened").deliver("x").expect_err("full");
-            assert!(matches!(&error, Error::Failure(text) if text.contains("'/dev/full'")), "{error}");
+            let full = Target::open(JSON, Path::new("/dev/full")).expect("it can be opened").deliver("x");
+            let expected = "cannot write JSON to '/dev/full': No space left on device (os error 28)";
+            assert!(matches!(&full, Err(Error::Failure(text)) if text == expected), "{full:?}");
         }
     }
 }

@@ -338,16 +338,13 @@ mod tests {
 
     #[test]
     fn the_command_of_a_failure_names_its_problem_whole() {
-        let case = six_cases().cases.remove(0);
-        let command = reproducing_request(&Request::default(), &case, &software_device()).command();
-        assert!(
-            command.starts_with("gpukern bench matmul ")
-                && !command.contains("--layout")
-                && !command.contains("--solve")
-        );
-        let unusual =
-            Case { options: CaseOptions { layout: Layout::Nt, goal: Goal::Solution, ..case.options }, ..case };
-        let command = reproducing_request(&Request::default(), &unusual, &software_device()).command();
-        assert!(command.contains(" --layout=nt ") && command.contains(" --solve "), "{command}");
+        let usual = six_cases().cases.remove(0);
+        let options = CaseOptions { layout: Layout::Nt, goal: Goal::Solution, ..usual.options };
+        let unusual = Case { options, ..usual.clone() };
+        let request = |case| reproducing_request(&Request::default(), &case, &software_device());
+        insta::assert_snapshot!([usual, unusual].map(|case| request(case).command()).join("\n"), @"
+        gpukern bench matmul --variant=naive --size=64 --dtype=f32 --input=uniform --seed=1 --device=00000000-0000-0000-0000-000000000000 --no-peak
+        gpukern bench matmul --variant=naive --size=64 --dtype=f32 --input=uniform --layout=nt --seed=1 --solve --device=00000000-0000-0000-0000-000000000000 --no-peak
+        ");
     }
 }

@@ -344,7 +344,7 @@ mod tests {
         assert_eq!(empty_folder(&new).expect("it is made"), new);
         std::fs::write(new.join("round-2.json"), "{}").expect("written");
         let error = empty_folder(&new).expect_err("it has a file").to_string();
-        assert!(error.contains("it is not empty; name a new folder"), "{error}");
+        assert_eq!(error, format!("cannot keep rounds in '{}': it is not empty; name a new folder", new.display()));
     }
 
     /// Returns rounds with an empty baseline.
@@ -409,7 +409,7 @@ mod tests {
         let of = |baseline| Some(Obstacle::AnotherSpeed { baseline });
         assert_eq!(said(of(true)), "", "the recipe says that it needs a new baseline");
         let few = said(Some(Obstacle::FewProcesses { baseline: true }));
-        assert!(few.contains("cannot decide 1 case: the baseline has too few processes"), "{few}");
+        assert_eq!(few, "More rounds cannot decide 1 case: the baseline has too few processes or samples.");
         assert!(said(of(false)).starts_with("A longer --budget may decide it, "), "{}", said(of(false)));
         processes.set(5);
         assert!(

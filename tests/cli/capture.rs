@@ -2,8 +2,8 @@
 #![cfg(target_os = "linux")]
 
 use super::{
-    check_schema, expect_error, expect_exit, expect_output, expect_refusal, gpukern, read_json, signal, start, stdout,
-    temporary, wait_until,
+    check_schema, check_text, expect_error, expect_exit, expect_output, expect_refusal, gpukern, read_json, signal,
+    start, stdout, temporary, wait_until,
 };
 use serde_json::Value;
 use std::path::Path;
@@ -61,7 +61,7 @@ fn the_profile_of_a_bench_has_its_kernels_and_its_output_is_untouched() {
     // The program prints its record first, then gpukern the profile.
     let (record, profile) = text.split_once('\n').expect("two documents");
     let record: Value = serde_json::from_str(record).expect("the program's own output");
-    assert!(profile.contains("llvmpipe") && profile.contains("serialized"), "{profile}");
+    check_text(profile.lines().next().expect("a heading"), "gpukern bench matmul --variant=naive,tiled --size=64");
     assert!(profile.lines().all(|line| line.chars().count() <= 80), "{profile}");
     // Every sample is a dispatch of the kernel that the record names.
     let kernels = kernels(Path::new(&path("p.json")));
@@ -106,9 +106,16 @@ fn the_program_s_exit_code_is_handed_on() {
 #[test]
 fn a_program_that_cannot_be_started_is_a_mistake() {
     for (program, remedy) in [
-        ("no-such-program", "cannot start 'no-such-program': No such file"),
-        ("./no-such-program", "check the path"),
-        (concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"), "is it executable?"),
+        (
+            "no-such-program",
+            "cannot start 'no-such-program': No such file or directory; name a program in PATH, or give its path: \
+             ./no-such-program",
+        ),
+        ("./no-such-program", "cannot start './no-such-program': No such file or directory; check the path"),
+        (
+            concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
+            "cannot start './Cargo.toml': Permission denied; is it executable? chmod +x",
+        ),
     ] {
         expect_refusal(&mut capture(&[], &[program]), remedy);
     }
@@ -116,10 +123,21 @@ fn a_program_that_cannot_be_started_is_a_mistake() {
     std::fs::write(full.path().join("mine"), "").expect("written");
     let full = full.path().to_str().expect("text");
     for (options, said) in [
-        (&["-o", full][..], "it has files already; choose a folder that is new or empty"),
-        (&["--kernel", "mul"], "--output <DIR>"),
-        (&["-o", "/nonexistent/cases", "--kernel", "("], "--kernel '(' is no regular expression"),
-        (&["-o", "x", "--max-bytes", "much"], "write a size such as 512MiB or 4GiB"),
+        (&["-o", full][..], "--output '@': it has files already; choose a folder that is new or empty"),
+        (
+            &["--kernel", "mul"],
+            "the following required arguments were not provided:\n  --output <DIR>\n\nUsage: gpukern capture --output \
+             <DIR> --kernel <REGEX> <PROGRAM>...\n\nFor more information, try '--help'.",
+        ),
+        (
+            &["-o", "/nonexistent/cases", "--kernel", "("],
+            "--kernel '(' is no regular expression: found open group without closing ')'",
+        ),
+        (
+            &["-o", "x", "--max-bytes", "much"],
+            "invalid value 'much' for '--max-bytes <SIZE>': write a size such as 512MiB or 4GiB\n\nFor more \
+             information, try '--help'.",
+        ),
     ] {
         expect_refusal(&mut capture(options, &["true"]), said);
     }

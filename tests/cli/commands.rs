@@ -2,8 +2,8 @@
 #![cfg(unix)]
 
 use super::{
-    BRIEF, brief_bench, expect_error, expect_exit, expect_refusal, gpukern, signal, start, stderr, stdout,
-    valid_record, wait_until,
+    BRIEF, brief_bench, check_text, expect_error, expect_exit, expect_refusal, gpukern, line, run_process, signal,
+    start, stderr, stdout, valid_record, wait_until, within,
 };
 use std::fs;
 use std::io::Read;
@@ -48,8 +48,8 @@ fn folder(command: Option<&str>) -> tempfile::TempDir {
 
 /// Returns the command that runs the description in a folder, with few samples.
 fn run(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = gpukern(&["run", "copy.toml"]);
-    command.args(BRIEF).args(arguments).current_dir(folder);
+    let mut command = gpukern(&["run"]);
+    command.arg(folder.join("copy.toml")).args(BRIEF).args(arguments.iter().map(|argument| within(folder, argument)));
     command
 }
 
@@ -81,8 +81,9 @@ fn compile(folder: &Path, script: &str) -> Command {
     fs::write(folder.join("k.slang"), "").expect("written");
     fs::write(bin.join("slangc"), format!("#!/bin/sh\n{script}\n")).expect("written");
     fs::set_permissions(bin.join("slangc"), fs::Permissions::from_mode(0o755)).expect("set");
-    let mut command = run(folder, &["k.slang"]);
+    let mut command = run(folder, &["@/k.slang"]);
     command.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default()));
+    command.current_dir(folder);
     command
 }
 
@@ -206,38 +207,39 @@ fn a_compiler_that_somebody_kills_is_started_once_more() {
 fn a_command_that_takes_too_long_is_ended_and_the_remedy_is_named() {
     let folder = folder(Some("sleep 100; echo {out}"));
     // With --in-process the short timeout applies to nothing else.
-    let output = expect_exit(&mut run(folder.path(), &["--in-process", "--timeout=20ms", "-s=N=100"]), 3);
-    let said = stderr(&output);
-    assert!(said.contains("the reference command `sleep 100; echo {out}` did not end within 0.2 s"), "{said}");
-    assert!(said.contains("--timeout=0.04s gives it more time"), "{said}");
+    let output = run_process(&mut run(folder.path(), &["--in-process", "--timeout=20ms", "-s=N=100"]));
+    assert_eq!(output.status.code(), Some(3));
+    check_text(
+        line(&stderr(&output), "failed  "),
+        "failed    copy/copy/f32/N=100: the reference command `sleep 100; echo {out}` did not end within 0.2 s, 10 \
+         times --timeout; --timeout=0.04s gives it more time",
+    );
 }
 
 #[test]
 fn a_mistake_in_a_reference_script_is_reported_once_with_the_remedy() {
-    for (line, expected) in [
-        ("echo \"KeyError: 'B'\" >&2; exit 1; {out}", "failed (exit code 1): KeyError: 'B'; fix it ({in} has A.npy)"),
-        ("cp {in}/A.npy {out}/E.npy", "wrote E.npy to {out}; make it write D.npy"),
+    for (reference, expected) in [
+        (
+            "echo \"KeyError: 'B'\" >&2; exit 1; {out}",
+            "the reference command `echo \"KeyError: 'B'\" >&2; exit 1; {out}` failed (exit code 1): KeyError: 'B'; \
+             fix it ({in} has A.npy)",
+        ),
+        (
+            "cp {in}/A.npy {out}/E.npy",
+            "the reference command `cp {in}/A.npy {out}/E.npy` wrote E.npy to {out}; make it write D.npy",
+        ),
         ("echo no > {out}/D.npy", "the reference for D: D.npy: it is shorter than the header of a .npy"),
     ] {
-        let folder = folder(Some(line));
-        let output = expect_exit(&mut run(folder.path(), &["--json=run.json"]), 2);
-        let said = stderr(&output);
-        assert_eq!(said.matches(expected).count(), 1, "{said}");
-        assert!(said.contains("failed    copy/copy/f32/N=100 and 1 more: "), "{said}");
+        let folder = folder(Some(reference));
+        let said = stderr(&expect_exit(&mut run(folder.path(), &["--json=@/run.json"]), 2));
+        assert_eq!(said.matches("failed    ").count(), 1, "{said}");
+        let reason = line(&said, "failed    ").strip_prefix("failed    copy/copy/f32/N=100 and 1 more: ");
+        check_text(reason.expect("both cases"), expected);
         let record = valid_record(&fs::read_to_string(folder.path().join("run.json")).expect("written"));
         assert!(
             record["cases"].as_array().is_some_and(|cases| cases.iter().all(|case| case["outcome"]["mistake"] == true))
         );
     }
-}
-
-#[test]
-fn a_folder_for_temporary_files_that_is_not_there_is_named_once_with_the_remedy() {
-    let folder = folder(Some(RIGHT));
-    let output = expect_exit(run(folder.path(), &["-s=N=100"]).env("TMPDIR", "/no/such"), 3);
-    let said = stderr(&output);
-    let expected = "TMPDIR: there is no folder '/no/such'; make it, or set TMPDIR to another\n";
-    assert_eq!((said.matches(expected).count(), said.matches("/no/such").count()), (1, 1), "{said}");
 }
 
 #[test]
@@ -283,17 +285,25 @@ fn folders_of_commands_are_one_word_of_a_shell_wherever_temporary_files_are() {
     }
     assert!(!folder.path().join("owned").exists(), "a part of a path was run");
     assert_eq!(fs::read_dir(&temporary).expect("a folder").count(), 0, "a folder was left behind");
+    // The remedy is named once if there is no such folder.
+    let said = stderr(&expect_exit(run(folder.path(), &["-s=N=100"]).env("TMPDIR", "/no/such"), 3));
+    check_text(
+        &said,
+        "running the reference: `cp '{in}/A.npy' {out}/D.npy; cat \"{in}/A.npy\" | sh -c 'cat > \"{out}/D.npy\"'; ls \
+         -ld {in}/.. >&2; true`\ndevice 0: llvmpipe\nfailed    copy/copy/f32/N=100: cannot make a folder for the \
+         reference command: TMPDIR: there is no folder '/no/such'; make it, or set TMPDIR to another\n",
+    );
 }
 
 #[test]
 fn commands_are_named_once_before_they_run_and_refused_where_they_are_forbidden() {
-    let line = format!("echo x >> ran; {RIGHT}");
-    let folder = folder(Some(&line));
-    let (path, named) = (folder.path(), format!("running the reference: `{line}`\n"));
+    let reference = format!("echo x >> ran; {RIGHT}");
+    let folder = folder(Some(&reference));
+    let (path, named) = (folder.path(), format!("running the reference: `{reference}`\n"));
     fs::write(path.join("all.toml"), "[[run]]\ndescription = 'copy.toml'\n").expect("written");
     let bench = |more: &[&str]| {
-        let mut bench = brief_bench(&["--config=all.toml"]);
-        bench.args(more).current_dir(path);
+        let mut bench = brief_bench(&[&within(path, "--config=@/all.toml")]);
+        bench.args(more);
         bench
     };
     let inputs = [
@@ -301,32 +311,36 @@ fn commands_are_named_once_before_they_run_and_refused_where_they_are_forbidden(
         "--set=inputs.command=echo x > ran",
         "--set=reference={ builtin = 'matmul', size = ['N', 1, 1] }",
     ];
+    let forbidden = format!(
+        "@/copy.toml:17: reference.command: --no-commands forbids `{reference}`; leave --no-commands out if you trust \
+         it"
+    );
+    for more in [&[][..], &["--watch"], &["--ab"]] {
+        expect_refusal(run(path, &["--no-commands"]).args(more), &forbidden);
+    }
+    for mut command in [bench(&["--no-commands"]), bench(&["--no-commands", "--dry-run"])] {
+        expect_refusal(&mut command, &forbidden);
+    }
+    expect_refusal(
+        &mut run(path, &inputs),
+        "--set inputs.command=echo x > ran: inputs.command: --no-commands forbids `echo x > ran`; leave --no-commands \
+         out if you trust it",
+    );
     let by = ["--no-commands", "--set=reference.command=cp {in}/A.npy {out}/D.npy"];
     expect_refusal(
         &mut run(path, &by),
-        "error: --set reference.command=cp {in}/A.npy {out}/D.npy: reference.command: --no-commands",
+        "--set reference.command=cp {in}/A.npy {out}/D.npy: reference.command: --no-commands forbids `cp {in}/A.npy \
+         {out}/D.npy`; leave --no-commands out if you trust it",
     );
-    for (mut command, forbidden) in [
-        (run(path, &["--no-commands"]), line.as_str()),
-        (run(path, &["--no-commands", "--watch"]), &line),
-        (run(path, &["--no-commands", "--ab"]), &line),
-        (run(path, &inputs), "echo x > ran"),
-        (bench(&["--no-commands"]), &line),
-        (bench(&["--no-commands", "--dry-run"]), &line),
-    ] {
-        let said = stderr(&expect_exit(&mut command, 2));
-        let expected = format!("--no-commands forbids `{forbidden}`; leave --no-commands out if you trust it");
-        assert!(said.contains(&expected) && !said.contains("runs: "), "{said}");
-    }
     // A run refused for another reason runs no command either.
-    for mut command in [run(path, &["--processes=0"]), run(path, &["--compare=gone.json"]), run(path, &["--device=99"])]
-    {
-        let said = stderr(&expect_exit(&mut command, 2));
-        assert!(!said.contains("runs: "), "{said}");
+    for arguments in ["--processes=0", "--compare=gone.json", "--device=99"] {
+        let said = stderr(&expect_exit(&mut run(path, &[arguments]), 2));
+        assert!(!said.contains(&named), "{said}");
     }
     // Neither --dry-run nor --init runs a command.
     for mut command in [bench(&["--dry-run"]), run(path, &["--init"]), run(path, &["--init", "--no-commands"])] {
-        assert!(!stderr(&expect_exit(&mut command, 0)).contains("runs: "));
+        let said = stderr(&expect_exit(&mut command, 0));
+        assert!(!said.contains(&named), "{said}");
     }
     assert!(!path.join("ran").exists());
     for mut command in [run(path, &["--processes=2", "--quiet"]), bench(&[])] {
@@ -338,5 +352,9 @@ fn commands_are_named_once_before_they_run_and_refused_where_they_are_forbidden(
     fs::write(path.join("copy.toml"), DESCRIPTION).expect("written");
     let said = stderr(&expect_exit(&mut run(path, &["--no-commands"]), 0));
     // Its advice is about `run`, not `bench`.
-    assert!(said.contains("`--processes 5`") && !said.contains("bench"), "{said}");
+    check_text(
+        line(&said, "note      device 0 "),
+        "note      device 0 (CPU): ± covers this process only; separate runs can differ by 20 % or more (`--processes \
+         5` measures that)",
+    );
 }

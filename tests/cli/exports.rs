@@ -1,6 +1,6 @@
 //! `export` and `report`: files from a record, without a device.
 
-use super::{brief_bench, expect_exit, gpukern, read_json, stderr, stdout};
+use super::{brief_bench, expect_exit, expect_refusals, gpukern, read_json, stdout};
 use gpukern::Format;
 use std::path::Path;
 use std::process::Command;
@@ -48,15 +48,18 @@ fn a_record_is_exported_to_every_format_and_drawn_as_a_page() {
 #[test]
 fn a_file_that_is_no_record_is_refused_with_the_remedy() {
     let folder = tempfile::tempdir().expect("a folder");
-    let other = folder.path().join("other.json").to_str().expect("UTF-8").to_string();
-    std::fs::write(&other, "{}").expect("written");
-    for (arguments, expected) in [
-        (&["export", "missing.json", "--to", "csv"][..], "'missing.json'"),
-        (&["export", &other, "--to", "csv"], "gpukern bench"),
-        (&["report", &other, "-o", "-"], "gpukern bench"),
-    ] {
-        let output = expect_exit(&mut without_device(arguments), 2);
-        let message = stderr(&output);
-        assert!(message.contains(expected) && stdout(&output).is_empty(), "{arguments:?}:\n{message}");
-    }
+    std::fs::write(folder.path().join("other.json"), "{}").expect("written");
+    expect_refusals(
+        folder.path(),
+        "
+        $ gpukern export @/missing.json --to csv
+        cannot read '@/missing.json': no such file
+        $ gpukern export @/other.json --to csv
+        cannot use '@/other.json': it is JSON, but not a record; a record begins with \
+        {\"schema\":\"gpukern-run/…\"; `gpukern bench` and `gpukern run` write one with --json PATH
+        $ gpukern report @/other.json -o -
+        cannot use '@/other.json': it is JSON, but not a record; a record begins with \
+        {\"schema\":\"gpukern-run/…\"; `gpukern bench` and `gpukern run` write one with --json PATH
+        ",
+    );
 }

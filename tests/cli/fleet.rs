@@ -1,6 +1,6 @@
 //! Shards, merges and histories from outside.
 
-use super::{brief_bench, gpukern, read_json, run, stdout};
+use super::{brief_bench, check_text, expect_refusal, expect_refusals, gpukern, line, read_json, run, stdout};
 use serde_json::Value;
 use std::path::Path;
 
@@ -45,8 +45,11 @@ fn shards_are_merged_to_what_one_machine_measures_and_kept_in_a_history() {
     assert!(output.status.success(), "{}", super::stderr(&output));
     let merged = read_json(&at("merged.json"));
     assert_eq!((ids(&merged), merged["devices"].as_array().map(Vec::len)), (ids(&whole), Some(1)));
-    let again = run(gpukern(&["merge"]).args([at("1.json"), at("1.json")]).arg("-o").arg(at("x.json")));
-    assert!(again.status.code() == Some(2) && super::stderr(&again).contains("; merge records that share no case"));
+    expect_refusal(
+        gpukern(&["merge"]).args([at("1.json"), at("1.json")]).arg("-o").arg(at("x.json")),
+        "'@/1.json' has case 'matmul/naive/f32/24x24x24' of 'llvmpipe', and so does '@/1.json'; merge records that \
+         share no case",
+    );
 
     let store = at("runs/device/driver");
     std::fs::create_dir_all(&store).expect("made");
@@ -58,34 +61,54 @@ fn shards_are_merged_to_what_one_machine_measures_and_kept_in_a_history() {
     let mut command = gpukern(&["history"]);
     let output = run(command.arg(at("runs")).arg("-o").arg(at("page.html")));
     assert!(output.status.success(), "{}", super::stderr(&output));
-    assert!(stdout(&output).contains("2 runs of 6 cases: none has enough runs"), "{}", stdout(&output));
-    let notes = super::stderr(&output);
-    let line = notes.lines().find(|line| line.starts_with("left out: ")).expect(&notes);
-    assert!(line.contains("c.json") && line.ends_with("; and 2 more") && !notes.contains("d.json"), "{notes}");
+    check_text(line(&stdout(&output), "2 runs of 6 cases: "), "2 runs of 6 cases: none has enough runs to find a step");
+    check_text(
+        &super::stderr(&output),
+        "left out: cannot use '@/runs/device/driver/c.json': it is JSON, but not a record; a record begins with \
+         {\"schema\":\"gpukern-run/…\"; `gpukern bench` and `gpukern run` write one with --json PATH; and 2 more\n",
+    );
     let page = std::fs::read_to_string(at("page.html")).expect("a page");
     assert!(page.contains("a test") && page.contains("0123456789ab (trunk)"));
 }
 
 #[test]
 fn mistakes_are_named_with_a_remedy() {
-    for (arguments, expected) in [
-        (&["bench", "matmul", "--shard", "3/2"][..], "'3/2' is not a shard; write 2/8"),
-        (&["bench", "matmul", "--label", " "], "--label ' ' is no label"),
-        (&["bench", "matmul", "--parallel", "--device", "host"], "--parallel measures GPUs at once"),
-        (&["bench", "matmul", "--parallel", "--in-process"], "--parallel takes other processes"),
-        (&["bench", "matmul", "-d", ""], "'' names no device; give --device"),
-        (&["bench", "matmul", "-d", "cpu,"], "'' names no device; give --device"),
-        (&["bench", "matmul", "-d", "host,"], "'' names no device; give --device"),
-        (&["peak", "-d", ""], "'' names no device; give --device"),
-        (&["history", "/nonexistent"], "cannot read the folder '/nonexistent'"),
-        (&["history", "src"], "no measured case in the folder 'src'"),
-        (&["history", "src", "--to", "otava"], "name a folder: -o DIR"),
-        (&["history", "src", "--to", "otter", "-o", "x"], "unknown format 'otter'; available: otava"),
-        (&["history", "src", "--order", "Cargo.toml"], "is no commit"),
-        (&["history", "src", "--apart", "hosts"], "did you mean 'host'?"),
-    ] {
-        let output = run(&mut gpukern(arguments));
-        let said = super::stderr(&output);
-        assert!(output.status.code() == Some(2) && said.contains(expected), "{arguments:?}: {said}");
+    expect_refusal(
+        &mut gpukern(&["bench", "matmul", "--label", " "]),
+        "--label ' ' is no label; write one of 1 to 1000 characters, such as 'mesa-main, 24 h'",
+    );
+    for (devices, command) in [("", "bench matmul"), ("cpu,", "bench matmul"), ("host,", "bench matmul"), ("", "peak")]
+    {
+        let mut command = gpukern(&command.split(' ').collect::<Vec<_>>());
+        expect_refusal(
+            command.args(["-d", devices]),
+            "'' names no device; give --device (or GPUKERN_DEVICE) an index, part of a name, a UUID, gpu, cpu or all, \
+             or leave it out",
+        );
     }
+    expect_refusals(
+        Path::new("."),
+        "
+        $ gpukern bench matmul --shard 3/2
+        --shard: '3/2' is not a shard; write 2/8 for the second of eight
+        $ gpukern bench matmul --parallel --device host
+        --parallel measures GPUs at once; leave out --device host
+        $ gpukern bench matmul --parallel --in-process
+        --parallel takes other processes, and --in-process forbids them
+        $ gpukern history /nonexistent
+        cannot read the folder '/nonexistent': No such file or directory; name a folder of records
+        $ gpukern history src
+        no measured case in the folder 'src'; put records there, written by `gpukern bench` or `gpukern run` with \
+        --json PATH
+        $ gpukern history src --to otava
+        --to otava writes several files; name a folder: -o DIR
+        $ gpukern history src --to otter -o x
+        unknown format 'otter'; available: otava
+        $ gpukern history src --order Cargo.toml
+        --order 'Cargo.toml': '[package]' is no commit; write started, committed, or a file of commits, the oldest \
+        first: git log --reverse --format=%H > FILE
+        $ gpukern history src --apart hosts
+        unknown --apart 'hosts'; did you mean 'host'? available: driver, host, branch, label
+        ",
+    );
 }

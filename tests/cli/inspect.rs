@@ -2,7 +2,10 @@
 
 use super::failures::with_failing;
 use super::workers::with_bad_naive;
-use super::{expect_error, expect_exit, expect_refusal, gpukern, statuses, stderr, stdout, valid_record};
+use super::{
+    check_text, expect_error, expect_exit, expect_refusal, expect_refusals, gpukern, line, statuses, stderr, stdout,
+    steady, unmeasured, valid_record, words,
+};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -15,26 +18,43 @@ fn kernels_are_compiled_and_nothing_is_submitted() {
     let inspect = |more: &[&str]| expect_exit(with_failing("vkQueueSubmit", &INSPECT, folder.path()).args(more), 0);
     let text = stdout(&inspect(&[]));
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-    for word in ["naive", "local", "create", "cached", "2 kernels"] {
-        assert!(text.contains(word), "lacks {word}: {text}");
-    }
+    let rows = [" variant", " naive", " local", "2 "].map(|start| words(line(&unmeasured(&text), start)));
+    assert_eq!(rows, ["variant shared create cached", "naive 0 B # s # s", "local 32 B # s # s", "2 kernels"]);
     let record = valid_record(&stdout(&inspect(&["--json", "-"])));
     assert_eq!((&record["kind"], statuses(&record)), (&"inspection".into(), vec!["inspected"; 4]));
     let inspection = &record["cases"][0]["kernels"][0]["inspection"];
     assert!(inspection["created"].as_f64().is_some_and(|time| time > 0.0), "{inspection}");
     let text = stdout(&inspect(&["--junit", "-"]));
-    assert!(text.contains(r#"tests="4" failures="0" errors="0""#), "{text}");
+    assert_eq!(line(&text, "<testsuites"), r#"<testsuites name="gpukern" tests="4" failures="0" errors="0">"#);
     inspect(&["--raw", "--isa"]);
+
+    // Every choice of a description is inspected, and its commands are not run.
+    let toml = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/kernels/softmax.toml");
+    let output = expect_exit(&mut with_failing("vkQueueSubmit", &["inspect", toml, "--json=-"], folder.path()), 0);
+    check_text(&stderr(&output), "device 0: llvmpipe\n");
+    let record = valid_record(&stdout(&output));
+    assert!(statuses(&record).iter().all(|status| *status == "inspected"), "{:?}", statuses(&record));
+    assert!(!record["cases"][0]["kernels"].as_array().expect("kernels").is_empty());
 }
 
 #[test]
-fn a_compiler_that_crashes_costs_only_its_kernel() {
+fn a_compiler_that_crashes_or_hangs_costs_only_its_kernel() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = with_bad_naive("vkCreateComputePipelines", "segv", &INSPECT, folder.path());
     let output = expect_exit(&mut command, 3);
-    let (text, notes) = (stdout(&output), stderr(&output));
-    assert!(text.contains("local") && text.contains("1 kernel, 2 failed"), "{text}");
-    assert!(notes.contains("crashed   matmul/naive/f32/8x8x8: SIGSEGV"), "{notes}");
+    let text = stdout(&output);
+    assert_eq!((words(line(&text, " local")).split(' ').count(), line(&text, "1 ")), (7, "1 kernel, 2 failed"));
+    check_text(
+        line(&stderr(&output), "crashed   matmul/naive/f32/8x8x8: "),
+        "crashed   matmul/naive/f32/8x8x8: SIGSEGV (in matmul/naive.f32; driver llvmpipe Mesa)",
+    );
+    let mut command = with_bad_naive("vkCreateComputePipelines", "hang", &INSPECT, folder.path());
+    let notes = stderr(&expect_exit(command.args(["-s8", "--timeout=1s"]), 3));
+    check_text(
+        &unmeasured(line(&notes, "timed out ")),
+        "timed out matmul/naive/f32/8x8x8: vkCreateComputePipelines has not returned after # s (in matmul/naive.f32; \
+         driver llvmpipe Mesa)",
+    );
 }
 
 #[test]
@@ -50,48 +70,35 @@ fn a_driver_that_opens_one_device_in_a_process_is_given_another_process() {
 }
 
 #[test]
-fn a_compiler_that_hangs_is_abandoned_after_the_timeout() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let mut command = with_bad_naive("vkCreateComputePipelines", "hang", &INSPECT, folder.path());
-    let output = expect_exit(command.args(["-s8", "--timeout=1s"]), 3);
-    let notes = stderr(&output);
-    assert!(notes.contains("vkCreateComputePipelines has not returned after 1."), "{notes}");
-}
-
-#[test]
-fn every_choice_of_a_description_is_a_row_and_its_commands_are_not_run() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let toml = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/kernels/softmax.toml");
-    let output = expect_exit(&mut with_failing("vkQueueSubmit", &["inspect", toml, "--json", "-"], folder.path()), 0);
-    assert!(!stderr(&output).contains("runs:"), "{}", stderr(&output));
-    let record = valid_record(&stdout(&output));
-    assert!(statuses(&record).iter().all(|status| *status == "inspected"), "{:?}", statuses(&record));
-    assert!(!record["cases"][0]["kernels"].as_array().expect("kernels").is_empty());
-}
-
-#[test]
 fn two_kernels_are_compared_and_three_are_too_many() {
-    let diff = |variants: &str, code: i32| {
-        expect_exit(&mut gpukern(&["inspect", "matmul", "-V", variants, "-s=8", "-t=f32", "--diff"]), code)
-    };
-    let text = stdout(&diff("naive,local", 0));
-    assert!(text.starts_with("A  matmul f32 naive 8\nB  matmul f32 local 8\n"), "{text}");
-    let message = stderr(&diff("naive,local,tiled", 2));
-    assert!(message.contains("--diff compares two kernels, but 3 are selected: naive 8;"), "{message}");
+    let diff = |variants| gpukern(&["inspect", "matmul", "-V", variants, "-s=8", "-t=f32", "--diff"]);
+    let text = stdout(&expect_exit(&mut diff("naive,local"), 0));
+    assert_eq!([line(&text, "A"), line(&text, "B")], ["A  matmul f32 naive 8", "B  matmul f32 local 8"]);
+    expect_refusal(
+        &mut diff("naive,local,tiled"),
+        "--diff compares two kernels, but 3 are selected: naive 8; local 8; tiled 8; narrow with -V, -s or --only",
+    );
 }
 
 #[test]
 fn algorithms_and_files_are_not_inspected_together() {
-    for (words, expected) in [
-        (&["matmul", "k.toml"][..], "'matmul' is an algorithm and 'k.toml' a file"),
-        (&["k.toml", "-V", "naive"], "--variant naive chooses built-in kernels"),
-        (&["matmul", "--spec", "BM=1"], "--spec BM=1 is for your own kernels"),
-        (&["matmul", "--set", "spec.BM=1"], "--set spec.BM=1 is for your own kernels"),
-        (&["matmull"], "matmul"),
-        (&["missing.toml"], "missing.toml"),
-    ] {
-        expect_refusal(gpukern(&["inspect"]).args(words), expected);
-    }
+    expect_refusals(
+        Path::new("."),
+        "
+        $ gpukern inspect matmul k.toml
+        'matmul' is an algorithm and 'k.toml' a file; inspect them one after the other
+        $ gpukern inspect k.toml -V naive
+        --variant naive chooses built-in kernels; your own are those of the files
+        $ gpukern inspect matmul --spec BM=1
+        --spec BM=1 is for your own kernels; built-in ones have variants and tiles
+        $ gpukern inspect matmul --set spec.BM=1
+        --set spec.BM=1 is for your own kernels; built-in ones have variants and tiles
+        $ gpukern inspect matmull
+        unknown algorithm 'matmull'; did you mean 'matmul'? available: …
+        $ gpukern inspect missing.toml
+        cannot read 'missing.toml': no such file
+        ",
+    );
 }
 
 /// Writes the inspection of a kernel with this number of spilled registers to `folder`. Returns its path.
@@ -110,26 +117,39 @@ fn a_spill_is_a_regression_without_statistics_and_breaks_a_limit() {
     let folder = tempfile::tempdir().expect("a folder");
     let [none, some] = [0, 442].map(|spills| spilling(folder.path(), spills));
     let compare = |before: &Path, after: &Path, more: &[&str], code| {
-        stdout(&expect_exit(gpukern(&["compare"]).arg(before).arg(after).args(more), code))
+        let mut command = gpukern(&["compare"]);
+        stdout(&expect_exit(command.arg(before).arg(after).args(more).env("COLUMNS", "80"), code))
     };
-    let text = compare(&none, &some, &[], 1);
-    assert!(text.contains("WORSE   matmul/naive/f32/8x8x8: spills 0 → 442"), "{text}");
-    assert!(text.contains("1 worse (more spills, or less occupancy)"), "{text}");
-    assert!(compare(&some, &none, &[], 0).contains("better  matmul/naive/f32/8x8x8: spills 442 → 0"));
+    insta::assert_snapshot!(steady(&compare(&none, &some, &[], 1)), @"
+    llvmpipe
+    WORSE   matmul/naive/f32/8x8x8: spills 0 → 442
+
+    1 worse (more spills, or less occupancy)
+    ");
+    insta::assert_snapshot!(steady(&compare(&some, &none, &[], 0)), @"
+    llvmpipe
+    better  matmul/naive/f32/8x8x8: spills 442 → 0
+
+    1 better
+    ");
     let document: Value = serde_json::from_str(&compare(&none, &some, &["--json", "-"], 1)).expect("JSON");
     let change = &document["inspected"][0]["changes"][0];
     assert_eq!((&change["figure"], &change["candidate"]), (&"spills".into(), &442.0.into()), "{document}");
     let text = compare(&none, &some, &["--junit", "-"], 1);
-    assert!(text.contains(r#"<failure type="worse" message="spills 0 → 442"/>"#), "{text}");
-    assert!(compare(&none, &some, &["--to", "markdown"], 1).contains("- **worse** `matmul/naive/f32/8x8x8`"));
+    assert_eq!(line(&text, "      <failure"), r#"      <failure type="worse" message="spills 0 → 442"/>"#);
+    let text = compare(&none, &some, &["--to", "markdown"], 1);
+    check_text(line(&text, "- **worse** "), "- **worse** `matmul/naive/f32/8x8x8`: spills 0 → 442");
     let gate = folder.path().join("gate.toml");
     std::fs::write(&gate, "[[limit]]\ncase = \"matmul/*\"\nmax-spills = 100\n").expect("written");
     let gate = ["--gate", gate.to_str().expect("UTF-8")];
     // An unchanged number of spills can still exceed the limit.
     std::fs::copy(&some, folder.path().join("again.json")).expect("copied");
     let again = folder.path().join("again.json");
-    assert!(compare(&some, &again, &gate, 1).contains("spills 442, max-spills is 100"));
-    assert!(compare(&some, &none, &gate, 0).contains("1 better"));
+    check_text(
+        line(&compare(&some, &again, &gate, 1), "limit "),
+        "limit  matmul/naive/f32/8x8x8: spills 442, max-spills is 100",
+    );
+    check_text(line(&compare(&some, &none, &gate, 0), "1 "), "1 better");
     let page = folder.path().join("page.html");
     let mut report = gpukern(&["report", "-o"]);
     expect_exit(report.arg(&page).args([&none, &some]), 0);

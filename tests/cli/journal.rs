@@ -3,8 +3,8 @@
 use super::ab::software_driver;
 use super::workers::two_of;
 use super::{
-    brief_bench, expect_error, expect_exit, expect_refusal, gpukern, journal, limited, read_json, run, signal, start,
-    stderr, stdout, temporary, use_drivers, wait_for_journal,
+    brief_bench, check_text, expect_error, expect_exit, expect_refusal, gpukern, journal, limited, line, read_json,
+    run, signal, start, stderr, stdout, temporary, use_drivers, wait_for_journal,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -19,6 +19,15 @@ const CASES: usize = 6;
 
 fn bench(sizes: &str) -> Command {
     brief_bench(&["matmul", "-V", "naive,local", "-s", sizes])
+}
+
+/// Returns the remedy of a refusal to resume a [`bench`] of these sizes, with more options.
+fn repeating(sizes: &str, more: &str) -> String {
+    let sizes: String = sizes.split(',').map(|size| format!(" --size={size}")).collect();
+    format!(
+        "repeat the options of `gpukern bench matmul --variant=naive --variant=local{sizes} --device=cpu --precision=50% \
+         --max-time=100ms{more} --no-peak`, or measure anew"
+    )
 }
 
 /// Returns the id of each measured case with its `field`, a number that is 0 if it is absent.
@@ -61,16 +70,16 @@ fn a_killed_run_is_completed_and_says_which_process_measured_what() {
     assert!(!path.exists());
     let kept = std::fs::read_to_string(journal(&path)).expect("a journal").lines().count() - 1;
     // Other commands read the journal like a record.
-    for arguments in [&["export", "--to", "csv"][..], &["report", "-o", "-"]] {
-        let output = expect_exit(gpukern(arguments).arg(journal(&path)), 0);
-        let message = stderr(&output);
-        assert!(message.contains(&format!("unfinished run: it has {kept} cases")), "{arguments:?}: {message}");
+    for arguments in [["export", "--to=csv"], ["report", "-o-"]] {
+        let said = stderr(&expect_exit(gpukern(&arguments).arg(journal(&path)), 0));
+        let note = format!("note: '@/run.json.part' is the journal of an unfinished run: it has {kept} cases");
+        check_text(line(&said, "note: "), &note);
     }
     expect_exit(gpukern(&["compare"]).arg(journal(&path)).arg(journal(&path)), 0);
 
     let output = expect_exit(bench(SIZES).arg("--resume").arg(&path), 0);
     let said = format!("resuming: {kept} case{} measured, {} to go", if kept == 1 { "" } else { "s" }, CASES - kept);
-    assert!(stderr(&output).contains(&said), "lacks '{said}': {}", stderr(&output));
+    assert_eq!(line(&stderr(&output), "resuming: "), said);
     assert!(!journal(&path).exists() && stdout(&output).contains('★'));
     let record = read_json(&path);
     let found = cases(&record);
@@ -158,12 +167,14 @@ fn a_disk_that_is_full_in_the_middle_loses_the_cases_behind_it_and_no_others() {
     let mut command = limited("ulimit -f 20", &bench(SIZES));
     let output = expect_exit(command.arg("--json").arg(&path).env("GPUKERN_CACHE", folder.path().join("cache")), 3);
     let message = stderr(&output);
-    assert!(
-        message.contains("raise `ulimit -f`, or LimitFSIZE= of a service; it is kept in memory until the end")
-            && message.contains("cannot write JSON to"),
-        "{message}"
-    );
-    assert!(message.contains("some of what was measured is in") && stdout(&output).contains('★'), "{message}");
+    // Where the disk is full depends on the lengths of the samples.
+    let (_, part) = line(&message, "cannot add matmul/").split_once(" to ").expect("a file");
+    let limit = "the file would exceed this process's file-size limit; raise `ulimit -f`, or LimitFSIZE= of a service";
+    check_text(part, &format!("'@/run.json.part': {limit}; it is kept in memory until the end"));
+    check_text(line(&message, "error: "), &format!("error: cannot write JSON to '@/run.json': {limit}"));
+    let remedy = "some of what was measured is in '@/run.json.part'; --resume '@/run.json' completes it";
+    check_text(line(&message, "some of "), remedy);
+    assert!(stdout(&output).contains('★'), "{message}");
     assert!(!path.exists());
     let text = std::fs::read_to_string(journal(&path)).expect("a journal");
     let kept = text.lines().count() - 1;
@@ -179,38 +190,52 @@ fn a_disk_that_is_full_in_the_middle_loses_the_cases_behind_it_and_no_others() {
 #[cfg(unix)]
 fn a_journal_that_cannot_be_resumed_is_refused_and_unchanged() {
     let (_folder, path) = temporary("run.json");
-    let refused = |command: &mut Command, expected: &[&str]| {
-        let message = stderr(&expect_exit(command, 2));
-        for part in expected {
-            assert!(message.contains(part), "lacks '{part}': {message}");
-        }
+    let resume = |sizes: &str, more: &[&str]| {
+        let mut bench = bench(sizes);
+        bench.args(more).arg("--resume").arg(&path);
+        bench
     };
-    refused(bench(SIZES).arg("--resume").arg(&path), &["there is nothing to resume", "begin with --json"]);
+    let refused = |sizes: &str, more: &[&str], message: &str| expect_refusal(&mut resume(sizes, more), message);
+    refused(
+        SIZES,
+        &[],
+        "there is nothing to resume: neither '@/run.json.part' nor '@/run.json' is there; begin with --json \
+         '@/run.json'",
+    );
     kill_at(bench(SIZES).arg("--json").arg(&path), &path, 3);
     let text = std::fs::read_to_string(journal(&path)).expect("a journal");
-    refused(bench(SIZES).arg("--json").arg(&path), &["cases of a run that was killed", "--resume"]);
-    refused(bench("8,16").arg("--resume").arg(&path), &["has another plan", "repeat the options"]);
-    let other = bench(SIZES).args(["--seed", "2"]).arg("--resume").arg(&path).output().expect("it starts");
-    assert_eq!(other.status.code(), Some(2), "{}", stderr(&other));
-    refused(bench(SIZES).args(["--clock", "host"]).arg("--resume").arg(&path), &["another plan"]);
+    expect_refusal(
+        bench(SIZES).arg("--json").arg(&path),
+        "'@/run.json.part' has 2 cases of a run that was killed; --resume '@/run.json' in place of --json completes it, or \
+         delete it",
+    );
+    let remedy = repeating("8,16,24", "");
+    let other_plan = format!("cannot resume: the run has another plan: its cases or its sampling differ; {remedy}");
+    refused("8,16", &[], &other_plan);
+    refused(SIZES, &["--seed", "2"], &other_plan);
+    refused(SIZES, &["--clock", "host"], &other_plan);
     assert_eq!(std::fs::read_to_string(journal(&path)).expect("there"), text, "a refusal changed the journal");
 
-    let with = |from: &str, to: &str| std::fs::write(journal(&path), text.replace(from, to)).expect("written");
-    let first: Value = serde_json::from_str(text.lines().nth(1).expect("a case")).expect("a line of JSON");
+    let with = |from: &str, to: &str, message: &str| {
+        std::fs::write(journal(&path), text.replace(from, to)).expect("written");
+        refused(SIZES, &[], &format!("cannot resume: {message}"));
+    };
+    let [head, first] = [0, 1]
+        .map(|at| -> Value { serde_json::from_str(text.lines().nth(at).expect("a line")).expect("a line of JSON") });
     let hash = first["kernels"][0]["hash"].as_str().expect("a hash");
-    with(hash, "0123456789abcdef");
-    refused(bench(SIZES).arg("--resume").arg(&path), &["would run another program now"]);
-    let head: Value = serde_json::from_str(text.lines().next().expect("a head")).expect("a line of JSON");
+    let case = "'matmul/naive/f32/8x8x8'";
+    let other_program = format!("{case} would run another program now (kernels or tuned tiles changed); measure anew");
+    with(hash, "0123456789abcdef", &other_program);
     let device = head["devices"][0]["name"].as_str().expect("a name");
-    with(device, "another device");
-    refused(bench(SIZES).arg("--resume").arg(&path), &["'another device'", "measure anew"]);
-    with(&format!("\"version\":{}", head["version"]), "\"version\":\"0.0.1\"");
-    refused(bench(SIZES).arg("--resume").arg(&path), &["was started by gpukern 0.0.1"]);
+    let other_device = "device 0 was 'another device' (Mesa) and is now 'llvmpipe' (Mesa); measure anew";
+    with(device, "another device", other_device);
+    let version = format!("\"version\":{}", head["version"]);
+    with(&version, "\"version\":\"0.0.1\"", &format!("the run was started by gpukern 0.0.1; {remedy}"));
 
     // An incomplete last line is that of the case in flight.
     std::fs::write(journal(&path), &text[..text.len() - 40]).expect("written");
     expect_error(gpukern(&["export", "--to", "csv"]).arg(journal(&path)), 0, &["and part of the next"]);
-    expect_exit(bench(SIZES).arg("--resume").arg(&path), 0);
+    expect_exit(&mut resume(SIZES, &[]), 0);
     assert_eq!(cases(&read_json(&path)).len(), CASES);
 }
 
@@ -222,9 +247,10 @@ fn two_runs_do_not_share_a_journal() {
     let mut first = start(gpukern(&long).arg(&path));
     wait_for_journal(&mut first, &path, |text| !text.is_empty());
     for option in ["--json", "--resume"] {
-        let second = run(bench(SIZES).arg(option).arg(&path));
-        assert_eq!(second.status.code(), Some(2), "{option}");
-        assert!(stderr(&second).contains("is being written by another process"), "{option}: {}", stderr(&second));
+        expect_refusal(
+            bench(SIZES).arg(option).arg(&path),
+            "'@/run.json.part' is being written by another process; wait for it",
+        );
     }
     first.kill().expect("it was alive");
     first.wait().expect("it ends");
@@ -264,7 +290,7 @@ fn devices_that_are_measured_at_once_lose_nothing_either() {
 
         let output = expect_exit(at_once(&drivers).arg("--resume").arg(&path), 0);
         let said = format!("resuming: {kept} cases measured, {} to go", 8 - kept);
-        assert!(stderr(&output).contains(&said), "{how} lacks '{said}': {}", stderr(&output));
+        assert_eq!(line(&stderr(&output), "resuming: "), said, "{how}");
         let record = read_json(&path);
         assert_eq!(measured_with("device", &record), measured_with("device", &whole), "{how}");
         assert_eq!((&record["devices"], &record["plan"]), (&whole["devices"], &whole["plan"]), "{how}");
@@ -276,18 +302,19 @@ fn devices_that_are_measured_at_once_lose_nothing_either() {
 fn a_shard_is_resumed_only_as_the_same_shard() {
     let (_folder, path) = temporary("run.json");
     let refused = |shard: &[&str], said: &str| {
-        expect_refusal(bench("8,16").args(shard).arg("--resume").arg(&path), said);
+        let message = format!("cannot resume: the run measured {said}");
+        expect_refusal(bench("8,16").args(shard).arg("--resume").arg(&path), &message);
     };
     expect_exit(bench("8,16").arg("--json").arg(&path), 0);
     // Shard 1/1 has all cases, and is still another plan.
     for shard in ["1/1", "1/2"] {
-        let said =
-            format!("measured all cases (no --shard), and this one measures --shard {shard}; repeat the options of `");
-        refused(&["--shard", shard], &said);
+        let differ = format!("all cases (no --shard), and this one measures --shard {shard}");
+        refused(&["--shard", shard], &format!("{differ}; {}", repeating("8,16", "")));
     }
     expect_exit(bench("8,16").args(["--shard", "1/2", "--json"]).arg(&path), 0);
-    refused(&[], "measured --shard 1/2, and this one measures all cases (no --shard)");
-    refused(&["--shard", "2/2"], "measured --shard 1/2, and this one measures --shard 2/2");
+    let remedy = repeating("8,16", " --shard=1/2");
+    refused(&[], &format!("--shard 1/2, and this one measures all cases (no --shard); {remedy}"));
+    refused(&["--shard", "2/2"], &format!("--shard 1/2, and this one measures --shard 2/2; {remedy}"));
     expect_exit(bench("8,16").args(["--shard", "1/2", "--resume"]).arg(&path), 0);
 }
 
@@ -304,16 +331,19 @@ fn an_interrupted_record_is_resumed_and_a_finished_one_leaves_no_journal() {
     std::fs::write(&path, record.to_string()).expect("written");
     let output = expect_exit(bench("8,16").arg("--resume").arg(&path).env("RADV_DEBUG", "nocache"), 0);
     let said = stderr(&output);
-    assert!(said.contains("resuming: 2 cases measured, 2 to go"), "{said}");
-    assert!(said.contains("RADV_DEBUG is nocache; the record has no value for it"), "{said}");
+    assert_eq!(line(&said, "resuming: "), "resuming: 2 cases measured, 2 to go");
+    let changed = said.lines().find(|line| line.contains("RADV_DEBUG")).expect(&said);
+    check_text(changed, "note      RADV_DEBUG is nocache; the record has no value for it");
     let found = cases(&read_json(&path));
     assert_eq!(found.len(), 4);
     assert_eq!(found.iter().filter(|(_, process)| *process == 1).count(), 2);
     // A complete record is checked for changed variables too.
-    let output =
-        bench("8,16").arg("--resume").arg(&path).env("RADV_DEBUG", "x".repeat(1001)).output().expect("it runs");
+    let output = run(bench("8,16").arg("--resume").arg(&path).env("RADV_DEBUG", "x".repeat(1001)));
     let said = stderr(&output);
-    assert!(said.contains("RADV_DEBUG is longer than the 1000 characters that a record keeps;"), "{said}");
+    check_text(
+        said.lines().find(|line| line.contains("RADV_DEBUG")).expect(&said),
+        "note      RADV_DEBUG is longer than the 1000 characters that a record keeps; in the record it is nocache",
+    );
 }
 
 #[test]
@@ -326,13 +356,12 @@ fn some_cases_of_a_record_get_more_processes_and_the_others_can_follow() {
         }
         counts.into_values().collect::<Vec<_>>()
     };
-    let more = |arguments: &[&str]| bench("8,16").args(arguments).arg("--resume").arg(&path).output().expect("it runs");
+    let more = |arguments: &[&str], code| expect_exit(bench("8,16").args(arguments).arg("--resume").arg(&path), code);
     expect_exit(bench("8,16").args(["--processes", "2", "--json"]).arg(&path), 0);
     assert_eq!(counts(), [2; 4]);
     let whole = read_json(&path);
-    let output = more(&["--processes", "4", "--only", "matmul/local/f32/16x16x16"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(stderr(&output).contains("resuming: 8 cases measured, 2 to go"), "{}", stderr(&output));
+    let output = more(&["--processes", "4", "--only", "matmul/local/f32/16x16x16"], 0);
+    assert_eq!(line(&stderr(&output), "resuming: "), "resuming: 8 cases measured, 2 to go");
     assert_eq!(counts(), [4, 2, 2, 2]);
     let record = read_json(&path);
     assert_eq!((&record["plan"], record["processes"].as_array().map(Vec::len)), (&whole["plan"], Some(4)));
@@ -340,10 +369,13 @@ fn some_cases_of_a_record_get_more_processes_and_the_others_can_follow() {
     assert!(request["selection"].is_object() && request["only"].is_null(), "the record is still one of all: {request}");
     // The table shows all cases.
     assert!(stdout(&output).contains("naive") && stdout(&output).contains(" 8 "), "{}", stdout(&output));
-    assert_eq!(more(&["--processes", "3"]).status.code(), Some(0));
+    more(&["--processes", "3"], 0);
     assert_eq!(counts(), [4, 3, 3, 3]);
-    let unknown = more(&["--processes", "5", "--only", "matmul/local/f32/9x9x9"]);
-    assert_eq!(unknown.status.code(), Some(2));
-    assert!(stderr(&unknown).contains("no selected case is called"), "{}", stderr(&unknown));
+    let unknown = more(&["--processes", "5", "--only", "matmul/local/f32/9x9x9"], 2);
+    check_text(
+        &stderr(&unknown),
+        "error: no selected case is called 'matmul/local/f32/9x9x9'; ids look like matmul/local/f32/8x8x8, \
+         matmul/local/f32/16x16x16, matmul/naive/f32/8x8x8; choose its variant, dtype and size\n",
+    );
     assert_eq!(counts(), [4, 3, 3, 3]);
 }

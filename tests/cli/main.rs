@@ -211,7 +211,7 @@ fn statuses(record: &Value) -> Vec<&str> {
 }
 
 /// Variables that a command in this process reads from its host.
-const VARIABLES: [&str; 14] = [
+const VARIABLES: [&str; 15] = [
     "CLICOLOR_FORCE",
     "COLUMNS",
     "GPUKERN_BRANCH",
@@ -224,6 +224,7 @@ const VARIABLES: [&str; 14] = [
     "GPUKERN_TUNED",
     "GPUKERN_VALIDATION",
     "NO_COLOR",
+    "RADV_DEBUG",
     "GITHUB_SHA",
     "CI",
 ];
@@ -284,9 +285,28 @@ fn expect_error(command: &mut Command, code: i32, parts: &[&str]) {
     check_parts(command, &text, parts);
 }
 
-/// Runs `command`, which must exit with code 2, and checks that standard error has `part`.
-fn expect_refusal(command: &mut Command, part: &str) {
-    expect_error(command, 2, &[part]);
+/// Runs `command`, which must exit with code 2 and print nothing but an error. Checks that the error is all of `message`.
+#[track_caller]
+fn expect_refusal(command: &mut Command, message: &str) {
+    let output = expect_exit(command, 2);
+    assert_eq!(stdout(&output), "", "{command:?}");
+    let said = stderr(&output);
+    let error = said.lines().filter(|line| !line.starts_with("device 0: ")).collect::<Vec<_>>().join("\n");
+    check_text(error.strip_prefix("error: ").unwrap_or(&error), message);
+}
+
+/// Checks a transcript: command lines that must be refused, each with its error, `@` for `folder`. A missing loader shows that
+/// no device is opened.
+#[track_caller]
+fn expect_refusals(folder: &Path, transcript: &str) {
+    let indent = transcript.trim_start_matches('\n').find('$').expect("a command");
+    let lines: Vec<_> = transcript.lines().map(|line| line.get(indent..).unwrap_or_default()).collect();
+    for refusal in lines.join("\n").split("$ gpukern ").skip(1) {
+        let (line, message) = refusal.split_once('\n').expect("a message");
+        let mut command = gpukern(&[]);
+        command.args(line.split(' ').map(|word| within(folder, word))).env("GPUKERN_LOADER", "/nonexistent");
+        expect_refusal(&mut command, message.trim_end());
+    }
 }
 
 /// Runs `command` and checks its exit code, and that standard output has all of `parts`.
@@ -299,4 +319,56 @@ fn check_parts(command: &Command, text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "{command:?} lacks '{part}':\n{text}");
     }
+}
+
+/// Checks all of a text, as [`steady`] makes it.
+#[track_caller]
+fn check_text(actual: &str, expected: &str) {
+    assert_eq!(steady(actual), expected);
+}
+
+/// Returns an argument with the path of `folder` for each `@/`.
+fn within(folder: &Path, argument: &str) -> String {
+    argument.replace("@/", &format!("{}/", folder.display()))
+}
+
+/// Returns text without the differences between machines: `@` for a temporary folder, `gpukern` for the program, the
+/// software device without versions, commands without options that the environment adds, and `…` for long lists of names,
+/// so that a new variant needs no change here.
+fn steady(text: &str) -> String {
+    let temporary = std::env::temp_dir().display().to_string();
+    let folder = format!(r"{}[/\\]\.tmp\w{{6}}", regex_lite::escape(temporary.trim_end_matches(['/', '\\'])));
+    let mut text = text.replace(env!("CARGO_BIN_EXE_gpukern"), "gpukern").replace(env!("CARGO_MANIFEST_DIR"), ".");
+    for (pattern, by) in [
+        (folder.as_str(), "@"),
+        (r"llvmpipe \(LLVM [^)]*\)", "llvmpipe"),
+        (r"Mesa [\d.]+(-\S+)?( \(LLVM [\d.]+\))?", "Mesa"),
+        (r" \(os error \d+\)", ""),
+        (r" --(tuned=\S*nothing-tuned\.toml|validation|cache-dir=[^ `]*)", ""),
+        (r"([\w-]+, ){9,}[\w-]+|(`[\w-]+`, ){9,}`[\w-]+[`…]", "…"),
+    ] {
+        text = replaced(&text, pattern, by);
+    }
+    text
+}
+
+/// Returns text as [`steady`] does, with `#` for each decimal and each number that has a unit.
+fn unmeasured(text: &str) -> String {
+    let text = replaced(&steady(text), r"\d+(\.\d+)? (ns|µs|ms|s|min)\b", "# s");
+    replaced(&text, r"\d+\.\d+(e-?\d+)?|\d+( %| rounds?\b)", "#$2")
+}
+
+fn replaced(text: &str, pattern: &str, by: &str) -> String {
+    regex_lite::Regex::new(pattern).expect("a pattern").replace_all(text, by).into_owned()
+}
+
+/// Returns the line of `text` that begins with `start`.
+#[track_caller]
+fn line<'a>(text: &'a str, start: &str) -> &'a str {
+    text.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("no line begins '{start}':\n{text}"))
+}
+
+/// Joins the words of a text by single spaces.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,105 +1,141 @@
 //! Mistakes of the user: a message with the value and the remedy, exit code 2, nothing on standard output, no device opened.
 
-use super::{brief_bench, expect_error, expect_exit, expect_refusal, gpukern, limited, run, stderr, stdout, temporary};
+use super::{
+    brief_bench, check_text, expect_error, expect_exit, expect_refusal, expect_refusals, gpukern, limited, line, run,
+    stderr, stdout, temporary, within, words,
+};
 use std::path::Path;
 
-/// Runs a command that must be refused. A missing loader proves that it looks for no device. Returns the message.
-fn refused(arguments: &[&str], expected: &[&str]) -> String {
-    let output = expect_exit(gpukern(arguments).env("GPUKERN_LOADER", "/nonexistent"), 2);
-    let message = stderr(&output);
-    for part in expected {
-        assert!(message.contains(part), "{arguments:?} lacks '{part}':\n{message}");
-    }
-    assert!(stdout(&output).is_empty() && !message.contains("panicked"), "{message}");
-    message
-}
-
-/// Mistaken arguments of `bench`, each with parts of its message. `src/basis/size.rs` and `src/plan/options.rs` test further
-/// mistakes in sizes, percentages and times.
-const MISTAKES: &[(&str, &[&str])] = &[
-    ("matmull", &["unknown algorithm 'matmull'", "did you mean 'matmul'?"]),
-    ("matmul -V subgruop", &["unknown variant 'subgruop' for matmul; did you mean 'subgroup'?"]),
-    ("matmul -V blocked", &["'blocked' is a variant of lu, not of matmul, which has: naive, "]),
-    ("matmul -t f23", &["unknown dtype 'f23' for matmul; did you mean 'f32'?"]),
-    ("matmul -t i64", &["no chosen variant of matmul has dtype i64; available: f32, f64, f16, bf16, i32, i8"]),
-    ("matmul --input unifrom", &["unknown input 'unifrom'; did you mean 'uniform'?"]),
-    ("matmul -s 12k", &["malformed size '12k'", "128..8192"]),
-    ("matmul -s 2x3", &["give one extent or three"]),
-    ("matmul -s 100000", &["matmul cannot have size 100000", "choose a smaller size"]),
-    ("matmul -s -1", &["malformed size '-1'; write 1024"]),
-    ("matmul --precision 0%", &["precision '0%' is out of range"]),
-    ("matmul --precision high", &["malformed precision 'high'"]),
-    ("matmul --precision 1", &["precision '1' has no percent sign; write 1%, or 100% if it is a factor"]),
-    ("matmul --max-time 5", &["--max-time: malformed time '5'; write 500ms, 5s or 1m"]),
-    ("matmul --subgroup-size 7", &["sub-group size '7' is not a power of two"]),
-    ("matmul -s 8 --only foo", &["no selected case is called 'foo'; ids look like matmul/naive/f32/8x8x8; choose"]),
-    (
-        "matmul -s 8 -V naive,tiled --only matmul/tiled/f32/8",
-        &["'matmul/tiled/f32/8'; ids look like matmul/tiled/f32/8x8x8, "],
-    ),
-    ("eigen --eps -1", &["eps -1 is not a positive number; write --eps 1e-4"]),
-    ("eigen --eps 1e30 --stop neighbour", &["eps 1e30 asks for no precision"]),
-    ("matmul --eps 1e-3", &["--eps applies only to eigen, which iterates; leave it out for matmul"]),
-    ("matmul lu --stop bracket", &["--stop applies only to eigen, which iterates; leave it out for matmul, lu"]),
-    ("lu --max-rounds 3", &["--max-rounds applies only to eigen"]),
-];
+/// Mistaken command lines, each with its message. `src/basis/size.rs` and `src/plan/options.rs` test further mistakes in
+/// sizes, percentages and times.
+const MISTAKES: &str = "
+    $ gpukern bench
+    no algorithm given; name one of: …
+    $ gpukern list matmil
+    unknown algorithm 'matmil'; did you mean 'matmul'? available: …
+    $ gpukern run typo.toml
+    cannot read 'typo.toml': no such file
+    $ gpukern bench --config missing.toml
+    cannot read configuration 'missing.toml': no such file; examples are in benches-config/
+    $ gpukern bench matmull
+    unknown algorithm 'matmull'; did you mean 'matmul'? available: …
+    $ gpukern bench matmul -V subgruop
+    unknown variant 'subgruop' for matmul; did you mean 'subgroup'? available: …
+    $ gpukern bench matmul -V blocked
+    'blocked' is a variant of lu, not of matmul, which has: …
+    $ gpukern bench matmul -t f23
+    unknown dtype 'f23' for matmul; did you mean 'f32'? available: f32, f64, f16, bf16, i32, i8
+    $ gpukern bench matmul -t i64
+    no chosen variant of matmul has dtype i64; available: f32, f64, f16, bf16, i32, i8
+    $ gpukern bench matmul --input unifrom
+    unknown input 'unifrom'; did you mean 'uniform'? available: …
+    $ gpukern bench matmul -s 12k
+    malformed size '12k'; write 1024, 128,1000, 128..8192, 128..1024:128, 2^16 or 1000x70x130
+    $ gpukern bench matmul -s 2x3
+    matmul cannot have size 2x3: give one extent or three: N or MxNxK
+    $ gpukern bench matmul -s 100000
+    matmul cannot have size 100000: A would have 100000×100000 elements, more than the 2^31 that kernels can index; \
+    choose a smaller size
+    $ gpukern bench matmul -s -1
+    malformed size '-1'; write 1024, 128,1000, 128..8192, 128..1024:128, 2^16 or 1000x70x130
+    $ gpukern bench matmul --precision 0%
+    precision '0%' is out of range; write a percentage above 0% and up to 100%
+    $ gpukern bench matmul --precision high
+    malformed precision 'high'; write a percentage such as 1% or 0.5%
+    $ gpukern bench matmul --precision 1
+    precision '1' has no percent sign; write 1%, or 100% if it is a factor
+    $ gpukern bench matmul --max-time 5
+    --max-time: malformed time '5'; write 500ms, 5s or 1m
+    $ gpukern bench matmul --subgroup-size 7
+    sub-group size '7' is not a power of two up to 128; `gpukern devices` lists the range
+    $ gpukern bench matmul -s 8 --only foo
+    no selected case is called 'foo'; ids look like matmul/naive/f32/8x8x8; choose its variant, dtype and size
+    $ gpukern bench matmul -s 8 -V naive,tiled --only matmul/tiled/f32/8
+    no selected case is called 'matmul/tiled/f32/8'; ids look like matmul/tiled/f32/8x8x8, matmul/naive/f32/8x8x8; \
+    choose its variant, dtype and size
+    $ gpukern bench eigen --eps -1
+    eps -1 is not a positive number; write --eps 1e-4
+    $ gpukern bench eigen --eps 1e30 --stop neighbour
+    eps 1e30 asks for no precision: it may be met before the first round; write --eps 1e-4
+    $ gpukern bench matmul --eps 1e-3
+    --eps applies only to eigen, which iterates; leave it out for matmul
+    $ gpukern bench matmul lu --stop bracket
+    --stop applies only to eigen, which iterates; leave it out for matmul, lu
+    $ gpukern bench lu --max-rounds 3
+    --max-rounds applies only to eigen, which iterates; leave it out for lu
+";
 
 #[test]
 fn mistakes_are_answered_with_the_value_and_the_remedy() {
-    for (arguments, expected) in MISTAKES {
-        let arguments: Vec<_> = ["bench"].into_iter().chain(arguments.split(' ')).collect();
-        let message = refused(&arguments, expected);
-        assert!(!message.contains("-- -1"), "{message}");
-    }
-    refused(&["bench"], &["no algorithm given; name one of: matmul"]);
-    refused(&["list", "matmil"], &["unknown algorithm 'matmil'; did you mean 'matmul'?"]);
-    refused(&["run", "typo.toml"], &["cannot read 'typo.toml': no such file\n"]);
+    expect_refusals(Path::new("."), MISTAKES);
 }
 
 #[test]
 fn configurations_that_make_no_sense_are_refused_with_their_path() {
     let folder = tempfile::tempdir().expect("a folder");
-    for (text, expected) in [
-        ("", "measures nothing; add a [[bench]] table"),
-        ("bench = []", "measures nothing; add a [[bench]] table"),
-        ("[[bench]]\nalgorithm = 'matmul'\nvariants = 'all'", "unknown field `variants`"),
-        ("[[bench]]\nalgorithm = 'matmul'\nvariant = ['all', 'naive']", "mix 'all' with names"),
-        ("[[bench]]\nalgorithm = 'matmul'\nsize = -3", "expected a string, a positive integer"),
-        ("[[bench]]\nvariant = 'naive'", "no algorithm given"),
-        ("[[bench]\n", "is not valid"),
+    for (text, message) in [
+        ("", "configuration '@/config.toml' measures nothing; add a [[bench]] table"),
+        ("bench = []", "configuration '@/config.toml' measures nothing; add a [[bench]] table"),
+        (
+            "[[bench]]\nalgorithm = 'matmul'\nvariants = 'all'",
+            "configuration '@/config.toml' is not valid:\nTOML parse error at line 3, column 1\n  |\n3 | variants = \
+             'all'\n  | ^^^^^^^^\nunknown field `variants`, expected one of …",
+        ),
+        (
+            "[[bench]]\nalgorithm = 'matmul'\nvariant = ['all', 'naive']",
+            "@/config.toml: variants 'all,naive' mix 'all' with names; write either",
+        ),
+        (
+            "[[bench]]\nalgorithm = 'matmul'\nsize = -3",
+            "configuration '@/config.toml' is not valid:\nTOML parse error at line 3, column 8\n  |\n3 | size = -3\n  \
+             |        ^^\nexpected a string, a positive integer or a list of them",
+        ),
+        ("[[bench]]\nvariant = 'naive'", "@/config.toml: no algorithm given; name one of: …"),
+        (
+            "[[bench]\n",
+            "configuration '@/config.toml' is not valid:\nTOML parse error at line 1, column 9\n  |\n1 | [[bench]\n  \
+             |         ^\nunclosed array table, expected `]`",
+        ),
     ] {
-        let path = folder.path().join("config.toml");
-        std::fs::write(&path, text).expect("written");
-        let shown = path.to_str().expect("UTF-8");
-        refused(&["bench", "--config", shown], &[shown, expected]);
+        std::fs::write(folder.path().join("config.toml"), text).expect("written");
+        expect_refusal(gpukern(&["bench", "--config"]).arg(folder.path().join("config.toml")), message);
     }
-    refused(&["bench", "--config", "missing.toml"], &["cannot read configuration 'missing.toml'", "benches-config/"]);
 }
 
 #[test]
 fn json_that_cannot_be_written_is_refused_before_measuring() {
     let folder = tempfile::tempdir().expect("a folder");
-    let inside = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
-    let bench =
-        |path: &str, expected: &str| refused(&["bench", "matmul", "-s", "8", "--json", path], &[path, expected]);
-    bench(&inside("no/such/folder/run.json"), "cannot write JSON");
-    bench(folder.path().to_str().expect("UTF-8"), "it is a folder");
-    bench(&inside(&"n".repeat(300)), "cannot write JSON");
-    let read_only = inside("read-only.json");
+    let read_only = folder.path().join("read-only.json");
     std::fs::write(&read_only, "kept").expect("written");
-    let mut permissions = Path::new(&read_only).metadata().expect("there").permissions();
+    let mut permissions = read_only.metadata().expect("there").permissions();
     permissions.set_readonly(true);
     std::fs::set_permissions(&read_only, permissions).expect("set");
-    bench(&read_only, "it is read-only");
+    let long = "n".repeat(300);
+    expect_refusals(
+        folder.path(),
+        &format!(
+            "
+            $ gpukern bench matmul -s 8 --json @/no/such/folder/run.json
+            cannot write JSON to '@/no/such/folder/run.json': there is no folder '@/no/such/folder'; choose another \
+            --json path, or - for standard output
+            $ gpukern bench matmul -s 8 --json @/
+            cannot write JSON to '@/': it is a folder; choose another --json path, or - for standard output
+            $ gpukern bench matmul -s 8 --json @/{long}
+            cannot write JSON to '@/{long}': File name too long; choose another --json path, or - for standard output
+            $ gpukern bench matmul -s 8 --json @/read-only.json
+            cannot write JSON to '@/read-only.json': it is read-only; choose another --json path, or - for standard \
+            output
+            "
+        ),
+    );
     assert_eq!(std::fs::read_to_string(&read_only).expect("there"), "kept");
 }
 
 #[test]
 fn a_device_that_is_not_there_is_answered_with_those_that_are() {
-    let output = expect_exit(gpukern(&["bench", "matmul", "-s", "8"]).env("GPUKERN_DEVICE", "voodoo"), 2);
-    assert!(stderr(&output).contains("no device matches 'voodoo'; available: 0 ("), "{}", stderr(&output));
     // Messages are wrapped only to the width of a terminal.
-    assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
+    let mut bench = gpukern(&["bench", "matmul", "-s", "8"]);
+    expect_refusal(bench.env("GPUKERN_DEVICE", "voodoo"), "no device matches 'voodoo'; available: 0 (llvmpipe)");
     let wrapped = stderr(&run(gpukern(&["bench", "matmul", "--device", "voodoo"]).env("COLUMNS", "40")));
     let lines: Vec<_> = wrapped.lines().collect();
     assert!(lines.len() > 1 && lines[1..].iter().all(|line| line.starts_with("  ")), "{wrapped}");
@@ -109,25 +145,26 @@ fn a_device_that_is_not_there_is_answered_with_those_that_are() {
 #[test]
 fn sizes_beyond_the_device_are_skipped_with_the_limit_and_the_sweep_goes_on() {
     let output = expect_exit(&mut brief_bench(&["matmul", "-V", "naive", "-s", "8,1x1x70000"]), 0);
-    assert!(stderr(&output).contains("matmul/naive/f32/1x1x70000 will be skipped: needs 70000 loop iterations"));
-    assert!(stdout(&output).contains("skipped"), "{}", stdout(&output));
-    let output = expect_exit(&mut brief_bench(&["matmul", "-V", "naive", "-s", "30000"]), 2);
-    let message = stderr(&output);
-    assert!(
-        message.contains("30000x30000x30000 will be skipped: needs a buffer of")
-            || message.contains("of device memory"),
-        "{message}"
+    check_text(
+        line(&stderr(&output), "matmul/naive/f32/1x1x70000 "),
+        "matmul/naive/f32/1x1x70000 will be skipped: needs 70000 loop iterations an invocation; this driver silently \
+         stops after 65535",
     );
-    assert!(message.contains("nothing to measure"), "{message}");
+    assert_eq!(words(line(&stdout(&output), " 1x1x70000")), "1x1x70000 skipped");
+    // The limit is that of a buffer, or of all the device's memory.
+    let said = stderr(&expect_exit(&mut brief_bench(&["matmul", "-V", "naive", "-s", "30000"]), 2));
+    line(&said, "matmul/naive/f32/30000x30000x30000 will be skipped: needs ");
+    line(&said, "error: nothing to measure: matmul/naive/f32/30000x30000x30000: needs ");
 }
 
 #[test]
 fn a_quick_run_that_leaves_out_all_that_was_asked_for_says_so() {
     let arguments = ["verify", "matmul", "-V", "naive", "--quick", "-s", "4096", "-d", "cpu"];
-    let output = expect_exit(&mut gpukern(&arguments), 2);
-    let expected = "nothing to measure: these cases need another kind of device; the largest sizes are skipped on a \
-                    software device; --full runs them";
-    assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    expect_refusal(
+        &mut gpukern(&arguments),
+        "nothing to measure: these cases need another kind of device; the largest sizes are skipped on a software device; \
+         --full runs them",
+    );
 }
 
 #[test]
@@ -172,16 +209,31 @@ fn tables_that_say_the_same_are_one() {
 #[cfg(unix)]
 fn pipes_and_huge_files_are_refused_at_once() {
     let folder = tempfile::tempdir().expect("a folder");
-    let inside = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
-    let [pipe, sparse] = [inside("pipe"), inside("sparse")];
+    let pipe = folder.path().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("it runs").success());
-    std::fs::File::create(&sparse).and_then(|file| file.set_len(1 << 42)).expect("made");
-    for (file, reason) in [(&pipe, "it is not a regular file"), (&sparse, "it is larger than")] {
-        refused(&["compare", file, file], &[file, reason]);
-        refused(&["export", "--to", "csv", file], &[file, reason]);
-        refused(&["bench", "--config", file], &[file, reason]);
-        refused(&["bench", "matmul", "--tuned", file], &[file, reason]);
-        refused(&["ab", "matmul", "-s", "8", "-V", "naive", "--b-spirv", file], &[file, reason]);
+    std::fs::File::create(folder.path().join("sparse")).and_then(|file| file.set_len(1 << 42)).expect("made");
+    for (file, record, other) in [
+        ("@/pipe", "it is not a regular file", "it is not a regular file"),
+        ("@/sparse", "it is larger than 256 MiB", "it is larger than 16 MiB"),
+    ] {
+        expect_refusals(
+            folder.path(),
+            &format!(
+                "
+                $ gpukern compare {file} {file}
+                cannot read '{file}': {record}; name a record that --json PATH of `gpukern bench` or `gpukern run` wrote
+                $ gpukern export --to csv {file}
+                cannot read '{file}': {record}; name a record that --json PATH of `gpukern bench` or `gpukern run` wrote
+                $ gpukern bench --config {file}
+                cannot read configuration '{file}': {other}; examples are in benches-config/
+                $ gpukern bench matmul --tuned {file}
+                cannot use the tuning results in '{file}': {other}; delete the file and run `gpukern tune` again, \
+                name another with --tuned, or ignore it with `gpukern bench --no-tuned`
+                $ gpukern ab matmul -s 8 -V naive --b-spirv {file}
+                cannot run '{file}' in place of matmul/naive.f32: {other}; name a SPIR-V file of a kernel
+                "
+            ),
+        );
     }
     // A shell's <(…) is a pipe that is already open.
     let record = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/run-1.json");
@@ -195,15 +247,19 @@ fn pipes_and_huge_files_are_refused_at_once() {
 #[test]
 fn variables_of_the_environment_that_make_no_sense_are_refused() {
     let mut command = gpukern(&["list"]);
-    for (variable, value, expected) in [
+    for (value, message) in [
         (
-            "GPUKERN_VALIDATION",
             "rubbish",
-            "'rubbish' for '--validation': set GPUKERN_VALIDATION to 1, true, yes or on, or",
+            "invalid value 'rubbish' for '--validation': set GPUKERN_VALIDATION to 1, true, yes or on, or to 0, false, \
+             no or off\n\nFor more information, try '--help'.",
         ),
-        ("GPUKERN_VALIDATION", "2", "set GPUKERN_VALIDATION to 1"),
+        (
+            "2",
+            "invalid value '2' for '--validation': set GPUKERN_VALIDATION to 1, true, yes or on, or to 0, false, no or \
+             off\n\nFor more information, try '--help'.",
+        ),
     ] {
-        expect_refusal(command.env(variable, value), expected);
+        expect_refusal(command.env("GPUKERN_VALIDATION", value), message);
     }
     for value in ["", "0", "Off", "1", "TRUE"] {
         expect_exit(command.env("GPUKERN_VALIDATION", value), 0);
@@ -212,14 +268,37 @@ fn variables_of_the_environment_that_make_no_sense_are_refused() {
         let mut command = gpukern(&["bench", "matmul", "-s", "8"]);
         expect_refusal(command.env("GPUKERN_LOADER", "/nonexistent").env(variable, value), expected);
     };
-    bench("GPUKERN_LABEL", " ", "is no label");
-    bench("GPUKERN_COMMIT", "rubbish", "GPUKERN_COMMIT is 'rubbish'");
-    bench("GPUKERN_TUNED", "/nonexistent", "there are no tuning results in '/nonexistent'");
+    bench(
+        "GPUKERN_LABEL",
+        " ",
+        "--label ' ' is no label; write one of 1 to 1000 characters, such as 'mesa-main, 24 h'",
+    );
+    bench(
+        "GPUKERN_COMMIT",
+        "rubbish",
+        "GPUKERN_COMMIT is 'rubbish', which is no commit; write 7 to 64 hexadecimal digits",
+    );
+    bench(
+        "GPUKERN_TUNED",
+        "/nonexistent",
+        "there are no tuning results in '/nonexistent'; make them with `gpukern tune`, or add --no-tuned",
+    );
 }
 
 #[test]
 fn sub_groups_of_a_size_are_required_of_kernels_that_have_them() {
-    for (variant, reason) in [("naive", "has no use for sub-groups of 64"), ("subgroup", "needs sub-groups of 64")] {
+    for (variant, reason) in [
+        (
+            "naive",
+            "matmul/naive/f32/8x8x8/subgroup-64 will be skipped: has no use for sub-groups of 64\nerror: nothing to \
+             measure: matmul/naive/f32/8x8x8/subgroup-64: has no use for sub-groups of 64",
+        ),
+        (
+            "subgroup",
+            "matmul/subgroup/f32/8x8x8/subgroup-64 will be skipped: needs sub-groups of 64; the device has 8\nerror: \
+             nothing to measure: matmul/subgroup/f32/8x8x8/subgroup-64: needs sub-groups of 64; the device has 8",
+        ),
+    ] {
         expect_refusal(&mut brief_bench(&["matmul", "-V", variant, "-s", "8", "--subgroup-size", "64"]), reason);
     }
 }
@@ -238,7 +317,7 @@ fn wrapping_puts_no_command_of_a_ci_service_at_the_beginning_of_a_line() {
     for columns in 20..=120 {
         let output = run(gpukern(&["compare"]).args([&path, &path]).env("COLUMNS", columns.to_string()));
         let message = stderr(&output);
-        assert!(message.contains("deadbeef"), "{message}");
+        assert!(words(&message).contains("deadbeef deadbeef"), "{message}");
         assert!(!message.lines().any(|line| line.trim_start().starts_with("::")), "{message}");
         wrapped += usize::from(message.lines().any(|line| line.trim_start().starts_with("\\u{3a}:error")));
     }
@@ -247,29 +326,36 @@ fn wrapping_puts_no_command_of_a_ci_service_at_the_beginning_of_a_line() {
 
 #[test]
 fn quoted_words_cannot_forge_a_line() {
-    for (arguments, shown) in [
-        (&["list", "--color", "\r\u{202e}::error"][..], "'\\r\\u{202e}::error'"),
-        (&["list", "--color=::error"], "'\\u{3a}:error'"),
-        (&["list", "a\nFORGED"], "'a\\nFORGED' has a line break"),
-        (&["bench", "--loader=x\nFORGED"], "'--loader=x\\nFORGED' has a line break"),
-        (&["bench", "--FORGED\n::error=x"], "has a line break"),
-    ] {
-        let output = expect_exit(gpukern(arguments).env("GPUKERN_LOADER", "/nonexistent"), 2);
-        let message = stderr(&output);
-        assert!(message.contains(shown), "{arguments:?}: {message}");
-        let forged =
-            message.lines().any(|line| ["FORGED", "::error"].iter().any(|start| line.trim_start().starts_with(start)));
-        assert!(!forged && !message.contains(['\r', '\u{202e}']), "{arguments:?}: {message}");
-    }
     // File names may contain line breaks.
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("a\nFORGED.comp"), "#version 460\nnonsense").expect("written");
     std::fs::write(folder.path().join("k.toml"), "[buffer.\"A\\nFORGED\"]\ntype = 'f32'\n").expect("written");
-    for (file, shown) in
-        [("a\nFORGED.comp", "a\\nFORGED.comp"), ("k.toml", "line 1: the name 'A\\nFORGED' has a line break")]
-    {
-        let output = expect_exit(gpukern(&["run", file]).current_dir(folder.path()), 2);
-        let message = stderr(&output);
-        assert!(message.contains(shown) && !message.contains("\nFORGED"), "{message}");
+    for (line, message) in [
+        (
+            "list --color \r\u{202e}::error",
+            "invalid value '\\r\\u{202e}::error' for '--color <WHEN>'\n  [possible values: auto, always, never]\n\n\
+                 For more information, try '--help'.",
+        ),
+        (
+            "list --color=::error",
+            "invalid value '\\u{3a}:error' for '--color <WHEN>'\n  [possible values: auto, always, never]\n\nFor \
+                 more information, try '--help'.",
+        ),
+        ("list a\nFORGED", "the argument 'a\\nFORGED' has a line break; write it in one line"),
+        ("bench --loader=x\nFORGED", "the argument '--loader=x\\nFORGED' has a line break; write it in one line"),
+        (
+            "bench --FORGED\n::error=x",
+            "the argument '--FORGED\\n\\u{3a}:error=x' has a line break; write it in one line",
+        ),
+        (
+            "run @/a\nFORGED.comp",
+            "@/a\\nFORGED.comp: error: @/a\n@/a\\nFORGED.comp: FORGED.comp:2: '' :  syntax error, unexpected \
+                 IDENTIFIER",
+        ),
+        ("run @/k.toml", "@/k.toml: line 1: the name 'A\\nFORGED' has a line break; write it in one line"),
+    ] {
+        let mut command = gpukern(&[]);
+        command.args(line.split(' ').map(|word| within(folder.path(), word))).env("GPUKERN_LOADER", "/nonexistent");
+        expect_refusal(&mut command, message);
     }
 }

@@ -83,10 +83,13 @@ fn the_defaults_of_a_person_hold_for_every_command_and_their_mistakes_are_named(
     };
     // The message about a missing device shows which source chose it.
     for arguments in [&["bench", "lu", "-s", "8"][..], &["verify", "lu", "-s", "8"], &["peak"]] {
-        expect_refusal(&mut with("device = 'voodoo'", arguments), "no device matches 'voodoo'");
+        expect_refusal(
+            &mut with("device = 'voodoo'", arguments),
+            "no device matches 'voodoo'; available: 0 (llvmpipe)",
+        );
         expect_refusal(
             with("device = 'voodoo'", arguments).env("GPUKERN_DEVICE", "banshee"),
-            "no device matches 'banshee'",
+            "no device matches 'banshee'; available: 0 (llvmpipe)",
         );
     }
     // A configuration takes precedence over the file, and the command line over both.
@@ -94,7 +97,10 @@ fn the_defaults_of_a_person_hold_for_every_command_and_their_mistakes_are_named(
     std::fs::write(&sweep, "[[bench]]\nalgorithm = 'lu'\nsize = 8\ndevice = 'cpu'\n").expect("written");
     let sweep = format!("--config={}", sweep.display());
     expect_exit(&mut with("device = 'voodoo'", &["bench", &sweep, "--dry-run"]), 0);
-    expect_refusal(&mut with("", &["bench", &sweep, "--device=rage"]), "no device matches 'rage'");
+    expect_refusal(
+        &mut with("", &["bench", &sweep, "--device=rage"]),
+        "no device matches 'rage'; available: 0 (llvmpipe)",
+    );
 
     for arguments in [&["list"][..], &["config"], &["bench", "lu"]] {
         expect_error(&mut with("\nprecision = '0.5'", arguments), 2, &[&format!("{shown}, line 2: "), "0.5%"]);
@@ -113,9 +119,13 @@ fn the_defaults_of_a_person_hold_for_every_command_and_their_mistakes_are_named(
     expect_exit(&mut with("nonsense", &["completions", "bash"]), 0);
     expect_refusal(
         gpukern(&["list"]).env("GPUKERN_CONFIG", "/nonexistent.toml"),
-        "'/nonexistent.toml': no such file; set GPUKERN_CONFIG",
+        "cannot read your defaults '/nonexistent.toml': no such file; set GPUKERN_CONFIG to another file, or to \
+         nothing for none",
     );
     // No output may overwrite the file.
     let arguments = ["bench", "lu", "-s", "8", "--json", shown];
-    expect_refusal(&mut with("", &arguments), "which is the file of your defaults too");
+    expect_refusal(
+        &mut with("", &arguments),
+        "--json would overwrite '@/config.toml', which is the file of your defaults too; choose another path",
+    );
 }

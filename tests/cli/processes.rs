@@ -1,8 +1,8 @@
 //! `bench --processes`: each case in several fresh processes, and one record of all.
 
 use super::{
-    brief_bench, expect_error, expect_exit, expect_output, expect_refusal, gpukern, journal, read_json, signal, start,
-    stdout, temporary, wait_for_journal,
+    brief_bench, check_text, expect_error, expect_exit, expect_output, expect_refusal, gpukern, journal, line,
+    read_json, signal, start, stdout, temporary, wait_for_journal,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,8 +49,8 @@ fn one_record_holds_all_processes_and_tables_and_exports_have_a_row_a_case() {
     let csv = stdout(&expect_exit(gpukern(&["export", "--to", "csv"]).arg(&path), 0));
     assert_eq!(csv.lines().count(), 1 + 6, "{csv}");
     expect_output(gpukern(&["report", "-o", "-"]).arg(&path), 0, &["naive"]);
-    let compared = gpukern(&["compare", "--json", "-"]).arg(&path).arg(&again).output().expect("it starts");
-    let compared: Value = serde_json::from_slice(&compared.stdout).expect("JSON");
+    let compared = stdout(&super::run(gpukern(&["compare", "--json", "-"]).args([&path, &again])));
+    let compared: Value = serde_json::from_str(&compared).expect("JSON");
     let cases = compared["cases"].as_array().expect("cases");
     assert_eq!(cases.len(), 6);
     for side in ["baseline", "candidate"] {
@@ -63,7 +63,8 @@ fn the_noise_of_processes_is_a_view_of_the_same_record() {
     let (_folder, path) = temporary("run.json");
     let output = expect_exit(bench(&["--noise=2", "--json"]).arg(&path), 0);
     let text = stdout(&output);
-    assert!(text.contains("2 processes of the same run") && text.contains("matmul/naive/f32/24x24x24"), "{text}");
+    check_text(text.lines().next().expect("a heading"), "2 processes of the same run on llvmpipe");
+    line(&text, " matmul/naive/f32/24x24x24 ");
     assert!(sightings(&read_json(&path)).0.values().all(|seen| *seen == [0, 1]));
 }
 
@@ -125,7 +126,7 @@ fn a_number_of_processes_that_makes_no_sense_is_refused() {
     for (options, reason) in [
         (&["--processes=0"][..], "--processes=0: write a number from 1 to 1000"),
         (&["--noise=1"], "--noise=1: it takes two processes to differ; write a number from 2 to 1000"),
-        (&["--processes=2", "--in-process"], "--in-process"),
+        (&["--processes=2", "--in-process"], "--processes=2 takes other processes, and --in-process forbids them"),
     ] {
         expect_refusal(&mut bench(options), reason);
     }

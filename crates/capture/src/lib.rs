@@ -71,6 +71,7 @@ mod tests {
         assert_eq!(read(folder.path()).expect("readable"), [process(10, 1), process(9, 2)]);
         write("old.events", b"gpukcap\x63abc");
         let error = read(folder.path()).expect_err("another version").to_string();
-        assert!(error.contains("old.events' is no file of a capture by this version of gpukern"), "{error}");
+        let old = folder.path().join("old.events");
+        assert_eq!(error, format!("'{}' is no file of a capture by this version of gpukern", old.display()));
     }
 }

@@ -574,8 +574,8 @@ impl TickClock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{device, dispatch, pipeline, process, profile, sample_events, submission};
     use crate::basis::fixture::assert_committed;
+    use crate::fixture::{device, dispatch, pipeline, process, profile, sample_events, submission};
     use gpukern_layer::format::DispatchEvent;
 
     #[test]

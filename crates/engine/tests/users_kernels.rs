@@ -23,6 +23,12 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 
+/// Returns the reason why a case was rejected.
+fn rejection(case: &Case) -> &str {
+    let Outcome::Rejected(wrong) = &case.outcome else { panic!("{:?}", case.outcome) };
+    &wrong.worst
+}
+
 /// Runs users' kernels on the software device, or else on the first device, with the validation layer if it is
 /// installed.
 fn run(own: &UserKernels) -> Vec<Case> {
@@ -62,8 +68,8 @@ fn a_kernel_is_verified_by_another_kernel() {
     assert_eq!(cases[0].id, "shift/k0/f32/1");
     let verified = cases[0].measured().and_then(|measured| measured.verification.verified().cloned());
     assert_eq!(verified.expect("it is right").residual, Some(0.0));
-    let Outcome::Rejected(wrong) = &cases[1].outcome else { panic!("{:?}", cases[1].outcome) };
-    assert!(wrong.worst.starts_with("D["), "{}", wrong.worst);
+    let wrong = rejection(&cases[1]);
+    assert!(wrong.starts_with("D["), "{wrong}");
     // The second kernel ran last: −2·a + 2.
     let buffers = shifted();
     let d = array::read(&path, DType::F32, &[100]).expect("it was saved");
@@ -169,27 +175,34 @@ fn a_member_within_the_tolerance_is_reported_by_column() {
 }
 
 #[test]
+fn a_case_is_labeled_with_the_type_of_its_output() {
+    let of = |element| {
+        let mut buffers = shifted();
+        buffers[2].element = element;
+        let own = kernels("typed", vec![compiled("shift", SHIFT)], buffers, Reference::None, vec![shift(false, 1.0)]);
+        let algorithm = own.clone().algorithm(&CATALOGUE).expect("it fits");
+        let spec = CaseSpec::new(&algorithm, own.run.sizes()[0], own.dtype());
+        let variants = vec![algorithm.variants[0].clone()];
+        let group = CaseGroup { algorithm, spec, variants, on: DeviceClass::Any, auto: false, on_host: false };
+        let problem = (group.algorithm.problem)(&group.spec).expect("a problem");
+        let case = group.case("k0", problem.as_ref(), 0, Outcome::Interrupted);
+        let read: Case = serde_json::from_str(&serde_json::to_string(&case).expect("JSON")).expect("a case");
+        (read.kind(), read.of_input(), read.id)
+    };
+    let [f32, u32] = [DType::F32, DType::U32].map(of);
+    assert_eq!((f32.0.as_str(), u32.0.as_str()), ("typed f32", "typed u32"));
+    assert!([f32.1, u32.1].iter().all(String::is_empty), "a description says what fills its buffers");
+    assert_eq!(f32.2, u32.2);
+}
+
+#[test]
 fn nan_is_reported_even_without_a_reference() {
     let lists = vec![shift(false, 1.0), shift(false, f64::NAN)];
     let cases = run(&kernels("unknown", vec![compiled("shift", SHIFT)], shifted(), Reference::None, lists));
     let unverified = |case: &Case| case.measured().and_then(|measured| measured.verification.unverified());
     assert_eq!(unverified(&cases[0]).as_deref(), Some("unverified: there is no reference"));
     let odd = unverified(&cases[1]).expect("it has a time");
-    assert!(odd.contains("D[0] is not a number, and 99 others of 100"), "{odd}");
-}
-
-#[test]
-fn a_write_past_the_buffer_is_rejected_with_its_offset() {
-    let source = "#version 460
-        layout(local_size_x = 1) in;
-        layout(binding = 0) buffer D { float d[]; };
-        void main() { d[0] = 1.0; d[103] = 1.0; }";
-    let pass = Dispatch { descriptors: vec![bound(0, 0, SlotKind::Storage, 0)], ..Dispatch::bare(0usize) };
-    let list = PassList { passes: vec![pass], scratch: vec![] };
-    let buffers = vec![buffer("D", 100, Role::Output, None)];
-    let cases = run(&kernels("behind", vec![compiled("behind", source)], buffers, Reference::None, vec![list]));
-    let Outcome::Rejected(wrong) = &cases[0].outcome else { panic!("{:?}", cases[0].outcome) };
-    assert_eq!(wrong.worst, "the kernel wrote outside buffer D: it wrote byte 412 of a buffer of 400 bytes (0 to 399)");
+    assert_eq!(odd, "unverified: there is no reference; D[0] is not a number, and 99 others of 100 are not finite");
 }
 
 /// Returns a dispatch of two groups of 64, with `buffers` bound in order.
@@ -217,8 +230,8 @@ fn accesses_past_the_end_are_detected_although_nan_stays_nan() {
     for (source, buffers) in [(copy, copied), (double, doubled)] {
         let list = over(0, &buffers);
         let cases = run(&kernels("beyond", vec![compiled("beyond", source)], buffers, Reference::None, vec![list]));
-        let Outcome::Rejected(wrong) = &cases[0].outcome else { panic!("{:?}", cases[0].outcome) };
-        assert!(wrong.worst.starts_with("the kernel wrote outside buffer D: it wrote byte 40"), "{}", wrong.worst);
+        let wrong = rejection(&cases[0]);
+        assert!(wrong.starts_with("the kernel wrote outside buffer D: it wrote byte 40"), "{wrong}");
     }
 }
 
@@ -236,12 +249,8 @@ fn a_kernel_that_writes_nothing_fails_on_poisoned_memory() {
     let buffers = vec![ResolvedBuffer { element: DType::I32, ..buffer("D", 128, Role::Output, None) }];
     let (reference, list) = (Reference::Kernel(over(1, &buffers)), over(0, &buffers));
     let cases = run(&kernels("nothing", vec![nothing, poison], buffers, reference, vec![list]));
-    let Outcome::Rejected(wrong) = &cases[0].outcome else { panic!("{:?}", cases[0].outcome) };
-    assert!(
-        wrong.worst.starts_with("right in one run, wrong in the next with other memory contents: "),
-        "{}",
-        wrong.worst
-    );
+    let wrong = rejection(&cases[0]);
+    assert!(wrong.starts_with("right in one run, wrong in the next with other memory contents: "), "{}", wrong);
 }
 
 #[test]
@@ -263,28 +272,6 @@ fn a_kernel_that_relies_on_zeroed_scratch_fails() {
     let cases = run(&kernels("counts", vec![counts, zero], outputs, reference, vec![list(0)]));
     // Scratch starts with all bits set, like counters in users' programs.
     assert!(matches!(cases[0].outcome, Outcome::Rejected(_)), "{:?}", cases[0].outcome);
-}
-
-#[test]
-fn array_lengths_exclude_the_red_zone() {
-    let source = "#version 460
-        layout(local_size_x = 64) in;
-        layout(binding = 0) buffer D { float d[]; };
-        void main() { if (gl_GlobalInvocationID.x < d.length()) d[gl_GlobalInvocationID.x] = float(d.length()); }";
-    let pass = |groups| Dispatch {
-        groups: [groups, 1, 1],
-        descriptors: vec![bound(0, 0, SlotKind::Storage, 0)],
-        ..Dispatch::bare(0usize)
-    };
-    let list = |groups| PassList { passes: vec![pass(groups)], scratch: vec![] };
-    let buffers = vec![buffer("D", 100, Role::Output, None)];
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("d.npy");
-    let contents: Vec<u8> = std::iter::repeat_n(100f32.to_le_bytes(), 100).flatten().collect();
-    array::write(&path, DType::F32, &[100], &contents).expect("written");
-    let reference = Reference::Files(vec![(0, Fill::Npy(path))]);
-    let cases = run(&kernels("lengths", vec![compiled("lengths", source)], buffers, reference, vec![list(20)]));
-    assert!(cases[0].measured().is_some_and(|measured| measured.verification.verified().is_some()), "{cases:?}");
 }
 
 /// Computes C = A·B, with the addresses of A and B in push constants and C bound to a descriptor.
@@ -338,9 +325,9 @@ fn built_in_variants_share_buffers_and_oracle_with_a_kernel() {
     let expected = [("k0", true), ("k1", false), ("matmul:tiled", true), ("matmul:split", true), ("matmul:auto", true)];
     assert_eq!(right[..3], expected[..3], "{cases:?}");
     assert_eq!(right[4], expected[4], "{cases:?}");
-    let Outcome::Rejected(wrong) = &cases[1].outcome else { panic!("{:?}", cases[1].outcome) };
+    let wrong = rejection(&cases[1]);
     // The buffer has a stated check.
-    assert!(wrong.worst.starts_with("c["), "{}", wrong.worst);
+    assert!(wrong.starts_with("c["), "{wrong}");
 }
 
 /// Returns why the kernel is rejected, with A and D of `len` elements.
@@ -384,7 +371,7 @@ fn uninitialized_and_stray_reads_are_diagnosed() {
         assert!(said.ends_with("D[7] was never written: does the grid, or an `if`, leave it out?"), "{said}");
         // Neither memory past the end nor the previous contents explain the result.
         let said = cause("d[i] = 5;");
-        assert!(said.starts_with("D[") && said.contains(" is 5, the reference has ") && !said.contains(';'), "{said}");
+        assert_eq!(said, "D[0] is 5, the reference has 2");
         // The reference is at fault.
         let right = over_two(name, "if (i != 41) d[i] = 2;");
         let said = rejected(element, [&over_two(name, "d[i] = 2;"), &right], ones.clone(), 100);
@@ -421,27 +408,6 @@ fn a_write_to_a_readonly_input_is_detected() {
     let right = compiled("reference", &over_two("float", "d[i] = 2 * a[i];"));
     let (list, reference) = (over(0, &buffers), Reference::Kernel(over(1, &buffers)));
     let cases = run(&kernels("lying", vec![lying, right], buffers, reference, vec![list]));
-    let Outcome::Rejected(wrong) = &cases[0].outcome else { panic!("{:?}", cases[0].outcome) };
-    assert!(wrong.worst.starts_with("the kernel changed its input A"), "{}", wrong.worst);
-}
-
-#[test]
-fn a_case_is_labeled_with_the_type_of_its_output() {
-    let of = |element| {
-        let mut buffers = shifted();
-        buffers[2].element = element;
-        let own = kernels("typed", vec![compiled("shift", SHIFT)], buffers, Reference::None, vec![shift(false, 1.0)]);
-        let algorithm = own.clone().algorithm(&CATALOGUE).expect("it fits");
-        let spec = CaseSpec::new(&algorithm, own.run.sizes()[0], own.dtype());
-        let variants = vec![algorithm.variants[0].clone()];
-        let group = CaseGroup { algorithm, spec, variants, on: DeviceClass::Any, auto: false, on_host: false };
-        let problem = (group.algorithm.problem)(&group.spec).expect("a problem");
-        let case = group.case("k0", problem.as_ref(), 0, Outcome::Interrupted);
-        let read: Case = serde_json::from_str(&serde_json::to_string(&case).expect("JSON")).expect("a case");
-        (read.kind(), read.of_input(), read.id)
-    };
-    let [f32, u32] = [DType::F32, DType::U32].map(of);
-    assert_eq!((f32.0.as_str(), u32.0.as_str()), ("typed f32", "typed u32"));
-    assert!([f32.1, u32.1].iter().all(String::is_empty), "a description says what fills its buffers");
-    assert_eq!(f32.2, u32.2);
+    let wrong = rejection(&cases[0]);
+    assert!(wrong.starts_with("the kernel changed its input A"), "{wrong}");
 }

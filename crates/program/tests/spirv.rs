@@ -25,39 +25,48 @@ fn every_kernel_may_take_its_own_place() {
 #[test]
 fn what_is_no_module_or_another_interface_is_refused_with_the_reason() {
     let naive = kernel("matmul/naive");
-    let error = |bytes: &[u8]| check(bytes, naive).expect_err("refused");
-    assert!(error(b"").contains("0 bytes"));
-    assert!(error(b"#version 460 void main() {}!").contains("it is not SPIR-V"));
-    assert!(error(&bytes(&[MAGIC.swap_bytes(), 0, 0, 0, 0])).contains("byte order is another machine's"));
-    assert!(error(&bytes(&[MAGIC, 0x1_0000, 0, 1, 0])).contains("no entry point"));
-    assert!(error(&naive.spirv[..naive.spirv.len() - 4]).contains("does not end after a function"));
-    let functions = naive.spirv.chunks_exact(4).position(|word| *word == 0x5_0036u32.to_le_bytes());
-    let declarations = &naive.spirv[..4 * functions.expect("it has a function")];
-    assert!(error(declarations).contains("does not end after a function"));
-    let at = entry_point(&naive.spirv);
-    assert!(error(&naive.spirv[..4 * (at + 2)]).contains(&format!("is damaged at word {at}")));
-    assert!(error(&bytes(&[MAGIC, 0x1_0000, 0, 1, 0, 0])).contains("is damaged at word 5"));
-    assert!(error(&kernel("matmul/texel").spirv).contains("; "), "it has views");
-    let mut newer = naive.spirv.to_vec();
-    newer[6] = 1;
-    newer[5] = 9;
-    assert!(error(&newer).contains("it is SPIR-V 1.9"), "{}", error(&newer));
-    let mut vertex = naive.spirv.to_vec();
-    vertex[4 * (at + 1)] = 0;
-    assert!(error(&vertex).contains("execution model 0"), "{}", error(&vertex));
-    assert!(error(&kernel("matmul/naive-column").spirv).contains("lacks the kernel's specialization constants"));
-}
-
-#[test]
-fn an_argument_elsewhere_is_refused() {
-    let naive = kernel("matmul/naive");
     let words: Vec<u32> = naive.spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
+    let functions = words.iter().position(|word| *word == 0x5_0036).expect("it has a function");
+    let entry = entry_point(&naive.spirv);
     // The last of the block's `OpMemberDecorate … Offset 32`: five words, opcode 72.
-    let at = words.windows(5).position(|w| w[0] == 0x5_0048 && w[3..] == [35, 32]).expect("K is at byte 32");
-    let mut moved = words.clone();
-    moved[at + 4] = 36;
-    let error = check(&bytes(&moved), naive).expect_err("refused");
-    assert!(error.contains("('K' at byte 36 of the push constants)"), "{error}");
+    let k = words.windows(5).position(|w| w[0] == 0x5_0048 && w[3..] == [35, 32]).expect("K is at byte 32");
+    let cut = |words: usize| naive.spirv[..4 * words].to_vec();
+    let changed = |byte: usize, value| {
+        let mut other = naive.spirv.to_vec();
+        other[byte] = value;
+        other
+    };
+    let said = [
+        ("nothing", vec![]),
+        ("GLSL", b"#version 460 void main() {}!".to_vec()),
+        ("other byte order", bytes(&[MAGIC.swap_bytes(), 0, 0, 0, 0])),
+        ("header", bytes(&[MAGIC, 0x1_0000, 0, 1, 0])),
+        ("header and zero", bytes(&[MAGIC, 0x1_0000, 0, 1, 0, 0])),
+        ("without its last word", cut(words.len() - 1)),
+        ("declarations", cut(functions)),
+        ("cut in its entry point", cut(entry + 2)),
+        ("texel views", kernel("matmul/texel").spirv.to_vec()),
+        ("newer version", changed(5, 9)),
+        ("vertex shader", changed(4 * (entry + 1), 0)),
+        ("other constants", kernel("matmul/naive-column").spirv.to_vec()),
+        ("argument elsewhere", changed(4 * (k + 4), 36)),
+    ]
+    .map(|(name, file)| format!("{name}: {}", check(&file, naive).expect_err(name)));
+    insta::assert_snapshot!(said.join("\n").replace(&format!("word {entry}"), "word ENTRY"), @"
+    nothing: its size, 0 bytes, is impossible for SPIR-V; compile it, for example with `glslc -o FILE.spv`
+    GLSL: it is not SPIR-V: its first word is not the magic number; compile it, for example with `glslc`
+    other byte order: its byte order is another machine's; compile it for this one
+    header: it has no entry point; compile a compute shader with `void main()`
+    header and zero: it is damaged at word 5: an instruction reaches beyond its end
+    without its last word: it is damaged: it does not end after a function
+    declarations: it is damaged: it does not end after a function
+    cut in its entry point: it is damaged at word ENTRY: an instruction reaches beyond its end
+    texel views: it needs SPIR-V capabilities that the kernel does not need and the device may lack: SampledBuffer, GroupNonUniform, GroupNonUniformShuffle; remove them
+    newer version: it is SPIR-V 1.9, but the kernel is 1.5; compile for that version, for example with --target-env
+    vertex shader: its entry point is 'main' of execution model 0; compile one compute shader with `void main()`
+    other constants: it lacks the kernel's specialization constants (constant_id 1); start from the source in glsl/
+    argument elsewhere: it has an argument that the kernel lacks ('K' at byte 36 of the push constants); start from the source in glsl/
+    ");
 }
 
 #[test]

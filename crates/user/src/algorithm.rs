@@ -2,10 +2,10 @@
 
 use super::access::{Root, accesses};
 use super::array;
-use super::builtin::{AUTO, Counterpart, dtype};
+use super::builtin::{AUTO, Counterpart};
 use super::loaded;
 use super::member_map::MemberMap;
-use super::oracle::{Expected, ExpectedOutput, NoReference, SavingOracle};
+use super::oracle::{Contents, Expected};
 use super::resolved::{
     Fill, KernelConfiguration, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedRun, ShellCommand,
     Tolerance,
@@ -23,11 +23,10 @@ use crate::basis::messages::Messages;
 use crate::basis::printable::{Shown, excerpt, printable};
 use crate::basis::size::Size;
 use crate::basis::units::Work;
-use crate::case::Shortcut;
 use crate::case::input::Input;
 use crate::device::cache::fingerprint;
 use crate::device::capability::DeviceInfo;
-use crate::kernel::buffer::{Binding, BufferSpec, Descriptor, RED_ZONE, Role, SpecValue, Start};
+use crate::kernel::buffer::{Address, Binding, BufferSpec, Descriptor, RED_ZONE, Role, SpecValue, Start};
 use crate::kernel::interface::{Slot, SlotKind};
 use crate::kernel::lengths::with_constant_lengths;
 use crate::kernel::program::{BufferId, Dispatch, Program, Step};
@@ -77,44 +76,44 @@ impl LoadedKernels {
         found.ok_or_else(|| format!("{} is no point of its axes", case.size))
     }
 
-    fn point(&self, case: &CaseSpec) -> Result<&ResolvedPoint, String> {
-        self.place(case).map(|at| &self.user.run.points[at])
-    }
-
-    /// Builds the program of a configuration.
-    fn kernel(&self, configuration: usize, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
-        let point = self.point(case)?;
-        let list = point.pass_lists[configuration].as_ref().map_err(String::clone)?;
-        program(&self.shaders, point, list, case.seed, device)
-    }
-
-    /// Builds the program of a built-in variant.
-    fn builtin(&self, name: &str, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
-        let point = self.point(case)?;
-        let Reference::Builtin(builtin) = &point.reference else {
-            return Err("has no built-in reference to run beside".into());
-        };
-        Ok(Counterpart::new(self.catalogue, builtin, point)?.program(name, device))
+    /// Builds the program of a variant: of a configuration, or else of a built-in variant.
+    fn program(&self, variant: usize, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
+        let point = &self.user.run.points[self.place(case)?];
+        match (point.pass_lists.get(variant), &point.reference) {
+            (Some(list), _) => program(&self.shaders, point, list.as_ref().map_err(String::clone)?, case.seed, device),
+            (None, Reference::Builtin(builtin)) => {
+                let name = &self.user.against[variant - point.pass_lists.len()];
+                Ok(Counterpart::new(self.catalogue, builtin, point)?.program(name, device))
+            }
+            (None, _) => Err("has no built-in reference to run beside".into()),
+        }
     }
 }
 
-/// Makes a variant of a user's algorithm.
-fn variant(
-    name: String,
-    shortcuts: &'static [Shortcut],
-    program: impl Fn(&CaseSpec, &DeviceInfo) -> Result<Program, String> + Send + Sync + 'static,
-) -> Variant {
-    Variant {
-        name: name.into(),
-        aliases: &[],
-        summary: "a user's kernel",
-        source: "the user",
-        measures: Measures::Shortcuts(shortcuts),
-        kernels: Kernels::NONE,
-        program: Handle::Shared(Arc::new(move |_: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo| {
-            program(case, device).unwrap_or_else(Program::refused)
-        })),
-    }
+/// Makes the variants: the configurations, and then those of the built-in algorithm `solver` that run beside them.
+fn variants(loaded: &Arc<LoadedKernels>, solver: Option<&Algorithm>) -> Vec<Variant> {
+    let user = &loaded.user;
+    let kernels = user.run.configurations.iter().map(|configuration| (label(configuration), &[][..]));
+    let against = user.against.iter().map(|name| {
+        let known = solver.and_then(|solver| solver.variant(name).ok());
+        let label = format!("{}:{name}", solver.map_or("builtin", |solver| &solver.name));
+        (label, known.map_or(&[][..], Variant::shortcuts))
+    });
+    let variant = |(index, (name, shortcuts)): (usize, (String, _))| {
+        let loaded = Arc::clone(loaded);
+        Variant {
+            name: name.into(),
+            aliases: &[],
+            summary: "a user's kernel",
+            source: "the user",
+            measures: Measures::Shortcuts(shortcuts),
+            kernels: Kernels::NONE,
+            program: Handle::Shared(Arc::new(move |_: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo| {
+                loaded.program(index, case, device).unwrap_or_else(Program::refused)
+            })),
+        }
+    };
+    kernels.chain(against).enumerate().map(variant).collect()
 }
 
 /// Formats the name of a configuration: `mul_mm`, `mul_mm[BM=64]`.
@@ -123,28 +122,17 @@ fn label(KernelConfiguration { kernel, choice }: &KernelConfiguration) -> String
     if chosen.is_empty() { kernel.clone() } else { format!("{kernel}[{}]", chosen.join(",")) }
 }
 
-/// Returns the name of the built-in algorithm that is the reference, if there is one.
-fn reference_algorithm(kernels: &UserKernels) -> Option<&str> {
-    kernels.run.points.iter().find_map(|point| match &point.reference {
-        Reference::Builtin(builtin) => Some(builtin.algorithm.as_str()),
-        _ => None,
-    })
-}
-
-/// Formats the name of a built-in variant: `matmul:tiled`.
-fn label_of_builtin(kernels: &UserKernels, variant: &str) -> String {
-    format!("{}:{variant}", reference_algorithm(kernels).unwrap_or("builtin"))
-}
-
 impl UserKernels {
     /// Makes the algorithm. Refuses unreadable kernels, and a built-in algorithm that does not fit the buffers.
     pub fn algorithm(mut self, catalogue: &'static Catalogue) -> Result<Handle<Algorithm>, String> {
+        let mut solver = None;
         for point in &self.run.points {
             if let Reference::Builtin(builtin) = &point.reference {
-                let counterpart = Counterpart::new(catalogue, builtin, point)?;
+                let algorithm = Counterpart::new(catalogue, builtin, point)?.algorithm;
                 for name in self.against.iter().filter(|name| *name != AUTO) {
-                    catalogue.variant(counterpart.algorithm, name)?;
+                    catalogue.variant(algorithm, name)?;
                 }
+                solver = solver.or(Some(algorithm));
             }
         }
         let kernel = |(index, module): (_, &Module)| shader(module, format!("{}/{}#{index}", self.name, module.name));
@@ -153,20 +141,8 @@ impl UserKernels {
         let fingerprint = fingerprint(&[&serde_json::to_vec(&self).unwrap_or_default()]);
         self.run.points.iter_mut().for_each(|point| set_layouts(point, &shaders));
         let loaded = Arc::new(LoadedKernels { catalogue, shaders, sizes: self.run.sizes(), user: self });
-        let user = &loaded.user;
-        let kernels = user.run.configurations.iter().map(label).enumerate().map(|(index, label)| {
-            let loaded = Arc::clone(&loaded);
-            variant(label, &[], move |case, device| loaded.kernel(index, case, device))
-        });
-        let against = user.against.iter().cloned().map(|name| {
-            let loaded = Arc::clone(&loaded);
-            let known = reference_algorithm(user).and_then(|of| catalogue.known(of)?.variant(&name).ok());
-            variant(label_of_builtin(user, &name), known.map_or(&[], Variant::shortcuts), move |case, device| {
-                loaded.builtin(&name, case, device)
-            })
-        });
         Ok(Handle::Shared(Arc::new(Algorithm {
-            name: user.name.clone().into(),
+            name: loaded.user.name.clone().into(),
             fingerprint: Some(fingerprint),
             summary: "users' kernels",
             work: "as the description states it",
@@ -175,7 +151,7 @@ impl UserKernels {
             iterative: false,
             inputs: &[Input::Uniform],
             layouts: &[Layout::Nn],
-            variants: kernels.chain(against).collect(),
+            variants: variants(&loaded, solver).into(),
             tunable: &[],
             candidates: None,
             solution: None,
@@ -186,19 +162,6 @@ impl UserKernels {
                 Ok(Box::new(PointProblem { loaded, at, seed: case.seed }) as Box<dyn Problem>)
             })),
         })))
-    }
-
-    /// Refuses variants to run beside the kernels without a built-in reference.
-    pub fn check(&self) -> Result<(), String> {
-        let builtin = |point: &ResolvedPoint| matches!(point.reference, Reference::Builtin(_));
-        if self.against.is_empty() || self.run.points.iter().all(builtin) {
-            return Ok(());
-        }
-        Err(format!(
-            "--against {} needs a built-in algorithm that solves the same problem; add [reference] with builtin = \"matmul\", \
-             size and roles",
-            self.against.join(",")
-        ))
     }
 
     /// Lists the variants that compete at a point, by index: the first possible configuration of each kernel, or `all`;
@@ -223,21 +186,17 @@ impl UserKernels {
     /// first of 4 choices`.
     pub fn first_choices(&self) -> Option<String> {
         let ResolvedRun { configurations, points, .. } = &self.run;
-        let all = distinct(configurations.iter().map(|configuration| configuration.kernel.as_str()))
-            .into_iter()
-            .filter_map(|kernel| {
-                let several = configurations.iter().filter(|configuration| configuration.kernel == kernel).count();
-                let places = (0..points.len()).flat_map(|point| self.choices(point, false));
-                let places = places
-                    .filter(|at| configurations.get(*at).is_some_and(|configuration| configuration.kernel == kernel));
-                let chosen = distinct(places.map(|at| {
-                    let named = configurations[at].choice.iter().map(|(name, value)| format!("{name} = {value}"));
-                    named.collect::<Vec<_>>().join(", ")
-                }));
-                (several > 1).then(|| format!("{}, the first of {several} choices", chosen.join(" or ")))
-            });
-        let all: Vec<_> = distinct(all);
-        (!all.is_empty()).then(|| all.join("; "))
+        let mut all = vec![];
+        for kernel in distinct(configurations.iter().map(|configuration| configuration.kernel.as_str())) {
+            let several = configurations.iter().filter(|configuration| configuration.kernel == kernel).count();
+            let places = (0..points.len()).flat_map(|point| self.choices(point, false));
+            let chosen = places.filter_map(|at| configurations.get(at).filter(|chosen| chosen.kernel == kernel));
+            let chosen = distinct(chosen.map(|chosen| choice_text(&chosen.choice)));
+            if several > 1 {
+                all.push(format!("{}, the first of {several} choices", chosen.join(" or ")));
+            }
+        }
+        (!all.is_empty()).then(|| distinct(all).join("; "))
     }
 
     /// Whether more than one kernel competes.
@@ -246,10 +205,11 @@ impl UserKernels {
         all.iter().any(|configuration| configuration.kernel != all[0].kernel)
     }
 
-    /// Returns the choice of specialization constants in a variant's name.
-    pub fn choice(&self, variant: &str) -> Option<&[(String, String)]> {
+    /// Describes the choice of specialization constants in a variant's name, `BM = 64, BN = 32`, or else repeats it.
+    pub fn choice(&self, variant: &str) -> String {
         let found = self.run.configurations.iter().find(|configuration| label(configuration) == variant);
-        found.map(|configuration| &configuration.choice[..]).filter(|choice| !choice.is_empty())
+        let choice = found.map(|configuration| choice_text(&configuration.choice)).filter(|text| !text.is_empty());
+        choice.unwrap_or_else(|| variant.into())
     }
 
     /// Returns the reason why there is nothing to run.
@@ -261,12 +221,19 @@ impl UserKernels {
 
     /// Returns the element type of the first output, which cases are labeled with.
     pub fn dtype(&self) -> DType {
-        let point = self.run.points.first();
-        let outputs = point.into_iter().flat_map(|point| &point.buffers);
-        let of = |role| move |buffer: &&ResolvedBuffer| buffer.role == role;
-        let first = |role| outputs.clone().filter(of(role)).find_map(dtype);
+        let buffers = self.run.points.first().map_or(&[][..], |point| &point.buffers);
+        let first = |role| {
+            let mut elements = buffers.iter().filter(|buffer| buffer.role == role).map(|buffer| buffer.element);
+            // Built-in algorithms, and so the labels of cases, lack some types.
+            elements.find(|element| DType::ALL.contains(element))
+        };
         first(Role::Output).or_else(|| first(Role::InPlace)).unwrap_or(DType::F32)
     }
+}
+
+/// Formats chosen values of specialization constants: `BM = 64, BN = 32`.
+fn choice_text(choice: &[(String, String)]) -> String {
+    choice.iter().map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", ")
 }
 
 /// Reads the interface of a module.
@@ -286,28 +253,26 @@ fn shader(module: &Module, name: String) -> Result<Handle<Shader>, String> {
 /// Sets the layout of each buffer at a point from the blocks that the kernels bind it to. The reference's blocks do not
 /// count: the comparison covers what the kernels can write.
 fn set_layouts(point: &mut ResolvedPoint, shaders: &[Handle<Shader>]) {
-    for (place, buffer) in point.buffers.iter_mut().enumerate() {
-        let mut members = MemberMap::default();
-        let lists = point.pass_lists.iter().flatten();
-        let reached = |fill: &Option<Fill>| match fill {
-            Some(Fill::Block { addresses, .. }) => addresses.iter().any(|address| address.buffer.0 == place),
-            _ => false,
-        };
-        for pass in lists.clone().flat_map(|list| &list.passes) {
-            for Descriptor { at, .. } in pass.descriptors.iter().filter(|descriptor| descriptor.at.buffer.0 == place) {
+    let mut all = vec![MemberMap::default(); point.buffers.len()];
+    for list in point.pass_lists.iter().flatten() {
+        let mut addresses: Vec<Address> = vec![];
+        for pass in &list.passes {
+            for Descriptor { at, .. } in &pass.descriptors {
+                let Some(members) = all.get_mut(at.buffer.0) else { continue };
                 let same = |slot: &&Slot| (slot.set, slot.binding, slot.element) == (at.set, at.binding, at.element);
                 match shaders[pass.shader].interface.slots.iter().find(same) {
                     Some(slot) => slot.blocks.iter().for_each(|block| members.add(block, at.offset)),
                     None => members.open(),
                 }
             }
-            if pass.addresses.iter().any(|address| address.buffer.0 == place) {
-                members.open();
-            }
+            addresses.extend(&pass.addresses);
         }
-        if lists.flat_map(|list| &list.scratch).any(|scratch| reached(&scratch.fill)) {
-            members.open();
+        list.scratch.iter().for_each(|scratch| addresses.extend(scratch.addresses()));
+        for address in addresses {
+            all.get_mut(address.buffer.0).into_iter().for_each(MemberMap::open);
         }
+    }
+    for (buffer, members) in point.buffers.iter_mut().zip(all) {
         buffer.members = members;
     }
 }
@@ -326,18 +291,28 @@ fn program(
     device: &DeviceInfo,
 ) -> Result<Program, String> {
     let buffers: Vec<&ResolvedBuffer> = point.buffers.iter().chain(&list.scratch).collect();
-    let dispatches: Vec<_> =
-        list.passes.iter().map(|pass| dispatch(&shaders[pass.shader], pass, &buffers, device)).collect();
-    let unguarded = distinct(dispatches.iter().flat_map(|dispatch| unguarded(dispatch, &buffers)));
-    let steps = dispatches.into_iter().map(Step::Dispatch).collect();
+    let mut program = Program::default();
+    let mut unguarded = vec![];
+    for pass in &list.passes {
+        let dispatch = dispatch(&shaders[pass.shader], pass, &buffers, device);
+        let bound = dispatch.guarded.as_ref().map_or(&dispatch.descriptors, |(_, descriptors)| descriptors);
+        for Descriptor { at, bytes } in bound {
+            // An explicit `range` excludes the red zone on purpose.
+            let reaches = at.range.is_some() || *bytes != Some(visible(at, &buffers));
+            if at.kind == SlotKind::Storage && !reaches {
+                unguarded.push(buffers[at.buffer.0].name.clone());
+            }
+        }
+        program.steps.push(Step::Dispatch(dispatch));
+    }
+    program.unguarded = distinct(unguarded);
     let placed = || (point.buffers.len()..).zip(&list.scratch);
-    let starts =
-        placed().filter_map(|(place, buffer)| start(place, buffer, seed).transpose()).collect::<Result<_, _>>()?;
-    let scratch = list.scratch.iter().map(spec).collect();
-    let mut program = Program { steps, scratch, starts, unguarded, ..Program::default() };
+    for (place, buffer) in placed() {
+        program.starts.extend(start(place, buffer, seed)?);
+        program.scratch.push(spec(buffer));
+    }
     // Buffers that kernels change are refilled before each run.
-    let filled: Vec<_> = placed().filter(|(_, buffer)| buffer.fill.is_some()).map(|(place, _)| place).collect();
-    for place in filled {
+    for (place, _) in placed().filter(|(_, buffer)| buffer.fill.is_some()) {
         let role = if program.may_write(BufferId(place)) { Role::InPlace } else { Role::Input };
         program.scratch[place - point.buffers.len()].role = role;
     }
@@ -346,18 +321,14 @@ fn program(
 
 /// Returns the contents of a scratch buffer before each run, if it has a fill.
 fn start(place: usize, buffer: &ResolvedBuffer, seed: u64) -> Result<Option<Start>, String> {
-    let addresses = match &buffer.fill {
-        None => return Ok(None),
-        Some(Fill::Block { addresses, .. }) => addresses.clone(),
-        Some(_) => vec![],
-    };
-    let bytes = if buffer.fill == Some(Fill::Zero) && buffer.bytes().is_multiple_of(4) {
+    let Some(fill) = &buffer.fill else { return Ok(None) };
+    let bytes = if *fill == Fill::Zero && buffer.bytes().is_multiple_of(4) {
         vec![0; 4]
     } else {
         let contents = buffer.contents(seed, place as u64, Path::new("."));
         contents.map_err(|reason| format!("cannot fill {}: {reason}", buffer.name))?
     };
-    Ok(Some(Start { buffer: BufferId(place), bytes: bytes.into(), addresses }))
+    Ok(Some(Start { buffer: BufferId(place), bytes: bytes.into(), addresses: buffer.addresses().to_vec() }))
 }
 
 /// Builds a dispatch for a device.
@@ -384,10 +355,7 @@ fn dispatch(
         pass.constants.iter().copied().partition(|constant| constant.bytes == 4);
     constants.sort_unstable_by_key(|constant| constant.id);
     constants.extend(others);
-    let blocks = pass.descriptors.iter().filter_map(|declared| match &buffers[declared.at.buffer.0].fill {
-        Some(Fill::Block { addresses, .. }) => Some(addresses.iter().map(|address| address.buffer)),
-        _ => None,
-    });
+    let blocks = pass.descriptors.iter().flat_map(|declared| buffers[declared.at.buffer.0].addresses());
     Dispatch {
         constants,
         groups: pass.groups,
@@ -396,7 +364,7 @@ fn dispatch(
         push: pass.push.clone(),
         addresses: pass.addresses.clone(),
         descriptors: bound(!asks),
-        reached: blocks.flatten().collect(),
+        reached: blocks.map(|address| address.buffer).collect(),
         guarded,
         ..Dispatch::bare(shader.clone())
     }
@@ -427,17 +395,6 @@ fn with_lengths(
     Some(Handle::Shared(Arc::new(Shader { name, spirv: spirv.into(), ..Shader::clone(shader) })))
 }
 
-/// Lists the buffers of a dispatch whose red zone the kernel cannot reach. An explicit `range` excludes it on purpose.
-fn unguarded(dispatch: &Dispatch, buffers: &[&ResolvedBuffer]) -> Vec<String> {
-    let bound = dispatch.guarded.as_ref().map_or(&dispatch.descriptors, |(_, descriptors)| descriptors);
-    let exact = |descriptor: &&Descriptor| {
-        descriptor.at.kind == SlotKind::Storage
-            && descriptor.at.range.is_none()
-            && descriptor.bytes == Some(visible(&descriptor.at, buffers))
-    };
-    bound.iter().filter(exact).map(|descriptor| buffers[descriptor.at.buffer.0].name.clone()).collect()
-}
-
 /// Problem at one point.
 #[derive(Clone)]
 struct PointProblem {
@@ -457,37 +414,36 @@ impl PointProblem {
         self.point().buffers.iter().enumerate().filter(|(_, buffer)| buffer.role.is_input())
     }
 
-    /// Iterates over the buffers that the host checks, with their indices among all.
-    fn outputs(&self) -> impl Iterator<Item = (usize, &ResolvedBuffer)> {
-        self.point().buffers.iter().enumerate().filter(|(_, buffer)| buffer.role.is_output())
+    /// Iterates over the buffers that the host checks.
+    fn outputs(&self) -> impl Iterator<Item = &ResolvedBuffer> {
+        self.point().buffers.iter().filter(|buffer| buffer.role.is_output())
     }
 
-    /// Returns the inputs that outputs hold indices of, by index among the buffers.
-    fn keys(&self, inputs: &[HostArray]) -> BTreeMap<usize, (ResolvedBuffer, Vec<u8>)> {
-        let picked = self.outputs().filter_map(|(_, output)| match output.tolerance {
-            Tolerance::Picks(place) => Some(place),
-            _ => None,
-        });
-        let input = |place: usize| {
-            let mut all = self.filled().zip(inputs);
-            all.find(|((index, _), _)| *index == place)
-                .map(|((_, buffer), input)| (place, (buffer.clone(), input.as_bytes().to_vec())))
-        };
-        picked.filter_map(input).collect()
+    /// Makes the oracle that compares with `answers`.
+    fn expected(&self, answers: Vec<Contents>, inputs: &[HostArray]) -> Result<Expected, Error> {
+        let mut expected = Expected::new(answers).map_err(Error::Usage)?;
+        expected.all = self.outputs().cloned().collect();
+        for output in &expected.all {
+            if let Tolerance::Picks(place) = output.tolerance
+                && let Some(((index, buffer), input)) = self.filled().zip(inputs).find(|((at, _), _)| *at == place)
+            {
+                expected.keys.push(Contents { index, buffer: buffer.clone(), bytes: input.as_bytes().to_vec() });
+            }
+        }
+        expected.saves.clone_from(&self.loaded.user.saves);
+        Ok(expected)
     }
 
     /// Makes the oracle without a reference: it still checks random numbers.
-    fn without_reference(&self) -> Result<Box<dyn Oracle>, Error> {
-        let is_random = |buffer: &ResolvedBuffer| matches!(buffer.tolerance, Tolerance::Moments { .. });
-        let (random, others): (Vec<_>, Vec<_>) =
-            self.outputs().map(|(_, buffer)| buffer.clone()).enumerate().partition(|(_, buffer)| is_random(buffer));
-        if random.is_empty() {
-            return Ok(Box::new(NoReference { outputs: others.into_iter().map(|(_, buffer)| buffer).collect() }));
+    fn without_reference(&self, inputs: &[HostArray]) -> Result<Expected, Error> {
+        let (mut answers, mut unknown) = (vec![], vec![]);
+        for (index, buffer) in self.outputs().enumerate() {
+            match buffer.tolerance {
+                Tolerance::Moments { .. } => answers.push(Contents { index, buffer: buffer.clone(), bytes: vec![] }),
+                _ => unknown.push(buffer.name.clone()),
+            }
         }
-        let answers =
-            random.into_iter().map(|(index, buffer)| ExpectedOutput { index, buffer, answer: vec![] }).collect();
-        let unknown = others.into_iter().map(|(_, buffer)| buffer.name).collect();
-        Ok(Box::new(Expected::new(answers).map_err(Error::Usage)?.with_unknown(unknown)))
+        Ok(Expected { unknown, ..self.expected(answers, inputs)? })
     }
 
     /// Runs the reference command on `inputs`, and reads the answers.
@@ -500,79 +456,46 @@ impl PointProblem {
                 Error::Failure(format!("cannot write '{}' for the reference command: {e}", path.shown()))
             })?;
         }
-        name_files(REFERENCE, &given, self.filled().chain(self.outputs()))?;
+        name_files(REFERENCE, &given, self.filled().map(|(_, buffer)| buffer).chain(self.outputs()))?;
         run_shell(REFERENCE, command, &scratch, &[("in", &given), ("out", &answered)])?;
-        let there = |buffer: &ResolvedBuffer| {
-            ["npy", "bin"].iter().any(|kind| answered.join(format!("{}.{kind}", file_name(&buffer.name))).is_file())
+        let names: Vec<String> = self.outputs().map(|buffer| file_name(&buffer.name)).collect();
+        let (mut answers, mut without) = (vec![], vec![]);
+        for ((index, buffer), name) in self.outputs().enumerate().zip(&names) {
+            if ["npy", "bin"].iter().any(|kind| answered.join(format!("{name}.{kind}")).is_file()) {
+                answers.push(answer(index, buffer, Fill::Made, &answered)?);
+            } else if !matches!(buffer.tolerance, Tolerance::Moments { .. }) {
+                // Random numbers have no reference.
+                without.push(buffer);
+            }
+        }
+        let wrote = names_in(&answered);
+        let refused = |wrote: &str, wanted: String| {
+            let shown = excerpt(&command.line);
+            Err(Error::Usage(format!(
+                "the reference command `{shown}` wrote {wrote} to {{out}}; make it write {wanted}"
+            )))
         };
-        // Random numbers have no reference.
-        let is_open =
-            |buffer: &&ResolvedBuffer| !there(buffer) && !matches!(buffer.tolerance, Tolerance::Moments { .. });
-        let without: Vec<&ResolvedBuffer> = self.outputs().map(|(_, buffer)| buffer).filter(is_open).collect();
-        let answers = self.outputs().enumerate().filter(|(_, (_, buffer))| there(buffer));
-        let answers = answers.map(|(index, (_, buffer))| {
-            found(buffer, Fill::Made, &answered).map(|answer| ExpectedOutput { index, buffer: buffer.clone(), answer })
-        });
-        let answers = answers.collect::<Result<Vec<_>, _>>()?;
         if answers.is_empty() {
-            let names: Vec<_> = self.outputs().map(|(_, buffer)| file_name(&buffer.name) + ".npy").collect();
-            let wrote = match names_in(&answered).as_slice() {
-                [] => "nothing".to_string(),
-                others => others.join(", "),
-            };
-            return Err(Error::Usage(format!(
-                "the reference command `{}` wrote {wrote} to {{out}}; make it write {}",
-                excerpt(&command.line),
-                names.join(" or ")
-            )));
+            let wrote = if wrote.is_empty() { "nothing".into() } else { wrote.join(", ") };
+            return refused(&wrote, names.iter().map(|name| format!("{name}.npy")).collect::<Vec<_>>().join(" or "));
         }
         if let Some(missing) = without.iter().find(|buffer| buffer.checked) {
-            return Err(Error::Usage(format!(
-                "the reference command `{}` wrote {2} to {{out}}; make it write {1}.npy too, which has a check",
-                excerpt(&command.line),
-                file_name(&missing.name),
-                names_in(&answered).join(", ")
-            )));
+            return refused(&wrote.join(", "), format!("{}.npy too, which has a check", file_name(&missing.name)));
         }
-        let given: Vec<String> = self.outputs().map(|(_, buffer)| file_name(&buffer.name)).collect();
-        let is_other = |name: &String| {
+        let is_other = |name: &&String| {
             let stem = name.strip_suffix(".npy").or(name.strip_suffix(".bin"));
-            stem.is_some_and(|stem| !given.iter().any(|name| name == stem))
+            stem.is_some_and(|stem| !names.iter().any(|name| name == stem))
         };
-        let others: Vec<_> = names_in(&answered).into_iter().filter(is_other).collect();
-        let note = (!others.is_empty()).then(|| {
-            format!(
-                "the reference command also wrote {}, which is no output of the kernel; not compared",
-                others.join(", ")
-            )
-        });
-        Ok(Expected::new(answers)
-            .map_err(Error::Usage)?
-            .with_note(note)
-            .with_unknown(without.into_iter().map(|buffer| buffer.name.clone()).collect()))
-    }
-
-    /// Reads the answers from files.
-    fn read_reference(&self, files: &[(usize, Fill)]) -> Result<Expected, Error> {
-        let answers = files.iter().filter_map(|(place, fill)| {
-            let (index, (_, buffer)) = self.outputs().enumerate().find(|(_, (other, _))| other == place)?;
-            let answer = found(buffer, fill.clone(), Path::new("."));
-            Some(answer.map(|answer| ExpectedOutput { index, buffer: buffer.clone(), answer }))
-        });
-        Expected::new(answers.collect::<Result<_, _>>()?).map_err(Error::Usage)
-    }
-
-    /// Wraps the oracle if buffers are to be saved.
-    fn saving(&self, oracle: Box<dyn Oracle>) -> Box<dyn Oracle> {
-        if self.loaded.user.saves.is_empty() {
-            return oracle;
+        let others: Vec<_> = wrote.iter().filter(is_other).cloned().collect();
+        let mut expected = self.expected(answers, inputs)?;
+        if !others.is_empty() {
+            let others = others.join(", ");
+            expected.notes.push(format!(
+                "the reference command also wrote {others}, which is no output of the kernel; not compared"
+            ));
         }
-        let of = |name: &str| self.outputs().enumerate().find(|(_, (_, buffer))| buffer.name == name);
-        let saves = self.loaded.user.saves.iter().filter_map(|save| {
-            let (index, (_, buffer)) = of(&save.buffer)?;
-            Some((index, buffer.clone(), save.path.clone()))
-        });
-        Box::new(SavingOracle { oracle, saves: saves.collect() })
+        expected.unknown = without.into_iter().map(|buffer| buffer.name.clone()).collect();
+        Ok(expected)
     }
 }
 
@@ -580,13 +503,9 @@ impl PointProblem {
 const NAMES: &str = "names.json";
 
 /// Writes [`NAMES`] to `folder` if there are unusual buffer names.
-fn name_files<'a>(
-    what: &str,
-    folder: &Path,
-    buffers: impl Iterator<Item = (usize, &'a ResolvedBuffer)>,
-) -> Result<(), Error> {
-    let unusual = buffers.filter(|(_, buffer)| !is_plain(&buffer.name));
-    let files: BTreeMap<_, _> = unusual.map(|(_, buffer)| (&buffer.name, file_name(&buffer.name))).collect();
+fn name_files<'a>(what: &str, folder: &Path, buffers: impl Iterator<Item = &'a ResolvedBuffer>) -> Result<(), Error> {
+    let unusual = buffers.filter(|buffer| !is_plain(&buffer.name));
+    let files: BTreeMap<_, _> = unusual.map(|buffer| (&buffer.name, file_name(&buffer.name))).collect();
     if files.is_empty() {
         return Ok(());
     }
@@ -613,11 +532,13 @@ fn named_in(folder: &Path, reason: &str) -> String {
     reason.strip_prefix(&prefix).filter(|_| folder.is_absolute()).unwrap_or(reason).to_string()
 }
 
-/// Reads the answer for a buffer from `fill`.
-fn found(buffer: &ResolvedBuffer, fill: Fill, folder: &Path) -> Result<Vec<u8>, Error> {
-    let answer = ResolvedBuffer { fill: Some(fill), ..buffer.clone() };
-    let contents = answer.contents(0, 0, folder);
-    contents.map_err(|reason| Error::Usage(format!("the reference for {}: {}", buffer.name, named_in(folder, &reason))))
+/// Reads the answer for output `index` from `fill`.
+fn answer(index: usize, buffer: &ResolvedBuffer, fill: Fill, folder: &Path) -> Result<Contents, Error> {
+    let filled = ResolvedBuffer { fill: Some(fill), ..buffer.clone() };
+    let bytes = filled
+        .contents(0, 0, folder)
+        .map_err(|reason| Error::Usage(format!("the reference for {}: {}", buffer.name, named_in(folder, &reason))))?;
+    Ok(Contents { index, buffer: buffer.clone(), bytes })
 }
 
 impl Problem for PointProblem {
@@ -650,7 +571,7 @@ impl Problem for PointProblem {
             None => None,
             Some(command) => {
                 let (scratch, [out]) = command_folders(INPUTS, ["out"])?;
-                name_files(INPUTS, &out, self.filled())?;
+                name_files(INPUTS, &out, self.filled().map(|(_, buffer)| buffer))?;
                 run_shell(INPUTS, command, &scratch, &[("out", &out)])?;
                 Some((scratch, out))
             }
@@ -668,29 +589,43 @@ impl Problem for PointProblem {
 
     fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, Error> {
         let point = self.point();
-        let oracle: Box<dyn Oracle> = match &point.reference {
-            Reference::None => self.without_reference()?,
-            Reference::Files(files) => Box::new(self.read_reference(files)?.with_keys(self.keys(inputs))),
-            Reference::Command(command) => Box::new(self.run_reference(command, inputs)?.with_keys(self.keys(inputs))),
+        let expected = match &point.reference {
+            Reference::None => self.without_reference(inputs)?,
+            Reference::Files(files) => {
+                let mut answers = vec![];
+                for (place, fill) in files {
+                    let index = point.buffers[..*place].iter().filter(|buffer| buffer.role.is_output()).count();
+                    answers.push(answer(index, &point.buffers[*place], fill.clone(), Path::new("."))?);
+                }
+                self.expected(answers, inputs)?
+            }
+            Reference::Command(command) => self.run_reference(command, inputs)?,
             Reference::Builtin(builtin) => {
-                Counterpart::new(self.loaded.catalogue, builtin, point).map_err(Error::Usage)?.oracle(inputs, point)?
+                let counterpart = Counterpart::new(self.loaded.catalogue, builtin, point).map_err(Error::Usage)?;
+                match counterpart.exact(inputs, point) {
+                    Some(answer) => self.expected(vec![answer], inputs)?,
+                    None => {
+                        Expected { builtin: Some(counterpart.oracle(inputs, point)?), ..self.expected(vec![], inputs)? }
+                    }
+                }
             }
             Reference::Kernel(_) => return Err(Error::Failure("the reference has not run".into())),
         };
-        Ok(self.saving(oracle))
+        Ok(Box::new(expected))
     }
 
     fn reference(&self, device: &DeviceInfo) -> Option<(Program, MakeOracle)> {
         let Reference::Kernel(list) = &self.point().reference else { return None };
         let problem = self.clone();
         let oracle: MakeOracle = Box::new(move |outputs| {
-            let answers = problem.outputs().zip(outputs).enumerate().map(|(index, ((_, buffer), output))| {
-                ExpectedOutput { index, buffer: buffer.clone(), answer: output.as_bytes().to_vec() }
+            let answers = problem.outputs().zip(outputs).enumerate().map(|(index, (buffer, output))| Contents {
+                index,
+                buffer: buffer.clone(),
+                bytes: output.as_bytes().to_vec(),
             });
-            let answers = answers.collect();
-            let picks = problem.outputs().any(|(_, buffer)| matches!(buffer.tolerance, Tolerance::Picks(_)));
-            let keys = if picks { problem.keys(&problem.inputs()?) } else { BTreeMap::new() };
-            Ok(problem.saving(Box::new(Expected::new(answers).map_err(Error::Usage)?.with_keys(keys))))
+            let picks = problem.outputs().any(|buffer| matches!(buffer.tolerance, Tolerance::Picks(_)));
+            let inputs = if picks { problem.inputs()? } else { vec![] };
+            Ok(Box::new(problem.expected(answers.collect(), &inputs)?))
         });
         let program = program(&self.loaded.shaders, self.point(), list, self.seed, device);
         Some((program.unwrap_or_else(Program::refused), oracle))

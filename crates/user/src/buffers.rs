@@ -1,11 +1,12 @@
 //! Resolves the buffers of a description: their blocks, roles, fills, checks and extents.
 
-use super::description::{BoundBuffer, Described, DescribedBuffer, Description, Fault, Formula};
-use super::expression::{Expression, Values};
+use super::description::{BoundBuffer, BoundRange, DescribedBuffer, Description, Fault, Formula};
+use super::expression::Values;
 use super::fill;
 use super::init;
 use super::loaded::{LoadedKernel, LoadedPass, slot_key};
-use super::members::{BufferPart, Members};
+use super::members::{Members, part};
+use super::resolve::Resolver;
 use super::resolved::{Fill, ResolvedBuffer, Tolerance};
 use super::written;
 use crate::basis::dtype::DType;
@@ -14,73 +15,57 @@ use crate::basis::units::Bytes;
 use crate::kernel::buffer::Role;
 use crate::kernel::interface::{Block, Scalar, Slot};
 
-/// Roles of a description's buffers, and names that their shapes must not use.
-#[derive(Debug)]
-pub struct Roles {
-    /// Role of each buffer, in the description's order.
-    all: Vec<Role>,
-    /// Names of specialization constants; only shapes of scratch buffers may use them.
-    constants: Vec<String>,
+/// Determines the role of each buffer. Every buffer must be bound by a kernel, and every block to a buffer.
+pub(super) fn roles(description: &Description, programs: &[&LoadedKernel]) -> Result<Vec<Role>, Fault> {
+    // Whether a kernel may write to each buffer; `None` without a kernel that binds it.
+    let mut writable: Vec<Option<bool>> = vec![None; description.buffer.0.len()];
+    let passes = || programs.iter().flat_map(|program| &program.passes);
+    let mut see = |buffer: &str, writes: bool| {
+        if let Some(at) = description.buffer.0.iter().position(|(name, _)| name == buffer) {
+            writable[at] = Some(writable[at] == Some(true) || writes);
+        }
+    };
+    for pass in passes() {
+        check_binds(description, pass, programs)?;
+        for slot in pass.interface.slots.iter() {
+            if let Some(members) = Members::of_slot(description, pass, slot)? {
+                members.pointers()?.iter().for_each(|pointer| see(&pointer.buffer, true));
+                continue;
+            }
+            for part in bound(description, pass, slot)? {
+                fits_type(description, &part.buffer, pass, slot)?;
+                see(&part.buffer, slot.is_writable());
+            }
+        }
+        Members::push(description, pass).pointers()?.iter().for_each(|pointer| see(&pointer.buffer, true));
+        if let Some(counts) = indirect(description, pass)? {
+            see(&counts.buffer, false);
+        }
+        pass.compiled.unused.iter().for_each(|name| see(name, true));
+    }
+    let mut roles = vec![];
+    for ((name, stated), writable) in description.buffer.iter().zip(writable) {
+        roles.push((name, stated, writable.ok_or_else(|| unbound(description, name, programs))?));
+    }
+    roles.into_iter().map(|(name, stated, writable)| role(description, name, stated, writable)).collect()
 }
 
-impl Roles {
-    /// Determines the roles. Every buffer must be bound by a kernel, and every block to a buffer.
-    pub fn of(description: &Description, programs: &[&LoadedKernel]) -> Result<Self, Fault> {
-        // Whether a kernel may write to each buffer; `None` without a kernel that binds it.
-        let mut writable: Vec<Option<bool>> = vec![None; description.buffer.0.len()];
-        let passes = || programs.iter().flat_map(|program| &program.passes);
-        let mut see = |buffer: usize, writes: bool| writable[buffer] = Some(writable[buffer] == Some(true) || writes);
-        for pass in passes() {
-            check_binds(description, pass, programs)?;
-            for slot in pass.interface.slots.iter() {
-                if let Some(members) = Members::of_slot(description, pass, slot)? {
-                    members.pointers()?.into_iter().for_each(|buffer| see(buffer, true));
-                    continue;
-                }
-                for part in bound(description, pass, slot)? {
-                    fits_type(description, part.buffer, pass, slot)?;
-                    see(part.buffer, slot.is_writable());
-                }
-            }
-            Members::push(description, pass).pointers()?.into_iter().for_each(|buffer| see(buffer, true));
-            if let Some(counts) = indirect(description, pass)? {
-                see(counts.buffer, false);
-            }
-            let unused = |name: &String| description.buffer.0.iter().position(|(buffer, _)| buffer == name);
-            pass.compiled.unused.iter().filter_map(unused).for_each(|buffer| see(buffer, true));
-        }
-        if let Some(unused) = writable.iter().position(Option::is_none) {
-            let name = &description.buffer.0[unused].0;
-            let by_member = |slot: &Slot| {
-                slot.is_called(name) && description.uniform.names().into_iter().any(|block| slot.is_called(block))
-            };
-            if passes().any(|pass| pass.interface.slots.iter().any(by_member)) {
-                let message = "is given member by member in [uniform]; keep one of them";
-                return Err(Fault::new(format!("buffer.{name}"), message));
-            }
-            let all: Vec<String> = passes().map(LoadedPass::listing).filter(|listing| !listing.is_empty()).collect();
-            let known: Vec<&str> =
-                passes().flat_map(|pass| pass.interface.slots.iter().flat_map(Slot::names)).collect();
-            let message = error::unknown("block", name, "", &known);
-            let message = message.split("; available").next().unwrap_or_default();
-            return Err(Fault::new(format!("buffer.{name}"), format!("{message}; kernels bind: {}", all.join("; "))));
-        }
-        let constants = passes().flat_map(|pass| pass.interface.constants.iter());
-        let constants = constants.map(|constant| constant.name.to_string()).collect();
-        let names = description.buffer.iter().zip(writable);
-        let all = names.map(|((name, stated), writable)| role(description, name, stated, writable == Some(true)));
-        Ok(Self { all: all.collect::<Result<_, _>>()?, constants })
-    }
-
-    /// Returns the index of a buffer of the description among the point's buffers, or after them for scratch.
-    pub fn place(&self, number: usize) -> usize {
-        let scratch = |roles: &[Role]| roles.iter().filter(|role| **role == Role::Scratch).count();
-        let before = &self.all[..number];
-        match self.all[number] {
-            Role::Scratch => self.all.len() - scratch(&self.all) + scratch(before),
-            _ => before.len() - scratch(before),
-        }
-    }
+/// Explains that no kernel binds a buffer.
+fn unbound(description: &Description, name: &str, programs: &[&LoadedKernel]) -> Fault {
+    let passes = || programs.iter().flat_map(|program| &program.passes);
+    let slots = || passes().flat_map(|pass| pass.interface.slots.iter());
+    let by_member = |slot: &Slot| {
+        slot.is_called(name) && description.uniform.names().into_iter().any(|block| slot.is_called(block))
+    };
+    let message = if slots().any(by_member) {
+        "is given member by member in [uniform]; keep one of them".into()
+    } else {
+        let all: Vec<String> = passes().map(LoadedPass::listing).filter(|listing| !listing.is_empty()).collect();
+        let message = error::unknown("block", name, "", &slots().flat_map(Slot::names).collect::<Vec<_>>());
+        let message = message.split("; available").next().unwrap_or_default();
+        format!("{message}; kernels bind: {}", all.join("; "))
+    };
+    Fault::new(format!("buffer.{name}"), message)
 }
 
 /// Determines the role of a buffer.
@@ -131,30 +116,29 @@ fn check_binds(description: &Description, pass: &LoadedPass, programs: &[&Loaded
         if bounds.values().is_empty() {
             return Err(Fault::new(field, "is an empty list; name a buffer"));
         }
-        bounds.values().iter().try_for_each(|bound| BufferPart::of(description, &field, bound).map(drop))?;
+        bounds.values().iter().try_for_each(|bound| part(description, &field, bound).map(drop))?;
     }
     Ok(())
 }
 
 /// Returns the buffer that holds the grid of a pass. Refuses a grid stated in addition.
-pub fn indirect(description: &Description, pass: &LoadedPass) -> Result<Option<BufferPart>, Fault> {
+pub(super) fn indirect(description: &Description, pass: &LoadedPass) -> Result<Option<BoundRange>, Fault> {
     let (Some(text), field) = (&pass.stated.indirect, pass.field("indirect")) else { return Ok(None) };
     if pass.stated.groups.is_some() {
         return Err(Fault::new(field, "stands beside groups; keep one of them"));
     }
-    BufferPart::of(description, &field, &BoundBuffer::Name(text.clone())).map(Some)
+    part(description, &field, &BoundBuffer::Name(text.clone())).map(Some)
 }
 
 /// Returns the buffers that are bound to a slot of a pass: one, or one per round.
-pub fn bound(description: &Description, pass: &LoadedPass, slot: &Slot) -> Result<Vec<BufferPart>, Fault> {
+pub(super) fn bound(description: &Description, pass: &LoadedPass, slot: &Slot) -> Result<Vec<BoundRange>, Fault> {
     if let Some((block, bounds)) = pass.stated.bind.iter().find(|(block, _)| slot.is_called(block)) {
         let field = pass.field(&format!("bind.{block}"));
-        return bounds.values().iter().map(|bound| BufferPart::of(description, &field, bound)).collect();
+        return bounds.values().iter().map(|bound| part(description, &field, bound)).collect();
     }
-    let by_name = description.buffer.0.iter().enumerate().filter(|(_, (name, _))| slot.is_called(name));
     let Slot { set, binding, .. } = slot;
-    match by_name.map(|(index, _)| index).collect::<Vec<_>>().as_slice() {
-        &[buffer] => Ok(vec![BufferPart { buffer, offset: None, range: None }]),
+    match &description.buffer.names().into_iter().filter(|name| slot.is_called(name)).collect::<Vec<_>>()[..] {
+        [buffer] => Ok(vec![BoundRange::whole(buffer)]),
         [] => {
             let name = slot_key(slot);
             let what = if slot.names().is_empty() { "a block without a name".into() } else { slot.names().join(" = ") };
@@ -167,32 +151,28 @@ pub fn bound(description: &Description, pass: &LoadedPass, slot: &Slot) -> Resul
                 ),
             ))
         }
-        several => {
-            let names: Vec<&str> = several.iter().map(|index| description.buffer.0[*index].0.as_str()).collect();
-            Err(Fault::new(
-                format!("buffer.{}", names[1]),
-                format!("is the same buffer as {}: set {set}, binding {binding}; describe it once", names[0]),
-            ))
-        }
+        [first, second, ..] => Err(Fault::new(
+            format!("buffer.{second}"),
+            format!("is the same buffer as {first}: set {set}, binding {binding}; describe it once"),
+        )),
     }
 }
 
 /// Checks the element type of a buffer against a block. Kernels may access numbers by their bits, so only floats of a
 /// different width are certainly a mistake.
-fn fits_type(description: &Description, buffer: usize, pass: &LoadedPass, slot: &Slot) -> Result<(), Fault> {
-    let name = &description.buffer.0[buffer].0;
+fn fits_type(description: &Description, name: &str, pass: &LoadedPass, slot: &Slot) -> Result<(), Fault> {
     let element = element(description, name)?;
     if !element.is_float() {
         return Ok(());
     }
-    let scalars: Vec<Option<Scalar>> =
-        slot.blocks.iter().map(|block| block.array.and_then(|array| array.scalar)).collect();
-    let float = |scalar: &Option<Scalar>| match scalar {
-        Some(scalar @ (Scalar::Float { .. } | Scalar::Bfloat16)) => Some(scalar.name()),
-        _ => None,
-    };
-    let floats: Vec<String> = scalars.iter().filter_map(float).collect();
-    if floats.len() == scalars.len() && !floats.is_empty() && !floats.iter().any(|float| float == element.name()) {
+    let mut floats = vec![];
+    for block in slot.blocks.iter() {
+        match block.array.and_then(|array| array.scalar) {
+            Some(scalar @ (Scalar::Float { .. } | Scalar::Bfloat16)) => floats.push(scalar.name()),
+            _ => return Ok(()),
+        }
+    }
+    if !floats.is_empty() && !floats.iter().any(|float| float == element.name()) {
         let message =
             format!("is {element}, but {} declares elements of {}; make them the same", pass.source, floats[0]);
         return Err(Fault::new(format!("buffer.{name}.type"), message));
@@ -203,73 +183,68 @@ fn fits_type(description: &Description, buffer: usize, pass: &LoadedPass, slot: 
 /// Most bytes of one buffer, more than any device has.
 const MAX_BYTES: u64 = 1 << 42;
 
-/// Resolves the buffers with certain roles at a point. Only scratch may depend on specialization constants.
-pub fn buffers(
-    described: &Described,
-    roles: &Roles,
-    scope: &Values,
-    wanted: impl Fn(Role) -> bool,
-) -> Result<Vec<ResolvedBuffer>, Fault> {
-    let mut of_problem = scope.clone();
-    for constant in &roles.constants {
-        of_problem
-            .set_reason(constant, "a specialization constant: only scratch may depend on one, not what is checked");
+impl Resolver<'_> {
+    /// Resolves the buffers with certain roles at a point. Only scratch may depend on specialization constants.
+    pub(super) fn buffers(&self, scope: &Values, wanted: impl Fn(Role) -> bool) -> Result<Vec<ResolvedBuffer>, Fault> {
+        let mut of_problem = scope.clone();
+        for constant in &self.constants {
+            of_problem
+                .set_reason(constant, "a specialization constant: only scratch may depend on one, not what is checked");
+        }
+        let mut all = vec![];
+        for ((name, stated), role) in self.described.description.buffer.iter().zip(&self.roles) {
+            if wanted(*role) {
+                let scope = if *role == Role::Scratch { scope } else { &of_problem };
+                all.push(self.buffer(name, stated, *role, scope)?);
+            }
+        }
+        Ok(all)
     }
-    let all = described.description.buffer.iter().zip(&roles.all).filter(|(_, role)| wanted(**role));
-    all.map(|((name, stated), role)| {
-        let scope = if *role == Role::Scratch { scope } else { &of_problem };
-        at_point(described, name, stated, *role, scope)
-    })
-    .collect()
-}
 
-/// Resolves a buffer at a point.
-fn at_point(
-    described: &Described,
-    name: &str,
-    stated: &DescribedBuffer,
-    role: Role,
-    scope: &Values,
-) -> Result<ResolvedBuffer, Fault> {
-    let description = &described.description;
-    let element = element(description, name)?;
-    let fault = |field: &str, message: String| Fault::new(format!("buffer.{name}.{field}"), message);
-    let shape = shape(stated, element, scope).map_err(|message| fault("shape", message))?;
-    // Inputs without a fill come from a program.
-    let fill = match &stated.fill {
-        None => role.is_input().then_some(Fill::Made),
-        Some(text) => {
-            let fill = fill::parse(&scope.replace(text), &described.folder, scope);
-            let fill = fill.and_then(|fill| fill.check(element, &shape).map(|()| fill));
-            Some(fill.map_err(|message| fault("fill", message))?)
+    /// Resolves a buffer at a point.
+    fn buffer(
+        &self,
+        name: &str,
+        stated: &DescribedBuffer,
+        role: Role,
+        scope: &Values,
+    ) -> Result<ResolvedBuffer, Fault> {
+        let description = &self.described.description;
+        let element = element(description, name)?;
+        let fault = |field: &str, message: String| Fault::new(format!("buffer.{name}.{field}"), message);
+        let shape = shape(stated, element, scope).map_err(|message| fault("shape", message))?;
+        // Inputs without a fill come from a program.
+        let fill = match &stated.fill {
+            None => role.is_input().then_some(Fill::Made),
+            Some(text) => {
+                let fill = fill::parse(&scope.replace(text), &self.described.folder, scope);
+                let fill = fill.and_then(|fill| fill.check(element, &shape).map(|()| fill));
+                Some(fill.map_err(|message| fault("fill", message))?)
+            }
+        };
+        let tolerance = match &stated.check {
+            Some(check) => {
+                // Programs number scratch buffers last.
+                let of_problem = description.buffer.iter().filter(|(_, buffer)| !buffer.scratch);
+                let names: Vec<&str> = of_problem.map(|(name, _)| name).collect();
+                check.tolerance(&format!("buffer.{name}.check"), &names)?
+            }
+            None => init::default_tolerance(element),
+        };
+        match (&tolerance, shape.last()) {
+            (Tolerance::Ulp(_), _) if element == DType::Bytes => {
+                let message = "counts representable values, which bytes are not; use \"exact\"";
+                return Err(fault("check", message.into()));
+            }
+            (Tolerance::Columns { atol, .. }, Some(columns)) if atol.len() as u64 != *columns => {
+                let message = format!("has {} values of atol for {columns} columns; write one for each", atol.len());
+                return Err(fault("check", message));
+            }
+            _ => {}
         }
-    };
-    let tolerance = match &stated.check {
-        Some(check) => {
-            // Programs number scratch buffers last.
-            let of_problem = description.buffer.iter().filter(|(_, buffer)| !buffer.scratch);
-            let names: Vec<&str> = of_problem.map(|(name, _)| name).collect();
-            check.tolerance(&format!("buffer.{name}.check"), &names)?
-        }
-        None => init::default_tolerance(element),
-    };
-    match (&tolerance, shape.last()) {
-        (Tolerance::Ulp(_), _) if element == DType::Bytes => {
-            let message = "counts representable values, which bytes are not; use \"exact\"";
-            return Err(fault("check", message.into()));
-        }
-        (Tolerance::Columns { atol, .. }, Some(columns)) if atol.len() as u64 != *columns => {
-            let message = format!("has {} values of atol for {columns} columns; write one for each", atol.len());
-            return Err(fault("check", message));
-        }
-        _ => {}
+        let checked = stated.check.is_some();
+        Ok(ResolvedBuffer { fill, tolerance, checked, ..ResolvedBuffer::new(name, element, shape, role) })
     }
-    Ok(ResolvedBuffer {
-        fill,
-        tolerance,
-        checked: stated.check.is_some(),
-        ..ResolvedBuffer::new(name, element, shape, role)
-    })
 }
 
 /// Evaluates the extents of a buffer.
@@ -277,23 +252,23 @@ fn shape(stated: &DescribedBuffer, element: DType, scope: &Values) -> Result<Vec
     let Some(shape) = &stated.shape else {
         return Err("is missing; write its extents, the slowest first: [\"M\", \"K\"]".into());
     };
-    let shape = shape.values().iter().map(Formula::expression).collect::<Result<Vec<_>, _>>()?;
-    if shape.is_empty() || shape.len() > 8 {
-        return Err(format!("has {} extents; write 1 to 8", shape.len()));
+    let expressions = shape.values().iter().map(Formula::expression).collect::<Result<Vec<_>, _>>()?;
+    if expressions.is_empty() || expressions.len() > 8 {
+        return Err(format!("has {} extents; write 1 to 8", expressions.len()));
     }
-    let extent = |expression: &Expression| {
+    let mut shape = vec![];
+    for expression in &expressions {
         let value = expression.value(scope)?;
-        let message = || format!("has the extent {value} ('{}'); an extent is 1 or more", expression.text());
-        u64::try_from(value).ok().filter(|value| *value > 0).ok_or_else(message)
-    };
-    let shape = shape.iter().map(extent).collect::<Result<Vec<_>, _>>()?;
-    let bytes = shape.iter().try_fold(element.bytes(), |bytes, extent| bytes.checked_mul(*extent));
-    match bytes.filter(|bytes| *bytes <= MAX_BYTES) {
-        Some(_) => Ok(shape),
-        None => {
-            Err(format!("{shape:?} is larger than {}, which no device holds; use smaller extents", Bytes(MAX_BYTES)))
+        if value < 1 {
+            return Err(format!("has the extent {value} ('{}'); an extent is 1 or more", expression.text()));
         }
+        shape.push(value.cast_unsigned());
     }
+    let bytes = shape.iter().try_fold(element.bytes(), |bytes, extent| bytes.checked_mul(*extent));
+    if bytes.is_some_and(|bytes| bytes <= MAX_BYTES) {
+        return Ok(shape);
+    }
+    Err(format!("{shape:?} is larger than {}, which no device holds; use smaller extents", Bytes(MAX_BYTES)))
 }
 
 /// Checks that `bytes` fits at least one of a slot's blocks.

@@ -1,6 +1,6 @@
 //! Describes kernels as a user writes them: fields of a TOML file, which the command line can also set.
 
-use super::expression::Expression;
+use super::expression::{Expression, Values};
 use super::resolved::Tolerance;
 use crate::basis::error::{self, Error};
 use crate::basis::printable::{Shown, brief};
@@ -119,6 +119,13 @@ pub struct Kernel {
     pub pass: Vec<Kernel>,
 }
 
+impl Kernel {
+    /// Returns the sub-group sizes that compete.
+    pub(super) fn subgroups(&self) -> &[Formula] {
+        self.subgroup.as_ref().map_or(&[], OneOrMany::values)
+    }
+}
+
 /// Buffer bound to a block: all of it, `"A"`, the part from a byte on, `"A + 4*N"`, or a range.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected \"BUFFER\", \"BUFFER + BYTES\" or { buffer, offset, range }")]
@@ -138,6 +145,19 @@ pub struct BoundRange {
     /// Length in bytes; the rest of the buffer by default.
     #[serde(default)]
     pub range: Option<Formula>,
+}
+
+impl BoundRange {
+    /// Binds all of a buffer.
+    pub(super) fn whole(buffer: &str) -> Self {
+        Self { buffer: buffer.into(), offset: None, range: None }
+    }
+
+    /// Evaluates the offset, and the length if it is stated.
+    pub(super) fn bytes(&self, scope: &Values) -> Result<(u64, Option<u64>), String> {
+        let offset = self.offset.as_ref().map_or(Ok(0), |offset| offset.bytes(scope))?;
+        Ok((offset, self.range.as_ref().map(|range| range.bytes(scope)).transpose()?))
+    }
 }
 
 /// Buffer of a description.
@@ -303,6 +323,12 @@ impl Formula {
             Self::Text(text) if text == "true" || text == "false" => Ok(Expression::integer(i64::from(text == "true"))),
             Self::Text(text) => Expression::parse(text),
         }
+    }
+
+    /// Evaluates a number of bytes.
+    fn bytes(&self, scope: &Values) -> Result<u64, String> {
+        let value = self.expression()?.value(scope)?;
+        u64::try_from(value).map_err(|_| format!("is {value} bytes ('{self}'); bytes are counted from 0"))
     }
 
     /// Returns the value of a macro; `None` if `false` leaves it undefined.

@@ -31,16 +31,6 @@ pub(super) fn chosen<'a>(wanted: Option<&str>, kernels: &[&'a str]) -> Result<&'
     }
 }
 
-/// Entry point of a module.
-struct EntryPoint<'a> {
-    name: String,
-    function: u32,
-    /// Index of the word at which it is declared.
-    at: usize,
-    /// Global variables that it lists.
-    variables: &'a [u32],
-}
-
 /// Returns the module with only the selected entry point, renamed to `main`, without functions and variables that it
 /// never uses; also returns the names of these variables.
 pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<(Vec<u32>, Vec<String>), String> {
@@ -51,21 +41,21 @@ pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<(Vec<u32>, 
     let end = all.iter().position(|instruction| instruction.op() == Some(Op::Function)).unwrap_or(all.len());
     let (head, functions) = all.split_at(end);
     let points = || head.iter().filter(|instruction| instruction.op() == Some(Op::EntryPoint));
-    let entries = points().filter_map(|instruction| match instruction.operands() {
-        [COMPUTE, function, rest @ ..] if !rest.is_empty() => {
-            let (name, literal) = string(rest);
+    let mut entries: Vec<(String, Instruction<'_>)> = vec![];
+    for instruction in points() {
+        if let [COMPUTE, _, name @ ..] = instruction.operands()
+            && !name.is_empty()
+        {
             // Messages show names in one line.
-            let name = name.replace('\n', "\\n");
-            Some(EntryPoint { name, function: *function, at: instruction.at, variables: &rest[literal..] })
+            entries.push((string(name).0.replace('\n', "\\n"), *instruction));
         }
-        _ => None,
-    });
-    let entries: Vec<_> = entries.collect();
-    let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
-    let name = chosen(wanted, &names)?;
-    let Some(entry) = entries.iter().find(|entry| entry.name == name) else {
+    }
+    let name = chosen(wanted, &entries.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>())?;
+    let Some(entry) = entries.iter().find(|(known, _)| known == name).map(|(_, entry)| entry) else {
         return Err("its entry points changed while they were read".into());
     };
+    let (function, rest) = (entry.operands()[1], &entry.operands()[2..]);
+    let listed = &rest[string(rest).1..];
     // Debug information may refer to removed instructions.
     let described: BTreeSet<u32> = head.iter().filter_map(|instruction| description(*instruction)).collect();
     let describes = |instruction: &&Instruction<'_>| match instruction.operands() {
@@ -73,8 +63,8 @@ pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<(Vec<u32>, 
         _ => false,
     };
     let functions: Vec<_> = functions.iter().filter(|instruction| !describes(instruction)).copied().collect();
-    let (functions, removed) = reached(entry, words[1], head, &functions);
-    if removed.is_empty() && points().count() == 1 && entry.name == "main" {
+    let (functions, removed) = reached(function, listed, words[1], head, &functions);
+    if removed.is_empty() && points().count() == 1 && name == "main" {
         return Ok((words.to_vec(), vec![]));
     }
     let mut module = words[..HEADER].to_vec();
@@ -83,14 +73,14 @@ pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<(Vec<u32>, 
         let is_gone = |place: usize| operands.get(place).is_some_and(|id| removed.contains(id));
         match op {
             Some(Op::EntryPoint) if instruction.at == entry.at => {
-                let renamed = [COMPUTE, entry.function, u32::from_le_bytes(*b"main"), 0];
-                let variables: Vec<u32> = entry.variables.iter().copied().filter(|id| !removed.contains(id)).collect();
+                let renamed = [COMPUTE, function, u32::from_le_bytes(*b"main"), 0];
+                let variables: Vec<u32> = listed.iter().copied().filter(|id| !removed.contains(id)).collect();
                 module.push(((1 + renamed.len() + variables.len()) as u32) << 16 | Op::EntryPoint as u32);
                 module.extend(renamed);
                 module.extend(variables);
             }
             Some(Op::EntryPoint) => {}
-            Some(Op::ExecutionMode | Op::ExecutionModeId) if operands.first() != Some(&entry.function) => {}
+            Some(Op::ExecutionMode | Op::ExecutionModeId) if operands.first() != Some(&function) => {}
             Some(Op::Variable) if is_gone(1) => {}
             Some(Op::Name | Op::Decorate | Op::DecorateId | Op::DecorateString) if is_gone(0) => {}
             _ => module.extend(instruction.words),
@@ -135,10 +125,11 @@ fn places(head: &[Instruction<'_>]) -> BTreeMap<u32, BTreeMap<u32, u32>> {
     found
 }
 
-/// Returns the functions that `entry` calls, directly or not, as instructions, and the ids that only removed code
-/// defines or uses.
+/// Returns the functions that function `entry` calls, directly or not, as instructions, and the ids that only removed
+/// code defines or uses. The entry point lists the variables `listed`.
 fn reached<'a>(
-    entry: &EntryPoint<'_>,
+    entry: u32,
+    listed: &[u32],
     version: u32,
     head: &[Instruction<'a>],
     functions: &[Instruction<'a>],
@@ -146,7 +137,7 @@ fn reached<'a>(
     let bodies = || functions.split_inclusive(|instruction| instruction.op() == Some(Op::FunctionEnd));
     let id = |body: &[Instruction<'_>]| body.first().and_then(|instruction| instruction.operands().get(1)).copied();
     let by_id: BTreeMap<u32, &[Instruction<'_>]> = bodies().filter_map(|body| Some((id(body)?, body))).collect();
-    let (mut reached, mut next) = (BTreeSet::new(), vec![entry.function]);
+    let (mut reached, mut next) = (BTreeSet::new(), vec![entry]);
     while let Some(function) = next.pop() {
         if reached.insert(function) {
             let body = by_id.get(&function).copied().unwrap_or_default();
@@ -158,8 +149,8 @@ fn reached<'a>(
     let (called, removed): (Vec<_>, Vec<_>) = bodies().partition(is_reached);
     let functions = called.concat();
     let mentioned: BTreeSet<u32> = functions.iter().flat_map(mentioned).collect();
-    let named: BTreeSet<u32> = entry.variables.iter().copied().collect();
-    let is_used = |id: &u32| mentioned.contains(id) && (version < LISTS_ALL_VARIABLES || named.contains(id));
+    let listed: BTreeSet<u32> = listed.iter().copied().collect();
+    let is_used = |id: &u32| mentioned.contains(id) && (version < LISTS_ALL_VARIABLES || listed.contains(id));
     let variables = || {
         head.iter()
             .filter(|instruction| instruction.op() == Some(Op::Variable))
@@ -261,7 +252,7 @@ mod tests {
             assert_eq!((count(&of(wanted), Op::Function), count(&of(wanted), Op::EntryPoint)), (functions, 1));
         }
         let error = resize(&mut of("double"), [8, 4, 2]).expect_err("64 invocations");
-        assert!(error.contains("leave out `local_size`"), "{error}");
+        assert_eq!(error, "it states a work-group size itself; leave out `local_size`");
         let mut triple = of("triple");
         resize(&mut triple, [8, 4, 2]).expect("one invocation");
         assert!(triple.windows(4).any(|words| words == [ExecutionMode::LocalSize as u32, 8, 4, 2]));

@@ -19,8 +19,9 @@ enum Node {
     Name(String),
     Negated(Box<Node>),
     Not(Box<Node>),
+    Sqrt(Box<Node>),
+    Log2(Box<Node>),
     Binary(Operator, Box<Node>, Box<Node>),
-    Call(Function, Vec<Node>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,10 +40,13 @@ enum Operator {
     Div,
     Rem,
     Power,
+    Cdiv,
+    Min,
+    Max,
 }
 
 impl Operator {
-    /// Operators as they are written, each before its own prefixes.
+    /// Operators between their operands as they are written, each before its own prefixes.
     const ALL: [(&'static str, Self); 14] = [
         ("||", Self::Or),
         ("&&", Self::And),
@@ -74,6 +78,8 @@ impl Operator {
             Self::Add | Self::Sub => 4,
             Self::Mul | Self::Div | Self::Rem => 5,
             Self::Power => 7,
+            // Written as functions.
+            Self::Cdiv | Self::Min | Self::Max => 8,
         }
     }
 }
@@ -81,23 +87,8 @@ impl Operator {
 /// Binding strength of a sign, between products and powers.
 const SIGN_STRENGTH: u8 = 6;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Function {
-    Cdiv,
-    Min,
-    Max,
-    Sqrt,
-    Log2,
-}
-
-impl Function {
-    const ALL: [(&'static str, Self); 5] =
-        [("cdiv", Self::Cdiv), ("min", Self::Min), ("max", Self::Max), ("sqrt", Self::Sqrt), ("log2", Self::Log2)];
-
-    fn arguments(self) -> usize {
-        if matches!(self, Self::Sqrt | Self::Log2) { 1 } else { 2 }
-    }
-}
+/// Names of functions.
+const FUNCTIONS: [&str; 5] = ["cdiv", "min", "max", "sqrt", "log2"];
 
 /// Limits of an expression: its length, the number of its operators, each of which may nest its left operand, and its
 /// nesting otherwise. Each level takes up to 2 KiB of stack.
@@ -165,12 +156,11 @@ fn collect<'a>(node: &'a Node, names: &mut BTreeSet<&'a str>) {
         Node::Name(name) => {
             names.insert(name);
         }
-        Node::Negated(of) | Node::Not(of) => collect(of, names),
+        Node::Negated(of) | Node::Not(of) | Node::Sqrt(of) | Node::Log2(of) => collect(of, names),
         Node::Binary(_, left, right) => {
             collect(left, names);
             collect(right, names);
         }
-        Node::Call(_, arguments) => arguments.iter().for_each(|argument| collect(argument, names)),
     }
 }
 
@@ -186,6 +176,12 @@ fn integer(node: &Node, scope: &Values) -> Result<i128, String> {
         Node::Name(name) => scope.get(name).map(i128::from),
         Node::Negated(node) => fits(of(node)?.checked_neg()),
         Node::Not(node) => Ok(i128::from(of(node)? == 0)),
+        Node::Sqrt(node) => of(node).and(Err("takes a square root where an integer is wanted".into())),
+        // Rounded down, as divisions are.
+        Node::Log2(node) => match of(node)? {
+            value if value > 0 => Ok(value.ilog2().into()),
+            value => Err(format!("takes the logarithm of {value}")),
+        },
         Node::Binary(operator, left, right) => {
             let left = of(left)?;
             // The left operand may guard against a division by zero.
@@ -206,22 +202,13 @@ fn integer(node: &Node, scope: &Values) -> Result<i128, String> {
                 Operator::Div => not_zero().and_then(|()| fits(left.checked_div(right))),
                 Operator::Rem => not_zero().and_then(|()| fits(left.checked_rem(right))),
                 Operator::Power => fits(u32::try_from(right).ok().and_then(|right| left.checked_pow(right))),
-            }
-        }
-        Node::Call(function, arguments) => {
-            let values = arguments.iter().map(of).collect::<Result<Vec<_>, _>>()?;
-            match (function, values.as_slice()) {
-                (Function::Min, &[a, b]) => Ok(a.min(b)),
-                (Function::Max, &[a, b]) => Ok(a.max(b)),
-                (Function::Cdiv, &[_, 0]) => Err("divides by zero".into()),
-                (Function::Cdiv, &[a, b]) => {
-                    let (quotient, rest) = (fits(a.checked_div(b))?, fits(a.checked_rem(b))?);
-                    fits(quotient.checked_add(i128::from(rest != 0 && (rest < 0) == (b < 0))))
+                Operator::Min => Ok(left.min(right)),
+                Operator::Max => Ok(left.max(right)),
+                Operator::Cdiv => {
+                    not_zero()?;
+                    let (quotient, rest) = (fits(left.checked_div(right))?, fits(left.checked_rem(right))?);
+                    fits(quotient.checked_add(i128::from(rest != 0 && (rest < 0) == (right < 0))))
                 }
-                // Rounded down, as divisions are.
-                (Function::Log2, &[a]) if a > 0 => Ok(a.ilog2().into()),
-                (Function::Log2, &[a]) => Err(format!("takes the logarithm of {a}")),
-                _ => Err("takes a square root where an integer is wanted".into()),
             }
         }
     }
@@ -236,6 +223,8 @@ fn fraction(node: &Node, scope: &Values) -> Result<f64, String> {
         Node::Name(name) => scope.get(name)? as f64,
         Node::Negated(node) => -of(node)?,
         Node::Not(node) => truth(of(node)? == 0.0),
+        Node::Sqrt(node) => of(node)?.sqrt(),
+        Node::Log2(node) => of(node)?.log2(),
         Node::Binary(operator, left, right) => {
             let left = of(left)?;
             let right = if operator.decided_by(left != 0.0) { 0.0 } else { of(right)? };
@@ -254,16 +243,9 @@ fn fraction(node: &Node, scope: &Values) -> Result<f64, String> {
                 Operator::Div => left / right,
                 Operator::Rem => left % right,
                 Operator::Power => left.powf(right),
-            }
-        }
-        Node::Call(function, arguments) => {
-            let values = arguments.iter().map(of).collect::<Result<Vec<_>, _>>()?;
-            match (function, values.as_slice()) {
-                (Function::Cdiv, &[a, b]) => (a / b).ceil(),
-                (Function::Min, &[a, b]) => a.min(b),
-                (Function::Max, &[a, b]) => a.max(b),
-                (Function::Log2, &[a]) => a.log2(),
-                (_, values) => values[0].sqrt(),
+                Operator::Cdiv => (left / right).ceil(),
+                Operator::Min => left.min(right),
+                Operator::Max => left.max(right),
             }
         }
     })
@@ -367,54 +349,62 @@ impl Parser<'_> {
             return Ok(Node::Name(name.to_string()));
         }
         self.rest = &self.rest[1..];
-        let known = Function::ALL.iter().find(|(known, _)| *known == name);
-        let Some((_, function)) = known else {
-            let names = Function::ALL.map(|(name, _)| name);
-            return Err(format!("has an {}", error::unknown("function", name, "", &names)));
-        };
-        let mut arguments = vec![self.expression(0, depth)?];
-        while arguments.len() < function.arguments() {
-            self.expect(',').map_err(|_| format!("gives {name} {} of its 2 arguments", arguments.len()))?;
-            arguments.push(self.expression(0, depth)?);
+        if !FUNCTIONS.contains(&name) {
+            return Err(format!("has an {}", error::unknown("function", name, "", &FUNCTIONS)));
         }
+        let first = Box::new(self.expression(0, depth)?);
+        let node = match name {
+            "sqrt" => Node::Sqrt(first),
+            "log2" => Node::Log2(first),
+            _ => {
+                self.expect(',').map_err(|_| format!("gives {name} 1 of its 2 arguments"))?;
+                let operator = match name {
+                    "cdiv" => Operator::Cdiv,
+                    "min" => Operator::Min,
+                    _ => Operator::Max,
+                };
+                Node::Binary(operator, first, self.expression(0, depth)?.into())
+            }
+        };
         self.expect(')').map_err(|_| format!("is missing a ')' after the arguments of {name}"))?;
-        Ok(Node::Call(*function, arguments))
+        Ok(node)
     }
 }
 
-/// Named values; the first value of a name counts.
+/// Named values, or the reasons why names have none here; the first value of a name counts.
 #[derive(Clone, Debug, Default)]
-pub struct Values {
-    known: Vec<(String, i64)>,
-    /// Names that have no value here, each with the reason.
-    reasons: Vec<(String, String)>,
-}
+pub struct Values(Vec<(String, Result<i64, String>)>);
 
 impl Values {
     /// Makes the values of these axes.
     pub fn of(names: &[String], values: &[i64]) -> Self {
-        Self { known: names.iter().cloned().zip(values.iter().copied()).collect(), reasons: vec![] }
+        Self(names.iter().cloned().zip(values.iter().copied().map(Ok)).collect())
     }
 
     /// Adds a value, unless the name already has one.
     pub fn set(&mut self, name: &str, value: i64) {
-        self.known.push((name.to_string(), value));
+        self.0.push((name.to_string(), Ok(value)));
     }
 
     /// Adds the reason why a name has no value here.
     pub fn set_reason(&mut self, name: &str, reason: &str) {
-        self.reasons.push((name.to_string(), reason.to_string()));
+        self.0.push((name.to_string(), Err(reason.to_string())));
+    }
+
+    /// Iterates over the names that have values.
+    fn known(&self) -> impl Iterator<Item = (&str, i64)> {
+        self.0.iter().filter_map(|(name, value)| Some((name.as_str(), *value.as_ref().ok()?)))
     }
 
     /// Returns the value of `name`. The error lists the known names.
     pub fn get(&self, name: &str) -> Result<i64, String> {
-        if let Some((_, value)) = self.known.iter().find(|(known, _)| known == name) {
-            return Ok(*value);
+        if let Some((_, value)) = self.known().find(|(known, _)| *known == name) {
+            return Ok(value);
         }
-        if let Some((_, reason)) = self.reasons.iter().find(|(reasons, _)| reasons == name) {
+        if let Some((_, Err(reason))) = self.0.iter().find(|(known, _)| known == name) {
             return Err(format!("names '{name}', {reason}"));
         }
-        let mut names: Vec<&str> = self.known.iter().map(|(name, _)| name.as_str()).collect();
+        let mut names: Vec<&str> = self.known().map(|(name, _)| name).collect();
         names.dedup();
         if names.is_empty() {
             return Err(format!("names '{name}', and there are no axes; add {name} to [axes]"));
@@ -424,8 +414,7 @@ impl Values {
 
     /// Replaces each name in braces, such as `{M}`, by its value.
     pub fn replace(&self, text: &str) -> String {
-        self.known
-            .iter()
+        self.known()
             .fold(text.to_string(), |text, (name, value)| text.replace(&format!("{{{name}}}"), &value.to_string()))
     }
 }
@@ -467,7 +456,7 @@ mod tests {
             assert_eq!(value(text), Ok(expected), "{text}");
         }
         let wide = Expression::parse("2^64 - 1").expect("parsed").wide_value(&scope());
-        assert!(wide.expect_err("2^64 is none").contains("beyond 64 bits"));
+        assert_eq!(wide, Err("expression '2^64 - 1' has a value beyond 64 bits".into()));
         let wide = Expression::parse("2^63 + (2^63 - 1)").expect("parsed").wide_value(&scope());
         assert_eq!(wide, Ok(u64::MAX.into()));
     }
@@ -479,46 +468,47 @@ mod tests {
         assert_eq!(number("1e-5"), Ok(1e-5));
         assert_eq!(number("2.5e+1 - .5"), Ok(24.5));
         assert_eq!(number("1/0").expect_err("infinite"), "expression '1/0' is not a finite number");
-        assert!(value("0.5").expect_err("no integer").contains("fraction 0.5 where an integer is wanted"));
-        assert!(value("sqrt(4)").expect_err("no integer").contains("square root"));
     }
 
     #[test]
     fn malformed_expressions_are_quoted_with_the_reason() {
-        for (text, expected) in [
-            ("", "expression '' ends where a number"),
-            ("1 +", "ends where a number"),
-            ("(1", "lacks a ')'"),
-            ("1 2", "goes on with '2'"),
-            ("M / (BM - 64)", "divides by zero"),
-            ("M % 0", "divides by zero"),
-            ("log2(M - 100)", "logarithm of 0"),
-            ("cdiv(M, 0)", "divides by zero"),
-            ("most + 1", "beyond 64 bits"),
-            ("2^63", "beyond 64 bits"),
-            ("2^(-1)", "beyond 64 bits"),
-            ("99999999999999999999", "beyond 64 bits"),
-            ("0x10000000000000000", "beyond 64 bits"),
-            ("0x", "malformed number '0x'"),
-            ("ceil(M)", "unknown function 'ceil'"),
-            ("cdvi(M, 2)", "did you mean 'cdiv'?"),
-            ("cdiv(M)", "gives cdiv 1 of its 2 arguments"),
-            ("min(1,2,3)", "is missing a ')' after the arguments of min"),
-            ("1x", "malformed number '1x'"),
-            ("M & 3", "goes on with '&'"),
-            ("N", "unknown name 'N'"),
-            ("é", "has '\\u{e9}'"),
-        ] {
-            let error = value(text).expect_err(text);
-            assert!(error.contains(expected), "{text}: {error}");
-        }
-        assert!(value(&"(".repeat(1000)).expect_err("deep").contains("nested too deeply"));
-        assert!(value(&"-".repeat(1000)).expect_err("deep").contains("nested too deeply"));
         // Operators of equal strength nest on the left.
-        let chain = |operators: usize| value(&format!("1{}", "-1".repeat(operators)));
-        assert_eq!(chain(MAX_OPERATORS), Ok(1 - MAX_OPERATORS as i64));
-        assert!(chain(MAX_OPERATORS + 1).expect_err("long").contains("more than 256 operators"));
-        assert!(value(&"1+".repeat(4000)).expect_err("long").contains("longer than"));
+        let chain = |operators: usize| format!("1{}", "-1".repeat(operators));
+        assert_eq!(value(&chain(MAX_OPERATORS)), Ok(1 - MAX_OPERATORS as i64));
+        let long = [chain(MAX_OPERATORS + 1), "(".repeat(1000), "-".repeat(1000), "1+".repeat(4000)];
+        let malformed = "|1 +|(1|1 2|M / (BM - 64)|M % 0|log2(M - 100)|cdiv(M, 0)|most + 1|2^63|2^(-1)|99999999999999999999|\
+                         0x10000000000000000|0x|ceil(M)|cdvi(M, 2)|cdiv(M)|min(1,2,3)|1x|M & 3|N|é|0.5|sqrt(4)";
+        let said = malformed.split('|').chain(long.iter().map(String::as_str)).map(|text| value(text).expect_err(text));
+        insta::assert_snapshot!(said.collect::<Vec<_>>().join("\n"), @r"
+        expression '' ends where a number, a name or '(' was expected
+        expression '1 +' ends where a number, a name or '(' was expected
+        expression '(1' lacks a ')'
+        expression '1 2' goes on with '2', where an operator was expected
+        expression 'M / (BM - 64)' divides by zero
+        expression 'M % 0' divides by zero
+        expression 'log2(M - 100)' takes the logarithm of 0
+        expression 'cdiv(M, 0)' divides by zero
+        expression 'most + 1' is 9223372036854775808, beyond 64 bits with a sign: 2^63 - 1 is the most
+        expression '2^63' is 9223372036854775808, beyond 64 bits with a sign: 2^63 - 1 is the most
+        expression '2^(-1)' has a value beyond 64 bits
+        expression '99999999999999999999' has a number beyond 64 bits: 2^64 - 1 is the most
+        expression '0x10000000000000000' has a number beyond 64 bits: 2^64 - 1 is the most
+        expression '0x' has the malformed number '0x'
+        expression 'ceil(M)' has an unknown function 'ceil'; did you mean 'cdiv'? available: cdiv, min, max, sqrt, log2
+        expression 'cdvi(M, 2)' has an unknown function 'cdvi'; did you mean 'cdiv'? available: cdiv, min, max, sqrt, log2
+        expression 'cdiv(M)' gives cdiv 1 of its 2 arguments
+        expression 'min(1,2,3)' is missing a ')' after the arguments of min
+        expression '1x' has the malformed number '1x'
+        expression 'M & 3' goes on with '&', where an operator was expected
+        expression 'N' has an unknown name 'N'; available: M, BM, most
+        expression 'é' has '\u{e9}' where a number, a name or '(' was expected
+        expression '0.5' has the fraction 0.5 where an integer is wanted
+        expression 'sqrt(4)' takes a square root where an integer is wanted
+        expression '1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-…' has more than 256 operators; use shorter ones
+        expression '((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((…' is nested too deeply; use fewer parentheses
+        expression '------------------------------------------------------------…' is nested too deeply; use fewer parentheses
+        expression '1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+…' is longer than 4096 bytes; use shorter ones
+        ");
     }
 
     #[test]

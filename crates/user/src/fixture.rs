@@ -54,11 +54,7 @@ pub fn constant(id: u32, bits: u64, bytes: u32) -> SpecValue {
     SpecValue { id, bits, bytes }
 }
 
-/// Returns the only configuration of a kernel.
-pub fn configuration(kernel: &str) -> KernelConfiguration {
-    KernelConfiguration { kernel: kernel.into(), choice: vec![] }
-}
-
+/// Returns kernels with one point.
 pub fn kernels(
     name: &str,
     modules: Vec<Module>,
@@ -66,7 +62,8 @@ pub fn kernels(
     reference: Reference,
     lists: Vec<PassList>,
 ) -> UserKernels {
-    let configurations = (0..lists.len()).map(|index| configuration(&format!("k{index}"))).collect();
+    let configuration = |index| KernelConfiguration { kernel: format!("k{index}"), choice: vec![] };
+    let configurations = (0..lists.len()).map(configuration).collect();
     let pass_lists = lists.into_iter().map(Ok).collect();
     let points = vec![ResolvedPoint { buffers, reference, pass_lists, ..ResolvedPoint::default() }];
     let name = name.to_string();
@@ -92,10 +89,16 @@ pub fn shift(negate: bool, scale: f64) -> PassList {
     PassList { passes: vec![pass], scratch: vec![] }
 }
 
+/// Returns the buffers of [`SHIFT`].
 pub fn shifted() -> Vec<ResolvedBuffer> {
     vec![
         buffer("A", 100, Role::Input, Some(Fill::Uniform { low: -1.0, high: 1.0 })),
         buffer("U", 4, Role::Input, Some(Fill::Iota)),
         buffer("D", 100, Role::Output, None),
     ]
+}
+
+/// Parses a description.
+pub fn described(text: &str) -> serde_json::Value {
+    toml::from_str(text).expect("TOML")
 }

@@ -8,7 +8,6 @@ use crate::basis::printable::{Shown, ending, is_kill};
 use crate::basis::threads::{self, CANNOT_START};
 use crate::basis::units::Bytes;
 use crate::process::{self, FAREWELL, Helper, Lifetime, OutputPolicy, guarded, message};
-use std::any::Any;
 use std::process::Command;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
@@ -148,12 +147,10 @@ fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> R
     thread::scope(|scope| {
         let thread = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
         let thread = thread.map_err(|e| format!("there is no memory for a compiler: {e}"))?;
-        thread.join().unwrap_or_else(|panic| Err(format!("its compiler failed: {}", panic_message(&*panic))))
+        thread.join().unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked");
+            Err(format!("its compiler failed: {text}"))
+        })
     })
-}
-
-/// Returns the message of a panic.
-fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked")
 }

@@ -37,7 +37,6 @@ pub fn init(described: &Described) -> Result<String, Error> {
 fn template(described: &Described) -> Result<Commented, Fault> {
     let programs = programs(described)?;
     let pass = &programs[0].passes[0];
-    let grid = Grid::of(pass);
     let mut commented = Commented::default();
     let name = Path::new(&pass.source).file_name().map_or(pass.source.as_str().into(), OsStr::to_string_lossy);
     commented.head = format!(
@@ -52,7 +51,7 @@ fn template(described: &Described) -> Result<Commented, Fault> {
     };
     commented.description.kernel = Some(Kernel { source, entry, include, define, ..Kernel::default() });
     commented.remark("axes", "swept; expressions below may use these names");
-    for ((axis, values), remark) in grid.axes().zip(["doubling; or [4096, 14336], \"128..1024:128\"", "", ""]) {
+    for ((axis, values), remark) in pass.grid_axes().zip(["doubling; or [4096, 14336], \"128..1024:128\"", "", ""]) {
         commented.description.axes.set(axis, OneOrMany::One(text(values)));
         commented.remark(format!("axes.{axis}"), format!("(…) {remark}"));
     }
@@ -62,14 +61,14 @@ fn template(described: &Described) -> Result<Commented, Fault> {
         if let ArgumentKind::Scalar(scalar) = member.kind {
             let name = member_key(&pass.interface.arguments, member);
             commented.remark(format!("push.{name}"), format!("(…) {}", scalar.name()));
-            commented.description.push.set(&name, grid.guess(&member.name, scalar));
+            commented.description.push.set(&name, pass.guess(&member.name, scalar));
         }
     }
-    buffers(pass, &grid, &mut commented)?;
-    let [x, y, z] = pass.local_size(&[]);
+    buffers(pass, &mut commented)?;
+    let [x, y, z] = pass.local_size(|_| None);
     commented.remark("dispatch", format!("work-groups of {x}×{y}×{z}: local_x, …"));
     commented.remark("dispatch.groups", "(…)");
-    let groups = grid.groups();
+    let groups = pass.grid_groups();
     commented.description.dispatch = Some(GridFields { groups: Some(OneOrMany::Many(groups.clone())), indirect: None });
     let groups: Vec<String> = groups.iter().map(|extent| line(&extent.to_string())).collect();
     commented.tail = OPTIONAL_TABLES.replace("GROUPS", &format!("[{}]", groups.join(", ")));
@@ -77,18 +76,18 @@ fn template(described: &Described) -> Result<Commented, Fault> {
 }
 
 /// Adds the blocks that are given by member, and the buffers.
-fn buffers(pass: &LoadedPass, grid: &Grid, commented: &mut Commented) -> Result<(), Fault> {
+fn buffers(pass: &LoadedPass, commented: &mut Commented) -> Result<(), Fault> {
     let accesses = pass.accesses().map_err(|message| Fault::new("kernel.source", message))?;
     let (slots, addresses) = accesses.split_at(pass.interface.slots.len());
     let mut pointed = vec![];
     for (slot, access) in pass.interface.slots.iter().zip(slots) {
         match by_member(slot, *access) {
             Some(block) => {
-                uniform(&buffer_key(pass, slot), slot, block, grid, commented);
+                uniform(&buffer_key(pass, slot), slot, block, pass, commented);
                 let pointers = block.members.iter().filter(|member| member.kind == ArgumentKind::Address);
                 pointed.extend(pointers.map(|member| (member, Access::UNKNOWN)));
             }
-            None => buffer(&buffer_key(pass, slot), slot, *access, grid, commented),
+            None => buffer(&buffer_key(pass, slot), slot, *access, pass, commented),
         }
     }
     for (member, access) in pass.addresses().zip(addresses.iter().copied()).chain(pointed) {
@@ -97,13 +96,7 @@ fn buffers(pass: &LoadedPass, grid: &Grid, commented: &mut Commented) -> Result<
             .remark(format!("buffer.{name}"), format!("at the address in {}: {}", member.name, access_text(access)));
         commented.remark(format!("buffer.{name}.type"), "(…)");
         commented.remark(format!("buffer.{name}.shape"), "(…)");
-        add_buffer(
-            name,
-            &member.name,
-            DescribedBuffer { shape: Some(grid.shape(1)), ..buffer_of_type("f32") },
-            access,
-            commented,
-        );
+        add_buffer(name, &member.name, "f32", pass.grid_shape(1), access, commented);
     }
     Ok(())
 }
@@ -130,10 +123,6 @@ fn text(formula: &str) -> Formula {
     Formula::Text(formula.into())
 }
 
-fn buffer_of_type(element: &str) -> DescribedBuffer {
-    DescribedBuffer { element: Some(element.into()), ..DescribedBuffer::default() }
-}
-
 /// Comments on fields that cannot be derived from a kernel.
 const OPTIONAL_TABLES: &str = "
 # [reference]                 # (…) the right answer; without it: unverified
@@ -150,37 +139,30 @@ const OPTIONAL_TABLES: &str = "
 # bytes = \"12*N\"              # where it is not each input and output once
 ";
 
-/// Axes along which a kernel's work-groups extend, one per dimension.
-struct Grid {
-    dimensions: usize,
-    /// Axes that the push constants are sizes of.
-    known: Vec<&'static str>,
-}
-
-impl Grid {
-    fn of(pass: &LoadedPass) -> Self {
-        let wide = pass.local_size(&[]).iter().rposition(|extent| *extent > 1);
-        let mut grid = Self { dimensions: wide.unwrap_or(0) + 1, known: vec![] };
-        for member in pass.interface.arguments.iter() {
-            if let ArgumentKind::Scalar(Scalar::Bool | Scalar::Int { .. }) = member.kind {
-                grid.known.push(grid.along(&member.name));
-            }
-        }
-        grid
+impl LoadedPass {
+    /// Returns the dimensions of the kernel's work-groups: axes x, y, z along which they extend.
+    fn dimensions(&self) -> usize {
+        self.local_size(|_| None).iter().rposition(|extent| *extent > 1).unwrap_or(0) + 1
     }
 
-    /// Iterates over the axes from x on, with values to sweep.
-    fn axes(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+    /// Iterates over the axes of the grid from x on, with values to sweep.
+    fn grid_axes(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         // The first value is no multiple of a work-group, to expose missing bounds checks.
-        let first = ["1001,1024..65536", "255,256..4096", "33,64..256"][self.dimensions - 1];
+        let first = ["1001,1024..65536", "255,256..4096", "33,64..256"][self.dimensions() - 1];
+        let is_given = |axis| {
+            self.interface.arguments.iter().any(|member| {
+                let integer = matches!(member.kind, ArgumentKind::Scalar(Scalar::Bool | Scalar::Int { .. }));
+                integer && self.axis_of(&member.name) == axis
+            })
+        };
         // Extents differ where the kernel receives them, to expose swapped extents.
-        let other = |axis, longer| if self.known.contains(&axis) { longer } else { "N" };
-        ["N", "M", "K"].into_iter().zip([first, other("M", "N+3"), other("K", "N+6")]).take(self.dimensions)
+        let other = |axis, longer| if is_given(axis) { longer } else { "N" };
+        ["N", "M", "K"].into_iter().zip([first, other("M", "N+3"), other("K", "N+6")]).take(self.dimensions())
     }
 
     /// Returns the shape of a buffer with `stride` elements for each invocation.
-    fn shape(&self, stride: u64) -> OneOrMany {
-        let mut extents: Vec<_> = self.axes().map(|(axis, _)| text(axis)).collect();
+    fn grid_shape(&self, stride: u64) -> OneOrMany {
+        let mut extents: Vec<_> = self.grid_axes().map(|(axis, _)| text(axis)).collect();
         if stride > 1 {
             extents[0] = text(&format!("{stride}*N"));
         }
@@ -189,8 +171,8 @@ impl Grid {
     }
 
     /// Returns the work-groups that cover the axes.
-    fn groups(&self) -> Vec<Formula> {
-        let covering = self.axes().zip(["x", "y", "z"]);
+    fn grid_groups(&self) -> Vec<Formula> {
+        let covering = self.grid_axes().zip(["x", "y", "z"]);
         let mut groups: Vec<_> = covering.map(|((axis, _), of)| text(&format!("cdiv({axis}, local_{of})"))).collect();
         groups.resize(3, text("1"));
         groups
@@ -202,15 +184,15 @@ impl Grid {
             // 1 would be neutral in a product.
             return Formula::Number(0.75);
         }
-        text(self.along(name))
+        text(self.axis_of(name))
     }
 
     /// Returns the axis that a number of this name is probably the size of.
-    fn along(&self, name: &str) -> &'static str {
+    fn axis_of(&self, name: &str) -> &'static str {
         let name = name.rsplit('.').next().unwrap_or_default().to_lowercase();
         match &*name {
-            "m" | "rows" | "row" | "height" | "h" | "y" | "ny" if self.dimensions > 1 => "M",
-            "k" | "depth" | "d" | "z" | "nz" if self.dimensions > 2 => "K",
+            "m" | "rows" | "row" | "height" | "h" | "y" | "ny" if self.dimensions() > 1 => "M",
+            "k" | "depth" | "d" | "z" | "nz" if self.dimensions() > 2 => "K",
             _ => "N",
         }
     }
@@ -252,7 +234,7 @@ fn by_member(slot: &Slot, access: Access) -> Option<&Block> {
     (slot.kind == SlotKind::Uniform || is_parameters || block.is_addresses()).then_some(block)
 }
 
-fn uniform(name: &str, slot: &Slot, block: &Block, grid: &Grid, commented: &mut Commented) {
+fn uniform(name: &str, slot: &Slot, block: &Block, pass: &LoadedPass, commented: &mut Commented) {
     commented.remark(format!("uniform.{name}"), format!("set {}, binding {}: its members", slot.set, slot.binding));
     let (listed, others) = block.members.split_at(block.members.len().min(MAX_LISTED));
     let mut members = OrderedMap::default();
@@ -260,7 +242,7 @@ fn uniform(name: &str, slot: &Slot, block: &Block, grid: &Grid, commented: &mut 
         let ArgumentKind::Scalar(scalar) = member.kind else { continue };
         let key = member_key(&block.members, member);
         commented.remark(format!("uniform.{name}.{key}"), format!("(…) {}", scalar.name()));
-        members.set(&key, grid.guess(&member.name, scalar));
+        members.set(&key, pass.guess(&member.name, scalar));
     }
     if let Some(first) = others.first() {
         let more = match others.len() {
@@ -274,25 +256,23 @@ fn uniform(name: &str, slot: &Slot, block: &Block, grid: &Grid, commented: &mut 
     commented.description.uniform.set(name, members);
 }
 
-fn buffer(name: &str, slot: &Slot, access: Access, grid: &Grid, commented: &mut Commented) {
+fn buffer(name: &str, slot: &Slot, access: Access, pass: &LoadedPass, commented: &mut Commented) {
     let Slot { set, binding, .. } = slot;
     let aliases: Vec<&str> = slot.names().into_iter().filter(|alias| *alias != name).collect();
-    let aliases = aliases.join(", ");
-    let also = if aliases.is_empty() { String::new() } else { format!("; also {aliases}") };
+    let also = if aliases.is_empty() { String::new() } else { format!("; also {}", aliases.join(", ")) };
     commented.remark(format!("buffer.{name}"), format!("set {set}, binding {binding}: {}{also}", access_text(access)));
     let array = slot.blocks.iter().find_map(|block| block.array);
     let element = element(&[slot]);
-    let counted = |count: u64| OneOrMany::Many(vec![Formula::Integer(count.cast_signed())]);
-    let (shape, remark) = match array {
-        _ if numbers(slot).is_some() => {
-            (counted(numbers(slot).map_or(0, |(_, count)| count)), "the block's size".to_string())
+    let (shape, remark) = match (block_numbers(slot), array) {
+        (None, Some(array)) if element != "bytes" => (pass.grid_shape(per_element(slot)), structures(slot, array)),
+        (None, Some(array)) => (pass.grid_shape(array.stride), format!("(…) structures of {} bytes", array.stride)),
+        (count, _) => {
+            let count = count.unwrap_or_else(|| slot.blocks.iter().map(|block| block.fixed).max().unwrap_or_default());
+            (OneOrMany::Many(vec![Formula::Integer(count.cast_signed())]), "the block's size".to_string())
         }
-        Some(array) if element != "bytes" => (grid.shape(per_element(slot)), structures(slot, array)),
-        Some(array) => (grid.shape(array.stride), format!("(…) structures of {} bytes", array.stride)),
-        None => (counted(fixed(slot).unwrap_or_default()), "the block's size".to_string()),
     };
     commented.remark(format!("buffer.{name}.shape"), remark);
-    add_buffer(name, name, DescribedBuffer { shape: Some(shape), ..buffer_of_type(&element) }, access, commented);
+    add_buffer(name, name, &element, shape, access, commented);
 }
 
 /// Returns the numbers in each element of the array at a block's end, if these are structures or have padding; 1 for
@@ -320,15 +300,10 @@ fn structures(slot: &Slot, array: Elements) -> String {
     }
 }
 
-/// Returns the bytes of a buffer without an array at its end.
-fn fixed(slot: &Slot) -> Option<u64> {
-    let largest = slot.blocks.iter().map(|block| block.fixed).max().unwrap_or_default();
-    slot.blocks.iter().all(|block| block.array.is_none()).then_some(largest)
-}
-
-/// Returns the type and number of a buffer's elements, if it has no array at its end and consists of one type.
-fn numbers(slot: &Slot) -> Option<(Scalar, u64)> {
-    fixed(slot).and_then(|_| slot.blocks.iter().find_map(Block::fills))
+/// Returns the number of a buffer's elements, if it has no array at its end and consists of one type.
+fn block_numbers(slot: &Slot) -> Option<u64> {
+    let is_fixed = slot.blocks.iter().all(|block| block.array.is_none());
+    slot.blocks.iter().find_map(Block::fills).filter(|_| is_fixed).map(|(_, count)| count)
 }
 
 /// Returns the element type of a buffer from all blocks that bind it. Floats take precedence: other blocks may access
@@ -341,10 +316,11 @@ pub fn element(slots: &[&Slot]) -> String {
 }
 
 /// Adds a buffer, with fill and check according to the access. `called` is its name in the kernel.
-fn add_buffer(name: &str, called: &str, mut buffer: DescribedBuffer, access: Access, commented: &mut Commented) {
-    let element = buffer.element.clone().unwrap_or_default();
+fn add_buffer(name: &str, called: &str, element: &str, shape: OneOrMany, access: Access, commented: &mut Commented) {
+    let mut buffer =
+        DescribedBuffer { element: Some(element.into()), shape: Some(shape), ..DescribedBuffer::default() };
     if access.reads || !access.writes {
-        let chosen = fill(called, &element, access);
+        let chosen = fill(called, element, access);
         let remark = match chosen {
             INDICES => "(…) used as indices: keep them in range",
             _ => "(…) also iota, normal, @x.npy, @x.bin",
@@ -352,7 +328,7 @@ fn add_buffer(name: &str, called: &str, mut buffer: DescribedBuffer, access: Acc
         buffer.fill = Some(chosen.into());
         commented.remark(format!("buffer.{name}.fill"), remark);
     }
-    let tolerance = DType::of_buffer(&element).map_or(Tolerance::Exact, default_tolerance);
+    let tolerance = DType::of_buffer(element).map_or(Tolerance::Exact, default_tolerance);
     if access.writes && access.reads {
         buffer.check = Some(check(&tolerance));
         let lines = "# (…) filled and checked: updated in place. An output has no fill. Or:\n\
@@ -449,7 +425,7 @@ mod tests {
         let hostile = "x\n[reference]\ncommand = \"touch owned\" # \"\"\"\u{7f}';touch owned;'";
         let mut commented = Commented::default();
         commented.remark(format!("buffer.{hostile}.type"), format!("also {hostile}"));
-        add_buffer(hostile, hostile, buffer_of_type("f32"), Access::UNKNOWN, &mut commented);
+        add_buffer(hostile, hostile, "f32", OneOrMany::default(), Access::UNKNOWN, &mut commented);
         assert!(
             commented.text().lines().all(|line| !line.starts_with("[ref") && !line.starts_with("command")),
             "{}",

@@ -2,8 +2,7 @@
 
 use super::access::{Access, Root, accesses};
 use super::compile::{Compiled, KernelSource};
-use super::description::{Described, Description, Fault, Formula, Kernel, OneOrMany};
-use super::resolved::Module;
+use super::description::{Described, Description, Fault, Kernel};
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Slot, SlotKind, SpecConstant, Word};
 use std::path::Path;
 
@@ -13,31 +12,8 @@ pub struct LoadedKernel {
     /// Name of the kernel in configurations.
     pub name: String,
     pub passes: Vec<LoadedPass>,
-    /// Execution order of the passes.
-    pub order: Vec<PassOrder>,
-}
-
-/// Element of an execution order.
-#[derive(Debug)]
-pub enum PassOrder {
-    /// Pass with this index.
-    Pass(usize),
-    /// Rounds of passes.
-    Loop { times: Formula, index: String, body: Vec<PassOrder> },
-}
-
-impl PassOrder {
-    /// Repeats the element as often as `kernel` states.
-    fn repeated(self, kernel: &Kernel) -> Self {
-        match &kernel.times {
-            None => self,
-            Some(times) => Self::looped(times, kernel, vec![self]),
-        }
-    }
-
-    fn looped(times: &Formula, kernel: &Kernel, body: Vec<Self>) -> Self {
-        Self::Loop { times: times.clone(), index: kernel.index.clone().unwrap_or_else(|| "i".into()), body }
-    }
+    /// Passes as the description states them, which may repeat and nest; `passes` are those with a source, in order.
+    pub stated: Vec<Kernel>,
 }
 
 /// Loaded kernel of one pass.
@@ -85,8 +61,7 @@ pub fn programs(described: &Described) -> Result<Vec<LoadedKernel>, Fault> {
                 if described.of_case && at > 0 && kernel.entry.is_some() && pass.is_err() {
                     pass = load(described, &Kernel { entry: None, ..kernel.clone() }, source, "");
                 }
-                let order = vec![PassOrder::Pass(0).repeated(kernel)];
-                Ok(LoadedKernel { name: stem(source), passes: vec![pass?], order })
+                Ok(LoadedKernel { name: stem(source), passes: vec![pass?], stated: vec![kernel.clone()] })
             };
             let mut programs = kernel.source.values().iter().enumerate().map(program).collect::<Result<Vec<_>, _>>()?;
             // Files of the same name in different folders are distinguished by path.
@@ -103,9 +78,9 @@ pub fn programs(described: &Described) -> Result<Vec<LoadedKernel>, Fault> {
                 return Err(Fault::new("dispatch", "is for a single [kernel]; give each [[pass]] its groups"));
             }
             let mut loaded = vec![];
-            let order = load_passes(described, passes, MAX_NESTING, &mut loaded)?;
+            load_passes(described, passes, MAX_NESTING, &mut loaded)?;
             let name = name.clone().or_else(|| loaded.first().map(|pass| stem(&pass.source))).unwrap_or_default();
-            Ok(vec![LoadedKernel { name, passes: loaded, order }])
+            Ok(vec![LoadedKernel { name, passes: loaded, stated: passes.to_vec() }])
         }
     }
 }
@@ -113,39 +88,34 @@ pub fn programs(described: &Described) -> Result<Vec<LoadedKernel>, Fault> {
 /// Most levels of nested rounds.
 const MAX_NESTING: usize = 8;
 
-/// Loads passes and returns their order.
+/// Loads the passes with a source, in order.
 fn load_passes(
     described: &Described,
     passes: &[Kernel],
     depth: usize,
     loaded: &mut Vec<LoadedPass>,
-) -> Result<Vec<PassOrder>, Fault> {
+) -> Result<(), Fault> {
     let Some(depth) = depth.checked_sub(1) else {
         return Err(Fault::new("pass.pass", format!("is nested more than {MAX_NESTING} deep; write the passes out")));
     };
-    let mut order = vec![];
     for pass in passes {
         match (pass.source.values(), pass.pass.as_slice()) {
-            ([source], []) => {
-                loaded.push(load(described, pass, source, "pass.")?);
-                order.push(PassOrder::Pass(loaded.len() - 1).repeated(pass));
-            }
+            ([source], []) => loaded.push(load(described, pass, source, "pass.")?),
             ([], [_, ..]) => {
                 let others = Kernel { times: None, index: None, pass: vec![], ..pass.clone() };
                 if others != Kernel::default() {
                     let message = "has passes of its own: write everything but times and index in these";
                     return Err(Fault::new("pass", message));
                 }
-                let Some(times) = &pass.times else {
+                if pass.times.is_none() {
                     return Err(Fault::new("pass.times", "is missing: say how often its passes run"));
-                };
-                let body = load_passes(described, &pass.pass, depth, loaded)?;
-                order.push(PassOrder::looped(times, pass, body));
+                }
+                load_passes(described, &pass.pass, depth, loaded)?;
             }
             _ => return Err(Fault::new("pass.source", "must name one file in each [[pass]]")),
         }
     }
-    Ok(order)
+    Ok(())
 }
 
 /// Loads the kernel that is the reference, if there is one.
@@ -175,7 +145,7 @@ pub fn reference(described: &Described) -> Result<Option<LoadedKernel>, Fault> {
     let groups = reference.kernel_fields.groups.clone().or_else(of_kernels).or_else(|| kernel.as_ref()?.groups.clone());
     let kernel = Kernel { groups, ..reference.kernel_fields.clone() };
     let pass = load(described, &kernel, source, "reference.")?;
-    Ok(Some(LoadedKernel { name: stem(source), passes: vec![pass], order: vec![PassOrder::Pass(0)] }))
+    Ok(Some(LoadedKernel { name: stem(source), passes: vec![pass], stated: vec![kernel] }))
 }
 
 /// Returns a file name without folder and extension.
@@ -267,34 +237,16 @@ impl LoadedPass {
         self.interface.constants.iter().find(|constant| constant.name == key || Some(constant.id) == id)
     }
 
-    /// Returns the module with these values of overrides.
-    pub fn module(&self, overrides: &[(String, f64)]) -> Result<Module, String> {
-        let spirv = self.compiled.spirv(overrides)?;
-        Ok(Module { name: self.source.clone(), spirv, files: self.compiled.files.clone() })
-    }
-
-    /// Returns the sub-group sizes that compete.
-    pub fn subgroups(&self) -> &[Formula] {
-        self.stated.subgroup.as_ref().map_or(&[], OneOrMany::values)
-    }
-
     /// Returns the name of its source without the folder.
     pub fn file(&self) -> &str {
         Path::new(&self.source).file_name().and_then(|name| name.to_str()).unwrap_or(&self.source)
     }
 
-    /// Whether its constants are compiled in.
-    pub fn has_overrides(&self) -> bool {
-        !self.compiled.overrides().is_empty()
-    }
-
-    /// Returns the work-group size for these values of constants.
-    pub fn local_size(&self, values: &[(u32, i64)]) -> [i64; 3] {
+    /// Returns the work-group size for these values of constants, by id.
+    pub fn local_size(&self, value: impl Fn(u32) -> Option<i64>) -> [i64; 3] {
         self.interface.local_size.map(|word| match word {
             Word::Literal(value) => i64::from(value),
-            Word::Constant { id, default } => {
-                values.iter().find(|(constant, _)| *constant == id).map_or(i64::from(default), |(_, value)| *value)
-            }
+            Word::Constant { id, default } => value(id).unwrap_or_else(|| default.into()),
         })
     }
 

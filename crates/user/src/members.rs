@@ -1,9 +1,10 @@
 //! Packs blocks that a description gives by member: push constants, uniform blocks, and storage blocks of parameters.
 
-use super::buffers::Roles;
 use super::description::{BoundBuffer, BoundRange, Description, Fault, Formula, OTHERS, OrderedMap};
 use super::expression::Values;
 use super::loaded::{LoadedPass, slot_key};
+use super::pass::place;
+use super::resolved::ResolvedBuffer;
 use super::written;
 use crate::basis::error;
 use crate::basis::printable::brief;
@@ -94,9 +95,9 @@ impl<'a> Members<'a> {
         by_name.or_else(|| self.stated.iter().find_map(by_place).map(|(_, value)| value))
     }
 
-    /// Returns the buffer that a member is the address of, and the expression of the offset; `None` for a number.
-    /// Refuses an address without a buffer.
-    fn pointer(&self, member: &Argument) -> Result<Option<(usize, Option<String>)>, Fault> {
+    /// Returns the part of a buffer that a member is the address of; `None` for a number. Refuses an address without a
+    /// buffer.
+    fn pointer(&self, member: &Argument) -> Result<Option<BoundRange>, Fault> {
         let stated = self.stated(member);
         match (member.kind, stated) {
             (ArgumentKind::Address, Some(Formula::Text(text))) if text.starts_with(BITS_PREFIX) => Ok(None),
@@ -119,22 +120,21 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Returns the buffers whose addresses the block holds, by index in the description.
-    pub fn pointers(&self) -> Result<Vec<usize>, Fault> {
-        let found = self.parts.iter().map(|member| self.pointer(member)).collect::<Result<Vec<_>, _>>()?;
-        Ok(found.into_iter().flatten().map(|(buffer, _)| buffer).collect())
+    /// Returns the parts of buffers whose addresses the block holds.
+    pub fn pointers(&self) -> Result<Vec<BoundRange>, Fault> {
+        self.parts.iter().filter_map(|member| self.pointer(member).transpose()).collect()
     }
 
     /// Packs the bytes of the block, and lists the addresses in it. Refuses members without a value.
-    pub fn pack(&self, roles: &Roles, scope: &Values) -> Result<(Vec<u8>, Vec<Address>), Fault> {
+    pub fn pack(&self, buffers: &[ResolvedBuffer], scope: &Values) -> Result<(Vec<u8>, Vec<Address>), Fault> {
         let mut block = vec![0; self.bytes as usize];
         let (mut addresses, mut missing) = (vec![], vec![]);
         for member in &self.parts {
             let start = member.offset as usize;
             let fault = |message| Fault::new(self.field(&member.name), message);
-            if let Some((buffer, skipped)) = self.pointer(member)? {
-                let skipped = skipped.map_or(Ok(0), |text| bytes_of(&Formula::Text(text), scope).map_err(fault))?;
-                let buffer = BufferId(roles.place(buffer));
+            if let Some(pointer) = self.pointer(member)? {
+                let (skipped, _) = pointer.bytes(scope).map_err(fault)?;
+                let buffer = BufferId(place(buffers, &pointer.buffer));
                 addresses.push(Address { offset: member.offset, buffer, skipped });
                 continue;
             }
@@ -197,52 +197,25 @@ fn all_members(block: &Block, stated: &[&OrderedMap<Formula>]) -> Result<(Vec<Ar
     Ok((members, bytes))
 }
 
-/// Parses `NAME` or `NAME + EXPRESSION` to a buffer of the description and an offset.
-fn located(description: &Description, text: &str) -> Option<(usize, Option<String>)> {
-    let index = |wanted: &str| description.buffer.0.iter().position(|(name, _)| name == wanted.trim());
-    let split = || text.split_once('+').and_then(|(name, rest)| Some((index(name)?, Some(rest.trim().to_string()))));
-    index(text).map(|found| (found, None)).or_else(split)
+/// Parses `NAME` or `NAME + EXPRESSION` to a part of a described buffer.
+fn located(description: &Description, text: &str) -> Option<BoundRange> {
+    let known = |name: &str| description.buffer.get(name.trim()).map(|_| BoundRange::whole(name.trim()));
+    known(text).or_else(|| {
+        let (name, rest) = text.split_once('+')?;
+        Some(BoundRange { offset: Some(Formula::Text(rest.trim().into())), ..known(name)? })
+    })
 }
 
-/// Part of a buffer of the description.
-pub struct BufferPart {
-    pub buffer: usize,
-    /// Offset in bytes.
-    pub offset: Option<Formula>,
-    /// Length in bytes, unless it is the rest of the buffer.
-    pub range: Option<Formula>,
-}
-
-impl BufferPart {
-    /// Resolves the part that `field` states.
-    pub fn of(description: &Description, field: &str, bound: &BoundBuffer) -> Result<Self, Fault> {
-        let unknown = |name: &str| Fault::new(field, error::unknown("buffer", name, "", &description.buffer.names()));
-        match bound {
-            BoundBuffer::Name(text) => {
-                let (buffer, offset) = located(description, text).ok_or_else(|| unknown(text))?;
-                Ok(Self { buffer, offset: offset.map(Formula::Text), range: None })
-            }
-            BoundBuffer::Range(BoundRange { buffer, offset, range }) => {
-                let (found, rest) = located(description, buffer).ok_or_else(|| unknown(buffer))?;
-                if rest.is_some() {
-                    return Err(unknown(buffer));
-                }
-                Ok(Self { buffer: found, offset: offset.clone(), range: range.clone() })
-            }
+/// Resolves the part of a described buffer that `field` states.
+pub(super) fn part(description: &Description, field: &str, bound: &BoundBuffer) -> Result<BoundRange, Fault> {
+    let (name, found) = match bound {
+        BoundBuffer::Name(text) => (text, located(description, text)),
+        BoundBuffer::Range(range) => {
+            let whole = located(description, &range.buffer).filter(|whole| whole.offset.is_none());
+            (&range.buffer, whole.map(|whole| BoundRange { buffer: whole.buffer, ..range.clone() }))
         }
-    }
-
-    /// Evaluates the offset, and the length if it is stated.
-    pub fn bytes(&self, scope: &Values) -> Result<(u64, Option<u64>), String> {
-        let of = |formula: &Option<Formula>| formula.as_ref().map(|formula| bytes_of(formula, scope)).transpose();
-        Ok((of(&self.offset)?.unwrap_or(0), of(&self.range)?))
-    }
-}
-
-/// Evaluates a number of bytes.
-fn bytes_of(formula: &Formula, scope: &Values) -> Result<u64, String> {
-    let value = formula.expression()?.value(scope)?;
-    u64::try_from(value).map_err(|_| format!("is {value} bytes ('{formula}'); bytes are counted from 0"))
+    };
+    found.ok_or_else(|| Fault::new(field, error::unknown("buffer", name, "", &description.buffer.names())))
 }
 
 /// Prefix of a value stated by its bits: `bits 0x7fc00001`.

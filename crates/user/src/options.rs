@@ -134,12 +134,17 @@ impl Described {
             note(format!("axes.{name}"), format!("--size {axis}"));
         }
         for text in &fields.set {
-            let mut change = FieldChange::parse(text)?;
+            let (path, typed_as) = key_value(text)?;
+            let field = path.join(".");
+            let quoted = |reason: String| format!("--set {}: {reason}", brief(text));
+            let mut value = typed(typed_as).map_err(quoted)?;
             if !relative {
-                change.value = with_absolute_paths(&change.field(), change.value)?;
+                value = with_absolute_paths(&field, value)?;
             }
-            description.change(&change).map_err(|reason| format!("--set {}: {reason}", brief(text)))?;
-            note(change.field(), format!("--set {text}"));
+            // The text may look like a number, as the version of Vulkan does.
+            let as_text = |reason| description.with(&path, Value::String(typed_as.into())).map_err(|_| reason);
+            *description = description.with(&path, value).or_else(as_text).map_err(quoted)?;
+            note(field, format!("--set {text}"));
         }
         let mut kernel = description.kernel.take().unwrap_or_default();
         for define in &fields.define {
@@ -163,41 +168,29 @@ impl Described {
     }
 }
 
-/// Change of a field by `--set`.
-struct FieldChange {
-    path: Vec<String>,
-    value: Value,
-    /// Value as typed.
-    text: String,
-}
-
-impl FieldChange {
-    /// Parses `KEY=VALUE`.
-    fn parse(text: &str) -> Result<Self, String> {
-        let table = |key: &str| toml::from_str::<Table>(&format!("{key} = 0")).ok().filter(|table| table.len() == 1);
-        let mut sides =
-            text.match_indices('=').filter_map(|(at, _)| Some((table(&text[..at])?, text[at + 1..].trim())));
-        let Some((mut table, value)) = sides.next().filter(|(_, value)| !value.is_empty() && !text.contains('\n'))
-        else {
-            return Err(format!(
-                "--set '{}' is not KEY=VALUE in one line; write --set dispatch.groups=64, or with quotes \
-                 --set 'uniform.\"P[0]\".\"size.x\"=N'",
-                brief(text)
-            ));
-        };
+/// Splits `KEY=VALUE` of `--set` into the path of the field and the text of its value.
+fn key_value(text: &str) -> Result<(Vec<String>, &str), String> {
+    for (at, _) in text.match_indices('=').filter(|_| !text.contains('\n')) {
+        let (key, value) = (&text[..at], text[at + 1..].trim());
+        let Ok(mut table) = toml::from_str::<Table>(&format!("{key} = 0")) else { continue };
+        if table.len() != 1 {
+            continue;
+        }
+        if value.is_empty() {
+            break;
+        }
         let mut path = vec![];
         while let Some((key, inner)) = table.into_iter().next() {
             path.push(key);
             table = if let Value::Table(inner) = inner { inner } else { Table::new() };
         }
-        let value_of = typed(value).map_err(|reason| format!("--set {}: {reason}", brief(text)))?;
-        Ok(Self { path, value: value_of, text: value.into() })
+        return Ok((path, value));
     }
-
-    /// Returns the field as messages name it.
-    fn field(&self) -> String {
-        self.path.join(".")
-    }
+    Err(format!(
+        "--set '{}' is not KEY=VALUE in one line; write --set dispatch.groups=64, or with quotes \
+         --set 'uniform.\"P[0]\".\"size.x\"=N'",
+        brief(text)
+    ))
 }
 
 /// Parses a typed value: TOML, a list of such values, or else an unquoted string.
@@ -243,18 +236,11 @@ fn with_absolute_paths(field: &str, value: Value) -> Result<Value, String> {
 }
 
 impl Description {
-    /// Sets a field.
-    fn change(&mut self, change: &FieldChange) -> Result<(), String> {
-        let fields = Table::try_from(&*self).map_err(|e| e.to_string())?;
-        let with = |value: Value| {
-            let mut fields = fields.clone();
-            put(&mut fields, &change.path, value)?;
-            fields.try_into().map_err(|e| e.to_string().trim_end().replace('\n', " "))
-        };
-        // The text may look like a number, as the version of Vulkan does.
-        let as_text = |reason: String| with(Value::String(change.text.clone())).map_err(|_| reason);
-        *self = with(change.value.clone()).or_else(as_text)?;
-        Ok(())
+    /// Returns the description with another value of a field.
+    fn with(&self, path: &[String], value: Value) -> Result<Self, String> {
+        let mut fields = Table::try_from(self).map_err(|e| e.to_string())?;
+        put(&mut fields, path, value)?;
+        fields.try_into().map_err(|e: toml::de::Error| e.to_string().trim_end().replace('\n', " "))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Resolves the reference: files, programs, and built-in algorithms.
 
-use super::description::{Described, Description, Fault, OutputFiles};
+use super::description::{Described, Description, Fault, OrderedMap, OutputFiles, ReferenceTable};
 use super::expression::Values;
 use super::resolved::{Builtin, Fill, Reference, ResolvedBuffer, ShellCommand, size_of};
 use crate::algorithms::CaseSpec;
@@ -11,28 +11,25 @@ use crate::basis::layout::Layout;
 use crate::basis::printable::brief;
 use crate::kernel::buffer::BufferSpec;
 
-/// Lists the kinds of reference that a description states.
-fn stated(description: &Description) -> Vec<&'static str> {
-    let Some(reference) = &description.reference else { return vec![] };
-    let kinds = [
+/// Returns the only kind of reference that a description states; `None` without any. Refuses several.
+pub(super) fn kind(description: &Description) -> Result<Option<&'static str>, Fault> {
+    let Some(reference) = &description.reference else { return Ok(None) };
+    let mut kinds = vec![];
+    for (kind, is_stated) in [
         ("builtin", reference.builtin.is_some()),
         ("kernel", !reference.kernel.values().is_empty()),
         ("file", reference.file.is_some()),
         ("command", reference.command.is_some()),
-    ];
-    kinds.into_iter().filter(|(_, there)| *there).map(|(kind, _)| kind).collect()
-}
-
-/// Refuses another kind of reference in addition to a kernel.
-pub(crate) fn only_kernel(description: &Description) -> Result<(), Fault> {
-    match stated(description).as_slice() {
-        [] | [_] => Ok(()),
-        several => Err(several_kinds(several)),
+    ] {
+        if is_stated {
+            kinds.push(kind);
+        }
     }
-}
-
-fn several_kinds(kinds: &[&str]) -> Fault {
-    Fault::new("reference", format!("states {}; keep one of them", kinds.join(" and ")))
+    match kinds[..] {
+        [] => Err(Fault::new("reference", "is empty; write one of builtin, kernel, file and command")),
+        [kind] => Ok(Some(kind)),
+        _ => Err(Fault::new("reference", format!("states {}; keep one of them", kinds.join(" and ")))),
+    }
 }
 
 /// Resolves the reference at a point, unless it is a kernel.
@@ -42,28 +39,25 @@ pub(crate) fn reference(
     buffers: &[ResolvedBuffer],
     scope: &Values,
 ) -> Result<Reference, Fault> {
-    let Some(reference) = &described.description.reference else { return Ok(Reference::None) };
-    match stated(&described.description).as_slice() {
-        [] => Err(Fault::new("reference", "is empty; write one of builtin, kernel, file and command")),
-        ["builtin"] => builtin(catalogue, &described.description, buffers, scope).map(Reference::Builtin),
-        ["file"] => {
-            let files = reference.file.as_ref().map(|files| files_of(described, files, buffers, scope));
-            Ok(Reference::Files(files.transpose()?.unwrap_or_default()))
-        }
-        ["command"] => {
-            let line = scope.replace(reference.command.as_deref().unwrap_or_default());
-            if !line.contains("{out}") {
-                let message = format!(
-                    "'{}' has no {{out}}, the folder into which it writes <output>.npy; an example is 'python3 ref.py {{in}} \
-                     {{out}}'",
-                    brief(&line)
-                );
-                return Err(Fault::new("reference.command", message));
-            }
-            Ok(Reference::Command(ShellCommand { line, folder: described.folder.clone() }))
-        }
-        several => Err(several_kinds(several)),
+    let (Some(kind), Some(reference)) = (kind(&described.description)?, &described.description.reference) else {
+        return Ok(Reference::None);
+    };
+    if kind == "builtin" {
+        return builtin(catalogue, reference, buffers, scope).map(Reference::Builtin);
     }
+    if let Some(files) = &reference.file {
+        return files_of(described, files, buffers, scope).map(Reference::Files);
+    }
+    let line = scope.replace(reference.command.as_deref().unwrap_or_default());
+    if !line.contains("{out}") {
+        let message = format!(
+            "'{}' has no {{out}}, the folder into which it writes <output>.npy; an example is 'python3 ref.py {{in}} \
+             {{out}}'",
+            brief(&line)
+        );
+        return Err(Fault::new("reference.command", message));
+    }
+    Ok(Reference::Command(ShellCommand { line, folder: described.folder.clone() }))
 }
 
 /// Resolves the file of each output.
@@ -75,46 +69,44 @@ fn files_of(
 ) -> Result<Vec<(usize, Fill)>, Fault> {
     let outputs: Vec<usize> = (0..buffers.len()).filter(|place| buffers[*place].role.is_output()).collect();
     let names: Vec<&str> = outputs.iter().map(|place| buffers[*place].name.as_str()).collect();
-    let file = |field: &str, place: usize, name: &str| {
-        let (buffer, path) = (&buffers[place], described.path(&scope.replace(name)));
-        let fault = |message: String| Fault::new(field, message);
+    let fault = |message: String| Fault::new("reference.file", message);
+    let mut found = vec![];
+    for place in outputs {
+        let buffer = &buffers[place];
+        let name = match files {
+            OutputFiles::One(name) if names.len() == 1 => name,
+            OutputFiles::One(_) => {
+                let (all, first) = (names.join(", "), names[0]);
+                return Err(fault(format!("is one file, but outputs are {all}; write file = {{ {first} = \"…\" }}")));
+            }
+            OutputFiles::Each(files) => {
+                if let Some(unknown) = files.names().into_iter().find(|name| !names.contains(name)) {
+                    let field = format!("reference.file.{unknown}");
+                    return Err(Fault::new(field, error::unknown("output", unknown, "", &names)));
+                }
+                if let Some(missing) = names.iter().find(|name| files.get(name).is_none()) {
+                    return Err(fault(format!("has no file for output {missing}; add one")));
+                }
+                files.get(&buffer.name).map_or("", String::as_str)
+            }
+        };
         let neither = || fault(format!("'{name}' is no .npy, .bin or .bin.zst; name it after what it is"));
-        let file = Fill::file(path).ok_or_else(neither)?;
+        let file = Fill::file(described.path(&scope.replace(name))).ok_or_else(neither)?;
         file.check(buffer.element, &buffer.shape).map_err(fault)?;
-        Ok((place, file))
-    };
-    match files {
-        OutputFiles::One(name) => match outputs.as_slice() {
-            [only] => Ok(vec![file("reference.file", *only, name)?]),
-            _ => Err(Fault::new(
-                "reference.file",
-                format!("is one file, but outputs are {}; write file = {{ {} = \"…\" }}", names.join(", "), names[0]),
-            )),
-        },
-        OutputFiles::Each(files) => {
-            if let Some(unknown) = files.names().into_iter().find(|name| !names.contains(name)) {
-                let field = format!("reference.file.{unknown}");
-                return Err(Fault::new(field, error::unknown("output", unknown, "", &names)));
-            }
-            if let Some(missing) = names.iter().find(|name| files.get(name).is_none()) {
-                return Err(Fault::new("reference.file", format!("has no file for output {missing}; add one")));
-            }
-            let each = outputs.iter().filter_map(|place| Some((*place, files.get(&buffers[*place].name)?)));
-            each.map(|(place, name)| file("reference.file", place, name)).collect()
-        }
+        found.push((place, file));
     }
+    Ok(found)
 }
 
 /// Resolves a built-in algorithm, and finds the buffers for its roles.
 fn builtin(
     catalogue: &Catalogue,
-    description: &Description,
+    reference: &ReferenceTable,
     buffers: &[ResolvedBuffer],
     scope: &Values,
 ) -> Result<Builtin, Fault> {
-    let reference = description.reference.clone().unwrap_or_default();
-    let name = reference.builtin.unwrap_or_default();
-    let algorithm = catalogue.find(&name).map_err(|e| Fault::new("reference.builtin", e))?;
+    let name = reference.builtin.as_deref().unwrap_or_default();
+    let algorithm = catalogue.find(name).map_err(|e| Fault::new("reference.builtin", e))?;
     let Some(stated) = &reference.size else {
         let message = format!("is missing; state the extents of {name}, as in [\"M\", \"N\", \"K\"]");
         return Err(Fault::new("reference.size", message));
@@ -123,12 +115,10 @@ fn builtin(
     let mut size = vec![];
     for formula in stated.values() {
         let value = formula.expression().and_then(|e| e.value(scope)).map_err(fault)?;
-        size.push(
-            u64::try_from(value)
-                .ok()
-                .filter(|value| *value > 0)
-                .ok_or_else(|| fault(format!("has the extent {value} ('{formula}'); an extent is 1 or more")))?,
-        );
+        if value < 1 {
+            return Err(fault(format!("has the extent {value} ('{formula}'); an extent is 1 or more")));
+        }
+        size.push(value.cast_unsigned());
     }
     let Some(typed) = size_of(&size) else {
         return Err(fault(format!("has {} extents; an algorithm has 1 to 3", size.len())));
@@ -157,7 +147,7 @@ fn builtin(
         match roles(dtype) {
             Ok(roles) => {
                 let layout = layout.map(|layout| layout.name().to_string());
-                return Ok(Builtin { algorithm: name, size, layout, roles });
+                return Ok(Builtin { algorithm: name.into(), size, layout, roles });
             }
             Err(fault) => refused = refused.or(Some(fault)),
         }
@@ -166,11 +156,7 @@ fn builtin(
 }
 
 /// Finds the buffer that plays the role of `spec`.
-fn role(
-    spec: &BufferSpec,
-    roles: &super::description::OrderedMap<String>,
-    buffers: &[ResolvedBuffer],
-) -> Result<(String, usize), Fault> {
+fn role(spec: &BufferSpec, roles: &OrderedMap<String>, buffers: &[ResolvedBuffer]) -> Result<(String, usize), Fault> {
     let name = roles.get(&spec.name).map_or(&*spec.name, String::as_str);
     let field = format!("reference.roles.{}", spec.name);
     let known: Vec<&str> = buffers.iter().map(|buffer| buffer.name.as_str()).collect();
@@ -179,16 +165,11 @@ fn role(
     };
     let buffer = &buffers[place];
     if buffer.element != spec.dtype || buffer.len() != spec.len {
-        return Err(Fault::new(
-            field,
-            format!(
-                "is {name} of {} elements of {}, but the part takes {} of {}; make them the same",
-                buffer.len(),
-                buffer.element,
-                spec.len,
-                spec.dtype
-            ),
-        ));
+        let (len, element, BufferSpec { len: taken, dtype, .. }) = (buffer.len(), buffer.element, spec);
+        let message = format!(
+            "is {name} of {len} elements of {element}, but the part takes {taken} of {dtype}; make them the same"
+        );
+        return Err(Fault::new(field, message));
     }
     Ok((spec.name.to_string(), place))
 }

@@ -1,15 +1,14 @@
 //! Resolves descriptions to numbers and bytes, and reports every mistake that can be found without a device.
 
 use super::axes;
-use super::buffers::{Roles, buffers};
-use super::description::{Described, Description, Fault, Formula, Kernel, OTHERS, OrderedMap};
+use super::buffers::roles;
+use super::description::{Described, Description, Fault, Formula, Kernel, OTHERS, OneOrMany, OrderedMap};
 use super::expression::Values;
 use super::init::missing;
 use super::loaded::{self, LoadedKernel, LoadedPass};
-use super::pass::{Choice, resolve_passes};
 use super::reference;
 use super::resolved::{
-    Fill, KernelConfiguration, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedRun, ShellCommand,
+    KernelConfiguration, Module, Reference, ResolvedBuffer, ResolvedPoint, ResolvedRun, ShellCommand,
 };
 use crate::algorithms::catalogue::Catalogue;
 use crate::basis::alike::distinct;
@@ -18,7 +17,6 @@ use crate::basis::printable::brief;
 use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::Role;
 use crate::kernel::interface::Slot;
-use crate::kernel::program::BufferId;
 
 /// Most choices of specialization constants per kernel.
 const MAX_CHOICES: usize = 10_000;
@@ -32,12 +30,17 @@ const MAX_RUNS: usize = 100_000;
 /// Resolves descriptions of one problem, which the first one defines. Errors name file and line.
 pub fn resolve(catalogue: &Catalogue, described: &[Described]) -> Result<ResolvedRun, Error> {
     let Some(first) = described.first() else { return Err(Error::Usage("there is no kernel to run".into())) };
-    let mut run = resolve_one(catalogue, first).map_err(|fault| first.error(&fault))?;
+    let mut run = resolve_one(catalogue, first, None).map_err(|fault| first.error(&fault))?;
     for other in &described[1..] {
         let mut inherited = other.clone();
         inherited.description.inherit(first);
-        let more = resolve_one(catalogue, &inherited).map_err(|fault| other.error(&fault))?;
-        run.add(more).map_err(|reason| other.error(&Fault::new("", reason)))?;
+        let more = resolve_one(catalogue, &inherited, Some(&run)).map_err(|fault| other.error(&fault))?;
+        for (point, more) in run.points.iter_mut().zip(more.points) {
+            point.pass_lists.extend(more.pass_lists);
+        }
+        run.modules.extend(more.modules);
+        run.sources.extend(more.sources);
+        run.configurations.extend(more.configurations);
     }
     Ok(run)
 }
@@ -86,72 +89,27 @@ impl Description {
     }
 }
 
-impl ResolvedRun {
-    /// Adds the configurations of another description of the same problem.
-    fn add(&mut self, other: Self) -> Result<(), String> {
-        if self.axes != other.axes {
-            return Err(format!(
-                "its axes are {}, those of the first description {}; make them the same",
-                other.axes.join(", "),
-                self.axes.join(", ")
-            ));
-        }
-        let first_module = self.modules.len();
-        if self.points.len() != other.points.len() {
-            return Err("its axes have other values than those of the first description; make them the same".into());
-        }
-        for (point, mut more) in self.points.iter_mut().zip(other.points) {
-            if point.values != more.values {
-                return Err("its axes have other values than those of the first description; make them the same".into());
-            }
-            let place = |buffer: &ResolvedBuffer| {
-                point.buffers.iter().position(|known| {
-                    known.name == buffer.name && known.element == buffer.element && known.shape == buffer.shape
-                })
-            };
-            let places = more.buffers.iter().map(|buffer| {
-                place(buffer).ok_or_else(|| {
-                    format!(
-                        "its buffer {} of {}{:?} is not one of the first description; describe the same problem",
-                        buffer.name, buffer.element, buffer.shape
-                    )
-                })
-            });
-            let places = places.collect::<Result<Vec<_>, _>>()?;
-            let shared = point.buffers.len();
-            for list in more.pass_lists.iter_mut().flatten() {
-                list.renumber(first_module, |buffer| {
-                    places.get(buffer).copied().unwrap_or_else(|| shared + buffer - places.len())
-                });
-            }
-            point.pass_lists.extend(more.pass_lists);
-        }
-        self.modules.extend(other.modules);
-        self.sources.extend(other.sources);
-        self.configurations.extend(other.configurations);
-        Ok(())
-    }
+/// Description with its buffers' roles, to be resolved point by point.
+pub(super) struct Resolver<'a> {
+    /// Algorithms that may be references.
+    pub(super) catalogue: &'a Catalogue,
+    pub(super) described: &'a Described,
+    /// Role of each buffer, in the description's order.
+    pub(super) roles: Vec<Role>,
+    /// Names of specialization constants; only shapes of scratch buffers may use them.
+    pub(super) constants: Vec<String>,
+    /// Modules of all passes so far, numbered from `first_module` on.
+    pub(super) modules: Vec<Module>,
+    pub(super) first_module: usize,
 }
 
-impl PassList {
-    /// Moves module indices up by `first_module`, and buffers to the places that `place` returns.
-    fn renumber(&mut self, first_module: usize, place: impl Fn(usize) -> usize) {
-        for pass in &mut self.passes {
-            pass.shader += first_module;
-            pass.renumber_buffers(|id| BufferId(place(id.0)));
-        }
-        for buffer in &mut self.scratch {
-            if let Some(Fill::Block { addresses, .. }) = &mut buffer.fill {
-                for address in addresses {
-                    address.buffer = BufferId(place(address.buffer.0));
-                }
-            }
-        }
-    }
-}
-
-/// Resolves one description.
-fn resolve_one(catalogue: &Catalogue, described: &Described) -> Result<ResolvedRun, Fault> {
+/// Resolves one description. Its passes use modules and buffers as the run numbers them that the `first` description of
+/// the same problem made.
+fn resolve_one(
+    catalogue: &Catalogue,
+    described: &Described,
+    first: Option<&ResolvedRun>,
+) -> Result<ResolvedRun, Fault> {
     let description = &described.description;
     if let Some(lacks) = missing(described)? {
         return Err(Fault::new("", lacks));
@@ -159,102 +117,140 @@ fn resolve_one(catalogue: &Catalogue, described: &Described) -> Result<ResolvedR
     let programs = loaded::programs(described)?;
     let right = loaded::reference(described)?;
     let everything: Vec<&LoadedKernel> = programs.iter().chain(&right).collect();
+    let passes = || everything.iter().flat_map(|kernel| &kernel.passes);
     check_fields(description, &everything)?;
-    let roles = Roles::of(description, &everything)?;
-    let axes: Vec<String> = description.axes.names().into_iter().map(ToString::to_string).collect();
-    let mut modules = vec![];
-    let mut configurations = vec![];
+    let roles = roles(description, &everything)?;
+    let constants = passes().flat_map(|pass| pass.interface.constants.iter());
+    let constants = constants.map(|constant| constant.name.to_string()).collect();
+    let first_module = first.map_or(0, |first| first.modules.len());
+    let mut resolver = Resolver { catalogue, described, roles, constants, modules: vec![], first_module };
     let mut choices = vec![];
     for program in &programs {
-        for choice in combinations(description, program)? {
-            // Only constants that have several values distinguish choices.
-            let listed = |name: &str| description.spec.get(name).is_some_and(|listed| listed.values().len() > 1);
-            let shown = choice.constants.iter().filter(|(name, _)| listed(name));
-            let shown = shown.map(|(name, value)| (name.to_string(), value.to_string()));
-            let subgroup = choice.subgroup.iter().map(|size| ("subgroup".to_string(), size.to_string()));
-            configurations
-                .push(KernelConfiguration { kernel: program.name.clone(), choice: shown.chain(subgroup).collect() });
-            choices.push((program, choice));
-        }
+        choices.extend(combinations(description, program)?.into_iter().map(|choice| (program, choice)));
     }
-    let mut points = vec![];
-    let spanned = axes::points(&description.axes)?;
-    if spanned.len().saturating_mul(choices.len()) > MAX_RUNS {
-        let message =
-            format!("span {} points for {} kernels and choices; {MAX_RUNS} are the most", spanned.len(), choices.len());
-        return Err(Fault::new("axes", format!("{message}: list fewer values")));
+    let axes: Vec<String> = description.axes.names().into_iter().map(ToString::to_string).collect();
+    let points = resolver.points(&choices, right.as_ref(), &axes, first)?;
+    if let Some(name) = &description.name {
+        check_name(name).map_err(|message| Fault::new("name", message))?;
     }
-    for values in spanned {
-        let scope = Values::of(&axes, &values);
-        if !conditions_hold(description, &axes, &scope)? {
-            continue;
-        }
-        points.push(point(catalogue, described, &roles, &choices, right.as_ref(), values, &scope, &mut modules)?);
-    }
-    if points.is_empty() {
-        return Err(Fault::new("where", "rules out every combination of the axes; loosen a condition"));
-    }
-    if points.iter().all(|point| point.pass_lists.iter().all(Result::is_err)) {
-        let reason = points[0].pass_lists.iter().find_map(|list| list.as_ref().err()).cloned().unwrap_or_default();
-        return Err(Fault::new("where", format!("rules out everything: {reason}")));
-    }
-    let name = match &description.name {
-        Some(name) => checked_name(name).map_err(|message| Fault::new("name", message))?,
-        None => programs[0].name.clone(),
-    };
     let file = described.file.iter().map(|(path, _)| path);
-    let compiled = everything.iter().flat_map(|kernel| &kernel.passes).flat_map(|pass| &pass.compiled.files);
-    let sources = file.chain(compiled).cloned().collect();
-    let (commands, captured) = (description.commands(), description.captured.clone());
-    let free = axes::free(&description.axes);
-    Ok(ResolvedRun { name, axes, free, modules, configurations, points, sources, commands, captured })
+    Ok(ResolvedRun {
+        name: description.name.clone().unwrap_or_else(|| programs[0].name.clone()),
+        axes,
+        free: axes::free(&description.axes),
+        modules: resolver.modules,
+        configurations: choices.iter().map(|(program, choice)| configuration(description, program, choice)).collect(),
+        points,
+        sources: file.chain(passes().flat_map(|pass| &pass.compiled.files)).cloned().collect(),
+        commands: description.commands(),
+        captured: description.captured.clone(),
+    })
 }
 
-/// Resolves one point of the axes.
-fn point(
-    catalogue: &Catalogue,
-    described: &Described,
-    roles: &Roles,
-    choices: &[(&LoadedKernel, Choice)],
-    right: Option<&LoadedKernel>,
-    values: Vec<i64>,
-    scope: &Values,
-    modules: &mut Vec<Module>,
-) -> Result<ResolvedPoint, Fault> {
-    let description = &described.description;
-    let buffers = buffers(described, roles, scope, |role| role != Role::Scratch)?;
-    if !buffers.iter().any(|buffer| buffer.role.is_output()) {
-        return Err(Fault::new(
-            "buffer",
-            "has no output: every one is filled; add `check` to that which kernels write",
-        ));
-    }
-    let mut pass_lists = vec![];
-    for (program, choice) in choices {
-        pass_lists.push(resolve_passes(described, roles, program, choice, scope, modules)?);
-    }
-    let inputs = description.inputs.as_ref().and_then(|inputs| inputs.command.as_ref());
-    let inputs = inputs.map(|line| ShellCommand { line: scope.replace(line), folder: described.folder.clone() });
-    let kernel = match right {
-        None => None,
-        Some(program) => match resolve_passes(described, roles, program, &Choice::default(), scope, modules)? {
-            Ok(list) => Some(list),
-            Err(reason) => return Err(Fault::new("reference.kernel", reason)),
-        },
-    };
-    let reference = match kernel {
-        Some(list) => {
-            reference::only_kernel(description)?;
-            Reference::Kernel(list)
+/// Names a choice: only constants that have several values distinguish choices.
+fn configuration(description: &Description, program: &LoadedKernel, choice: &Kernel) -> KernelConfiguration {
+    let listed = |name: &str| description.spec.get(name).is_some_and(|listed| listed.values().len() > 1);
+    let shown = choice.spec.iter().filter(|(name, _)| listed(name));
+    let shown = shown.map(|(name, value)| (name.to_string(), value.to_string()));
+    let subgroup = choice.subgroups().iter().map(|size| ("subgroup".to_string(), size.to_string()));
+    KernelConfiguration { kernel: program.name.clone(), choice: shown.chain(subgroup).collect() }
+}
+
+impl Resolver<'_> {
+    /// Resolves the points that the axes span: those of the `first` description, if there is one.
+    fn points(
+        &mut self,
+        choices: &[(&LoadedKernel, Kernel)],
+        right: Option<&LoadedKernel>,
+        axes: &[String],
+        first: Option<&ResolvedRun>,
+    ) -> Result<Vec<ResolvedPoint>, Fault> {
+        let description = &self.described.description;
+        let spanned = axes::points(&description.axes)?;
+        let (span, kernels) = (spanned.len(), choices.len());
+        if span.saturating_mul(kernels) > MAX_RUNS {
+            let message = format!("span {span} points for {kernels} kernels and choices; {MAX_RUNS} are the most");
+            return Err(Fault::new("axes", format!("{message}: list fewer values")));
         }
-        None => reference::reference(catalogue, described, &buffers, scope)?,
-    };
-    let work = work(description, &buffers, scope)?;
-    Ok(ResolvedPoint { values, buffers, reference, inputs, work, pass_lists })
+        if let Some(first) = first.filter(|first| first.axes != axes) {
+            let (own, others) = (axes.join(", "), first.axes.join(", "));
+            let message = format!("its axes are {own}, those of the first description {others}; make them the same");
+            return Err(Fault::new("", message));
+        }
+        let unlike =
+            || Fault::new("", "its axes have other values than those of the first description; make them the same");
+        let mut points: Vec<ResolvedPoint> = vec![];
+        for values in spanned {
+            let scope = Values::of(axes, &values);
+            if conditions_hold(description, &scope)? {
+                let same = |first: &&ResolvedPoint| first.values == values;
+                let shared = first.map(|first| first.points.get(points.len()).filter(same).ok_or_else(unlike));
+                let shared = shared.transpose()?.map(|point| &point.buffers[..]);
+                points.push(self.point(choices, right, values, &scope, shared)?);
+            }
+        }
+        if points.is_empty() {
+            return Err(Fault::new("where", "rules out every combination of the axes; loosen a condition"));
+        }
+        if points.iter().all(|point| point.pass_lists.iter().all(Result::is_err)) {
+            let reason = points[0].pass_lists.iter().find_map(|list| list.as_ref().err()).cloned().unwrap_or_default();
+            return Err(Fault::new("where", format!("rules out everything: {reason}")));
+        }
+        if first.is_some_and(|first| first.points.len() != points.len()) {
+            return Err(unlike());
+        }
+        Ok(points)
+    }
+
+    /// Resolves one point of the axes, whose buffers are those of the first description, if there is one.
+    fn point(
+        &mut self,
+        choices: &[(&LoadedKernel, Kernel)],
+        right: Option<&LoadedKernel>,
+        values: Vec<i64>,
+        scope: &Values,
+        first: Option<&[ResolvedBuffer]>,
+    ) -> Result<ResolvedPoint, Fault> {
+        let Described { description, folder, .. } = self.described;
+        let mut buffers = self.buffers(scope, |role| role != Role::Scratch)?;
+        if !buffers.iter().any(|buffer| buffer.role.is_output()) {
+            let message = "has no output: every one is filled; add `check` to that which kernels write";
+            return Err(Fault::new("buffer", message));
+        }
+        if let Some(first) = first {
+            for ResolvedBuffer { name, element, shape, .. } in &buffers {
+                let same =
+                    |known: &ResolvedBuffer| (&known.name, known.element, &known.shape) == (name, *element, shape);
+                if !first.iter().any(same) {
+                    let message =
+                        format!("its buffer {name} of {element}{shape:?} is not one of the first description");
+                    return Err(Fault::new("", format!("{message}; describe the same problem")));
+                }
+            }
+            buffers = first.to_vec();
+        }
+        let mut pass_lists = vec![];
+        for (program, choice) in choices {
+            pass_lists.push(self.passes(program, choice, scope, &buffers)?);
+        }
+        let inputs = description.inputs.as_ref().and_then(|inputs| inputs.command.as_ref());
+        let inputs = inputs.map(|line| ShellCommand { line: scope.replace(line), folder: folder.clone() });
+        let reference = match right {
+            None => reference::reference(self.catalogue, self.described, &buffers, scope)?,
+            Some(program) => {
+                let list = self.passes(program, &Kernel::default(), scope, &buffers)?;
+                let list = list.map_err(|reason| Fault::new("reference.kernel", reason))?;
+                reference::kind(description)?;
+                Reference::Kernel(list)
+            }
+        };
+        let work = work(description, &buffers, scope)?;
+        Ok(ResolvedPoint { values, buffers, reference, inputs, work, pass_lists })
+    }
 }
 
 /// Checks a name for tables, ids and files.
-fn checked_name(name: &str) -> Result<String, String> {
+fn check_name(name: &str) -> Result<(), String> {
     let plain = |c: char| !c.is_control() && !c.is_whitespace() && !"/\\".contains(c);
     if name.is_empty() || name.chars().count() > MAX_NAME_LEN || !name.chars().all(plain) {
         return Err(format!(
@@ -262,7 +258,7 @@ fn checked_name(name: &str) -> Result<String, String> {
             brief(name)
         ));
     }
-    Ok(name.into())
+    Ok(())
 }
 
 /// Evaluates the nominal work at a point.
@@ -289,11 +285,11 @@ fn work(description: &Description, buffers: &[ResolvedBuffer], scope: &Values) -
 }
 
 /// Returns whether the conditions that use only axes hold at a point.
-fn conditions_hold(description: &Description, axes: &[String], scope: &Values) -> Result<bool, Fault> {
+fn conditions_hold(description: &Description, scope: &Values) -> Result<bool, Fault> {
     for (name, formula) in description.conditions.iter() {
         let fault = |message: String| Fault::new(format!("where.{name}"), message);
         let condition = formula.expression().map_err(fault)?;
-        let of_axes = condition.names().into_iter().all(|name| axes.iter().any(|axis| axis == name));
+        let of_axes = condition.names().into_iter().all(|name| description.axes.get(name).is_some());
         if of_axes && condition.value(scope).map_err(fault)? == 0 {
             return Ok(false);
         }
@@ -380,37 +376,45 @@ fn check_names(
 }
 
 /// Lists every combination of the program's specialization constants that have several values and of its sub-group
-/// sizes.
-fn combinations(description: &Description, program: &LoadedKernel) -> Result<Vec<Choice>, Fault> {
-    let is_used = |name: &str| program.passes.iter().any(|pass| pass.constant(name).is_some());
-    let mut choices = vec![Choice::default()];
-    let room = |choices: usize, values: usize| {
-        let message = format!("spans more than {MAX_CHOICES} choices; list fewer values");
-        if choices.saturating_mul(values) > MAX_CHOICES { Err(Fault::new("spec", message)) } else { Ok(()) }
-    };
-    for (name, listed) in description.spec.iter().filter(|(name, _)| is_used(name)) {
-        let values = listed.values();
-        if values.is_empty() {
+/// sizes, as `spec` and `subgroup` of a kernel.
+fn combinations(description: &Description, program: &LoadedKernel) -> Result<Vec<Kernel>, Fault> {
+    let mut choices = vec![Kernel::default()];
+    for (name, listed) in description.spec.iter() {
+        if program.passes.iter().all(|pass| pass.constant(name).is_none()) {
+            continue;
+        }
+        if listed.values().is_empty() {
             return Err(Fault::new(format!("spec.{name}"), "is an empty list; give it a value, or leave it out"));
         }
-        room(choices.len(), values.len())?;
-        let with = |choice: &Choice| {
-            let chosen = values.iter().map(|value| (name.to_string(), value.clone()));
-            let constants = chosen.map(|constant| OrderedMap([&choice.constants.0[..], &[constant]].concat()));
-            constants.map(|constants| Choice { constants, subgroup: None }).collect::<Vec<_>>()
-        };
-        choices = choices.iter().flat_map(with).collect();
+        choices = multiplied(&choices, listed.values(), |choice, value| choice.spec.set(name, value))?;
     }
-    for pass in program.passes.iter().filter(|pass| pass.subgroups().len() > 1) {
+    for pass in program.passes.iter().filter(|pass| pass.stated.subgroups().len() > 1) {
         if !pass.prefix.is_empty() {
             return Err(Fault::new(pass.field("subgroup"), "is a list, which [kernel] alone may have; write one size"));
         }
-        room(choices.len(), pass.subgroups().len())?;
-        let with = |choice: &Choice| {
-            let sizes = pass.subgroups().iter().cloned();
-            sizes.map(|size| Choice { subgroup: Some(size), ..choice.clone() }).collect::<Vec<_>>()
-        };
-        choices = choices.iter().flat_map(with).collect();
+        choices = multiplied(&choices, pass.stated.subgroups(), |choice, size| {
+            choice.subgroup = Some(OneOrMany::One(size));
+        })?;
     }
     Ok(choices)
+}
+
+/// Combines each of `choices` with each of `values`.
+fn multiplied(
+    choices: &[Kernel],
+    values: &[Formula],
+    set: impl Fn(&mut Kernel, Formula),
+) -> Result<Vec<Kernel>, Fault> {
+    if choices.len().saturating_mul(values.len()) > MAX_CHOICES {
+        return Err(Fault::new("spec", format!("spans more than {MAX_CHOICES} choices; list fewer values")));
+    }
+    let mut all = vec![];
+    for choice in choices {
+        for value in values {
+            let mut choice = choice.clone();
+            set(&mut choice, value.clone());
+            all.push(choice);
+        }
+    }
+    Ok(all)
 }

@@ -200,6 +200,11 @@ impl ResolvedBuffer {
         self.shape.iter().product()
     }
 
+    /// Returns the addresses of buffers in its initial contents.
+    pub(crate) fn addresses(&self) -> &[Address] {
+        if let Some(Fill::Block { addresses, .. }) = &self.fill { addresses } else { &[] }
+    }
+
     /// Returns the size in bytes.
     pub fn bytes(&self) -> u64 {
         self.len() * self.element.bytes()

@@ -271,12 +271,15 @@ mod tests {
 
     #[test]
     fn malformed_ranges_are_refused() {
-        let refused = |ranges| ranges_of(Some(ranges), &matrix(&[2, 3])).expect_err("refused");
-        assert!(refused("0:1,0").contains("no ] at its end"));
-        assert!(refused("0:1]").contains("has 1 ranges, D has 2 dimensions"));
-        assert!(refused("a,0]").contains("'a' where an index belongs"));
-        for none in ["2,0]", "1:1,0]", "0,3:]"] {
-            assert!(refused(none).contains("has no element in"), "{none}");
+        for (ranges, expected) in [
+            ("0:1,0", "has no ] at its end; write D[0:4,0:4]"),
+            ("0:1]", "has 1 ranges, D has 2 dimensions; write one for each"),
+            ("a,0]", "has 'a' where an index belongs; write D[0:4,0:4]"),
+            ("2,0]", "has no element in '2': that dimension has 2; choose others"),
+            ("1:1,0]", "has no element in '1:1': that dimension has 2; choose others"),
+            ("0,3:]", "has no element in '3:': that dimension has 3; choose others"),
+        ] {
+            assert_eq!(ranges_of(Some(ranges), &matrix(&[2, 3])).expect_err("refused"), expected);
         }
     }
 }

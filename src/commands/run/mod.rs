@@ -21,10 +21,10 @@ use crate::plan::request::{Request, VulkanOptions};
 use crate::plan::{CaseGroup, DeviceClass, Plan, PlannedRun};
 use crate::record::{Case, Record};
 use crate::report::table;
-use crate::run::algorithm::{Save, UserKernels};
+use crate::run::algorithm::UserKernels;
 use crate::run::description::{Described, Fault};
 use crate::run::options;
-use crate::run::resolved::ResolvedRun;
+use crate::run::resolved::{Reference, ResolvedPoint, ResolvedRun};
 use crate::run::{init, resolve};
 use elements::Wanted;
 use std::fmt::Write;
@@ -46,7 +46,8 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
     let request = args.request(vulkan);
     let (mut all, mut runs): (Vec<UserKernels>, Vec<PlannedRun>) = (vec![], vec![]);
     for run in resolved {
-        let kernels = with_unique_name(user_kernels(&args.against, run, wanted.saves.clone())?, &all);
+        let mut kernels = named_kernels(&args.against, run, &all)?;
+        kernels.saves.clone_from(&wanted.saves);
         // With --ab, several kernels compete by their first choices, a single kernel by its two choices.
         let every = args.tune || args.ab && !kernels.has_several_kernels();
         runs.push(planned(&kernels, every, &request.selection)?);
@@ -78,15 +79,6 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
     Ok(answer)
 }
 
-/// Gives the kernels a name that no `others` have, because equal names would denote the same problem.
-fn with_unique_name(mut kernels: UserKernels, others: &[UserKernels]) -> UserKernels {
-    let taken = |name: &str| others.iter().any(|other| other.name == name);
-    let name = kernels.name.clone();
-    let names = std::iter::once(name.clone()).chain((2..).map(|number| format!("{name}-{number}")));
-    kernels.name = names.into_iter().find(|name| !taken(name)).unwrap_or(name);
-    kernels
-}
-
 /// Adds the runs of the `[[run]]` tables of a `bench` configuration to its plan; returns their kernels.
 pub(super) fn add_tables(plan: &mut Plan, request: &Request) -> Result<Vec<UserKernels>, Error> {
     let mut all: Vec<UserKernels> = vec![];
@@ -105,13 +97,31 @@ pub(super) fn add_tables(plan: &mut Plan, request: &Request) -> Result<Vec<UserK
     Ok(all)
 }
 
-/// Makes kernels from a resolved run, with variants to run beside them, under a name that no `others` have.
+/// Makes kernels from a resolved run, with variants to run beside them, under a name that no `others` have: equal names
+/// would denote the same problem.
 pub(super) fn named_kernels(
     against: &[String],
     run: ResolvedRun,
     others: &[UserKernels],
 ) -> Result<UserKernels, Error> {
-    Ok(with_unique_name(user_kernels(against, run, vec![])?, others))
+    let is_builtin = |point: &ResolvedPoint| matches!(point.reference, Reference::Builtin(_));
+    // `matmul:tiled` and `tiled` are equivalent: the reference determines the algorithm.
+    let against: Vec<_> = against.iter().map(|name| name.rsplit(':').next().unwrap_or(name).to_string()).collect();
+    if !against.is_empty() && !run.points.iter().all(is_builtin) {
+        return Err(Error::Usage(format!(
+            "--against {} needs a built-in algorithm that solves the same problem; add [reference] with builtin = \"matmul\", \
+             size and roles",
+            against.join(",")
+        )));
+    }
+    let taken = CATALOGUE.known(&run.name).is_some();
+    let first = if taken { format!("{}-run", run.name) } else { run.name.clone() };
+    let (mut name, mut number) = (first.clone(), 1);
+    while others.iter().any(|other| other.name == name) {
+        number += 1;
+        name = format!("{first}-{number}");
+    }
+    Ok(UserKernels { name, run, against, saves: vec![] })
 }
 
 /// Reads the descriptions of each problem.
@@ -155,17 +165,6 @@ pub(super) fn name_commands(kernels: &[UserKernels], host: &Host) {
     }
 }
 
-/// Makes kernels from a resolved run, with variants to run beside them.
-fn user_kernels(against: &[String], run: ResolvedRun, saves: Vec<Save>) -> Result<UserKernels, Error> {
-    // `matmul:tiled` and `tiled` are equivalent: the reference determines the algorithm.
-    let against = against.iter().map(|name| name.rsplit(':').next().unwrap_or(name).to_string()).collect();
-    let taken = CATALOGUE.algorithms.iter().any(|algorithm| algorithm.name == run.name);
-    let name = if taken { format!("{}-run", run.name) } else { run.name.clone() };
-    let kernels = UserKernels { name, run, against, saves };
-    kernels.check().map_err(Error::Usage)?;
-    Ok(kernels)
-}
-
 /// Plans the cases: at each point of the axes, `all` possible choices of constants, or the first of each kernel.
 pub(super) fn planned(kernels: &UserKernels, all: bool, selection: &Selection) -> Result<PlannedRun, Error> {
     let algorithm = kernels.clone().algorithm(&CATALOGUE).map_err(Error::Usage)?;
@@ -201,15 +200,9 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
         else {
             continue;
         };
-        let named = |case: &Case| {
-            kernels.choice(&case.variant).map_or_else(
-                || case.variant.clone(),
-                |choice| choice.iter().map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", "),
-            )
-        };
         let first = timed().next().filter(|first| first.id != best.id).and_then(|first| {
             let times = median(first)?.0 / median(best)?.0;
-            Some(format!(", {times:.2}× the speed of {}", named(first)))
+            Some(format!(", {times:.2}× the speed of {}", kernels.choice(&first.variant)))
         });
         let groups = plan.runs.iter().flat_map(|run| &run.groups);
         let mut ids = groups.flat_map(|group| group.variants.iter().map(|variant| group.id(variant)));
@@ -217,7 +210,7 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
         let line = format!(
             "best of {}: {}, {} at {extents}{}",
             same().count(),
-            named(best),
+            kernels.choice(&best.variant),
             median(best).unwrap_or_default(),
             first.unwrap_or_default()
         );

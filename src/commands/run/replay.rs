@@ -1,7 +1,7 @@
 //! Writes captured dispatches as cases that `run` accepts, and replays each case to check that it reproduces the
 //! program's results.
 
-use super::{planned, user_kernels};
+use super::{named_kernels, planned};
 use crate::basis::destination::make_private_folder;
 use crate::basis::error::Error;
 use crate::basis::file_name::file_name;
@@ -18,7 +18,7 @@ use crate::plan::Plan;
 use crate::plan::options::Selection;
 use crate::plan::request::FieldOptions;
 use crate::record::{Correctness, Outcome};
-use crate::run::algorithm::Save;
+use crate::run::algorithm::{Save, UserKernels};
 use crate::run::options::describe;
 use crate::run::{array, resolve};
 use crate::tuning::tuned::Tuned;
@@ -140,7 +140,7 @@ fn replay(
     let buffers: Vec<_> = run.points.iter().flat_map(|point| point.buffers.clone()).collect();
     let path = |name: &str| scratch.join(file_name(name) + ".npy");
     let saves = wanted.iter().map(|name| Save { buffer: name.clone(), path: path(name) }).collect();
-    let kernels = user_kernels(&[], run, saves)?;
+    let kernels = UserKernels { saves, ..named_kernels(&[], run, &[])? };
     let device = vec![uuid(chosen.device.uuid)];
     let selection = Selection { device, ..Selection::default() };
     let plan = Plan { runs: vec![planned(&kernels, false, &selection)?], run_tables: vec![] };
@@ -174,6 +174,7 @@ mod tests {
     use crate::capture::case::select_dispatches;
     use crate::capture::fixture::{CapturedFixture, bound, case, floats, region, scale};
     use crate::device::cache::CacheFolder;
+    use crate::run::fixture::described;
     use crate::run::fixture::spirv;
 
     use crate::vulkan::{Instance, Validation};
@@ -257,7 +258,8 @@ mod tests {
             }
             let (folder, text, verified) = written(&mut captured);
             assert_eq!(verified, Ok(()), "{text}");
-            assert!(text.contains("exact = true") && text.contains("@in/D.bin"), "{text}");
+            let case = described(&text);
+            assert_eq!((&case["captured"]["exact"], &case["buffer"]["D"]["fill"]), (&true.into(), &"@in/D.bin".into()));
             let beyond = other("d[i] = i < p.n ? a[i] * p.scale + BIAS : 0.5;");
             for wrong in [other(NOTHING), beyond] {
                 assert!(matches!(with(&captured, &folder, &wrong), Replay::Wrong(_)), "{changed}: {wrong}");
@@ -272,7 +274,8 @@ mod tests {
         let (folder, text, verified) = written(&mut captured);
         let why = verified.expect_err("another answer");
         assert!(folder.ends_with("cases/.unverified/01-k"), "{}", folder.display());
-        assert!(why.contains("D[1] is 4.1") && text.contains("exact = false"), "{why}");
+        assert_eq!(why, "D[1] is 4.1, the reference has 40");
+        assert_eq!(described(&text)["captured"]["exact"], false);
     }
 
     #[test]
@@ -290,6 +293,6 @@ mod tests {
         captured.file("a.after", &floats(&[1.0, 4.5, 3.0, 4.0]));
         let (_, text, verified) = written(&mut captured);
         assert_eq!(verified, Ok(()), "{text}");
-        assert!(text.contains("by = 2.5\n"), "{text}");
+        assert_eq!(described(&text)["uniform"]["1.3"]["by"], 2.5);
     }
 }

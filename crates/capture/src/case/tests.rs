@@ -3,7 +3,9 @@
 use super::*;
 use crate::fixture::{CapturedFixture, bound, case, floats, region, scale};
 use crate::run::check_description;
+use crate::run::fixture::described;
 use gpukern_layer::format::{DescriptorBinding, DispatchEvent, Submission};
+use serde_json::{Value, json};
 
 impl CapturedFixture {
     /// Writes the case to a folder below the spool; returns the folder and the description.
@@ -24,21 +26,7 @@ impl CapturedFixture {
 fn a_call_becomes_a_description() {
     let captured = scale(2f32.to_bits(), true);
     let (folder, text) = captured.write(&Starts::Known).expect("taken");
-    for line in [
-        "device = \"llvmpipe\"",
-        "driver = \"llvmpipe Mesa\"",
-        "n = 2\n",
-        "scale = 2.0\n",
-        "\n1 = 0.1 ",
-        "groups = [1, 1, 1]",
-        "fill = \"@in/A.bin\"\n",
-        "\"0.0\" = \"A\"",
-        "D = \"out/D.bin\"",
-        "written in part",
-    ] {
-        assert!(text.contains(line), "{line}\n{text}");
-    }
-    assert!(!text.contains("Unused") && !text.contains('\u{1b}'), "{text}");
+    insta::assert_snapshot!(text.replace(env!("CARGO_PKG_VERSION"), "VERSION"));
     let read = |name: &str| std::fs::read(folder.join(name)).expect("written");
     assert_eq!(read("out/D.bin"), floats(&[2.1, 4.1, 7.0, 6.0]));
     let other = |value: f32| f32::from_bits(!value.to_bits());
@@ -50,21 +38,21 @@ fn a_replay_shows_which_elements_are_written() {
     let captured = scale(2f32.to_bits(), false);
     captured.file("d.before", &floats(&[2.1, 4.1, 7.0, 6.0]));
     let (_, text) = captured.write(&Starts::Known).expect("taken");
-    assert!(!text.contains("@in/D"), "an output: {text}");
+    assert_eq!(described(&text)["buffer"]["D"]["fill"], Value::Null, "an output");
     let other = |value: f32| f32::from_bits(!value.to_bits());
     let left = floats(&[2.1, 4.1, other(7.0), other(6.0)]);
     let (folder, text) = captured.write(&Starts::Found([("D".to_string(), left)].into())).expect("taken");
-    assert!(text.contains("@in/D.bin"), "{text}");
+    assert_eq!(described(&text)["buffer"]["D"]["fill"], "@in/D.bin");
     let start = std::fs::read(folder.join("in/D.bin")).expect("written");
     assert_eq!(start, floats(&[other(2.1), other(4.1), 7.0, 6.0]));
 }
 
 #[test]
 fn values_without_a_decimal_are_stored_as_bits() {
-    let (_, text) = scale(0x7fc0_1234, true).write(&Starts::Known).expect("taken");
-    assert!(text.contains("scale = \"bits 0x7fc01234\""), "{text}");
-    let (_, text) = scale((-0f32).to_bits(), true).write(&Starts::Known).expect("taken");
-    assert!(text.contains("scale = -0.0\n") || text.contains("scale = \"bits 0x80000000\""), "{text}");
+    for (bits, expected) in [(0x7fc0_1234, r#""bits 0x7fc01234""#), ((-0f32).to_bits(), "-0.0")] {
+        let (_, text) = scale(bits, true).write(&Starts::Known).expect("taken");
+        assert_eq!(described(&text)["push"]["scale"].to_string(), expected);
+    }
 }
 
 #[test]
@@ -81,8 +69,9 @@ fn overlapping_bindings_share_a_buffer() {
     captured.file("a.before", &floats(&[1.0; 8]));
     captured.file("a.after", &floats(&[1.0, 1.0, 1.0, 1.0, 2.0, 1.0, 1.0, 1.0]));
     let (_, text) = captured.write(&Starts::Known).expect("taken");
-    assert!(text.contains("\"0.1\" = { buffer = \"A\", offset = 16, range = 16 }"), "{text}");
-    assert!(text.contains("fill = \"@in/A.bin\"") && text.contains("A = \"out/A.bin\""), "{text}");
+    let case = described(&text);
+    assert_eq!(case["kernel"]["bind"]["0.1"], json!({"buffer": "A", "offset": 16, "range": 16}));
+    assert_eq!([&case["buffer"]["A"]["fill"], &case["reference"]["file"]["A"]], ["@in/A.bin", "out/A.bin"]);
 }
 
 const ADDRESS: &str = "#version 460
@@ -101,7 +90,7 @@ fn addresses_become_buffers_except_within_buffers() {
     captured.file("d.before", &floats(&[0.0; 4]));
     captured.file("d.after", &floats(&[5.0, 0.0, 0.0, 0.0]));
     let (_, text) = captured.write(&Starts::Known).expect("taken");
-    assert!(text.contains("A = \"A + 16\"\nD = \"D\"\nn = 1\n"), "{text}");
+    assert_eq!(described(&text)["push"], json!({"A": "A + 16", "D": "D", "n": 1}));
     captured.file("a.before", &[&[0; 8][..], &((1u64 << 41) + 4).to_le_bytes(), &[0; 16]].concat());
     let refused = captured.write(&Starts::Known).expect_err("an address");
     assert_eq!(refused, "has an address at byte 8 of A, which `run` cannot rewrite");
@@ -172,14 +161,14 @@ fn folder_names_are_safe_and_slow_kernels_come_first() {
     assert_eq!(kernels(Some(1)), [(2, 60.0, 60.0)]);
 }
 
-/// Writes a call that stores these floats to a block; returns the description.
-fn written(declarations: &str, bindings: Vec<DescriptorBinding>, values: &[f32]) -> String {
+/// Writes a call that stores these floats to a block; returns its buffers.
+fn written(declarations: &str, bindings: Vec<DescriptorBinding>, values: &[f32]) -> Value {
     let glsl = format!("#version 460\nlayout(local_size_x = 1) in;\n{declarations}");
     let bytes = 4 * values.len() as u64;
     let captured = CapturedFixture::new(&glsl, case(bindings, vec![region("d", bytes, true, None)], vec![]), vec![]);
     captured.file("d.before", &vec![0; bytes as usize]);
     captured.file("d.after", &floats(values));
-    captured.write(&Starts::Known).expect("taken").1
+    described(&captured.write(&Starts::Known).expect("taken").1)["buffer"].take()
 }
 
 #[test]
@@ -188,64 +177,61 @@ fn tolerances_ignore_sentinels() {
     for sentinel in [-3.4e38, 1e9, f32::NEG_INFINITY, 65504.0] {
         let mut values = ramp.clone();
         values[7] = sentinel;
-        let text = written(
+        let buffers = written(
             "layout(binding = 0) buffer D { float d[]; }; void main() { d[0] = 1.0; }",
             vec![bound(0, 0, 0, 4 * 4096)],
             &values,
         );
-        assert!(text.contains("check = { rtol = 1e-4, atol = 1e-4 }"), "{sentinel}: {text}");
+        assert_eq!(buffers["D"]["check"], json!({"rtol": 1e-4, "atol": 1e-4}), "{sentinel}");
     }
     let columns: Vec<f32> = (1..=1024).flat_map(|at| [at as f32, 1.0, 1e-6 * at as f32, 0.5]).collect();
-    let text = written(
+    let buffers = written(
         "layout(binding = 0) buffer D { vec4 d[]; }; void main() { d[0] = vec4(1.0); }",
         vec![bound(0, 0, 0, 4 * 4096)],
         &columns,
     );
-    assert!(text.contains("shape = [1024, 4]") && text.contains("atol = [0.1024"), "{text}");
+    assert_eq!((&buffers["D"]["shape"], &buffers["D"]["check"]["atol"][0]), (&json!([1024, 4]), &json!(0.1024)));
 }
 
 #[test]
 fn element_types_of_captured_buffers() {
-    let values: Vec<f32> = (1..=16_384).map(|at| at as f32).collect();
+    let ramp: Vec<f32> = (1..=16_384).map(|at| at as f32).collect();
+    let mixed = [&[f32::from_bits(3)], &ramp[1..]].concat();
+    let several = "layout(binding = 0) buffer D { float d[]; }; layout(binding = 1) buffer E { uint e[]; };
+                   void main() { d[0] = 1; e[1] = 2; }";
     let whole = |binding| bound(binding, 0, 0, 4 * 16_384);
-    for (declarations, bindings, expected) in [
-        ("layout(binding = 0) buffer D { float d[16384]; }; void main() { d[0] = 1; }", vec![whole(0)], "f32"),
-        ("layout(binding = 0) buffer D { mat4 m[1024]; }; void main() { m[0][0] = vec4(1); }", vec![whole(0)], "f32"),
+    for (declarations, bindings, values, expected) in [
+        ("layout(binding = 0) buffer D { float d[16384]; }; void main() { d[0] = 1; }", vec![whole(0)], &ramp, "f32"),
+        (
+            "layout(binding = 0) buffer D { mat4 m[1024]; }; void main() { m[0][0] = vec4(1); }",
+            vec![whole(0)],
+            &ramp,
+            "f32",
+        ),
         (
             "struct P { vec3 at; float mass; vec4 v; }; layout(binding = 0) buffer D { P p[]; };
              void main() { p[0].mass = 1; }",
             vec![whole(0)],
+            &ramp,
             "f32",
         ),
-        (
-            "layout(binding = 0) buffer D { float d[]; }; layout(binding = 1) buffer E { uint e[]; };
-             void main() { d[0] = 1; e[1] = 2; }",
-            vec![whole(0), whole(1)],
-            "f32",
-        ),
+        (several, vec![whole(0), whole(1)], &ramp, "f32"),
+        (several, vec![whole(0), whole(1)], &mixed, "bytes"),
         (
             "layout(binding = 0) buffer E { uint e[]; }; layout(binding = 0) buffer D { float d[]; };
              void main() { d[0] = 1; e[1] = 2; }",
             vec![whole(0)],
+            &ramp,
             "f32",
         ),
         (
             "struct H { float t; uint id; }; layout(binding = 0) buffer D { H h[]; }; void main() { h[0].id = 1; }",
             vec![whole(0)],
+            &ramp,
             "bytes",
         ),
     ] {
-        let text = written(declarations, bindings, &values);
-        assert!(text.contains(&format!("type = \"{expected}\"")), "{declarations}: {text}");
+        let buffers = written(declarations, bindings, values);
+        assert_eq!(buffers["D"]["type"], expected, "{declarations}");
     }
-    // Some elements are integers.
-    let mut mixed = values.clone();
-    mixed[0] = f32::from_bits(3);
-    let text = written(
-        "layout(binding = 0) buffer D { float d[]; }; layout(binding = 1) buffer E { uint e[]; };
-         void main() { d[0] = 1; e[1] = 2; }",
-        vec![whole(0), whole(1)],
-        &mixed,
-    );
-    assert!(text.contains("type = \"bytes\""), "{text}");
 }

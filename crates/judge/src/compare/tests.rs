@@ -98,12 +98,14 @@ fn one_process_on_the_host_decides_less_than_one_on_a_gpu_and_says_why() {
     let [a, b] = [on_host("a", 1, 1e6), on_host("b", 2, 1.05e6)];
     let found = compare(from_ref(&a), from_ref(&b), &Settings::default());
     assert_eq!(found.cases[0].verdict, Verdict::Undecided);
-    assert!(found.cases[0].why[0].contains("±20 % between processes is assumed"), "{:?}", found.cases[0].why);
+    let assumed = "with fewer than 3 processes a side, ±20 % between processes is assumed";
+    assert_eq!(found.cases[0].why[0], assumed);
     assert_eq!(found.cases[0].test, "only 1 process");
     // Another program might double the time.
     let found = compare(from_ref(&a), &[on_host("b", 2, 2e6)], &Settings::default());
     assert_eq!((found.cases[0].verdict, found.cases[0].wants_more()), (Verdict::Undecided, false));
-    assert!(found.cases[0].why[0].contains("may just be a busy moment"), "{:?}", found.cases[0].why);
+    let busy = "with fewer than 3 processes on a software device, a change may just be a busy moment";
+    assert_eq!(found.cases[0].why[0], busy);
     let sure = Settings { noise: Some(0.01), ..Settings::default() };
     assert_eq!(verdicts(from_ref(&a), &[b], &sure), [Verdict::Slower; 2]);
     // Three processes per side show their noise.
@@ -369,7 +371,8 @@ fn the_processes_of_one_record_are_processes_of_a_side_and_one_look() {
     assert!((p(true) / p(false) - 2.0).abs() < 1e-9);
     // A record is the same as itself.
     let same = compare(&sides[0], &sides[0], &Settings::default());
-    assert!(same.cases.iter().all(|case| case.ratio == Some(1.0) && case.why[0].contains("the same samples")));
+    let same_samples = "the same samples on both sides";
+    assert!(same.cases.iter().all(|case| case.ratio == Some(1.0) && case.why[0] == same_samples));
 }
 
 #[test]
@@ -649,30 +652,46 @@ fn a_recipe_has_the_paths_the_driver_and_the_comparison() {
     b.origin.environment = [of("VK_DRIVER_FILES", "new.json")].into();
     b.devices[0].driver.info = "590.1".into();
     let text = decided([from_ref(&a), from_ref(&b)], ["runs/old.json", "new.json"]).expect("a recipe");
-    assert_eq!(
-        text,
-        "# about 5 min: 2 × 4 processes of 40 s\nfor n in $(seq 2 5); do\n  \
-         VK_DRIVER_FILES='my old.json' gpukern bench lu --size=64 -q --processes $n --resume runs/old.json > /dev/null\n  \
-         VK_DRIVER_FILES=new.json gpukern bench lu --size=64 -q --processes $n --resume new.json > /dev/null\n\
-         done\ngpukern compare as-it-was as-it-was"
-    );
+    insta::assert_snapshot!(text, @"
+    # about 5 min: 2 × 4 processes of 40 s
+    for n in $(seq 2 5); do
+      VK_DRIVER_FILES='my old.json' gpukern bench lu --size=64 -q --processes $n --resume runs/old.json > /dev/null
+      VK_DRIVER_FILES=new.json gpukern bench lu --size=64 -q --processes $n --resume new.json > /dev/null
+    done
+    gpukern compare as-it-was as-it-was
+    ");
     // The same command for both sides: the driver was installed in between. A label chooses nothing.
     a.origin.environment.clone_from(&b.origin.environment);
     a.request = Some(Request { label: Some("old".into()), processes: Some(3), ..lu(&["64"]) });
     let text = decided([from_ref(&a), from_ref(&b)], ["old.json", "new.json"]).expect("a recipe");
-    assert!(text.contains("\n# with driver NVIDIA 580") && text.contains("\n# with driver NVIDIA 590.1"), "{text}");
-    assert!(text.contains("lu --size=64 --label=old --processes 5 --resume old.json\n#"), "{text}");
+    insta::assert_snapshot!(text, @"
+    # about 5 min: 2 × 4 processes of 40 s
+    # with driver NVIDIA 580.159.04 (2435301632):
+    VK_DRIVER_FILES=new.json gpukern bench lu --size=64 --label=old --processes 5 --resume old.json
+    # with driver NVIDIA 590.1 (2435301632):
+    VK_DRIVER_FILES=new.json gpukern bench lu --size=64 --processes 5 --resume new.json
+    gpukern compare as-it-was as-it-was
+    ");
     // Equal commands alternate in one line, and a record that cannot be completed is measured again.
     a.request.clone_from(&b.request);
     b.devices[0].driver = a.devices[0].driver.clone();
     let text = decided([from_ref(&a), from_ref(&b)], ["old.json", "new.json"]).expect("a recipe");
-    assert!(text.contains("\nfor n in $(seq 2 5); do for record in old.json new.json; do\n"), "{text}");
+    insta::assert_snapshot!(text, @r#"
+    # about 5 min: 2 × 4 processes of 40 s
+    for n in $(seq 2 5); do for record in old.json new.json; do
+      VK_DRIVER_FILES=new.json gpukern bench lu --size=64 -q --processes $n --resume "$record" > /dev/null
+    done; done
+    gpukern compare as-it-was as-it-was
+    "#);
     b.plan = None;
     b.wall_time = Nanos(300e9);
     let text = decided([&[a], &[b]], ["-", "new.json"]).expect("a recipe");
-    assert!(text.contains("--processes 5 --json baseline.json") && text.contains("--json new-again.json"), "{text}");
-    assert!(text.ends_with("\ngpukern compare baseline.json new-again.json"), "{text}");
-    assert!(text.starts_with("# about 28 min: 2 × 5 processes of 3 min\n"), "{text}");
+    insta::assert_snapshot!(text, @"
+    # about 28 min: 2 × 5 processes of 3 min
+    VK_DRIVER_FILES=new.json gpukern bench lu --size=64 --processes 5 --json baseline.json
+    VK_DRIVER_FILES=new.json gpukern bench lu --size=64 --processes 5 --json new-again.json
+    gpukern compare baseline.json new-again.json
+    ");
 }
 
 #[test]
@@ -703,9 +722,13 @@ fn a_recipe_measures_few_open_cases_alone_and_counts_their_own_processes() {
         decided([from_ref(&sides[0]), from_ref(&sides[1])], ["a.json", "b.json"]).expect("a recipe")
     };
     let restricted = text(&sides);
-    let measured = format!("bench lu --size=64 --size=96 --size=128 --only={open} -q --processes $n --resume");
-    assert!(restricted.contains(&measured), "{restricted}");
-    assert!(restricted.contains("\nfor n in $(seq 4 "), "{restricted}");
+    insta::assert_snapshot!(restricted, @r#"
+    # about 5 min: 2 × 12 processes of 12 s
+    for n in $(seq 4 15); do for record in a.json b.json; do
+      gpukern bench lu --size=64 --size=96 --size=128 --only=lu/naive/f32/1024x1024 -q --processes $n --resume "$record" > /dev/null
+    done; done
+    gpukern compare as-it-was as-it-was
+    "#);
     // A further process that measured only another case changes nothing.
     let mut uneven = sides.clone();
     for record in &mut uneven {
@@ -752,33 +775,62 @@ fn a_recipe_says_whose_kernel_has_to_be_in_place_for_each_side() {
         record
     });
     let of = |a: &Record, b: &Record| decided([from_ref(a), from_ref(b)], ["base.json", "new.json"]).expect("a recipe");
-    let text = of(&a, &b);
-    assert!(text.contains("\n# with the baseline's k.comp in place:\ngpukern run k.toml k.comp --processes"), "{text}");
-    assert!(text.contains("\n# with the candidate's k.comp in place:\ngpukern run k.toml k.comp --no-peak"), "{text}");
+    insta::assert_snapshot!(of(&a, &b), @"
+    # about 5 min: 2 × 4 processes of 40 s
+    # with the baseline's k.comp in place:
+    gpukern run k.toml k.comp --processes 5 --resume base.json
+    # with the candidate's k.comp in place:
+    gpukern run k.toml k.comp --no-peak --processes 5 --resume new.json
+    gpukern compare as-it-was as-it-was
+    ");
     // Another file is part of the command.
     let request = b.request.replace(kernels(&["k.toml", "other/k.comp"]));
-    assert!(!of(&a, &b).contains("in place"), "{}", of(&a, &b));
+    let other_file = of(&a, &b);
     b.request = request;
     for (case, other) in a.cases.iter_mut().zip(&b.cases) {
         case.kernels.clone_from(&other.kernels);
     }
-    assert!(!of(&a, &b).contains("in place"), "{}", of(&a, &b));
+    insta::assert_snapshot!(other_file + "\n\n" + &of(&a, &b), @"
+    # about 5 min: 2 × 4 processes of 40 s
+    for n in $(seq 2 5); do
+      gpukern run k.toml k.comp -q --processes $n --resume base.json > /dev/null
+      gpukern run k.toml other/k.comp -q --processes $n --resume new.json > /dev/null
+    done
+    gpukern compare as-it-was as-it-was
+
+    # about 5 min: 2 × 4 processes of 40 s
+    for n in $(seq 2 5); do
+      gpukern run k.toml k.comp -q --processes $n --resume base.json > /dev/null
+      gpukern run k.toml k.comp --no-peak -q --processes $n --resume new.json > /dev/null
+    done
+    gpukern compare as-it-was as-it-was
+    ");
 }
 
 #[test]
 fn a_recipe_says_on_which_machine_each_side_is_measured() {
     let [a, mut b] = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| completable(started, centre, lu(&[])));
     b.devices[0].name = "NVIDIA H100".into();
-    let text = decided([from_ref(&a), from_ref(&b)], ["old.json", "new.json"]);
-    let text = text.expect("a recipe");
-    let first = format!("# on the machine with {}:\ngpukern bench lu", a.devices[0].name);
-    assert!(text.contains(&first) && text.contains("# on the machine with NVIDIA H100:\ngpukern bench lu"), "{text}");
+    let elsewhere = decided([from_ref(&a), from_ref(&b)], ["old.json", "new.json"]).expect("a recipe");
     // Two devices of one machine are part of the commands.
     let [mut a, mut b] = [a, b];
     a.origin.host = Some("here".into());
     b.origin.host = Some("here".into());
-    let text = decided([&[a], &[b]], ["old.json", "new.json"]);
-    assert!(!text.expect("a recipe").contains("on the machine"));
+    let here = decided([&[a], &[b]], ["old.json", "new.json"]).expect("a recipe");
+    insta::assert_snapshot!(elsewhere + "\n\n" + &here, @r#"
+    # about 5 min: 2 × 4 processes of 40 s
+    # on the machine with NVIDIA H100 80GB HBM3:
+    gpukern bench lu --processes 5 --resume old.json
+    # on the machine with NVIDIA H100:
+    gpukern bench lu --processes 5 --resume new.json
+    gpukern compare as-it-was as-it-was
+
+    # about 5 min: 2 × 4 processes of 40 s
+    for n in $(seq 2 5); do for record in old.json new.json; do
+      gpukern bench lu -q --processes $n --resume "$record" > /dev/null
+    done; done
+    gpukern compare as-it-was as-it-was
+    "#);
 }
 
 #[test]
@@ -816,16 +868,23 @@ fn where_a_driver_may_slow_down_the_canary_too_no_more_processes_are_asked_for_b
         advice([&a, &b], ["a.json", "b.json"])
     };
     let (remarks, commands) = of(&request_of_both, "new icd.json", 1.8);
-    let expected = "2 cases: the canary, a fixed test kernel, took 1.8 times as long beside the candidate. Either the device \
-                was busy or clocked lower then, or the candidate slows down every kernel; more processes cannot tell which.";
-    assert_eq!(remarks, [expected]);
+    let canary = |took: &str, effect: &str| {
+        format!(
+            "2 cases: the canary, a fixed test kernel, took {took}. Either the device was busy or clocked lower then, or \
+             the candidate {effect} every kernel; more processes cannot tell which."
+        )
+    };
+    assert_eq!(remarks, [canary("1.8 times as long beside the candidate", "slows down")]);
     let turns = "gpukern ab matmul --variant=naive --variant=tiled --size=64 --size=128 --a-driver=old.json \
                  '--b-driver=new icd.json'";
     assert_eq!(commands.as_deref(), Some(turns));
-    assert!(of(&request_of_both, "new.json", 1.25).0[0].contains(" took 25 % longer beside the candidate."));
-    let (remarks, commands) = of(&request_of_both, "new.json", 0.5);
-    assert!(remarks[0].contains("took 2 times as long beside the baseline") && commands.is_some(), "{remarks:?}");
-    assert!(remarks[0].contains("the candidate speeds up every kernel"), "{remarks:?}");
+    for (factor, took, effect) in [
+        (1.25, "25 % longer beside the candidate", "slows down"),
+        (0.5, "2 times as long beside the baseline", "speeds up"),
+    ] {
+        let (remarks, commands) = of(&request_of_both, "new.json", factor);
+        assert_eq!((remarks, commands.is_some()), (vec![canary(took, effect)], true));
+    }
     // Options that `ab` lacks or would ignore are left to the reader.
     for (request, driver) in [
         (request_of_both.clone(), "new.json:other.json"),
@@ -839,13 +898,18 @@ fn where_a_driver_may_slow_down_the_canary_too_no_more_processes_are_asked_for_b
         (Request { selection: request_of_both.selection.clone(), ..kernels(&["k.toml"]) }, "new.json"),
     ] {
         let (remarks, commands) = of(&request, driver, 1.8);
-        assert_eq!(commands, None, "{request:?}");
-        assert!(remarks.len() == 2 && remarks[1].contains("docs/compare.md"), "{request:?}: {remarks:?}");
+        let by_hand = "Two drivers can be told apart by alternating them: `gpukern ab` with --a-driver and --b-driver \
+                       (docs/compare.md, \"Alternate two candidates\").";
+        assert_eq!((&remarks[1..], commands), (&[by_hand.to_string()][..], None), "{request:?}");
     }
     // A driver cannot slow its own canary down: the device was busy.
     let (remarks, commands) = of(&request_of_both, "old.json", 1.8);
     assert!(remarks[0].starts_with("Measure the candidate again: in all 2 cases the device was slower"), "{remarks:?}");
-    assert!(commands.is_some_and(|commands| commands.contains("--json b-again.json")), "{remarks:?}");
+    insta::assert_snapshot!(commands.expect("commands"), @"
+    # about 7 s: candidate 5 processes of 1 s
+    VK_DRIVER_FILES=old.json gpukern bench matmul --variant=naive --variant=tiled --size=64 --size=128 --no-peak --processes 5 --json b-again.json
+    gpukern compare as-it-was b-again.json
+    ");
 }
 
 #[test]

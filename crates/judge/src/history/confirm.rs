@@ -90,12 +90,11 @@ mod tests {
             history.confirming(&history.events[0])
         };
         let commands = confirm(runs.clone());
-        assert!(commands[0].starts_with("at 0c10005: gpukern bench matmul"), "{commands:?}");
-        assert!(
-            commands[0].contains("--variant=naive --size=64 --dtype=f32 --processes=5 --json=before.json"),
-            "{commands:?}"
-        );
-        assert_eq!(commands[2], "gpukern compare before.json after.json");
+        insta::assert_snapshot!(commands.join("\n"), @"
+        at 0c10005: gpukern bench matmul --variant=naive --size=64 --dtype=f32 --processes=5 --json=before.json
+        at 0c10006: gpukern bench matmul --variant=naive --size=64 --dtype=f32 --processes=5 --json=after.json
+        gpukern compare before.json after.json
+        ");
         for run in &mut runs {
             run.record.origin.commit = None;
         }

@@ -87,8 +87,9 @@ mod tests {
         let [moved] = &event.moves[..] else { panic!("one case: {:?}", event.moves) };
         assert_eq!(history.series[moved.series].id, "matmul/naive/f32/64x64x64");
         assert!((history.series[moved.series].steps[moved.step].ratio() - 1.1).abs() < 0.01);
-        let confirming = history.confirming(event);
-        assert!(confirming[0].contains("gpukern ab matmul") && confirming[0].contains("--a-driver"));
+        insta::assert_snapshot!(history.confirming(event).join("\n"), @"
+        gpukern ab matmul --variant=naive --size=64 --dtype=f32 --a-driver BEFORE_icd.json --b-driver AFTER_icd.json
+        ");
     }
 
     /// Returns forty runs, each of its own commit; the first case takes `factor` times as long from run `slow` on, and

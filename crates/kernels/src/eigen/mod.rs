@@ -70,7 +70,9 @@ mod tests {
             (algorithm.problem)(&CaseSpec::new(algorithm, size, DType::F32)).err().expect("refused")
         };
         assert_eq!(problem(&ROW_SUM, Size::Three(2, 3, 4)), "the matrix is square; write N");
-        assert!(problem(&EIGEN, Size::Uniform(50_000)).contains("50000×50000"));
-        assert!(problem(&STOP_CHECK, Size::Uniform(u64::from(u32::MAX))).contains("2^31"));
+        let large = "the matrix would have 50000×50000 elements, more than the 2^31 that kernels can index";
+        assert_eq!(problem(&EIGEN, Size::Uniform(50_000)), format!("{large}; choose a smaller size"));
+        let beyond = "kernels can index 2^31 elements; choose a smaller size";
+        assert_eq!(problem(&STOP_CHECK, Size::Uniform(u64::from(u32::MAX))), beyond);
     }
 }

@@ -458,9 +458,11 @@ mod tests {
         };
         let error = problem(Input::Signed, 64, POST).expect("not positive");
         assert!(error.starts_with("a positive matrix is needed, but element (0,"), "{error}");
-        assert!(problem(Input::Example, 4, POST).expect("3×3").contains("3×3"));
-        let loose = StopRule { eps: 1.5, ..StopRule::default() };
-        assert!(problem(Input::Hilbert, 4, loose).expect("eps").contains("eps 1.5"));
+        let of_another_size = "the example is a 3×3 matrix; write --size 3";
+        assert_eq!(problem(Input::Example, 4, POST).as_deref(), Some(of_another_size));
+        let loose = problem(Input::Hilbert, 4, StopRule { eps: 1.5, ..StopRule::default() });
+        let expected = "eps 1.5 would let every matrix stop at once; choose one below 1 for --stop bracket";
+        assert_eq!(loose.as_deref(), Some(expected));
         assert_eq!(problem(Input::Hilbert, 4, POST), None);
     }
 

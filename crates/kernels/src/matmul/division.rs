@@ -353,18 +353,28 @@ mod tests {
         assert_eq!(legal(LARGE, &device), Ok(()));
         assert_eq!(BlockDivision::Warps.invocations(&LARGE, 8), 256);
         assert_eq!(BlockDivision::Warps.shared_bytes(&LARGE, &case(1)), Bytes(16 * (132 + 128) * 4));
-        let error = |tile: ProductTile, device: &DeviceInfo| legal(tile, device).expect_err("it is illegal");
-        let message = error(ProductTile { wm: 48, ..LARGE }, &device);
-        assert_eq!(message, "the rows of a warp must divide those of the work-group: 48 does not divide 128");
-        assert!(error(ProductTile { bk: 12, ..LARGE }, &device).contains("8 does not divide 12"));
-        assert!(error(ProductTile { tm: 0, ..LARGE }, &device).contains("the rows of a part"));
-        assert!(error(ProductTile { tm: 2, ..LARGE }, &device).contains("quads of rows"));
-        assert!(error(ProductTile { bk: 8, tm: 4, tn: 4, ..LARGE }, &device).contains("1024 does not divide 256"));
+        for (tile, expected) in [
+            (
+                ProductTile { wm: 48, ..LARGE },
+                "the rows of a warp must divide those of the work-group: 48 does not divide 128",
+            ),
+            (ProductTile { bk: 12, ..LARGE }, "slabs of A are fetched in pairs of quads: 8 does not divide 12"),
+            (ProductTile { tm: 0, ..LARGE }, "the rows of a part must divide those of its warp: 0 does not divide 64"),
+            (ProductTile { tm: 2, ..LARGE }, "invocations compute quads of rows: 4 does not divide 2"),
+            (
+                ProductTile { bk: 8, tm: 4, tn: 4, ..LARGE },
+                "the invocations must divide the quads of a slab of A: 1024 does not divide 256",
+            ),
+        ] {
+            assert_eq!(legal(tile, &device), Err(expected.into()));
+        }
         device.limits.group_invocations = 128;
-        assert!(error(LARGE, &device).contains("needs 256 invocations"));
+        let expected = "needs 256 invocations; the device has at most 128 in a group";
+        assert_eq!(legal(LARGE, &device), Err(expected.into()));
         device.limits.group_invocations = 256;
         device.limits.shared_memory = Bytes(1 << 14);
-        assert!(error(LARGE, &device).contains("of shared memory"));
+        let expected = "needs 16.2 KiB of shared memory; the device has 16 KiB";
+        assert_eq!(legal(LARGE, &device), Err(expected.into()));
     }
 
     #[test]

@@ -445,10 +445,13 @@ mod tests {
     #[test]
     fn sizes_that_make_no_sense_are_refused() {
         let error = |words, touched| traffic(words, touched, Pattern::Read).err().expect("refused");
-        assert!(error(1000, 1 << 20).contains("1000 words of a working set are not a power of two"));
-        assert!(error(1 << 20, 1 << 19).contains("do not go once over"));
+        let odd = "1000 words of a working set are not a power of two from 2048 to 2^30; write 2^11";
+        assert_eq!(error(1000, 1 << 20), odd);
+        let few = "524288 words touched do not go once over 1048576; write 1048576x1048576";
+        assert_eq!(error(1 << 20, 1 << 19), few);
         let case = CaseSpec::new(&MEMORY_READ, Size::Uniform(64), DType::I32);
-        assert!(Traffic::new(&case, Pattern::Read).err().expect("refused").contains("is not WxT"));
+        let one = "'64' is not WxT, words of the working set and words touched; write 2^20x2^24";
+        assert_eq!(Traffic::new(&case, Pattern::Read).err().as_deref(), Some(one));
     }
 
     #[test]

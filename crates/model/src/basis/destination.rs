@@ -574,7 +574,8 @@ mod tests {
     #[test]
     fn a_limit_of_the_process_is_named_with_its_remedy_and_no_other_error_changes() {
         let text = explained(io::Error::from(ErrorKind::FileTooLarge)).to_string();
-        assert!(text.contains("ulimit -f") && text.contains("LimitFSIZE="), "{text}");
+        let remedy = "raise `ulimit -f`, or LimitFSIZE= of a service";
+        assert_eq!(text, format!("the file would exceed this process's file-size limit; {remedy}"));
         assert_eq!(explained(io::Error::from(ErrorKind::StorageFull)).kind(), ErrorKind::StorageFull);
     }
 

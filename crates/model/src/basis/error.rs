@@ -100,7 +100,8 @@ mod tests {
             message,
             "unknown variant 'subgruop' for matmul; did you mean 'subgroup'? available: naive, local, subgroup"
         );
-        assert!(unknown("dtype", "F32", "", &["i32", "f32", "f16"]).contains("did you mean 'f32'?"));
+        let message = unknown("dtype", "F32", "", &["i32", "f32", "f16"]);
+        assert_eq!(message, "unknown dtype 'F32'; did you mean 'f32'? available: i32, f32, f16");
     }
 
     #[test]

@@ -114,7 +114,8 @@ mod tests {
     #[test]
     fn a_thread_that_cannot_be_started_is_an_error_with_the_remedy() {
         let error = refused(&io::ErrorKind::WouldBlock.into()).to_string();
-        assert!(error.starts_with("cannot start a thread: ") && error.contains("ulimit -u"), "{error}");
+        let remedy = "raise the limit on processes (`ulimit -u`, or a container's pids.max)";
+        assert_eq!(error, format!("cannot start a thread: operation would block; {remedy}"));
         assert_eq!(start(|| 7).expect("started").join().expect("ended"), 7);
     }
 }

@@ -210,7 +210,8 @@ mod tests {
         assert_eq!((mode(&file), cache.get("pipelines", &device).as_deref()), (0o600, Some(&b"again"[..])));
         set(&below, 0o1777);
         assert_eq!(cache.get("pipelines", &device), None);
-        assert!(cache.trouble().expect("refused").to_string().contains("chmod o-w"));
+        let trouble = "every user of this host can write there; revoke that with chmod o-w";
+        assert_eq!(cache.trouble().expect("refused").to_string(), trouble);
         cache.put("peak", &device, b"figures");
         set(&below, 0o700);
         assert_eq!(cache.get("peak", &device), None, "nothing was cached there");

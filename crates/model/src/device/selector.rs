@@ -136,14 +136,18 @@ mod tests {
     fn a_device_that_two_drivers_list_is_one_by_its_uuid() {
         let twice: Vec<_> = devices().into_iter().chain(devices().into_iter().skip(1)).collect();
         assert_eq!(select(&twice, &["BB".into()]), Ok(vec![1]));
-        assert!(select(&twice, &["a770".into()]).expect_err("two").contains("is ambiguous"));
+        insta::assert_snapshot!(select(&twice, &["a770".into()]).expect_err("two"), @"
+        device 'a770' is ambiguous; use an index or UUID of: 0 (llvmpipe), 1 (Arc A770), 2 (Arc Graphics), 1 (Arc A770), 2 (Arc Graphics)
+        ");
     }
 
     #[test]
     fn an_empty_name_is_no_part_of_all_names() {
         for selectors in [&[""][..], &["cpu", ""], &[" "]] {
-            let message = chosen(selectors).expect_err("refused");
-            assert!(message.contains("' names no device; give --device"), "{message}");
+            let remedy =
+                "give --device (or GPUKERN_DEVICE) an index, part of a name, a UUID, gpu, cpu or all, or leave it out";
+            let empty = selectors[selectors.len() - 1];
+            assert_eq!(chosen(selectors), Err(format!("'{empty}' names no device; {remedy}")));
         }
         // An empty selector is refused even if there is only one device.
         assert!(select(&devices()[..1], &[String::new()]).is_err());

@@ -622,7 +622,8 @@ mod tests {
         assert_eq!(notes(2048, &device)[0].2, [built_in]);
         let mut small = software_device();
         small.limits.shared_memory = Bytes(9 << 10);
-        assert!(notes(1024, &small)[0].2[0].contains("built in, as the tuned 64×128×16"), "{:?}", notes(1024, &small));
+        let reason = "as the tuned 64×128×16 in 64×32 in 16×16 needs 12.2 KiB of shared memory; the device has 9 KiB";
+        assert_eq!(notes(1024, &small)[0].2, [format!("{built_in}, {reason}")]);
         let mut newer = software_device();
         newer.driver.version += 1;
         assert_eq!(notes(1024, &newer)[0].2, [built_in]);
@@ -663,7 +664,9 @@ mod tests {
         assert_eq!(both.results, [measured]);
         let neither = text.replace("spills = 0.0\n", "");
         let error = Tuned::parse(&neither, Path::new("tuned.toml")).expect_err("refused").to_string();
-        assert!(error.contains("tiled at 1024 has no gflops"), "{error}");
+        insta::assert_snapshot!(error, @"
+        cannot use the tuning results in 'tuned.toml': tiled at 1024 has no gflops; delete the file and run `gpukern tune` again, name another with --tuned, or ignore it with `gpukern bench --no-tuned`
+        ");
     }
 
     #[test]
