@@ -531,6 +531,20 @@ fn accepted_whole(
     f64::from(u8::from(passes))
 }
 
+/// Why an answer does not count.
+pub(super) enum VerificationError {
+    /// The answer is wrong or missing, or the kernel wrote out of bounds.
+    Rejected(Verification),
+    /// The device failed.
+    Device(VulkanError),
+}
+
+impl From<VulkanError> for VerificationError {
+    fn from(error: VulkanError) -> Self {
+        Self::Device(error)
+    }
+}
+
 /// Converts a check to the correctness of the answer; `unverified` is the reason why it cannot be judged, if so.
 ///
 /// # Errors

@@ -12,7 +12,7 @@ use crate::kernel::program::Program;
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::Outcome;
 use crate::runner::Runner;
-use crate::timekeeper::failed;
+use crate::timekeeper::{CaseState, failed};
 use crate::tuning::tuned::{self, Configuration};
 use crate::tuning::{Refusal, Search, SearchResult};
 use crate::vulkan::VulkanError;
@@ -237,10 +237,10 @@ impl Runner {
         // Warm up first: the verified run may have included compilation.
         let failed = |error: VulkanError| error.to_string();
         let name = tile.to_string();
-        let mut recorded = self.recorded(&name, loaded, program, *first_run, &sampling).map_err(failed)?;
-        let Some(heat) = self.keeper.heat(&mut recorded, best)? else { return Ok(None) };
-        let mut recorded = self.recorded(&name, loaded, program, heat, &sampling).map_err(failed)?;
-        self.keeper.race(&mut recorded, heat, best, until)
+        let mut timed = self.record_program(&name, loaded, program, *first_run, &sampling).map_err(failed)?;
+        let Some(heat) = self.keeper.heat(&mut timed, best)? else { return Ok(None) };
+        let mut timed = self.record_program(&name, loaded, program, heat, &sampling).map_err(failed)?;
+        self.keeper.race(&mut timed, heat, best, until)
     }
 
     /// Samples `entries` in turns for about `time` and sets their medians. An entry that fails has none.
@@ -248,19 +248,19 @@ impl Runner {
         // Half of each entry's share is for its warm-up; at least a few samples even when the time is up.
         let share = (time / (2 * entries.len() as u32)).max(Duration::from_millis(20));
         let sampling = Sampling { max_time: share, patience: Some(share), ..Sampling::default() };
-        let prepare = |RunOffEntry { name, program, .. }: &RunOffEntry| {
-            self.try_prepare(name, loaded, program, &sampling).unwrap_or_else(|error| Err(failed(&error)))
-        };
-        let mut states: Vec<_> = entries.iter().map(prepare).collect();
+        let mut states = vec![];
+        for RunOffEntry { name, program, .. } in entries.iter() {
+            let state = self.try_prepare(name, loaded, program, &sampling);
+            states.push(state.unwrap_or_else(|error| CaseState::Ended(failed(&error))));
+        }
         self.keeper.sample(states.iter_mut().collect(), &sampling);
         for (entry, state) in entries.iter_mut().zip(states) {
-            if let Ok(contender) = state {
-                let Some((measured, recorded)) = contender.finish() else { continue };
-                match self.verify_after_sampling(loaded, measured, &recorded) {
-                    Outcome::Measured(measured) => entry.median = Some(measured.summary.median),
-                    Outcome::Rejected(verification) => entry.wrong = Some(verification.worst),
-                    _ => {}
-                }
+            let CaseState::Sampling(contender) = state else { continue };
+            let Some((measured, timed)) = contender.finish() else { continue };
+            match self.verify_after_sampling(loaded, measured, &timed) {
+                Outcome::Measured(measured) => entry.median = Some(measured.summary.median),
+                Outcome::Rejected(verification) => entry.wrong = Some(verification.worst),
+                _ => {}
             }
         }
     }

@@ -19,8 +19,44 @@ const MAX_ROUND_SAMPLES: usize = 20;
 /// Length from which a sample is not disturbed by what ran before it.
 const MIN_UNDISTURBED_SAMPLE: Nanos = Nanos(5e6);
 
-/// Contender being sampled, or the outcome that ended it.
-pub type State<T> = Result<Contender<T>, Outcome>;
+/// Case in the measuring loop.
+pub enum CaseState<T> {
+    /// Verified and warm; the loop takes its samples.
+    Sampling(Box<Contender<T>>),
+    /// Ended with its final outcome, before or while it was sampled.
+    Ended(Outcome),
+}
+
+impl<T: SampleSource> CaseState<T> {
+    /// Returns the state of a case after its warm-up, which may have ended it.
+    pub fn after_warm_up(warmed: Result<Contender<T>, Outcome>) -> Self {
+        match warmed {
+            Ok(contender) => Self::Sampling(Box::new(contender)),
+            Err(outcome) => Self::Ended(outcome),
+        }
+    }
+
+    /// Returns the contender, unless the case has ended.
+    pub fn contender(&self) -> Option<&Contender<T>> {
+        match self {
+            Self::Sampling(contender) => Some(contender),
+            Self::Ended(_) => None,
+        }
+    }
+
+    /// Returns the contender, unless the case has ended.
+    pub fn contender_mut(&mut self) -> Option<&mut Contender<T>> {
+        match self {
+            Self::Sampling(contender) => Some(contender),
+            Self::Ended(_) => None,
+        }
+    }
+
+    /// Returns the contender if it needs more samples.
+    pub(super) fn unfinished(&mut self) -> Option<&mut Contender<T>> {
+        self.contender_mut().filter(|contender| !contender.is_done())
+    }
+}
 
 /// Creates the outcome of a case that failed with `error`.
 pub fn failed(error: &impl ToString) -> Outcome {
@@ -86,7 +122,7 @@ impl<T: SampleSource> Contender<T> {
     }
 
     /// Whether it has enough samples.
-    pub(super) fn done(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         self.done
     }
 
@@ -273,9 +309,4 @@ impl<T: SampleSource> Contender<T> {
         self.measured.phases.sampling = self.spent.into();
         Some((self.measured, self.timed))
     }
-}
-
-/// Returns the contender unless it is done or failed.
-pub(super) fn unfinished<T: SampleSource>(state: &mut State<T>) -> Option<&mut Contender<T>> {
-    state.as_mut().ok().filter(|contender| !contender.done())
 }

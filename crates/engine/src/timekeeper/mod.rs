@@ -16,8 +16,8 @@ use crate::record::{Energy, Measured, Outcome, SLOW, Sample, Warning};
 use crate::sampling::WarmUp;
 use crate::stats;
 pub use canary::Canary;
-pub use contender::{Contender, State, failed, once};
-use contender::{TURN_TIME, unfinished};
+use contender::TURN_TIME;
+pub use contender::{CaseState, Contender, failed, once};
 use rand::Rng;
 use rand::seq::SliceRandom;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -250,13 +250,15 @@ impl<'a> Timekeeper<'a> {
     }
 
     /// Samples all warm contenders until each has enough, in turns, so that drift affects all equally.
-    pub fn sample<T: SampleSource>(&mut self, mut states: Vec<&mut State<T>>, sampling: &Sampling) {
-        if let (Some(contender), None) = (states.iter_mut().find_map(|state| unfinished(state)), sampling.pause) {
+    pub fn sample<T: SampleSource>(&mut self, mut states: Vec<&mut CaseState<T>>, sampling: &Sampling) {
+        if sampling.pause.is_none()
+            && let Some(contender) = states.iter_mut().find_map(|state| state.unfinished())
+        {
             // If the device fails here, it will fail below as well, and be reported.
             let _ = self.bring_clock_up(&mut || contender.work());
         }
         loop {
-            states.retain_mut(|state| unfinished(state).is_some());
+            states.retain_mut(|state| state.unfinished().is_some());
             if states.is_empty() {
                 return;
             }
@@ -264,18 +266,20 @@ impl<'a> Timekeeper<'a> {
             let settles = states.len() > 1 && sampling.pause.is_none();
             let before = self.observe();
             for state in &mut states {
-                let Some(contender) = unfinished(state) else { continue };
+                let Some(contender) = state.unfinished() else { continue };
                 if contender.fresh() {
                     contender.observe(before);
                 }
                 let settled = if settles { contender.settle() } else { Ok(()) };
                 if let Err(error) = settled.and_then(|()| contender.turn(sampling, self.time.as_ref())) {
-                    **state = Err(self.broken(&error));
+                    **state = CaseState::Ended(self.broken(&error));
                 }
             }
             let after = self.observe();
-            for contender in states.iter_mut().filter_map(|state| state.as_mut().ok()) {
-                contender.observe(after);
+            for state in &mut states {
+                if let Some(contender) = state.contender_mut() {
+                    contender.observe(after);
+                }
             }
         }
     }
@@ -302,7 +306,7 @@ impl<'a> Timekeeper<'a> {
     /// get any place, which the randomization test relies on.
     pub fn duel<T: SampleSource>(
         &mut self,
-        states: [&mut State<T>; 2],
+        states: [&mut CaseState<T>; 2],
         control: T,
         sampling: &Sampling,
         remake: Remake<'_, T>,
@@ -310,7 +314,8 @@ impl<'a> Timekeeper<'a> {
     ) -> Vec<Round> {
         let mut rounds = vec![];
         let [first, second] = states;
-        let (Ok(a), Ok(b)) = (&mut *first, &mut *second) else { return rounds };
+        let Some(a) = first.contender_mut() else { return rounds };
+        let Some(b) = second.contender_mut() else { return rounds };
         let mut control = Contender::new(control, a.measured().clone(), None);
         if sampling.pause.is_none() {
             // If the device fails here, it will fail below as well, and be reported.
@@ -326,7 +331,7 @@ impl<'a> Timekeeper<'a> {
         a.observe(after);
         b.observe(after);
         if let Err((role, error)) = ended {
-            *[first, second][usize::from(role == 1)] = Err(self.broken(&error));
+            *[first, second][usize::from(role == 1)] = CaseState::Ended(self.broken(&error));
         }
         rounds
     }

@@ -91,14 +91,14 @@ fn verified(time: f64) -> Measured {
 }
 
 /// Warms `timed` up like any but the first case of a device.
-fn warm<'a>(keeper: &Timekeeper<'_>, timed: Scripted<'a>) -> State<Scripted<'a>> {
-    keeper.warm(timed, verified(MS), MAX_WARM_UP, |_, _| Ok(())).map_err(|error| failed(&error))
+fn warm<'a>(keeper: &Timekeeper<'_>, timed: Scripted<'a>) -> CaseState<Scripted<'a>> {
+    let warmed = keeper.warm(timed, verified(MS), MAX_WARM_UP, |_, _| Ok(()));
+    CaseState::after_warm_up(warmed.map_err(|error| failed(&error)))
 }
 
 /// Returns a contender without a warm-up.
-#[expect(clippy::unnecessary_wraps, reason = "the loop takes cases that may have their outcome already")]
-fn cold(timed: Scripted<'_>, first_run: f64) -> State<Scripted<'_>> {
-    Ok(Contender::new(timed, verified(first_run), None))
+fn cold(timed: Scripted<'_>, first_run: f64) -> CaseState<Scripted<'_>> {
+    CaseState::Sampling(Box::new(Contender::new(timed, verified(first_run), None)))
 }
 
 /// Samples `timed` without a warm-up.
@@ -116,8 +116,11 @@ fn with_clock_warnings(keeper: &Timekeeper<'_>, measured: Measured) -> Measured 
     *measured
 }
 
-fn measured(state: State<Scripted<'_>>) -> Measured {
-    state.unwrap_or_else(|outcome| panic!("{outcome:?}")).finish().expect("samples").0
+fn measured(state: CaseState<Scripted<'_>>) -> Measured {
+    match state {
+        CaseState::Sampling(contender) => contender.finish().expect("samples").0,
+        CaseState::Ended(outcome) => panic!("{outcome:?}"),
+    }
 }
 
 fn times(measured: &Measured) -> Vec<f64> {
@@ -151,7 +154,7 @@ fn an_unsettled_case_is_sampled_after_its_warm_up_limit_and_marked() {
         let timed = run(&time, |index| if index % 2 == 0 { 40.0 * MS } else { 30.0 * MS });
         let contender = keeper.warm(timed, verified(MS), patience, |_, _| Ok(())).expect("warm");
         assert!(time.now() >= patience && time.now() < patience + Duration::from_millis(40), "{:?}", time.now());
-        let mut state = Ok(contender);
+        let mut state = CaseState::Sampling(Box::new(contender));
         keeper.sample(vec![&mut state], &Sampling::default());
         assert_eq!(measured(state).warnings, [Warning::UnstableClock, Warning::TimeLimit]);
     }
@@ -280,12 +283,12 @@ fn an_interruption_before_the_first_sample_leaves_no_time() {
     let (mut keeper, time) = scripted(Duration::ZERO);
     let mut state = warm(&keeper, run(&time, |_| MS));
     keeper.sample(vec![&mut state], &Sampling::default());
-    let Ok(contender) = state else { panic!("it is warm") };
+    let CaseState::Sampling(contender) = state else { panic!("it is warm") };
     assert!(contender.finish().is_none() && time.now() == Duration::ZERO);
 }
 
 /// Returns two contenders whose runs take ten times as long after the other ran, and the log of their runs.
-fn disturbed(time: &ScriptedTime, run_time: f64) -> ([State<Scripted<'static>>; 2], Rc<RefCell<Vec<usize>>>) {
+fn disturbed(time: &ScriptedTime, run_time: f64) -> ([CaseState<Scripted<'static>>; 2], Rc<RefCell<Vec<usize>>>) {
     let order: Rc<RefCell<Vec<usize>>> = Rc::default();
     let states = [0, 1].map(|side| {
         let order = Rc::clone(&order);
@@ -347,7 +350,7 @@ fn a_failing_case_does_not_stop_the_others() {
     let (mut keeper, time) = scripted(Duration::MAX);
     let [mut first, mut second] = [cold(failing(&time), MS), cold(run(&time, |_| MS), MS)];
     keeper.sample(vec![&mut first, &mut second], &Sampling::default());
-    let Err(Outcome::Failed { error, .. }) = first else { panic!("failed") };
+    let CaseState::Ended(Outcome::Failed { error, .. }) = first else { panic!("failed") };
     assert_eq!((error.as_str(), measured(second).samples.len()), ("the device is lost", 10));
 }
 
@@ -355,7 +358,7 @@ fn a_failing_case_does_not_stop_the_others() {
 fn duel<'a>(
     keeper: &mut Timekeeper<'_>,
     time: &ScriptedTime,
-    [a, b]: [&mut State<Scripted<'a>>; 2],
+    [a, b]: [&mut CaseState<Scripted<'a>>; 2],
     (sampling, seed): (&Sampling, u64),
     mut decided: impl FnMut(&[Round]) -> bool,
 ) -> (Vec<Round>, Vec<usize>) {
@@ -418,7 +421,7 @@ fn a_duel_ends_with_its_time_an_interruption_or_a_failure() {
     let (mut keeper, time) = scripted(Duration::MAX);
     let [mut a, mut b] = [cold(run(&time, |_| MS), MS), cold(failing(&time), MS)];
     assert!(duel(&mut keeper, &time, [&mut a, &mut b], (&sampling, 1), |_: &[Round]| false).0.is_empty());
-    assert!(matches!(b, Err(Outcome::Failed { .. })) && a.is_ok());
+    assert!(matches!(b, CaseState::Ended(Outcome::Failed { .. })) && a.contender().is_some());
 }
 
 #[test]
