@@ -545,6 +545,16 @@ impl From<VulkanError> for VerificationError {
     }
 }
 
+/// Answer of a further run, compared with a verified one.
+pub(super) enum LaterAnswer {
+    /// Equal, bit for bit.
+    Same,
+    /// Different, and as correct as this.
+    Different(Correctness),
+    /// Wrong, or the kernel wrote out of bounds.
+    Wrong(Verification),
+}
+
 /// Converts a check to the correctness of the answer; `unverified` is the reason why it cannot be judged, if so.
 ///
 /// # Errors
@@ -1092,18 +1102,36 @@ impl Workbench {
     ///
     /// # Errors
     /// When the device fails.
-    pub fn verify_another_sample(
+    pub(super) fn verify_another_sample(
         &mut self,
         loaded: &LoadedProblem,
         program: &Program,
         sampler: &Sampler,
         answer: u64,
-    ) -> Result<Option<Result<Correctness, Verification>>, VulkanError> {
-        let wrong = |trespass: String| Ok(Some(Err(Verification::without_answer(trespass))));
+    ) -> Result<LaterAnswer, VulkanError> {
         let kept = self.keep_inputs(loaded, program)?;
         if let Some(trespass) = self.trace(loaded, program, sampler, &kept)? {
-            return wrong(trespass);
+            return Ok(LaterAnswer::Wrong(Verification::without_answer(trespass)));
         }
+        self.write_half_plausible_outputs(loaded)?;
+        sampler.sample()?;
+        let outputs = self.outputs(loaded)?;
+        let changed = self.changed_input(loaded, &kept)?;
+        if let Some(trespass) = self.trespass(loaded, sampler, Poison::Number)?.or(changed) {
+            return Ok(LaterAnswer::Wrong(Verification::without_answer(trespass)));
+        }
+        if fingerprint(&outputs) == answer {
+            return Ok(LaterAnswer::Same);
+        }
+        Ok(match correctness(judged(loaded, program, &outputs), loaded.oracle.doubt(&outputs)) {
+            Ok(correctness) => LaterAnswer::Different(correctness),
+            Err(wrong) => LaterAnswer::Wrong(wrong),
+        })
+    }
+
+    /// Fills the outputs, which hold a right answer, with plausible but wrong contents: the first half of the answer
+    /// shifted by eight bytes, then zeros.
+    fn write_half_plausible_outputs(&mut self, loaded: &LoadedProblem) -> Result<(), VulkanError> {
         let mut halves = vec![];
         for (place, spec) in loaded.specs.iter().enumerate().filter(|(_, spec)| spec.role == Role::Output) {
             let mut half = vec![0; (spec.bytes().0 / 2 / SHIFT_BYTES * SHIFT_BYTES) as usize];
@@ -1127,14 +1155,7 @@ impl Workbench {
         for (place, half) in halves {
             self.upload(&loaded.buffers[place], &half)?;
         }
-        sampler.sample()?;
-        let outputs = self.outputs(loaded)?;
-        let changed = self.changed_input(loaded, &kept)?;
-        if let Some(trespass) = self.trespass(loaded, sampler, Poison::Number)?.or(changed) {
-            return wrong(trespass);
-        }
-        let is_other = fingerprint(&outputs) != answer;
-        Ok(is_other.then(|| correctness(judged(loaded, program, &outputs), loaded.oracle.doubt(&outputs))))
+        Ok(())
     }
 
     /// Returns the first out-of-bounds or input write of timed runs, if any. All kernels that took turns over the same
@@ -1158,75 +1179,86 @@ impl Workbench {
         Ok(first.clone())
     }
 
-    /// Returns a verification failure if the time or the answer of a run depends on previous contents of outputs and
-    /// scratch. `answer` was correct over fresh contents, and `sampled` is the median of samples.
+    /// Checks that neither the time nor the answer of a run depends on previous contents of outputs and scratch.
+    /// `answer` was correct over fresh contents, and `sampled` is the median of samples.
     ///
     /// # Errors
-    /// When the device fails.
+    /// When one of them does, or the device fails.
     pub(super) fn check_contents_dependence(
         &mut self,
         loaded: &LoadedProblem,
         program: &Program,
         sampler: &Sampler,
-        (answer, sampled): (u64, Nanos),
-    ) -> Result<Option<Verification>, VulkanError> {
-        let is_interrupted = || self.interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed));
-        let found = sampling::depends_on_contents(sampled, |fresh_first| {
-            if is_interrupted() { Ok(None) } else { sampler.times_over_contents(fresh_first) }
+        answer: u64,
+        sampled: Nanos,
+    ) -> Result<(), VerificationError> {
+        let dependence = sampling::depends_on_contents(sampled, |fresh_first| {
+            if self.is_interrupted() { Ok(None) } else { sampler.times_over_contents(fresh_first) }
         })?;
-        if let Some([fresh, left]) = found {
+        if let Some([fresh, left]) = dependence {
             let worst = format!(
                 "its time depends on what its outputs and scratch hold: {left} if that is the answer of an earlier run, \
                  {fresh} if not, so timed runs leave work undone; scratch that runs may not keep needs a fill"
             );
             let residual = Some(fresh.0 / left.0).filter(|ratio| ratio.is_finite());
             let wrong = Verification::without_answer(worst);
-            return Ok(Some(Verification { residual, tolerance: sampling::CONTENTS_RATIO, ..wrong }));
+            let tolerance = sampling::CONTENTS_RATIO;
+            return Err(VerificationError::Rejected(Verification { residual, tolerance, ..wrong }));
         }
         // The last run was over fresh contents.
-        if is_interrupted() || sampler.times_over_contents(false)?.is_none() {
-            return Ok(None);
+        if self.is_interrupted() || sampler.times_over_contents(false)?.is_none() {
+            return Ok(());
         }
         let outputs = self.outputs(loaded)?;
-        let wrong = |wrong: Verification| {
-            let worst = format!("right at first, wrong right behind timed runs: {}", wrong.worst);
-            Verification { worst, ..wrong }
-        };
-        let is_same = fingerprint(&outputs) == answer;
-        Ok((!is_same).then(|| correctness(judged(loaded, program, &outputs), None).err().map(wrong)).flatten())
+        if fingerprint(&outputs) == answer {
+            return Ok(());
+        }
+        match correctness(judged(loaded, program, &outputs), None) {
+            Ok(_) => Ok(()),
+            Err(wrong) => {
+                let worst = format!("right at first, wrong right behind timed runs: {}", wrong.worst);
+                Err(VerificationError::Rejected(Verification { worst, ..wrong }))
+            }
+        }
+    }
+
+    /// Whether the user asked to stop.
+    fn is_interrupted(&self) -> bool {
+        self.interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed))
     }
 
     /// Runs a program `runs` times over the same contents and compares the answers with the first; `None` if
-    /// interrupted before the second. A wrong answer is returned as the error.
+    /// interrupted before the second.
     ///
     /// # Errors
-    /// When the device fails.
+    /// When an answer is wrong, or the device fails.
     pub(super) fn repeat(
         &mut self,
         loaded: &LoadedProblem,
         program: &Program,
         sampler: &Sampler,
         runs: u32,
-    ) -> Result<Result<Option<Repeated>, Verification>, VulkanError> {
-        let once = if program.repeat.is_some() {
-            None
-        } else {
-            Some(self.record_over(loaded, program, sampler, Contents::Fresh)?)
+    ) -> Result<Option<Repeated>, VerificationError> {
+        let single_run = match program.repeat {
+            Some(_) => None,
+            None => Some(self.record_over(loaded, program, sampler, Contents::Fresh)?),
         };
         let mut repeated = Repeated::default();
         let mut first: Option<Vec<HostArray>> = None;
-        // Correctness by fingerprint; number of wrong runs; the first of them.
-        let (mut known, mut wrong_runs, mut first_wrong) = (HashMap::new(), 0, None);
-        while repeated.runs < runs && !self.interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed)) {
-            if let Some(once) = &once {
-                once.run()?;
+        // Whether the answer with a fingerprint is right.
+        let mut is_right: HashMap<u64, bool> = HashMap::new();
+        let mut wrong_runs = 0;
+        let mut first_wrong = None;
+        while repeated.runs < runs && !self.is_interrupted() {
+            if let Some(single_run) = &single_run {
+                single_run.run()?;
             } else {
                 self.poison(loaded, Poison::NaN)?;
                 sampler.sample()?;
             }
             let outputs = self.outputs(loaded)?;
             repeated.runs += 1;
-            let is_right = *known.entry(fingerprint(&outputs)).or_insert_with(|| {
+            let is_right = *is_right.entry(fingerprint(&outputs)).or_insert_with(|| {
                 let wrong = correctness(judged(loaded, program, &outputs), None).err();
                 let is_right = wrong.is_none();
                 first_wrong = first_wrong.take().or(wrong.map(|wrong| (repeated.runs, wrong)));
@@ -1240,18 +1272,15 @@ impl Workbench {
             if let Some(element) = first_change(loaded, first, &outputs) {
                 repeated.differing += 1;
                 if repeated.first.is_none() {
-                    (repeated.first, repeated.element) = (Some(repeated.runs), element);
+                    repeated.first = Some(repeated.runs);
+                    repeated.element = element;
                 }
             }
         }
-        Ok(match first_wrong {
-            None => Ok((repeated.runs > 1).then_some(repeated)),
-            Some((run, wrong)) => {
-                let Repeated { runs, .. } = repeated;
-                let worst = format!("wrong in {wrong_runs} of {runs} runs, first in run {run}: {}", wrong.worst);
-                Err(Verification { worst, ..wrong })
-            }
-        })
+        let Some((run, wrong)) = first_wrong else { return Ok((repeated.runs > 1).then_some(repeated)) };
+        let Repeated { runs, .. } = repeated;
+        let worst = format!("wrong in {wrong_runs} of {runs} runs, first in run {run}: {}", wrong.worst);
+        Err(VerificationError::Rejected(Verification { worst, ..wrong }))
     }
 
     /// Describes a kernel's write outside its buffers, if there was one.

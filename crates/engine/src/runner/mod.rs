@@ -18,7 +18,7 @@ use crate::sampling;
 use crate::timekeeper::{Canary, CaseState, SampleSource, Timekeeper, failed, once, warn_of_clock};
 use crate::tuning::tuned::{self, Configuration, Tuned};
 use crate::vulkan::{self, Device, VulkanError};
-use crate::workbench::{LoadedProblem, Sampler, VerificationError, Workbench, correctness};
+use crate::workbench::{LaterAnswer, LoadedProblem, Sampler, VerificationError, Workbench, correctness};
 use forecast::Forecasts;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
@@ -428,49 +428,51 @@ impl Runner {
         mut measured: Measured,
         timed: &TimedProgram,
     ) -> Outcome {
-        let TimedProgram { name, sampler, program, runs, answer: Some(answer), .. } = timed else {
+        let Some(answer) = timed.answer.filter(|_| !self.keeper.interrupted()) else {
             return Outcome::Measured(Box::new(measured));
         };
-        if self.keeper.interrupted() {
-            return Outcome::Measured(Box::new(measured));
-        }
-        self.watcher.on_device(name);
+        self.watcher.on_device(&timed.name);
         let start = Instant::now();
-        let mut later = self.workbench.verify_another_sample(loaded, program, sampler, *answer);
-        if let (Ok(None | Some(Ok(_))), Timing::Sample) = (&later, self.timing) {
+        let checked = self.check_later_answers(loaded, timed, answer, &mut measured);
+        measured.phases.verification = measured.phases.verification + start.elapsed().into();
+        match checked {
+            Ok(()) => Outcome::Measured(Box::new(measured)),
+            Err(VerificationError::Rejected(wrong)) => Outcome::Rejected(wrong),
+            // Samples from before an interruption count.
+            Err(VerificationError::Device(_)) if self.keeper.interrupted() => Outcome::Measured(Box::new(measured)),
+            Err(VerificationError::Device(error)) => Outcome::failed(self.reason(&error)),
+        }
+    }
+
+    /// Takes more samples under conditions in which a kernel that reuses earlier contents fails, and notes in
+    /// `measured` how far the answers agree with the first `answer`.
+    fn check_later_answers(
+        &mut self,
+        loaded: &LoadedProblem,
+        timed: &TimedProgram,
+        answer: u64,
+        measured: &mut Measured,
+    ) -> Result<(), VerificationError> {
+        let TimedProgram { sampler, program, runs, .. } = timed;
+        let later = self.workbench.verify_another_sample(loaded, program, sampler, answer)?;
+        if let LaterAnswer::Wrong(wrong) = later {
+            let worst = format!("right at first, wrong after {runs} more runs: {}", wrong.worst);
+            return Err(VerificationError::Rejected(Verification { worst, ..wrong }));
+        }
+        if self.timing == Timing::Sample {
             // Host times do not resolve a single run.
             let sampled = if sampler.is_timed_by_device() { measured.summary.median } else { Nanos::default() };
-            match self.workbench.check_contents_dependence(loaded, program, sampler, (*answer, sampled)) {
-                Ok(None) => {}
-                Ok(Some(wrong)) => return Outcome::Rejected(wrong),
-                Err(error) => later = Err(error),
-            }
+            self.workbench.check_contents_dependence(loaded, program, sampler, answer, sampled)?;
         }
-        if let (Ok(None | Some(Ok(_))), 1..) = (&later, self.repeat) {
-            match self.workbench.repeat(loaded, program, sampler, self.repeat) {
-                Ok(Ok(repeated)) => measured.repeated = repeated,
-                Ok(Err(wrong)) => return Outcome::Rejected(wrong),
-                Err(error) => later = Err(error),
-            }
+        if self.repeat > 0 {
+            measured.repeated = self.workbench.repeat(loaded, program, sampler, self.repeat)?;
         }
-        measured.phases.verification = measured.phases.verification + start.elapsed().into();
-        match later {
-            Ok(Some(Err(wrong))) => {
-                let worst = format!("right at first, wrong after {runs} more runs: {}", wrong.worst);
-                Outcome::Rejected(Verification { worst, ..wrong })
-            }
-            Ok(other) => {
-                if let (Some(Ok(Correctness::Unverified { .. })), Correctness::Unverified { unverified }) =
-                    (other, &mut measured.verification)
-                {
-                    let _ = write!(unverified, "; its answer changed after {runs} more runs");
-                }
-                Outcome::Measured(Box::new(measured))
-            }
-            // Samples from before an interruption count.
-            Err(_) if self.keeper.interrupted() => Outcome::Measured(Box::new(measured)),
-            Err(error) => Outcome::failed(self.reason(&error)),
+        if let LaterAnswer::Different(Correctness::Unverified { .. }) = later
+            && let Correctness::Unverified { unverified } = &mut measured.verification
+        {
+            let _ = write!(unverified, "; its answer changed after {runs} more runs");
         }
+        Ok(())
     }
 
     /// Returns the problem of `shared` on the device.
