@@ -596,16 +596,17 @@ impl Runner {
     ) -> Result<VerifiedProgram, VerificationError> {
         let verified = self.workbench.verify(loaded, program)?;
         // The first run may have included compilation.
-        self.last_run = Some(match &verified.again {
-            Some((_, time)) if time.0 <= verified.time.0 => *time,
+        self.last_run = Some(match &verified.second_run {
+            Some(second) if second.time.0 <= verified.time.0 => second.time,
             _ => verified.time,
         });
         let verification = correctness(verified.check, verified.unverified).map_err(VerificationError::Rejected)?;
         let (verification, accepts, spent) = self.blind_spots(loaded, program, verification)?;
         let verification_time = verified.phases.verification + spent;
         let phases = Phases { device: verified.time, verification: verification_time, ..verified.phases };
-        let measured = Measured { accepts, inputs: loaded.given.clone(), ..once(verification, verified.time, phases) };
-        let second_run = verified.again.map(|(sampler, _)| sampler);
+        let measured =
+            Measured { accepts, inputs: loaded.input_fingerprint.clone(), ..once(verification, verified.time, phases) };
+        let second_run = verified.second_run.map(|second| second.sampler);
         Ok(VerifiedProgram { measured, answer: verified.answer, second_run })
     }
 
@@ -635,7 +636,7 @@ impl Runner {
         program: &Program,
         verification: Correctness,
     ) -> Result<(Correctness, Vec<AcceptedMutation>, Nanos), VulkanError> {
-        let asks = program.is_users() || self.timing == Timing::VerifyOnly && !loaded.is_asked.replace(true);
+        let asks = program.is_users() || self.timing == Timing::VerifyOnly && !loaded.check_was_tested.replace(true);
         if !asks || verification.verified().is_none() {
             return Ok((verification, vec![], Nanos::default()));
         }
