@@ -2,7 +2,7 @@
 //! each device runs alone first.
 
 use super::executor::{Observer, Silent};
-use super::measurement::{DeviceRun, MeasureOptions, Measurement, Results};
+use super::measurement::{DeviceRun, MeasureOptions, Measurement, MeasurementRun};
 use super::session::Session;
 use crate::basis::error::Error;
 use crate::basis::threads;
@@ -22,15 +22,15 @@ const MAX_CANARY_RATIO: f64 = 1.02;
 /// Adds the cases of each device of `measurement`, in a thread for each, with workers of its own.
 ///
 /// # Errors
-/// The first of those of [`Measurement::add`].
+/// The first of those of [`Measurement::append_device_run`].
 pub(super) fn devices(
     measurement: &Measurement<'_>,
     session: &Session<'_>,
-    options: &MeasureOptions<'_>,
-    interrupted: &'static AtomicBool,
-    observer: &mut (dyn Observer + Send),
-    results: &mut Results,
+    run: &mut MeasurementRun<'_>,
 ) -> Result<(), Error> {
+    let MeasurementRun { options, interrupted, observer, results } = run;
+    let options: &MeasureOptions<'_> = options;
+    let interrupted: &'static AtomicBool = interrupted;
     let mut devices: Vec<&DeviceInfo> = vec![];
     for DeviceRun { device, .. } in &measurement.device_runs {
         if !devices.iter().any(|known| known.index == device.index) {
@@ -40,19 +40,21 @@ pub(super) fn devices(
     let idle_times = idle_canary_times(session, &devices, options, interrupted)?;
     // Idle workers could disturb the measurements.
     session.renew();
+    let observer: &mut (dyn Observer + Send) = *observer;
     let observer = Mutex::new(observer);
     let parts = std::thread::scope(|scope| {
         let begin = |device: &&DeviceInfo| {
             let index = device.index;
-            let mut part = results.take(index);
+            let results = results.take(index);
             let beside = session.beside();
             let observer = &observer;
             threads::start_scoped(scope, move || {
-                let Some(session) = beside.map(|session| session()) else { return Ok(part) };
-                for run in measurement.device_runs.iter().filter(|run| run.device.index == index) {
-                    measurement.add(&session, run, options, interrupted, &mut Shared(observer), &mut part)?;
+                let Some(session) = beside.map(|session| session()) else { return Ok(results) };
+                let mut run = MeasurementRun { options, interrupted, observer: &mut Shared(observer), results };
+                for device_run in measurement.device_runs.iter().filter(|run| run.device.index == index) {
+                    measurement.append_device_run(&mut run, &session, device_run)?;
                 }
-                Ok(part)
+                Ok(run.results)
             })
         };
         let started: Vec<_> = devices.iter().map(begin).collect();
