@@ -46,7 +46,7 @@ pub(super) fn devices(
         let begin = |device: &&DeviceInfo| {
             let index = device.index;
             let results = results.take(index);
-            let beside = session.beside();
+            let beside = session.for_another_thread();
             let observer = &observer;
             threads::start_scoped(scope, move || {
                 let Some(session) = beside.map(|session| session()) else { return Ok(results) };

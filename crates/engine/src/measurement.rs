@@ -81,9 +81,15 @@ impl<'a> MeasureOptions<'a> {
     /// Returns options of an additional process that begins now and measures cases, not device limits.
     #[must_use]
     pub fn for_another_process(&self) -> Self {
-        let (begun, started) = (Instant::now(), jiff::Timestamp::now());
-        let limits = LimitPolicy::Ignore;
-        Self { limits, processes: 1, host_in_worker: true, at_once: false, begun, started, ..self.clone() }
+        Self {
+            limits: LimitPolicy::Ignore,
+            processes: 1,
+            host_in_worker: true,
+            at_once: false,
+            begun: Instant::now(),
+            started: jiff::Timestamp::now(),
+            ..self.clone()
+        }
     }
 
     /// Whether the case with this id is to be measured.
@@ -290,7 +296,8 @@ impl<'a> Measurement<'a> {
         if !self.on_host.is_empty() {
             devices.push(host::device(self.host_index));
         }
-        let (cases, processes) = (results.cases.clone(), results.processes.clone());
+        let cases = results.cases.clone();
+        let processes = results.processes.clone();
         self.record(options, Results { devices, cases, processes, ..Results::default() })
     }
 

@@ -104,10 +104,8 @@ fn cases<'a>(earlier: &'a Record, id: &str, device: &DeviceInfo) -> Result<Vec<&
         return Ok(cases);
     }
     let known = earlier.devices.iter().find(|known| known.index == device.index);
-    let of = |info: &DeviceInfo| (info.name.clone(), info.uuid.clone(), info.driver.clone());
-    match known.filter(|known| of(known) != of(device)) {
-        None => Ok(cases),
-        Some(known) => Err(Error::Usage(format!(
+    match known {
+        Some(known) if !is_same_device(known, device) => Err(Error::Usage(format!(
             "cannot resume: device {} was '{}' ({}) and is now '{}' ({}); measure anew",
             device.index,
             printable(&known.name),
@@ -115,7 +113,12 @@ fn cases<'a>(earlier: &'a Record, id: &str, device: &DeviceInfo) -> Result<Vec<&
             device.name,
             device.driver.info
         ))),
+        _ => Ok(cases),
     }
+}
+
+fn is_same_device(known: &DeviceInfo, device: &DeviceInfo) -> bool {
+    known.name == device.name && known.uuid == device.uuid && known.driver == device.driver
 }
 
 /// Returns a measured case without the figures that depend on other cases; `None` if it was interrupted or not

@@ -89,7 +89,8 @@ impl Executor<'_> {
         let budget = question.budget;
         let start = Instant::now();
         let mut dead_tiles: Vec<(Tile, Refusal)> = vec![];
-        let (mut timed, mut killed) = (None, false);
+        let mut timed = None;
+        let mut was_killed = false;
         loop {
             question.budget = budget.saturating_sub(start.elapsed());
             let job = Tune { group: group.into(), question: question.clone() };
@@ -115,7 +116,7 @@ impl Executor<'_> {
                 Err(ended) => ended,
             };
             // A kill from outside is not the fault of the tile on the device: continue once.
-            if ended.how == EndKind::Killed && !std::mem::replace(&mut killed, true) {
+            if ended.how == EndKind::Killed && !std::mem::replace(&mut was_killed, true) {
                 continue;
             }
             let refusal = Refusal::Failed(ended.to_string());
@@ -155,7 +156,10 @@ fn with_dead(
             found.refused.extend(dead_tiles);
             Ok(Some(found))
         }
-        Ok(None) => dead_tiles.into_iter().next().map_or(Ok(None), |(_, refusal)| Err(refusal)),
+        Ok(None) => match dead_tiles.into_iter().next() {
+            Some((_, refusal)) => Err(refusal),
+            None => Ok(None),
+        },
         fruitless => fruitless,
     }
 }
@@ -275,7 +279,8 @@ impl<'a> TileSearch<'a> {
         progress: Progress<'a>,
     ) -> Result<Self, Refusal> {
         let CaseGroup { algorithm, spec, variants, .. } = group;
-        let (variant, spec) = (&variants[0], *spec);
+        let variant = &variants[0];
+        let spec = *spec;
         let tunable = algorithm.tunable(variant).ok_or_else(|| "the variant has no tiles".to_string())?;
         let wanted = |tile: &Tile| !avoid.contains(tile);
         let start = runner.keeper.time().now();
@@ -461,7 +466,12 @@ impl TriedTiles {
         if ranked.is_empty() {
             ranked.clone_from(&self.timed);
         }
-        let Some(mut best) = fastest(&ranked) else { return self.fruitless().map_or(Ok(None), Err) };
+        let Some(mut best) = fastest(&ranked) else {
+            return match self.fruitless() {
+                Some(refusal) => Err(refusal),
+                None => Ok(None),
+            };
+        };
         let built_in_time = time_of(built_in, &ranked);
         if let Some(time) = built_in_time.filter(|time| time.0 < best.1.0 * MIN_GAIN) {
             best = (built_in, time);

@@ -181,7 +181,8 @@ impl<T: SampleSource> Contender<T> {
         }
         let run = Summary::of(&self.times).map_or(self.measured.summary.median, |summary| summary.median);
         recount(&mut self.timed, run)?;
-        let (begun, ended) = (Instant::now(), AtomicBool::new(false));
+        let begun = Instant::now();
+        let ended = AtomicBool::new(false);
         let (done, steps) = thread::scope(|scope| {
             let counter = threads::start_scoped(scope, || energy::watch(joules, begun, &ended));
             let done = energy::work(|| self.timed.sample(), begun, || time.interrupted());
@@ -224,7 +225,8 @@ impl<T: SampleSource> Contender<T> {
     /// Takes the samples of one turn of a duel, at least one; returns false when interrupted.
     pub(super) fn duel_turn(&mut self, time: &dyn Time) -> Result<bool, String> {
         self.settle()?;
-        let (start, first) = (time.now(), self.times.len());
+        let start = time.now();
+        let first = self.times.len();
         while self.times.len() - first < MAX_ROUND_SAMPLES
             && (self.times.len() == first || time.since(start) < TURN_TIME)
         {

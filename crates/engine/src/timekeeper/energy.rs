@@ -42,7 +42,8 @@ pub(super) fn work(
     start: Instant,
     interrupted: impl Fn() -> bool,
 ) -> Result<Vec<Done>, String> {
-    let (mut done, mut settled) = (vec![], 0);
+    let mut done = vec![];
+    let mut settled = 0;
     while start.elapsed() < POWER_SETTLING_TIME + MIN_ENERGY_TIME || settled < 2 {
         if interrupted() {
             return Err("interrupted".into());
@@ -69,7 +70,8 @@ pub(super) fn energy(steps: &[Step], done: &[Done], repeats: u32) -> Result<Ener
     if seconds < MIN_ENERGY_TIME.as_secs_f64() / 2.0 {
         return Err(format!("the counter moved for {seconds:.1} s only, too short to tell"));
     }
-    let (samples, span) = (done.len() - 1, last.saturating_sub(*first).as_secs_f64());
+    let samples = done.len() - 1;
+    let span = last.saturating_sub(*first).as_secs_f64();
     let device: f64 = done[1..].iter().map(|(_, device)| device.seconds()).sum();
     let watts = (after - before) / seconds;
     let joules = watts * span / (samples as f64 * f64::from(repeats));

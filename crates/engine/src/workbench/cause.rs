@@ -90,7 +90,8 @@ fn find_unwritten(loaded: &LoadedProblem, outputs: &[HostArray], poison: Poison)
     let mut found = vec![];
     for (output, (number, contents)) in numbers_of_outputs(loaded).zip(outputs).enumerate() {
         let BufferSpec { role, dtype, .. } = loaded.specs[number];
-        let (words, size) = (poison.words(number).map(u32::to_le_bytes), dtype.bytes() as usize);
+        let size = dtype.bytes() as usize;
+        let words = poison.words(number).map(u32::to_le_bytes);
         let words = words.as_flattened();
         // Poison begins with the red zone, a multiple of its words.
         let is_left = |index: usize, element: &[u8]| {

@@ -3,11 +3,12 @@
 use super::poison::{BufferPoison, Poison};
 use super::verify::CheckedRun;
 use super::{LoadedProblem, Workbench, whole};
-use crate::algorithms::Problem;
+use crate::algorithms::{MakeOracle, Oracle, Problem};
 use crate::basis::dtype::HostArray;
 use crate::basis::error::Error;
 use crate::device::cache;
 use crate::kernel::buffer::{BufferSpec, Role};
+use crate::kernel::program::Program;
 use crate::record::Phases;
 use crate::vulkan::{DeviceBuffer, Recorder, Use, VulkanError};
 use std::cell::{Cell, RefCell};
@@ -79,22 +80,34 @@ impl Workbench {
         };
         if let Some((program, oracle)) = reference {
             drop(inputs);
-            let refused = |reason| VulkanError::Problem(Error::Failure(format!("the reference {reason}")));
-            let program = program.feasible(&loaded.specs, &self.device.info).map_err(refused)?;
-            let CheckedRun { outputs, bad_write, .. } = self.run_over_poison(&loaded, &program, Poison::NaN)?;
-            let unusable =
-                |why: String| VulkanError::Problem(Error::Usage(format!("the reference is unusable: {why}")));
-            if let Some(bad_write) = bad_write {
-                return Err(unusable(bad_write));
-            }
-            let unwritten = self.list_unwritten(&loaded, &program, &outputs)?;
-            loaded.oracle = oracle(outputs).map_err(VulkanError::Problem)?;
-            let named = |(output, index): &(usize, usize)| loaded.oracle.element(*output, *index);
-            if let Some(element) = unwritten.iter().find_map(named) {
-                return Err(unusable(format!("it never writes {element}; does its grid, or an `if`, leave it out?")));
-            }
+            loaded.oracle = self.run_reference(&loaded, program, oracle)?;
         }
         loaded.phases.oracle = start.elapsed().into();
         Ok(loaded)
+    }
+
+    /// Runs the reference program and returns the oracle that compares with its outputs.
+    fn run_reference(
+        &mut self,
+        loaded: &LoadedProblem,
+        program: Program,
+        make_oracle: MakeOracle,
+    ) -> Result<Box<dyn Oracle>, VulkanError> {
+        let unusable = |why: String| VulkanError::Problem(Error::Usage(format!("the reference is unusable: {why}")));
+        let program = program
+            .feasible(&loaded.specs, &self.device.info)
+            .map_err(|reason| VulkanError::Problem(Error::Failure(format!("the reference {reason}"))))?;
+        let CheckedRun { outputs, bad_write, .. } = self.run_over_poison(loaded, &program, Poison::NaN)?;
+        if let Some(bad_write) = bad_write {
+            return Err(unusable(bad_write));
+        }
+        let unwritten = self.list_unwritten(loaded, &program, &outputs)?;
+        let oracle = make_oracle(outputs).map_err(VulkanError::Problem)?;
+        match unwritten.iter().find_map(|(output, index)| oracle.element(*output, *index)) {
+            Some(element) => {
+                Err(unusable(format!("it never writes {element}; does its grid, or an `if`, leave it out?")))
+            }
+            None => Ok(oracle),
+        }
     }
 }

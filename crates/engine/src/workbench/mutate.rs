@@ -9,7 +9,7 @@ use crate::case::accepted::AcceptedMutation;
 use crate::kernel::buffer::{BufferSpec, RED_ZONE, Role};
 use crate::kernel::program::Program;
 use crate::mutation;
-use crate::mutation::RightAnswer;
+use crate::mutation::{AcceptedChange, RightAnswer};
 use crate::vulkan::{DeviceBuffer, VulkanError};
 use std::ops::Range;
 
@@ -79,7 +79,8 @@ impl Workbench {
             all.filter(|(output, spec)| spec.role == Role::InPlace && loaded.oracle.comparison(*output).is_some());
         let mut spots = BlindSpots { accepts: vec![], accepts_nothing_done: in_place.next().is_some() };
         for output in &outputs {
-            let (spec, comparison) = (&loaded.specs[output.place], &output.comparison);
+            let spec = &loaded.specs[output.place];
+            let comparison = &output.comparison;
             let mut accepts = |wrong: &[u8], changed: u64| {
                 if output.is_divisible {
                     loaded.oracle.accepted_share(output.output, &output.stretches, wrong, changed).unwrap_or(0.0)
@@ -88,20 +89,20 @@ impl Workbench {
                 }
             };
             spots.accepts_nothing_done &= !output.is_divisible || accepts(&output.before, 1) >= 1.0;
-            let last = (spec.len / groups).max(1) as usize;
-            let (dtype, contents, before) = (spec.dtype, &output.right, &output.before);
-            let stretch = output.stretches.first().map_or(1, Range::len);
-            let answer = RightAnswer { dtype, comparison, contents, before, last, stretch };
+            let answer = RightAnswer {
+                dtype: spec.dtype,
+                comparison,
+                contents: &output.right,
+                before: &output.before,
+                last: (spec.len / groups).max(1) as usize,
+                stretch: output.stretches.first().map_or(1, Range::len),
+            };
             let check = [loaded.fills.join(", "), comparison.tolerance.clone()];
             let check = check.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
-            let found = answer.accepted(&mut accepts).into_iter().map(|(mutation, member, share)| AcceptedMutation {
-                buffer: spec.name.to_string(),
-                mutation,
-                member,
-                share,
-                check: check.clone(),
-            });
-            spots.accepts.extend(found);
+            for AcceptedChange { mutation, member, share } in answer.accepted(&mut accepts) {
+                let buffer = spec.name.to_string();
+                spots.accepts.push(AcceptedMutation { buffer, mutation, member, share, check: check.clone() });
+            }
         }
         spots.accepts_nothing_done = spots.accepts_nothing_done && self.accepts_nothing_done(loaded, program)?;
         Ok(spots)
@@ -119,7 +120,8 @@ impl Workbench {
                 false if element_count(loaded) <= MAX_MUTATED_WHOLE => std::iter::once(0..spec.len as usize).collect(),
                 false => continue,
             };
-            let (mut right, mut before) = (vec![], vec![]);
+            let mut right = vec![];
+            let mut before = vec![];
             // Use the oracle's answer if it has one: the kernel's may be wrong within the tolerance.
             let known = loaded.oracle.answer(output, &stretches);
             for stretch in &stretches {

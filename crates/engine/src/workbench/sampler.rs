@@ -288,8 +288,14 @@ impl Workbench {
         let initial = self.write_initial_contents(loaded, program, &scratch)?;
         let regions: Vec<_> =
             loaded.regions().into_iter().chain(scratch.iter().map(|(spec, buffer)| region(buffer, spec))).collect();
-        let (evicted, contents) = (evictor.as_deref(), None);
-        let runs = RunsToRecord { loaded, program, regions: &regions, initial: &initial, evictor: evicted, contents };
+        let runs = RunsToRecord {
+            loaded,
+            program,
+            regions: &regions,
+            initial: &initial,
+            evictor: evictor.as_deref(),
+            contents: None,
+        };
         let (commands, timestamps) = self.record_runs(&runs, repeats)?;
         let rounds = program.repeat.as_ref().map(|repeat| self.record_round(&regions, repeat)).transpose()?;
         drop(regions);
@@ -464,7 +470,13 @@ impl Workbench {
         recorder.stamp(&timestamps, 1);
         let stop = &regions[repeat.stop.0];
         recorder.copy((stop.buffer, stop.offset), (&flag, 0), 4);
-        let (bound, interrupted, longest) = (repeat.bound, self.interrupted, self.longest);
-        Ok(StoppableRound { commands: recorder.finish()?, timestamps, flag, bound, interrupted, longest })
+        Ok(StoppableRound {
+            commands: recorder.finish()?,
+            timestamps,
+            flag,
+            bound: repeat.bound,
+            interrupted: self.interrupted,
+            longest: self.longest,
+        })
     }
 }
