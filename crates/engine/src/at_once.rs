@@ -11,7 +11,6 @@ use crate::plan::options::{SamplingArgs, Selection};
 use crate::plan::{CaseId, PlannedRun, Purpose};
 use crate::record::{Case, Caveat};
 use crate::stats;
-use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::ScopedJoinHandle;
@@ -43,27 +42,30 @@ pub(super) fn devices(
     let observer: &mut (dyn Observer + Send) = *observer;
     let observer = Mutex::new(observer);
     let parts = std::thread::scope(|scope| {
-        let begin = |device: &&DeviceInfo| {
-            let index = device.index;
+        let mut handles = vec![];
+        for DeviceInfo { index, .. } in &devices {
+            let index = *index;
             let results = results.take(index);
             let beside = session.for_another_thread();
             let observer = &observer;
-            threads::start_scoped(scope, move || {
+            handles.push(threads::start_scoped(scope, move || {
                 let Some(session) = beside.map(|session| session()) else { return Ok(results) };
                 let mut run = MeasurementRun { options, interrupted, observer: &mut Shared(observer), results };
                 for device_run in measurement.device_runs.iter().filter(|run| run.device.index == index) {
                     measurement.append_device_run(&mut run, &session, device_run)?;
                 }
                 Ok(run.results)
-            })
-        };
-        let started: Vec<_> = devices.iter().map(begin).collect();
-        let died = || Err(Error::Failure("the thread of a device panicked".into()));
-        let failed = |e: io::Error| Err(Error::Failure(e.to_string()));
-        let join = |thread: io::Result<ScopedJoinHandle<'_, _>>| {
-            thread.map_or_else(failed, |thread| thread.join().unwrap_or_else(|_| died()))
-        };
-        started.into_iter().map(join).collect::<Vec<_>>()
+            }));
+        }
+        let mut parts = vec![];
+        for handle in handles {
+            parts.push(match handle.map(ScopedJoinHandle::join) {
+                Ok(Ok(part)) => part,
+                Ok(Err(_)) => Err(Error::Failure("the thread of a device panicked".into())),
+                Err(error) => Err(Error::Failure(error.to_string())),
+            });
+        }
+        parts
     });
     for ((device, idle_time), part) in devices.iter().zip(idle_times).zip(parts) {
         let part = part?;
@@ -109,8 +111,8 @@ fn any_case() -> Selection {
 
 /// Returns the median time of the canary kernel around `cases`.
 fn canary(cases: &[Case]) -> Option<f64> {
-    let around = |case: &Case| case.measured()?.conditions.canary;
-    let times: Vec<f64> = cases.iter().filter_map(around).flatten().map(|time| time.0).collect();
+    let readings = cases.iter().filter_map(|case| case.measured()?.conditions.canary);
+    let times: Vec<f64> = readings.flatten().map(|time| time.0).collect();
     stats::median(&times)
 }
 

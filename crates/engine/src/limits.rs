@@ -117,8 +117,7 @@ impl Executor<'_> {
 
     /// Measures again, for longer, the limits that `doubted` cases exceed.
     fn doubt_peak(&mut self, peak: &mut Peak, doubted: &[&Case]) {
-        let by_memory = |case: &&&Case| case.share.is_some_and(|share| share.limit == Limit::Memory);
-        let (by_memory, others): (Vec<&Case>, Vec<&Case>) = doubted.iter().partition(by_memory);
+        let (by_memory, others): (Vec<&Case>, Vec<&Case>) = doubted.iter().partition(|case| is_memory_bound(case));
         let bounds = |group: &CaseGroup| {
             let quantities =
                 group.variants.iter().filter_map(|variant| variant.limit(group.spec.size, group.spec.dtype));
@@ -220,6 +219,11 @@ pub(super) fn compute_shares(runner: &mut Executor<'_>, cases: &mut [Case], inte
     peak
 }
 
+/// Whether memory is the limit that a case comes nearest to.
+fn is_memory_bound(case: &Case) -> bool {
+    case.share.is_some_and(|share| share.limit == Limit::Memory)
+}
+
 /// Determines the limits of the device, and the share of them that each case reaches.
 fn limits(runner: &mut Executor<'_>, cases: &mut [Case], interrupted: &dyn Fn() -> bool) -> Option<Peak> {
     // The interruption may have come after the last case.
@@ -229,8 +233,7 @@ fn limits(runner: &mut Executor<'_>, cases: &mut [Case], interrupted: &dyn Fn() 
     let mut peak = runner.peak(best_canary(cases));
     share(&peak, cases);
     // The quick measurement has few working sets, and the next smaller one may fit in a faster cache.
-    let bound = |case: &&Case| case.share.is_some_and(|share| share.limit == Limit::Memory);
-    let sets: Vec<_> = cases.iter().filter(bound).map(|case| case.work.bytes).collect();
+    let sets: Vec<_> = cases.iter().filter(|case| is_memory_bound(case)).map(|case| case.work.bytes).collect();
     if !interrupted() && !sets.is_empty() {
         runner.refine_peak(&mut peak, &sets);
         share(&peak, cases);

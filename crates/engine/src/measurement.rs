@@ -246,9 +246,8 @@ impl<'a> Measurement<'a> {
             [] => group.on.suits(DeviceKind::Host),
             _ => kinds.iter().any(|kind| group.on.suits(*kind)),
         };
-        let id = |group: &CaseGroup| group.id_of("host");
         for group in run.groups.iter().filter(|group| group.on_host).filter(suits) {
-            if !self.on_host.iter().any(|(known, _)| id(known) == id(group)) {
+            if !self.on_host.iter().any(|(known, _)| known.id_of("host") == group.id_of("host")) {
                 self.on_host.push((group, &run.sampling));
             }
         }
@@ -430,9 +429,8 @@ impl<'a> Measurement<'a> {
     /// Whether a further process would have a case to measure.
     fn leaves_any(&self, options: &MeasureOptions<'_>, results: &Results) -> bool {
         let next = results.processes.len();
-        let on_host = |group| results.is_done(self.host_index, &host_id(group), next, options);
         self.device_runs.iter().any(|device_run| !remaining_run(device_run, options, results, next).groups.is_empty())
-            || self.on_host.iter().any(|(group, _)| !on_host(group))
+            || self.on_host.iter().any(|(group, _)| !results.is_done(self.host_index, &host_id(group), next, options))
     }
 
     /// Measures the remaining cases of the current process, the last in the results.

@@ -15,7 +15,6 @@ use crate::runner::Runner;
 use crate::timekeeper::{CaseState, failed};
 use crate::tuning::tuned::{self, Configuration};
 use crate::tuning::{Refusal, Search, SearchResult};
-use crate::vulkan::VulkanError;
 use crate::workbench::LoadedProblem;
 use crate::worker::EndKind;
 use serde::{Deserialize, Serialize};
@@ -204,8 +203,13 @@ struct RunOffEntry {
     wrong: Option<String>,
 }
 
-/// Tile with a right answer, its program and the time of its first run.
-type VerifiedTile = (Tile, Program, Nanos);
+/// Tile with a right answer.
+struct VerifiedTile {
+    tile: Tile,
+    program: Program,
+    /// Time of its first run.
+    first_run: Nanos,
+}
 
 impl Runner {
     /// Returns the device time of a candidate's first run. The watcher knows the candidate by `name`.
@@ -233,17 +237,18 @@ impl Runner {
     fn time_tile(
         &mut self,
         loaded: &LoadedProblem,
-        (tile, program, first_run): &VerifiedTile,
+        VerifiedTile { tile, program, first_run }: &VerifiedTile,
         best: Option<Nanos>,
         until: Duration,
     ) -> Result<Option<Nanos>, String> {
         let sampling = Sampling::default();
         // Warm up first: the verified run may have included compilation.
-        let failed = |error: VulkanError| error.to_string();
         let name = tile.to_string();
-        let mut timed = self.record_program(&name, loaded, program, *first_run, &sampling).map_err(failed)?;
+        let mut timed =
+            self.record_program(&name, loaded, program, *first_run, &sampling).map_err(|error| error.to_string())?;
         let Some(heat) = self.keeper.heat(&mut timed, best)? else { return Ok(None) };
-        let mut timed = self.record_program(&name, loaded, program, heat, &sampling).map_err(failed)?;
+        let mut timed =
+            self.record_program(&name, loaded, program, heat, &sampling).map_err(|error| error.to_string())?;
         self.keeper.race(&mut timed, heat, best, until)
     }
 
@@ -384,7 +389,7 @@ impl<'a> TileSearch<'a> {
             let verified = runner.verify_candidate(&tile.to_string(), &self.loaded, &program);
             self.cost = self.cost.max(runner.keeper.time().since(start).as_secs_f64() / tile.code());
             match verified {
-                Ok(first_run) => round.push((tile, program, first_run)),
+                Ok(first_run) => round.push(VerifiedTile { tile, program, first_run }),
                 Err(refusal) => self.tiles.refused.push((tile, refusal)),
             }
             if self.stopped(runner) {
@@ -403,12 +408,12 @@ impl<'a> TileSearch<'a> {
             let best = fastest(&self.tiles.timed).map(|(_, time)| time);
             match runner.time_tile(&self.loaded, &candidate, best, self.search_until) {
                 Ok(Some(time)) => {
-                    self.tiles.timed.push((candidate.0, time));
+                    self.tiles.timed.push((candidate.tile, time));
                     // Report at once, because the next driver call may crash.
-                    (self.progress)(candidate.0, fastest(&self.tiles.timed));
+                    (self.progress)(candidate.tile, fastest(&self.tiles.timed));
                 }
                 Ok(None) => {}
-                Err(error) => self.tiles.refused.push((candidate.0, Refusal::Failed(error))),
+                Err(error) => self.tiles.refused.push((candidate.tile, Refusal::Failed(error))),
             }
         }
     }
@@ -425,14 +430,21 @@ impl<'a> TileSearch<'a> {
         if tiles.is_empty() {
             return vec![];
         }
-        let entry = |tile, name, program| RunOffEntry { tile, name, program, median: None, wrong: None };
-        let tiles =
-            tiles.into_iter().filter_map(|tile| Some(entry(Some(tile), tile.to_string(), self.program(tile).ok()?)));
+        let mut entries = vec![];
+        for tile in tiles {
+            if let Ok(program) = self.program(tile) {
+                let name = tile.to_string();
+                entries.push(RunOffEntry { tile: Some(tile), name, program, median: None, wrong: None });
+            }
+        }
         let CaseGroup { algorithm, spec, .. } = self.group;
-        let rule = tuned::favourite(algorithm, spec, &self.info).filter(|rule| rule.name != self.variant.name);
-        let plan = |rule| algorithm.feasible(rule, spec, self.problem.as_ref(), &self.info).ok();
-        let rule = rule.and_then(|rule| Some(entry(None, rule.name.to_string(), plan(rule)?)));
-        tiles.chain(rule).collect()
+        if let Some(rule) = tuned::favourite(algorithm, spec, &self.info)
+            && rule.name != self.variant.name
+            && let Ok(program) = algorithm.feasible(rule, spec, self.problem.as_ref(), &self.info)
+        {
+            entries.push(RunOffEntry { tile: None, name: rule.name.to_string(), program, median: None, wrong: None });
+        }
+        entries
     }
 
     /// Samples the entries in turns if there is time for it: each needs a verified run, a warm-up and three samples.

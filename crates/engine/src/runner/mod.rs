@@ -186,12 +186,12 @@ impl<'a> SharedProblem<'a> {
 
     /// Returns the problem on the device, loaded if necessary.
     fn load(&mut self, workbench: &mut Workbench, watcher: &dyn DeviceWatcher) -> Result<&LoadedProblem, Outcome> {
-        let failed = |error: VulkanError| match error {
-            VulkanError::Problem(error) => Outcome::of(&error),
-            error => Outcome::failed(report_error(watcher, &error)),
-        };
-        let load = || workbench.load(self.problem.as_ref()).map_err(failed);
-        self.loaded.get_or_insert_with(load).as_ref().map_err(Clone::clone)
+        let loaded = self.loaded.get_or_insert_with(|| match workbench.load(self.problem.as_ref()) {
+            Ok(loaded) => Ok(loaded),
+            Err(VulkanError::Problem(error)) => Err(Outcome::of(&error)),
+            Err(error) => Err(Outcome::failed(report_error(watcher, &error))),
+        });
+        loaded.as_ref().map_err(Clone::clone)
     }
 
     /// Returns the problem on the device, if it was loaded.

@@ -87,38 +87,48 @@ fn numbers_of_outputs(loaded: &LoadedProblem) -> impl Iterator<Item = usize> {
 
 /// Lists the elements, each as (output, index), that still hold the poison from before the run.
 fn find_unwritten(loaded: &LoadedProblem, outputs: &[HostArray], poison: Poison) -> Vec<(usize, usize)> {
-    let mut found = vec![];
+    let mut unwritten = vec![];
     for (output, (number, contents)) in numbers_of_outputs(loaded).zip(outputs).enumerate() {
         let BufferSpec { role, dtype, .. } = loaded.specs[number];
         let size = dtype.bytes() as usize;
         let words = poison.words(number).map(u32::to_le_bytes);
         let words = words.as_flattened();
-        // Poison begins with the red zone, a multiple of its words.
-        let is_left = |index: usize, element: &[u8]| {
-            (index * size..).zip(element).all(|(at, byte)| *byte == words[at % words.len()])
-        };
-        let elements = contents.as_bytes().chunks_exact(size).enumerate().filter(|_| role == Role::Output);
-        found.extend(elements.filter(|(index, own)| is_left(*index, own)).map(|(index, _)| (output, index)));
+        if role != Role::Output {
+            continue;
+        }
+        for (index, element) in contents.as_bytes().chunks_exact(size).enumerate() {
+            // Poison begins with the red zone, a multiple of its words.
+            if (index * size..).zip(element).all(|(at, byte)| *byte == words[at % words.len()]) {
+                unwritten.push((output, index));
+            }
+        }
     }
-    found.truncate(MAX_SUSPECTS);
-    found
+    unwritten.truncate(MAX_SUSPECTS);
+    unwritten
 }
 
-/// Finds the first element that `counts` and differs between the outputs of two runs: its output and index, and its
-/// name.
+/// Names the first element that `counts` and differs between the outputs of two runs.
 fn first_difference(
     loaded: &LoadedProblem,
     a: &[HostArray],
     b: &[HostArray],
     counts: &dyn Fn((usize, usize)) -> bool,
-) -> Option<((usize, usize), String)> {
-    let numbers = numbers_of_outputs(loaded).zip(a.iter().zip(b)).enumerate();
-    numbers.filter(|(_, (_, (a, b)))| a.as_bytes() != b.as_bytes()).find_map(|(output, (number, (a, b)))| {
+) -> Option<String> {
+    for (output, (number, (a, b))) in numbers_of_outputs(loaded).zip(a.iter().zip(b)).enumerate() {
+        if a.as_bytes() == b.as_bytes() {
+            continue;
+        }
         let size = loaded.specs[number].dtype.bytes() as usize;
-        let elements = a.as_bytes().chunks_exact(size).zip(b.as_bytes().chunks_exact(size)).enumerate();
-        let mut other = elements.filter(|(index, (a, b))| a != b && counts((output, *index)));
-        other.find_map(|(index, _)| loaded.oracle.element(output, index).map(|element| ((output, index), element)))
-    })
+        for (index, (a, b)) in a.as_bytes().chunks_exact(size).zip(b.as_bytes().chunks_exact(size)).enumerate() {
+            if a != b
+                && counts((output, index))
+                && let Some(name) = loaded.oracle.element(output, index)
+            {
+                return Some(name);
+            }
+        }
+    }
+    None
 }
 
 impl Workbench {
@@ -182,7 +192,7 @@ impl Workbench {
         };
         for changed in [PoisonedPart::Zones, PoisonedPart::Data] {
             let Some(other) = self.run_with_changed_poison(loaded, program, changed)? else { return Ok(None) };
-            let Some((_, element)) = first_difference(loaded, &first, &other, &|_| true) else { continue };
+            let Some(element) = first_difference(loaded, &first, &other, &|_| true) else { continue };
             // Fingerprints compare bits, so that NaN equals NaN.
             let again = self.run_with_changed_poison(loaded, program, PoisonedPart::Nothing)?;
             if again.is_none_or(|again| fingerprint(&again) != fingerprint(&first)) {
@@ -205,7 +215,7 @@ impl Workbench {
             };
             for changed in single {
                 let own = self.run_with_changed_poison(loaded, program, changed)?;
-                if let Some((_, element)) = own.and_then(|own| first_difference(loaded, &first, &own, &|_| true)) {
+                if let Some(element) = own.and_then(|own| first_difference(loaded, &first, &own, &|_| true)) {
                     return Ok(Some(changed.message(loaded, &element)));
                 }
             }

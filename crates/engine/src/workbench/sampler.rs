@@ -133,18 +133,16 @@ impl RunsToRecord<'_> {
     fn record_contents(&self, recorder: &mut Recorder) {
         let Self { loaded, program, regions, .. } = self;
         let Some((contents, copy_buffer)) = self.contents else { return };
-        let spec = |place: usize| {
-            let scratch = || &program.scratch[place - loaded.specs.len()];
-            loaded.specs.get(place).unwrap_or_else(scratch)
-        };
-        let restored = |place: usize| program.starts.iter().any(|start| start.buffer.0 == place);
-        let changed = |place: &usize| matches!(spec(*place).role, Role::Output | Role::Scratch) && !restored(*place);
-        for place in (0..regions.len()).filter(changed) {
-            let is_counter = place >= loaded.specs.len() && !program.is_users();
-            let word = if is_counter { ALL_BITS } else { Poison::NaN.words(place)[0] };
+        for (number, spec) in loaded.specs.iter().chain(&program.scratch).enumerate() {
+            let is_restored = program.starts.iter().any(|start| start.buffer.0 == number);
+            if is_restored || !matches!(spec.role, Role::Output | Role::Scratch) {
+                continue;
+            }
+            let is_counter = number >= loaded.specs.len() && !program.is_users();
+            let word = if is_counter { ALL_BITS } else { Poison::NaN.words(number)[0] };
             // Whole words only: the remainder of the last word is part of the red zone.
-            let Region { buffer, offset, .. } = regions[place];
-            let bytes = spec(place).bytes().0 / 4 * 4;
+            let Region { buffer, offset, .. } = regions[number];
+            let bytes = spec.bytes().0 / 4 * 4;
             for from in (0..bytes).step_by(MAX_COPY_BYTES as usize) {
                 let bytes = MAX_COPY_BYTES.min(bytes - from);
                 match contents {
@@ -426,9 +424,8 @@ impl Workbench {
         program: &Program,
         scratch: &[(BufferSpec, DeviceBuffer)],
     ) -> Result<Vec<(usize, DeviceBuffer)>, VulkanError> {
-        let address = |buffer: &DeviceBuffer| buffer.address() + RED_ZONE;
-        let addresses: Vec<u64> =
-            loaded.buffers.iter().chain(scratch.iter().map(|(_, buffer)| buffer)).map(address).collect();
+        let buffers = loaded.buffers.iter().chain(scratch.iter().map(|(_, buffer)| buffer));
+        let addresses: Vec<u64> = buffers.map(|buffer| buffer.address() + RED_ZONE).collect();
         let mut initial = vec![];
         for Start { buffer: id, bytes, addresses: places } in &program.starts {
             let number = id.0 - loaded.specs.len();
