@@ -140,7 +140,7 @@ impl Runner {
         self.workbench.pipelines.keep();
         match self.control(&a.state, shared.loaded(), sampling) {
             Ok(Some(control)) => {
-                self.rounds([&mut a.state, &mut b.state], control, (sides, shared.loaded()), sampling, decided);
+                self.rounds([&mut a.state, &mut b.state], control, sides, shared.loaded(), sampling, decided);
             }
             Ok(None) => {}
             Err(error) => a.state = CaseState::Ended(self.broken(error)),
@@ -196,7 +196,8 @@ impl Runner {
         &mut self,
         states: [&mut CaseState<TimedProgram>; 2],
         control: TimedProgram,
-        (sides, loaded): (&[Side; 2], Option<&LoadedProblem>),
+        sides: &[Side; 2],
+        loaded: Option<&LoadedProblem>,
         sampling: &Sampling,
         decided: Decided<'_>,
     ) {
@@ -215,6 +216,6 @@ impl Runner {
             bench.pipelines.restore();
             recorded
         };
-        self.keeper.duel(states, control, sampling, &mut remake, (orders_seed(), decided));
+        self.keeper.duel(states, control, sampling, &mut remake, orders_seed(), decided);
     }
 }

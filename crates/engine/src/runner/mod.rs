@@ -367,7 +367,7 @@ impl Runner {
         let is_reported: Vec<_> = prepared.iter().map(|entry| entry.state.contender().is_none()).collect();
         self.keeper.sample(prepared.iter_mut().map(|entry| &mut entry.state).collect(), sampling);
         if let Some(loaded) = shared.loaded().filter(|_| sampling.energy) {
-            self.weigh(&mut prepared, loaded, sampling);
+            self.measure_energy(&mut prepared, loaded, sampling);
         }
         let best = self.best_canary();
         let mut cases = vec![];
@@ -383,14 +383,14 @@ impl Runner {
     }
 
     /// Measures the energy of each sampled case; adds a note if that fails.
-    fn weigh(&mut self, prepared: &mut [PreparedCase], loaded: &LoadedProblem, sampling: &Sampling) {
+    fn measure_energy(&mut self, prepared: &mut [PreparedCase], loaded: &LoadedProblem, sampling: &Sampling) {
         // As many runs per submission as for the host clock, because the gaps between submissions use energy too.
         let host_timed = Sampling { clock: Clock::Host, ..*sampling };
         for PreparedCase { case, state } in prepared {
             let Some(contender) = state.contender_mut() else { continue };
             let bench = &mut self.workbench;
             let recount = |timed: &mut TimedProgram, run: Nanos| timed.record_again(bench, loaded, run, &host_timed);
-            match self.keeper.weigh(contender, recount) {
+            match self.keeper.measure_energy(contender, recount) {
                 Ok(energy) if energy.busy < MIN_BUSY_SHARE => {
                     let share = percent(energy.busy);
                     case.notes.push(format!(

@@ -127,12 +127,12 @@ impl<T: SampleSource> Contender<T> {
     }
 
     /// Whether it has no samples yet.
-    pub(super) fn fresh(&self) -> bool {
+    pub(super) fn has_no_samples(&self) -> bool {
         self.samples.is_empty()
     }
 
     /// Takes samples for one turn.
-    pub(super) fn turn(&mut self, sampling: &Sampling, time: &dyn Time) -> Result<(), String> {
+    pub(super) fn take_turn(&mut self, sampling: &Sampling, time: &dyn Time) -> Result<(), String> {
         let start = time.now();
         while !self.done && time.since(start) < TURN_TIME {
             if time.interrupted() {
@@ -143,7 +143,7 @@ impl<T: SampleSource> Contender<T> {
             if let Some(pause) = sampling.pause {
                 time.sleep(pause);
             }
-            self.take(time)?;
+            self.take_sample(time)?;
             let spent = (self.spent + time.since(start)).saturating_sub(self.lost);
             match sampling::judge(&self.times, spent, sampling) {
                 SamplingDecision::Continue => {}
@@ -159,7 +159,7 @@ impl<T: SampleSource> Contender<T> {
     }
 
     /// Takes one sample and discards it, to keep the device busy.
-    pub(super) fn work(&mut self) -> Result<(), String> {
+    pub(super) fn discard_sample(&mut self) -> Result<(), String> {
         let (_, total) = self.timed.sample()?;
         self.measured.phases.device = self.measured.phases.device + total;
         Ok(())
@@ -170,7 +170,7 @@ impl<T: SampleSource> Contender<T> {
     ///
     /// # Errors
     /// Why the energy cannot be measured.
-    pub(super) fn weigh(
+    pub(super) fn measure_energy(
         &mut self,
         joules: impl Fn() -> Option<f64> + Send,
         recount: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
@@ -184,13 +184,13 @@ impl<T: SampleSource> Contender<T> {
         let begun = Instant::now();
         let ended = AtomicBool::new(false);
         let (done, steps) = thread::scope(|scope| {
-            let counter = threads::start_scoped(scope, || energy::watch(joules, begun, &ended));
-            let done = energy::work(|| self.timed.sample(), begun, || time.interrupted());
+            let counter = threads::start_scoped(scope, || energy::watch_counter(joules, begun, &ended));
+            let done = energy::keep_running(|| self.timed.sample(), begun, || time.interrupted());
             ended.store(true, Ordering::Relaxed);
             (done, counter.map(thread::ScopedJoinHandle::join))
         });
         let steps = steps.map_err(|e| e.to_string())?.map_err(|_| "its counter cannot be read")?;
-        let energy = energy::energy(&steps, &done?, self.timed.repeats())?;
+        let energy = energy::compute(&steps, &done?, self.timed.repeats())?;
         self.measured.energy = Some(energy);
         Ok(energy)
     }
@@ -219,12 +219,12 @@ impl<T: SampleSource> Contender<T> {
     pub(super) fn replace(&mut self, remake: impl FnOnce(&mut T) -> Result<(), String>) -> Result<(), String> {
         remake(&mut self.timed)?;
         self.measured.repeats = self.timed.repeats();
-        self.work()
+        self.discard_sample()
     }
 
     /// Takes the samples of one turn of a duel, at least one; returns false when interrupted.
     pub(super) fn duel_turn(&mut self, time: &dyn Time) -> Result<bool, String> {
-        self.settle()?;
+        self.discard_disturbed_sample()?;
         let start = time.now();
         let first = self.times.len();
         while self.times.len() - first < MAX_ROUND_SAMPLES
@@ -234,26 +234,26 @@ impl<T: SampleSource> Contender<T> {
                 self.measured.warnings.push(Warning::Interrupted);
                 return Ok(false);
             }
-            self.take(time)?;
+            self.take_sample(time)?;
         }
         self.spent += time.since(start);
         Ok(true)
     }
 
     /// Discards one sample if the next would be short enough to be disturbed by other contenders' cache contents.
-    pub(super) fn settle(&mut self) -> Result<(), String> {
+    pub(super) fn discard_disturbed_sample(&mut self) -> Result<(), String> {
         // Without samples, the summary is that of the verified run.
         let first = self.times.first().unwrap_or(&self.measured.summary.median);
         if first.0 * f64::from(self.timed.repeats()) < MIN_UNDISTURBED_SAMPLE.0 {
-            self.work()?;
+            self.discard_sample()?;
         }
         Ok(())
     }
 
     /// Takes one sample, and drops it if the process was suspended meanwhile, because its time includes the suspension.
-    fn take(&mut self, time: &dyn Time) -> Result<(), String> {
+    fn take_sample(&mut self, time: &dyn Time) -> Result<(), String> {
         // Clears suspensions between samples.
-        time.went_on();
+        time.was_suspended();
         let start = time.now();
         // Only a device on the host's processors uses CPU time.
         let cpu = self.load.and_then(|_| time.cpu());
@@ -263,7 +263,7 @@ impl<T: SampleSource> Contender<T> {
             taken => taken?,
         };
         self.measured.phases.device = self.measured.phases.device + total;
-        if time.went_on() {
+        if time.was_suspended() {
             self.dropped += 1;
             self.lost += time.since(start);
             return Ok(());

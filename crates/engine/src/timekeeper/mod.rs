@@ -88,7 +88,7 @@ pub trait Time {
     /// Returns whether the user asked to stop.
     fn interrupted(&self) -> bool;
     /// Returns whether the process was suspended and resumed since the last call.
-    fn went_on(&self) -> bool;
+    fn was_suspended(&self) -> bool;
     /// Returns the CPU time of this process, if known.
     fn cpu(&self) -> Option<Duration> {
         None
@@ -121,7 +121,7 @@ impl Time for WallTime<'_> {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    fn went_on(&self) -> bool {
+    fn was_suspended(&self) -> bool {
         CONTINUED.swap(false, Ordering::SeqCst)
     }
 
@@ -255,7 +255,7 @@ impl<'a> Timekeeper<'a> {
             && let Some(contender) = states.iter_mut().find_map(|state| state.unfinished())
         {
             // If the device fails here, it will fail below as well, and be reported.
-            let _ = self.bring_clock_up(&mut || contender.work());
+            let _ = self.bring_clock_up(&mut || contender.discard_sample());
         }
         loop {
             states.retain_mut(|state| state.unfinished().is_some());
@@ -267,11 +267,11 @@ impl<'a> Timekeeper<'a> {
             let before = self.observe();
             for state in &mut states {
                 let Some(contender) = state.unfinished() else { continue };
-                if contender.fresh() {
+                if contender.has_no_samples() {
                     contender.observe(before);
                 }
-                let settled = if settles { contender.settle() } else { Ok(()) };
-                if let Err(error) = settled.and_then(|()| contender.turn(sampling, self.time.as_ref())) {
+                let settled = if settles { contender.discard_disturbed_sample() } else { Ok(()) };
+                if let Err(error) = settled.and_then(|()| contender.take_turn(sampling, self.time.as_ref())) {
                     **state = CaseState::Ended(self.broken(&error));
                 }
             }
@@ -289,13 +289,13 @@ impl<'a> Timekeeper<'a> {
     ///
     /// # Errors
     /// Why the energy cannot be measured.
-    pub fn weigh<T: SampleSource>(
+    pub fn measure_energy<T: SampleSource>(
         &self,
         contender: &mut Contender<T>,
         recount: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
     ) -> Result<Energy, String> {
         let clock = self.clock.as_ref();
-        contender.weigh(|| clock.and_then(ClockSource::joules), recount, self.time.as_ref())
+        contender.measure_energy(|| clock.and_then(ClockSource::joules), recount, self.time.as_ref())
     }
 
     /// Samples two sides and a control, a second instance of the first side, until `decided` returns true for the
@@ -310,7 +310,8 @@ impl<'a> Timekeeper<'a> {
         control: T,
         sampling: &Sampling,
         remake: Remake<'_, T>,
-        (seed, decided): (u64, Decided<'_>),
+        seed: u64,
+        decided: Decided<'_>,
     ) -> Vec<Round> {
         let mut rounds = vec![];
         let [first, second] = states;
@@ -319,14 +320,14 @@ impl<'a> Timekeeper<'a> {
         let mut control = Contender::new(control, a.measured().clone(), None);
         if sampling.pause.is_none() {
             // If the device fails here, it will fail below as well, and be reported.
-            let _ = self.bring_clock_up(&mut || a.work());
+            let _ = self.bring_clock_up(&mut || a.discard_sample());
         }
         let before = self.observe();
         a.observe(before);
         b.observe(before);
         let mut orders = generator(seed, 0);
         let ended =
-            self.rounds(&mut [&mut *a, &mut *b, &mut control], sampling, remake, (&mut orders, decided), &mut rounds);
+            self.rounds(&mut [&mut *a, &mut *b, &mut control], sampling, remake, &mut orders, decided, &mut rounds);
         let after = self.observe();
         a.observe(after);
         b.observe(after);
@@ -342,7 +343,8 @@ impl<'a> Timekeeper<'a> {
         contenders: &mut [&mut Contender<T>; 3],
         sampling: &Sampling,
         remake: Remake<'_, T>,
-        (generator, decided): (&mut impl Rng, Decided<'_>),
+        generator: &mut impl Rng,
+        decided: Decided<'_>,
         rounds: &mut Vec<Round>,
     ) -> Result<(), (usize, String)> {
         let start = self.time.now();

@@ -14,7 +14,7 @@ const MS: f64 = 1e6;
 struct ScriptedTime {
     now: Rc<Cell<Duration>>,
     interrupted_at: Duration,
-    went_on: Rc<Cell<bool>>,
+    was_suspended: Rc<Cell<bool>>,
 }
 
 impl Time for ScriptedTime {
@@ -30,8 +30,8 @@ impl Time for ScriptedTime {
         self.now.get() >= self.interrupted_at
     }
 
-    fn went_on(&self) -> bool {
-        self.went_on.take()
+    fn was_suspended(&self) -> bool {
+        self.was_suspended.take()
     }
 }
 
@@ -59,7 +59,7 @@ impl SampleSource for Scripted<'_> {
 
 /// Returns a timekeeper with a scripted clock, and the clock.
 fn scripted(interrupted_at: Duration) -> (Timekeeper<'static>, ScriptedTime) {
-    let time = ScriptedTime { now: Rc::default(), interrupted_at, went_on: Rc::default() };
+    let time = ScriptedTime { now: Rc::default(), interrupted_at, was_suspended: Rc::default() };
     (Timekeeper::by(time.clone()), time)
 }
 
@@ -262,7 +262,7 @@ fn an_interruption_keeps_the_samples_before_it_and_marks_the_case() {
 #[test]
 fn samples_while_the_process_was_stopped_are_dropped_and_counted() {
     let (mut keeper, time) = scripted(Duration::MAX);
-    let stopped = Rc::clone(&time.went_on);
+    let stopped = Rc::clone(&time.was_suspended);
     let timed = run(&time, |index| {
         // Two seconds go by in the fourth and in the sixth run.
         stopped.set(index == 3 || index == 5);
@@ -270,7 +270,7 @@ fn samples_while_the_process_was_stopped_are_dropped_and_counted() {
     });
     let mut state = cold(timed, 4.0 * MS);
     // A stop before the first sample drops none.
-    time.went_on.set(true);
+    time.was_suspended.set(true);
     keeper.sample(vec![&mut state], &Sampling::default());
     let measured = measured(state);
     assert_eq!(times(&measured), [4.0 * MS; 10]);
@@ -368,7 +368,7 @@ fn duel<'a>(
         Ok(())
     };
     let control = run(time, |_| 4.0 * MS);
-    let rounds = keeper.duel([a, b], control, sampling, &mut remake, (seed, &mut decided));
+    let rounds = keeper.duel([a, b], control, sampling, &mut remake, seed, &mut decided);
     (rounds, made)
 }
 
