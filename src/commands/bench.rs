@@ -83,7 +83,7 @@ pub(super) fn list(plan: &Plan, request: &Request, setup: &Setup, host: &Host) -
     let session = campaign::open_session(plan, setup, host)?;
     let measurement = Measurement::new(plan, setup, session.as_ref())?;
     let skipped = measurement.skipped(&tuned);
-    let expected = measurement.expected(&MeasureOptions::new(Timing::Sample, LimitPolicy::Ignore, &tuned, vec![]));
+    let expected = measurement.estimates(&MeasureOptions::new(Timing::Sample, LimitPolicy::Ignore, &tuned, vec![]));
     let mut output = String::new();
     for (id, time) in &expected {
         let _ = writeln!(output, "{:>7}  {id}", about(*time));

@@ -2,7 +2,7 @@
 //! each device runs alone first.
 
 use super::executor::{Observer, Silent};
-use super::measurement::{DeviceRun, MeasureOptions, Measurement, Results};
+use super::measurement::{DeviceRun, MeasureOptions, Measurement, MeasurementRun};
 use super::session::Session;
 use crate::basis::error::Error;
 use crate::basis::threads;
@@ -11,7 +11,6 @@ use crate::plan::options::{SamplingArgs, Selection};
 use crate::plan::{CaseId, PlannedRun, Purpose};
 use crate::record::{Case, Caveat};
 use crate::stats;
-use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::ScopedJoinHandle;
@@ -22,15 +21,15 @@ const MAX_CANARY_RATIO: f64 = 1.02;
 /// Adds the cases of each device of `measurement`, in a thread for each, with workers of its own.
 ///
 /// # Errors
-/// The first of those of [`Measurement::add`].
+/// The first of those of [`Measurement::append_device_run`].
 pub(super) fn devices(
     measurement: &Measurement<'_>,
     session: &Session<'_>,
-    options: &MeasureOptions<'_>,
-    interrupted: &'static AtomicBool,
-    observer: &mut (dyn Observer + Send),
-    results: &mut Results,
+    run: &mut MeasurementRun<'_>,
 ) -> Result<(), Error> {
+    let MeasurementRun { options, interrupted, observer, results } = run;
+    let options: &MeasureOptions<'_> = options;
+    let interrupted: &'static AtomicBool = interrupted;
     let mut devices: Vec<&DeviceInfo> = vec![];
     for DeviceRun { device, .. } in &measurement.device_runs {
         if !devices.iter().any(|known| known.index == device.index) {
@@ -40,28 +39,33 @@ pub(super) fn devices(
     let idle_times = idle_canary_times(session, &devices, options, interrupted)?;
     // Idle workers could disturb the measurements.
     session.renew();
+    let observer: &mut (dyn Observer + Send) = *observer;
     let observer = Mutex::new(observer);
     let parts = std::thread::scope(|scope| {
-        let begin = |device: &&DeviceInfo| {
-            let index = device.index;
-            let mut part = results.take(index);
-            let beside = session.beside();
+        let mut handles = vec![];
+        for DeviceInfo { index, .. } in &devices {
+            let index = *index;
+            let results = results.take(index);
+            let beside = session.for_another_thread();
             let observer = &observer;
-            threads::start_scoped(scope, move || {
-                let Some(session) = beside.map(|session| session()) else { return Ok(part) };
-                for run in measurement.device_runs.iter().filter(|run| run.device.index == index) {
-                    measurement.add(&session, run, options, interrupted, &mut Shared(observer), &mut part)?;
+            handles.push(threads::start_scoped(scope, move || {
+                let Some(session) = beside.map(|session| session()) else { return Ok(results) };
+                let mut run = MeasurementRun { options, interrupted, observer: &mut Shared(observer), results };
+                for device_run in measurement.device_runs.iter().filter(|run| run.device.index == index) {
+                    measurement.append_device_run(&mut run, &session, device_run)?;
                 }
-                Ok(part)
-            })
-        };
-        let started: Vec<_> = devices.iter().map(begin).collect();
-        let died = || Err(Error::Failure("the thread of a device panicked".into()));
-        let failed = |e: io::Error| Err(Error::Failure(e.to_string()));
-        let join = |thread: io::Result<ScopedJoinHandle<'_, _>>| {
-            thread.map_or_else(failed, |thread| thread.join().unwrap_or_else(|_| died()))
-        };
-        started.into_iter().map(join).collect::<Vec<_>>()
+                Ok(run.results)
+            }));
+        }
+        let mut parts = vec![];
+        for handle in handles {
+            parts.push(match handle.map(ScopedJoinHandle::join) {
+                Ok(Ok(part)) => part,
+                Ok(Err(_)) => Err(Error::Failure("the thread of a device panicked".into())),
+                Err(error) => Err(Error::Failure(error.to_string())),
+            });
+        }
+        parts
     });
     for ((device, idle_time), part) in devices.iter().zip(idle_times).zip(parts) {
         let part = part?;
@@ -107,8 +111,8 @@ fn any_case() -> Selection {
 
 /// Returns the median time of the canary kernel around `cases`.
 fn canary(cases: &[Case]) -> Option<f64> {
-    let around = |case: &Case| case.measured()?.conditions.canary;
-    let times: Vec<f64> = cases.iter().filter_map(around).flatten().map(|time| time.0).collect();
+    let readings = cases.iter().filter_map(|case| case.measured()?.conditions.canary);
+    let times: Vec<f64> = readings.flatten().map(|time| time.0).collect();
     stats::median(&times)
 }
 

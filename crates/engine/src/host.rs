@@ -9,7 +9,7 @@ use crate::device::capability::{DeviceInfo, DeviceKind, Driver, Subgroup, Timest
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::{Case, Measured, Outcome, Phases, Sample, Verification};
 use crate::sampling;
-use crate::timekeeper::{Timekeeper, failed, once};
+use crate::timekeeper::{CaseState, Timekeeper, failed, once};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -109,11 +109,12 @@ fn sample(
     // A pause between samples is for devices that lower their clock.
     let sampling = Sampling { pause: None, ..*sampling };
     let patience = sampling.patience.unwrap_or(sampling::MAX_WARM_UP);
-    let mut state = keeper.warm(baseline, measured, patience, |_, _| Ok(())).map_err(|error| failed(&error));
+    let warmed = keeper.warm(baseline, measured, patience, |_, _| Ok(()));
+    let mut state = CaseState::after_warm_up(warmed.map_err(|error| failed(&error)));
     keeper.sample(vec![&mut state], &sampling);
     match state {
-        Err(outcome) => outcome,
-        Ok(contender) => contender.finish().map_or(Outcome::Interrupted, |(mut measured, _)| {
+        CaseState::Ended(outcome) => outcome,
+        CaseState::Sampling(contender) => contender.finish().map_or(Outcome::Interrupted, |(mut measured, _)| {
             measured.phases.device = Nanos::default();
             Outcome::Measured(Box::new(measured))
         }),

@@ -68,7 +68,8 @@ impl Executor<'_> {
     /// remaining cases as missing.
     fn run_for(&mut self, run: PlannedRun, most: Duration, observer: &mut dyn Observer) -> (Vec<Case>, Vec<Missing>) {
         let start = Instant::now();
-        let (mut cases, mut missing): (Vec<Case>, _) = (vec![], vec![]);
+        let mut cases: Vec<Case> = vec![];
+        let mut missing = vec![];
         for group in run.groups {
             if !cases.is_empty() && start.elapsed() >= most {
                 let left_out = |variant: &Variant| Missing {
@@ -94,7 +95,7 @@ impl Executor<'_> {
         let mut run = peak::run(self.setup.catalogue, self.info(), Extent::Quick);
         let Some(mut peak) = cached else { return self.measure_limits(Extent::Quick, run, &mut Silent) };
         for group in &mut run.groups {
-            if group.variants.iter().all(|variant| known(&peak, group, variant)) {
+            if group.variants.iter().all(|variant| has_limit(&peak, group, variant)) {
                 group.variants.clear();
             }
         }
@@ -108,7 +109,7 @@ impl Executor<'_> {
     /// Measures memory at the working sets of memory-bound cases, if `peak` lacks them.
     fn refine_peak(&mut self, peak: &mut Peak, sets: &[Bytes]) {
         let mut run = peak::at_sets(&self.setup.catalogue.probes, self.info(), Extent::Quick, sets);
-        run.groups.retain(|group| group.variants.iter().any(|variant| !known(peak, group, variant)));
+        run.groups.retain(|group| group.variants.iter().any(|variant| !has_limit(peak, group, variant)));
         if !run.groups.is_empty() {
             peak.join(self.measure_limits(Extent::Quick, run, &mut Silent));
         }
@@ -116,13 +117,16 @@ impl Executor<'_> {
 
     /// Measures again, for longer, the limits that `doubted` cases exceed.
     fn doubt_peak(&mut self, peak: &mut Peak, doubted: &[&Case]) {
-        let by_memory = |case: &&&Case| case.share.is_some_and(|share| share.limit == Limit::Memory);
-        let (by_memory, others): (Vec<&Case>, Vec<&Case>) = doubted.iter().partition(by_memory);
+        let (by_memory, others): (Vec<&Case>, Vec<&Case>) = doubted.iter().partition(|case| is_memory_bound(case));
         let bounds = |group: &CaseGroup| {
-            let (size, dtype) = (group.spec.size, group.spec.dtype);
-            let found = || group.variants.iter().filter_map(move |variant| variant.limit(size, dtype));
-            let mut limits = others.iter().filter_map(|case| Some((case.share?.limit, case.computed_in().dtype)));
-            limits.any(|(limit, dtype)| found().any(|quantity| may_limit(quantity, limit, dtype)))
+            let quantities =
+                group.variants.iter().filter_map(|variant| variant.limit(group.spec.size, group.spec.dtype));
+            let quantities: Vec<_> = quantities.collect();
+            others.iter().any(|case| {
+                let Some(share) = case.share else { return false };
+                let dtype = case.computed_in().dtype;
+                quantities.iter().any(|quantity| may_limit(*quantity, share.limit, dtype))
+            })
         };
         let sets: Vec<_> = by_memory.iter().map(|case| case.work.bytes).collect();
         let run = peak::again(self.setup.catalogue, self.info(), bounds, &sets);
@@ -143,9 +147,11 @@ impl Executor<'_> {
 
     /// Saves the results of `cases`, without failed or interrupted probes, which may succeed next time.
     fn keep_measured(&self, mut peak: Peak, cases: &[Case]) {
-        let fleeting = |case: &Case| case.outcome == Outcome::Interrupted || case.outcome.failure().is_some();
-        let fleeting: Vec<_> = cases.iter().filter(|case| fleeting(case)).map(|case| case.id.as_str()).collect();
-        peak.missing.retain(|missing| !fleeting.contains(&missing.case.as_str()));
+        for case in cases {
+            if case.outcome == Outcome::Interrupted || case.outcome.failure().is_some() {
+                peak.missing.retain(|missing| missing.case != case.id);
+            }
+        }
         self.keep_peak(peak, best_canary(cases));
     }
 
@@ -176,7 +182,7 @@ impl Executor<'_> {
 }
 
 /// Whether `peak` has the limit that `variant` measures, or it measures none.
-fn known(peak: &Peak, group: &CaseGroup, variant: &Variant) -> bool {
+fn has_limit(peak: &Peak, group: &CaseGroup, variant: &Variant) -> bool {
     let limit = variant.limit(group.spec.size, group.spec.dtype);
     limit.is_none_or(|quantity| peak.knows(quantity, &group.id(variant).to_string()))
 }
@@ -206,10 +212,16 @@ pub(super) fn compute_shares(runner: &mut Executor<'_>, cases: &mut [Case], inte
         mark(cases);
     } else {
         for case in cases {
-            (case.share, case.structure) = (None, None);
+            case.share = None;
+            case.structure = None;
         }
     }
     peak
+}
+
+/// Whether memory is the limit that a case comes nearest to.
+fn is_memory_bound(case: &Case) -> bool {
+    case.share.is_some_and(|share| share.limit == Limit::Memory)
 }
 
 /// Determines the limits of the device, and the share of them that each case reaches.
@@ -221,8 +233,7 @@ fn limits(runner: &mut Executor<'_>, cases: &mut [Case], interrupted: &dyn Fn() 
     let mut peak = runner.peak(best_canary(cases));
     share(&peak, cases);
     // The quick measurement has few working sets, and the next smaller one may fit in a faster cache.
-    let bound = |case: &&Case| case.share.is_some_and(|share| share.limit == Limit::Memory);
-    let sets: Vec<_> = cases.iter().filter(bound).map(|case| case.work.bytes).collect();
+    let sets: Vec<_> = cases.iter().filter(|case| is_memory_bound(case)).map(|case| case.work.bytes).collect();
     if !interrupted() && !sets.is_empty() {
         runner.refine_peak(&mut peak, &sets);
         share(&peak, cases);

@@ -1,13 +1,12 @@
 //! Measurement of a plan on its devices and the host: cases, limits, baselines and the resulting record.
 
-use super::executor::{self, Observer};
+use super::executor::{self, Executor, Observer};
 use super::host;
 use super::job::baseline::HostWorker;
 use super::limits::{self, compute_shares, mark, share};
 use super::runner::Timing;
 use super::session::{Session, Setup};
 use super::{at_once, resume};
-use crate::basis::alike::distinct;
 use crate::basis::error::Error;
 use crate::basis::random::generator;
 use crate::basis::units::Nanos;
@@ -82,9 +81,15 @@ impl<'a> MeasureOptions<'a> {
     /// Returns options of an additional process that begins now and measures cases, not device limits.
     #[must_use]
     pub fn for_another_process(&self) -> Self {
-        let (begun, started) = (Instant::now(), jiff::Timestamp::now());
-        let limits = LimitPolicy::Ignore;
-        Self { limits, processes: 1, host_in_worker: true, at_once: false, begun, started, ..self.clone() }
+        Self {
+            limits: LimitPolicy::Ignore,
+            processes: 1,
+            host_in_worker: true,
+            at_once: false,
+            begun: Instant::now(),
+            started: jiff::Timestamp::now(),
+            ..self.clone()
+        }
     }
 
     /// Whether the case with this id is to be measured.
@@ -121,10 +126,8 @@ pub struct Measurement<'a> {
     setup: &'a Setup,
     pub(super) device_runs: Vec<DeviceRun<'a>>,
     on_host: Vec<(&'a CaseGroup, &'a Sampling)>,
-    /// Cases of the run that this one resumes.
-    taken: Vec<Case>,
-    /// Processes of the run that this one resumes.
-    processes: Vec<Process>,
+    resumed_cases: Vec<Case>,
+    resumed_processes: Vec<Process>,
     /// Index of the host among the devices.
     host_index: usize,
 }
@@ -143,6 +146,20 @@ pub(super) struct Results {
     pub(super) caveats: Vec<Caveat>,
 }
 
+/// Measurement in progress.
+pub(super) struct MeasurementRun<'r> {
+    pub(super) options: &'r MeasureOptions<'r>,
+    pub(super) interrupted: &'static AtomicBool,
+    pub(super) observer: &'r mut (dyn Observer + Send),
+    pub(super) results: Results,
+}
+
+impl MeasurementRun<'_> {
+    fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+}
+
 impl Results {
     /// Whether `process` can skip this case: it is not selected, enough processes have measured it, or an earlier
     /// process found that it cannot be measured.
@@ -154,10 +171,26 @@ impl Results {
             || cases.any(|case| is_final(case) || case.process == process)
     }
 
-    /// Removes and returns the cases of one device.
+    /// Removes the cases of one device and returns results with only those.
     pub(super) fn take(&mut self, device: usize) -> Self {
-        let cases = self.cases.extract_if(.., |case| case.device == device).collect();
-        Self { cases, processes: self.processes.clone(), ..Self::default() }
+        Self { cases: self.take_cases(device), processes: self.processes.clone(), ..Self::default() }
+    }
+
+    fn take_cases(&mut self, device: usize) -> Vec<Case> {
+        self.cases.extract_if(.., |case| case.device == device).collect()
+    }
+
+    /// Appends cases, except those that another run has measured in the same process: it may have named the variant
+    /// that `auto` chose.
+    fn append(&mut self, cases: Vec<Case>) {
+        let key = |case: &Case| (case.device, case.process, case.id.clone());
+        let known: BTreeSet<_> = self.cases.iter().map(key).collect();
+        self.cases.extend(cases.into_iter().filter(|case| !known.contains(&key(case))));
+    }
+
+    /// Returns the index of the process that measures at present.
+    fn current_process(&self) -> usize {
+        self.processes.len() - 1
     }
 }
 
@@ -180,9 +213,15 @@ impl<'a> Measurement<'a> {
     /// # Errors
     /// When a run names a missing or unusable device.
     pub fn new(plan: &'a Plan, setup: &'a Setup, session: Option<&'a Session<'a>>) -> Result<Self, Error> {
-        let host_index = session.map_or(0, |session| session.devices().len());
-        let (device_runs, on_host, taken, processes) = (vec![], vec![], vec![], vec![]);
-        let mut measurement = Self { plan, setup, device_runs, on_host, taken, processes, host_index };
+        let mut measurement = Self {
+            plan,
+            setup,
+            device_runs: vec![],
+            on_host: vec![],
+            resumed_cases: vec![],
+            resumed_processes: vec![],
+            host_index: session.map_or(0, |session| session.devices().len()),
+        };
         let mut planned = BTreeSet::new();
         for run in &plan.runs {
             let mut kinds = vec![];
@@ -207,9 +246,8 @@ impl<'a> Measurement<'a> {
             [] => group.on.suits(DeviceKind::Host),
             _ => kinds.iter().any(|kind| group.on.suits(*kind)),
         };
-        let id = |group: &CaseGroup| group.id_of("host");
         for group in run.groups.iter().filter(|group| group.on_host).filter(suits) {
-            if !self.on_host.iter().any(|(known, _)| id(known) == id(group)) {
+            if !self.on_host.iter().any(|(known, _)| known.id_of("host") == group.id_of("host")) {
                 self.on_host.push((group, &run.sampling));
             }
         }
@@ -221,25 +259,29 @@ impl<'a> Measurement<'a> {
     /// When the record has another plan, device or program.
     pub fn resume(&mut self, record: Record, options: &MeasureOptions<'_>) -> Result<(), Error> {
         let changed = |record: &Record| {
-            let of_run =
-                |DeviceRun { device, run }: &DeviceRun<'_>| resume::changed(record, run, device, options.tuned);
-            self.device_runs.iter().flat_map(of_run).collect()
+            let runs = self.device_runs.iter();
+            runs.flat_map(|DeviceRun { device, run }| resume::changed(record, run, device, options.tuned)).collect()
         };
         let earlier = resume::usable(record, &self.plan.hash(), options.shard, self.method(), changed)?;
         for DeviceRun { device, run } in &self.device_runs {
-            resume::take(&earlier, run, device, options.tuned, &mut self.taken)?;
+            resume::take(&earlier, run, device, options.tuned, &mut self.resumed_cases)?;
         }
         for (group, _) in &self.on_host {
-            resume::take_host(&earlier, group, self.host_index, &mut self.taken)?;
+            resume::take_host(&earlier, group, self.host_index, &mut self.resumed_cases)?;
         }
-        self.processes = earlier.processes;
+        self.resumed_processes = earlier.processes;
         Ok(())
     }
 
     /// Returns the cases from the resumed run.
     #[must_use]
-    pub fn taken(&self) -> &[Case] {
-        &self.taken
+    pub fn resumed_cases(&self) -> &[Case] {
+        &self.resumed_cases
+    }
+
+    /// Returns the index of the first process that this command starts itself.
+    fn first_own_process(&self) -> usize {
+        self.resumed_processes.len()
     }
 
     /// Returns the record at the beginning of a process.
@@ -253,51 +295,64 @@ impl<'a> Measurement<'a> {
         if !self.on_host.is_empty() {
             devices.push(host::device(self.host_index));
         }
-        let (cases, processes) = (results.cases.clone(), results.processes.clone());
+        let cases = results.cases.clone();
+        let processes = results.processes.clone();
         self.record(options, Results { devices, cases, processes, ..Results::default() })
     }
 
     /// Returns the number of measurements to make: cases that the devices can run, times processes.
     #[must_use]
-    pub fn cases(&self, options: &MeasureOptions<'_>) -> usize {
-        let counts = |case: &&Case| options.selects(&case.id) && !matches!(case.outcome, Outcome::Skipped { .. });
-        let taken = self.taken.iter().filter(counts).count();
-        (self.expected(options).len() * options.processes).saturating_sub(taken)
+    pub fn count_remaining(&self, options: &MeasureOptions<'_>) -> usize {
+        let mut resumed = 0;
+        for case in &self.resumed_cases {
+            if options.selects(&case.id) && !matches!(case.outcome, Outcome::Skipped { .. }) {
+                resumed += 1;
+            }
+        }
+        (self.estimates(options).len() * options.processes).saturating_sub(resumed)
     }
 
     /// Returns the ids of the cases that each process measures, with estimated times.
     #[must_use]
-    pub fn expected(&self, options: &MeasureOptions<'_>) -> Vec<(String, Nanos)> {
+    pub fn estimates(&self, options: &MeasureOptions<'_>) -> Vec<(String, Nanos)> {
         let samples = options.timing == Timing::Sample;
-        let of_run = |DeviceRun { device, run }: &DeviceRun<'_>| {
+        let mut estimates = vec![];
+        for DeviceRun { device, run } in &self.device_runs {
             let skipped = executor::skipped(run, device, options.tuned);
             let skipped: BTreeSet<_> = skipped.into_iter().map(|(id, _)| id.to_string()).collect();
-            let of_group = |group: &CaseGroup| {
+            for group in run.groups_on(device.kind) {
                 let time = estimate::of_case(group, device.kind, samples.then_some(&run.sampling));
-                let chosen = (group.auto).then(|| group.id_of(AUTO).to_string());
-                let ids = group.variants.iter().map(|variant| group.id(variant).to_string()).chain(chosen);
-                ids.map(|id| (id, time)).collect::<Vec<_>>()
-            };
-            let cases = run.groups_on(device.kind).flat_map(of_group);
-            cases.filter(|(id, _)| !skipped.contains(id)).collect::<Vec<_>>()
-        };
-        let on_host = self.on_host.iter().map(|(group, sampling)| {
+                let mut ids: Vec<_> = group.variants.iter().map(|variant| group.id(variant).to_string()).collect();
+                if group.auto {
+                    ids.push(group.id_of(AUTO).to_string());
+                }
+                ids.retain(|id| !skipped.contains(id));
+                estimates.extend(ids.into_iter().map(|id| (id, time)));
+            }
+        }
+        for (group, sampling) in &self.on_host {
             let time = estimate::of_case(group, DeviceKind::Host, samples.then_some(sampling));
-            (group.host_id().unwrap_or_default(), time)
-        });
-        self.device_runs.iter().flat_map(of_run).chain(on_host).filter(|(id, _)| options.selects(id)).collect()
+            estimates.push((group.host_id().unwrap_or_default(), time));
+        }
+        estimates.retain(|(id, _)| options.selects(id));
+        estimates
     }
 
     /// Returns the estimated time to measure limits, per software device without cached ones. Other devices take
     /// negligible time.
     #[must_use]
-    pub fn expected_limits(&self, options: &MeasureOptions<'_>) -> Vec<Nanos> {
+    pub fn limit_estimates(&self, options: &MeasureOptions<'_>) -> Vec<Nanos> {
+        if options.limits == LimitPolicy::Ignore {
+            return vec![];
+        }
         let validated = self.setup.validation != Validation::Off;
-        let unknown = |device: &&DeviceInfo| limits::read_cached(&self.setup.cache, device, validated).is_none();
-        let software = self.device_runs.iter().map(|run| run.device).filter(|device| device.kind == DeviceKind::Cpu);
-        let devices = distinct(software.filter(unknown).map(|device| device.index)).len();
-        let devices = if options.limits == LimitPolicy::Apply { devices } else { 0 };
-        vec![limits::MAX_QUICK_TIME.into(); devices]
+        let mut devices = BTreeSet::new();
+        for DeviceRun { device, .. } in &self.device_runs {
+            if device.kind == DeviceKind::Cpu && limits::read_cached(&self.setup.cache, device, validated).is_none() {
+                devices.insert(device.index);
+            }
+        }
+        vec![limits::MAX_QUICK_TIME.into(); devices.len()]
     }
 
     /// Whether any case runs on the CPU, which other programs use too.
@@ -323,25 +378,28 @@ impl<'a> Measurement<'a> {
         interrupted: &'static AtomicBool,
         observer: &mut (dyn Observer + Send),
     ) -> Result<MeasuredPlan, Error> {
-        let (cases, processes) = (self.taken.clone(), self.processes.clone());
-        let mut results = Results { cases, processes, ..Results::default() };
+        let cases = self.resumed_cases.clone();
+        let processes = self.resumed_processes.clone();
+        let results = Results { cases, processes, ..Results::default() };
+        let mut run = MeasurementRun { options, interrupted, observer, results };
         for process in 0..options.processes {
             if process > 0 {
-                if !self.leaves_any(options, &results) {
+                if !self.leaves_any(options, &run.results) {
                     break;
                 }
-                if interrupted.load(Ordering::Relaxed) {
-                    results.cut_short = true;
+                if run.is_interrupted() {
+                    run.results.cut_short = true;
                     break;
                 }
                 if let Some(session) = session {
                     session.renew();
                 }
             }
-            results.processes.push(options.process(results.processes.len()));
-            observer.process(&self.partial_record(options, &results));
-            self.process(session, options, interrupted, observer, &mut results)?;
+            run.results.processes.push(options.process(run.results.processes.len()));
+            run.observer.process(&self.partial_record(options, &run.results));
+            self.run_process(&mut run, session)?;
         }
+        let mut results = run.results;
         let validated = session.map_or(Ok(()), Session::check_validation);
         let reason = |case: &Case| match &case.outcome {
             Outcome::Skipped { reason } => Some(format!("{}: {reason}", case.id)),
@@ -371,126 +429,107 @@ impl<'a> Measurement<'a> {
     /// Whether a further process would have a case to measure.
     fn leaves_any(&self, options: &MeasureOptions<'_>, results: &Results) -> bool {
         let next = results.processes.len();
-        let on_host = |group| results.is_done(self.host_index, &host_id(group), next, options);
         self.device_runs.iter().any(|device_run| !remaining_run(device_run, options, results, next).groups.is_empty())
-            || self.on_host.iter().any(|(group, _)| !on_host(group))
+            || self.on_host.iter().any(|(group, _)| !results.is_done(self.host_index, &host_id(group), next, options))
     }
 
-    /// Measures the remaining cases of the current process, the last in `results`.
-    fn process(
-        &self,
-        session: Option<&Session<'_>>,
-        options: &MeasureOptions<'_>,
-        interrupted: &'static AtomicBool,
-        observer: &mut (dyn Observer + Send),
-        results: &mut Results,
-    ) -> Result<(), Error> {
+    /// Measures the remaining cases of the current process, the last in the results.
+    fn run_process(&self, run: &mut MeasurementRun<'_>, session: Option<&Session<'_>>) -> Result<(), Error> {
         match session {
-            Some(session) if options.at_once => {
-                at_once::devices(self, session, options, interrupted, observer, results)?;
-            }
+            Some(session) if run.options.at_once => at_once::devices(self, session, run)?,
             Some(session) => {
                 for device_run in &self.device_runs {
-                    self.add(session, device_run, options, interrupted, observer, results)?;
+                    self.append_device_run(run, session, device_run)?;
                 }
             }
             None => {}
         }
         if !self.on_host.is_empty() {
-            self.run_host(options, interrupted, observer, results);
+            self.run_host(run);
         }
         Ok(())
     }
 
-    /// Measures one run on one device and adds its cases to `results`.
-    pub(super) fn add(
+    /// Measures one run on one device and appends its cases to the results.
+    pub(super) fn append_device_run(
         &self,
+        run: &mut MeasurementRun<'_>,
         session: &Session<'_>,
         device_run: &DeviceRun<'_>,
-        options: &MeasureOptions<'_>,
-        interrupted: &'static AtomicBool,
-        observer: &mut dyn Observer,
-        results: &mut Results,
     ) -> Result<(), Error> {
-        let cases = self.run(session, device_run, options, interrupted, observer, results)?;
-        // Another run may have named the variant that `auto` chose in this one.
-        let key = |case: &Case| (case.device, case.process, case.id.clone());
-        let known: BTreeSet<_> = results.cases.iter().map(key).collect();
-        results.cases.extend(cases.into_iter().filter(|case| !known.contains(&key(case))));
-        Ok(())
-    }
-
-    fn run(
-        &self,
-        session: &Session<'_>,
-        device_run: &DeviceRun<'_>,
-        options: &MeasureOptions<'_>,
-        interrupted: &'static AtomicBool,
-        observer: &mut dyn Observer,
-        results: &mut Results,
-    ) -> Result<Vec<Case>, Error> {
-        let DeviceRun { device: info, .. } = *device_run;
-        let process = results.processes.len() - 1;
-        let run = &remaining_run(device_run, options, results, process);
-        let first = !results.devices.iter().any(|known| known.index == info.index);
-        if first {
-            results.devices.push(info.clone());
-            observer.device(info);
+        let device = device_run.device;
+        let tuned = run.options.tuned;
+        let process = run.results.current_process();
+        let remaining = &remaining_run(device_run, run.options, &run.results, process);
+        let is_first_run = run.results.devices.iter().all(|known| known.index != device.index);
+        if is_first_run {
+            run.results.devices.push(device.clone());
+            run.observer.device(device);
         }
-        if interrupted.load(Ordering::Relaxed) {
-            return Ok(unmeasured(run, info, options.tuned, process, &Outcome::Interrupted));
+        if run.is_interrupted() {
+            run.results.append(unmeasured(remaining, device, tuned, process, &Outcome::Interrupted));
+            return Ok(());
         }
-        let is_only_run = self.device_runs.len() == 1 && self.on_host.is_empty() && process == self.processes.len();
-        let mut runner = match session.executor(info, options.timing, options.tuned, interrupted) {
-            Ok(runner) => runner,
+        let is_only_run = self.device_runs.len() == 1 && self.on_host.is_empty() && process == self.first_own_process();
+        let mut executor = match session.executor(device, run.options.timing, tuned, run.interrupted) {
+            Ok(executor) => executor,
             Err(error) if is_only_run => return Err(error),
             Err(error) => {
                 let failed = Outcome::failed(error.to_string());
-                return Ok(unmeasured(run, info, options.tuned, process, &failed));
+                run.results.append(unmeasured(remaining, device, tuned, process, &failed));
+                return Ok(());
             }
         };
-        observer.skipped(&executor::skipped(run, info, options.tuned));
-        let mut cases = runner.run(run, observer);
+        run.observer.skipped(&executor::skipped(remaining, device, tuned));
+        let mut cases = executor.run(remaining, run.observer);
         for case in &mut cases {
             case.process = process;
         }
-        if first {
+        if is_first_run {
             // Shares are also computed for the cases of earlier processes.
-            let (earlier, others) = results.cases.drain(..).partition(|case| case.device == info.index);
-            results.cases = others;
-            cases = [earlier, cases].concat();
+            cases = [run.results.take_cases(device.index), cases].concat();
         }
-        if options.limits == LimitPolicy::Apply {
-            let known = results.peaks.iter().find(|peak| process > self.processes.len() && peak.uuid == info.uuid);
-            if let Some(peak) = known {
-                share(peak, &mut cases);
-                mark(&mut cases);
-                return Ok(cases);
-            }
-            observer.limits();
-            match compute_shares(&mut runner, &mut cases, interrupted) {
-                Some(peak) if !results.peaks.iter().any(|known| known.uuid == peak.uuid) => results.peaks.push(peak),
-                Some(_) => {}
-                None => results.cut_short = true,
-            }
+        if run.options.limits == LimitPolicy::Apply {
+            self.compute_device_shares(run, &mut executor, device, &mut cases);
         }
-        Ok(cases)
+        run.results.append(cases);
+        Ok(())
+    }
+
+    /// Computes the shares of a device's limits that `cases` reach. Measures the limits unless an earlier process of
+    /// this command has.
+    fn compute_device_shares(
+        &self,
+        run: &mut MeasurementRun<'_>,
+        executor: &mut Executor<'_>,
+        device: &DeviceInfo,
+        cases: &mut [Case],
+    ) {
+        let MeasurementRun { results, observer, interrupted, .. } = run;
+        if results.current_process() > self.first_own_process()
+            && let Some(peak) = results.peaks.iter().find(|peak| peak.uuid == device.uuid)
+        {
+            share(peak, cases);
+            mark(cases);
+            return;
+        }
+        observer.limits();
+        match compute_shares(executor, cases, interrupted) {
+            Some(peak) if results.peaks.iter().all(|known| known.uuid != peak.uuid) => results.peaks.push(peak),
+            Some(_) => {}
+            None => results.cut_short = true,
+        }
     }
 
     /// Measures the host baselines, and sets the speed-up of the devices' cases.
-    fn run_host(
-        &self,
-        options: &MeasureOptions<'_>,
-        interrupted: &AtomicBool,
-        observer: &mut dyn Observer,
-        results: &mut Results,
-    ) {
+    fn run_host(&self, run: &mut MeasurementRun<'_>) {
+        let MeasurementRun { options, interrupted, observer, results } = run;
         let device = host::device(self.host_index);
-        let first = !results.devices.iter().any(|known| known.index == device.index);
-        if first {
+        let is_first_run = results.devices.iter().all(|known| known.index != device.index);
+        if is_first_run {
             observer.device(&device);
         }
-        let process = results.processes.len() - 1;
+        let process = results.current_process();
         // Several processes need fresh ones; this process cannot be restarted.
         let mut worker = (options.processes > 1 || options.host_in_worker).then(|| HostWorker::new(self.setup));
         for (group, sampling) in &self.on_host {
@@ -506,7 +545,7 @@ impl<'a> Measurement<'a> {
             results.cases.push(Case { process, ..case });
         }
         speed_up(&mut results.cases, device.index);
-        if first {
+        if is_first_run {
             results.devices.push(device);
         }
     }
@@ -529,10 +568,10 @@ impl<'a> Measurement<'a> {
         }
         let started = options.started.to_string();
         // A single process in the plan's order needs no entry.
-        if self.processes.is_empty() && processes.iter().all(|process| process.order.is_none()) {
+        if self.resumed_processes.is_empty() && processes.iter().all(|process| process.order.is_none()) {
             processes.clear();
         }
-        let is_new = |case: &&Case| case.process >= self.processes.len();
+        let is_new = |case: &&Case| case.process >= self.first_own_process();
         let origin = Origin::common(processes.iter().map(|process| &process.origin));
         let origin = if processes.is_empty() { options.origin.clone() } else { origin };
         let wall_time = Nanos::from(options.begun.elapsed());
@@ -661,7 +700,7 @@ mod tests {
         let interrupted = Box::leak(Box::new(AtomicBool::new(interrupted)));
         let measured = measurement.measure(session.as_ref(), &options, interrupted, &mut notes);
         let ended = notes.0.iter().filter(|note| note.starts_with("end")).count();
-        assert_eq!(measurement.cases(&options), ended, "{:?}", notes.0);
+        assert_eq!(measurement.count_remaining(&options), ended, "{:?}", notes.0);
         (measured, notes.0)
     }
 

@@ -49,31 +49,43 @@ pub(crate) struct RightAnswer<'a> {
     pub stretch: usize,
 }
 
+/// Mutation that a check accepts.
+#[derive(Debug, PartialEq)]
+pub(crate) struct AcceptedChange {
+    pub mutation: Mutation,
+    /// Member of a structure that was changed; `None` for all.
+    pub member: Option<u32>,
+    /// Share of the changed elements that the check accepts.
+    pub share: f64,
+}
+
 impl RightAnswer<'_> {
-    /// Returns the mutations that the check accepts, with the member and the share. `accepts` takes the mutated
-    /// contents and the number of changed elements, and returns the share that the check accepts.
-    pub(crate) fn accepted(&self, mut accepts: impl FnMut(&[u8], u64) -> f64) -> Vec<(Mutation, Option<u32>, f64)> {
+    /// Returns the mutations that the check accepts. `accepts` takes the mutated contents and the number of changed
+    /// elements, and returns the share that the check accepts.
+    pub(crate) fn accepted(&self, mut accepts: impl FnMut(&[u8], u64) -> f64) -> Vec<AcceptedChange> {
         let row = self.comparison.row;
         let members = if (2..=MAX_MEMBERS).contains(&row) { row as u32 } else { 0 };
         let of_members = (0..members)
             .flat_map(|member| [Mutation::NeighborRows, Mutation::Zeros].map(|mutation| (mutation, Some(member))));
         let whole = Mutation::ALL.into_iter().map(|mutation| (mutation, None));
-        let mut found: Vec<(Mutation, Option<u32>, f64)> = vec![];
+        let mut accepted: Vec<AcceptedChange> = vec![];
         for (mutation, member) in whole.chain(of_members) {
             // A mutation accepted everywhere is accepted in each member.
-            let known =
-                |(own, of, share): &(Mutation, Option<u32>, f64)| *own == mutation && of.is_none() && *share >= 1.0;
-            if !self.comparison.ordered && mutation.moves() || found.iter().any(known) {
+            let is_covered = accepted
+                .iter()
+                .any(|change| change.mutation == mutation && change.member.is_none() && change.share >= 1.0);
+            if !self.comparison.ordered && mutation.moves() || is_covered {
                 continue;
             }
+            let accepts_zeros = accepted.iter().any(|change| change.mutation == Mutation::Zeros);
             if mutation == Mutation::ZerosInPart {
-                let is_accepted = |part| {
-                    let (wrong, changed) = self.without(part);
-                    changed > 0 && accepts(&wrong, changed) >= 1.0
-                };
-                let is_blind = !found.iter().any(|(own, ..)| *own == Mutation::Zeros);
-                if is_blind && self.parts().into_iter().any(is_accepted) {
-                    found.push((mutation, member, 1.0));
+                let accepts_any_part = !accepts_zeros
+                    && self.parts().into_iter().any(|part| {
+                        let (wrong, changed) = self.without(part);
+                        changed > 0 && accepts(&wrong, changed) >= 1.0
+                    });
+                if accepts_any_part {
+                    accepted.push(AcceptedChange { mutation, member, share: 1.0 });
                 }
                 continue;
             }
@@ -84,7 +96,7 @@ impl RightAnswer<'_> {
             let is_whole = member.is_none() && self.stretch == self.len() && self.len() as u64 >= MIN_CHANGED;
             let is_constant = match mutation {
                 Mutation::Zeros => true,
-                Mutation::OneNumber => !found.iter().any(|(own, ..)| *own == Mutation::Zeros),
+                Mutation::OneNumber => !accepts_zeros,
                 _ => false,
             };
             if changed == 0 && !(is_constant && is_whole) {
@@ -93,10 +105,10 @@ impl RightAnswer<'_> {
             let share = accepts(&wrong, changed);
             let partly = share >= MIN_SHARE && changed >= MIN_CHANGED && mutation != Mutation::LowBitsCleared;
             if share >= 1.0 || partly {
-                found.push((mutation, member, share));
+                accepted.push(AcceptedChange { mutation, member, share });
             }
         }
-        found
+        accepted
     }
 
     fn size(&self) -> usize {
@@ -110,7 +122,8 @@ impl RightAnswer<'_> {
     /// Returns the rows if there are few, such as the members of a structure of arrays; otherwise parts of equal
     /// length.
     fn parts(&self) -> Vec<Range<usize>> {
-        let (len, row) = (self.len(), self.comparison.row);
+        let len = self.len();
+        let row = self.comparison.row;
         let is_whole = self.stretch == len;
         let of_part =
             if is_whole && row > 1 && len / row <= MAX_MEMBERS { row } else { len.div_ceil(ZEROED_PARTS).max(1) };
@@ -129,7 +142,8 @@ impl RightAnswer<'_> {
     fn changed(&self, wrong: &[u8]) -> u64 {
         let size = self.size();
         let differ = |(a, b): &(&[u8], &[u8])| {
-            let [own, right] = [a, b].map(|bytes| self.dtype.value(bytes));
+            let own = self.dtype.value(a);
+            let right = self.dtype.value(b);
             a != b && !(own == 0.0 && right == 0.0 || own.is_nan() && right.is_nan())
         };
         wrong.chunks_exact(size).zip(self.contents.chunks_exact(size)).filter(differ).count() as u64
@@ -137,7 +151,9 @@ impl RightAnswer<'_> {
 
     /// Returns the answer with one mutation; `None` if the mutation does not apply.
     fn mutated(&self, mutation: Mutation, member: Option<u32>) -> Option<Vec<u8>> {
-        let (size, len, row) = (self.size(), self.len(), self.comparison.row);
+        let size = self.size();
+        let len = self.len();
+        let row = self.comparison.row;
         let mut wrong = self.contents.to_vec();
         match mutation {
             Mutation::Neighbors => {
@@ -172,11 +188,10 @@ impl RightAnswer<'_> {
             Mutation::SignsFlipped => self.each(&mut wrong, negated)?,
         }
         if let Some(member) = member {
-            let others = (0..len).filter(|index| index % row != member as usize);
-            others.for_each(|index| {
+            for index in (0..len).filter(|index| index % row != member as usize) {
                 let place = index * size..(index + 1) * size;
                 wrong[place.clone()].copy_from_slice(&self.contents[place]);
-            });
+            }
         }
         Some(wrong)
     }
@@ -184,10 +199,12 @@ impl RightAnswer<'_> {
     /// Replaces one element of each thousand by its neighbor: the one that differs most, so that an element-wise check
     /// does not accept it by chance.
     fn replace_few(&self, wrong: &mut [u8]) {
-        let (size, len) = (self.size(), self.len());
+        let size = self.size();
+        let len = self.len();
         let element = |index: usize| &self.contents[index * size..(index + 1) * size];
         let difference = |index: &usize| {
-            let [own, other] = [*index, index - 1].map(|index| self.dtype.value(element(index)));
+            let own = self.dtype.value(element(*index));
+            let other = self.dtype.value(element(index - 1));
             // NaN sorts above all other differences.
             if own == other { 0.0 } else { (own - other).abs() }
         };
@@ -267,14 +284,17 @@ mod tests {
         is_near: impl Fn(f32, f32) -> bool,
     ) -> Vec<(Mutation, Option<u32>, f64)> {
         let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
-        let (contents, before) = (bytes(right), bytes(before));
-        let (dtype, last, stretch) = (DType::F32, 4, right.len());
-        let answer = RightAnswer { dtype, comparison, contents: &contents, before: &before, last, stretch };
-        answer.accepted(|wrong, changed| {
+        let contents = bytes(right);
+        let before = bytes(before);
+        let stretch = right.len();
+        let answer =
+            RightAnswer { dtype: DType::F32, comparison, contents: &contents, before: &before, last: 4, stretch };
+        let accepted = answer.accepted(|wrong, changed| {
             let own = wrong.chunks_exact(4).map(|bytes| DType::F32.value(bytes) as f32);
             let wrong = own.zip(right).filter(|(own, right)| !is_near(*own, **right)).count();
             1.0 - wrong as f64 / changed.max(1) as f64
-        })
+        });
+        accepted.into_iter().map(|change| (change.mutation, change.member, change.share)).collect()
     }
 
     /// Returns values of both signs without two equal neighbors.
@@ -284,7 +304,8 @@ mod tests {
 
     #[test]
     fn an_exact_check_of_varied_values_accepts_no_mutation() {
-        let (right, before) = (varied(64), vec![f32::NAN; 64]);
+        let right = varied(64);
+        let before = vec![f32::NAN; 64];
         for row in [1, 4, 32] {
             let comparison = OutputComparison { row, ..OutputComparison::default() };
             assert!(accepted(&comparison, &right, &before, |a, b| a == b).is_empty(), "{row}");

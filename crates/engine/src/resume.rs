@@ -104,10 +104,8 @@ fn cases<'a>(earlier: &'a Record, id: &str, device: &DeviceInfo) -> Result<Vec<&
         return Ok(cases);
     }
     let known = earlier.devices.iter().find(|known| known.index == device.index);
-    let of = |info: &DeviceInfo| (info.name.clone(), info.uuid.clone(), info.driver.clone());
-    match known.filter(|known| of(known) != of(device)) {
-        None => Ok(cases),
-        Some(known) => Err(Error::Usage(format!(
+    match known {
+        Some(known) if !is_same_device(known, device) => Err(Error::Usage(format!(
             "cannot resume: device {} was '{}' ({}) and is now '{}' ({}); measure anew",
             device.index,
             printable(&known.name),
@@ -115,13 +113,20 @@ fn cases<'a>(earlier: &'a Record, id: &str, device: &DeviceInfo) -> Result<Vec<&
             device.name,
             device.driver.info
         ))),
+        _ => Ok(cases),
     }
+}
+
+fn is_same_device(known: &DeviceInfo, device: &DeviceInfo) -> bool {
+    known.name == device.name && known.uuid == device.uuid && known.driver == device.driver
 }
 
 /// Returns a measured case without the figures that depend on other cases; `None` if it was interrupted or not
 /// measured.
 fn as_measured(mut case: Case) -> Option<Case> {
-    (case.share, case.structure, case.speedup) = (None, None, None);
+    case.share = None;
+    case.structure = None;
+    case.speedup = None;
     let Outcome::Measured(measured) = &mut case.outcome else { return None };
     if measured.warnings.contains(&Warning::Interrupted) {
         return None;
@@ -157,12 +162,12 @@ pub(super) fn changed(record: &Record, run: &PlannedRun, device: &DeviceInfo, tu
 
 /// Returns an error if the case's kernels differ from those it would run now.
 fn check_program(case: &Case, chosen: &Configuration, group: &CaseGroup, device: &DeviceInfo) -> Result<(), Error> {
-    let hashes = |program: Program| -> BTreeSet<String> {
-        program.dispatches().map(|dispatch| dispatch.hash(&dispatch.shader.spirv)).collect()
-    };
-    let known: BTreeSet<_> = case.kernels.iter().map(|kernel| kernel.hash.clone()).collect();
-    if program(chosen, group, device).is_ok_and(|program| hashes(program) == known) {
-        return Ok(());
+    if let Ok(program) = program(chosen, group, device) {
+        let recorded: BTreeSet<_> = case.kernels.iter().map(|kernel| kernel.hash.clone()).collect();
+        let current = program.dispatches().map(|dispatch| dispatch.hash(&dispatch.shader.spirv));
+        if current.collect::<BTreeSet<_>>() == recorded {
+            return Ok(());
+        }
     }
     Err(Error::Usage(format!(
         "cannot resume: '{}' would run another program now (kernels or tuned tiles changed); measure anew",

@@ -161,7 +161,8 @@ pub fn depends_on_contents<E>(
 ) -> Result<Option<[Nanos; 2]>, E> {
     let fastest = |fresh: &[f64]| fresh.iter().copied().fold(f64::INFINITY, f64::min);
     let mut take = |min_pairs: usize, (max_pairs, max_time): ComparisonLimits| {
-        let [mut fresh, mut left] = [vec![], vec![]];
+        let mut fresh = vec![];
+        let mut left = vec![];
         let mut spent = Nanos::default();
         while fresh.len() < min_pairs || fresh.len() < max_pairs && spent.0 < max_time.0 {
             let Some(pair) = times(fresh.len().is_multiple_of(2))? else { return Ok(None) };
@@ -178,7 +179,8 @@ pub fn depends_on_contents<E>(
     let mut medians = None;
     for limits in SUSPECT_COMPARISONS {
         let Some([fresh, left]) = take(MIN_PAIRS, limits)? else { return Ok(None) };
-        let [usual, usual_left] = [&fresh, &left].map(|times| Nanos(stats::median(times).unwrap_or_default()));
+        let usual = Nanos(stats::median(&fresh).unwrap_or_default());
+        let usual_left = Nanos(stats::median(&left).unwrap_or_default());
         if fastest(&fresh) <= CONTENTS_RATIO * usual_left.0 {
             return Ok(None);
         }

@@ -230,11 +230,14 @@ impl<'a> Session<'a> {
         if self.select_usable(selectors).is_err() {
             return vec![];
         }
-        let line = |device: &&DeviceInfo| {
-            let reason = self.unusable(device)?;
-            Some(format!("device {} '{}', which cannot be measured: it {reason}", device.index, device.name))
-        };
-        self.select(selectors).unwrap_or_default().iter().filter_map(line).collect()
+        let mut lines = vec![];
+        for device in self.select(selectors).unwrap_or_default() {
+            if let Some(reason) = self.unusable(device) {
+                let DeviceInfo { index, name, .. } = device;
+                lines.push(format!("device {index} '{name}', which cannot be measured: it {reason}"));
+            }
+        }
+        lines
     }
 
     /// Opens `device` and returns its executor.
@@ -278,9 +281,11 @@ impl<'a> Session<'a> {
 
     /// Returns a function that makes a session with the same devices and separate workers in another thread; `None` if
     /// device work runs in this process.
-    pub(super) fn beside(&self) -> Option<impl FnOnce() -> Session<'a> + Send + use<'a>> {
+    pub(super) fn for_another_thread(&self) -> Option<impl FnOnce() -> Session<'a> + Send + use<'a>> {
         let Backend::Workers(workers) = &self.backend else { return None };
-        let (setup, devices, workers) = (self.setup, self.devices.clone(), workers.beside());
+        let setup = self.setup;
+        let devices = self.devices.clone();
+        let workers = workers.for_another_thread();
         Some(move || Session { setup, devices, backend: Backend::Workers(workers) })
     }
 

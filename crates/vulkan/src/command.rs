@@ -171,7 +171,8 @@ impl Recorder {
                 Step::Dispatch(dispatch) => self.dispatch(dispatch, pipelines, buffers, &addresses)?,
                 Step::Fill { buffer, word } => self.fill(&buffers[buffer.0], *word),
                 Step::Copy { from, to } => {
-                    let (from, to) = (&buffers[from.0], &buffers[to.0]);
+                    let from = &buffers[from.0];
+                    let to = &buffers[to.0];
                     self.copy((from.buffer, from.offset), (to.buffer, to.offset), from.bytes);
                 }
             }

@@ -196,7 +196,8 @@ fn address(info: &vk::DeviceFaultAddressInfoEXT) -> String {
 }
 
 fn fact(info: &vk::DeviceFaultVendorInfoEXT) -> String {
-    let (code, data) = (info.vendor_fault_code, info.vendor_fault_data);
+    let code = info.vendor_fault_code;
+    let data = info.vendor_fault_data;
     format!("device fault: {} (code {code:#x}, data {data:#x})", text(&info.description))
 }
 

@@ -41,10 +41,12 @@ const CACHE_KIND: &str = "pipelines";
 
 /// Returns the map entries and the data of a dispatch's specialization constants.
 fn specialization(dispatch: &Dispatch) -> (Vec<vk::SpecializationMapEntry>, Vec<u8>) {
-    let (mut entries, mut data) = (vec![], vec![]);
+    let mut entries = vec![];
+    let mut data = vec![];
     for constant in &dispatch.constants {
-        let (constant_id, value) = (constant.id, constant.data());
-        entries.push(vk::SpecializationMapEntry { constant_id, offset: data.len() as u32, size: value.len() });
+        let value = constant.data();
+        let offset = data.len() as u32;
+        entries.push(vk::SpecializationMapEntry { constant_id: constant.id, offset, size: value.len() });
         data.extend(value);
     }
     (entries, data)
@@ -222,12 +224,14 @@ impl Pipelines {
 
     fn inspect_one(&mut self, dispatch: &Dispatch, texts: bool) -> Result<CompiledKernel, VulkanError> {
         let layout = self.layout(&Key::of(dispatch).slots)?;
-        let (spirv, cache) = (self.spirv(&dispatch.shader).to_vec(), Cache::new(&self.device, &[])?);
+        let spirv = self.spirv(&dispatch.shader).to_vec();
+        let cache = Cache::new(&self.device, &[])?;
         let create = |flags: vk::PipelineCreateFlags| -> Result<(Pipeline, Duration), VulkanError> {
             let compiler = Compiler { cache: cache.handle, flags, ..self.compiler() };
             let started = Instant::now();
             let handle = self.device.calls().compiling(1, || compiler.compile(dispatch, &spirv, layout.handle))?;
-            let (layout, device) = (Rc::clone(&layout), Rc::clone(&self.device));
+            let layout = Rc::clone(&layout);
+            let device = Rc::clone(&self.device);
             Ok((Pipeline { handle, layout, statistics: vec![], device }, started.elapsed()))
         };
         // Drivers bypass their caches when they capture statistics, so compile times are taken without.

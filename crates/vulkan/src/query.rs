@@ -147,9 +147,13 @@ pub(super) fn extensions_of(instance: &Instance, device: vk::PhysicalDevice) -> 
     let list = unsafe { instance.handle.enumerate_device_extension_properties(device) };
     let list = list.call("vkEnumerateDeviceExtensionProperties")?;
     let newest = instance.validated_version.unwrap_or(u32::MAX);
-    let known = |name: &&CStr| !INTRODUCED_IN.iter().any(|(newer, since)| newer == name && newest < *since);
-    let names = list.iter().filter_map(|extension| extension.extension_name_as_c_str().ok());
-    Ok(names.filter(known).map(CStr::to_owned).collect())
+    let mut extensions = Extensions::new();
+    for name in list.iter().filter_map(|extension| extension.extension_name_as_c_str().ok()) {
+        if !INTRODUCED_IN.iter().any(|(newer, since)| *newer == name && newest < *since) {
+            extensions.insert(name.to_owned());
+        }
+    }
+    Ok(extensions)
 }
 
 impl FeatureChain {
@@ -573,8 +577,7 @@ fn component(kind: vk::ComponentTypeKHR) -> String {
 }
 
 fn version(api: u32) -> String {
-    let [major, minor, patch] = [vk::api_version_major(api), vk::api_version_minor(api), vk::api_version_patch(api)];
-    format!("{major}.{minor}.{patch}")
+    format!("{}.{}.{}", vk::api_version_major(api), vk::api_version_minor(api), vk::api_version_patch(api))
 }
 
 pub fn uuid(bytes: [u8; 16]) -> String {

@@ -9,11 +9,10 @@ use crate::basis::units::Nanos;
 use crate::case::method::Round;
 use crate::executor::{Executor, unmeasured};
 use crate::job::cases::remeasured_note;
-use crate::kernel::program::Program;
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::Case;
-use crate::runner::{Recorded, Runner, SharedProblem};
-use crate::timekeeper::{Decided, State, failed, warn_of_clock};
+use crate::runner::{Preparation, PreparedCase, Runner, SharedProblem, TimedProgram};
+use crate::timekeeper::{CaseState, Decided, warn_of_clock};
 use crate::tuning::tuned;
 use crate::vulkan::VulkanError;
 use crate::workbench::LoadedProblem;
@@ -135,17 +134,18 @@ impl Runner {
     fn duel(&mut self, group: &CaseGroup, sides: &[Side; 2], sampling: &Sampling, decided: Decided<'_>) -> [Case; 2] {
         self.wake_canary();
         let mut shared = SharedProblem::new(group);
-        let [mut a, mut b] =
-            std::array::from_fn(|at| self.prepare_side_case(&mut shared, SIDE_NAMES[at], &sides[at], sampling));
+        let mut prepare = |side: usize| self.prepare_side(&mut shared, SIDE_NAMES[side], &sides[side], sampling);
+        let mut a = prepare(0);
+        let mut b = prepare(1);
         self.workbench.pipelines.keep();
-        match self.control(&a.1, shared.loaded(), sampling) {
+        match self.control(&a.state, shared.loaded(), sampling) {
             Ok(Some(control)) => {
-                self.rounds([&mut a.1, &mut b.1], control, (sides, shared.loaded()), sampling, decided);
+                self.rounds([&mut a.state, &mut b.state], control, sides, shared.loaded(), sampling, decided);
             }
             Ok(None) => {}
-            Err(error) => a.1 = Err(self.broken(error)),
+            Err(error) => a.state = CaseState::Ended(self.broken(error)),
         }
-        let mut cases = [a, b].map(|(case, state)| self.finish(case, state, shared.loaded()));
+        let mut cases = [a, b].map(|prepared| self.finish(prepared, shared.loaded()));
         let best = self.best_canary();
         for case in &mut cases {
             warn_of_clock(best, &mut case.outcome);
@@ -158,54 +158,53 @@ impl Runner {
         self.wake_canary();
         // `shared` owns the sampled buffers.
         let mut shared = SharedProblem::new(group);
-        let (case, mut state) = self.prepare_side_case(&mut shared, SIDE_NAMES[0], side, sampling);
-        self.keeper.sample(vec![&mut state], sampling);
-        let mut case = self.finish(case, state, shared.loaded());
+        let mut prepared = self.prepare_side(&mut shared, SIDE_NAMES[0], side, sampling);
+        self.keeper.sample(vec![&mut prepared.state], sampling);
+        let mut case = self.finish(prepared, shared.loaded());
         warn_of_clock(self.best_canary(), &mut case.outcome);
         case
     }
 
     /// Prepares the case of `side` with its substitute kernel. The watcher knows the case by `name`.
-    fn prepare_side_case(
+    fn prepare_side(
         &mut self,
         shared: &mut SharedProblem<'_>,
         name: &str,
         side: &Side,
         sampling: &Sampling,
-    ) -> (Case, State<Recorded>) {
+    ) -> PreparedCase {
         let chosen = tuned::with_tile(shared.group, side.variant(shared.group), &self.device.info, &self.tuned);
         self.watcher.on_device(name);
-        self.prepare_case(shared, &chosen, |runner, loaded, program| {
-            runner.prepare_side(name, loaded, program, side, sampling)
-        })
+        self.prepare_case(shared, &chosen, &Preparation { name, substitute: side.substitute.as_ref(), sampling })
     }
 
     /// Returns the control, which runs the program of the first side; `None` if that side has no measurement.
     fn control(
         &mut self,
-        first: &State<Recorded>,
+        first: &CaseState<TimedProgram>,
         loaded: Option<&LoadedProblem>,
         sampling: &Sampling,
-    ) -> Result<Option<Recorded>, VulkanError> {
-        let (Ok(contender), Some(loaded)) = (first, loaded) else { return Ok(None) };
-        let (Recorded { name, program, .. }, run) = (contender.timed(), contender.measured().summary.median);
-        self.recorded(name, loaded, program, run, sampling).map(Some)
+    ) -> Result<Option<TimedProgram>, VulkanError> {
+        let (Some(contender), Some(loaded)) = (first.contender(), loaded) else { return Ok(None) };
+        let TimedProgram { name, program, .. } = contender.timed();
+        self.record_program(name, loaded, program, contender.measured().summary.median, sampling).map(Some)
     }
 
     /// Runs the rounds of a duel on the buffers of `loaded`. Each round creates pipelines, command buffers and scratch
     /// buffers again.
     fn rounds(
         &mut self,
-        states: [&mut State<Recorded>; 2],
-        control: Recorded,
-        (sides, loaded): (&[Side; 2], Option<&LoadedProblem>),
+        states: [&mut CaseState<TimedProgram>; 2],
+        control: TimedProgram,
+        sides: &[Side; 2],
+        loaded: Option<&LoadedProblem>,
         sampling: &Sampling,
         decided: Decided<'_>,
     ) {
         let Some(loaded) = loaded else { return };
         let bench = &mut self.workbench;
-        let mut remake = |recorded: &mut Recorded, role: usize, run: Nanos| {
-            let program = &recorded.program;
+        let mut remake = |timed: &mut TimedProgram, role: usize, run: Nanos| {
+            let program = &timed.program;
             // The control, role 2, runs the first side.
             if let Some((label, spirv)) = &sides[usize::from(role == 1)].substitute
                 && let Some(replaced) = program.dispatches().find(|dispatch| dispatch.shader.label() == *label)
@@ -213,31 +212,10 @@ impl Runner {
                 bench.pipelines.substitute(&replaced.shader, spirv.clone());
             }
             bench.pipelines.forget(program);
-            let sampler = bench.sampler(loaded, program, run, sampling);
+            let recorded = timed.record_again(bench, loaded, run, sampling);
             bench.pipelines.restore();
-            (recorded.sampler, recorded.runs) = (sampler.map_err(|error| error.to_string())?, 0);
-            Ok(())
+            recorded
         };
-        self.keeper.duel(states, control, sampling, &mut remake, (orders_seed(), decided));
-    }
-
-    fn prepare_side(
-        &mut self,
-        name: &str,
-        loaded: &LoadedProblem,
-        program: &Program,
-        side: &Side,
-        sampling: &Sampling,
-    ) -> State<Recorded> {
-        if let Some((label, spirv)) = &side.substitute {
-            // The device and the size determine which of a variant's kernels run.
-            let Some(replaced) = program.dispatches().find(|dispatch| dispatch.shader.label() == *label) else {
-                return Err(failed(&format!("the case does not use {label} at this size; choose another size")));
-            };
-            self.workbench.pipelines.substitute(&replaced.shader, spirv.clone());
-        }
-        let state = self.prepare(name, loaded, program, sampling);
-        self.workbench.pipelines.restore();
-        state
+        self.keeper.duel(states, control, sampling, &mut remake, orders_seed(), decided);
     }
 }

@@ -56,8 +56,8 @@ impl Runner {
             .map(|planned| planned.and_then(|(name, program)| self.verified(name, &loaded, program)))
             .collect();
         if let Some((name, program, first)) = verified.iter().flatten().next() {
-            let mut recorded = self.recorded(name, &loaded, program, *first, sampling).map_err(|e| e.to_string())?;
-            self.keeper.heat(&mut recorded, None)?;
+            let mut timed = self.record_program(name, &loaded, program, *first, sampling).map_err(|e| e.to_string())?;
+            self.keeper.heat(&mut timed, None)?;
         }
         let times = verified.into_iter().map(|verified| {
             let (name, program, first) = verified?;
@@ -108,12 +108,14 @@ impl Runner {
         if self.keeper.interrupted() {
             return Err("interrupted".into());
         }
-        let mut recorded = self.recorded(name, loaded, program, first, sampling).map_err(|error| error.to_string())?;
+        let mut timed =
+            self.record_program(name, loaded, program, first, sampling).map_err(|error| error.to_string())?;
         // The first run may have included compilation.
-        let warm = recorded.sample()?.0.device;
-        let mut recorded = self.recorded(name, loaded, program, warm, sampling).map_err(|error| error.to_string())?;
-        recorded.sample()?;
+        let warm = timed.sample()?.0.device;
+        let mut timed =
+            self.record_program(name, loaded, program, warm, sampling).map_err(|error| error.to_string())?;
+        timed.sample()?;
         let until = self.keeper.time().now().saturating_add(sampling.max_time.min(EXPLAIN_SAMPLING));
-        Ok(self.keeper.race(&mut recorded, warm, None, until)?.unwrap_or(warm))
+        Ok(self.keeper.race(&mut timed, warm, None, until)?.unwrap_or(warm))
     }
 }

@@ -12,10 +12,9 @@ use crate::kernel::program::Program;
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::Outcome;
 use crate::runner::Runner;
-use crate::timekeeper::failed;
+use crate::timekeeper::{CaseState, failed};
 use crate::tuning::tuned::{self, Configuration};
 use crate::tuning::{Refusal, Search, SearchResult};
-use crate::vulkan::VulkanError;
 use crate::workbench::LoadedProblem;
 use crate::worker::EndKind;
 use serde::{Deserialize, Serialize};
@@ -89,7 +88,8 @@ impl Executor<'_> {
         let budget = question.budget;
         let start = Instant::now();
         let mut dead_tiles: Vec<(Tile, Refusal)> = vec![];
-        let (mut timed, mut killed) = (None, false);
+        let mut timed = None;
+        let mut was_killed = false;
         loop {
             question.budget = budget.saturating_sub(start.elapsed());
             let job = Tune { group: group.into(), question: question.clone() };
@@ -115,7 +115,7 @@ impl Executor<'_> {
                 Err(ended) => ended,
             };
             // A kill from outside is not the fault of the tile on the device: continue once.
-            if ended.how == EndKind::Killed && !std::mem::replace(&mut killed, true) {
+            if ended.how == EndKind::Killed && !std::mem::replace(&mut was_killed, true) {
                 continue;
             }
             let refusal = Refusal::Failed(ended.to_string());
@@ -155,7 +155,10 @@ fn with_dead(
             found.refused.extend(dead_tiles);
             Ok(Some(found))
         }
-        Ok(None) => dead_tiles.into_iter().next().map_or(Ok(None), |(_, refusal)| Err(refusal)),
+        Ok(None) => match dead_tiles.into_iter().next() {
+            Some((_, refusal)) => Err(refusal),
+            None => Ok(None),
+        },
         fruitless => fruitless,
     }
 }
@@ -200,8 +203,13 @@ struct RunOffEntry {
     wrong: Option<String>,
 }
 
-/// Tile with a right answer, its program and the time of its first run.
-type VerifiedTile = (Tile, Program, Nanos);
+/// Tile with a right answer.
+struct VerifiedTile {
+    tile: Tile,
+    program: Program,
+    /// Time of its first run.
+    first_run: Nanos,
+}
 
 impl Runner {
     /// Returns the device time of a candidate's first run. The watcher knows the candidate by `name`.
@@ -229,18 +237,19 @@ impl Runner {
     fn time_tile(
         &mut self,
         loaded: &LoadedProblem,
-        (tile, program, first_run): &VerifiedTile,
+        VerifiedTile { tile, program, first_run }: &VerifiedTile,
         best: Option<Nanos>,
         until: Duration,
     ) -> Result<Option<Nanos>, String> {
         let sampling = Sampling::default();
         // Warm up first: the verified run may have included compilation.
-        let failed = |error: VulkanError| error.to_string();
         let name = tile.to_string();
-        let mut recorded = self.recorded(&name, loaded, program, *first_run, &sampling).map_err(failed)?;
-        let Some(heat) = self.keeper.heat(&mut recorded, best)? else { return Ok(None) };
-        let mut recorded = self.recorded(&name, loaded, program, heat, &sampling).map_err(failed)?;
-        self.keeper.race(&mut recorded, heat, best, until)
+        let mut timed =
+            self.record_program(&name, loaded, program, *first_run, &sampling).map_err(|error| error.to_string())?;
+        let Some(heat) = self.keeper.heat(&mut timed, best)? else { return Ok(None) };
+        let mut timed =
+            self.record_program(&name, loaded, program, heat, &sampling).map_err(|error| error.to_string())?;
+        self.keeper.race(&mut timed, heat, best, until)
     }
 
     /// Samples `entries` in turns for about `time` and sets their medians. An entry that fails has none.
@@ -248,19 +257,19 @@ impl Runner {
         // Half of each entry's share is for its warm-up; at least a few samples even when the time is up.
         let share = (time / (2 * entries.len() as u32)).max(Duration::from_millis(20));
         let sampling = Sampling { max_time: share, patience: Some(share), ..Sampling::default() };
-        let prepare = |RunOffEntry { name, program, .. }: &RunOffEntry| {
-            self.try_prepare(name, loaded, program, &sampling).unwrap_or_else(|error| Err(failed(&error)))
-        };
-        let mut states: Vec<_> = entries.iter().map(prepare).collect();
+        let mut states = vec![];
+        for RunOffEntry { name, program, .. } in entries.iter() {
+            let state = self.try_prepare(name, loaded, program, &sampling);
+            states.push(state.unwrap_or_else(|error| CaseState::Ended(failed(&error))));
+        }
         self.keeper.sample(states.iter_mut().collect(), &sampling);
         for (entry, state) in entries.iter_mut().zip(states) {
-            if let Ok(contender) = state {
-                let Some((measured, recorded)) = contender.finish() else { continue };
-                match self.verify_after_sampling(loaded, measured, &recorded) {
-                    Outcome::Measured(measured) => entry.median = Some(measured.summary.median),
-                    Outcome::Rejected(verification) => entry.wrong = Some(verification.worst),
-                    _ => {}
-                }
+            let CaseState::Sampling(contender) = state else { continue };
+            let Some((measured, timed)) = contender.finish() else { continue };
+            match self.verify_after_sampling(loaded, measured, &timed) {
+                Outcome::Measured(measured) => entry.median = Some(measured.summary.median),
+                Outcome::Rejected(verification) => entry.wrong = Some(verification.worst),
+                _ => {}
             }
         }
     }
@@ -275,7 +284,8 @@ impl<'a> TileSearch<'a> {
         progress: Progress<'a>,
     ) -> Result<Self, Refusal> {
         let CaseGroup { algorithm, spec, variants, .. } = group;
-        let (variant, spec) = (&variants[0], *spec);
+        let variant = &variants[0];
+        let spec = *spec;
         let tunable = algorithm.tunable(variant).ok_or_else(|| "the variant has no tiles".to_string())?;
         let wanted = |tile: &Tile| !avoid.contains(tile);
         let start = runner.keeper.time().now();
@@ -379,7 +389,7 @@ impl<'a> TileSearch<'a> {
             let verified = runner.verify_candidate(&tile.to_string(), &self.loaded, &program);
             self.cost = self.cost.max(runner.keeper.time().since(start).as_secs_f64() / tile.code());
             match verified {
-                Ok(first_run) => round.push((tile, program, first_run)),
+                Ok(first_run) => round.push(VerifiedTile { tile, program, first_run }),
                 Err(refusal) => self.tiles.refused.push((tile, refusal)),
             }
             if self.stopped(runner) {
@@ -398,12 +408,12 @@ impl<'a> TileSearch<'a> {
             let best = fastest(&self.tiles.timed).map(|(_, time)| time);
             match runner.time_tile(&self.loaded, &candidate, best, self.search_until) {
                 Ok(Some(time)) => {
-                    self.tiles.timed.push((candidate.0, time));
+                    self.tiles.timed.push((candidate.tile, time));
                     // Report at once, because the next driver call may crash.
-                    (self.progress)(candidate.0, fastest(&self.tiles.timed));
+                    (self.progress)(candidate.tile, fastest(&self.tiles.timed));
                 }
                 Ok(None) => {}
-                Err(error) => self.tiles.refused.push((candidate.0, Refusal::Failed(error))),
+                Err(error) => self.tiles.refused.push((candidate.tile, Refusal::Failed(error))),
             }
         }
     }
@@ -420,14 +430,21 @@ impl<'a> TileSearch<'a> {
         if tiles.is_empty() {
             return vec![];
         }
-        let entry = |tile, name, program| RunOffEntry { tile, name, program, median: None, wrong: None };
-        let tiles =
-            tiles.into_iter().filter_map(|tile| Some(entry(Some(tile), tile.to_string(), self.program(tile).ok()?)));
+        let mut entries = vec![];
+        for tile in tiles {
+            if let Ok(program) = self.program(tile) {
+                let name = tile.to_string();
+                entries.push(RunOffEntry { tile: Some(tile), name, program, median: None, wrong: None });
+            }
+        }
         let CaseGroup { algorithm, spec, .. } = self.group;
-        let rule = tuned::favourite(algorithm, spec, &self.info).filter(|rule| rule.name != self.variant.name);
-        let plan = |rule| algorithm.feasible(rule, spec, self.problem.as_ref(), &self.info).ok();
-        let rule = rule.and_then(|rule| Some(entry(None, rule.name.to_string(), plan(rule)?)));
-        tiles.chain(rule).collect()
+        if let Some(rule) = tuned::favourite(algorithm, spec, &self.info)
+            && rule.name != self.variant.name
+            && let Ok(program) = algorithm.feasible(rule, spec, self.problem.as_ref(), &self.info)
+        {
+            entries.push(RunOffEntry { tile: None, name: rule.name.to_string(), program, median: None, wrong: None });
+        }
+        entries
     }
 
     /// Samples the entries in turns if there is time for it: each needs a verified run, a warm-up and three samples.
@@ -461,7 +478,12 @@ impl TriedTiles {
         if ranked.is_empty() {
             ranked.clone_from(&self.timed);
         }
-        let Some(mut best) = fastest(&ranked) else { return self.fruitless().map_or(Ok(None), Err) };
+        let Some(mut best) = fastest(&ranked) else {
+            return match self.fruitless() {
+                Some(refusal) => Err(refusal),
+                None => Ok(None),
+            };
+        };
         let built_in_time = time_of(built_in, &ranked);
         if let Some(time) = built_in_time.filter(|time| time.0 < best.1.0 * MIN_GAIN) {
             best = (built_in, time);

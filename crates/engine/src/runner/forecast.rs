@@ -82,8 +82,13 @@ impl Forecasts {
         work: Work,
         time: Nanos,
     ) {
-        let (algorithm, variant) = (algorithm.name.clone(), variant.name.clone());
-        self.0.push(TimedRun { algorithm, variant, options: spec.options, work, time });
+        self.0.push(TimedRun {
+            algorithm: algorithm.name.clone(),
+            variant: variant.name.clone(),
+            options: spec.options,
+            work,
+            time,
+        });
     }
 
     /// Returns the largest run like `chosen` with at most `work`.
@@ -205,7 +210,8 @@ impl Runner {
             let sampler = self.workbench.sampler_of_one(&loaded, &program)?;
             Ok(Box::new(move || {
                 // Captured in this order, so that the buffers outlive the sampler's commands.
-                let (sampler, _loaded) = (&sampler, &loaded);
+                let sampler = &sampler;
+                let _loaded = &loaded;
                 sampler.sample().map(|(_, time)| time)
             }) as Probe)
         }))

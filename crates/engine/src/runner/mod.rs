@@ -15,10 +15,10 @@ use crate::kernel::program::Program;
 use crate::plan::{CaseGroup, PlannedRun, Sampling};
 use crate::record::{Case, Correctness, Measured, Outcome, Phases, Sample, Verification};
 use crate::sampling;
-use crate::timekeeper::{Canary, SampleSource, State, Timekeeper, once, warn_of_clock};
+use crate::timekeeper::{Canary, CaseState, SampleSource, Timekeeper, failed, once, warn_of_clock};
 use crate::tuning::tuned::{self, Configuration, Tuned};
 use crate::vulkan::{self, Device, VulkanError};
-use crate::workbench::{LoadedProblem, Sampler, Workbench, correctness};
+use crate::workbench::{LaterAnswer, LoadedProblem, Sampler, VerificationError, Workbench, correctness};
 use forecast::Forecasts;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
@@ -94,11 +94,33 @@ pub struct Runner {
 /// Smallest share of the time in which a case has to run for its energy to need no note.
 const MIN_BUSY_SHARE: f64 = 0.9;
 
-/// Program of a variant on the device, or the reason why the device cannot run it.
-type Planned = Result<Program, String>;
+/// How the program of a case is verified and warmed up.
+pub(super) struct Preparation<'a> {
+    /// Name by which the watcher knows the case.
+    pub(super) name: &'a str,
+    /// Label of a kernel, and the SPIR-V that replaces it in this case.
+    pub(super) substitute: Option<&'a (String, Vec<u8>)>,
+    pub(super) sampling: &'a Sampling,
+}
+
+/// Case that is ready for sampling or has ended; the outcome in `case` is a placeholder until [`Runner::finish`].
+pub(super) struct PreparedCase {
+    pub(super) case: Case,
+    pub(super) state: CaseState<TimedProgram>,
+}
+
+/// Program whose first answer was right.
+struct VerifiedProgram {
+    /// Measurement so far: the first run.
+    measured: Measured,
+    /// Fingerprint of the answer.
+    answer: u64,
+    /// Sampler of the second run, which can run again over the contents it left.
+    second_run: Option<Sampler>,
+}
 
 /// Program on a device, ready for timing.
-pub(super) struct Recorded {
+pub(super) struct TimedProgram {
     /// Name for the watcher.
     pub(super) name: String,
     pub(super) watcher: Rc<dyn DeviceWatcher>,
@@ -111,7 +133,23 @@ pub(super) struct Recorded {
     pub(super) answer: Option<u64>,
 }
 
-impl SampleSource for Recorded {
+impl TimedProgram {
+    /// Records the program again, with as many runs per sample as a run of this time needs.
+    pub(super) fn record_again(
+        &mut self,
+        workbench: &mut Workbench,
+        loaded: &LoadedProblem,
+        run: Nanos,
+        sampling: &Sampling,
+    ) -> Result<(), String> {
+        let sampler = workbench.sampler(loaded, &self.program, run, sampling);
+        self.sampler = sampler.map_err(|error| error.to_string())?;
+        self.runs = 0;
+        Ok(())
+    }
+}
+
+impl SampleSource for TimedProgram {
     fn sample(&mut self) -> Result<(Sample, Nanos), String> {
         self.watcher.on_device(&self.name);
         self.runs += u64::from(self.sampler.repeats);
@@ -148,12 +186,12 @@ impl<'a> SharedProblem<'a> {
 
     /// Returns the problem on the device, loaded if necessary.
     fn load(&mut self, workbench: &mut Workbench, watcher: &dyn DeviceWatcher) -> Result<&LoadedProblem, Outcome> {
-        let failed = |error: VulkanError| match error {
-            VulkanError::Problem(error) => Outcome::of(&error),
-            error => Outcome::failed(report_error(watcher, &error)),
-        };
-        let load = || workbench.load(self.problem.as_ref()).map_err(failed);
-        self.loaded.get_or_insert_with(load).as_ref().map_err(Clone::clone)
+        let loaded = self.loaded.get_or_insert_with(|| match workbench.load(self.problem.as_ref()) {
+            Ok(loaded) => Ok(loaded),
+            Err(VulkanError::Problem(error)) => Err(Outcome::of(&error)),
+            Err(error) => Err(Outcome::failed(report_error(watcher, &error))),
+        });
+        loaded.as_ref().map_err(Clone::clone)
     }
 
     /// Returns the problem on the device, if it was loaded.
@@ -254,7 +292,11 @@ impl Runner {
         tuned::choose(group, &self.device.info, &self.tuned)
     }
 
-    pub(super) fn plan(&self, chosen: &Configuration, problem: &dyn Problem) -> Planned {
+    /// Returns the program of a variant on the device.
+    ///
+    /// # Errors
+    /// Why the device cannot run it.
+    pub(super) fn plan(&self, chosen: &Configuration, problem: &dyn Problem) -> Result<Program, String> {
         chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem, &self.device.info)
     }
 
@@ -309,28 +351,28 @@ impl Runner {
 
     fn run_group(&mut self, group: &CaseGroup, sampling: &Sampling, observer: &mut dyn Observer) -> Vec<Case> {
         let mut shared = SharedProblem::new(group);
-        let mut entries: Vec<(Case, State<Recorded>)> = vec![];
+        let mut prepared: Vec<PreparedCase> = vec![];
         for chosen in self.choose(group) {
             let name = group.id(chosen.variant).to_string();
             observer.begin(&name);
             self.watcher.on_device(&name);
-            let prepare = |runner: &mut Self, loaded: &_, program: &_| runner.prepare(&name, loaded, program, sampling);
-            let (case, state) = self.prepare_case(&mut shared, &chosen, prepare);
+            let preparation = Preparation { name: &name, substitute: None, sampling };
+            let entry = self.prepare_case(&mut shared, &chosen, &preparation);
             // Report a final outcome at once, so that a crash of another case does not lose it.
-            if let Err(outcome) = &state {
-                observer.end(&Case { outcome: outcome.clone(), ..case.clone() });
+            if let CaseState::Ended(outcome) = &entry.state {
+                observer.end(&Case { outcome: outcome.clone(), ..entry.case.clone() });
             }
-            entries.push((case, state));
+            prepared.push(entry);
         }
-        let is_reported: Vec<_> = entries.iter().map(|(_, state)| state.is_err()).collect();
-        self.keeper.sample(entries.iter_mut().map(|(_, state)| state).collect(), sampling);
+        let is_reported: Vec<_> = prepared.iter().map(|entry| entry.state.contender().is_none()).collect();
+        self.keeper.sample(prepared.iter_mut().map(|entry| &mut entry.state).collect(), sampling);
         if let Some(loaded) = shared.loaded().filter(|_| sampling.energy) {
-            self.weigh(&mut entries, loaded, sampling);
+            self.measure_energy(&mut prepared, loaded, sampling);
         }
         let best = self.best_canary();
         let mut cases = vec![];
-        for ((case, state), is_reported) in entries.into_iter().zip(is_reported) {
-            let mut case = self.finish(case, state, shared.loaded());
+        for (entry, is_reported) in prepared.into_iter().zip(is_reported) {
+            let mut case = self.finish(entry, shared.loaded());
             if !is_reported {
                 warn_of_clock(best, &mut case.outcome);
                 observer.end(&case);
@@ -341,19 +383,14 @@ impl Runner {
     }
 
     /// Measures the energy of each sampled case; adds a note if that fails.
-    fn weigh(&mut self, entries: &mut [(Case, State<Recorded>)], loaded: &LoadedProblem, sampling: &Sampling) {
+    fn measure_energy(&mut self, prepared: &mut [PreparedCase], loaded: &LoadedProblem, sampling: &Sampling) {
         // As many runs per submission as for the host clock, because the gaps between submissions use energy too.
-        let how = Sampling { clock: Clock::Host, ..*sampling };
-        for (case, state) in entries {
-            let Ok(contender) = state else { continue };
+        let host_timed = Sampling { clock: Clock::Host, ..*sampling };
+        for PreparedCase { case, state } in prepared {
+            let Some(contender) = state.contender_mut() else { continue };
             let bench = &mut self.workbench;
-            let recount = |recorded: &mut Recorded, run: Nanos| {
-                let sampler = bench.sampler(loaded, &recorded.program, run, &how);
-                sampler
-                    .map(|sampler| (recorded.sampler, recorded.runs) = (sampler, 0))
-                    .map_err(|error| error.to_string())
-            };
-            match self.keeper.weigh(contender, recount) {
+            let recount = |timed: &mut TimedProgram, run: Nanos| timed.record_again(bench, loaded, run, &host_timed);
+            match self.keeper.measure_energy(contender, recount) {
                 Ok(energy) if energy.busy < MIN_BUSY_SHARE => {
                     let share = percent(energy.busy);
                     case.notes.push(format!(
@@ -366,21 +403,20 @@ impl Runner {
         }
     }
 
-    /// Returns the case with its final outcome.
-    pub(super) fn finish(&mut self, mut case: Case, state: State<Recorded>, loaded: Option<&LoadedProblem>) -> Case {
-        match state {
-            Err(outcome) => case.outcome = outcome,
-            Ok(contender) => {
-                if let Some((measured, recorded)) = contender.finish() {
-                    case.outcome = match (vulkan::check_clock(&self.device), loaded) {
-                        (Err(error), _) if !self.keeper.interrupted() => Outcome::failed(self.reason(&error)),
-                        (_, Some(loaded)) => self.verify_after_sampling(loaded, measured, &recorded),
-                        (_, None) => Outcome::Measured(Box::new(measured)),
-                    };
-                    case.kernels = recorded.kernels;
-                }
-            }
-        }
+    /// Returns a case with its final outcome.
+    pub(super) fn finish(&mut self, prepared: PreparedCase, loaded: Option<&LoadedProblem>) -> Case {
+        let PreparedCase { mut case, state } = prepared;
+        let contender = match state {
+            CaseState::Sampling(contender) => contender,
+            CaseState::Ended(outcome) => return Case { outcome, ..case },
+        };
+        let Some((measured, timed)) = contender.finish() else { return case };
+        case.outcome = match (vulkan::check_clock(&self.device), loaded) {
+            (Err(error), _) if !self.keeper.interrupted() => Outcome::failed(self.reason(&error)),
+            (_, Some(loaded)) => self.verify_after_sampling(loaded, measured, &timed),
+            (_, None) => Outcome::Measured(Box::new(measured)),
+        };
+        case.kernels = timed.kernels;
         case
     }
 
@@ -390,51 +426,53 @@ impl Runner {
         &mut self,
         loaded: &LoadedProblem,
         mut measured: Measured,
-        recorded: &Recorded,
+        timed: &TimedProgram,
     ) -> Outcome {
-        let Recorded { name, sampler, program, runs, answer: Some(answer), .. } = recorded else {
+        let Some(answer) = timed.answer.filter(|_| !self.keeper.interrupted()) else {
             return Outcome::Measured(Box::new(measured));
         };
-        if self.keeper.interrupted() {
-            return Outcome::Measured(Box::new(measured));
-        }
-        self.watcher.on_device(name);
+        self.watcher.on_device(&timed.name);
         let start = Instant::now();
-        let mut later = self.workbench.verify_another_sample(loaded, program, sampler, *answer);
-        if let (Ok(None | Some(Ok(_))), Timing::Sample) = (&later, self.timing) {
+        let checked = self.check_later_answers(loaded, timed, answer, &mut measured);
+        measured.phases.verification = measured.phases.verification + start.elapsed().into();
+        match checked {
+            Ok(()) => Outcome::Measured(Box::new(measured)),
+            Err(VerificationError::Rejected(wrong)) => Outcome::Rejected(wrong),
+            // Samples from before an interruption count.
+            Err(VerificationError::Device(_)) if self.keeper.interrupted() => Outcome::Measured(Box::new(measured)),
+            Err(VerificationError::Device(error)) => Outcome::failed(self.reason(&error)),
+        }
+    }
+
+    /// Takes more samples under conditions in which a kernel that reuses earlier contents fails, and notes in
+    /// `measured` how far the answers agree with the first `answer`.
+    fn check_later_answers(
+        &mut self,
+        loaded: &LoadedProblem,
+        timed: &TimedProgram,
+        answer: u64,
+        measured: &mut Measured,
+    ) -> Result<(), VerificationError> {
+        let TimedProgram { sampler, program, runs, .. } = timed;
+        let later = self.workbench.verify_another_sample(loaded, program, sampler, answer)?;
+        if let LaterAnswer::Wrong(wrong) = later {
+            let worst = format!("right at first, wrong after {runs} more runs: {}", wrong.worst);
+            return Err(VerificationError::Rejected(Verification { worst, ..wrong }));
+        }
+        if self.timing == Timing::Sample {
             // Host times do not resolve a single run.
             let sampled = if sampler.is_timed_by_device() { measured.summary.median } else { Nanos::default() };
-            match self.workbench.check_contents_dependence(loaded, program, sampler, (*answer, sampled)) {
-                Ok(None) => {}
-                Ok(Some(wrong)) => return Outcome::Rejected(wrong),
-                Err(error) => later = Err(error),
-            }
+            self.workbench.check_contents_dependence(loaded, program, sampler, answer, sampled)?;
         }
-        if let (Ok(None | Some(Ok(_))), 1..) = (&later, self.repeat) {
-            match self.workbench.repeat(loaded, program, sampler, self.repeat) {
-                Ok(Ok(repeated)) => measured.repeated = repeated,
-                Ok(Err(wrong)) => return Outcome::Rejected(wrong),
-                Err(error) => later = Err(error),
-            }
+        if self.repeat > 0 {
+            measured.repeated = self.workbench.repeat(loaded, program, sampler, self.repeat)?;
         }
-        measured.phases.verification = measured.phases.verification + start.elapsed().into();
-        match later {
-            Ok(Some(Err(wrong))) => {
-                let worst = format!("right at first, wrong after {runs} more runs: {}", wrong.worst);
-                Outcome::Rejected(Verification { worst, ..wrong })
-            }
-            Ok(other) => {
-                if let (Some(Ok(Correctness::Unverified { .. })), Correctness::Unverified { unverified }) =
-                    (other, &mut measured.verification)
-                {
-                    let _ = write!(unverified, "; its answer changed after {runs} more runs");
-                }
-                Outcome::Measured(Box::new(measured))
-            }
-            // Samples from before an interruption count.
-            Err(_) if self.keeper.interrupted() => Outcome::Measured(Box::new(measured)),
-            Err(error) => Outcome::failed(self.reason(&error)),
+        if let LaterAnswer::Different(Correctness::Unverified { .. }) = later
+            && let Correctness::Unverified { unverified } = &mut measured.verification
+        {
+            let _ = write!(unverified, "; its answer changed after {runs} more runs");
         }
+        Ok(())
     }
 
     /// Returns the problem of `shared` on the device.
@@ -453,98 +491,140 @@ impl Runner {
         shared.load(&mut self.workbench, self.watcher.as_ref())
     }
 
-    /// Returns a case of the group of `shared` with the result of `prepare` for its program; skipped if the device
-    /// cannot run it.
+    /// Prepares a case of the group of `shared` for sampling; skips it if the device cannot run it.
     pub(super) fn prepare_case(
         &mut self,
         shared: &mut SharedProblem<'_>,
         chosen: &Configuration,
-        prepare: impl FnOnce(&mut Self, &LoadedProblem, &Program) -> State<Recorded>,
-    ) -> (Case, State<Recorded>) {
+        preparation: &Preparation<'_>,
+    ) -> PreparedCase {
         let planned = self.plan(chosen, shared.problem.as_ref());
-        let (group, index) = (shared.group, self.device.info.index);
-        let mut case = group.case(&chosen.variant.name, shared.problem.as_ref(), index, Outcome::Interrupted);
-        let blind_spot = planned.as_ref().ok().and_then(Program::blind_spot);
-        let note = planned.as_ref().ok().and_then(|program| program.note);
-        // The source of a tile only matters for times.
-        let sources = if self.timing == Timing::Sample { chosen.notes() } else { vec![] };
-        case.tile = chosen.tile.clone().filter(|_| self.timing == Timing::Sample);
-        let note = note.map(String::from).into_iter().chain(blind_spot);
-        case.notes = note.chain(sources).chain(shared.problem.warnings()).collect();
-        (case.launches, case.computes) = planned.as_ref().map_or((0, None), |p| (p.launches(), p.computes));
+        let mut case = self.describe_case(shared, chosen, planned.as_ref().ok());
         let state = match planned {
-            Err(reason) => Err(Outcome::Skipped { reason }),
-            Ok(_) if self.keeper.interrupted() => Err(Outcome::Interrupted),
+            Err(reason) => CaseState::Ended(Outcome::Skipped { reason }),
+            Ok(_) if self.keeper.interrupted() => CaseState::Ended(Outcome::Interrupted),
             Ok(program) => match self.loaded(shared, chosen) {
                 Ok(loaded) => {
                     case.notes.extend(loaded.notes());
-                    let state = prepare(self, loaded, &program);
+                    let state = self.prepare(loaded, &program, preparation);
                     // The compiler's messages may explain a missing time.
                     case.kernels = self.workbench.pipelines.made(&program);
                     state
                 }
-                Err(Outcome::Failed { .. }) if self.keeper.interrupted() => Err(Outcome::Interrupted),
-                Err(outcome) => Err(outcome),
+                Err(Outcome::Failed { .. }) if self.keeper.interrupted() => CaseState::Ended(Outcome::Interrupted),
+                Err(outcome) => CaseState::Ended(outcome),
             },
         };
         if let Some(time) = self.last_run.take() {
             self.forecasts.note(chosen, shared.problem.work(), time);
         }
-        (case, state)
+        PreparedCase { case, state }
     }
 
-    /// Verifies a variant and warms it up. Turns any error into the outcome of its case.
-    pub(super) fn prepare(
+    /// Returns a case without its outcome; `program` is its program, if the device can run it.
+    fn describe_case(&self, shared: &SharedProblem<'_>, chosen: &Configuration, program: Option<&Program>) -> Case {
+        let problem = shared.problem.as_ref();
+        let mut case = shared.group.case(&chosen.variant.name, problem, self.device.info.index, Outcome::Interrupted);
+        if let Some(program) = program {
+            case.notes.extend(program.note.map(String::from));
+            case.notes.extend(program.blind_spot());
+            case.launches = program.launches();
+            case.computes = program.computes;
+        }
+        // A tile and its source only matter for times.
+        if self.timing == Timing::Sample {
+            case.notes.extend(chosen.notes());
+            case.tile.clone_from(&chosen.tile);
+        }
+        case.notes.extend(problem.warnings());
+        case
+    }
+
+    /// Verifies a program and warms it up. Turns any error into the outcome of its case.
+    fn prepare(
         &mut self,
-        name: &str,
         loaded: &LoadedProblem,
         program: &Program,
-        sampling: &Sampling,
-    ) -> State<Recorded> {
-        let state = self.try_prepare(name, loaded, program, sampling);
-        state.unwrap_or_else(|error| Err(self.broken(error)))
+        preparation: &Preparation<'_>,
+    ) -> CaseState<TimedProgram> {
+        if let Some((label, spirv)) = preparation.substitute {
+            // The device and the size determine which of a variant's kernels run.
+            let Some(replaced) = program.dispatches().find(|dispatch| dispatch.shader.label() == *label) else {
+                let reason = format!("the case does not use {label} at this size; choose another size");
+                return CaseState::Ended(failed(&reason));
+            };
+            self.workbench.pipelines.substitute(&replaced.shader, spirv.clone());
+        }
+        let state = self.try_prepare(preparation.name, loaded, program, preparation.sampling);
+        if preparation.substitute.is_some() {
+            self.workbench.pipelines.restore();
+        }
+        state.unwrap_or_else(|error| CaseState::Ended(self.broken(error)))
     }
 
-    /// Verifies a variant and warms it up. The caller handles errors of the driver.
+    /// Verifies a program and warms it up. The caller handles errors of the driver.
     pub(super) fn try_prepare(
         &mut self,
         name: &str,
         loaded: &LoadedProblem,
         program: &Program,
         sampling: &Sampling,
-    ) -> Result<State<Recorded>, VulkanError> {
+    ) -> Result<CaseState<TimedProgram>, VulkanError> {
+        let VerifiedProgram { measured, answer, second_run } = match self.verify_program(loaded, program) {
+            Ok(verified) => verified,
+            Err(VerificationError::Rejected(wrong)) => return Ok(CaseState::Ended(Outcome::Rejected(wrong))),
+            Err(VerificationError::Device(error)) => return Err(error),
+        };
+        if self.timing == Timing::VerifyOnly {
+            let Some(sampler) = second_run else {
+                return Ok(CaseState::Ended(Outcome::Measured(Box::new(measured))));
+            };
+            let timed = TimedProgram { runs: 1, answer: Some(answer), ..self.timed_program(name, program, sampler)? };
+            return Ok(CaseState::Ended(self.verify_after_sampling(loaded, measured, &timed)));
+        }
+        // Free the buffers of the verified runs before those of the samples are created.
+        drop(second_run);
+        let timed = self.record_program(name, loaded, program, measured.summary.median, sampling)?;
+        Ok(self.warm_up(loaded, TimedProgram { answer: Some(answer), ..timed }, measured, sampling))
+    }
+
+    /// Runs a program for the first time and checks its answer.
+    fn verify_program(
+        &mut self,
+        loaded: &LoadedProblem,
+        program: &Program,
+    ) -> Result<VerifiedProgram, VerificationError> {
         let verified = self.workbench.verify(loaded, program)?;
         // The first run may have included compilation.
-        let times = verified.again.iter().map(|(_, time)| *time).chain([verified.time]);
-        self.last_run = times.min_by(|a, b| a.0.total_cmp(&b.0));
-        let verification = match correctness(verified.check, verified.unverified) {
-            Ok(verification) => verification,
-            Err(wrong) => return Ok(Err(Outcome::Rejected(wrong))),
-        };
+        self.last_run = Some(match &verified.second_run {
+            Some(second) if second.time.0 <= verified.time.0 => second.time,
+            _ => verified.time,
+        });
+        let verification = correctness(verified.check, verified.unverified).map_err(VerificationError::Rejected)?;
         let (verification, accepts, spent) = self.blind_spots(loaded, program, verification)?;
         let verification_time = verified.phases.verification + spent;
         let phases = Phases { device: verified.time, verification: verification_time, ..verified.phases };
-        let (answer, again) = (Some(verified.answer), verified.again);
-        let measured = Measured { accepts, inputs: loaded.given.clone(), ..once(verification, verified.time, phases) };
-        if self.timing == Timing::VerifyOnly {
-            let Some((sampler, _)) = again else { return Ok(Err(Outcome::Measured(Box::new(measured)))) };
-            let recorded = self.ready(name, program, sampler)?;
-            return Ok(Err(self.verify_after_sampling(loaded, measured, &Recorded { runs: 1, answer, ..recorded })));
-        }
-        // Free the buffers of the verified run before those of the samples are created.
-        drop(again);
+        let measured =
+            Measured { accepts, inputs: loaded.input_fingerprint.clone(), ..once(verification, verified.time, phases) };
+        let second_run = verified.second_run.map(|second| second.sampler);
+        Ok(VerifiedProgram { measured, answer: verified.answer, second_run })
+    }
+
+    /// Warms a verified program up, until its times are stable.
+    fn warm_up(
+        &mut self,
+        loaded: &LoadedProblem,
+        timed: TimedProgram,
+        measured: Measured,
+        sampling: &Sampling,
+    ) -> CaseState<TimedProgram> {
         let usual = if self.warm { sampling::MAX_WARM_UP } else { sampling::MAX_FIRST_WARM_UP };
         self.warm = true;
-        let recorded = self.recorded(name, loaded, program, verified.time, sampling)?;
-        let recorded = Recorded { answer, ..recorded };
         let bench = &mut self.workbench;
         // Repeats are counted from the first sample of the warm-up.
-        let recount = |recorded: &mut Recorded, run: Nanos| {
-            let sampler = bench.sampler(loaded, program, run, sampling);
-            sampler.map(|sampler| (recorded.sampler, recorded.runs) = (sampler, 0)).map_err(|error| error.to_string())
-        };
-        let contender = self.keeper.warm(recorded, measured, sampling.patience.unwrap_or(usual), recount);
-        Ok(contender.map_err(|error| self.keeper.broken(&error)))
+        let recount = |timed: &mut TimedProgram, run: Nanos| timed.record_again(bench, loaded, run, sampling);
+        let warmed = self.keeper.warm(timed, measured, sampling.patience.unwrap_or(usual), recount);
+        CaseState::after_warm_up(warmed.map_err(|error| self.keeper.broken(&error)))
     }
 
     /// Looks for mistakes that the check of an answer would not notice; returns the correctness of the answer in view
@@ -556,7 +636,7 @@ impl Runner {
         program: &Program,
         verification: Correctness,
     ) -> Result<(Correctness, Vec<AcceptedMutation>, Nanos), VulkanError> {
-        let asks = program.is_users() || self.timing == Timing::VerifyOnly && !loaded.is_asked.replace(true);
+        let asks = program.is_users() || self.timing == Timing::VerifyOnly && !loaded.check_was_tested.replace(true);
         if !asks || verification.verified().is_none() {
             return Ok((verification, vec![], Nanos::default()));
         }
@@ -572,22 +652,28 @@ impl Runner {
     }
 
     /// Records `program` with as many repetitions as a sample needs, judging by the time of one run.
-    pub(super) fn recorded(
+    pub(super) fn record_program(
         &mut self,
         name: &str,
         loaded: &LoadedProblem,
         program: &Program,
         one_run: Nanos,
         sampling: &Sampling,
-    ) -> Result<Recorded, VulkanError> {
+    ) -> Result<TimedProgram, VulkanError> {
         let sampler = self.workbench.sampler(loaded, program, one_run, sampling)?;
-        self.ready(name, program, sampler)
+        self.timed_program(name, program, sampler)
     }
 
     /// Returns `program` with its sampler and compiled kernels.
-    fn ready(&mut self, name: &str, program: &Program, sampler: Sampler) -> Result<Recorded, VulkanError> {
-        let (name, watcher) = (name.to_string(), Rc::clone(&self.watcher));
-        let kernels = self.workbench.pipelines.kernels(program)?;
-        Ok(Recorded { name, watcher, sampler, kernels, program: program.clone(), runs: 0, answer: None })
+    fn timed_program(&mut self, name: &str, program: &Program, sampler: Sampler) -> Result<TimedProgram, VulkanError> {
+        Ok(TimedProgram {
+            name: name.to_string(),
+            watcher: Rc::clone(&self.watcher),
+            sampler,
+            kernels: self.workbench.pipelines.kernels(program)?,
+            program: program.clone(),
+            runs: 0,
+            answer: None,
+        })
     }
 }

@@ -49,7 +49,8 @@ fn chains(
     let sampler = workbench.sampler_of_one(&loaded, &program)?;
     Ok(Some(Box::new(move || {
         // Captures both: the sampler's commands refer to the buffers, which must be dropped after it.
-        let (sampler, _loaded) = (&sampler, &loaded);
+        let sampler = &sampler;
+        let _loaded = &loaded;
         sampler.sample().map_err(|error| error.to_string())
     })))
 }

@@ -19,8 +19,44 @@ const MAX_ROUND_SAMPLES: usize = 20;
 /// Length from which a sample is not disturbed by what ran before it.
 const MIN_UNDISTURBED_SAMPLE: Nanos = Nanos(5e6);
 
-/// Contender being sampled, or the outcome that ended it.
-pub type State<T> = Result<Contender<T>, Outcome>;
+/// Case in the measuring loop.
+pub enum CaseState<T> {
+    /// Verified and warm; the loop takes its samples.
+    Sampling(Box<Contender<T>>),
+    /// Ended with its final outcome, before or while it was sampled.
+    Ended(Outcome),
+}
+
+impl<T: SampleSource> CaseState<T> {
+    /// Returns the state of a case after its warm-up, which may have ended it.
+    pub fn after_warm_up(warmed: Result<Contender<T>, Outcome>) -> Self {
+        match warmed {
+            Ok(contender) => Self::Sampling(Box::new(contender)),
+            Err(outcome) => Self::Ended(outcome),
+        }
+    }
+
+    /// Returns the contender, unless the case has ended.
+    pub fn contender(&self) -> Option<&Contender<T>> {
+        match self {
+            Self::Sampling(contender) => Some(contender),
+            Self::Ended(_) => None,
+        }
+    }
+
+    /// Returns the contender, unless the case has ended.
+    pub fn contender_mut(&mut self) -> Option<&mut Contender<T>> {
+        match self {
+            Self::Sampling(contender) => Some(contender),
+            Self::Ended(_) => None,
+        }
+    }
+
+    /// Returns the contender if it needs more samples.
+    pub(super) fn unfinished(&mut self) -> Option<&mut Contender<T>> {
+        self.contender_mut().filter(|contender| !contender.is_done())
+    }
+}
 
 /// Creates the outcome of a case that failed with `error`.
 pub fn failed(error: &impl ToString) -> Outcome {
@@ -86,17 +122,17 @@ impl<T: SampleSource> Contender<T> {
     }
 
     /// Whether it has enough samples.
-    pub(super) fn done(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         self.done
     }
 
     /// Whether it has no samples yet.
-    pub(super) fn fresh(&self) -> bool {
+    pub(super) fn has_no_samples(&self) -> bool {
         self.samples.is_empty()
     }
 
     /// Takes samples for one turn.
-    pub(super) fn turn(&mut self, sampling: &Sampling, time: &dyn Time) -> Result<(), String> {
+    pub(super) fn take_turn(&mut self, sampling: &Sampling, time: &dyn Time) -> Result<(), String> {
         let start = time.now();
         while !self.done && time.since(start) < TURN_TIME {
             if time.interrupted() {
@@ -107,7 +143,7 @@ impl<T: SampleSource> Contender<T> {
             if let Some(pause) = sampling.pause {
                 time.sleep(pause);
             }
-            self.take(time)?;
+            self.take_sample(time)?;
             let spent = (self.spent + time.since(start)).saturating_sub(self.lost);
             match sampling::judge(&self.times, spent, sampling) {
                 SamplingDecision::Continue => {}
@@ -123,7 +159,7 @@ impl<T: SampleSource> Contender<T> {
     }
 
     /// Takes one sample and discards it, to keep the device busy.
-    pub(super) fn work(&mut self) -> Result<(), String> {
+    pub(super) fn discard_sample(&mut self) -> Result<(), String> {
         let (_, total) = self.timed.sample()?;
         self.measured.phases.device = self.measured.phases.device + total;
         Ok(())
@@ -134,7 +170,7 @@ impl<T: SampleSource> Contender<T> {
     ///
     /// # Errors
     /// Why the energy cannot be measured.
-    pub(super) fn weigh(
+    pub(super) fn measure_energy(
         &mut self,
         joules: impl Fn() -> Option<f64> + Send,
         recount: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
@@ -145,15 +181,16 @@ impl<T: SampleSource> Contender<T> {
         }
         let run = Summary::of(&self.times).map_or(self.measured.summary.median, |summary| summary.median);
         recount(&mut self.timed, run)?;
-        let (begun, ended) = (Instant::now(), AtomicBool::new(false));
+        let begun = Instant::now();
+        let ended = AtomicBool::new(false);
         let (done, steps) = thread::scope(|scope| {
-            let counter = threads::start_scoped(scope, || energy::watch(joules, begun, &ended));
-            let done = energy::work(|| self.timed.sample(), begun, || time.interrupted());
+            let counter = threads::start_scoped(scope, || energy::watch_counter(joules, begun, &ended));
+            let done = energy::keep_running(|| self.timed.sample(), begun, || time.interrupted());
             ended.store(true, Ordering::Relaxed);
             (done, counter.map(thread::ScopedJoinHandle::join))
         });
         let steps = steps.map_err(|e| e.to_string())?.map_err(|_| "its counter cannot be read")?;
-        let energy = energy::energy(&steps, &done?, self.timed.repeats())?;
+        let energy = energy::compute(&steps, &done?, self.timed.repeats())?;
         self.measured.energy = Some(energy);
         Ok(energy)
     }
@@ -182,13 +219,14 @@ impl<T: SampleSource> Contender<T> {
     pub(super) fn replace(&mut self, remake: impl FnOnce(&mut T) -> Result<(), String>) -> Result<(), String> {
         remake(&mut self.timed)?;
         self.measured.repeats = self.timed.repeats();
-        self.work()
+        self.discard_sample()
     }
 
     /// Takes the samples of one turn of a duel, at least one; returns false when interrupted.
     pub(super) fn duel_turn(&mut self, time: &dyn Time) -> Result<bool, String> {
-        self.settle()?;
-        let (start, first) = (time.now(), self.times.len());
+        self.discard_disturbed_sample()?;
+        let start = time.now();
+        let first = self.times.len();
         while self.times.len() - first < MAX_ROUND_SAMPLES
             && (self.times.len() == first || time.since(start) < TURN_TIME)
         {
@@ -196,26 +234,26 @@ impl<T: SampleSource> Contender<T> {
                 self.measured.warnings.push(Warning::Interrupted);
                 return Ok(false);
             }
-            self.take(time)?;
+            self.take_sample(time)?;
         }
         self.spent += time.since(start);
         Ok(true)
     }
 
     /// Discards one sample if the next would be short enough to be disturbed by other contenders' cache contents.
-    pub(super) fn settle(&mut self) -> Result<(), String> {
+    pub(super) fn discard_disturbed_sample(&mut self) -> Result<(), String> {
         // Without samples, the summary is that of the verified run.
         let first = self.times.first().unwrap_or(&self.measured.summary.median);
         if first.0 * f64::from(self.timed.repeats()) < MIN_UNDISTURBED_SAMPLE.0 {
-            self.work()?;
+            self.discard_sample()?;
         }
         Ok(())
     }
 
     /// Takes one sample, and drops it if the process was suspended meanwhile, because its time includes the suspension.
-    fn take(&mut self, time: &dyn Time) -> Result<(), String> {
+    fn take_sample(&mut self, time: &dyn Time) -> Result<(), String> {
         // Clears suspensions between samples.
-        time.went_on();
+        time.was_suspended();
         let start = time.now();
         // Only a device on the host's processors uses CPU time.
         let cpu = self.load.and_then(|_| time.cpu());
@@ -225,7 +263,7 @@ impl<T: SampleSource> Contender<T> {
             taken => taken?,
         };
         self.measured.phases.device = self.measured.phases.device + total;
-        if time.went_on() {
+        if time.was_suspended() {
             self.dropped += 1;
             self.lost += time.since(start);
             return Ok(());
@@ -273,9 +311,4 @@ impl<T: SampleSource> Contender<T> {
         self.measured.phases.sampling = self.spent.into();
         Some((self.measured, self.timed))
     }
-}
-
-/// Returns the contender unless it is done or failed.
-pub(super) fn unfinished<T: SampleSource>(state: &mut State<T>) -> Option<&mut Contender<T>> {
-    state.as_mut().ok().filter(|contender| !contender.done())
 }

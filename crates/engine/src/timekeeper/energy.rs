@@ -19,7 +19,7 @@ pub(super) type Step = (Duration, f64);
 pub(super) type Done = (Duration, Nanos);
 
 /// Reads the counter with `joules` until `ended`; returns its steps.
-pub(super) fn watch(joules: impl Fn() -> Option<f64>, start: Instant, ended: &AtomicBool) -> Vec<Step> {
+pub(super) fn watch_counter(joules: impl Fn() -> Option<f64>, start: Instant, ended: &AtomicBool) -> Vec<Step> {
     let mut steps = vec![];
     let mut last = joules();
     while !ended.load(Ordering::Relaxed) {
@@ -37,12 +37,13 @@ pub(super) fn watch(joules: impl Fn() -> Option<f64>, start: Instant, ended: &At
 ///
 /// # Errors
 /// Why a sample failed, or that the user interrupted.
-pub(super) fn work(
+pub(super) fn keep_running(
     mut sample: impl FnMut() -> Result<(Sample, Nanos), String>,
     start: Instant,
     interrupted: impl Fn() -> bool,
 ) -> Result<Vec<Done>, String> {
-    let (mut done, mut settled) = (vec![], 0);
+    let mut done = vec![];
+    let mut settled = 0;
     while start.elapsed() < POWER_SETTLING_TIME + MIN_ENERGY_TIME || settled < 2 {
         if interrupted() {
             return Err("interrupted".into());
@@ -60,7 +61,7 @@ pub(super) fn work(
 ///
 /// # Errors
 /// Why the energy cannot be determined.
-pub(super) fn energy(steps: &[Step], done: &[Done], repeats: u32) -> Result<Energy, String> {
+pub(super) fn compute(steps: &[Step], done: &[Done], repeats: u32) -> Result<Energy, String> {
     let steps: Vec<_> = steps.iter().filter(|(at, _)| *at >= POWER_SETTLING_TIME).collect();
     let done: Vec<_> = done.iter().filter(|(at, _)| *at >= POWER_SETTLING_TIME).collect();
     let [(start, before), .., (ended, after)] = steps[..] else { return Err("the counter does not move".into()) };
@@ -69,7 +70,8 @@ pub(super) fn energy(steps: &[Step], done: &[Done], repeats: u32) -> Result<Ener
     if seconds < MIN_ENERGY_TIME.as_secs_f64() / 2.0 {
         return Err(format!("the counter moved for {seconds:.1} s only, too short to tell"));
     }
-    let (samples, span) = (done.len() - 1, last.saturating_sub(*first).as_secs_f64());
+    let samples = done.len() - 1;
+    let span = last.saturating_sub(*first).as_secs_f64();
     let device: f64 = done[1..].iter().map(|(_, device)| device.seconds()).sum();
     let watts = (after - before) / seconds;
     let joules = watts * span / (samples as f64 * f64::from(repeats));
@@ -94,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_run_takes_what_the_board_takes_from_its_beginning_to_the_next() {
-        let found = energy(&steps(2600), &done(2600), 4).expect("long enough");
+        let found = compute(&steps(2600), &done(2600), 4).expect("long enough");
         let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
         assert!(near(found.watts, 300.0) && near(found.seconds, 2.0) && near(found.busy, 0.8), "{found:?}");
         assert!(near(found.joules, 300.0 * 0.010 / 4.0), "{found:?}");
@@ -102,21 +104,21 @@ mod tests {
 
     #[test]
     fn without_steps_or_with_few_of_them_there_is_no_energy() {
-        assert_eq!(energy(&[], &done(2600), 1), Err("the counter does not move".into()));
-        assert_eq!(energy(&steps(600), &done(2600), 1), Err("the counter does not move".into()));
+        assert_eq!(compute(&[], &done(2600), 1), Err("the counter does not move".into()));
+        assert_eq!(compute(&steps(600), &done(2600), 1), Err("the counter does not move".into()));
         assert_eq!(
-            energy(&steps(1200), &done(2600), 1),
+            compute(&steps(1200), &done(2600), 1),
             Err("the counter moved for 0.6 s only, too short to tell".into())
         );
-        assert_eq!(energy(&steps(2600), &done(510), 1), Err("too few runs".into()));
+        assert_eq!(compute(&steps(2600), &done(510), 1), Err("too few runs".into()));
     }
 
     #[test]
     fn an_interruption_or_a_failure_ends_it() {
         let sample = Sample { device: Nanos(1.0), host: Nanos(1.0), outlier: false };
         let start = Instant::now();
-        assert_eq!(work(|| Ok((sample, Nanos(1.0))), start, || true), Err("interrupted".into()));
-        assert_eq!(work(|| Err("lost".into()), start, || false), Err("lost".into()));
+        assert_eq!(keep_running(|| Ok((sample, Nanos(1.0))), start, || true), Err("interrupted".into()));
+        assert_eq!(keep_running(|| Err("lost".into()), start, || false), Err("lost".into()));
     }
 
     #[test]
@@ -128,7 +130,7 @@ mod tests {
             // It stands still for two readings, and later cannot be read.
             (readings.get() != 4).then_some(f64::from(readings.get() / 2))
         };
-        let steps = watch(read, Instant::now(), &ended);
+        let steps = watch_counter(read, Instant::now(), &ended);
         assert_eq!(steps.iter().map(|(_, count)| *count).collect::<Vec<_>>(), [1.0, 2.0, 3.0]);
         assert!(steps.is_sorted_by_key(|(at, _)| *at));
     }

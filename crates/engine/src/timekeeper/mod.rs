@@ -16,8 +16,8 @@ use crate::record::{Energy, Measured, Outcome, SLOW, Sample, Warning};
 use crate::sampling::WarmUp;
 use crate::stats;
 pub use canary::Canary;
-pub use contender::{Contender, State, failed, once};
-use contender::{TURN_TIME, unfinished};
+use contender::TURN_TIME;
+pub use contender::{CaseState, Contender, failed, once};
 use rand::Rng;
 use rand::seq::SliceRandom;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -88,7 +88,7 @@ pub trait Time {
     /// Returns whether the user asked to stop.
     fn interrupted(&self) -> bool;
     /// Returns whether the process was suspended and resumed since the last call.
-    fn went_on(&self) -> bool;
+    fn was_suspended(&self) -> bool;
     /// Returns the CPU time of this process, if known.
     fn cpu(&self) -> Option<Duration> {
         None
@@ -121,7 +121,7 @@ impl Time for WallTime<'_> {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    fn went_on(&self) -> bool {
+    fn was_suspended(&self) -> bool {
         CONTINUED.swap(false, Ordering::SeqCst)
     }
 
@@ -250,13 +250,15 @@ impl<'a> Timekeeper<'a> {
     }
 
     /// Samples all warm contenders until each has enough, in turns, so that drift affects all equally.
-    pub fn sample<T: SampleSource>(&mut self, mut states: Vec<&mut State<T>>, sampling: &Sampling) {
-        if let (Some(contender), None) = (states.iter_mut().find_map(|state| unfinished(state)), sampling.pause) {
+    pub fn sample<T: SampleSource>(&mut self, mut states: Vec<&mut CaseState<T>>, sampling: &Sampling) {
+        if sampling.pause.is_none()
+            && let Some(contender) = states.iter_mut().find_map(|state| state.unfinished())
+        {
             // If the device fails here, it will fail below as well, and be reported.
-            let _ = self.bring_clock_up(&mut || contender.work());
+            let _ = self.bring_clock_up(&mut || contender.discard_sample());
         }
         loop {
-            states.retain_mut(|state| unfinished(state).is_some());
+            states.retain_mut(|state| state.unfinished().is_some());
             if states.is_empty() {
                 return;
             }
@@ -264,18 +266,20 @@ impl<'a> Timekeeper<'a> {
             let settles = states.len() > 1 && sampling.pause.is_none();
             let before = self.observe();
             for state in &mut states {
-                let Some(contender) = unfinished(state) else { continue };
-                if contender.fresh() {
+                let Some(contender) = state.unfinished() else { continue };
+                if contender.has_no_samples() {
                     contender.observe(before);
                 }
-                let settled = if settles { contender.settle() } else { Ok(()) };
-                if let Err(error) = settled.and_then(|()| contender.turn(sampling, self.time.as_ref())) {
-                    **state = Err(self.broken(&error));
+                let settled = if settles { contender.discard_disturbed_sample() } else { Ok(()) };
+                if let Err(error) = settled.and_then(|()| contender.take_turn(sampling, self.time.as_ref())) {
+                    **state = CaseState::Ended(self.broken(&error));
                 }
             }
             let after = self.observe();
-            for contender in states.iter_mut().filter_map(|state| state.as_mut().ok()) {
-                contender.observe(after);
+            for state in &mut states {
+                if let Some(contender) = state.contender_mut() {
+                    contender.observe(after);
+                }
             }
         }
     }
@@ -285,13 +289,13 @@ impl<'a> Timekeeper<'a> {
     ///
     /// # Errors
     /// Why the energy cannot be measured.
-    pub fn weigh<T: SampleSource>(
+    pub fn measure_energy<T: SampleSource>(
         &self,
         contender: &mut Contender<T>,
         recount: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
     ) -> Result<Energy, String> {
         let clock = self.clock.as_ref();
-        contender.weigh(|| clock.and_then(ClockSource::joules), recount, self.time.as_ref())
+        contender.measure_energy(|| clock.and_then(ClockSource::joules), recount, self.time.as_ref())
     }
 
     /// Samples two sides and a control, a second instance of the first side, until `decided` returns true for the
@@ -302,31 +306,33 @@ impl<'a> Timekeeper<'a> {
     /// get any place, which the randomization test relies on.
     pub fn duel<T: SampleSource>(
         &mut self,
-        states: [&mut State<T>; 2],
+        states: [&mut CaseState<T>; 2],
         control: T,
         sampling: &Sampling,
         remake: Remake<'_, T>,
-        (seed, decided): (u64, Decided<'_>),
+        seed: u64,
+        decided: Decided<'_>,
     ) -> Vec<Round> {
         let mut rounds = vec![];
         let [first, second] = states;
-        let (Ok(a), Ok(b)) = (&mut *first, &mut *second) else { return rounds };
+        let Some(a) = first.contender_mut() else { return rounds };
+        let Some(b) = second.contender_mut() else { return rounds };
         let mut control = Contender::new(control, a.measured().clone(), None);
         if sampling.pause.is_none() {
             // If the device fails here, it will fail below as well, and be reported.
-            let _ = self.bring_clock_up(&mut || a.work());
+            let _ = self.bring_clock_up(&mut || a.discard_sample());
         }
         let before = self.observe();
         a.observe(before);
         b.observe(before);
         let mut orders = generator(seed, 0);
         let ended =
-            self.rounds(&mut [&mut *a, &mut *b, &mut control], sampling, remake, (&mut orders, decided), &mut rounds);
+            self.rounds(&mut [&mut *a, &mut *b, &mut control], sampling, remake, &mut orders, decided, &mut rounds);
         let after = self.observe();
         a.observe(after);
         b.observe(after);
         if let Err((role, error)) = ended {
-            *[first, second][usize::from(role == 1)] = Err(self.broken(&error));
+            *[first, second][usize::from(role == 1)] = CaseState::Ended(self.broken(&error));
         }
         rounds
     }
@@ -337,7 +343,8 @@ impl<'a> Timekeeper<'a> {
         contenders: &mut [&mut Contender<T>; 3],
         sampling: &Sampling,
         remake: Remake<'_, T>,
-        (generator, decided): (&mut impl Rng, Decided<'_>),
+        generator: &mut impl Rng,
+        decided: Decided<'_>,
         rounds: &mut Vec<Round>,
     ) -> Result<(), (usize, String)> {
         let start = self.time.now();

@@ -14,7 +14,7 @@ const MS: f64 = 1e6;
 struct ScriptedTime {
     now: Rc<Cell<Duration>>,
     interrupted_at: Duration,
-    went_on: Rc<Cell<bool>>,
+    was_suspended: Rc<Cell<bool>>,
 }
 
 impl Time for ScriptedTime {
@@ -30,8 +30,8 @@ impl Time for ScriptedTime {
         self.now.get() >= self.interrupted_at
     }
 
-    fn went_on(&self) -> bool {
-        self.went_on.take()
+    fn was_suspended(&self) -> bool {
+        self.was_suspended.take()
     }
 }
 
@@ -59,7 +59,7 @@ impl SampleSource for Scripted<'_> {
 
 /// Returns a timekeeper with a scripted clock, and the clock.
 fn scripted(interrupted_at: Duration) -> (Timekeeper<'static>, ScriptedTime) {
-    let time = ScriptedTime { now: Rc::default(), interrupted_at, went_on: Rc::default() };
+    let time = ScriptedTime { now: Rc::default(), interrupted_at, was_suspended: Rc::default() };
     (Timekeeper::by(time.clone()), time)
 }
 
@@ -91,14 +91,14 @@ fn verified(time: f64) -> Measured {
 }
 
 /// Warms `timed` up like any but the first case of a device.
-fn warm<'a>(keeper: &Timekeeper<'_>, timed: Scripted<'a>) -> State<Scripted<'a>> {
-    keeper.warm(timed, verified(MS), MAX_WARM_UP, |_, _| Ok(())).map_err(|error| failed(&error))
+fn warm<'a>(keeper: &Timekeeper<'_>, timed: Scripted<'a>) -> CaseState<Scripted<'a>> {
+    let warmed = keeper.warm(timed, verified(MS), MAX_WARM_UP, |_, _| Ok(()));
+    CaseState::after_warm_up(warmed.map_err(|error| failed(&error)))
 }
 
 /// Returns a contender without a warm-up.
-#[expect(clippy::unnecessary_wraps, reason = "the loop takes cases that may have their outcome already")]
-fn cold(timed: Scripted<'_>, first_run: f64) -> State<Scripted<'_>> {
-    Ok(Contender::new(timed, verified(first_run), None))
+fn cold(timed: Scripted<'_>, first_run: f64) -> CaseState<Scripted<'_>> {
+    CaseState::Sampling(Box::new(Contender::new(timed, verified(first_run), None)))
 }
 
 /// Samples `timed` without a warm-up.
@@ -116,8 +116,11 @@ fn with_clock_warnings(keeper: &Timekeeper<'_>, measured: Measured) -> Measured 
     *measured
 }
 
-fn measured(state: State<Scripted<'_>>) -> Measured {
-    state.unwrap_or_else(|outcome| panic!("{outcome:?}")).finish().expect("samples").0
+fn measured(state: CaseState<Scripted<'_>>) -> Measured {
+    match state {
+        CaseState::Sampling(contender) => contender.finish().expect("samples").0,
+        CaseState::Ended(outcome) => panic!("{outcome:?}"),
+    }
 }
 
 fn times(measured: &Measured) -> Vec<f64> {
@@ -151,7 +154,7 @@ fn an_unsettled_case_is_sampled_after_its_warm_up_limit_and_marked() {
         let timed = run(&time, |index| if index % 2 == 0 { 40.0 * MS } else { 30.0 * MS });
         let contender = keeper.warm(timed, verified(MS), patience, |_, _| Ok(())).expect("warm");
         assert!(time.now() >= patience && time.now() < patience + Duration::from_millis(40), "{:?}", time.now());
-        let mut state = Ok(contender);
+        let mut state = CaseState::Sampling(Box::new(contender));
         keeper.sample(vec![&mut state], &Sampling::default());
         assert_eq!(measured(state).warnings, [Warning::UnstableClock, Warning::TimeLimit]);
     }
@@ -259,7 +262,7 @@ fn an_interruption_keeps_the_samples_before_it_and_marks_the_case() {
 #[test]
 fn samples_while_the_process_was_stopped_are_dropped_and_counted() {
     let (mut keeper, time) = scripted(Duration::MAX);
-    let stopped = Rc::clone(&time.went_on);
+    let stopped = Rc::clone(&time.was_suspended);
     let timed = run(&time, |index| {
         // Two seconds go by in the fourth and in the sixth run.
         stopped.set(index == 3 || index == 5);
@@ -267,7 +270,7 @@ fn samples_while_the_process_was_stopped_are_dropped_and_counted() {
     });
     let mut state = cold(timed, 4.0 * MS);
     // A stop before the first sample drops none.
-    time.went_on.set(true);
+    time.was_suspended.set(true);
     keeper.sample(vec![&mut state], &Sampling::default());
     let measured = measured(state);
     assert_eq!(times(&measured), [4.0 * MS; 10]);
@@ -280,12 +283,12 @@ fn an_interruption_before_the_first_sample_leaves_no_time() {
     let (mut keeper, time) = scripted(Duration::ZERO);
     let mut state = warm(&keeper, run(&time, |_| MS));
     keeper.sample(vec![&mut state], &Sampling::default());
-    let Ok(contender) = state else { panic!("it is warm") };
+    let CaseState::Sampling(contender) = state else { panic!("it is warm") };
     assert!(contender.finish().is_none() && time.now() == Duration::ZERO);
 }
 
 /// Returns two contenders whose runs take ten times as long after the other ran, and the log of their runs.
-fn disturbed(time: &ScriptedTime, run_time: f64) -> ([State<Scripted<'static>>; 2], Rc<RefCell<Vec<usize>>>) {
+fn disturbed(time: &ScriptedTime, run_time: f64) -> ([CaseState<Scripted<'static>>; 2], Rc<RefCell<Vec<usize>>>) {
     let order: Rc<RefCell<Vec<usize>>> = Rc::default();
     let states = [0, 1].map(|side| {
         let order = Rc::clone(&order);
@@ -347,7 +350,7 @@ fn a_failing_case_does_not_stop_the_others() {
     let (mut keeper, time) = scripted(Duration::MAX);
     let [mut first, mut second] = [cold(failing(&time), MS), cold(run(&time, |_| MS), MS)];
     keeper.sample(vec![&mut first, &mut second], &Sampling::default());
-    let Err(Outcome::Failed { error, .. }) = first else { panic!("failed") };
+    let CaseState::Ended(Outcome::Failed { error, .. }) = first else { panic!("failed") };
     assert_eq!((error.as_str(), measured(second).samples.len()), ("the device is lost", 10));
 }
 
@@ -355,7 +358,7 @@ fn a_failing_case_does_not_stop_the_others() {
 fn duel<'a>(
     keeper: &mut Timekeeper<'_>,
     time: &ScriptedTime,
-    [a, b]: [&mut State<Scripted<'a>>; 2],
+    [a, b]: [&mut CaseState<Scripted<'a>>; 2],
     (sampling, seed): (&Sampling, u64),
     mut decided: impl FnMut(&[Round]) -> bool,
 ) -> (Vec<Round>, Vec<usize>) {
@@ -365,7 +368,7 @@ fn duel<'a>(
         Ok(())
     };
     let control = run(time, |_| 4.0 * MS);
-    let rounds = keeper.duel([a, b], control, sampling, &mut remake, (seed, &mut decided));
+    let rounds = keeper.duel([a, b], control, sampling, &mut remake, seed, &mut decided);
     (rounds, made)
 }
 
@@ -418,7 +421,7 @@ fn a_duel_ends_with_its_time_an_interruption_or_a_failure() {
     let (mut keeper, time) = scripted(Duration::MAX);
     let [mut a, mut b] = [cold(run(&time, |_| MS), MS), cold(failing(&time), MS)];
     assert!(duel(&mut keeper, &time, [&mut a, &mut b], (&sampling, 1), |_: &[Round]| false).0.is_empty());
-    assert!(matches!(b, Err(Outcome::Failed { .. })) && a.is_ok());
+    assert!(matches!(b, CaseState::Ended(Outcome::Failed { .. })) && a.contender().is_some());
 }
 
 #[test]

@@ -98,7 +98,10 @@ impl WorkerEnd {
 impl std::fmt::Display for WorkerEnd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.cause)?;
-        self.said.last().map_or(Ok(()), |last| write!(f, "; its process last printed: {last}"))
+        match self.said.last() {
+            Some(last) => write!(f, "; its process last printed: {last}"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -36,8 +36,16 @@ impl<'a> Remote<'a> {
         tuned: &Tuned,
         interrupted: &'a AtomicBool,
     ) -> Result<Self, String> {
-        let (device, tuned) = (device.clone(), tuned.clone());
-        let mut remote = Self { workers, device, timing, tuned, interrupted, process: None, hung: false, dead: None };
+        let mut remote = Self {
+            workers,
+            device: device.clone(),
+            timing,
+            tuned: tuned.clone(),
+            interrupted,
+            process: None,
+            hung: false,
+            dead: None,
+        };
         let idle = workers.idle.borrow_mut().take();
         // A worker serves a single device.
         let idle = idle.filter(|process| process.device.is_none_or(|index| index == remote.device.index));
@@ -88,11 +96,10 @@ impl<'a> Remote<'a> {
     fn start(&self) -> Result<WorkerProcess, WorkerEnd> {
         let (process, devices) = self.workers.start(self.interrupted)?;
         let devices = devices.map_err(WorkerEnd::refused)?;
-        let same = |other: &DeviceInfo| (&other.uuid, &other.name) == (&self.device.uuid, &self.device.name);
-        if !devices.get(self.device.index).is_some_and(same) {
-            return Err(WorkerEnd::refused(format!("device '{}' has disappeared", self.device.name)));
+        match devices.get(self.device.index) {
+            Some(device) if device.uuid == self.device.uuid && device.name == self.device.name => Ok(process),
+            _ => Err(WorkerEnd::refused(format!("device '{}' has disappeared", self.device.name))),
         }
-        Ok(process)
     }
 
     /// Runs a job. Passes events to `report`, whose answer says whether to continue.

@@ -37,6 +37,11 @@ const MAX_MEMORY_GROWTH: Bytes = Bytes(4 << 30);
 /// Grace period of a worker whose parent is gone.
 const ORPHAN_GRACE: Duration = Duration::from_secs(1);
 
+/// Reports that the worker cannot start.
+fn report_refusal(error: String) {
+    report(&WorkerReport::Done(job::text(&Err::<(), _>(error)), vec![]));
+}
+
 /// Runs the jobs that arrive on standard input until it closes.
 ///
 /// # Errors
@@ -45,11 +50,10 @@ pub fn serve(catalogue: &'static Catalogue) -> Result<(), Error> {
     process::end_with_parent();
     // Leaked, because detached threads read the flag.
     let interrupted: &'static AtomicBool = Box::leak(Box::default());
-    let refused = |error: String| report(&WorkerReport::Done(job::text(&Err::<(), _>(error)), vec![]));
     let orders = match listen(interrupted) {
         Ok(orders) => orders,
         Err(error) => {
-            refused(error.to_string());
+            report_refusal(error.to_string());
             return Ok(());
         }
     };
@@ -57,8 +61,11 @@ pub fn serve(catalogue: &'static Catalogue) -> Result<(), Error> {
     let setup = Setup { catalogue, ..*setup };
     let calls = Arc::default();
     let watched = watch(&setup, &calls, interrupted).map_err(VulkanError::Problem);
-    let (timeout, front_ends) = (setup.timeout, FrontEnds::Here);
-    guarded::limit(ProgramLimits { timeout, interrupted: Some(interrupted), front_ends });
+    guarded::limit(ProgramLimits {
+        timeout: setup.timeout,
+        interrupted: Some(interrupted),
+        front_ends: FrontEnds::Here,
+    });
     let algorithms = with_users(setup.catalogue, &setup.kernels).map_err(Error::Failure)?;
     let vulkan = match watched.and_then(|()| LoadedVulkan::load(&setup, calls)) {
         Ok(vulkan) => {
@@ -67,7 +74,7 @@ pub fn serve(catalogue: &'static Catalogue) -> Result<(), Error> {
         }
         // Host baselines do not need Vulkan.
         Err(error) => {
-            refused(error.to_string());
+            report_refusal(error.to_string());
             None
         }
     };
@@ -140,8 +147,8 @@ fn watch(setup: &Setup, calls: &Arc<CallMonitor>, interrupted: &'static AtomicBo
         let mut memory = MemoryWatch::default();
         loop {
             std::thread::sleep(POLL_INTERVAL);
-            let (wait, interrupted) = (seen.waiting(), interrupted.load(Ordering::Relaxed));
-            if let Some(reason) = calls.overdue(wait, interrupted, Instant::now()) {
+            let wait = seen.waiting();
+            if let Some(reason) = calls.overdue(wait, interrupted.load(Ordering::Relaxed), Instant::now()) {
                 report(&WorkerReport::Hung(reason));
                 return;
             }
@@ -283,7 +290,8 @@ mod tests {
     fn seconds_to_hang(wait: Wait, timeout: u64, interrupted_after: f64, gap: Option<u64>) -> f64 {
         let started = wait.started;
         let mut calls = CallWatch::new(Duration::from_secs(timeout), started);
-        let (mut looks, mut now) = (0, started);
+        let mut looks = 0;
+        let mut now = started;
         loop {
             looks += 1;
             now += POLL_INTERVAL;

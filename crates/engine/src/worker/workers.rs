@@ -40,8 +40,13 @@ impl<'a> Workers<'a> {
     /// # Errors
     /// When the worker cannot start or load Vulkan, or a driver crashes it.
     pub fn open(setup: &'a Setup) -> Result<(Self, Vec<DeviceInfo>), Error> {
-        let (idle, messages) = (RefCell::default(), Arc::default());
-        let mut workers = Self { setup, idle, messages, drivers: setup.drivers.clone(), dead: vec![] };
+        let mut workers = Self {
+            setup,
+            idle: RefCell::default(),
+            messages: Arc::default(),
+            drivers: setup.drivers.clone(),
+            dead: vec![],
+        };
         let started = match workers.start(&AtomicBool::new(false)) {
             Err(ended) if ended.how != EndKind::Refused => workers.start_without_dead_drivers(&ended),
             started => started.map_err(|ended| ended.to_string()),
@@ -113,10 +118,14 @@ impl<'a> Workers<'a> {
     }
 
     /// Returns workers with the same drivers for another thread.
-    pub fn beside(&self) -> Self {
-        let Self { setup, messages, drivers, dead, .. } = self;
-        let (messages, drivers, dead) = (Arc::clone(messages), drivers.clone(), dead.clone());
-        Self { setup, idle: RefCell::default(), messages, drivers, dead }
+    pub fn for_another_thread(&self) -> Self {
+        Self {
+            setup: self.setup,
+            idle: RefCell::default(),
+            messages: Arc::clone(&self.messages),
+            drivers: self.drivers.clone(),
+            dead: self.dead.clone(),
+        }
     }
 
     /// Adds messages of the validation layer.
@@ -128,16 +137,23 @@ impl<'a> Workers<'a> {
 /// Returns the manifests that the loader reads: the `chosen` ones, or those from the environment, or those in its
 /// folders.
 pub fn manifests(chosen: Option<&OsString>) -> Vec<PathBuf> {
-    let named = |name: &str| env::var_os(name).filter(|paths| !paths.is_empty());
-    let paths = |list: OsString| env::split_paths(&list).flat_map(|path| manifest_files(&path)).collect::<Vec<_>>();
-    let found = if let Some(list) = chosen.cloned().or_else(|| DRIVER_FILES.iter().find_map(|name| named(name))) {
-        paths(list)
+    let mut manifests = vec![];
+    if let Some(list) = chosen.cloned().or_else(|| DRIVER_FILES.iter().find_map(|name| path_list(name))) {
+        manifests.extend(env::split_paths(&list).flat_map(|path| manifest_files(&path)));
     } else {
-        let more = named(MORE_DRIVER_FILES).map(paths).unwrap_or_default();
-        more.into_iter().chain(folders().iter().flat_map(|folder| manifest_files(&folder.join(MANIFESTS)))).collect()
-    };
-    let mut known = BTreeSet::new();
-    found.into_iter().filter(|path| known.insert(path.clone())).collect()
+        if let Some(list) = path_list(MORE_DRIVER_FILES) {
+            manifests.extend(env::split_paths(&list).flat_map(|path| manifest_files(&path)));
+        }
+        manifests.extend(folders().iter().flat_map(|folder| manifest_files(&folder.join(MANIFESTS))));
+    }
+    let mut seen = BTreeSet::new();
+    manifests.retain(|path| seen.insert(path.clone()));
+    manifests
+}
+
+/// Returns the path list in this environment variable, unless it is empty.
+fn path_list(variable: &str) -> Option<OsString> {
+    env::var_os(variable).filter(|paths| !paths.is_empty())
 }
 
 /// Returns the manifests in a folder, or `path` itself if it is not a folder.

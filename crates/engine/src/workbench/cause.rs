@@ -1,0 +1,226 @@
+//! Searches the cause of a wrong answer of a user's kernel.
+
+use super::poison::{BufferPoison, Poison};
+use super::verify::{CheckedRun, fingerprint};
+use super::{LoadedProblem, Workbench, region};
+use crate::basis::dtype::HostArray;
+use crate::case::method::Clock;
+use crate::kernel::buffer::{BufferSpec, Role};
+use crate::kernel::program::Program;
+use crate::vulkan::{DeviceBuffer, Recorder, Region, VulkanError};
+use std::collections::HashSet;
+use std::ops::Range;
+
+/// Longest run, in seconds, for which the cause of a wrong answer is searched by running it again.
+pub(super) const MAX_PROBED_SECONDS: f64 = 1.0;
+
+/// Memory whose poison differs from the first run's, to find the cause of a wrong answer.
+#[derive(Clone, Copy)]
+enum PoisonedPart {
+    Nothing,
+    /// Red zones: of all buffers; before one buffer's data; behind one buffer's data.
+    Zones,
+    Before(usize),
+    Behind(usize),
+    /// Data: of outputs and scratch; of one output; of scratch.
+    Data,
+    DataOf(usize),
+    Scratch,
+}
+
+impl PoisonedPart {
+    /// Returns the byte ranges of buffer `number` that belong to this part. Scratch buffers are not among the buffers.
+    fn ranges(self, number: usize, spec: &BufferSpec, buffer: &DeviceBuffer) -> Vec<Range<u64>> {
+        let data = region(buffer, spec);
+        let end = data.offset + data.bytes;
+        let before = 0..data.offset;
+        let behind = end..buffer.size.0;
+        match self {
+            Self::Zones => vec![before, behind],
+            Self::Before(changed) if changed == number => vec![before],
+            Self::Behind(changed) if changed == number => vec![behind],
+            Self::Data if spec.role == Role::Output => std::iter::once(data.offset..end).collect(),
+            Self::DataOf(changed) if changed == number && spec.role == Role::Output => {
+                std::iter::once(data.offset..end).collect()
+            }
+            _ => vec![],
+        }
+    }
+
+    /// Describes the cause of a wrong answer, given that `element` changed together with this memory.
+    fn message(self, loaded: &LoadedProblem, element: &str) -> String {
+        let name = |number: usize| &loaded.specs[number].name;
+        match self {
+            Self::Behind(number) => {
+                format!("the kernel reads past the end of {}: {element} depends on what lies there", name(number))
+            }
+            Self::Before(number) => {
+                format!("the kernel reads before the start of {}: {element} depends on what lies there", name(number))
+            }
+            Self::DataOf(number) => {
+                format!(
+                    "{element} depends on what {} held before: the kernel reads it and has not written it",
+                    name(number)
+                )
+            }
+            Self::Scratch => {
+                format!(
+                    "{element} depends on what scratch buffers held before: the kernel reads them and has not written them"
+                )
+            }
+            Self::Zones => format!("the kernel reads outside of its buffers: {element} depends on what lies there"),
+            Self::Nothing | Self::Data => {
+                format!("{element} depends on memory that the kernel reads and has not written")
+            }
+        }
+    }
+}
+
+/// Most elements that are tested for having been left unwritten.
+const MAX_SUSPECTS: usize = 1 << 20;
+
+/// Iterates over the buffer numbers of the outputs.
+fn numbers_of_outputs(loaded: &LoadedProblem) -> impl Iterator<Item = usize> {
+    let outputs = loaded.specs.iter().enumerate().filter(|(_, spec)| spec.role.is_output());
+    outputs.map(|(number, _)| number)
+}
+
+/// Lists the elements, each as (output, index), that still hold the poison from before the run.
+fn find_unwritten(loaded: &LoadedProblem, outputs: &[HostArray], poison: Poison) -> Vec<(usize, usize)> {
+    let mut unwritten = vec![];
+    for (output, (number, contents)) in numbers_of_outputs(loaded).zip(outputs).enumerate() {
+        let BufferSpec { role, dtype, .. } = loaded.specs[number];
+        let size = dtype.bytes() as usize;
+        let words = poison.words(number).map(u32::to_le_bytes);
+        let words = words.as_flattened();
+        if role != Role::Output {
+            continue;
+        }
+        for (index, element) in contents.as_bytes().chunks_exact(size).enumerate() {
+            // Poison begins with the red zone, a multiple of its words.
+            if (index * size..).zip(element).all(|(at, byte)| *byte == words[at % words.len()]) {
+                unwritten.push((output, index));
+            }
+        }
+    }
+    unwritten.truncate(MAX_SUSPECTS);
+    unwritten
+}
+
+/// Names the first element that `counts` and differs between the outputs of two runs.
+fn first_difference(
+    loaded: &LoadedProblem,
+    a: &[HostArray],
+    b: &[HostArray],
+    counts: &dyn Fn((usize, usize)) -> bool,
+) -> Option<String> {
+    for (output, (number, (a, b))) in numbers_of_outputs(loaded).zip(a.iter().zip(b)).enumerate() {
+        if a.as_bytes() == b.as_bytes() {
+            continue;
+        }
+        let size = loaded.specs[number].dtype.bytes() as usize;
+        for (index, (a, b)) in a.as_bytes().chunks_exact(size).zip(b.as_bytes().chunks_exact(size)).enumerate() {
+            if a != b
+                && counts((output, index))
+                && let Some(name) = loaded.oracle.element(output, index)
+            {
+                return Some(name);
+            }
+        }
+    }
+    None
+}
+
+impl Workbench {
+    /// Lists the elements, each as (output, index), that a program never writes: they hold the poison of either pattern
+    /// after a run over it.
+    pub(super) fn list_unwritten(
+        &mut self,
+        loaded: &LoadedProblem,
+        program: &Program,
+        outputs: &[HostArray],
+    ) -> Result<Vec<(usize, usize)>, VulkanError> {
+        let mut suspects = find_unwritten(loaded, outputs, Poison::NaN);
+        if !suspects.is_empty() {
+            let CheckedRun { outputs, .. } = self.run_over_poison(loaded, program, Poison::Number)?;
+            let known: HashSet<_> = find_unwritten(loaded, &outputs, Poison::Number).into_iter().collect();
+            suspects.retain(|suspect| known.contains(suspect));
+        }
+        Ok(suspects)
+    }
+
+    /// Runs the program with `Poison::Number` instead of NaN in the `changed` memory; returns the outputs, or `None` if
+    /// it changed an input.
+    fn run_with_changed_poison(
+        &mut self,
+        loaded: &LoadedProblem,
+        program: &Program,
+        changed: PoisonedPart,
+    ) -> Result<Option<Vec<HostArray>>, VulkanError> {
+        self.poison(loaded, Poison::NaN)?;
+        let mut recorder = Recorder::new(&self.device)?;
+        for (number, (spec, buffer)) in loaded.specs.iter().zip(&loaded.buffers).enumerate() {
+            for Range { start, end } in changed.ranges(number, spec, buffer) {
+                let target = Region { buffer, offset: start, bytes: end - start };
+                self.record_poison(&mut recorder, &target, BufferPoison { kind: Poison::Number, buffer: number });
+            }
+        }
+        // The command buffer must not be empty.
+        recorder.barrier();
+        recorder.finish()?.run()?;
+        // Scratch buffers belong to the sampler, which poisons them.
+        let scratch =
+            if matches!(changed, PoisonedPart::Data | PoisonedPart::Scratch) { Poison::Number } else { Poison::NaN };
+        let copies = self.copy_inputs(loaded, program)?;
+        self.record_sampler(loaded, program, 1, Clock::DeviceTimestamps, scratch, None)?.sample()?;
+        let outputs = self.download_outputs(loaded)?;
+        if self.restore_inputs(loaded, &copies)?.is_some() {
+            return Ok(None);
+        }
+        Ok(Some(outputs))
+    }
+
+    /// Searches the cause of a user's wrong answer: memory that the kernel should not read, or elements that it never
+    /// writes. Gives up on kernels whose answers vary from run to run.
+    pub(super) fn find_cause(
+        &mut self,
+        loaded: &LoadedProblem,
+        program: &Program,
+    ) -> Result<Option<String>, VulkanError> {
+        let Some(first) = self.run_with_changed_poison(loaded, program, PoisonedPart::Nothing)? else {
+            return Ok(None);
+        };
+        for changed in [PoisonedPart::Zones, PoisonedPart::Data] {
+            let Some(other) = self.run_with_changed_poison(loaded, program, changed)? else { return Ok(None) };
+            let Some(element) = first_difference(loaded, &first, &other, &|_| true) else { continue };
+            // Fingerprints compare bits, so that NaN equals NaN.
+            let again = self.run_with_changed_poison(loaded, program, PoisonedPart::Nothing)?;
+            if again.is_none_or(|again| fingerprint(&again) != fingerprint(&first)) {
+                return Ok(None);
+            }
+            let unwritten: HashSet<_> = find_unwritten(loaded, &first, Poison::NaN).into_iter().collect();
+            let other_unwritten: HashSet<_> = find_unwritten(loaded, &other, Poison::Number).into_iter().collect();
+            // A sum that includes poison may equal the poison, but not in every element.
+            let is_written = |place| !(unwritten.contains(&place) && other_unwritten.contains(&place));
+            if matches!(changed, PoisonedPart::Data) && first_difference(loaded, &first, &other, &is_written).is_none()
+            {
+                return Ok(Some(format!("{element} was never written: does the grid, or an `if`, leave it out?")));
+            }
+            let numbers = 0..loaded.specs.len();
+            let single: Vec<PoisonedPart> = match changed {
+                PoisonedPart::Zones => {
+                    numbers.flat_map(|own| [PoisonedPart::Behind(own), PoisonedPart::Before(own)]).collect()
+                }
+                _ => numbers.map(PoisonedPart::DataOf).chain([PoisonedPart::Scratch]).collect(),
+            };
+            for changed in single {
+                let own = self.run_with_changed_poison(loaded, program, changed)?;
+                if let Some(element) = own.and_then(|own| first_difference(loaded, &first, &own, &|_| true)) {
+                    return Ok(Some(changed.message(loaded, &element)));
+                }
+            }
+            return Ok(Some(changed.message(loaded, &element)));
+        }
+        Ok(None)
+    }
+}

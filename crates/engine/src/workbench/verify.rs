@@ -1,0 +1,406 @@
+//! Runs programs over poison and checks their answers, before and after samples.
+
+use super::cause::MAX_PROBED_SECONDS;
+use super::poison::{InputCopy, Poison};
+use super::sampler::{Contents, Sampler};
+use super::{LoadedProblem, Workbench};
+use crate::basis::dtype::HostArray;
+use crate::basis::units::Nanos;
+use crate::case::check::CheckResult;
+use crate::case::method::Clock;
+use crate::kernel::buffer::{RED_ZONE, Role};
+use crate::kernel::program::Program;
+use crate::record::{Correctness, Phases, Repeated, Verification};
+use crate::sampling;
+use crate::vulkan::{Recorder, Region, VulkanError};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hasher};
+use std::time::Instant;
+
+/// Byte offset that turns a correct answer into a wrong one: at least one element of the widest type.
+const SHIFT_BYTES: u64 = 8;
+
+/// Result of a program's verified first run.
+pub struct Verified {
+    /// Check of the answer, or why there is none.
+    pub check: Result<CheckResult, String>,
+    /// Fingerprint of the answer.
+    pub answer: u64,
+    /// Run over other poison; none after a wrong answer.
+    pub second_run: Option<SecondRun>,
+    /// Reason why the answer cannot be judged, if so.
+    pub unverified: Option<String>,
+    /// Device time of the first run.
+    pub time: Nanos,
+    /// Host time of all phases, including the download.
+    pub phases: Phases,
+}
+
+/// Second run of a verified program.
+pub struct SecondRun {
+    /// Sampler that can run again over the scratch contents it left.
+    pub sampler: Sampler,
+    /// Device time.
+    pub time: Nanos,
+}
+
+/// Returns a hash that identifies an answer.
+pub(super) fn fingerprint(outputs: &[HostArray]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for output in outputs {
+        hasher.write(output.as_bytes());
+    }
+    hasher.finish()
+}
+
+/// Describes the first element in which the outputs of two runs differ.
+fn first_change(loaded: &LoadedProblem, first: &[HostArray], second: &[HostArray]) -> Option<String> {
+    let specs = loaded.specs.iter().filter(|spec| spec.role.is_output());
+    specs.zip(first.iter().zip(second)).find_map(|(spec, (a, b))| {
+        let byte = a.as_bytes().iter().zip(b.as_bytes()).position(|(a, b)| a != b)?;
+        let index = byte / spec.dtype.bytes() as usize;
+        Some(format!("{}[{index}] is {}, it was {}", spec.name, b.shown(index), a.shown(index)))
+    })
+}
+
+/// Result of a run over poison.
+pub(super) struct CheckedRun {
+    pub(super) sampler: Sampler,
+    pub(super) time: Nanos,
+    pub(super) download: Nanos,
+    pub(super) outputs: Vec<HostArray>,
+    /// Description of a write out of bounds or to an input.
+    pub(super) bad_write: Option<String>,
+}
+
+/// Saves `outputs` if requested, and checks them, with the program's allowance and promise.
+fn save_and_check(loaded: &LoadedProblem, program: &Program, outputs: &[HostArray]) -> Result<CheckResult, String> {
+    loaded.oracle.save(outputs)?;
+    check_outputs(loaded, program, outputs)
+}
+
+/// Checks `outputs` without saving them.
+pub(super) fn check_outputs(
+    loaded: &LoadedProblem,
+    program: &Program,
+    outputs: &[HostArray],
+) -> Result<CheckResult, String> {
+    let mut check = loaded.oracle.check(outputs)?;
+    check.tolerance += program.allowance;
+    program.promise.into_iter().for_each(|promise| check.enforce(promise));
+    Ok(check)
+}
+
+/// Why an answer does not count.
+pub(crate) enum VerificationError {
+    /// The answer is wrong or missing, or the kernel wrote out of bounds.
+    Rejected(Verification),
+    /// The device failed.
+    Device(VulkanError),
+}
+
+impl From<VulkanError> for VerificationError {
+    fn from(error: VulkanError) -> Self {
+        Self::Device(error)
+    }
+}
+
+/// Answer of a further run, compared with a verified one.
+pub(crate) enum LaterAnswer {
+    /// Equal, bit for bit.
+    Same,
+    /// Different, and as correct as this.
+    Different(Correctness),
+    /// Wrong, or the kernel wrote out of bounds.
+    Wrong(Verification),
+}
+
+/// Converts a check to the correctness of the answer; `unverified` is the reason why it cannot be judged, if so.
+///
+/// # Errors
+/// When there is no answer, the kernel wrote out of bounds, or the answer is wrong.
+pub(crate) fn correctness(
+    check: Result<CheckResult, String>,
+    unverified: Option<String>,
+) -> Result<Correctness, Verification> {
+    let check = check.map_err(Verification::without_answer)?;
+    match unverified {
+        _ if !check.passes() => Err(check.into()),
+        Some(unverified) => Ok(Correctness::Unverified { unverified }),
+        None => Ok(Verification::from(check).into()),
+    }
+}
+
+/// Rewords the check of a second answer, over different memory contents than the first, which was correct.
+fn reword_second_check(check: Result<CheckResult, String>) -> Result<CheckResult, String> {
+    let reworded = |wrong: &str| format!("right in one run, wrong in the next with other memory contents: {wrong}");
+    match check {
+        Ok(check) if check.passes() => Ok(check),
+        Ok(check) => Ok(CheckResult { worst: reworded(&check.worst), ..check }),
+        Err(reason) => Err(reworded(&reason)),
+    }
+}
+
+impl Workbench {
+    /// Runs a program once over poisoned outputs.
+    pub(super) fn run_over_poison(
+        &mut self,
+        loaded: &LoadedProblem,
+        program: &Program,
+        poison: Poison,
+    ) -> Result<CheckedRun, VulkanError> {
+        self.poison(loaded, poison)?;
+        let copies = self.copy_inputs(loaded, program)?;
+        let sampler = self.record_sampler(loaded, &program.guarded(), 1, Clock::DeviceTimestamps, poison, None)?;
+        let (_, time) = sampler.sample()?;
+        let start = Instant::now();
+        let outputs = self.download_outputs(loaded)?;
+        let download = start.elapsed().into();
+        let changed = self.restore_inputs(loaded, &copies)?;
+        let bad_write = self.out_of_bounds_write(loaded, &sampler, poison)?.or(changed);
+        Ok(CheckedRun { sampler, time, download, outputs, bad_write })
+    }
+
+    /// Downloads the outputs.
+    pub(super) fn download_outputs(&mut self, loaded: &LoadedProblem) -> Result<Vec<HostArray>, VulkanError> {
+        let mut outputs = vec![];
+        for (spec, buffer) in loaded.specs.iter().zip(&loaded.buffers) {
+            if spec.role.is_output() {
+                let mut output = HostArray::zeros(spec.dtype, spec.len as usize);
+                self.download(buffer, RED_ZONE, output.as_bytes_mut())?;
+                outputs.push(output);
+            }
+        }
+        Ok(outputs)
+    }
+
+    /// Runs the program over poison and compares the outputs with the oracle; if they are correct, runs it again over
+    /// different poison, on which the answer must not depend.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn verify(&mut self, loaded: &LoadedProblem, program: &Program) -> Result<Verified, VulkanError> {
+        let start = Instant::now();
+        let mut phases = loaded.phases;
+        let CheckedRun { time, download, outputs, bad_write, .. } =
+            self.run_over_poison(loaded, program, Poison::NaN)?;
+        phases.download = download;
+        let answer = fingerprint(&outputs);
+        let mut second_run = None;
+        let mut check = save_and_check(loaded, program, &outputs);
+        let unverified = loaded.oracle.doubt(&outputs);
+        if let Some(bad_write) = bad_write {
+            check = Err(bad_write);
+        }
+        if check.as_ref().is_ok_and(CheckResult::passes) {
+            drop(outputs);
+            let CheckedRun { mut sampler, time, outputs, bad_write, .. } =
+                self.run_over_poison(loaded, program, Poison::Number)?;
+            // As in samples, without a time limit.
+            sampler.lift_time_limit();
+            check = match bad_write {
+                Some(bad_write) => Err(bad_write),
+                None if fingerprint(&outputs) == answer => check,
+                None => reword_second_check(save_and_check(loaded, program, &outputs)),
+            };
+            second_run = Some(SecondRun { sampler, time });
+        }
+        if let Ok(wrong) = &mut check
+            && !wrong.passes()
+            && program.is_users()
+            && time.seconds() < MAX_PROBED_SECONDS
+            && let Ok(Some(cause)) = self.find_cause(loaded, program)
+        {
+            wrong.worst = format!("{}; {cause}", wrong.worst);
+        }
+        if !check.as_ref().is_ok_and(CheckResult::passes) {
+            // Clears the traces, so that a kernel sampled over the same buffers is not blamed for them.
+            self.poison(loaded, Poison::NaN)?;
+        }
+        phases.verification = start.elapsed().into();
+        Ok(Verified { check, answer, second_run, unverified, time, phases })
+    }
+
+    /// Takes another sample of a program whose `answer` was correct, and judges the answer that it leaves if that
+    /// differs. The program's own buffers keep their contents from earlier samples, which reveals a counter that is not
+    /// reset, or a flag that says that all is done. The outputs start half plausible but wrong: the first half is the
+    /// answer shifted by eight bytes, the rest zeros, as in fresh memory.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub(crate) fn verify_another_sample(
+        &mut self,
+        loaded: &LoadedProblem,
+        program: &Program,
+        sampler: &Sampler,
+        answer: u64,
+    ) -> Result<LaterAnswer, VulkanError> {
+        let copies = self.copy_inputs(loaded, program)?;
+        if let Some(bad_write) = self.first_bad_write(loaded, program, sampler, &copies)? {
+            return Ok(LaterAnswer::Wrong(Verification::without_answer(bad_write)));
+        }
+        self.write_half_plausible_outputs(loaded)?;
+        sampler.sample()?;
+        let outputs = self.download_outputs(loaded)?;
+        let changed = self.restore_inputs(loaded, &copies)?;
+        if let Some(bad_write) = self.out_of_bounds_write(loaded, sampler, Poison::Number)?.or(changed) {
+            return Ok(LaterAnswer::Wrong(Verification::without_answer(bad_write)));
+        }
+        if fingerprint(&outputs) == answer {
+            return Ok(LaterAnswer::Same);
+        }
+        Ok(match correctness(save_and_check(loaded, program, &outputs), loaded.oracle.doubt(&outputs)) {
+            Ok(correctness) => LaterAnswer::Different(correctness),
+            Err(wrong) => LaterAnswer::Wrong(wrong),
+        })
+    }
+
+    /// Fills the outputs, which hold a right answer, with plausible but wrong contents: the first half of the answer
+    /// shifted by eight bytes, then zeros.
+    fn write_half_plausible_outputs(&mut self, loaded: &LoadedProblem) -> Result<(), VulkanError> {
+        let mut halves = vec![];
+        for (place, spec) in loaded.specs.iter().enumerate().filter(|(_, spec)| spec.role == Role::Output) {
+            let mut half = vec![0; (spec.bytes().0 / 2 / SHIFT_BYTES * SHIFT_BYTES) as usize];
+            self.download(&loaded.buffers[place], RED_ZONE, &mut half)?;
+            if half.len() as u64 > SHIFT_BYTES {
+                half.rotate_left(SHIFT_BYTES as usize);
+                halves.push((place, half));
+            }
+        }
+        self.poison(loaded, Poison::Number)?;
+        let mut recorder = Recorder::new(&self.device)?;
+        for (buffer, spec) in loaded.buffers.iter().zip(&loaded.specs).filter(|(_, spec)| spec.role == Role::Output) {
+            // Keep the poison in a last partial word, so that it can be distinguished.
+            let bytes = spec.bytes().0 / 4 * 4;
+            if bytes > 0 {
+                recorder.fill(&Region { buffer, offset: RED_ZONE, bytes }, 0);
+            }
+        }
+        recorder.barrier();
+        recorder.finish()?.run()?;
+        for (place, half) in halves {
+            self.upload(&loaded.buffers[place], &half)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the first out-of-bounds or input write of timed runs, if any. All kernels that took turns over the same
+    /// buffers are suspects.
+    pub(super) fn first_bad_write(
+        &mut self,
+        loaded: &LoadedProblem,
+        program: &Program,
+        sampler: &Sampler,
+        copies: &[InputCopy],
+    ) -> Result<Option<String>, VulkanError> {
+        if !program.is_users() {
+            return Ok(None);
+        }
+        let changed = self.restore_inputs(loaded, copies)?;
+        let found = self.out_of_bounds_write(loaded, sampler, loaded.red_zone_poison.get())?.or(changed);
+        let mut first = loaded.first_bad_write.borrow_mut();
+        if let (Some(found), None) = (found, first.as_ref()) {
+            *first = Some(format!("in timed runs, {found} (or a kernel that took turns with it did)"));
+        }
+        Ok(first.clone())
+    }
+
+    /// Checks that neither the time nor the answer of a run depends on previous contents of outputs and scratch.
+    /// `answer` was correct over fresh contents, and `sampled` is the median of samples.
+    ///
+    /// # Errors
+    /// When one of them does, or the device fails.
+    pub(crate) fn check_contents_dependence(
+        &mut self,
+        loaded: &LoadedProblem,
+        program: &Program,
+        sampler: &Sampler,
+        answer: u64,
+        sampled: Nanos,
+    ) -> Result<(), VerificationError> {
+        let dependence = sampling::depends_on_contents(sampled, |fresh_first| {
+            if self.is_interrupted() { Ok(None) } else { sampler.times_over_contents(fresh_first) }
+        })?;
+        if let Some([fresh, left]) = dependence {
+            let worst = format!(
+                "its time depends on what its outputs and scratch hold: {left} if that is the answer of an earlier run, \
+                 {fresh} if not, so timed runs leave work undone; scratch that runs may not keep needs a fill"
+            );
+            let residual = Some(fresh.0 / left.0).filter(|ratio| ratio.is_finite());
+            let wrong = Verification::without_answer(worst);
+            let tolerance = sampling::CONTENTS_RATIO;
+            return Err(VerificationError::Rejected(Verification { residual, tolerance, ..wrong }));
+        }
+        // The last run was over fresh contents.
+        if self.is_interrupted() || sampler.times_over_contents(false)?.is_none() {
+            return Ok(());
+        }
+        let outputs = self.download_outputs(loaded)?;
+        if fingerprint(&outputs) == answer {
+            return Ok(());
+        }
+        match correctness(save_and_check(loaded, program, &outputs), None) {
+            Ok(_) => Ok(()),
+            Err(wrong) => {
+                let worst = format!("right at first, wrong right behind timed runs: {}", wrong.worst);
+                Err(VerificationError::Rejected(Verification { worst, ..wrong }))
+            }
+        }
+    }
+
+    /// Runs a program `runs` times over the same contents and compares the answers with the first; `None` if
+    /// interrupted before the second.
+    ///
+    /// # Errors
+    /// When an answer is wrong, or the device fails.
+    pub(crate) fn repeat(
+        &mut self,
+        loaded: &LoadedProblem,
+        program: &Program,
+        sampler: &Sampler,
+        runs: u32,
+    ) -> Result<Option<Repeated>, VerificationError> {
+        let single_run = match program.repeat {
+            Some(_) => None,
+            None => Some(self.record_over(loaded, program, sampler, Contents::Fresh)?),
+        };
+        let mut repeated = Repeated::default();
+        let mut first: Option<Vec<HostArray>> = None;
+        // Whether the answer with a fingerprint is right.
+        let mut is_right: HashMap<u64, bool> = HashMap::new();
+        let mut wrong_runs = 0;
+        let mut first_wrong = None;
+        while repeated.runs < runs && !self.is_interrupted() {
+            if let Some(single_run) = &single_run {
+                single_run.run()?;
+            } else {
+                self.poison(loaded, Poison::NaN)?;
+                sampler.sample()?;
+            }
+            let outputs = self.download_outputs(loaded)?;
+            repeated.runs += 1;
+            let is_right = *is_right.entry(fingerprint(&outputs)).or_insert_with(|| {
+                let wrong = correctness(save_and_check(loaded, program, &outputs), None).err();
+                let is_right = wrong.is_none();
+                first_wrong = first_wrong.take().or(wrong.map(|wrong| (repeated.runs, wrong)));
+                is_right
+            });
+            wrong_runs += u32::from(!is_right);
+            let Some(first) = &first else {
+                first = Some(outputs);
+                continue;
+            };
+            if let Some(element) = first_change(loaded, first, &outputs) {
+                repeated.differing += 1;
+                if repeated.first.is_none() {
+                    repeated.first = Some(repeated.runs);
+                    repeated.element = element;
+                }
+            }
+        }
+        let Some((run, wrong)) = first_wrong else { return Ok((repeated.runs > 1).then_some(repeated)) };
+        let Repeated { runs, .. } = repeated;
+        let worst = format!("wrong in {wrong_runs} of {runs} runs, first in run {run}: {}", wrong.worst);
+        Err(VerificationError::Rejected(Verification { worst, ..wrong }))
+    }
+}
