@@ -90,7 +90,9 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) ->
     body.extend(vector_max_steps(max, [S, LAMBDA], case, device));
     body.push(Step::Dispatch(eigenvector_step(vector, [S, LAMBDA, V], case, device)));
     match case.stop_rule().test {
-        StopTest::Neighbour => body.extend(stop_check::steps(neighbour, [S, STOP], eps, case, device)),
+        StopTest::Neighbour => {
+            body.extend(stop_check::steps(neighbour, BufferId(S), BufferId(STOP), eps, case, device))
+        }
         StopTest::Bracket => {
             let arguments = [
                 ("s", buffer(S)),

@@ -3,7 +3,7 @@
 use super::evenly::Stretches;
 use crate::algorithms::CaseSpec;
 use crate::algorithms::product_tile::Dims;
-use crate::algorithms::product_tile::{ProductTile, all_divide, piece, stored};
+use crate::algorithms::product_tile::{ProductTile, all_divide, load_width, stored};
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::basis::units::Bytes;
@@ -166,28 +166,28 @@ impl BlockDivision {
             ])?,
             Self::Matrices(_) | Self::Halves => {
                 let (dtype, shape) = self.matrices(case.dtype, device).expect("it has matrices");
-                let piece = piece(dtype) as u32;
+                let load_width = load_width(dtype) as u32;
                 all_divide(&[
                     (shape.m, tm, "parts are the device's matrices, with as many rows"),
                     (tm, shape.m, "parts are the device's matrices, with as many rows"),
                     (shape.n, tn, "parts are the device's matrices, with as many columns"),
                     (tn, shape.n, "parts are the device's matrices, with as many columns"),
                     (shape.k, bk, "a slab consists of the device's matrices"),
-                    (piece, bk, "rows of a slab are moved 16 bytes at a time"),
+                    (load_width, bk, "rows of a slab are moved 16 bytes at a time"),
                 ])?;
                 // Operands that are transposed on the way may leave invocations idle, so they need not divide. Halves
                 // have layout nn.
                 let layout = if self == Self::Halves { Layout::Nn } else { case.layout };
                 if layout != Layout::Tn || !transposes(dtype) {
                     all_divide(&[
-                        (piece, bm, "rows of A are moved 16 bytes at a time"),
-                        (invocations, bm * bk / piece, "the invocations must divide the pieces of a slab of A"),
+                        (load_width, bm, "rows of A are moved 16 bytes at a time"),
+                        (invocations, bm * bk / load_width, "the invocations must divide the pieces of a slab of A"),
                     ])?;
                 }
                 if layout == Layout::Nt || !transposes(dtype) {
                     all_divide(&[
-                        (piece, bn, "rows of B are moved 16 bytes at a time"),
-                        (invocations, bk * bn / piece, "the invocations must divide the pieces of a slab of B"),
+                        (load_width, bn, "rows of B are moved 16 bytes at a time"),
+                        (invocations, bk * bn / load_width, "the invocations must divide the pieces of a slab of B"),
                     ])?;
                 }
             }
@@ -244,11 +244,11 @@ fn largest_matrix(
     counted: fn(&CooperativeMatrix) -> u32,
 ) -> MatrixShape {
     let (input, accumulator) = (dtype.name(), accumulator.name(dtype));
-    let piece = piece(dtype) as u32;
+    let load_width = load_width(dtype) as u32;
     let own = device.cooperative_matrices.iter().filter(|own| {
         (own.input.as_str(), own.accumulator.as_str(), own.scope.as_str()) == (input, accumulator, "subgroup")
-            && own.k.is_multiple_of(piece)
-            && own.n.is_multiple_of(piece)
+            && own.k.is_multiple_of(load_width)
+            && own.n.is_multiple_of(load_width)
     });
     // Among shapes of equal volume, the most square has the fewest components to load.
     let largest = own.max_by_key(|own| {
