@@ -56,7 +56,8 @@ struct TimedCandidate {
 
 /// Reads the problems of a file.
 fn read(path: &str) -> Vec<FitProblem> {
-    let text = fs::read_to_string(crate::basis::fixture::in_repository(path)).unwrap_or_else(|e| panic!("cannot read {path}: {e}"));
+    let text = fs::read_to_string(crate::basis::fixture::in_repository(path))
+        .unwrap_or_else(|e| panic!("cannot read {path}: {e}"));
     let explained: Vec<Explained> =
         serde_json::from_str(&text).unwrap_or_else(|e| panic!("{path} is not what bench --explain --json writes: {e}"));
     explained.into_iter().filter_map(FitProblem::of).collect()

@@ -97,7 +97,7 @@ pub fn recipe(
     settings: &Settings,
     again: &ComparisonCommand<'_>,
 ) -> (Vec<String>, Option<String>) {
-    let remeasured = remeasured(comparison, sides);
+    let remeasured = [true, false].map(|baseline| must_remeasure(comparison, baseline, sides[1].paths.is_empty()));
     let board = candidate_board(comparison, sides[1].records);
     let (processes, mut remarks) = needed_processes(comparison, settings, remeasured, board);
     let names = ["baseline", "candidate"];
@@ -234,20 +234,20 @@ fn command_lines(
     lines
 }
 
-/// Returns which sides to remeasure, because the device was slower or busier during them, and more processes either
-/// could not outvote the existing ones or would only be added to the candidate.
-fn remeasured(comparison: &Comparison, sides: [SideFiles<'_>; 2]) -> [bool; 2] {
-    [true, false].map(|baseline| {
-        let spoiled = |case: &Compared| {
-            let hopeless = if case.is_stuck() {
-                case.canary.is_none()
-            } else {
-                // Further rounds of `bench --compare` add only to the candidate.
-                baseline && sides[1].paths.is_empty()
-            };
-            case.obstacle == Some(Obstacle::AnotherSpeed { baseline }) && hopeless
-        };
-        comparison.cases.iter().any(spoiled)
+/// Whether to measure a side anew, because the device was slower or busier during it and more processes would not help.
+/// `is_live` says whether the candidate is not a file: `bench --compare` is measuring it.
+fn must_remeasure(comparison: &Comparison, baseline: bool, is_live: bool) -> bool {
+    comparison.cases.iter().any(|case| {
+        if case.obstacle != Some(Obstacle::AnotherSpeed { baseline }) {
+            return false;
+        }
+        if case.is_stuck() {
+            // More processes cannot outvote the existing ones. Without a canary ratio, other programs slowed these down,
+            // and not the clock.
+            return case.canary.is_none();
+        }
+        // Further rounds of `bench --compare` add only to the candidate.
+        baseline && is_live
     })
 }
 

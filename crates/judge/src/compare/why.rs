@@ -20,7 +20,7 @@ pub fn reasons(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>], driver: bo
     reasons
 }
 
-/// Lists changes of the device's clock, its canary and other programs' CPU use.
+/// Lists changes of the device's clock, its canary and other programs' CPU use, which may explain a different time.
 pub(super) fn speeds(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Vec<String> {
     let mut reasons = vec![];
     if let Some([before, after]) = medians(baseline, candidate, clock).filter(worth_a_word) {

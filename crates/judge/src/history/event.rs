@@ -114,10 +114,11 @@ fn facts(seen: SeenCase<'_>) -> [(&'static str, Option<[String; 2]>); 6] {
 }
 
 /// Lists the environment's changes between two points.
-fn recorded(before: SeenCase<'_>, after: SeenCase<'_>) -> Vec<FactChange> {
+fn changed_facts(before: SeenCase<'_>, after: SeenCase<'_>) -> Vec<FactChange> {
     let mut changes: Vec<FactChange> = vec![];
     for ((what, old), (_, new)) in facts(before).into_iter().zip(facts(after)) {
         let (Some(old), Some(new)) = (old, new) else { continue };
+        // Another driver has another build, which is no news.
         let implied = what == BUILD && changes.iter().any(|change| change.what == DRIVER);
         if old != new && !implied {
             changes.push(FactChange { what, values: [old, new] });
@@ -164,5 +165,5 @@ fn changes_of(runs: &[NamedRecord], series: &CaseSeries, number: usize) -> (Vec<
     let mut reasons = compare::reasons(&before, &after, false);
     // A program may use one kernel twice.
     reasons.dedup();
-    (recorded(seen(at - 1), seen(at)), reasons)
+    (changed_facts(seen(at - 1), seen(at)), reasons)
 }

@@ -240,17 +240,19 @@ impl Tuned {
         };
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         // A file that the user names may be shared with others.
-        let is_private = default_path().is_some_and(|usual| usual == path) && !path.exists();
-        if is_private { make_private_folder(folder) } else { std::fs::create_dir_all(folder) }.map_err(refuse)?;
+        let is_new_default_file = default_path().is_some_and(|usual| usual == path) && !path.exists();
+        let made = if is_new_default_file { make_private_folder(folder) } else { std::fs::create_dir_all(folder) };
+        made.map_err(refuse)?;
         // Lock from reading to writing, so that concurrent searches do not lose each other's results.
-        let _turn = take_turn(path);
+        let _lock = lock_folder(path);
         let mut tuned = Self::read(path)?.unwrap_or_default();
         tuned.add(found);
-        let destination = Destination::open(path);
-        if is_private { destination.and_then(Destination::private) } else { destination }
-            .map_err(refuse)?
-            .write(tuned.text().as_bytes())
-            .map_err(|e| Error::Failure(format!("cannot keep tuning results in '{shown}': {e}")))
+        let mut destination = Destination::open(path).map_err(refuse)?;
+        if is_new_default_file {
+            destination = destination.private().map_err(refuse)?;
+        }
+        let written = destination.write(tuned.text().as_bytes());
+        written.map_err(|e| Error::Failure(format!("cannot keep tuning results in '{shown}': {e}")))
     }
 
     /// Adds results, each in place of the earlier one with the same key. A variant that was only measured, with its
@@ -303,7 +305,7 @@ impl Tuned {
 
 /// Locks the folder of the file at `path` until the returned handle is dropped. Not the file itself, because it is
 /// replaced. Returns `None` if locks are not supported, as on some network file systems.
-fn take_turn(path: &Path) -> Option<std::fs::File> {
+fn lock_folder(path: &Path) -> Option<std::fs::File> {
     let real = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = lockable(folder).ok()?;

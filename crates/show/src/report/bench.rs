@@ -73,7 +73,7 @@ pub fn signs(cases: &[&Case], conditions: &RunConditions) -> Vec<Mark> {
     names.into_iter().chain(times).collect()
 }
 
-/// Returns the meaning of the sign before a share of which only an upper bound is known.
+/// Explains the `≤` before a share that is only known as an upper bound.
 pub fn at_most() -> Mark {
     let busy = "the device was busy when its limits were measured; run `gpukern peak` when it is idle";
     Mark::new(AT_MOST, format!("at most this share: {busy}"))
@@ -205,11 +205,11 @@ fn variants_with_remark(record: &Record, algorithm: &str, remark: &String) -> St
 
 /// Writes the heading of a section.
 pub(super) fn heading(document: &mut Document, section: &Section<'_>, conditions: &RunConditions) {
-    let right = |case: &&Case| case.measured().is_some_and(|measured| measured.verification.verified().is_some());
-    let ran = || section.cases.iter().filter(|case| !matches!(case.outcome, Outcome::Skipped { .. }));
-    let verified = ran().next().is_some() && ran().all(right);
-    let verified = if verified { ", all answers verified" } else { "" };
-    document.line(format!("{}{verified}", section.cases[0].kind()));
+    let mut run = section.cases.iter().filter(|case| !matches!(case.outcome, Outcome::Skipped { .. })).peekable();
+    let is_verified = |case: &Case| case.measured().is_some_and(|measured| measured.verification.verified().is_some());
+    let all_verified = run.peek().is_some() && run.all(|case| is_verified(case));
+    let suffix = if all_verified { ", all answers verified" } else { "" };
+    document.line(format!("{}{suffix}", section.cases[0].kind()));
     document.line(named(section.device));
     document.lines(conditions.sentence(section.device.index));
 }

@@ -204,7 +204,10 @@ mod tests {
     fn the_figures_of_the_posts_are_of_what_their_configurations_measure() {
         let mut measured = vec![];
         for name in ["matmul", "lu", "similarity"] {
-            let text = std::fs::read_to_string(crate::basis::fixture::in_repository(&format!("benches-config/blog-{name}.toml"))).expect("the file");
+            let text = std::fs::read_to_string(crate::basis::fixture::in_repository(&format!(
+                "benches-config/blog-{name}.toml"
+            )))
+            .expect("the file");
             let config: Config = toml::from_str(&text).expect("a configuration");
             let runs =
                 config.bench.iter().map(|table| PlannedRun::new(&CATALOGUE, table, Purpose::Bench).expect("a plan"));

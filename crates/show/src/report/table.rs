@@ -180,13 +180,18 @@ impl Table {
     /// Swaps rows and columns: names of rows become headings, and headings become names below `heading`.
     pub fn turned(&self, heading: &str) -> Self {
         let names = self.names();
-        // The unit in brackets, or the word before it, distinguishes a size from a time.
+        // A column of times has their unit in brackets. In a table of one row, the size gets the word `size` before it,
+        // so that it is not read as a time.
         let only = if self.rows.len() == 1 { format!("{} ", self.columns[0].0.text) } else { String::new() };
-        let name = |row: &Vec<Cell>| match row[..names].iter().map(|cell| cell.text.as_str()).collect::<Vec<_>>()[..] {
-            [size, unit] if !unit.is_empty() => format!("{only}{size} ({unit})"),
-            ref parts => parts.join(" ").trim_end().to_string(),
-        };
-        let mut turned = Self::captioned(&self.caption).text([heading]).numbers(self.rows.iter().map(name));
+        let mut headings = vec![];
+        for row in &self.rows {
+            let parts: Vec<&str> = row[..names].iter().map(|cell| cell.text.as_str()).collect();
+            headings.push(match parts[..] {
+                [size, unit] if !unit.is_empty() => format!("{only}{size} ({unit})"),
+                _ => parts.join(" ").trim_end().to_string(),
+            });
+        }
+        let mut turned = Self::captioned(&self.caption).text([heading]).numbers(headings);
         for (at, (heading, _)) in self.columns.iter().enumerate().skip(names) {
             turned.row(std::iter::once(heading.clone()).chain(self.rows.iter().map(|row| row[at].clone())));
         }

@@ -714,7 +714,7 @@ impl Page {
         self.table_below(end, table, count, if remarked { "figures remarks" } else { "figures" });
     }
 
-    /// Writes samples, answers and kernels of the first cases, as far as they end below `end` bytes.
+    /// Writes samples, answers and kernels of as many cases as fit before the page reaches `end` bytes.
     fn details(&mut self, cases: &[&Case], end: usize) {
         for (at, case) in cases.iter().enumerate() {
             let detail = |page: &mut Self| {

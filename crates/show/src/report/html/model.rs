@@ -32,22 +32,32 @@ const MAX_NAMED: usize = 5;
 /// Maximum number of bars for the shares of a source; the table has all.
 const MAX_BARS: usize = 8;
 
+/// Returns the label of a device in a run: the device, unless several runs have one of its name. Then it is the run if
+/// that is the only device of each run, and otherwise both.
+fn source_name(runs: &[NamedRecord], run: &NamedRecord, device: &DeviceInfo) -> String {
+    let shown = run.record.device_name(device.index);
+    let all = runs.iter().flat_map(|run| &run.record.devices);
+    let namesakes = all.filter(|other| other.name == device.name).count();
+    if runs.len() == 1 || namesakes == 1 {
+        shown
+    } else if namesakes == runs.len() && runs.iter().all(|run| run.record.devices.len() == 1) {
+        run.name.clone()
+    } else {
+        format!("{shown} ({})", run.name)
+    }
+}
+
 impl<'a> ReportSource<'a> {
     /// Returns every device of every run.
     pub(super) fn all(runs: &'a [NamedRecord]) -> Vec<Self> {
-        let devices = || runs.iter().flat_map(|run| run.record.devices.iter().map(move |device| (run, device)));
-        let alike = |name: &str| devices().filter(|(_, device)| device.name == name).count();
-        let all_alike = |name: &str| runs.iter().all(|run| run.record.devices.len() == 1) && alike(name) == runs.len();
-        let source = |(run, device): (&'a NamedRecord, &'a DeviceInfo)| {
-            let shown = run.record.device_name(device.index);
-            let name = match device.name.as_str() {
-                name if runs.len() == 1 || alike(name) == 1 => shown,
-                name if all_alike(name) => run.name.clone(),
-                _ => format!("{shown} ({})", run.name),
-            };
-            Self { run, device, name, conditions: RunConditions::of(&run.record) }
-        };
-        devices().map(source).collect()
+        let mut sources = vec![];
+        for run in runs {
+            for device in &run.record.devices {
+                let name = source_name(runs, run, device);
+                sources.push(Self { run, device, name, conditions: RunConditions::of(&run.record) });
+            }
+        }
+        sources
     }
 
     /// Returns the measured limits of the device.
