@@ -74,13 +74,13 @@ impl Teams {
     /// Returns the teams for sums of products with a vector, whose quads serve several rows.
     pub(super) fn products(case: &CaseSpec, device: &DeviceInfo) -> Self {
         let (n, subgroup) = (extent(case), case.subgroup_size(device));
-        let of = |group: u32, team: u32| Self { group, team, rows: 4.min(subgroup), unroll: 2 };
-        match device.kind {
+        let (group, team) = match device.kind {
             // No latency to hide: a group is one vector register wide.
-            DeviceKind::Cpu => of(subgroup, 1),
-            _ if n >= 4096 => of(2 * GROUP, (GROUP / 2 / subgroup).max(1)),
-            _ => of(GROUP, (GROUP / 2 / subgroup).max(1)),
-        }
+            DeviceKind::Cpu => (subgroup, 1),
+            _ if n >= 4096 => (2 * GROUP, (GROUP / 2 / subgroup).max(1)),
+            _ => (GROUP, (GROUP / 2 / subgroup).max(1)),
+        };
+        Self { group, team, rows: 4.min(subgroup), unroll: 2 }
     }
 }
 

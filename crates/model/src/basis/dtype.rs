@@ -136,11 +136,8 @@ impl DType {
     /// Returns the integer type of the same size, if there is one.
     #[must_use]
     pub fn as_integer(self, signed: bool) -> Option<Self> {
-        let alike = |other: &Self| {
-            let signed_alike = other.is_signed_integer() == signed;
-            other.is_integer() && *other != Self::Bytes && other.bytes() == self.bytes() && signed_alike
-        };
-        Self::OF_BUFFERS.into_iter().find(alike)
+        let mut integers = Self::OF_BUFFERS.into_iter().filter(|other| other.is_integer() && *other != Self::Bytes);
+        integers.find(|other| other.bytes() == self.bytes() && other.is_signed_integer() == signed)
     }
 
     /// Returns the unit roundoff of the accumulator type (Higham, *Accuracy and Stability*, section 2.1); 0 for

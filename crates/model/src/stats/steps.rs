@@ -105,10 +105,13 @@ impl Shape {
     /// Returns the Bonferroni factor for a series of `length` values: the number of stretches, divided by the shape's
     /// share.
     fn factor(self, length: usize) -> f64 {
-        let of = |interval: Range<usize>| {
-            stretches(interval.len()).map(|stretch| self.starts(interval.len(), stretch).count()).sum::<usize>()
-        };
-        intervals(&(0..length)).into_iter().map(of).sum::<usize>() as f64 / self.share()
+        let mut count = 0;
+        for interval in intervals(&(0..length)) {
+            for stretch in stretches(interval.len()) {
+                count += self.starts(interval.len(), stretch).count();
+            }
+        }
+        count as f64 / self.share()
     }
 }
 

@@ -191,12 +191,11 @@ impl Dispatch {
 
     pub fn with_arguments(shader: &'static Shader, arguments: &[(&str, ArgumentValue)]) -> Result<Self, String> {
         let (kernel, interface) = (shader.label(), &shader.interface);
-        let known = |wanted: &str| {
-            interface.arguments.iter().any(|argument| argument.name == wanted)
-                || interface.views().any(|view| view == wanted)
-        };
-        if let Some((name, _)) = arguments.iter().find(|(name, _)| !known(name)) {
-            return Err(unknown_argument(shader, name));
+        for (name, _) in arguments {
+            let takes_argument = interface.arguments.iter().any(|argument| argument.name == *name);
+            if !takes_argument && !interface.views().any(|view| view == *name) {
+                return Err(unknown_argument(shader, name));
+            }
         }
         let find = |wanted: &str, kind: ArgumentKind| {
             let mut found = arguments.iter().filter(|(name, _)| *name == wanted).map(|(_, value)| *value);
@@ -664,9 +663,11 @@ impl Program {
     /// The missing feature, operation or limit.
     pub fn feasible(self, buffers: &[BufferSpec], device: &DeviceInfo) -> Result<Self, String> {
         let all: Vec<_> = buffers.iter().chain(&self.scratch).cloned().collect();
-        let refusal = self.unsupported(device);
-        let refusal = refusal.or_else(|| too_large(&all, device)).or_else(|| self.unviewable(&all, device));
-        refusal.map_or(Ok(self), Err)
+        let refusal = self.unsupported(device).or_else(|| too_large(&all, device));
+        match refusal.or_else(|| self.unviewable(&all, device)) {
+            Some(reason) => Err(reason),
+            None => Ok(self),
+        }
     }
 
     /// Returns why `device` cannot create the program's texel views, if it cannot; `buffers` are all buffers by number.
