@@ -101,13 +101,16 @@ pub fn recipe(
     let board = candidate_board(comparison, sides[1].records);
     let (processes, mut remarks) = needed_processes(comparison, settings, remeasured, board);
     let names = ["baseline", "candidate"];
-    let slow = |baseline| {
-        let is = |case: &&Compared| case.obstacle == Some(Obstacle::AnotherSpeed { baseline });
-        comparison.cases.iter().filter(is).count()
+    let count_slow = |baseline| {
+        let slow = Some(Obstacle::AnotherSpeed { baseline });
+        comparison.cases.iter().filter(|case| case.obstacle == slow).count()
     };
-    for ((name, baseline), _) in names.iter().zip([true, false]).zip(remeasured).filter(|(_, remeasured)| *remeasured) {
-        let (slow_cases, other) = (slow(baseline), slow(!baseline));
-        let cases = match (slow_cases, comparison.cases.len()) {
+    for ((name, baseline), must_remeasure) in names.iter().zip([true, false]).zip(remeasured) {
+        if !must_remeasure {
+            continue;
+        }
+        let other = count_slow(!baseline);
+        let cases = match (count_slow(baseline), comparison.cases.len()) {
             (1, 1) => String::new(),
             (slow_cases, all) if slow_cases == all => format!("in all {all} cases "),
             (slow_cases, all) => format!("in {slow_cases} of {all} cases "),
@@ -119,19 +122,20 @@ pub fn recipe(
         };
         remarks.push(format!("Measure the {name} again: {cases}the device was slower or busier while it ran{others}."));
     }
-    let alternated = comparison.cases.iter().any(|case| case.is_stuck() && case.canary.is_some());
-    let alternated =
-        (alternated || hopeless(comparison) > 0).then(|| (alternated, alternating_command(sides, again.program)));
-    if let Some((true, None)) = alternated {
-        remarks.push(ALTERNATE.into());
+    let mut alternating = None;
+    let may_be_the_driver = comparison.cases.iter().any(|case| case.is_stuck() && case.canary.is_some());
+    if may_be_the_driver || hopeless(comparison) > 0 {
+        alternating = alternating_command(sides, again.program);
+        if may_be_the_driver && alternating.is_none() {
+            remarks.push(ALTERNATE.into());
+        }
     }
-    let alternated = alternated.and_then(|(_, commands)| commands);
-    let processes = processes.max(remeasured.contains(&true).then_some(ENOUGH));
-    let open = open_cases(comparison);
-    let commands = processes.map_or_else(Vec::new, |processes| {
-        command_lines(comparison, sides, (remeasured, &open), processes, again, &mut remarks)
-    });
-    let commands: Vec<_> = commands.into_iter().chain(alternated).collect();
+    let mut commands = vec![];
+    if let Some(processes) = processes.max(remeasured.contains(&true).then_some(ENOUGH)) {
+        let open = open_cases(comparison);
+        commands = command_lines(comparison, sides, (remeasured, &open), processes, again, &mut remarks);
+    }
+    commands.extend(alternating);
     (remarks, (!commands.is_empty()).then(|| commands.join("\n")))
 }
 
@@ -141,14 +145,14 @@ const ALTERNATE: &str = "Two drivers can be told apart by alternating them: `gpu
 
 /// Returns the ids of the cases that further processes would decide.
 fn open_cases(comparison: &Comparison) -> Vec<&str> {
-    let needed = |case: &&Compared| needed(case, comparison.min_effect).is_some();
-    undecided_by_processes(comparison).filter(needed).map(|case| case.id.as_str()).collect()
+    let cases = undecided_by_processes(comparison).filter(|case| needed(case, comparison.min_effect).is_some());
+    cases.map(|case| case.id.as_str()).collect()
 }
 
 /// Returns the undecided cases that enough processes would decide.
 fn undecided_by_processes(comparison: &Comparison) -> impl Iterator<Item = &Compared> {
-    let is = |case: &&Compared| case.verdict == Verdict::Undecided && !needs_another_machine(case);
-    comparison.cases.iter().filter(is)
+    let undecided = comparison.cases.iter().filter(|case| case.verdict == Verdict::Undecided);
+    undecided.filter(|case| !needs_another_machine(case))
 }
 
 /// Counts the processes of a record that measured each of the `open` cases: some may have measured only others.
@@ -331,8 +335,8 @@ fn cost(sides: &[(&str, usize, Nanos)]) -> String {
             format!("2 × {}", text(a, Nanos(f64::midpoint(first.0, second.0))))
         }
         _ => {
-            let named = |(name, count, time): (&str, usize, Nanos)| format!("{name} {}", text(count, time));
-            sides.into_iter().map(named).collect::<Vec<_>>().join(", ")
+            let parts = sides.iter().map(|(name, count, time)| format!("{name} {}", text(*count, *time)));
+            parts.collect::<Vec<_>>().join(", ")
         }
     };
     format!("about {}: {parts}", about(total))
@@ -394,8 +398,10 @@ fn needed_processes(
     remeasured: [bool; 2],
     board: Option<&str>,
 ) -> (Option<usize>, Vec<String>) {
-    let (mut most, mut remarks): (Option<usize>, Vec<String>) = (None, vec![]);
-    let (mut close, mut timeless): (Vec<&Compared>, Vec<&Compared>) = (vec![], vec![]);
+    let mut most: Option<usize> = None;
+    let mut remarks: Vec<String> = vec![];
+    let mut close: Vec<&Compared> = vec![];
+    let mut timeless: Vec<&Compared> = vec![];
     let open = || comparison.cases.iter().filter(|case| case.verdict == Verdict::Undecided);
     let replaced = |case: &Compared| {
         [true, false]
@@ -448,8 +454,9 @@ fn needed_processes(
 fn canary_remarks(cases: &[&Compared]) -> Vec<String> {
     let mut remarks = vec![];
     for (slower, deed, baseline) in [("candidate", "slows down", false), ("baseline", "speeds up", true)] {
-        let of = |case: &&&Compared| case.is_stuck() && case.obstacle == Some(Obstacle::AnotherSpeed { baseline });
-        let canaries: Vec<_> = cases.iter().filter(of).filter_map(|case| case.canary).collect();
+        let obstacle = Some(Obstacle::AnotherSpeed { baseline });
+        let slowed = cases.iter().filter(|case| case.is_stuck() && case.obstacle == obstacle);
+        let canaries: Vec<_> = slowed.filter_map(|case| case.canary).collect();
         let Some(ratio) = median(&canaries) else { continue };
         let ratio = ratio.max(1.0 / ratio);
         let longer = if ratio < 1.5 {

@@ -117,8 +117,8 @@ fn place(run: &NamedRecord, order: &RunOrder) -> Result<(i128, i128), String> {
         }
         RunOrder::Listed(commits) => {
             let commit = origin.commit.as_deref().ok_or("does not name its commit")?;
-            let same = |listed: &String| commit.starts_with(listed.as_str()) || listed.starts_with(commit);
-            let at = commits.iter().position(same);
+            // Either may be abbreviated.
+            let at = commits.iter().position(|listed| commit.starts_with(&**listed) || listed.starts_with(commit));
             at.ok_or_else(|| format!("is from commit {commit}, which is not in the list of commits"))? as i128
         }
     };

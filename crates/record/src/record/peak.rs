@@ -154,9 +154,11 @@ impl Peak {
         for figure in other.figures {
             self.add(figure);
         }
-        let known = |missing: &Missing| self.missing.iter().any(|known| known.case == missing.case);
-        let new: Vec<_> = other.missing.into_iter().filter(|missing| !known(missing)).collect();
-        self.missing.extend(new);
+        for missing in other.missing {
+            if !self.missing.iter().any(|known| known.case == missing.case) {
+                self.missing.push(missing);
+            }
+        }
         self.levels = levels(&self.bandwidths(Pattern::Read));
     }
 

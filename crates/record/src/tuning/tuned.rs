@@ -411,10 +411,12 @@ fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Op
             feasible(algorithm, variant, &with_tile(group, variant, device, tuned).spec, device).is_ok()
         };
         let candidates: Vec<_> = favourites(algorithm, spec, device).into_iter().filter(|v| runs(v)).collect();
-        let of = |kept: &TuningResult| candidates.iter().copied().find(|variant| variant.name == kept.variant);
-        let found = results.iter().filter_map(|kept| Some((of(kept)?, kept)));
+        let rated = results.iter().filter_map(|kept| {
+            let variant = candidates.iter().copied().find(|variant| variant.name == kept.variant)?;
+            Some((variant, kept))
+        });
         let rate = |kept: &TuningResult| kept.gflops.unwrap_or_default();
-        if let Some((variant, best)) = found.max_by(|a, b| rate(a.1).total_cmp(&rate(b.1))) {
+        if let Some((variant, best)) = rated.max_by(|a, b| rate(a.1).total_cmp(&rate(b.1))) {
             return Some((variant, format!("the fastest of the results of {}", best.day())));
         }
     }
