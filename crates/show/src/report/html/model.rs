@@ -345,12 +345,15 @@ impl<'a> ChartGroup<'a> {
     /// Returns the bars of one size for each of its own sources, the fastest first, with the forms of an operation
     /// together. With two sources, each variant has adjacent bars.
     fn bars_of(&self, indices: &[usize], size: &str, bar: &dyn Fn(&'a Case) -> Option<Bar>) -> Vec<Bar> {
-        let of = |(rank, at): (usize, &usize)| {
-            let cases = self.cases[*at].iter().filter(|case| case.row() == size);
-            let styled = |bar: Bar| Bar { style: if indices.len() > 1 { rank } else { bar.style }, ..bar };
-            cases.filter_map(|case| Some((case, styled(bar(case)?)))).collect::<Vec<_>>()
-        };
-        let mut rows = grouped(indices.iter().enumerate().flat_map(of), |(_, bar)| bar.name.clone());
+        let mut bars = vec![];
+        for (rank, at) in indices.iter().enumerate() {
+            for case in self.cases[*at].iter().filter(|case| case.row() == size) {
+                let Some(bar) = bar(case) else { continue };
+                let style = if indices.len() > 1 { rank } else { bar.style };
+                bars.push((case, Bar { style, ..bar }));
+            }
+        }
+        let mut rows = grouped(bars, |(_, bar)| bar.name.clone());
         rows.sort_by(|a, b| {
             let [a, b] = [a, b].map(|row| median(row[0].0).map_or(f64::INFINITY, |time| time.0));
             a.total_cmp(&b)
@@ -634,7 +637,7 @@ fn ceilings(
 /// Returns the arithmetic limits in GFLOP/s of nominal work, one for each arithmetic that is used: with three
 /// operations for each nominal one, a third of the rate.
 fn compute_ceilings(peaks: &[&Peak], used: &[(DType, u64)]) -> Vec<(String, f64)> {
-    let of = |(wanted, operations): &(DType, u64), figure: &Figure| {
+    let ceiling = |(wanted, operations): &(DType, u64), figure: &Figure| {
         let name = match figure.quantity {
             Quantity::Arithmetic { dtype } if dtype == *wanted && *operations == 1 => dtype.to_string(),
             Quantity::Matrix { dtype, .. } if dtype == *wanted => format!("{dtype} units"),
@@ -649,13 +652,16 @@ fn compute_ceilings(peaks: &[&Peak], used: &[(DType, u64)]) -> Vec<(String, f64)
         let name = if *operations > 1 { format!("{name} ÷ {operations}") } else { name };
         Some((name, figure.best * 1e-9 / *operations as f64))
     };
-    let figures = || peaks.iter().flat_map(|peak| &peak.figures);
-    let found = used.iter().flat_map(|used| figures().filter_map(move |figure| of(used, figure)));
-    let best = |same: Vec<(String, f64)>| {
-        let most = same.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
-        (format!("{}: {}", same[0].0, rate(most, "FLOP/s")), most)
-    };
-    grouped_where(found, |(a, _), (b, _)| a == b).into_iter().map(best).collect()
+    let mut all = vec![];
+    for used in used {
+        all.extend(peaks.iter().flat_map(|peak| &peak.figures).filter_map(|figure| ceiling(used, figure)));
+    }
+    let mut ceilings = vec![];
+    for group in grouped_where(all, |(a, _), (b, _)| a == b) {
+        let best = group.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+        ceilings.push((format!("{}: {}", group[0].0, rate(best, "FLOP/s")), best));
+    }
+    ceilings
 }
 
 /// Formats a rate given in 10⁹ per second.
@@ -665,14 +671,15 @@ fn rate(giga: f64, unit: &str) -> String {
 
 /// Returns the bandwidth limits in GB/s: of the largest working set, and the highest if it is clearly higher.
 fn bandwidth_ceilings(peaks: &[&Peak]) -> Vec<(String, Bytes, f64)> {
-    let of = |pattern: Pattern| {
-        let found = peaks.iter().flat_map(|peak| peak.bandwidths(pattern));
-        found.map(|(working_set, rate)| (working_set, rate * 1e-9)).collect::<Vec<_>>()
-    };
-    let found = [Pattern::Read, Pattern::Copy, Pattern::Write].into_iter().map(of).find(|found| !found.is_empty());
-    let found = found.unwrap_or_default();
-    let largest = found.iter().max_by_key(|(working_set, _)| *working_set).copied();
-    let fastest = found.iter().max_by(|a, b| a.1.total_cmp(&b.1)).copied();
+    let mut bandwidths = vec![];
+    for pattern in [Pattern::Read, Pattern::Copy, Pattern::Write] {
+        if bandwidths.is_empty() {
+            let measured = peaks.iter().flat_map(|peak| peak.bandwidths(pattern));
+            bandwidths.extend(measured.map(|(working_set, rate)| (working_set, rate * 1e-9)));
+        }
+    }
+    let largest = bandwidths.iter().max_by_key(|(working_set, _)| *working_set).copied();
+    let fastest = bandwidths.iter().max_by(|a, b| a.1.total_cmp(&b.1)).copied();
     let mut ceilings = vec![];
     if let Some((working_set, most)) = largest {
         ceilings.push((format!("memory {}", rate(most, "B/s")), working_set, most));
