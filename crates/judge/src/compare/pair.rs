@@ -452,7 +452,8 @@ impl CasePair<'_> {
     /// Describes the difference in speed during the candidate: for a column, and as a sentence.
     fn speed(&self) -> [String; 2] {
         if let Some(load) = self.load() {
-            let (points, word) = (100.0 * load.abs(), if load > 0.0 { "more" } else { "less" });
+            let points = 100.0 * load.abs();
+            let word = if load > 0.0 { "more" } else { "less" };
             let sentence =
                 format!("the candidate ran while other programs used {points:.0} percentage points {word} CPU");
             let sign = if load > 0.0 { '+' } else { '−' };

@@ -178,7 +178,9 @@ fn command_lines(
     let preconditions = preconditions(sides, comparison);
     let has = |records: &[Record]| records.iter().map(|record| processes_of(record, open)).sum::<usize>();
     let are_few = !remeasured.contains(&true) && open.len() <= MAX_NAMED && 2 * open.len() <= comparison.cases.len();
-    let (mut parts, mut costs, mut last) = (vec![], vec![], None);
+    let mut parts = vec![];
+    let mut costs = vec![];
+    let mut last = None;
     let mut replaced = [None, None];
     for ((((side, name), with), remeasured), replaced) in
         sides.into_iter().zip(["baseline", "candidate"]).zip(preconditions).zip(remeasured).zip(&mut replaced)
@@ -289,7 +291,8 @@ fn alternating_command(sides: [SideFiles<'_>; 2], program: &str) -> Option<Strin
     let Selection { algorithm, variant, size, axes, device, .. } = request.selection.clone();
     let axes = axes.without(|axis| axis.help.of("ab").is_none());
     let selection = Selection { algorithm, variant, size, axes, device, ..Selection::default() };
-    let (no_peak, vulkan) = (request.no_peak, request.vulkan.clone());
+    let no_peak = request.no_peak;
+    let vulkan = request.vulkan.clone();
     let known = Request { selection, no_peak, vulkan, ..Request::default() };
     let Selection { algorithm, variant, size, device, .. } = &known.selection;
     let complete = known == request && !variant.is_empty() && !size.is_empty() && device.len() <= 1;
@@ -373,7 +376,8 @@ fn measuring_lines(parts: &[MissingProcesses], program: &str) -> Vec<String> {
         return vec![counts, take(a, "$n", &first), take(b, &processes, &second), "done".into()];
     }
     let take = |part: &MissingProcesses| {
-        let (processes, path) = ((part.has + part.lacks).to_string(), shown_word(&part.path));
+        let processes = (part.has + part.lacks).to_string();
+        let path = shown_word(&part.path);
         let option = if part.fresh { "--json" } else { "--resume" };
         let command = part.measure.line(program, false, &processes, option, &path);
         part.with.iter().map(|with| format!("# {with}:")).chain([command]).collect::<Vec<_>>()
@@ -522,7 +526,8 @@ fn needed(case: &Compared, min_effect: f64) -> Option<usize> {
         // Most of the processes have to be undisturbed.
         return Some((2 * now + 1).max(ENOUGH));
     }
-    let (half, change) = (half_width(case)?, case.ratio?.ln().abs());
+    let half = half_width(case)?;
+    let change = case.ratio?.ln().abs();
     let matters = min_effect.ln_1p();
     let goal = if change > matters { change * Z / MIN_STANDARD_ERRORS } else { matters - change };
     let processes = now as f64 * (half / goal).powi(2);
@@ -626,7 +631,7 @@ fn repeated_command(record: &Record) -> Option<MeasureCommand> {
 /// Returns the command that measures the record at `path`; `None` if it has no request. A command may be repeated in
 /// another folder than the first time: a missing file is searched for beside the record, and in the folders above.
 fn measure(record: &Record, path: &Path) -> Option<MeasureCommand> {
-    let found = |file: &Path| -> Option<PathBuf> {
+    let locate = |file: &Path| -> Option<PathBuf> {
         let mut candidates = path.ancestors().skip(1).map(|folder| folder.join(file));
         // Names of built-in algorithms have no extension.
         let missing = file.extension().is_some() && !file.exists();
@@ -635,14 +640,18 @@ fn measure(record: &Record, path: &Path) -> Option<MeasureCommand> {
         let is_option = file.to_str().is_some_and(|name| name.starts_with('-'));
         found.or_else(|| is_option.then(|| Path::new(".").join(file)))
     };
-    let request = record.request.as_ref()?.once().with_files(found);
+    let request = record.request.as_ref()?.once().with_files(locate);
     Some(MeasureCommand { variables: assignments(&record.origin.environment), request })
 }
 
 /// Formats the variables that choose a driver as a prefix of a shell command. Leaves out other variables of a record,
 /// and those that stand for options of a request.
 pub fn assignments(environment: &BTreeMap<String, String>) -> String {
-    let chooses = |name: &str| CHOOSING.contains(&name) && !name.starts_with("GPUKERN_");
-    let variables = environment.iter().filter(|(name, _)| chooses(name));
-    variables.map(|(name, value)| format!("{name}={} ", shown_word(value))).collect()
+    let mut text = String::new();
+    for (name, value) in environment {
+        if CHOOSING.contains(&name.as_str()) && !name.starts_with("GPUKERN_") {
+            text += &format!("{name}={} ", shown_word(value));
+        }
+    }
+    text
 }

@@ -80,7 +80,8 @@ fn kernel_changes(before: &CompiledKernel, after: &CompiledKernel) -> Vec<String
     }
     let statistics = after.statistics.iter().filter_map(|statistic| {
         let old = before.statistics.iter().find(|other| other.name == statistic.name)?;
-        let (old, new) = (statistics::value(old)?, statistics::value(statistic)?);
+        let old = statistics::value(old)?;
+        let new = statistics::value(statistic)?;
         (old != new).then(|| format!("{} {old} → {new}", statistic.name))
     });
     let statistics: Vec<_> = statistics.collect();

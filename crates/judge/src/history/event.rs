@@ -136,7 +136,8 @@ pub(super) fn all(runs: &[NamedRecord], series: &[CaseSeries]) -> Vec<HistoryEve
             places.entry((after, before)).or_default().push((index, number));
         }
     }
-    let event = |((after, before), moved): ((usize, usize), Vec<(usize, usize)>)| {
+    let mut events = vec![];
+    for ((after, before), moved) in places {
         let mut changes: Vec<FactChange> = vec![];
         let mut moves = vec![];
         for (index, number) in moved {
@@ -144,16 +145,17 @@ pub(super) fn all(runs: &[NamedRecord], series: &[CaseSeries]) -> Vec<HistoryEve
             changes.extend(environment.into_iter().filter(|change| !changes.contains(change)).collect::<Vec<_>>());
             moves.push(Move { series: index, step: number, changes: case_changes });
         }
-        let size = |of: &Move| series[of.series].steps[of.step].ratio().ln().abs();
+        let size = |moved: &Move| series[moved.series].steps[moved.step].ratio().ln().abs();
         moves.sort_by(|a, b| size(b).total_cmp(&size(a)));
-        HistoryEvent { before, after, changes, moves }
-    };
-    places.into_iter().map(event).collect()
+        events.push(HistoryEvent { before, after, changes, moves });
+    }
+    events
 }
 
 /// Lists the changes at a step: of the environment, and of the case.
 fn changes_of(runs: &[NamedRecord], series: &CaseSeries, number: usize) -> (Vec<FactChange>, Vec<String>) {
-    let (at, bounds) = (series.steps[number].at, series.bounds());
+    let at = series.steps[number].at;
+    let bounds = series.bounds();
     let [start, end] = [
         bounds[number].max(at.saturating_sub(NEIGHBOURHOOD_POINTS)),
         bounds[number + 2].min(at + NEIGHBOURHOOD_POINTS),

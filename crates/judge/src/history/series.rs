@@ -204,7 +204,8 @@ pub(super) fn steps<R: Ord>(
     for (index, step) in found.iter().enumerate() {
         let start = places.last().map_or(0, |(at, ..)| *at);
         let end = found.get(index + 1).map_or(values.len(), |next| next.at);
-        let (low, high) = (start + MIN_SIDE_LEN, end - MIN_SIDE_LEN);
+        let low = start + MIN_SIDE_LEN;
+        let high = end - MIN_SIDE_LEN;
         let near = (1..MIN_SIDE_LEN).flat_map(|by| [step.at.checked_sub(by), Some(step.at + by)]).flatten();
         let around = |at: usize| deviation(&values[start..at]) + deviation(&values[at..end]);
         let least = around(step.at);
@@ -216,11 +217,14 @@ pub(super) fn steps<R: Ord>(
         places.push((at, (at != step.at).then_some(step.at), step.q));
     }
     let bounds: Vec<_> = [0].into_iter().chain(places.iter().map(|place| place.0)).chain([values.len()]).collect();
-    let step = |(index, (at, likeliest, q)): (usize, (usize, Option<usize>, f64))| {
+    let mut steps = vec![];
+    for (index, (at, likeliest, q)) in places.into_iter().enumerate() {
         let sides = [&values[bounds[index]..at], &values[at..bounds[index + 2]]];
         let levels = sides.map(|side| Nanos(stats::median(side).unwrap_or(1.0)));
-        SeriesStep { at, likeliest, levels, counts: sides.map(<[f64]>::len), q }
-    };
-    let matters = |step: &SeriesStep| step.ratio().ln().abs() >= min_effect.ln_1p();
-    places.into_iter().enumerate().map(step).filter(matters).collect()
+        let step = SeriesStep { at, likeliest, levels, counts: sides.map(<[f64]>::len), q };
+        if step.ratio().ln().abs() >= min_effect.ln_1p() {
+            steps.push(step);
+        }
+    }
+    steps
 }

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// When the folder cannot be read.
 pub fn files(folder: &Path) -> Result<(Vec<PathBuf>, Vec<String>), Error> {
-    let (mut files, mut left_out) = (vec![], vec![]);
+    let mut files = vec![];
+    let mut left_out = vec![];
     let entries = std::fs::read_dir(folder).map_err(|e| {
         let shown = folder.shown();
         Error::Usage(format!("cannot read the folder '{shown}': {e}; name a folder of records"))
@@ -49,7 +50,8 @@ fn walk(entries: std::fs::ReadDir, files: &mut Vec<PathBuf>, left_out: &mut Vec<
                 continue;
             }
         };
-        let (path, hidden) = (entry.path(), entry.file_name().as_encoded_bytes().starts_with(b"."));
+        let path = entry.path();
+        let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
         let kind = entry.file_type();
         if hidden {
             continue;

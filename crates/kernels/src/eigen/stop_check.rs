@@ -120,7 +120,9 @@ fn expected(s: &[f32]) -> bool {
 }
 
 fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
-    let (n, input, seed) = (vector_length(case)?, case.input, case.seed);
+    let n = vector_length(case)?;
+    let input = case.input;
+    let seed = case.seed;
     Ok(Box::new(Plain {
         extents: n.to_string(),
         buffers: vec![

@@ -100,7 +100,8 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, ou
     schedule.pad(pad);
     let mut ready = false;
     for (index, start) in (0..schedule.stride).step_by(outer as usize).enumerate() {
-        let (own, other) = (panels[index % 2], panels[(index + 1) % 2]);
+        let own = panels[index % 2];
+        let other = panels[(index + 1) % 2];
         let outer = OuterBlock { start, end: (start + outer).min(schedule.stride), own, other };
         ready = schedule.outer_block(kernels, outer, ready);
     }
@@ -329,7 +330,8 @@ impl LuSchedule<'_> {
     /// Records the update of `rows` and `columns`, except the first `corner` of both; it overlaps with the steps
     /// before.
     fn area(&mut self, kernels: Kernels, by: UpdateFactors, [rows, columns]: [Range<u64>; 2], corner: u64) {
-        let (height, width) = (rows.end - rows.start, columns.end - columns.start);
+        let height = rows.end - rows.start;
+        let width = columns.end - columns.start;
         if width == 0 || height == 0 || height <= corner && width <= corner {
             return;
         }

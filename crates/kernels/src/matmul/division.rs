@@ -76,7 +76,8 @@ impl BlockDivision {
     /// flight and addresses. Otherwise compilers spill.
     fn fits_registers(self, tile: &ProductTile, case: &CaseSpec, device: &DeviceInfo) -> bool {
         let ProductTile { bm, bn, bk, wm, wn, tm, tn, .. } = *tile;
-        let (lanes, bytes) = (case.subgroup_size(device).max(1), case.dtype.bytes() as u32);
+        let lanes = case.subgroup_size(device).max(1);
+        let bytes = case.dtype.bytes() as u32;
         let invocations = self.invocations(tile, lanes).max(1);
         // On AMD, operands take two registers each, and 16-bit sums take 32 bits.
         let (operands, halves) = if device.vendor_id == vendor::AMD { (2, 1) } else { (4, 2) };
@@ -243,7 +244,8 @@ fn largest_matrix(
     device: &DeviceInfo,
     counted: fn(&CooperativeMatrix) -> u32,
 ) -> MatrixShape {
-    let (input, accumulator) = (dtype.name(), accumulator.name(dtype));
+    let input = dtype.name();
+    let accumulator = accumulator.name(dtype);
     let load_width = load_width(dtype) as u32;
     let own = device.cooperative_matrices.iter().filter(|own| {
         (own.input.as_str(), own.accumulator.as_str(), own.scope.as_str()) == (input, accumulator, "subgroup")
@@ -261,7 +263,8 @@ fn largest_matrix(
 
 /// Returns the cooperative matrix of work-group scope that corresponds to a tile.
 pub(super) fn block_shape(tile: &ProductTile, dtype: DType, accumulator: Accumulator, invocations: u32) -> MatrixShape {
-    let (input, accumulator) = (dtype.name(), accumulator.name(dtype));
+    let input = dtype.name();
+    let accumulator = accumulator.name(dtype);
     MatrixShape { m: tile.bm, n: tile.bn, k: tile.bk, input, accumulator, workgroup: Some(invocations) }
 }
 

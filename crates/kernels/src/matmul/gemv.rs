@@ -41,12 +41,19 @@ impl Vectors {
     fn of(case: &CaseSpec) -> Option<Self> {
         let Dims { m, n, k } = Dims::from(case.size);
         let [a, b] = [BufferId(0), BufferId(1)];
-        let (a_along, b_along) = (case.layout != Layout::Tn, case.layout == Layout::Nt);
+        let a_along = case.layout != Layout::Tn;
+        let b_along = case.layout == Layout::Nt;
         (m.min(n) <= MAX_VECTORS).then_some(if m <= n {
-            let (matrix, factors, along, across_k) = (b, a, b_along, !a_along);
+            let matrix = b;
+            let factors = a;
+            let along = b_along;
+            let across_k = !a_along;
             Self { matrix, factors, lines: n, count: m, k, along, across_k, of_line: 1, of_vector: n }
         } else {
-            let (matrix, factors, along, across_k) = (a, b, a_along, !b_along);
+            let matrix = a;
+            let factors = b;
+            let along = a_along;
+            let across_k = !b_along;
             Self { matrix, factors, lines: m, count: n, k, along, across_k, of_line: n, of_vector: 1 }
         })
     }
@@ -130,12 +137,12 @@ impl GemvSchedule {
             _ if whole < load_width && device.vendor_id == vendor::NVIDIA => vec![1],
             _ => [whole, 4 / case.dtype.bytes(), 1].into_iter().filter(|own| (1..=whole).contains(own)).collect(),
         };
-        let of = |elements, rows| Self::cut(vectors, elements, rows, cut(&vectors, elements, case, device));
-        let first = of(widths[0], 1);
+        let schedule = |elements, rows| Self::cut(vectors, elements, rows, cut(&vectors, elements, case, device));
+        let first = schedule(widths[0], 1);
         if first.fits_registers(case, device) {
             return Some(first);
         }
-        let schedules = widths.into_iter().flat_map(|elements| [1, 2, 4, 8].map(|fewer| of(elements, fewer)));
+        let schedules = widths.into_iter().flat_map(|elements| [1, 2, 4, 8].map(|fewer| schedule(elements, fewer)));
         let legal = schedules.filter(|own| !texels || u64::from(own.unroll) >= load_width);
         legal.max_by_key(|own| {
             let in_flight = own.elements_of_lane * u64::from(own.unroll);
@@ -228,7 +235,8 @@ pub(super) fn program(shaders: &[&'static Shader], texels: bool, case: &CaseSpec
     let sums = schedule.sums();
     let between = if parts > 1 { blocks * parts * sums } else { 1 };
 
-    let (partial, arrivals) = (BufferId(3), BufferId(4));
+    let partial = BufferId(3);
+    let arrivals = BufferId(4);
     let views = [("X4", ArgumentValue::Buffer(vectors.matrix)), ("Y4", ArgumentValue::Buffer(vectors.factors))];
     let arguments = [
         ("X", ArgumentValue::Buffer(vectors.matrix)),

@@ -207,7 +207,8 @@ pub(super) fn predicted(tile: &ProductTile, slab: Slab, pace: &Pace, case: &Case
         let parts = u64::from(tile.k_parts);
         (across * down * parts, parts::slabs_per_part(*tile, k), 1, if parts > 1 { parts * m * n } else { 0 })
     };
-    let (slabs, blocks) = (slabs as f64, blocks as f64);
+    let slabs = slabs as f64;
+    let blocks = blocks as f64;
     let work = slab.work(pace) * if tile.groups > 0 { machine.sharing_factor } else { 1.0 };
     let stores = slab.stores + pace.unaligned_stores * slab.unaligned_stores;
     let fixed = pace.fixed + stores / pace.drain;

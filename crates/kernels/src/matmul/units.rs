@@ -307,7 +307,8 @@ pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &Devic
     let tile = SPLIT.for_case(case, device);
     let padded_k = dims.k.next_multiple_of(u64::from(tile.bk));
     let padded_n = dims.n.next_multiple_of(u64::from(tile.bn));
-    let (c, sums) = (BufferId(2), BufferId(9));
+    let c = BufferId(2);
+    let sums = BufferId(9);
     let [left, right] = operands(case, tile, padded_k, padded_n);
     let part = parts::slabs_per_part(tile, dims.k) * u64::from(tile.bk);
     let chunk = chunk_of(dims.k.min(part), u64::from(tile.bk));

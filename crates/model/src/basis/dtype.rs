@@ -401,7 +401,8 @@ impl HostArray {
 fn widened(half: f16) -> f32 {
     const INFINITE: u32 = 0x7c00;
     let bits = u32::from(half.to_bits());
-    let (sign, magnitude) = (bits >> 15 << 31, bits & 0x7fff);
+    let sign = bits >> 15 << 31;
+    let magnitude = bits & 0x7fff;
     // 2^112 makes up for the different exponent biases, and normalizes subnormal halves as well.
     let scaled = (f32::from_bits(magnitude << 13) * f32::from_bits(0x7780_0000)).to_bits();
     let exponent = if magnitude >= INFINITE { 0x7f80_0000 } else { 0 };

@@ -190,7 +190,8 @@ impl Dispatch {
     }
 
     pub fn with_arguments(shader: &'static Shader, arguments: &[(&str, ArgumentValue)]) -> Result<Self, String> {
-        let (kernel, interface) = (shader.label(), &shader.interface);
+        let kernel = shader.label();
+        let interface = &shader.interface;
         for (name, _) in arguments {
             let takes_argument = interface.arguments.iter().any(|argument| argument.name == *name);
             if !takes_argument && !interface.views().any(|view| view == *name) {
@@ -204,7 +205,8 @@ impl Dispatch {
             if found.next().is_some() {
                 return Err(format!("the argument '{wanted}' of {kernel} has two values; leave one out"));
             }
-            let (expected, given) = (kind.in_words(), value.kind().in_words());
+            let expected = kind.in_words();
+            let given = value.kind().in_words();
             if given != expected {
                 return Err(format!("the argument '{wanted}' of {kernel} is {expected}, not {given}"));
             }
@@ -226,7 +228,8 @@ impl Dispatch {
 
     /// Writes the value of `argument`, which must have its kind, into the push constants.
     fn write(&mut self, argument: &Argument, value: ArgumentValue) {
-        let (start, offset) = (argument.offset as usize, argument.offset);
+        let start = argument.offset as usize;
+        let offset = argument.offset;
         let word = match value {
             ArgumentValue::Buffer(buffer) => {
                 self.addresses.retain(|address| address.offset != offset);
@@ -711,7 +714,8 @@ fn too_large(buffers: &[BufferSpec], device: &DeviceInfo) -> Option<String> {
             buffer.name
         ));
     }
-    let (footprint, memory) = (BufferSpec::footprint(buffers), device.memory());
+    let footprint = BufferSpec::footprint(buffers);
+    let memory = device.memory();
     // A null driver reports zero memory.
     (footprint > memory && memory > Bytes(0))
         .then(|| format!("needs {footprint} of device memory; the device has {memory}"))

@@ -378,7 +378,8 @@ impl PlannedRun {
         if selection.device.iter().any(|device| device == HOST) {
             return Err("kernels run on devices, not on 'host'; leave it out of --device".into());
         }
-        let (devices, sampling) = (selection.device.clone(), selection.sampling()?);
+        let devices = selection.device.clone();
+        let sampling = selection.sampling()?;
         Ok(Self { devices, groups, sampling })
     }
 

@@ -58,7 +58,8 @@ impl MergedRecord {
 
     /// Returns an error if a part does not belong to the first.
     fn check(&self, part: &NamedRecord) -> Result<(), String> {
-        let (own, other) = (&self.record, &part.record);
+        let own = &self.record;
+        let other = &part.record;
         let [a, b] = [&self.name, &part.name].map(|name| format!("'{}'", printable(name)));
         if own.version != other.version {
             let [one, two] = [own, other].map(|record| printable(&record.version).into_owned());

@@ -291,7 +291,8 @@ impl Figure {
         let slowness = conditions.slowness().map_or(1.0, |slowness| slowness.max(1.0));
         // The canary's single work-group finds a free CPU core even when a kernel for all of them does not.
         let available = 1.0 - conditions.others.unwrap_or(0.0).clamp(0.0, MAX_TAKEN_SHARE);
-        let (scatter, slowdown) = (best / median, slowness / available);
+        let scatter = best / median;
+        let slowdown = slowness / available;
         let interval = match quantity.unit() {
             Unit::Nanoseconds => [best * scatter / slowdown, median],
             Unit::BytesPerSecond | Unit::OperationsPerSecond | Unit::AdditionsPerSecond => {

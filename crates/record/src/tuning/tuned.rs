@@ -283,7 +283,8 @@ impl Tuned {
         algorithm: &'a Algorithm,
         spec: &CaseSpec,
     ) -> impl Iterator<Item = &'a TuningResult> {
-        let (model, spec) = (Model::of(device), *spec);
+        let model = Model::of(device);
+        let spec = *spec;
         self.results.iter().filter(move |kept| kept.applies_to(&model, algorithm, &spec))
     }
 
@@ -392,7 +393,8 @@ pub fn with_tile<'a>(
             return built_in;
         }
         spec = with_tile;
-        let (tile, day) = (tile.to_string(), kept.day().to_string());
+        let tile = tile.to_string();
+        let day = kept.day().to_string();
         if kept.gflops.is_some() { CaseTile::Tuned { tile, day } } else { CaseTile::Inspected { tile, day } }
     });
     Configuration { algorithm, variant, spec, tile, automatic: None }

@@ -115,7 +115,8 @@ pub fn shell_lines(line: &str, width: usize) -> Vec<String> {
             None => units.push(word),
         }
     }
-    let (mut lines, mut current) = (vec![], " ".repeat(indent));
+    let mut lines = vec![];
+    let mut current = " ".repeat(indent);
     for unit in units {
         let is_empty = current.trim().is_empty();
         let fits = current.width() + 1 + unit.width() + " \\".len() <= width;

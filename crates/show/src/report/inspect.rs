@@ -189,7 +189,8 @@ fn kernel_table(rows: &[KernelRow<'_>], width: usize) -> (Document, [String; 2])
     .map(CompilerStatistic::name);
     let mut hidden = table.fit(width, &[&[CACHED][..], &least].concat());
     hidden.reverse();
-    let (mut document, legend) = (Document::default(), legend(rows, &table));
+    let mut document = Document::default();
+    let legend = legend(rows, &table);
     document.table(table);
     document.lines(table::hidden(&hidden, whole));
     (document, legend)

@@ -213,15 +213,7 @@ impl Table {
     pub fn shorten_names(&mut self, width: usize) {
         let excess = self.width().saturating_sub(width);
         let most = (self.width_of(0) - 3).saturating_sub(excess).max(MIN_NAME_LENGTH);
-        let shortened = |name: &str| {
-            let count = name.chars().count();
-            let (head, tail) = ((most - 1).div_ceil(2), (most - 1) / 2);
-            if count <= most {
-                return name.to_string();
-            }
-            name.chars().take(head).chain(['…']).chain(name.chars().skip(count - tail)).collect()
-        };
-        let names: Vec<String> = self.rows.iter().map(|row| shortened(&row[0].text)).collect();
+        let names: Vec<String> = self.rows.iter().map(|row| without_middle(&row[0].text, most)).collect();
         if excess > 0 && distinct(&names).len() == names.len() {
             self.rows.iter_mut().zip(names).for_each(|(row, name)| row[0].text = name);
         }
@@ -251,6 +243,17 @@ impl Table {
         self.columns.remove(column);
         self.rows.iter_mut().for_each(|row| drop(row.remove(column)));
     }
+}
+
+/// Cuts the middle out of a name that is longer than `most` characters.
+fn without_middle(name: &str, most: usize) -> String {
+    let count = name.chars().count();
+    if count <= most {
+        return name.to_string();
+    }
+    let head = name.chars().take((most - 1).div_ceil(2));
+    let tail = name.chars().skip(count - (most - 1) / 2);
+    head.chain(['…']).chain(tail).collect()
 }
 
 /// Style with a line below the headings, and no others.
@@ -305,12 +308,13 @@ impl Table {
         }
         let mut cells: Vec<_> = columns.iter().map(|column| self.cells(*column).into_iter()).collect();
         for _ in &self.rows {
-            let cell = |(column, cells): (&usize, &mut std::vec::IntoIter<String>)| {
-                let right = self.columns[*column].1 == ColumnKind::Number;
-                let alignment = if right { CellAlignment::Right } else { CellAlignment::Left };
-                comfy_table::Cell::new(cells.next().unwrap_or_default()).set_alignment(alignment)
-            };
-            table.add_row(columns.iter().zip(&mut cells).map(cell));
+            let mut row = vec![];
+            for (column, cells) in columns.iter().zip(&mut cells) {
+                let is_number = self.columns[*column].1 == ColumnKind::Number;
+                let alignment = if is_number { CellAlignment::Right } else { CellAlignment::Left };
+                row.push(comfy_table::Cell::new(cells.next().unwrap_or_default()).set_alignment(alignment));
+            }
+            table.add_row(row);
         }
         if let Some(width) = width {
             table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width.try_into().unwrap_or(u16::MAX));

@@ -37,7 +37,8 @@ pub(super) fn check(record: &mut Record) -> Result<Vec<String>, CheckError> {
     threads::prepare();
     let cut = cut_names(record);
     let mut ids = HashSet::with_capacity(record.cases.len());
-    let (mut mended, mut verified) = (vec![], 0);
+    let mut mended = vec![];
+    let mut verified = 0;
     let found: Vec<_> = record.cases.par_iter_mut().map(check_case).collect();
     for (index, (case, found)) in record.cases.iter().zip(found).enumerate() {
         let name = printable(&case.id).into_owned();

@@ -148,7 +148,8 @@ impl<'a> RawRecord<'a> {
             }
         }
         let cut = if lines.ends_with('\n') { "" } else { ", and part of the next" };
-        let (name, count) = (self.name, cases.len());
+        let name = self.name;
+        let count = cases.len();
         let note = format!("'{name}' is the journal of an unfinished run: it has {count} cases{cut}");
         Some(self.version(&frame).and_then(|version| {
             let record = serde_json::from_str(head).map_err(|error| self.syntax(&error, head, 0, ""))?;

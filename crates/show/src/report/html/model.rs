@@ -84,15 +84,15 @@ impl<'a> ChartGroup<'a> {
     pub(super) fn all(sources: &[ReportSource<'a>]) -> Vec<Self> {
         let cases = sources.iter().enumerate().flat_map(|(at, source)| source.cases().map(move |case| (at, case)));
         let key = |(_, case): &(usize, &'a Case)| (case.algorithm.as_str(), case.chain.is_some());
-        let same = |(_, a): &(usize, &Case), (_, b): &(usize, &Case)| a.same_kind(b);
-        let group = |all: Vec<(usize, &'a Case)>| {
+        let mut groups = vec![];
+        for all in grouped_by_key_where(cases, key, |(_, a), (_, b)| a.same_kind(b)) {
             let mut group = Self { first: all[0].1, cases: vec![vec![]; sources.len()] };
             for (at, case) in all {
                 group.cases[at].push(case);
             }
-            group
-        };
-        grouped_by_key_where(cases, key, same).into_iter().map(group).collect()
+            groups.push(group);
+        }
+        groups
     }
 
     pub(super) fn title(&self) -> String {
@@ -204,7 +204,8 @@ impl<'a> ChartGroup<'a> {
 
     /// Draws the charts: the most informative ones, and those that are collapsed.
     pub(super) fn charts(&self, sources: &[ReportSource<'_>]) -> [Vec<Chart>; 2] {
-        let (mut first, mut folded) = (vec![], vec![]);
+        let mut first = vec![];
+        let mut folded = vec![];
         let chains = self.first.chain.is_some();
         let together = self.together();
         let at_one_size = self.one_size() || chains;
@@ -282,7 +283,8 @@ impl<'a> ChartGroup<'a> {
         let cases_of_sources = || indices.iter().flat_map(|at| self.cases[*at].iter().copied()).filter(inside);
         let matter = Self::important_variants(cases_of_sources());
         let mut series_list: Vec<Series> = vec![];
-        let (variants, mut known) = (self.variants(), HashSet::new());
+        let variants = self.variants();
+        let mut known = HashSet::new();
         for (rank, at) in indices.iter().enumerate() {
             let mut of: HashMap<String, Vec<ChartPoint>> = HashMap::new();
             for case in self.cases[*at].iter().filter(|case| inside(case)) {
@@ -379,7 +381,8 @@ impl<'a> ChartGroup<'a> {
             let time = case.shown(m.summary.median);
             // The colour of a chain is that of its form, so that the forms of an operation compare.
             let form = case.form().and_then(|form| names.iter().position(|name| *name == form.name));
-            let (text, style) = (time.to_string(), form.unwrap_or(0));
+            let text = time.to_string();
+            let style = form.unwrap_or(0);
             Some(Bar { name: series(case), value: time.0, text, style, tip: tip(case, m) })
         };
         let bars = self.bars_of(indices, &size, &bar);
@@ -417,7 +420,8 @@ impl<'a> ChartGroup<'a> {
         let indices = indices.as_slice();
         let size = self.representative_size(indices)?;
         let bar = |case: &Case| {
-            let (m, share) = (case.measured()?, finite_share(case)?);
+            let m = case.measured()?;
+            let share = finite_share(case)?;
             let text = share.told(percent);
             let tip = format!("{}\n{text} of the {} limit", tip(case, m), share.limit.name());
             let text = format!("{text}, {}", case.shown(m.summary.median));
@@ -528,7 +532,8 @@ impl PlotQuantity {
     fn point(self, case: &Case) -> Option<ChartPoint> {
         let m = case.measured()?;
         let ends = m.summary.interval.and_then(|[low, high]| Some([self.of(case, low)?, self.of(case, high)?]));
-        let (x, y) = (extent(&case.size)?, self.of(case, m.summary.median)?);
+        let x = extent(&case.size)?;
+        let y = self.of(case, m.summary.median)?;
         Some(ChartPoint { x, y, ends, on_line: equal_extents(&case.size), tip: tip(case, m) })
     }
 }
