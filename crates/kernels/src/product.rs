@@ -113,7 +113,8 @@ impl Factors<'_> {
     /// Returns A·(B·X) in f64, M×S row-major, with `of` applied to each value: identity or magnitude.
     pub(super) fn combined(&self, x: &Combinations, of: impl Fn(f64) -> f64 + Copy + Sync) -> Vec<f64> {
         let [m, k] = [self.dims.m, self.dims.k].map(|extent| extent as usize);
-        let (s, most_rows) = (x.columns.len(), (ELEMENTS / k).clamp(1, ROWS));
+        let s = x.columns.len();
+        let most_rows = (ELEMENTS / k).clamp(1, ROWS);
         let mut result = vec![0.0; m * s];
         threads::prepare();
         for (panel, columns) in x.columns.chunks(PANEL).enumerate() {

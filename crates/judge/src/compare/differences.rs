@@ -149,8 +149,8 @@ fn cases(baseline: &[Record], candidate: &[Record]) -> Vec<Difference> {
             ];
             for ((what, before, after), refused) in facts.into_iter().zip([true, false, false]) {
                 if before != after && !found.iter().any(|difference| difference.what == what) {
-                    let of = |value| format!("{value} in {}", case.id);
-                    found.push(Difference { what, baseline: of(before), candidate: of(after), refused });
+                    let [baseline, candidate] = [before, after].map(|value| format!("{value} in {}", case.id));
+                    found.push(Difference { what, baseline, candidate, refused });
                 }
             }
         }

@@ -159,11 +159,12 @@ impl TryFrom<LimitTable> for GateLimit {
         if max_slowdown.is_none() && given.iter().all(Option::is_none) {
             return Err(format!("the limit for '{case}' limits nothing; add {}", names("")));
         }
-        let of = |name: &str, reason: String| format!("{name} of '{case}': {reason}");
-        let max_slowdown = max_slowdown.map(|text| percentage(&text)).transpose().map_err(|e| of("max-slowdown", e))?;
+        let refuse = |name: &str, reason: String| format!("{name} of '{case}': {reason}");
+        let max_slowdown =
+            max_slowdown.map(|text| percentage(&text)).transpose().map_err(|e| refuse("max-slowdown", e))?;
         let mut bounds = [None; KINDS.len()];
         for ((bound, given), kind) in bounds.iter_mut().zip(given).zip(&KINDS) {
-            *bound = given.transpose().map_err(|reason| of(kind.name, reason))?;
+            *bound = given.transpose().map_err(|reason| refuse(kind.name, reason))?;
         }
         Ok(Self { case, max_slowdown, bounds })
     }

@@ -316,7 +316,9 @@ pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -
     let driver_changed = differences.iter().any(Difference::is_driver);
     // Only a different driver, or a different setting of it, could legitimately slow the canary down.
     let canary_tells = driver_changed || differences::may_be_the_drivers(&differences, baseline, candidate);
-    let (mut pairs, mut inspected, mut unmatched) = (vec![], vec![], vec![]);
+    let mut pairs = vec![];
+    let mut inspected = vec![];
+    let mut unmatched = vec![];
     for [before, after] in side::matched(baseline, candidate) {
         if let Some(both) = pair::inspected(&before, &after) {
             inspected.push(both);

@@ -77,8 +77,8 @@ pub(super) fn inspected(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -
 fn another_problem(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Option<String> {
     let both = || baseline.iter().flat_map(|before| candidate.iter().map(move |after| (before.case, after.case)));
     // Older records lack buffers.
-    let known = |(before, after): &(&Case, &Case)| !before.buffers.is_empty() && !after.buffers.is_empty();
-    if let Some((before, after)) = both().filter(known).find(|(before, after)| before.buffers != after.buffers) {
+    let mut with_buffers = both().filter(|(before, after)| !before.buffers.is_empty() && !after.buffers.is_empty());
+    if let Some((before, after)) = with_buffers.find(|(before, after)| before.buffers != after.buffers) {
         let only = |of: &Case, other: &Case| {
             let buffers = of.buffers.iter().filter(|buffer| !other.buffers.contains(buffer));
             buffers.cloned().collect::<Vec<_>>().join(", ")
@@ -452,7 +452,8 @@ impl CasePair<'_> {
     /// Describes the difference in speed during the candidate: for a column, and as a sentence.
     fn speed(&self) -> [String; 2] {
         if let Some(load) = self.load() {
-            let (points, word) = (100.0 * load.abs(), if load > 0.0 { "more" } else { "less" });
+            let points = 100.0 * load.abs();
+            let word = if load > 0.0 { "more" } else { "less" };
             let sentence =
                 format!("the candidate ran while other programs used {points:.0} percentage points {word} CPU");
             let sign = if load > 0.0 { '+' } else { '−' };

@@ -97,17 +97,20 @@ pub fn recipe(
     settings: &Settings,
     again: &ComparisonCommand<'_>,
 ) -> (Vec<String>, Option<String>) {
-    let remeasured = remeasured(comparison, sides);
+    let remeasured = [true, false].map(|baseline| must_remeasure(comparison, baseline, sides[1].paths.is_empty()));
     let board = candidate_board(comparison, sides[1].records);
     let (processes, mut remarks) = needed_processes(comparison, settings, remeasured, board);
     let names = ["baseline", "candidate"];
-    let slow = |baseline| {
-        let is = |case: &&Compared| case.obstacle == Some(Obstacle::AnotherSpeed { baseline });
-        comparison.cases.iter().filter(is).count()
+    let count_slow = |baseline| {
+        let slow = Some(Obstacle::AnotherSpeed { baseline });
+        comparison.cases.iter().filter(|case| case.obstacle == slow).count()
     };
-    for ((name, baseline), _) in names.iter().zip([true, false]).zip(remeasured).filter(|(_, remeasured)| *remeasured) {
-        let (slow_cases, other) = (slow(baseline), slow(!baseline));
-        let cases = match (slow_cases, comparison.cases.len()) {
+    for ((name, baseline), must_remeasure) in names.iter().zip([true, false]).zip(remeasured) {
+        if !must_remeasure {
+            continue;
+        }
+        let other = count_slow(!baseline);
+        let cases = match (count_slow(baseline), comparison.cases.len()) {
             (1, 1) => String::new(),
             (slow_cases, all) if slow_cases == all => format!("in all {all} cases "),
             (slow_cases, all) => format!("in {slow_cases} of {all} cases "),
@@ -119,19 +122,20 @@ pub fn recipe(
         };
         remarks.push(format!("Measure the {name} again: {cases}the device was slower or busier while it ran{others}."));
     }
-    let alternated = comparison.cases.iter().any(|case| case.is_stuck() && case.canary.is_some());
-    let alternated =
-        (alternated || hopeless(comparison) > 0).then(|| (alternated, alternating_command(sides, again.program)));
-    if let Some((true, None)) = alternated {
-        remarks.push(ALTERNATE.into());
+    let mut alternating = None;
+    let may_be_the_driver = comparison.cases.iter().any(|case| case.is_stuck() && case.canary.is_some());
+    if may_be_the_driver || hopeless(comparison) > 0 {
+        alternating = alternating_command(sides, again.program);
+        if may_be_the_driver && alternating.is_none() {
+            remarks.push(ALTERNATE.into());
+        }
     }
-    let alternated = alternated.and_then(|(_, commands)| commands);
-    let processes = processes.max(remeasured.contains(&true).then_some(ENOUGH));
-    let open = open_cases(comparison);
-    let commands = processes.map_or_else(Vec::new, |processes| {
-        command_lines(comparison, sides, (remeasured, &open), processes, again, &mut remarks)
-    });
-    let commands: Vec<_> = commands.into_iter().chain(alternated).collect();
+    let mut commands = vec![];
+    if let Some(processes) = processes.max(remeasured.contains(&true).then_some(ENOUGH)) {
+        let open = open_cases(comparison);
+        commands = command_lines(comparison, sides, (remeasured, &open), processes, again, &mut remarks);
+    }
+    commands.extend(alternating);
     (remarks, (!commands.is_empty()).then(|| commands.join("\n")))
 }
 
@@ -141,14 +145,14 @@ const ALTERNATE: &str = "Two drivers can be told apart by alternating them: `gpu
 
 /// Returns the ids of the cases that further processes would decide.
 fn open_cases(comparison: &Comparison) -> Vec<&str> {
-    let needed = |case: &&Compared| needed(case, comparison.min_effect).is_some();
-    undecided_by_processes(comparison).filter(needed).map(|case| case.id.as_str()).collect()
+    let cases = undecided_by_processes(comparison).filter(|case| needed(case, comparison.min_effect).is_some());
+    cases.map(|case| case.id.as_str()).collect()
 }
 
 /// Returns the undecided cases that enough processes would decide.
 fn undecided_by_processes(comparison: &Comparison) -> impl Iterator<Item = &Compared> {
-    let is = |case: &&Compared| case.verdict == Verdict::Undecided && !needs_another_machine(case);
-    comparison.cases.iter().filter(is)
+    let undecided = comparison.cases.iter().filter(|case| case.verdict == Verdict::Undecided);
+    undecided.filter(|case| !needs_another_machine(case))
 }
 
 /// Counts the processes of a record that measured each of the `open` cases: some may have measured only others.
@@ -174,7 +178,9 @@ fn command_lines(
     let preconditions = preconditions(sides, comparison);
     let has = |records: &[Record]| records.iter().map(|record| processes_of(record, open)).sum::<usize>();
     let are_few = !remeasured.contains(&true) && open.len() <= MAX_NAMED && 2 * open.len() <= comparison.cases.len();
-    let (mut parts, mut costs, mut last) = (vec![], vec![], None);
+    let mut parts = vec![];
+    let mut costs = vec![];
+    let mut last = None;
     let mut replaced = [None, None];
     for ((((side, name), with), remeasured), replaced) in
         sides.into_iter().zip(["baseline", "candidate"]).zip(preconditions).zip(remeasured).zip(&mut replaced)
@@ -234,20 +240,20 @@ fn command_lines(
     lines
 }
 
-/// Returns which sides to remeasure, because the device was slower or busier during them, and more processes either
-/// could not outvote the existing ones or would only be added to the candidate.
-fn remeasured(comparison: &Comparison, sides: [SideFiles<'_>; 2]) -> [bool; 2] {
-    [true, false].map(|baseline| {
-        let spoiled = |case: &Compared| {
-            let hopeless = if case.is_stuck() {
-                case.canary.is_none()
-            } else {
-                // Further rounds of `bench --compare` add only to the candidate.
-                baseline && sides[1].paths.is_empty()
-            };
-            case.obstacle == Some(Obstacle::AnotherSpeed { baseline }) && hopeless
-        };
-        comparison.cases.iter().any(spoiled)
+/// Whether to measure a side anew, because the device was slower or busier during it and more processes would not help.
+/// `is_live` says whether the candidate is not a file: `bench --compare` is measuring it.
+fn must_remeasure(comparison: &Comparison, baseline: bool, is_live: bool) -> bool {
+    comparison.cases.iter().any(|case| {
+        if case.obstacle != Some(Obstacle::AnotherSpeed { baseline }) {
+            return false;
+        }
+        if case.is_stuck() {
+            // More processes cannot outvote the existing ones. Without a canary ratio, other programs slowed these down,
+            // and not the clock.
+            return case.canary.is_none();
+        }
+        // Further rounds of `bench --compare` add only to the candidate.
+        baseline && is_live
     })
 }
 
@@ -292,7 +298,8 @@ fn alternating_command(sides: [SideFiles<'_>; 2], program: &str) -> Option<Strin
     let Selection { algorithm, variant, size, axes, device, .. } = request.selection.clone();
     let axes = axes.without(|axis| axis.help.of("ab").is_none());
     let selection = Selection { algorithm, variant, size, axes, device, ..Selection::default() };
-    let (no_peak, vulkan) = (request.no_peak, request.vulkan.clone());
+    let no_peak = request.no_peak;
+    let vulkan = request.vulkan.clone();
     let known = Request { selection, no_peak, vulkan, ..Request::default() };
     let Selection { algorithm, variant, size, device, .. } = &known.selection;
     let complete = known == request && !variant.is_empty() && !size.is_empty() && device.len() <= 1;
@@ -337,8 +344,8 @@ fn cost(sides: &[(&str, usize, Nanos)]) -> String {
             format!("2 × {}", text(a, Nanos(f64::midpoint(first.0, second.0))))
         }
         _ => {
-            let named = |(name, count, time): (&str, usize, Nanos)| format!("{name} {}", text(count, time));
-            sides.into_iter().map(named).collect::<Vec<_>>().join(", ")
+            let parts = sides.iter().map(|(name, count, time)| format!("{name} {}", text(*count, *time)));
+            parts.collect::<Vec<_>>().join(", ")
         }
     };
     format!("about {}: {parts}", about(total))
@@ -375,7 +382,8 @@ fn measuring_lines(parts: &[MissingProcesses], program: &str) -> Vec<String> {
         return vec![counts, take(a, "$n", &first), take(b, &processes, &second), "done".into()];
     }
     let take = |part: &MissingProcesses| {
-        let (processes, path) = ((part.has + part.lacks).to_string(), shown_word(&part.path));
+        let processes = (part.has + part.lacks).to_string();
+        let path = shown_word(&part.path);
         let option = if part.fresh { "--json" } else { "--resume" };
         let command = part.measure.line(program, false, &processes, option, &path);
         part.with.iter().map(|with| format!("# {with}:")).chain([command]).collect::<Vec<_>>()
@@ -400,8 +408,10 @@ fn needed_processes(
     remeasured: [bool; 2],
     board: Option<&str>,
 ) -> (Option<usize>, Vec<String>) {
-    let (mut most, mut remarks): (Option<usize>, Vec<String>) = (None, vec![]);
-    let (mut close, mut timeless): (Vec<&Compared>, Vec<&Compared>) = (vec![], vec![]);
+    let mut most: Option<usize> = None;
+    let mut remarks: Vec<String> = vec![];
+    let mut close: Vec<&Compared> = vec![];
+    let mut timeless: Vec<&Compared> = vec![];
     let open = || comparison.cases.iter().filter(|case| case.verdict == Verdict::Undecided);
     let replaced = |case: &Compared| {
         [true, false]
@@ -454,8 +464,9 @@ fn needed_processes(
 fn canary_remarks(cases: &[&Compared]) -> Vec<String> {
     let mut remarks = vec![];
     for (slower, deed, baseline) in [("candidate", "slows down", false), ("baseline", "speeds up", true)] {
-        let of = |case: &&&Compared| case.is_stuck() && case.obstacle == Some(Obstacle::AnotherSpeed { baseline });
-        let canaries: Vec<_> = cases.iter().filter(of).filter_map(|case| case.canary).collect();
+        let obstacle = Some(Obstacle::AnotherSpeed { baseline });
+        let slowed = cases.iter().filter(|case| case.is_stuck() && case.obstacle == obstacle);
+        let canaries: Vec<_> = slowed.filter_map(|case| case.canary).collect();
         let Some(ratio) = median(&canaries) else { continue };
         let ratio = ratio.max(1.0 / ratio);
         let longer = if ratio < 1.5 {
@@ -521,7 +532,8 @@ fn needed(case: &Compared, min_effect: f64) -> Option<usize> {
         // Most of the processes have to be undisturbed.
         return Some((2 * now + 1).max(ENOUGH));
     }
-    let (half, change) = (half_width(case)?, case.ratio?.ln().abs());
+    let half = half_width(case)?;
+    let change = case.ratio?.ln().abs();
     let matters = min_effect.ln_1p();
     let goal = if change > matters { change * Z / MIN_STANDARD_ERRORS } else { matters - change };
     let processes = now as f64 * (half / goal).powi(2);
@@ -625,7 +637,7 @@ fn repeated_command(record: &Record) -> Option<MeasureCommand> {
 /// Returns the command that measures the record at `path`; `None` if it has no request. A command may be repeated in
 /// another folder than the first time: a missing file is searched for beside the record, and in the folders above.
 fn measure(record: &Record, path: &Path) -> Option<MeasureCommand> {
-    let found = |file: &Path| -> Option<PathBuf> {
+    let locate = |file: &Path| -> Option<PathBuf> {
         let mut candidates = path.ancestors().skip(1).map(|folder| folder.join(file));
         // Names of built-in algorithms have no extension.
         let missing = file.extension().is_some() && !file.exists();
@@ -634,14 +646,18 @@ fn measure(record: &Record, path: &Path) -> Option<MeasureCommand> {
         let is_option = file.to_str().is_some_and(|name| name.starts_with('-'));
         found.or_else(|| is_option.then(|| Path::new(".").join(file)))
     };
-    let request = record.request.as_ref()?.once().with_files(found);
+    let request = record.request.as_ref()?.once().with_files(locate);
     Some(MeasureCommand { variables: assignments(&record.origin.environment), request })
 }
 
 /// Formats the variables that choose a driver as a prefix of a shell command. Leaves out other variables of a record,
 /// and those that stand for options of a request.
 pub fn assignments(environment: &BTreeMap<String, String>) -> String {
-    let chooses = |name: &str| CHOOSING.contains(&name) && !name.starts_with("GPUKERN_");
-    let variables = environment.iter().filter(|(name, _)| chooses(name));
-    variables.map(|(name, value)| format!("{name}={} ", shown_word(value))).collect()
+    let mut text = String::new();
+    for (name, value) in environment {
+        if CHOOSING.contains(&name.as_str()) && !name.starts_with("GPUKERN_") {
+            text += &format!("{name}={} ", shown_word(value));
+        }
+    }
+    text
 }

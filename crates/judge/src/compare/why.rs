@@ -20,7 +20,7 @@ pub fn reasons(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>], driver: bo
     reasons
 }
 
-/// Lists changes of the device's clock, its canary and other programs' CPU use.
+/// Lists changes of the device's clock, its canary and other programs' CPU use, which may explain a different time.
 pub(super) fn speeds(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Vec<String> {
     let mut reasons = vec![];
     if let Some([before, after]) = medians(baseline, candidate, clock).filter(worth_a_word) {
@@ -80,7 +80,8 @@ fn kernel_changes(before: &CompiledKernel, after: &CompiledKernel) -> Vec<String
     }
     let statistics = after.statistics.iter().filter_map(|statistic| {
         let old = before.statistics.iter().find(|other| other.name == statistic.name)?;
-        let (old, new) = (statistics::value(old)?, statistics::value(statistic)?);
+        let old = statistics::value(old)?;
+        let new = statistics::value(statistic)?;
         (old != new).then(|| format!("{} {old} → {new}", statistic.name))
     });
     let statistics: Vec<_> = statistics.collect();

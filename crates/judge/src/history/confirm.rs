@@ -24,7 +24,8 @@ const BASELINE_RECORDS: usize = 3;
 /// Returns the commands that confirm the step of the case that changed most; none if this version cannot run the case.
 pub(super) fn commands(runs: &[NamedRecord], series: &[CaseSeries], event: &HistoryEvent) -> Vec<String> {
     let Some(most) = event.moves.first() else { return vec![] };
-    let (series, case_changed) = (&series[most.series], !most.changes.is_empty());
+    let series = &series[most.series];
+    let case_changed = !most.changes.is_empty();
     let step = &series.steps[most.step];
     let [before, after] = [step.at - 1, step.at].map(|at| series.points[at]);
     let record = &runs[after.run].record;

@@ -114,10 +114,11 @@ fn facts(seen: SeenCase<'_>) -> [(&'static str, Option<[String; 2]>); 6] {
 }
 
 /// Lists the environment's changes between two points.
-fn recorded(before: SeenCase<'_>, after: SeenCase<'_>) -> Vec<FactChange> {
+fn changed_facts(before: SeenCase<'_>, after: SeenCase<'_>) -> Vec<FactChange> {
     let mut changes: Vec<FactChange> = vec![];
     for ((what, old), (_, new)) in facts(before).into_iter().zip(facts(after)) {
         let (Some(old), Some(new)) = (old, new) else { continue };
+        // Another driver has another build, which is no news.
         let implied = what == BUILD && changes.iter().any(|change| change.what == DRIVER);
         if old != new && !implied {
             changes.push(FactChange { what, values: [old, new] });
@@ -135,7 +136,8 @@ pub(super) fn all(runs: &[NamedRecord], series: &[CaseSeries]) -> Vec<HistoryEve
             places.entry((after, before)).or_default().push((index, number));
         }
     }
-    let event = |((after, before), moved): ((usize, usize), Vec<(usize, usize)>)| {
+    let mut events = vec![];
+    for ((after, before), moved) in places {
         let mut changes: Vec<FactChange> = vec![];
         let mut moves = vec![];
         for (index, number) in moved {
@@ -143,16 +145,17 @@ pub(super) fn all(runs: &[NamedRecord], series: &[CaseSeries]) -> Vec<HistoryEve
             changes.extend(environment.into_iter().filter(|change| !changes.contains(change)).collect::<Vec<_>>());
             moves.push(Move { series: index, step: number, changes: case_changes });
         }
-        let size = |of: &Move| series[of.series].steps[of.step].ratio().ln().abs();
+        let size = |moved: &Move| series[moved.series].steps[moved.step].ratio().ln().abs();
         moves.sort_by(|a, b| size(b).total_cmp(&size(a)));
-        HistoryEvent { before, after, changes, moves }
-    };
-    places.into_iter().map(event).collect()
+        events.push(HistoryEvent { before, after, changes, moves });
+    }
+    events
 }
 
 /// Lists the changes at a step: of the environment, and of the case.
 fn changes_of(runs: &[NamedRecord], series: &CaseSeries, number: usize) -> (Vec<FactChange>, Vec<String>) {
-    let (at, bounds) = (series.steps[number].at, series.bounds());
+    let at = series.steps[number].at;
+    let bounds = series.bounds();
     let [start, end] = [
         bounds[number].max(at.saturating_sub(NEIGHBOURHOOD_POINTS)),
         bounds[number + 2].min(at + NEIGHBOURHOOD_POINTS),
@@ -164,5 +167,5 @@ fn changes_of(runs: &[NamedRecord], series: &CaseSeries, number: usize) -> (Vec<
     let mut reasons = compare::reasons(&before, &after, false);
     // A program may use one kernel twice.
     reasons.dedup();
-    (recorded(seen(at - 1), seen(at)), reasons)
+    (changed_facts(seen(at - 1), seen(at)), reasons)
 }

@@ -48,7 +48,7 @@ pub struct CaseSeries {
 pub struct SeriesPoint {
     /// Index of the run.
     pub run: usize,
-    /// Index of the case in the run; that of the first process if there are several.
+    /// Index of the case in its run; with several processes, of the first process's case.
     pub case: usize,
     /// Median time, per operation if the case is a chain; the median over processes if there are several.
     pub time: Nanos,
@@ -88,19 +88,20 @@ impl CaseSeries {
         Nanos(stats::median(&self.values()[from..]).unwrap_or_default())
     }
 
-    /// Returns half the interquartile range of the points around their levels, relative to these; `None` if there are
-    /// too few points.
+    /// Returns half the interquartile range of the points, each divided by its level; `None` if there are too few.
     pub fn spread(&self) -> Option<f64> {
         let values = self.values();
-        let bounds = self.bounds();
-        let relative = |ends: &[usize]| {
-            let level = stats::median(&values[ends[0]..ends[1]]).unwrap_or(1.0);
-            values[ends[0]..ends[1]].iter().map(move |value| value / level).collect::<Vec<_>>()
-        };
-        let mut around: Vec<f64> = bounds.windows(2).flat_map(relative).collect();
-        around.sort_by(f64::total_cmp);
-        let half = |around: &[f64]| (stats::quantile(around, 0.75) - stats::quantile(around, 0.25)) / 2.0;
-        (around.len() >= MIN_POINTS_FOR_SPREAD).then(|| half(&around))
+        if values.len() < MIN_POINTS_FOR_SPREAD {
+            return None;
+        }
+        let mut ratios = vec![];
+        for ends in self.bounds().windows(2) {
+            let values = &values[ends[0]..ends[1]];
+            let Some(level) = stats::median(values) else { continue };
+            ratios.extend(values.iter().map(|value| value / level));
+        }
+        ratios.sort_by(f64::total_cmp);
+        Some((stats::quantile(&ratios, 0.75) - stats::quantile(&ratios, 0.25)) / 2.0)
     }
 
     /// Returns the boundaries of the levels, as indices of points.
@@ -203,7 +204,8 @@ pub(super) fn steps<R: Ord>(
     for (index, step) in found.iter().enumerate() {
         let start = places.last().map_or(0, |(at, ..)| *at);
         let end = found.get(index + 1).map_or(values.len(), |next| next.at);
-        let (low, high) = (start + MIN_SIDE_LEN, end - MIN_SIDE_LEN);
+        let low = start + MIN_SIDE_LEN;
+        let high = end - MIN_SIDE_LEN;
         let near = (1..MIN_SIDE_LEN).flat_map(|by| [step.at.checked_sub(by), Some(step.at + by)]).flatten();
         let around = |at: usize| deviation(&values[start..at]) + deviation(&values[at..end]);
         let least = around(step.at);
@@ -215,11 +217,14 @@ pub(super) fn steps<R: Ord>(
         places.push((at, (at != step.at).then_some(step.at), step.q));
     }
     let bounds: Vec<_> = [0].into_iter().chain(places.iter().map(|place| place.0)).chain([values.len()]).collect();
-    let step = |(index, (at, likeliest, q)): (usize, (usize, Option<usize>, f64))| {
+    let mut steps = vec![];
+    for (index, (at, likeliest, q)) in places.into_iter().enumerate() {
         let sides = [&values[bounds[index]..at], &values[at..bounds[index + 2]]];
         let levels = sides.map(|side| Nanos(stats::median(side).unwrap_or(1.0)));
-        SeriesStep { at, likeliest, levels, counts: sides.map(<[f64]>::len), q }
-    };
-    let matters = |step: &SeriesStep| step.ratio().ln().abs() >= min_effect.ln_1p();
-    places.into_iter().enumerate().map(step).filter(matters).collect()
+        let step = SeriesStep { at, likeliest, levels, counts: sides.map(<[f64]>::len), q };
+        if step.ratio().ln().abs() >= min_effect.ln_1p() {
+            steps.push(step);
+        }
+    }
+    steps
 }

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// When the folder cannot be read.
 pub fn files(folder: &Path) -> Result<(Vec<PathBuf>, Vec<String>), Error> {
-    let (mut files, mut left_out) = (vec![], vec![]);
+    let mut files = vec![];
+    let mut left_out = vec![];
     let entries = std::fs::read_dir(folder).map_err(|e| {
         let shown = folder.shown();
         Error::Usage(format!("cannot read the folder '{shown}': {e}; name a folder of records"))
@@ -49,7 +50,8 @@ fn walk(entries: std::fs::ReadDir, files: &mut Vec<PathBuf>, left_out: &mut Vec<
                 continue;
             }
         };
-        let (path, hidden) = (entry.path(), entry.file_name().as_encoded_bytes().starts_with(b"."));
+        let path = entry.path();
+        let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
         let kind = entry.file_type();
         if hidden {
             continue;
@@ -117,8 +119,8 @@ fn place(run: &NamedRecord, order: &RunOrder) -> Result<(i128, i128), String> {
         }
         RunOrder::Listed(commits) => {
             let commit = origin.commit.as_deref().ok_or("does not name its commit")?;
-            let same = |listed: &String| commit.starts_with(listed.as_str()) || listed.starts_with(commit);
-            let at = commits.iter().position(same);
+            // Either may be abbreviated.
+            let at = commits.iter().position(|listed| commit.starts_with(&**listed) || listed.starts_with(commit));
             at.ok_or_else(|| format!("is from commit {commit}, which is not in the list of commits"))? as i128
         }
     };

@@ -50,7 +50,10 @@ const MAX_INVOCATIONS: u64 = SUBGROUPS as u64 * 128;
 const REPORT_WORDS: u64 = 4;
 
 fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
-    let (chain, required, input, seed) = (chain_length(case.size)?, case.subgroup_size, case.input, case.seed);
+    let chain = chain_length(case.size)?;
+    let required = case.subgroup_size;
+    let input = case.input;
+    let seed = case.seed;
     let dtype = DType::I32;
     Ok(Box::new(Plain {
         extents: chain.to_string(),
@@ -97,7 +100,8 @@ fn integers(array: &HostArray) -> &[i32] {
 fn decode_report(f: &[i32]) -> Option<([usize; 3], Primitive)> {
     let [lanes, subgroups, invocations] = [f[0], f[1], f[2]].map(|word| usize::try_from(word).ok());
     let primitive = Primitive::ALL.into_iter().find(|primitive| *primitive as i32 == f[3])?;
-    let (lanes, invocations) = (lanes?, invocations?);
+    let lanes = lanes?;
+    let invocations = invocations?;
     let sensible = lanes.is_power_of_two() && invocations > 0 && invocations <= MAX_INVOCATIONS as usize;
     sensible.then_some(([lanes, invocations, subgroups?], primitive))
 }

@@ -81,7 +81,9 @@ pub(super) fn row_sum_steps(
 }
 
 fn row_sum_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
-    let (n, input, seed) = (matrix_order(case)?, case.input, case.seed);
+    let n = matrix_order(case)?;
+    let input = case.input;
+    let seed = case.seed;
     Ok(Box::new(Plain {
         extents: n.to_string(),
         buffers: vec![
@@ -153,7 +155,8 @@ pub(super) fn vector_max_steps(
 }
 
 fn vector_max_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
-    let (n, seed) = (vector_length(case)?, case.seed);
+    let n = vector_length(case)?;
+    let seed = case.seed;
     Ok(Box::new(Plain {
         extents: n.to_string(),
         buffers: vec![
@@ -222,7 +225,8 @@ pub(super) fn eigenvector_step(
 }
 
 fn eigenvector_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
-    let (n, seed) = (vector_length(case)?, case.seed);
+    let n = vector_length(case)?;
+    let seed = case.seed;
     Ok(Box::new(Plain {
         extents: n.to_string(),
         buffers: vec![
@@ -286,7 +290,8 @@ fn next_matrix_streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &
 }
 
 fn next_matrix_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
-    let (n, seed) = (matrix_order(case)?, case.seed);
+    let n = matrix_order(case)?;
+    let seed = case.seed;
     Ok(Box::new(Plain {
         extents: n.to_string(),
         buffers: vec![

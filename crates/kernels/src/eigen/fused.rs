@@ -97,7 +97,8 @@ fn single_group(
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> Dispatch {
-    let (n, subgroup) = (extent(case) as u32, case.subgroup_size(device));
+    let n = extent(case) as u32;
+    let subgroup = case.subgroup_size(device);
     let most = device.limits.group_invocations.min(device.limits.group_size[0]).min(SMALL_GROUP);
     let rows = SMALL_ROWS.min(subgroup);
     // No more sub-groups than have rows.

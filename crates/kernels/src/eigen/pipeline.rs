@@ -90,7 +90,9 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) ->
     body.extend(vector_max_steps(max, [S, LAMBDA], case, device));
     body.push(Step::Dispatch(eigenvector_step(vector, [S, LAMBDA, V], case, device)));
     match case.stop_rule().test {
-        StopTest::Neighbour => body.extend(stop_check::steps(neighbour, [S, STOP], eps, case, device)),
+        StopTest::Neighbour => {
+            body.extend(stop_check::steps(neighbour, BufferId(S), BufferId(STOP), eps, case, device))
+        }
         StopTest::Bracket => {
             let arguments = [
                 ("s", buffer(S)),
@@ -288,7 +290,9 @@ impl Oracle for TransformOracle {
     }
 
     fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
-        let (lambda, stop, k) = (outputs[LAMBDA].get(0), outputs[STOP].get(0), outputs[ROUNDS].get(0));
+        let lambda = outputs[LAMBDA].get(0);
+        let stop = outputs[STOP].get(0);
+        let k = outputs[ROUNDS].get(0);
         let [v, d] = [V, D].map(|index| doubles(&outputs[index]));
         let mut s = power::product(&reals(&outputs[M]), &d);
         s.iter_mut().zip(&d).for_each(|(s, d)| *s /= d);
@@ -310,7 +314,8 @@ impl Oracle for TransformOracle {
         let n = self.n as f64;
         let m = if d.iter().all(|d| *d == 1.0) { n } else { n + 1.0 + DIVISION };
         let [low, high] = power::range(s.iter().copied());
-        let (sum, matrix) = (gamma(m), gamma(NEXT_MATRIX_ROUNDINGS * k));
+        let sum = gamma(m);
+        let matrix = gamma(NEXT_MATRIX_ROUNDINGS * k);
 
         let exact = f64::midpoint(self.lambda[0], self.lambda[1]);
         let bound = (high - low) + high * (sum + matrix) + (self.lambda[1] - self.lambda[0]);

@@ -56,7 +56,7 @@ pub static STOP_CHECK: Algorithm = Algorithm {
 pub const EPS: f32 = 1e-3;
 
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
-    Program { steps: steps(shaders[0], [0, 1], EPS, case, device).to_vec(), ..Program::default() }
+    Program { steps: steps(shaders[0], BufferId(0), BufferId(1), EPS, case, device).to_vec(), ..Program::default() }
 }
 
 fn streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
@@ -68,16 +68,21 @@ fn streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) 
     }
 }
 
-/// Builds the steps that set the flag and clear it if a pair is too far apart; `sums` and `flag` are buffer numbers.
+/// Builds the steps that set `stop_flag`, and clear it if neighboring `values` are too far apart.
 pub(super) fn steps(
     shader: &'static Shader,
-    [sums, flag]: [usize; 2],
+    values: BufferId,
+    stop_flag: BufferId,
     eps: f32,
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> [Step; 2] {
-    let arguments = [("s", buffer(sums)), ("stop", buffer(flag)), ("eps", ArgumentValue::F32(eps))];
-    [Step::Fill { buffer: BufferId(flag), word: 1 }, Step::Dispatch(over_vector(shader, &arguments, case, device))]
+    let arguments = [
+        ("s", ArgumentValue::Buffer(values)),
+        ("stop", ArgumentValue::Buffer(stop_flag)),
+        ("eps", ArgumentValue::F32(eps)),
+    ];
+    [Step::Fill { buffer: stop_flag, word: 1 }, Step::Dispatch(over_vector(shader, &arguments, case, device))]
 }
 
 /// Returns the first element of the pair that is too far apart, for inputs with exactly one such pair.
@@ -115,7 +120,9 @@ fn expected(s: &[f32]) -> bool {
 }
 
 fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
-    let (n, input, seed) = (vector_length(case)?, case.input, case.seed);
+    let n = vector_length(case)?;
+    let input = case.input;
+    let seed = case.seed;
     Ok(Box::new(Plain {
         extents: n.to_string(),
         buffers: vec![

@@ -63,7 +63,8 @@ impl Teams {
     /// Returns the teams for sums of elements. docs/eigen.md has the H100's figures for each shape, also for
     /// [`Self::products`].
     pub(super) fn sums(case: &CaseSpec, device: &DeviceInfo) -> Self {
-        let (n, subgroup) = (extent(case), case.subgroup_size(device));
+        let n = extent(case);
+        let subgroup = case.subgroup_size(device);
         match device.kind {
             DeviceKind::Cpu => Self { group: 8 * subgroup, team: 1, rows: 1, unroll: 4 },
             _ if n >= 4096 => Self { group: GROUP, team: GROUP / subgroup, rows: 1, unroll: 4 },
@@ -73,14 +74,15 @@ impl Teams {
 
     /// Returns the teams for sums of products with a vector, whose quads serve several rows.
     pub(super) fn products(case: &CaseSpec, device: &DeviceInfo) -> Self {
-        let (n, subgroup) = (extent(case), case.subgroup_size(device));
-        let of = |group: u32, team: u32| Self { group, team, rows: 4.min(subgroup), unroll: 2 };
-        match device.kind {
+        let n = extent(case);
+        let subgroup = case.subgroup_size(device);
+        let (group, team) = match device.kind {
             // No latency to hide: a group is one vector register wide.
-            DeviceKind::Cpu => of(subgroup, 1),
-            _ if n >= 4096 => of(2 * GROUP, (GROUP / 2 / subgroup).max(1)),
-            _ => of(GROUP, (GROUP / 2 / subgroup).max(1)),
-        }
+            DeviceKind::Cpu => (subgroup, 1),
+            _ if n >= 4096 => (2 * GROUP, (GROUP / 2 / subgroup).max(1)),
+            _ => (GROUP, (GROUP / 2 / subgroup).max(1)),
+        };
+        Self { group, team, rows: 4.min(subgroup), unroll: 2 }
     }
 }
 
@@ -92,7 +94,8 @@ pub(super) fn over_rows(
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> Dispatch {
-    let (n, subgroup) = (extent(case), case.subgroup_size(device));
+    let n = extent(case);
+    let subgroup = case.subgroup_size(device);
     let Teams { group, team, rows, unroll } = teams;
     // A team's rows are four apart.
     let teams = QUAD * n.div_ceil(QUAD * u64::from(rows));
@@ -141,7 +144,8 @@ pub(super) fn over_parts(
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> Dispatch {
-    let (n, subgroup) = (extent(case), case.subgroup_size(device));
+    let n = extent(case);
+    let subgroup = case.subgroup_size(device);
     let Parts { group, count, unroll, groups } = Parts::of(n, subgroup, device);
     // Far below 2^32: a part is at most a 1056th of 2^31 elements.
     let arguments = [arguments, &[("count", ArgumentValue::U32(count as u32))]].concat();

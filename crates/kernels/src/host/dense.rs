@@ -171,7 +171,9 @@ impl<'a, T: ComplexField + Copy> Factorisation<'a, T> {
 
     fn run(&mut self) {
         let stack = MemStack::new(&mut self.scratch);
-        let (matrix, permutation, inverse) = (self.packed.as_mut(), &mut self.permutation, &mut self.inverse);
+        let matrix = self.packed.as_mut();
+        let permutation = &mut self.permutation;
+        let inverse = &mut self.inverse;
         lu_in_place(matrix, permutation, inverse, Par::rayon(0), stack, Spec::default());
     }
 }

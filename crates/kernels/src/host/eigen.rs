@@ -156,7 +156,9 @@ struct Transform<'a> {
 
 impl<'a> Transform<'a> {
     fn new(n: usize, stop: StopRule, a: &'a [f32]) -> Self {
-        let (m, v, s) = (a.to_vec(), vec![1.0; n], vec![0.0; n]);
+        let m = a.to_vec();
+        let v = vec![1.0; n];
+        let s = vec![0.0; n];
         Self { stop, a, m, v, s, lambda: 0.0, stopped: false, rounds: 0 }
     }
 

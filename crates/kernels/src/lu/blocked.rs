@@ -29,6 +29,13 @@ const AT_ONCE_REQUIREMENTS: (u32, u64) = (512, 48 << 10);
 /// block.
 const NARROW_STRIP_ROWS: u64 = 1024;
 
+/// Elements of a group's block and strip that each of its invocations updates: 4×4.
+const ELEMENTS_PER_INVOCATION: u64 = 16;
+/// Smallest group that updates a block.
+const MIN_INVOCATIONS: u64 = 128;
+/// Loop iterations per column of the factorization of a diagonal block, roughly.
+const ITERATIONS_PER_COLUMN: u64 = 12;
+
 /// Columns of a block, whose diagonal block one work-group factorizes.
 const BLOCK: u64 = 64;
 /// Granularity of slices in columns: whole tiles of any update.
@@ -52,6 +59,15 @@ impl Kernels {
     fn plain(self) -> Self {
         Self { halves: None, ..self }
     }
+}
+
+/// Position of a diagonal block.
+#[derive(Clone, Copy)]
+struct BlockPosition {
+    /// First row and column in the matrix.
+    first: u64,
+    /// First column in its panel's P, and first row in Q.
+    panel_column: u64,
 }
 
 /// Outer block: its columns, its panel, and the other panel, shared by the outer blocks before and behind it.
@@ -84,7 +100,8 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, ou
     schedule.pad(pad);
     let mut ready = false;
     for (index, start) in (0..schedule.stride).step_by(outer as usize).enumerate() {
-        let (own, other) = (panels[index % 2], panels[(index + 1) % 2]);
+        let own = panels[index % 2];
+        let other = panels[(index + 1) % 2];
         let outer = OuterBlock { start, end: (start + outer).min(schedule.stride), own, other };
         ready = schedule.outer_block(kernels, outer, ready);
     }
@@ -102,17 +119,18 @@ impl LuSchedule<'_> {
         let stride = self.stride;
         let blocks = (end - start) / self.block;
         for j in 0..blocks {
-            let (first, plane) = (start + j * self.block, j * self.block);
-            let (next, depth) = (first + self.block, plane + self.block);
+            let depth = (j + 1) * self.block;
+            let next = start + depth;
             if next < stride {
-                self.solves(kernels.solve, own, first, plane);
+                let position = BlockPosition { first: next - self.block, panel_column: depth - self.block };
+                self.solves(kernels.solve, own, position);
             }
             self.finished(next);
             if next == end {
                 return;
             }
-            self.corner(kernels, own, own, next, [depth, depth]);
             let by = UpdateFactors { panel: own, plane: 0, depth };
+            self.corner(kernels, own, BlockPosition { first: next, panel_column: depth }, by);
             self.strips(kernels.plain(), by, next..next + self.block, self.block);
             if start > 0 {
                 // The previous outer block's remaining updates must finish before its panel is reused.
@@ -132,7 +150,8 @@ impl LuSchedule<'_> {
             return false;
         }
         if !ready {
-            self.corner(kernels, other, own, start, [0, 0]);
+            let by = UpdateFactors { panel: other, plane: 0, depth: 0 };
+            self.corner(kernels, own, BlockPosition { first: start, panel_column: 0 }, by);
         }
         self.blocks(kernels, outer);
         let ready = end < self.stride && !self.at_once(kernels, end);
@@ -161,39 +180,38 @@ impl LuSchedule<'_> {
         let OuterBlock { start, end, own, other } = outer;
         let blocks = (end - start) / self.block;
         for j in 0..blocks {
-            let (first, plane) = (start + j * self.block, j * self.block);
-            let next = first + self.block;
-            let last = UpdateFactors { panel: other, plane: 0, depth: if start > 0 { self.width } else { 0 } };
-            let by =
-                if j == 0 { last } else { UpdateFactors { panel: own, plane: plane - self.block, depth: self.block } };
-            self.push(self.diagonal(kernels.corner, own, [first, plane], by, None));
+            let done = j * self.block;
+            let position = BlockPosition { first: start + done, panel_column: done };
+            let next = position.first + self.block;
+            let last_outer = UpdateFactors { panel: other, plane: 0, depth: if start > 0 { self.width } else { 0 } };
+            let by = match j {
+                0 => last_outer,
+                _ => UpdateFactors { panel: own, plane: done - self.block, depth: self.block },
+            };
+            self.push(self.diagonal(kernels.corner, own, position, by, None));
             if next < self.stride {
                 for side in [TriangleSide::Upper, TriangleSide::Lower] {
-                    self.push(self.diagonal(kernels.corner, own, [first, plane], by, Some(side)).without_barrier());
+                    self.push(self.diagonal(kernels.corner, own, position, by, Some(side)).without_barrier());
                 }
             }
             self.substitute();
             self.finished(next);
             if j > 0 && next < end {
-                self.strips(
-                    kernels.plain(),
-                    UpdateFactors { panel: own, plane: 0, depth: plane },
-                    next..next + self.block,
-                    0,
-                );
+                let by = UpdateFactors { panel: own, plane: 0, depth: done };
+                self.strips(kernels.plain(), by, next..next + self.block, 0);
             }
             if start > 0 {
                 if j == 0 {
-                    self.strips(kernels.plain(), last, next..end, 0);
+                    self.strips(kernels.plain(), last_outer, next..end, 0);
                 }
-                self.rest(kernels, last, [j, blocks], end);
+                self.rest(kernels, last_outer, j, blocks, end);
             }
         }
     }
 
     /// Records part `j` of `blocks` of the update of everything behind the outer block that ends at `end`, by the outer
     /// block before it.
-    fn rest(&mut self, kernels: Kernels, by: UpdateFactors, [j, blocks]: [u64; 2], end: u64) {
+    fn rest(&mut self, kernels: Kernels, by: UpdateFactors, j: u64, blocks: u64, end: u64) {
         let stride = self.stride;
         if end == stride {
             return;
@@ -212,20 +230,20 @@ impl LuSchedule<'_> {
         }
     }
 
-    /// Builds the factorization of the diagonal block at `first`, whose columns are in P from `plane` on, after its
-    /// update by `by`. With a `side`, its groups also solve for strips on that side.
+    /// Builds the factorization of the diagonal block at `position`, after its update by `factors`. With a `side`, its
+    /// groups also solve for strips on that side.
     fn diagonal(
         &self,
         shader: &'static Shader,
         own: Panel,
-        [first, plane]: [u64; 2],
-        by: UpdateFactors,
+        position: BlockPosition,
+        factors: UpdateFactors,
         side: Option<TriangleSide>,
     ) -> Dispatch {
         let buffers = [
             ("W", self.w),
-            ("P_LAST", by.panel.p),
-            ("Q_LAST", by.panel.q),
+            ("P_LAST", factors.panel.p),
+            ("Q_LAST", factors.panel.q),
             ("P", own.p),
             ("Q", own.q),
             ("L", L),
@@ -235,27 +253,28 @@ impl LuSchedule<'_> {
         let numbers = [
             ("n", self.n),
             ("stride", self.stride),
-            ("first", first),
-            ("plane", plane),
-            ("last", by.plane),
-            ("depth", by.depth),
+            ("first", position.first),
+            ("plane", position.panel_column),
+            ("last", factors.plane),
+            ("depth", factors.depth),
         ];
-        let (nb, left) = (self.block, self.stride - first - self.block);
-        let strip = if left > NARROW_STRIP_ROWS { 64 } else { 32 };
-        // Groups without a strip divide the stores of the block's steps among them, if there are cores.
-        let alone = if self.device.kind == DeviceKind::Cpu { 1 } else { nb / STEP };
+        let nb = self.block;
+        let remaining_rows = self.stride - position.first - nb;
+        let strip = if remaining_rows > NARROW_STRIP_ROWS { 64 } else { 32 };
         let (rows, columns, groups) = match side {
-            None => (nb, nb, alone),
-            Some(TriangleSide::Upper) => (nb, nb + strip, left / strip),
-            Some(TriangleSide::Lower) => (nb + strip, nb, left / strip),
+            None if self.device.kind == DeviceKind::Cpu => (nb, nb, 1),
+            // Groups without a strip divide the stores of the block's steps among them, if there are cores.
+            None => (nb, nb, nb / STEP),
+            Some(TriangleSide::Upper) => (nb, nb + strip, remaining_rows / strip),
+            Some(TriangleSide::Lower) => (nb + strip, nb, remaining_rows / strip),
         };
         Dispatch::new(shader, &arguments(&buffers, &numbers))
-            .group_size([(rows * columns / 16).max(128) as u32, 1, 1])
+            .group_size([(rows * columns / ELEMENTS_PER_INVOCATION).max(MIN_INVOCATIONS) as u32, 1, 1])
             .groups([groups, 1, 1])
             .constant("NB", nb as u32)
             .constant("ROWS", rows as u32)
             .constant("COLUMNS", columns as u32)
-            .loops(12 * nb + by.depth)
+            .loops(ITERATIONS_PER_COLUMN * nb + factors.depth)
     }
 
     /// Records the first diagonal block of the next outer block and the update of its strips, or of all of W if outer
@@ -263,7 +282,8 @@ impl LuSchedule<'_> {
     fn next_outer(&mut self, kernels: Kernels, outer: OuterBlock) {
         let OuterBlock { end, own, other, .. } = outer;
         let width = self.width;
-        self.corner(kernels, own, other, end, [0, width]);
+        let by = UpdateFactors { panel: own, plane: 0, depth: width };
+        self.corner(kernels, other, BlockPosition { first: end, panel_column: 0 }, by);
         if end + self.block == self.stride {
             return;
         }
@@ -271,7 +291,6 @@ impl LuSchedule<'_> {
             self.scale(halves, own, end);
             self.split(halves, own, end, false);
         }
-        let by = UpdateFactors { panel: own, plane: 0, depth: width };
         if width == self.block {
             self.area(kernels, by, [end..self.stride, end..self.stride], self.block);
         } else {
@@ -279,18 +298,22 @@ impl LuSchedule<'_> {
         }
     }
 
-    /// Records the factorization of the diagonal block at `first`, whose columns are in P from `plane` on, after its
-    /// update by `depth` columns of `last`.
-    fn corner(&mut self, kernels: Kernels, last: Panel, own: Panel, first: u64, [plane, depth]: [u64; 2]) {
-        let by = UpdateFactors { panel: last, plane: 0, depth };
-        self.push(self.diagonal(kernels.corner, own, [first, plane], by, None));
+    /// Records the factorization of the diagonal block at `position`, after its update by `factors`.
+    fn corner(&mut self, kernels: Kernels, own: Panel, position: BlockPosition, factors: UpdateFactors) {
+        self.push(self.diagonal(kernels.corner, own, position, factors, None));
         self.substitute();
     }
 
-    /// Records the solves for the rows of U beside, and the columns of L below, the diagonal block at `first`.
-    fn solves(&mut self, shader: &'static Shader, own: Panel, first: u64, plane: u64) {
-        let (start, end) = (first + self.block, self.stride);
-        let upper = Solve { side: TriangleSide::Upper, first, width: self.block, plane, start, end };
+    /// Records the solves for the rows of U beside, and the columns of L below, a diagonal block.
+    fn solves(&mut self, shader: &'static Shader, own: Panel, position: BlockPosition) {
+        let upper = Solve {
+            side: TriangleSide::Upper,
+            first: position.first,
+            width: self.block,
+            plane: position.panel_column,
+            start: position.first + self.block,
+            end: self.stride,
+        };
         let dispatch = self.solve(shader, own, upper);
         self.push(dispatch);
         let dispatch = self.solve(shader, own, Solve { side: TriangleSide::Lower, ..upper });
@@ -307,7 +330,8 @@ impl LuSchedule<'_> {
     /// Records the update of `rows` and `columns`, except the first `corner` of both; it overlaps with the steps
     /// before.
     fn area(&mut self, kernels: Kernels, by: UpdateFactors, [rows, columns]: [Range<u64>; 2], corner: u64) {
-        let (height, width) = (rows.end - rows.start, columns.end - columns.start);
+        let height = rows.end - rows.start;
+        let width = columns.end - columns.start;
         if width == 0 || height == 0 || height <= corner && width <= corner {
             return;
         }

@@ -77,7 +77,9 @@ pub(super) fn inputs(n: u64, input: Input, seed: u64) -> Vec<HostArray> {
 
 /// Creates the factorization problem of a case.
 pub(super) fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
-    let (n, input, seed) = (order(case.size)?, case.input, case.seed);
+    let n = order(case.size)?;
+    let input = case.input;
+    let seed = case.seed;
     Ok(Box::new(Plain {
         extents: format!("{n}x{n}"),
         buffers: buffers(n),
@@ -124,7 +126,8 @@ impl FactorsOracle {
     fn malformed(&self, l: &HostArray, u: &HostArray) -> Option<String> {
         for row in 0..self.n {
             for column in 0..self.n {
-                let (lower, upper) = (l.get(row * self.n + column), u.get(row * self.n + column));
+                let lower = l.get(row * self.n + column);
+                let upper = u.get(row * self.n + column);
                 let expected = match row.cmp(&column) {
                     std::cmp::Ordering::Less => (lower != 0.0).then_some(("L", lower, "0")),
                     std::cmp::Ordering::Equal => (lower != 1.0).then_some(("L", lower, "1")),
@@ -170,7 +173,8 @@ impl Oracle for FactorsOracle {
         if let HostArray::I32(status) = status {
             sound(status[0])?;
         }
-        let (tolerance, method) = (self.tolerance(), self.combinations.method);
+        let tolerance = self.tolerance();
+        let method = self.combinations.method;
         let mut worst = Worst::default();
         // Negative numbers become an index beyond the last row.
         let row_of = |at| usize::try_from(rows.get(at) as i64).unwrap_or(usize::MAX);
@@ -186,8 +190,11 @@ impl Oracle for FactorsOracle {
         let magnitude = factors.combined(&self.combinations, f64::abs);
 
         let columns = &self.combinations.columns;
-        let (mut row_of_a, mut norm_of_a, mut norm_of_error) = (vec![0.0; n], 0f64, 0f64);
-        let (mut largest_a, mut deviation) = (0f64, 0f64);
+        let mut row_of_a = vec![0.0; n];
+        let mut norm_of_a = 0f64;
+        let mut norm_of_error = 0f64;
+        let mut largest_a = 0f64;
+        let mut deviation = 0f64;
         for (row, from) in rows.into_iter().enumerate() {
             self.a.read(from * n, &mut row_of_a);
             let mut error_of_row = 0.0;

@@ -114,9 +114,12 @@ struct PivotOuterBlock {
 
 impl PivotSchedule<'_> {
     fn outer_block(&mut self, block: u64) {
-        let (width, stride) = (self.schedule.width, self.schedule.stride);
-        let (first, even) = (block * width, (block % 2) as usize);
-        let (own, last) = (self.panels[even], self.panels[1 - even]);
+        let width = self.schedule.width;
+        let stride = self.schedule.stride;
+        let first = block * width;
+        let even = (block % 2) as usize;
+        let own = self.panels[even];
+        let last = self.panels[1 - even];
         let inner: Vec<_> = (0..width).step_by(INNER as usize).map(|at| self.stages(own, [first + at, at])).collect();
         let slots = |stages: &[(Dispatch, bool)]| stages.iter().filter(|(_, long)| *long).count();
         let rest = first + width;
@@ -173,7 +176,8 @@ impl PivotSchedule<'_> {
             return;
         }
         let PivotOuterBlock { last, first, .. } = outer;
-        let (width, stride) = (self.schedule.width, self.schedule.stride);
+        let width = self.schedule.width;
+        let stride = self.schedule.stride;
         let tile = slice_tile(stride - first, self.schedule.device);
         let by = UpdateFactors { panel: last, plane: 0, depth: width };
         let to = UpdateTarget::Matrix { corner: 0 };
@@ -186,8 +190,11 @@ impl PivotSchedule<'_> {
     /// (`several`), that panel waits only for its own columns.
     fn after_inner_block(&mut self, outer: PivotOuterBlock, plane: u64, in_time: bool, several: bool) {
         let PivotOuterBlock { own, last, first, rest, ahead, follow } = outer;
-        let (width, stride, device) = (self.schedule.width, self.schedule.stride, self.schedule.device);
-        let (top, left) = (first + plane, first + plane + INNER);
+        let width = self.schedule.width;
+        let stride = self.schedule.stride;
+        let device = self.schedule.device;
+        let top = first + plane;
+        let left = first + plane + INNER;
         let (next, next_plane) = if left < rest { (own, plane + INNER) } else { (last, 0) };
         // The columns that are updated after each inner block.
         let near = if follow { ahead } else { rest };
@@ -217,11 +224,13 @@ impl PivotSchedule<'_> {
         let upper = Solve { side: TriangleSide::Upper, first: from, width: depth, plane, start: left, end };
         let dispatches = self.schedule.rows_of_u(self.solve, own, upper);
         self.schedule.extend(dispatches);
-        let (by, tile) = (UpdateFactors { panel: own, plane, depth }, panel_tile(device));
+        let by = UpdateFactors { panel: own, plane, depth };
+        let tile = panel_tile(device);
         let dispatch = self.schedule.update(self.update, by, tile, [left..stride, left..left + INNER], to);
         self.schedule.push(dispatch);
         if !whole && left + INNER < end {
-            let (columns, to) = (left + INNER..end, UpdateTarget::Matrix { corner: 0 });
+            let columns = left + INNER..end;
+            let to = UpdateTarget::Matrix { corner: 0 };
             let dispatch = self.schedule.update(self.update, by, tile, [left..stride, columns], to);
             self.schedule.push(dispatch.without_barrier());
         }
@@ -233,7 +242,8 @@ impl PivotSchedule<'_> {
     /// Records the solve for the rows of U of the outer block at `first` from column `start` on, overlapping with the
     /// steps before.
     fn solve_from(&mut self, own: Panel, first: u64, start: u64) {
-        let (width, end) = (self.schedule.width, self.schedule.stride);
+        let width = self.schedule.width;
+        let end = self.schedule.stride;
         if start == end {
             return;
         }
@@ -282,7 +292,9 @@ fn panels_with_rows(schedule: &mut LuSchedule<'_>) -> [Panel; 2] {
 impl PivotSchedule<'_> {
     /// Records the store of the last panel, which begins at column `first`, and the gathering of L in row order.
     fn end(&mut self, own: Panel, first: u64) {
-        let (n, stride, finish) = (self.schedule.n, self.schedule.stride, self.finish);
+        let n = self.schedule.n;
+        let stride = self.schedule.stride;
+        let finish = self.finish;
         let dispatch = self.stored(own, first);
         self.schedule.push(dispatch);
         self.schedule.finished(stride);
@@ -373,7 +385,8 @@ impl PivotSchedule<'_> {
         (next, next_plane): (Panel, u64),
         strips: Range<u64>,
     ) -> Dispatch {
-        let (rows, next_rows) = (own.rows.unwrap_or(ROWS), next.rows.unwrap_or(ROWS));
+        let rows = own.rows.unwrap_or(ROWS);
+        let next_rows = next.rows.unwrap_or(ROWS);
         let buffers = [("W", self.schedule.w), ("P", own.p), ("Q", own.q), ("NEXT", next.p), ("U", U)];
         let buffers = [&buffers[..], &[("rows", rows), ("next_rows", next_rows)]].concat();
         let numbers = [

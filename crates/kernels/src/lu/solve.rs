@@ -226,7 +226,8 @@ impl Forward {
 
     /// Returns the rest of the forward substitution behind the factorization, then the backward substitution.
     pub(super) fn end(mut self) -> Vec<Step> {
-        let (substitution, upper) = (self.substitution, self.upper);
+        let substitution = self.substitution;
+        let upper = self.upper;
         let mut in_order = Some(substitution.prepare(upper, 0..substitution.blocks(), true, STATUS).without_barrier());
         let mut steps = vec![];
         loop {

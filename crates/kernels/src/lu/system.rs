@@ -57,7 +57,10 @@ const OVERFLOWED: i32 = 3;
 
 /// Creates the problem of solving a system of equations.
 pub(super) fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
-    let (n, dtype, input, seed) = (order(case.size)?, case.dtype, case.input, case.seed);
+    let n = order(case.size)?;
+    let dtype = case.dtype;
+    let input = case.input;
+    let seed = case.seed;
     Ok(Box::new(Plain {
         extents: format!("{n}x{n}"),
         buffers: buffers(n, dtype),
@@ -135,7 +138,8 @@ impl Residual {
         let mut row = vec![0.0; self.n];
         for i in 0..self.n {
             self.a.read(i * self.n, &mut row);
-            let (mut product, mut sum) = (0.0, 0.0);
+            let mut product = 0.0;
+            let mut sum = 0.0;
             for (a, x) in row.iter().zip(x) {
                 product += a * x;
                 sum += a.abs();

@@ -6,7 +6,7 @@ use super::division::TileTable;
 use super::gemv::GemvSchedule;
 use super::model::{Slab, predicted, streamed};
 use super::tuning::{pace, rank};
-use super::units::{STAGED_WIDE, WHOLE_WIDE};
+use super::units::{STAGED_WIDE, WORKGROUP_WIDE};
 use super::variants::{TILE_2D, TILED, texel_rows};
 use crate::algorithms::product_tile::Dims;
 use crate::algorithms::product_tile::ProductTile;
@@ -18,7 +18,7 @@ use crate::device::capability::{DeviceInfo, DeviceKind};
 static WITH_TILES: [(&str, &TileTable); 5] = [
     ("tiled", &TILED),
     ("coopmat", &STAGED_WIDE),
-    ("coopmat2", &WHOLE_WIDE),
+    ("coopmat2", &WORKGROUP_WIDE),
     ("vectorised", &TILE_2D),
     ("tile-2d", &TILE_2D),
 ];

@@ -232,18 +232,21 @@ impl Constants {
 
     /// Returns the pace of `coopmat` with a tile. The shape of matrices is ignored, because it depends on the device.
     pub(super) fn in_matrices(&self, tile: &ProductTile) -> Pace {
-        let alike = |own: &ProductTile| *own == ProductTile { tm: own.tm, tn: own.tn, ..whole(tile) };
-        paced(self.matrices, self.coopmat.iter().find(|own| alike(&own.tile)))
+        let own_tile = self.coopmat.iter().find(|own| {
+            let shape = own.tile;
+            shape == ProductTile { tm: shape.tm, tn: shape.tn, ..undivided(tile) }
+        });
+        paced(self.matrices, own_tile)
     }
 
     /// Returns the pace of `tiled` with a tile.
     pub(super) fn in_warps(&self, tile: &ProductTile) -> Pace {
-        paced(self.warps, self.tiled.iter().find(|own| own.tile == whole(tile)))
+        paced(self.warps, self.tiled.iter().find(|own| own.tile == undivided(tile)))
     }
 }
 
 /// Returns the table's tile from which a tile with parts of K, or with sharing groups, was derived.
-fn whole(tile: &ProductTile) -> ProductTile {
+fn undivided(tile: &ProductTile) -> ProductTile {
     tile.with_k_parts(1).with_groups(0)
 }
 

@@ -3,7 +3,7 @@
 
 use super::constants::{Constants, Direct};
 use super::grid::{block_per_group, row_lengths, step};
-use super::parts::strips;
+use super::parts::strip_grid;
 use crate::algorithms::CaseSpec;
 use crate::algorithms::product_tile::Dims;
 use crate::algorithms::product_tile::ProductTile;
@@ -135,7 +135,7 @@ pub(super) fn program(shader: &'static Shader, case: &CaseSpec, device: &DeviceI
         workgroup: None,
     };
     let dispatch = block_per_group(shader, tile, invocations(tile), dims, device)
-        .groups(strips(tile, dims, device))
+        .groups(strip_grid(tile, dims, device))
         .subgroups_of(LANES)
         .constant("A_STEP", a)
         .constant("B_STEP", b)

@@ -3,7 +3,7 @@
 use super::evenly::Stretches;
 use crate::algorithms::CaseSpec;
 use crate::algorithms::product_tile::Dims;
-use crate::algorithms::product_tile::{ProductTile, all_divide, piece, stored};
+use crate::algorithms::product_tile::{ProductTile, all_divide, load_width, stored};
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::basis::units::Bytes;
@@ -76,7 +76,8 @@ impl BlockDivision {
     /// flight and addresses. Otherwise compilers spill.
     fn fits_registers(self, tile: &ProductTile, case: &CaseSpec, device: &DeviceInfo) -> bool {
         let ProductTile { bm, bn, bk, wm, wn, tm, tn, .. } = *tile;
-        let (lanes, bytes) = (case.subgroup_size(device).max(1), case.dtype.bytes() as u32);
+        let lanes = case.subgroup_size(device).max(1);
+        let bytes = case.dtype.bytes() as u32;
         let invocations = self.invocations(tile, lanes).max(1);
         // On AMD, operands take two registers each, and 16-bit sums take 32 bits.
         let (operands, halves) = if device.vendor_id == vendor::AMD { (2, 1) } else { (4, 2) };
@@ -166,28 +167,28 @@ impl BlockDivision {
             ])?,
             Self::Matrices(_) | Self::Halves => {
                 let (dtype, shape) = self.matrices(case.dtype, device).expect("it has matrices");
-                let piece = piece(dtype) as u32;
+                let load_width = load_width(dtype) as u32;
                 all_divide(&[
                     (shape.m, tm, "parts are the device's matrices, with as many rows"),
                     (tm, shape.m, "parts are the device's matrices, with as many rows"),
                     (shape.n, tn, "parts are the device's matrices, with as many columns"),
                     (tn, shape.n, "parts are the device's matrices, with as many columns"),
                     (shape.k, bk, "a slab consists of the device's matrices"),
-                    (piece, bk, "rows of a slab are moved 16 bytes at a time"),
+                    (load_width, bk, "rows of a slab are moved 16 bytes at a time"),
                 ])?;
                 // Operands that are transposed on the way may leave invocations idle, so they need not divide. Halves
                 // have layout nn.
                 let layout = if self == Self::Halves { Layout::Nn } else { case.layout };
                 if layout != Layout::Tn || !transposes(dtype) {
                     all_divide(&[
-                        (piece, bm, "rows of A are moved 16 bytes at a time"),
-                        (invocations, bm * bk / piece, "the invocations must divide the pieces of a slab of A"),
+                        (load_width, bm, "rows of A are moved 16 bytes at a time"),
+                        (invocations, bm * bk / load_width, "the invocations must divide the pieces of a slab of A"),
                     ])?;
                 }
                 if layout == Layout::Nt || !transposes(dtype) {
                     all_divide(&[
-                        (piece, bn, "rows of B are moved 16 bytes at a time"),
-                        (invocations, bk * bn / piece, "the invocations must divide the pieces of a slab of B"),
+                        (load_width, bn, "rows of B are moved 16 bytes at a time"),
+                        (invocations, bk * bn / load_width, "the invocations must divide the pieces of a slab of B"),
                     ])?;
                 }
             }
@@ -243,12 +244,13 @@ fn largest_matrix(
     device: &DeviceInfo,
     counted: fn(&CooperativeMatrix) -> u32,
 ) -> MatrixShape {
-    let (input, accumulator) = (dtype.name(), accumulator.name(dtype));
-    let piece = piece(dtype) as u32;
+    let input = dtype.name();
+    let accumulator = accumulator.name(dtype);
+    let load_width = load_width(dtype) as u32;
     let own = device.cooperative_matrices.iter().filter(|own| {
         (own.input.as_str(), own.accumulator.as_str(), own.scope.as_str()) == (input, accumulator, "subgroup")
-            && own.k.is_multiple_of(piece)
-            && own.n.is_multiple_of(piece)
+            && own.k.is_multiple_of(load_width)
+            && own.n.is_multiple_of(load_width)
     });
     // Among shapes of equal volume, the most square has the fewest components to load.
     let largest = own.max_by_key(|own| {
@@ -261,7 +263,8 @@ fn largest_matrix(
 
 /// Returns the cooperative matrix of work-group scope that corresponds to a tile.
 pub(super) fn block_shape(tile: &ProductTile, dtype: DType, accumulator: Accumulator, invocations: u32) -> MatrixShape {
-    let (input, accumulator) = (dtype.name(), accumulator.name(dtype));
+    let input = dtype.name();
+    let accumulator = accumulator.name(dtype);
     MatrixShape { m: tile.bm, n: tile.bn, k: tile.bk, input, accumulator, workgroup: Some(invocations) }
 }
 

@@ -55,7 +55,8 @@ impl Stretches {
 
     /// Returns an upper bound, at most one too large, of the blocks that a stretch touches.
     pub(super) fn blocks_of_longest(&self) -> u64 {
-        let (longest, slabs) = (self.longest(), self.slabs.max(1));
+        let longest = self.longest();
+        let slabs = self.slabs.max(1);
         let ends_with_blocks = self.blocks.is_multiple_of(self.groups) || self.groups.is_multiple_of(self.blocks);
         longest.div_ceil(slabs) + u64::from(!ends_with_blocks)
     }

@@ -4,7 +4,7 @@ use super::division::registers;
 use super::parts::number;
 use crate::algorithms::CaseSpec;
 use crate::algorithms::product_tile::Dims;
-use crate::algorithms::product_tile::piece;
+use crate::algorithms::product_tile::load_width;
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::device::capability::{DeviceInfo, DeviceKind, vendor};
@@ -41,12 +41,19 @@ impl Vectors {
     fn of(case: &CaseSpec) -> Option<Self> {
         let Dims { m, n, k } = Dims::from(case.size);
         let [a, b] = [BufferId(0), BufferId(1)];
-        let (a_along, b_along) = (case.layout != Layout::Tn, case.layout == Layout::Nt);
+        let a_along = case.layout != Layout::Tn;
+        let b_along = case.layout == Layout::Nt;
         (m.min(n) <= MAX_VECTORS).then_some(if m <= n {
-            let (matrix, factors, along, across_k) = (b, a, b_along, !a_along);
+            let matrix = b;
+            let factors = a;
+            let along = b_along;
+            let across_k = !a_along;
             Self { matrix, factors, lines: n, count: m, k, along, across_k, of_line: 1, of_vector: n }
         } else {
-            let (matrix, factors, along, across_k) = (a, b, a_along, !b_along);
+            let matrix = a;
+            let factors = b;
+            let along = a_along;
+            let across_k = !b_along;
             Self { matrix, factors, lines: m, count: n, k, along, across_k, of_line: n, of_vector: 1 }
         })
     }
@@ -60,8 +67,8 @@ impl Vectors {
 /// Returns how many elements of a row of length `row` are read at once: 16 bytes, a word, or one; it must divide
 /// `depth` as well.
 fn at_once(dtype: DType, row: u64, depth: u64) -> u64 {
-    let [piece, word] = [piece(dtype), 4 / dtype.bytes()];
-    [piece, word]
+    let [load_width, word] = [load_width(dtype), 4 / dtype.bytes()];
+    [load_width, word]
         .into_iter()
         .find(|own| *own > 0 && row.is_multiple_of(*own) && depth.is_multiple_of(*own))
         .unwrap_or(1)
@@ -73,7 +80,7 @@ fn at_once(dtype: DType, row: u64, depth: u64) -> u64 {
 fn cut(vectors: &Vectors, elements: u64, case: &CaseSpec, device: &DeviceInfo) -> [u32; 5] {
     let subgroup = case.subgroup_size(device);
     // A lane reads whole pieces of the vectors at a time.
-    let depth = 8.max(piece(case.dtype) as u32);
+    let depth = 8.max(load_width(case.dtype) as u32);
     match (device.kind, vectors.along) {
         // No latency to hide: a group is one vector register wide.
         (DeviceKind::Cpu, true) => [subgroup, 8, 1, 1, 8],
@@ -86,7 +93,7 @@ fn cut(vectors: &Vectors, elements: u64, case: &CaseSpec, device: &DeviceInfo) -
         (_, true) => [2 * subgroup, 4, 2, 1, 1024],
         (_, false) => {
             // A line of 128 bytes, or one element or word per lane.
-            let whole = elements == piece(case.dtype);
+            let whole = elements == load_width(case.dtype);
             let (width, few) = if whole { (8, [512, 16, 132]) } else { (32, [512, depth, 264]) };
             // With few vectors, registers allow a group that fills a core; K then needs few parts, or none.
             let [lanes, unroll, groups] = if vectors.count <= 2 { few } else { [256, depth, 256] };
@@ -121,22 +128,22 @@ impl GemvSchedule {
     /// sums and loads in flight, it reads fewer rows at a time, or less of each: the largest amount that fits.
     pub(super) fn of(case: &CaseSpec, texels: bool, device: &DeviceInfo) -> Option<Self> {
         let vectors = Vectors::of(case)?;
-        let piece = piece(case.dtype);
+        let load_width = load_width(case.dtype);
         let whole = at_once(case.dtype, vectors.row(), vectors.row());
         // Texels are aligned anywhere. On NVIDIA, unaligned rows are read element by element, because `auto`'s
         // constants were fitted so.
         let widths = match whole {
-            _ if texels => vec![piece],
-            _ if whole < piece && device.vendor_id == vendor::NVIDIA => vec![1],
+            _ if texels => vec![load_width],
+            _ if whole < load_width && device.vendor_id == vendor::NVIDIA => vec![1],
             _ => [whole, 4 / case.dtype.bytes(), 1].into_iter().filter(|own| (1..=whole).contains(own)).collect(),
         };
-        let of = |elements, rows| Self::cut(vectors, elements, rows, cut(&vectors, elements, case, device));
-        let first = of(widths[0], 1);
+        let schedule = |elements, rows| Self::cut(vectors, elements, rows, cut(&vectors, elements, case, device));
+        let first = schedule(widths[0], 1);
         if first.fits_registers(case, device) {
             return Some(first);
         }
-        let schedules = widths.into_iter().flat_map(|elements| [1, 2, 4, 8].map(|fewer| of(elements, fewer)));
-        let legal = schedules.filter(|own| !texels || u64::from(own.unroll) >= piece);
+        let schedules = widths.into_iter().flat_map(|elements| [1, 2, 4, 8].map(|fewer| schedule(elements, fewer)));
+        let legal = schedules.filter(|own| !texels || u64::from(own.unroll) >= load_width);
         legal.max_by_key(|own| {
             let in_flight = own.elements_of_lane * u64::from(own.unroll);
             (own.fits_registers(case, device).then_some(in_flight), Reverse(own.registers(case)))
@@ -196,13 +203,14 @@ impl GemvSchedule {
     /// Returns the 32-bit registers that a lane needs for its sums and loads in flight.
     fn registers(&self, case: &CaseSpec) -> u64 {
         let [width, unroll, own] = [self.width, self.unroll, self.own].map(u64::from);
-        let (vectors, piece) = (self.vectors.count, self.elements_of_lane);
-        let (sums, flying) = if self.vectors.along {
-            (width * vectors, (width + vectors) * unroll * piece)
+        let vectors = self.vectors.count;
+        let elements = self.elements_of_lane;
+        let (sums, in_flight) = if self.vectors.along {
+            (width * vectors, (width + vectors) * unroll * elements)
         } else {
-            (own * piece * vectors, (own * piece + vectors) * unroll)
+            (own * elements * vectors, (own * elements + vectors) * unroll)
         };
-        32 + (sums + flying) * case.dtype.bytes().div_ceil(4)
+        32 + (sums + in_flight) * case.dtype.bytes().div_ceil(4)
     }
 
     /// Returns the elements of C per block.
@@ -219,15 +227,16 @@ pub(super) fn program(shaders: &[&'static Shader], texels: bool, case: &CaseSpec
     };
     let GemvSchedule { vectors, lanes, width, unroll, own, blocks, parts, steps, .. } = schedule;
     let Vectors { lines, count, k, along, .. } = vectors;
-    // Through a texel view, a whole piece can be read wherever a row starts.
+    // Through a texel view, 16 bytes can be read wherever a row starts.
     let x_at_once =
-        if texels { at_once(case.dtype, vectors.row(), piece(case.dtype)) } else { schedule.elements_of_lane };
+        if texels { at_once(case.dtype, vectors.row(), load_width(case.dtype)) } else { schedule.elements_of_lane };
     let y_at_once = at_once(case.dtype, k, if along { x_at_once } else { unroll.into() });
     let subgroup = case.subgroup_size(device);
     let sums = schedule.sums();
     let between = if parts > 1 { blocks * parts * sums } else { 1 };
 
-    let (partial, arrivals) = (BufferId(3), BufferId(4));
+    let partial = BufferId(3);
+    let arrivals = BufferId(4);
     let views = [("X4", ArgumentValue::Buffer(vectors.matrix)), ("Y4", ArgumentValue::Buffer(vectors.factors))];
     let arguments = [
         ("X", ArgumentValue::Buffer(vectors.matrix)),
@@ -320,7 +329,7 @@ mod tests {
                 let [lines, k, steps] = ["LINES", "K", "STEPS"].map(|name| dispatch.number(name));
                 let lanes = u64::from(dispatch.word(0).expect("local_size_x"));
                 let at_once = constant("X_AT_ONCE").expect("a constant");
-                let width = if texels { piece(dtype) } else { at_once };
+                let width = if texels { load_width(dtype) } else { at_once };
                 let unroll = constant("UNROLL").expect("a constant");
                 let (lines_of_block, of_step) = match (constant("ROWS"), constant("ACROSS"), constant("OWN")) {
                     (Some(rows), ..) => (rows, lanes * width),

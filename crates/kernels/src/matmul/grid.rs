@@ -3,7 +3,7 @@
 use super::{evenly, parts};
 use crate::algorithms::CaseSpec;
 use crate::algorithms::product_tile::Dims;
-use crate::algorithms::product_tile::{ProductTile, piece};
+use crate::algorithms::product_tile::{ProductTile, load_width};
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::device::capability::DeviceInfo;
@@ -21,9 +21,9 @@ pub(super) fn row_lengths(case: &CaseSpec) -> [u64; 2] {
     }
 }
 
-/// Returns the largest power of two that divides `length`, at most the elements of a 16-byte piece.
+/// Returns the largest power of two that divides `length`, at most the elements in 16 bytes.
 pub(super) fn step(length: u64, dtype: DType) -> u32 {
-    1 << length.trailing_zeros().min(piece(dtype).ilog2())
+    1 << length.trailing_zeros().min(load_width(dtype).ilog2())
 }
 
 /// Builds a dispatch of one work-group per block of C, with the constants of every tiled kernel.

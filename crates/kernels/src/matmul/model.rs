@@ -14,7 +14,7 @@ use super::grid::row_lengths;
 use super::parts;
 use crate::algorithms::CaseSpec;
 use crate::algorithms::product_tile::Dims;
-use crate::algorithms::product_tile::{ProductTile, piece, stored};
+use crate::algorithms::product_tile::{ProductTile, load_width, stored};
 use crate::basis::dtype::DType;
 use crate::basis::units::Nanos;
 use crate::device::capability::DeviceInfo;
@@ -125,23 +125,23 @@ impl Slab {
 /// matrices move pieces as wide as the rows' alignment allows, and odd rows need one more access, to be shifted into
 /// place.
 fn more_accesses(length: u64, dtype: DType, matrices: bool) -> f64 {
-    let piece = if matrices { piece(dtype) } else { 4 };
-    match 1 << length.trailing_zeros().min(piece.ilog2()) {
-        whole if whole == piece => 0.0,
+    let load_width = if matrices { load_width(dtype) } else { 4 };
+    match 1 << length.trailing_zeros().min(load_width.ilog2()) {
+        whole if whole == load_width => 0.0,
         1 if matrices => 4.0,
         _ if !matrices => 3.0,
-        step => (piece / step) as f64 - 1.0,
+        step => (load_width / step) as f64 - 1.0,
     }
 }
 
 /// Returns the additional store accesses. Stores cannot be shifted: pieces that are neither whole nor halves are stored
 /// element by element.
 fn more_stores(length: u64, dtype: DType, matrices: bool) -> f64 {
-    let piece = if matrices { piece(dtype) } else { 4 };
-    match 1 << length.trailing_zeros().min(piece.ilog2()) {
-        whole if whole == piece => 0.0,
-        half if matrices && half == piece / 2 => 1.0,
-        _ => piece as f64 - 1.0,
+    let load_width = if matrices { load_width(dtype) } else { 4 };
+    match 1 << length.trailing_zeros().min(load_width.ilog2()) {
+        whole if whole == load_width => 0.0,
+        half if matrices && half == load_width / 2 => 1.0,
+        _ => load_width as f64 - 1.0,
     }
 }
 
@@ -205,9 +205,10 @@ pub(super) fn predicted(tile: &ProductTile, slab: Slab, pace: &Pace, case: &Case
         (own.groups(), own.longest(), own.blocks_of_longest(), own.sums() * u64::from(tile.bm * tile.bn))
     } else {
         let parts = u64::from(tile.k_parts);
-        (across * down * parts, parts::slabs(*tile, k), 1, if parts > 1 { parts * m * n } else { 0 })
+        (across * down * parts, parts::slabs_per_part(*tile, k), 1, if parts > 1 { parts * m * n } else { 0 })
     };
-    let (slabs, blocks) = (slabs as f64, blocks as f64);
+    let slabs = slabs as f64;
+    let blocks = blocks as f64;
     let work = slab.work(pace) * if tile.groups > 0 { machine.sharing_factor } else { 1.0 };
     let stores = slab.stores + pace.unaligned_stores * slab.unaligned_stores;
     let fixed = pace.fixed + stores / pace.drain;

@@ -84,7 +84,8 @@ impl ProductOracle {
     fn rows(&self, c: &HostArray, rows: Range<usize>) -> (Worst, bool) {
         let s = self.combinations.columns.len();
         let n = self.dims.n as usize;
-        let (tolerance, method) = (self.tolerance(), self.combinations.method);
+        let tolerance = self.tolerance();
+        let method = self.combinations.method;
         let mut worst = Worst::default();
         let mut row_of_c = vec![0.0; n];
         for row in rows {

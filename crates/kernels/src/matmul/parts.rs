@@ -62,7 +62,7 @@ pub(super) const STRIP: u64 = 8;
 
 /// Returns the grid of work-groups in strips of block rows, which advance through the columns of C together (see
 /// `tiled.comp`); the strips of one part of K follow those of the previous part.
-pub(super) fn strips(tile: ProductTile, dims: Dims, device: &DeviceInfo) -> [u64; 3] {
+pub(super) fn strip_grid(tile: ProductTile, dims: Dims, device: &DeviceInfo) -> [u64; 3] {
     let [across, down] = tile.blocks(dims);
     // At most as many strips as the grid's axis allows, and none taller than the matrix.
     let parts = u64::from(tile.k_parts.max(1));
@@ -71,7 +71,7 @@ pub(super) fn strips(tile: ProductTile, dims: Dims, device: &DeviceInfo) -> [u64
 }
 
 /// Returns the slabs in the longest part.
-pub(super) fn slabs(tile: ProductTile, k: u64) -> u64 {
+pub(super) fn slabs_per_part(tile: ProductTile, k: u64) -> u64 {
     tile.slabs(k).div_ceil(u64::from(tile.k_parts.max(1)))
 }
 

@@ -3,7 +3,7 @@
 use super::constants::{Constants, Pace};
 use super::division::{BlockDivision, TileTable};
 use super::model::{Slab, predicted};
-use super::parts::slabs;
+use super::parts::slabs_per_part;
 use crate::algorithms::product_tile::Dims;
 use crate::algorithms::product_tile::ProductTile;
 use crate::algorithms::tile::Tiles;
@@ -188,7 +188,7 @@ fn plausible_groups(tile: &ProductTile, case: &CaseSpec, device: &DeviceInfo) ->
 fn plausible_parts(tile: &ProductTile, division: BlockDivision, case: &CaseSpec, device: &DeviceInfo) -> Vec<u32> {
     let dims = Dims::from(case.size);
     let blocks = tile.blocks(dims).iter().product::<u64>().max(1);
-    let most = (slabs(*tile, dims.k) / 2).min(MAX_PARTS);
+    let most = (slabs_per_part(*tile, dims.k) / 2).min(MAX_PARTS);
     let mut parts = vec![1];
     if division.cuts_k() {
         for groups in 1..=4 {
@@ -230,7 +230,7 @@ mod tests {
     use crate::device::fixture::{matrix, software_device};
     use crate::kernel::program::Dispatch;
     use crate::matmul::MATMUL;
-    use crate::matmul::units::{SPLIT, STAGED_NARROW, STAGED_WIDE, WHOLE_NARROW, WHOLE_WIDE};
+    use crate::matmul::units::{SPLIT, STAGED_NARROW, STAGED_WIDE, WORKGROUP_NARROW, WORKGROUP_WIDE};
     use crate::matmul::variants::{TILE_2D, TILED, TUNABLE};
 
     fn gpu() -> DeviceInfo {
@@ -259,8 +259,8 @@ mod tests {
             "tiled" => &TILED,
             "coopmat" => &STAGED_WIDE,
             "coopmat-narrow" => &STAGED_NARROW,
-            "coopmat2" => &WHOLE_WIDE,
-            "coopmat2-narrow" => &WHOLE_NARROW,
+            "coopmat2" => &WORKGROUP_WIDE,
+            "coopmat2-narrow" => &WORKGROUP_NARROW,
             "split" => &SPLIT,
             "vectorised" | "tile-2d" => &TILE_2D,
             other => panic!("{other} has no tiles"),

@@ -2,10 +2,10 @@
 
 use super::division::{BlockDivision, TileTable, block_shape};
 use super::grid::{block_per_group, row_lengths, step};
-use super::parts::{self, in_groups, number, strips};
+use super::parts::{self, in_groups, number, strip_grid};
 use crate::algorithms::CaseSpec;
 use crate::algorithms::product_tile::Dims;
-use crate::algorithms::product_tile::{ProductTile, piece, stored};
+use crate::algorithms::product_tile::{ProductTile, load_width, stored};
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::case::Computes;
@@ -27,11 +27,11 @@ pub(super) static STAGED_NARROW: TileTable =
     TileTable { division: BlockDivision::Matrices(Accumulator::Narrow), gpu: NARROW, software: NARROW, bytes: &[] };
 
 /// Tiles of `coopmat2`.
-pub(super) static WHOLE_WIDE: TileTable =
-    TileTable { division: BlockDivision::Block(Accumulator::Wide), gpu: WHOLE, software: WHOLE, bytes: &[] };
+pub(super) static WORKGROUP_WIDE: TileTable =
+    TileTable { division: BlockDivision::Block(Accumulator::Wide), gpu: WORKGROUP, software: WORKGROUP, bytes: &[] };
 
 /// Tiles of `coopmat2-narrow`.
-pub(super) static WHOLE_NARROW: TileTable =
+pub(super) static WORKGROUP_NARROW: TileTable =
     TileTable { division: BlockDivision::Block(Accumulator::Narrow), gpu: NARROW, software: NARROW, bytes: &[] };
 
 const WIDE: &[ProductTile] = &[
@@ -65,7 +65,7 @@ const BYTES: &[ProductTile] = &[
     matrices([32, 32, 64], [16, 16]),
 ];
 
-const WHOLE: &[ProductTile] = &[
+const WORKGROUP: &[ProductTile] = &[
     matrices([128, 128, 32], [64, 64]),
     matrices([128, 256, 32], [64, 64]),
     matrices([64, 128, 32], [32, 32]),
@@ -120,7 +120,7 @@ fn in_matrices(
     let (_, shape) = division.matrices(case.dtype, device).expect("such kernels have matrices");
     let dims = Dims::from(case.size);
     dispatch
-        .groups(strips(tile, dims, device))
+        .groups(strip_grid(tile, dims, device))
         .subgroups_of(case.subgroup_size(device))
         .constant("WM", tile.wm)
         .constant("WN", tile.wn)
@@ -128,37 +128,39 @@ fn in_matrices(
         .constant("TN", shape.n)
         .constant("TK", shape.k)
         .constant("C_STEP", step(dims.n, stored(case.dtype, &tile)))
-        .loops(parts::slabs(tile, dims.k))
+        .loops(parts::slabs_per_part(tile, dims.k))
         .matrix(shape)
 }
 
-/// Builds the program of `coopmat2`.
-pub(super) fn whole(
+/// Builds the program of `coopmat2`, whose cooperative matrices have work-group scope.
+pub(super) fn workgroup_scope(
     shader: &'static Shader,
     accumulator: Accumulator,
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> Program {
-    let choice = if accumulator == Accumulator::Wide { &WHOLE_WIDE } else { &WHOLE_NARROW };
+    let choice = if accumulator == Accumulator::Wide { &WORKGROUP_WIDE } else { &WORKGROUP_NARROW };
     let dims = Dims::from(case.size);
     let tile = choice.for_case(case, device);
     let invocations = choice.division.invocations(&tile, case.subgroup_size(device));
-    let piece = piece(case.dtype);
     let slabs = slabs_at_once(case.dtype, dims.k, u64::from(tile.bk));
-    let inside = dims.m.is_multiple_of(u64::from(tile.bm))
-        && dims.n.is_multiple_of(u64::from(tile.bn))
-        && dims.k.is_multiple_of(slabs * u64::from(tile.bk));
+    let step_k = slabs * u64::from(tile.bk);
+    let needs_bounds_checks = !dims.m.is_multiple_of(u64::from(tile.bm))
+        || !dims.n.is_multiple_of(u64::from(tile.bn))
+        || !dims.k.is_multiple_of(step_k);
     let [a, b] = row_lengths(case);
-    let aligned = [a, b, dims.n].iter().all(|length| length.is_multiple_of(piece));
+    let load_width = load_width(case.dtype);
+    let is_aligned = [a, b, dims.n].iter().all(|length| length.is_multiple_of(load_width));
     let dispatch = block_per_group(shader, tile, invocations, dims, device)
-        .groups(strips(tile, dims, device))
+        .groups(strip_grid(tile, dims, device))
         .subgroups_of(case.subgroup_size(device))
-        .constant("CLAMP", u32::from(!inside))
-        .constant("ALIGNED", u32::from(aligned))
+        .constant("CLAMP", u32::from(needs_bounds_checks))
+        .constant("ALIGNED", u32::from(is_aligned))
         .constant("SLABS_AT_ONCE", slabs as u32)
-        .loops(dims.k.div_ceil(slabs * u64::from(tile.bk)))
+        .loops(dims.k.div_ceil(step_k))
         .matrix(block_shape(&tile, case.dtype, accumulator, invocations));
-    // The driver decides how many rows it multiplies at a time; 16 is the unit that the only driver so far lists.
+    // The driver decides how many terms along K it sums before it rounds. NVIDIA's, so far the only one with such
+    // matrices, reports a granularity of 16.
     Program::single(dispatch).allowing(allowance(accumulator, case.dtype, dims, 16))
 }
 
@@ -305,12 +307,14 @@ pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &Devic
     let tile = SPLIT.for_case(case, device);
     let padded_k = dims.k.next_multiple_of(u64::from(tile.bk));
     let padded_n = dims.n.next_multiple_of(u64::from(tile.bn));
-    let (c, sums) = (BufferId(2), BufferId(9));
+    let c = BufferId(2);
+    let sums = BufferId(9);
     let [left, right] = operands(case, tile, padded_k, padded_n);
-    let part = parts::slabs(tile, dims.k) * u64::from(tile.bk);
+    let part = parts::slabs_per_part(tile, dims.k) * u64::from(tile.bk);
     let chunk = chunk_of(dims.k.min(part), u64::from(tile.bk));
     // A single chunk needs no memory for sums in between; a buffer needs at least one element.
-    let sums_of_all = || strips(tile, dims, device).iter().product::<u64>() * u64::from(tile.bm) * u64::from(tile.bn);
+    let sums_of_all =
+        || strip_grid(tile, dims, device).iter().product::<u64>() * u64::from(tile.bm) * u64::from(tile.bn);
     let between = if dims.k.min(part) <= chunk { 1 } else { sums_of_all() };
     let scratch = |name, dtype, len| BufferSpec::new(name, Role::Scratch, dtype, len);
     let mut program = Program {

@@ -2,8 +2,8 @@
 
 use super::division::{BlockDivision, TileTable};
 use super::grid::{block_per_group, product, row_lengths};
-use super::parts::strips;
-use super::units::{self, SPLIT, STAGED_NARROW, STAGED_WIDE, WHOLE_NARROW, WHOLE_WIDE};
+use super::parts::strip_grid;
+use super::units::{self, SPLIT, STAGED_NARROW, STAGED_WIDE, WORKGROUP_NARROW, WORKGROUP_WIDE};
 use super::{direct, evenly, gemv};
 use crate::algorithms::product_tile::Dims;
 use crate::algorithms::product_tile::ProductTile;
@@ -18,7 +18,7 @@ use crate::kernel::shaders::Shader;
 use crate::shaders::built_in;
 use std::borrow::Cow::Borrowed;
 
-/// Edge of the square work-groups of `naive` and `local-2d`: 256 invocations, which every device allows.
+/// Edge of the square work-groups of `naive` and `local-2d`: 256 invocations, which every known device allows.
 const EDGE: u32 = 16;
 
 pub(super) static VARIANTS: &[Variant] = &[
@@ -195,7 +195,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "GL_NV_cooperative_matrix2",
         measures: Measures::Problem,
         kernels: built_in(&["matmul/coopmat2"]),
-        program: Static(&|shaders, case, device| units::whole(shaders[0], Accumulator::Wide, case, device)),
+        program: Static(&|shaders, case, device| units::workgroup_scope(shaders[0], Accumulator::Wide, case, device)),
     },
     Variant {
         name: Borrowed("coopmat2-narrow"),
@@ -204,7 +204,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "GL_NV_cooperative_matrix2",
         measures: Measures::Shortcuts(&[Shortcut::LessAccurate]),
         kernels: built_in(&["matmul/coopmat2-narrow"]),
-        program: Static(&|shaders, case, device| units::whole(shaders[0], Accumulator::Narrow, case, device)),
+        program: Static(&|shaders, case, device| units::workgroup_scope(shaders[0], Accumulator::Narrow, case, device)),
     },
     Variant {
         name: Borrowed("split"),
@@ -268,8 +268,8 @@ pub(super) static TUNABLE: &[Tunable] = &[
     Tunable { variant: "tiled", tiles: &TILED },
     Tunable { variant: "coopmat", tiles: &STAGED_WIDE },
     Tunable { variant: "coopmat-narrow", tiles: &STAGED_NARROW },
-    Tunable { variant: "coopmat2", tiles: &WHOLE_WIDE },
-    Tunable { variant: "coopmat2-narrow", tiles: &WHOLE_NARROW },
+    Tunable { variant: "coopmat2", tiles: &WORKGROUP_WIDE },
+    Tunable { variant: "coopmat2-narrow", tiles: &WORKGROUP_NARROW },
     Tunable { variant: "split", tiles: &SPLIT },
     Tunable { variant: "vectorised", tiles: &TILE_2D },
     Tunable { variant: "tile-2d", tiles: &TILE_2D },
@@ -358,7 +358,7 @@ fn tiled(shader: &'static Shader, tile: ProductTile, case: &CaseSpec, device: &D
         .constant("WM", tile.wm)
         .constant("WN", tile.wn)
         .constant("TN", tile.tn)
-        .groups(strips(tile, dims, device))
+        .groups(strip_grid(tile, dims, device))
         // All loops but the one over slabs are unrolled.
         .loops(tile.slabs(dims.k))
 }

@@ -123,7 +123,9 @@ fn invocations(case: &CaseSpec) -> Result<u64, String> {
 }
 
 fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
-    let (invocations, dtype, seed) = (invocations(case)?, case.dtype, case.seed);
+    let invocations = invocations(case)?;
+    let dtype = case.dtype;
+    let seed = case.seed;
     // In i8, a sequence consists of words of four bytes.
     let (start, sum) = match dtype {
         DType::F16 => (dtype, DType::F32),

@@ -106,7 +106,9 @@ fn chain(steps: impl Iterator<Item = Step>) -> Program {
 }
 
 fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
-    let (dispatches, seed, dtype) = (dispatches(case)?, case.seed, DType::I32);
+    let dispatches = dispatches(case)?;
+    let seed = case.seed;
+    let dtype = DType::I32;
     Ok(Box::new(Plain {
         extents: dispatches.to_string(),
         buffers: vec![BufferSpec::new("C", Role::InPlace, dtype, 1), BufferSpec::new("G", Role::Input, dtype, 3)],

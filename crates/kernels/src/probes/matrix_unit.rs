@@ -149,7 +149,9 @@ fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
 fn oracle(inputs: &[HostArray], shape: [u64; 3], times: f64) -> Box<dyn Oracle> {
     let [m, n, k] = shape.map(|extent| extent as usize);
     let element = |index: usize| {
-        let (chain, row, column) = (index / (m * n), index / n % m, index % n);
+        let chain = index / (m * n);
+        let row = index / n % m;
+        let column = index % n;
         let terms = (0..k).map(|l| inputs[0].get(row * k + l) * inputs[1].get((chain * k + l) * n + column));
         times * terms.sum::<f64>()
     };

@@ -185,7 +185,10 @@ fn dispatch(shader: &'static Shader, case: &CaseSpec, pattern: Pattern) -> Dispa
 
 fn problem(case: &CaseSpec, pattern: Pattern) -> Result<Box<dyn Problem>, String> {
     let traffic = Traffic::new(case, pattern)?;
-    let (words, touched, len, seed) = (traffic.words, traffic.touched, traffic.buffer(), case.seed);
+    let words = traffic.words;
+    let touched = traffic.touched;
+    let len = traffic.buffer();
+    let seed = case.seed;
     let spec = |name, role, len| BufferSpec::new(name, role, DType::I32, len);
     Ok(Box::new(Plain {
         extents: format!("{words}x{touched}"),
@@ -225,7 +228,8 @@ impl Oracle for Total {
         let HostArray::I32(sums) = &outputs[0] else {
             return Err("S is not of 32-bit integers".into());
         };
-        let (total, mut wrong) = (sum(sums), WrongElements::default());
+        let total = sum(sums);
+        let mut wrong = WrongElements::default();
         if total != self.0 {
             wrong.add(|| WrongElement::new("the sum of S".into(), total, self.0));
         }
@@ -280,7 +284,9 @@ fn shared_groups(case: &CaseSpec) -> Result<u64, String> {
 }
 
 fn shared_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
-    let (groups, seed, dtype) = (shared_groups(case)?, case.seed, DType::I32);
+    let groups = shared_groups(case)?;
+    let seed = case.seed;
+    let dtype = DType::I32;
     Ok(Box::new(Plain {
         extents: groups.to_string(),
         buffers: vec![

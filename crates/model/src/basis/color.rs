@@ -56,7 +56,8 @@ pub fn with_colors(text: &str) -> String {
 
 fn color_line(line: &str) -> String {
     let mut out = String::with_capacity(line.len() + 16);
-    let (mut rest, mut before) = (line, "");
+    let mut rest = line;
+    let mut before = "";
     while !rest.is_empty() {
         let (gap, behind) = split(rest, |c: char| !c.is_whitespace());
         let (word, behind) = split(behind, char::is_whitespace);

@@ -26,7 +26,8 @@ fn differing(own: Table, usual: &Table) -> Table {
 
 /// Formats fields as arguments for a shell; tables group options.
 pub fn arguments(fields: Table) -> String {
-    let (mut positional, mut options) = (vec![], vec![]);
+    let mut positional = vec![];
+    let mut options = vec![];
     collect(fields, &mut positional, &mut options);
     // Behind `--`, a positional argument that begins with a dash is no option.
     let words = if positional.iter().any(|word| word.starts_with('-') && word != "-") {

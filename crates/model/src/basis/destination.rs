@@ -250,10 +250,10 @@ impl Scratch {
             return Err(io::Error::new(ErrorKind::NotFound, message));
         }
         // The original error quotes a random path that the user has never seen.
-        let named = |e: io::Error| {
+        let folder = Self::inside(&place).map_err(|e| {
             io::Error::new(e.kind(), format!("'{}' ({}); set TMPDIR to another folder", place.shown(), e.kind()))
-        };
-        Self::inside(&place).map_err(named)?.with_plain_path()
+        })?;
+        folder.with_plain_path()
     }
 
     /// Creates a folder in `place`.
@@ -384,8 +384,8 @@ fn standard_stream(there: &Metadata) -> Option<File> {
     use std::os::fd::AsFd;
     use std::os::unix::fs::MetadataExt;
     let streams = [io::stdout().as_fd().try_clone_to_owned(), io::stderr().as_fd().try_clone_to_owned()];
-    let same = |stream: &File| stream.metadata().is_ok_and(|m| (m.dev(), m.ino()) == (there.dev(), there.ino()));
-    streams.into_iter().flatten().map(File::from).find(same)
+    let mut streams = streams.into_iter().flatten().map(File::from);
+    streams.find(|stream| stream.metadata().is_ok_and(|m| (m.dev(), m.ino()) == (there.dev(), there.ino())))
 }
 
 #[cfg(not(unix))]

@@ -136,11 +136,8 @@ impl DType {
     /// Returns the integer type of the same size, if there is one.
     #[must_use]
     pub fn as_integer(self, signed: bool) -> Option<Self> {
-        let alike = |other: &Self| {
-            let signed_alike = other.is_signed_integer() == signed;
-            other.is_integer() && *other != Self::Bytes && other.bytes() == self.bytes() && signed_alike
-        };
-        Self::OF_BUFFERS.into_iter().find(alike)
+        let mut integers = Self::OF_BUFFERS.into_iter().filter(|other| other.is_integer() && *other != Self::Bytes);
+        integers.find(|other| other.bytes() == self.bytes() && other.is_signed_integer() == signed)
     }
 
     /// Returns the unit roundoff of the accumulator type (Higham, *Accuracy and Stability*, section 2.1); 0 for
@@ -404,7 +401,8 @@ impl HostArray {
 fn widened(half: f16) -> f32 {
     const INFINITE: u32 = 0x7c00;
     let bits = u32::from(half.to_bits());
-    let (sign, magnitude) = (bits >> 15 << 31, bits & 0x7fff);
+    let sign = bits >> 15 << 31;
+    let magnitude = bits & 0x7fff;
     // 2^112 makes up for the different exponent biases, and normalizes subnormal halves as well.
     let scaled = (f32::from_bits(magnitude << 13) * f32::from_bits(0x7780_0000)).to_bits();
     let exponent = if magnitude >= INFINITE { 0x7f80_0000 } else { 0 };

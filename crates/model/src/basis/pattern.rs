@@ -38,14 +38,13 @@ pub fn matches(pattern: &str, text: &str) -> bool {
 /// Replaces the stars of `pattern` by `captures`, of which there must be as many.
 #[must_use]
 pub fn filled(pattern: &str, captures: &[&str]) -> String {
-    let mut captures = captures.iter();
-    pattern
-        .split_inclusive('*')
-        .flat_map(|part| match part.strip_suffix('*') {
-            Some(part) => [part, captures.next().copied().unwrap_or_default()],
-            None => [part, ""],
-        })
-        .collect()
+    let mut parts = pattern.split('*');
+    let mut text = parts.next().unwrap_or_default().to_string();
+    for (part, capture) in parts.zip(captures) {
+        text.push_str(capture);
+        text.push_str(part);
+    }
+    text
 }
 
 /// Returns the names that match `pattern`, at least one.

@@ -99,6 +99,7 @@ pub fn shown_word(text: &str) -> String {
         let _ = match c {
             '\n' => word.write_str("\\n"),
             '\'' | '\\' => write!(word, "\\{c}"),
+            // A CI service may take `::` at the start of a line, and `##[` anywhere, for the start of a command.
             ':' if at == 0 => word.write_str("\\x3a"),
             '#' => word.write_str("\\x23"),
             _ if c.is_ascii() && is_active(c) => write!(word, "\\x{:02x}", u32::from(c)),

@@ -27,7 +27,9 @@ fn wrapped(line: &str, width: usize) -> String {
 #[must_use]
 pub fn prose(text: &str, width: usize, indent: usize) -> String {
     let words = text.trim_start();
-    let (mut lines, mut line, mut fresh) = (vec![], " ".repeat(text.len() - words.len()), true);
+    let mut lines = vec![];
+    let mut line = " ".repeat(text.len() - words.len());
+    let mut fresh = true;
     for word in unbroken(words) {
         if !fresh && line.width() + 1 + word.width() > width {
             lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
@@ -47,7 +49,8 @@ pub fn prose(text: &str, width: usize, indent: usize) -> String {
 /// one.
 fn unbroken(text: &str) -> Vec<String> {
     let mut words: Vec<String> = vec![];
-    let (mut rest, mut in_command) = (Some(text), false);
+    let mut rest = Some(text);
+    let mut in_command = false;
     while let Some(text) = rest {
         let (word, behind) = text.split_once(' ').map_or((text, None), |(word, behind)| (word, Some(behind)));
         rest = behind;

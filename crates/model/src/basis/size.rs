@@ -115,7 +115,8 @@ fn range(item: &str) -> Result<Vec<Size>, String> {
     let no_step =
         |step: &str| format!("step '{}' of size range '{}' must be a whole number from 1", brief(step), brief(item));
     let step = step.map(|step| extent(step).map_err(|_| no_step(step))).transpose()?;
-    let (first, last) = (extent(first)?, extent(last)?);
+    let first = extent(first)?;
+    let last = extent(last)?;
     if first > last {
         return Err(format!("size range '{item}' runs downwards; write {last}..{first}"));
     }

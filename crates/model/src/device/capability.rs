@@ -548,7 +548,8 @@ impl DeviceInfo {
     /// Returns why nothing can be measured on the device, if so.
     #[must_use]
     pub fn unusable(&self) -> Option<String> {
-        let (period, has_clock) = (self.timestamps.period_ns, self.timestamps.valid_bits > 0);
+        let period = self.timestamps.period_ns;
+        let has_clock = self.timestamps.valid_bits > 0;
         if has_clock && !PLAUSIBLE_PERIODS_NS.contains(&period) {
             return Some(format!("reports nonsense: its clock has {period} ns a tick"));
         }

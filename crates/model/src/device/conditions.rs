@@ -66,7 +66,7 @@ impl ClockSource {
             }
             Self::Table(path) => {
                 let text = read_to_string(path).ok()?;
-                // `1: 1200Mhz *`
+                // The active level has a star: `1: 1200Mhz *` (amdgpu's pp_dpm_sclk).
                 let line = text.lines().find(|line| line.trim_end().ends_with('*'))?;
                 let figure = line.split_once(':')?.1.trim();
                 figure[..figure.find(|c: char| !c.is_ascii_digit())?].parse().ok()

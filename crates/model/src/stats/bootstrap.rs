@@ -80,7 +80,8 @@ fn inflation(samples: &[f64], median: f64) -> f64 {
         std::cmp::Ordering::Greater => -0.5,
     };
     let mut sum: f64 = samples[..length].iter().map(side).sum();
-    let (mut total, mut squares) = (sum, sum * sum);
+    let mut total = sum;
+    let mut squares = sum * sum;
     for (leaving, entering) in samples.iter().zip(&samples[length..]) {
         sum += side(entering) - side(leaving);
         total += sum;

@@ -36,7 +36,8 @@ impl Summary {
     pub fn of(samples: &[Nanos]) -> Option<Self> {
         let mut sorted: Vec<f64> = samples.iter().map(|sample| sample.0).collect();
         sorted.sort_unstable_by(f64::total_cmp);
-        let (min, max) = (*sorted.first()?, *sorted.last()?);
+        let min = *sorted.first()?;
+        let max = *sorted.last()?;
         let interval = median_interval_ranks(sorted.len()).map(|[low, high]| [Nanos(sorted[low]), Nanos(sorted[high])]);
         let mut summary = Self {
             count: sorted.len(),

@@ -72,7 +72,8 @@ pub fn randomization(rounds: &[[f64; 3]]) -> f64 {
         round.map(|value| ((value - (sum - value) / 2.0) / cut).clamp(-1.0, 1.0) * DISTANCE_STEPS).map(f64::round)
     };
     let width = DISTANCE_STEPS as usize;
-    let (mut observed, mut chances) = (0.0, vec![1.0]);
+    let mut observed = 0.0;
+    let mut chances = vec![1.0];
     for round in rounds {
         let steps = steps(round);
         observed += steps[1];

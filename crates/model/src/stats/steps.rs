@@ -65,7 +65,8 @@ pub fn find(series: &[&[f64]], level: f64) -> Vec<Vec<LevelShift>> {
 #[must_use]
 pub fn min_values(series: usize, level: f64) -> usize {
     let is_found = |length: &usize| {
-        let (before, after) = (length / 2, length.div_ceil(2));
+        let before = length / 2;
+        let after = length.div_ceil(2);
         let chance = ln_tail(before, after, (before * after) as f64 / 2.0).exp();
         Shape::Step.factor(*length) * chance * series as f64 <= level
     };
@@ -105,10 +106,13 @@ impl Shape {
     /// Returns the Bonferroni factor for a series of `length` values: the number of stretches, divided by the shape's
     /// share.
     fn factor(self, length: usize) -> f64 {
-        let of = |interval: Range<usize>| {
-            stretches(interval.len()).map(|stretch| self.starts(interval.len(), stretch).count()).sum::<usize>()
-        };
-        intervals(&(0..length)).into_iter().map(of).sum::<usize>() as f64 / self.share()
+        let mut count = 0;
+        for interval in intervals(&(0..length)) {
+            for stretch in stretches(interval.len()) {
+                count += self.starts(interval.len(), stretch).count();
+            }
+        }
+        count as f64 / self.share()
     }
 }
 
@@ -192,7 +196,8 @@ fn settle(values: &[f64], interval: &Range<usize>, steps: &mut [LevelShift]) -> 
             let start = index.checked_sub(1).map_or(interval.start, |before| steps[before].at);
             let end = steps.get(index + 1).map_or(interval.end, |next| next.at);
             let around = |at: usize| deviation(&values[start..at]) + deviation(&values[at..end]);
-            let (mut at, mut least_sum) = (steps[index].at, around(steps[index].at));
+            let mut at = steps[index].at;
+            let mut least_sum = around(steps[index].at);
             for other in start + MIN_SIDE_LEN..=end - MIN_SIDE_LEN {
                 let sum = around(other);
                 // Equal sums that differ by rounding must not cause a move.
@@ -281,7 +286,8 @@ fn ranks(values: &[f64]) -> Vec<f64> {
 /// them.
 fn ln_tail(m: usize, n: usize, excess: f64) -> f64 {
     let (m, n) = (m.min(n), m.max(n));
-    let (small, large) = (m as f64, n as f64);
+    let small = m as f64;
+    let large = n as f64;
     let most = small * large / 2.0;
     if excess >= most - 0.25 {
         let ways: f64 = (1..=m).map(|i| ((n + i) as f64 / i as f64).ln()).sum();

@@ -353,8 +353,7 @@ impl Algorithm {
         let program = variant.program(case, device)?;
         match (case.goal, variant.measures, self.solution) {
             (Goal::Solution, Measures::Problem | Measures::Shortcuts(_), Some(solution)) => {
-                let program = (solution.program)(program, case, device);
-                program.unsupported(device).map_or(Ok(program), Err)
+                check_support((solution.program)(program, case, device), device)
             }
             _ => Ok(program),
         }
@@ -450,13 +449,21 @@ impl Variant {
     /// Why the device cannot run it.
     pub fn program(&self, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
         let CaseOptions { dtype, layout, .. } = case.options;
-        let missing = || {
-            let of_layout =
-                if self.supports(dtype) { format!(" for layout {layout}, only for nn") } else { String::new() };
-            format!("has no {dtype} kernel{of_layout}")
+        let Some(shaders) = self.shaders(dtype, layout) else {
+            return Err(if self.supports(dtype) {
+                format!("has no {dtype} kernel for layout {layout}, only for nn")
+            } else {
+                format!("has no {dtype} kernel")
+            });
         };
-        let shaders = self.shaders(dtype, layout).ok_or_else(missing)?;
-        let program = (self.program)(&shaders, case, device);
-        program.unsupported(device).map_or(Ok(program), Err)
+        check_support((self.program)(&shaders, case, device), device)
+    }
+}
+
+/// Returns `program` if `device` has the features and limits for it; otherwise the first that it lacks.
+fn check_support(program: Program, device: &DeviceInfo) -> Result<Program, String> {
+    match program.unsupported(device) {
+        Some(reason) => Err(reason),
+        None => Ok(program),
     }
 }

@@ -122,7 +122,7 @@ impl ProductTile {
         ])
     }
 
-    /// Returns the number of slabs along `k`.
+    /// Returns the number of slabs along `k`: a slab is the part of A or B that a group reads per iteration, `bk` deep.
     pub fn slabs(&self, k: u64) -> u64 {
         k.div_ceil(u64::from(self.bk.max(1)))
     }
@@ -213,8 +213,8 @@ pub fn stored(dtype: DType, tile: &ProductTile) -> DType {
     }
 }
 
-/// Returns the elements in 16 bytes, the unit of matrix kernels' copies.
-pub fn piece(dtype: DType) -> u64 {
+/// Returns the elements that matrix kernels load and store at a time: 16 bytes.
+pub fn load_width(dtype: DType) -> u64 {
     16 / dtype.bytes()
 }
 

@@ -250,13 +250,14 @@ impl Block {
     /// `lights[7].color.x`.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<Argument> {
-        let of = |name: &str| self.members.iter().find(|member| member.is_called(name));
-        if let Some(member) = of(name) {
+        let find = |name: &str| self.members.iter().find(|member| member.is_called(name));
+        if let Some(member) = find(name) {
             return Some(member.clone());
         }
-        let (stride, (head, rest)) = (self.array?.stride, name.split_once('[')?);
+        let stride = self.array?.stride;
+        let (head, rest) = name.split_once('[')?;
         let (index, rest) = rest.split_once(']')?;
-        let first = of(&format!("{head}[0]{rest}")).filter(|first| u64::from(first.offset) >= self.fixed)?;
+        let first = find(&format!("{head}[0]{rest}")).filter(|first| u64::from(first.offset) >= self.fixed)?;
         let beyond = index.parse::<u32>().ok()?.checked_mul(u32::try_from(stride).ok()?)?;
         Some(Argument { name: name.to_string().into(), offset: first.offset.checked_add(beyond)?, kind: first.kind })
     }

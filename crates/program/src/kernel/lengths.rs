@@ -81,7 +81,8 @@ impl<'a> LengthDeclarations<'a> {
 pub fn with_constant_lengths(module: &[u32], bytes: &dyn Fn(u32, u32) -> Option<u64>) -> Option<Vec<u32>> {
     let declarations = LengthDeclarations::read(module)?;
     let mut changed = module.get(..HEADER)?.to_vec();
-    let (mut constants, mut functions) = (vec![], vec![]);
+    let mut constants = vec![];
+    let mut functions = vec![];
     let mut in_functions = false;
     for instruction in instructions(module) {
         let instruction = instruction.ok()?;

@@ -190,13 +190,13 @@ impl Dispatch {
     }
 
     pub fn with_arguments(shader: &'static Shader, arguments: &[(&str, ArgumentValue)]) -> Result<Self, String> {
-        let (kernel, interface) = (shader.label(), &shader.interface);
-        let known = |wanted: &str| {
-            interface.arguments.iter().any(|argument| argument.name == wanted)
-                || interface.views().any(|view| view == wanted)
-        };
-        if let Some((name, _)) = arguments.iter().find(|(name, _)| !known(name)) {
-            return Err(unknown_argument(shader, name));
+        let kernel = shader.label();
+        let interface = &shader.interface;
+        for (name, _) in arguments {
+            let takes_argument = interface.arguments.iter().any(|argument| argument.name == *name);
+            if !takes_argument && !interface.views().any(|view| view == *name) {
+                return Err(unknown_argument(shader, name));
+            }
         }
         let find = |wanted: &str, kind: ArgumentKind| {
             let mut found = arguments.iter().filter(|(name, _)| *name == wanted).map(|(_, value)| *value);
@@ -205,7 +205,8 @@ impl Dispatch {
             if found.next().is_some() {
                 return Err(format!("the argument '{wanted}' of {kernel} has two values; leave one out"));
             }
-            let (expected, given) = (kind.in_words(), value.kind().in_words());
+            let expected = kind.in_words();
+            let given = value.kind().in_words();
             if given != expected {
                 return Err(format!("the argument '{wanted}' of {kernel} is {expected}, not {given}"));
             }
@@ -227,7 +228,8 @@ impl Dispatch {
 
     /// Writes the value of `argument`, which must have its kind, into the push constants.
     fn write(&mut self, argument: &Argument, value: ArgumentValue) {
-        let (start, offset) = (argument.offset as usize, argument.offset);
+        let start = argument.offset as usize;
+        let offset = argument.offset;
         let word = match value {
             ArgumentValue::Buffer(buffer) => {
                 self.addresses.retain(|address| address.offset != offset);
@@ -664,9 +666,11 @@ impl Program {
     /// The missing feature, operation or limit.
     pub fn feasible(self, buffers: &[BufferSpec], device: &DeviceInfo) -> Result<Self, String> {
         let all: Vec<_> = buffers.iter().chain(&self.scratch).cloned().collect();
-        let refusal = self.unsupported(device);
-        let refusal = refusal.or_else(|| too_large(&all, device)).or_else(|| self.unviewable(&all, device));
-        refusal.map_or(Ok(self), Err)
+        let refusal = self.unsupported(device).or_else(|| too_large(&all, device));
+        match refusal.or_else(|| self.unviewable(&all, device)) {
+            Some(reason) => Err(reason),
+            None => Ok(self),
+        }
     }
 
     /// Returns why `device` cannot create the program's texel views, if it cannot; `buffers` are all buffers by number.
@@ -710,7 +714,8 @@ fn too_large(buffers: &[BufferSpec], device: &DeviceInfo) -> Option<String> {
             buffer.name
         ));
     }
-    let (footprint, memory) = (BufferSpec::footprint(buffers), device.memory());
+    let footprint = BufferSpec::footprint(buffers);
+    let memory = device.memory();
     // A null driver reports zero memory.
     (footprint > memory && memory > Bytes(0))
         .then(|| format!("needs {footprint} of device memory; the device has {memory}"))

@@ -125,7 +125,9 @@ impl Declarations {
             size_ids: None,
             asks_lengths: false,
         };
-        let (mut last, mut in_functions, mut has_entry_point) = (None, false, false);
+        let mut last = None;
+        let mut in_functions = false;
+        let mut has_entry_point = false;
         let mut required = Required::default();
         for instruction in instructions(&words) {
             let instruction = instruction?;
@@ -458,7 +460,8 @@ impl<'a> Reflector<'a> {
                 ));
             }
             let names = Cow::Owned(vec![name.into()]);
-            let (array, members) = (None, Cow::Borrowed(&[][..]));
+            let array = None;
+            let members = Cow::Borrowed(&[][..]);
             return Ok((
                 SlotKind::Texel,
                 Block { names, writable: false, readable: true, fixed: 0, array, members, scalar: None, long: None },
@@ -708,17 +711,18 @@ fn parts(reflector: &Reflector<'_>, of: &BlockPart, depth: usize) -> Result<Vec<
         (Op::TypeArray | Op::TypeRuntimeArray, &[Operand::IdRef(element), ref length @ ..]) => {
             // A single element stands for a run-time array.
             let length = length.iter().find_map(Operand::id_ref_any);
-            let length = length.map_or(Ok(1), |length| length_of(reflector, length))?;
+            let length = length.map(|length| length_of(reflector, length)).transpose()?.unwrap_or(1);
             let stride = stride(reflector, *id).ok_or_else(|| format!("array '{name}' has no stride"))?;
             row(element, length, stride as u32, *matrix)
         }
         (Op::TypeStruct, _) => {
             let member = |(index, kind): (u32, u32)| {
                 let name = dotted(name, &reflector.name(*id, Some(index)));
-                let of = |decoration| decorated(reflector, *id, Some(index), decoration);
-                let member_offset = of(Decoration::Offset).ok_or_else(|| format!("member '{name}' has no offset"))?;
+                let member_offset = decorated(reflector, *id, Some(index), Decoration::Offset);
+                let member_offset = member_offset.ok_or_else(|| format!("member '{name}' has no offset"))?;
                 let by_rows = reflector.decoration(*id, Some(index), Decoration::RowMajor).is_some();
-                let matrix = of(Decoration::MatrixStride).map(|stride| (stride, by_rows));
+                let matrix_stride = decorated(reflector, *id, Some(index), Decoration::MatrixStride);
+                let matrix = matrix_stride.map(|stride| (stride, by_rows));
                 Ok(BlockPart { kind, name, offset: offset.saturating_add(member_offset), matrix })
             };
             (0..).zip(ids(definition)).map(member).collect::<Result<_, String>>()?
@@ -796,7 +800,8 @@ fn block(reflector: &Reflector<'_>, variable: u32, definition: &Instruction) -> 
         reflector.decoration(variable, None, decoration).is_some()
             || (!parts.is_empty() && (0..parts.len() as u32).all(each))
     };
-    let (mut fixed, mut array) = (0, None);
+    let mut fixed = 0;
+    let mut array = None;
     for (index, member) in (0..).zip(&parts) {
         let offset = decorated(reflector, block_id, Some(index), Decoration::Offset).map_or(0, u64::from);
         let of = reflector.definition(*member)?;
@@ -833,12 +838,14 @@ fn block(reflector: &Reflector<'_>, variable: u32, definition: &Instruction) -> 
 fn long_array(reflector: &Reflector<'_>, block_id: u32, members: &[u32]) -> Option<LongArray> {
     let last = *members.last()?;
     let array = reflector.definition(last).ok().filter(|of| of.class.opcode == Op::TypeArray)?;
-    let (element, stride) = (ids(array).next()?, stride(reflector, last)?);
+    let element = ids(array).next()?;
+    let stride = stride(reflector, last)?;
     let whole = BlockPart { kind: block_id, name: String::new(), offset: 0, matrix: None };
     let mut parts = parts(reflector, &whole, MAX_DEPTH).ok()?;
     let end = parts.last_mut()?;
     end.kind = element;
-    let (start, mut first) = (u64::from(end.offset), vec![]);
+    let start = u64::from(end.offset);
+    let mut first = vec![];
     parts.iter().try_for_each(|part| flatten(reflector, part, MAX_DEPTH, &mut first)).ok()?;
     reflector.members.set(reflector.members.get() + first.len());
     first.sort_by_key(|member| member.offset);
@@ -850,7 +857,8 @@ const MAX_TYPES: usize = 1024;
 
 /// Returns the common type of all numbers in type `id`, if they share one.
 fn uniform_scalar(reflector: &Reflector<'_>, id: u32) -> Option<Scalar> {
-    let (mut found, mut left) = (None, vec![id]);
+    let mut found = None;
+    let mut left = vec![id];
     for _ in 0..MAX_TYPES {
         let Some(id) = left.pop() else { return found };
         let definition = reflector.definition(id).ok()?;

@@ -14,7 +14,8 @@ pub const MAX_FILE_BYTES: usize = 16 << 20;
 /// # Errors
 /// A message that names the difference from `kernel`, and the remedy.
 pub fn check(bytes: &[u8], kernel: &Shader) -> Result<(), String> {
-    let (found, expected) = (Interface::read(bytes)?, &kernel.interface);
+    let found = Interface::read(bytes)?;
+    let expected = &kernel.interface;
     found.has_built_in_slots()?;
     if found.version > expected.version {
         let text = |[major, minor]: [u8; 2]| format!("{major}.{minor}");

@@ -49,10 +49,13 @@ fn groups_of(
     let wanted = wanted(algorithm, extent);
     let problems = if wanted.is_empty() { vec![] } else { problems() };
     problems.into_iter().map(move |Probe { size, dtype, variant }| {
-        let named = |name: &str| variant.is_none_or(|only| only == name);
-        let variants = wanted.iter().copied().filter(|v| named(&v.name) && v.supports(dtype)).cloned().collect();
-        let spec = CaseSpec::new(algorithm, size, dtype);
-        CaseGroup::new(algorithm.into(), spec, variants)
+        let mut variants = vec![];
+        for candidate in &wanted {
+            if variant.is_none_or(|only| only == candidate.name) && candidate.supports(dtype) {
+                variants.push((*candidate).clone());
+            }
+        }
+        CaseGroup::new(algorithm.into(), CaseSpec::new(algorithm, size, dtype), variants)
     })
 }
 
@@ -73,17 +76,20 @@ fn wanted(algorithm: &'static Algorithm, extent: Extent) -> Vec<&'static Variant
 
 /// Returns the problems of a probe on `device`.
 fn probes_of(probes: &Probes, algorithm: &'static Algorithm, device: &DeviceInfo, extent: Extent) -> Vec<Probe> {
-    let is = |other: &Algorithm| std::ptr::eq(other, algorithm);
-    if is(probes.matrix_unit) {
+    if std::ptr::eq(algorithm, probes.matrix_unit) {
         return shapes(algorithm, device, extent);
     }
-    if is(probes.memory_read) || is(probes.memory_write) || is(probes.memory_copy) {
+    let memory = [probes.memory_read, probes.memory_write, probes.memory_copy];
+    if memory.into_iter().any(|probe| std::ptr::eq(algorithm, probe)) {
         let scale = Scale::of(device);
         return scale.working_sets(extent).into_iter().map(|words| scale.probe(words)).collect();
     }
     let sizes = sweep(algorithm.default_size.on(device.kind)).expect("a test reads the sweeps of the registry");
-    let of = |dtype| sizes.iter().map(move |size| Probe { size: *size, dtype, variant: None });
-    algorithm.dtypes(Goal::Result).flat_map(of).collect()
+    let mut found = vec![];
+    for dtype in algorithm.dtypes(Goal::Result) {
+        found.extend(sizes.iter().map(|size| Probe { size: *size, dtype, variant: None }));
+    }
+    found
 }
 
 /// Returns longer-sampled probes to check limits that a case exceeds: the groups that are `doubted`, and memory at
@@ -128,10 +134,9 @@ fn shapes(matrix_unit: &Algorithm, device: &DeviceInfo, extent: Extent) -> Vec<P
         }
         let size = Size::Three(shape.m.into(), shape.n.into(), shape.k.into());
         let variant = Some(variant);
-        let known = |other: &Probe| {
-            (other.dtype, other.variant) == (dtype, variant) && (other.size == size || extent == Extent::Quick)
-        };
-        if !found.iter().any(known) {
+        let mut alike = found.iter().filter(|other| other.dtype == dtype && other.variant == variant);
+        let is_covered = alike.any(|other| other.size == size || extent == Extent::Quick);
+        if !is_covered {
             found.push(Probe { size, dtype, variant });
         }
     }

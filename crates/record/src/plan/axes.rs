@@ -400,8 +400,10 @@ pub fn tile_columns() -> impl Iterator<Item = &'static Column> {
 pub fn around_size<T>(size: T, of: impl Fn(&Column) -> Option<T>) -> Vec<T> {
     let columns = columns();
     let (before, behind) = columns.split_at(2);
-    let of = |columns: &[(&Column, _)]| columns.iter().filter_map(|(column, _)| of(column)).collect::<Vec<_>>();
-    of(before).into_iter().chain([size]).chain(of(behind)).collect()
+    let mut values: Vec<T> = before.iter().filter_map(|(column, _)| of(column)).collect();
+    values.push(size);
+    values.extend(behind.iter().filter_map(|(column, _)| of(column)));
+    values
 }
 
 /// Returns the heading of an algorithm's cases, with the axes that `only` selects.

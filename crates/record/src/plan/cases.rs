@@ -103,14 +103,18 @@ impl Cases {
     /// Returns the variants for a problem: those that support its goal, type and layout. Explicitly named ones are kept
     /// in any case, and report what they lack.
     fn variants_for(&self, spec: &CaseSpec) -> Vec<Variant> {
-        let reaches = |variant: &Variant| variant.reaches(spec.goal, spec.dtype);
-        let compiled = |variant: &Variant| variant.shaders(spec.dtype, spec.layout).is_some();
-        let unusual = self.any_layout && spec.layout.unusual().is_some();
-        let has = |variant: &&Variant| {
-            let named = self.variants.named.iter().any(|named| std::ptr::eq(*named, *variant));
-            self.asks(spec, Some(variant)) && (named || reaches(variant)) && (named && !unusual || compiled(variant))
-        };
-        self.variants.all.iter().copied().filter(has).cloned().collect()
+        // Nobody asked for this layout in particular, so a variant without it is left out even if it was named.
+        let is_unasked_layout = self.any_layout && spec.layout.unusual().is_some();
+        let mut variants = vec![];
+        for variant in &self.variants.all {
+            let is_named = self.variants.named.iter().any(|named| std::ptr::eq(*named, *variant));
+            let reaches = is_named || variant.reaches(spec.goal, spec.dtype);
+            let has_layout = is_named && !is_unasked_layout || variant.shaders(spec.dtype, spec.layout).is_some();
+            if reaches && has_layout && self.asks(spec, Some(variant)) {
+                variants.push((*variant).clone());
+            }
+        }
+        variants
     }
 
     /// Whether a problem's input is requested for a variant. If no input was named: the default, and others if cheap;

@@ -94,13 +94,13 @@ pub(super) fn variants(
             known.join(", ")
         ));
     }
-    let same = |a: &&Variant, b: &&Variant| std::ptr::eq(*a, *b);
+    let is_same_variant = |a: &&Variant, b: &&Variant| std::ptr::eq(*a, *b);
     let (patterns, names): (Vec<_>, Vec<_>) =
         names.iter().filter(|name| *name != AUTO).partition(|name| is_pattern(name));
-    let named = unique(names.into_iter().map(|name| catalogue.variant(algorithm, name)), same)?;
+    let named = unique(names.into_iter().map(|name| catalogue.variant(algorithm, name)), is_same_variant)?;
     let matching =
         algorithm.variants.iter().filter(|variant| patterns.iter().any(|pattern| matches(pattern, &variant.name)));
-    let all = unique(named.iter().copied().chain(matching).map(Ok), same)?;
+    let all = unique(named.iter().copied().chain(matching).map(Ok), is_same_variant)?;
     Ok(Variants { all, named, auto })
 }
 
@@ -202,7 +202,10 @@ pub(super) fn goal(name: &str) -> Result<Goal, String> {
 }
 
 pub(super) fn eps(texts: &[String], default: f64) -> Result<f64, String> {
-    let eps = texts.first().map_or(Ok(default), |text| number(text))?;
+    let eps = match texts.first() {
+        Some(text) => number(text)?,
+        None => default,
+    };
     if !(eps.is_finite() && eps > 0.0) {
         return Err(format!("eps {eps} is not a positive number; write --eps 1e-4"));
     }
@@ -215,9 +218,12 @@ pub(super) fn eps(texts: &[String], default: f64) -> Result<f64, String> {
 }
 
 pub(super) fn max_rounds(texts: &[String], default: u32) -> Result<u32, String> {
-    match texts.first().map_or(Ok(default), |text| number(text))? {
-        0 => Err("max-rounds 0 leaves no round to run; the smallest is 1".into()),
-        rounds => Ok(rounds),
+    match texts.first() {
+        None => Ok(default),
+        Some(text) => match number(text)? {
+            0 => Err("max-rounds 0 leaves no round to run; the smallest is 1".into()),
+            rounds => Ok(rounds),
+        },
     }
 }
 

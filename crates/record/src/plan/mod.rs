@@ -31,7 +31,7 @@ use options::{Config, RunTable, Selection};
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
-use std::fmt;
+use std::fmt::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -168,6 +168,16 @@ impl CaseGroup {
         CaseId { algorithm: algorithm.clone(), variant: variant.into(), extents, options: spec.options }
     }
 
+    /// Formats the group for the plan's hash, with the stop rule of its run.
+    fn hash_text(&self, stop: StopRule) -> String {
+        let Self { algorithm, spec, variants, on, auto, on_host } = self;
+        let auto = if *auto { "Auto" } else { "Named" };
+        let variants: Vec<_> = variants.iter().map(|variant| &variant.name).collect();
+        let source = algorithm.fingerprint.as_deref().unwrap_or_default();
+        let spec = hash_text(algorithm, spec, stop);
+        format!("{}{source} {spec} {variants:?} {on:?} {auto} {on_host}", algorithm.name)
+    }
+
     /// Returns the variants that the group may have on some device.
     fn candidates(&self) -> &[Variant] {
         if self.auto { &self.algorithm.variants } else { &self.variants }
@@ -215,29 +225,22 @@ impl Plan {
     /// Returns a hash of the cases, devices and sampling.
     #[must_use]
     pub fn hash(&self) -> String {
-        self.hashed(|run| format!("{:?}", run.devices))
+        self.hash_with(|run| format!("{:?}", run.devices))
     }
 
     /// Returns a hash of the cases and sampling, independent of devices.
     #[must_use]
     pub fn options(&self) -> String {
-        self.hashed(|_| String::new())
+        self.hash_with(|_| String::new())
     }
 
-    fn hashed(&self, devices: impl Fn(&PlannedRun) -> String) -> String {
-        let group = |run: &PlannedRun, group: &CaseGroup| {
-            let CaseGroup { algorithm, spec, variants, on, auto, on_host } = group;
-            let auto = if *auto { "Auto" } else { "Named" };
-            let variants: Vec<_> = variants.iter().map(|variant| &variant.name).collect();
-            let source = algorithm.fingerprint.as_deref().unwrap_or_default();
-            let spec = hashed(algorithm, spec, run.groups.iter().find_map(|group| group.spec.stop).unwrap_or_default());
-            format!("{}{source} {spec} {variants:?} {on:?} {auto} {on_host}", algorithm.name)
-        };
-        let run = |run: &PlannedRun| {
-            let groups: Vec<_> = run.groups.iter().map(|of_run| group(run, of_run)).collect();
-            format!("{} {:?} {}", devices(run), run.sampling, groups.join("; "))
-        };
-        let runs: Vec<_> = self.runs.iter().map(run).collect();
+    fn hash_with(&self, devices: impl Fn(&PlannedRun) -> String) -> String {
+        let mut runs = vec![];
+        for run in &self.runs {
+            let stop = run.groups.iter().find_map(|group| group.spec.stop).unwrap_or_default();
+            let groups: Vec<_> = run.groups.iter().map(|group| group.hash_text(stop)).collect();
+            runs.push(format!("{} {:?} {}", devices(run), run.sampling, groups.join("; ")));
+        }
         fingerprint(&[runs.join("\n").as_bytes()])
     }
 
@@ -375,7 +378,8 @@ impl PlannedRun {
         if selection.device.iter().any(|device| device == HOST) {
             return Err("kernels run on devices, not on 'host'; leave it out of --device".into());
         }
-        let (devices, sampling) = (selection.device.clone(), selection.sampling()?);
+        let devices = selection.device.clone();
+        let sampling = selection.sampling()?;
         Ok(Self { devices, groups, sampling })
     }
 
@@ -430,18 +434,21 @@ fn read_config(path: &Path) -> Result<Config, Error> {
     Ok(config)
 }
 
-/// Formats a case for the plan's hash, which includes the run's stop rule even for algorithms that do not iterate.
-fn hashed(algorithm: &Algorithm, spec: &CaseSpec, stop: StopRule) -> String {
+/// Formats a case for the plan's hash as the `Debug` output of version 1 did. It includes the run's stop rule even for
+/// algorithms that do not iterate.
+fn hash_text(algorithm: &Algorithm, spec: &CaseSpec, stop: StopRule) -> String {
     let CaseSpec { size, options, tile } = spec;
     let CaseOptions { dtype, layout, goal, input, seed, subgroup_size, .. } = options;
     // Axes beyond the first ones only count if they are unusual, so that hashes of earlier versions stay valid.
-    let first = ["solve", "dtype", "layout", "input", "seed", "subgroup-size", "stop", "eps", "max-rounds"];
-    let usual = algorithm.options(*dtype);
-    let later = AXES.iter().filter(|axis| !first.contains(&axis.name) && !(axis.same)(options, &usual));
-    let later: String = later.map(|axis| format!(", {}: {:?}", axis.name, (axis.text)(options))).collect();
+    let original_axes = ["solve", "dtype", "layout", "input", "seed", "subgroup-size", "stop", "eps", "max-rounds"];
+    let defaults = algorithm.options(*dtype);
+    let mut added = String::new();
+    for axis in AXES.iter().filter(|axis| !original_axes.contains(&axis.name) && !(axis.same)(options, &defaults)) {
+        let _ = write!(added, ", {}: {:?}", axis.name, (axis.text)(options));
+    }
     format!(
         "CaseSpec {{ size: {size:?}, dtype: {dtype:?}, goal: {goal:?}, layout: {layout:?}, input: {input:?}, seed: {seed}, \
-         subgroup_size: {subgroup_size:?}, stop: {stop:?}, tile: {tile:?}{later} }}"
+         subgroup_size: {subgroup_size:?}, stop: {stop:?}, tile: {tile:?}{added} }}"
     )
 }
 

@@ -80,9 +80,10 @@ impl Selection {
     /// # Errors
     /// When an option is wrong.
     pub(super) fn sampling(&self) -> Result<Sampling, String> {
-        let (default, typed) = (Sampling::default(), &self.sampling);
-        let clock = typed.clock.as_deref().map_or(Ok(default.clock), clock)?;
-        let cache = typed.cache.as_deref().map_or(Ok(default.cache), cache)?;
+        let default = Sampling::default();
+        let typed = &self.sampling;
+        let clock = typed.clock.as_deref().map(clock).transpose()?.unwrap_or(default.clock);
+        let cache = typed.cache.as_deref().map(cache).transpose()?.unwrap_or(default.cache);
         if (clock, cache) == (Clock::Host, CacheState::Cold) {
             return Err(
                 "--clock host times whole submissions, and with --cache cold these empty the caches; leave out one"
@@ -96,14 +97,16 @@ impl Selection {
                 .into(),
             );
         }
-        let named = |option: &'static str| move |text: &str| duration(text).map_err(|e| format!("{option}: {e}"));
+        let precision = typed.precision.as_deref().map(precision).transpose()?;
+        let parse_time = |text: &str, option: &str| duration(text).map_err(|e| format!("{option}: {e}"));
+        let max_time = typed.max_time.as_deref().map(|text| parse_time(text, "--max-time")).transpose()?;
         Ok(Sampling {
-            precision: typed.precision.as_deref().map_or(Ok(default.precision), precision)?,
-            max_time: typed.max_time.as_deref().map_or(Ok(default.max_time), named("--max-time"))?,
+            precision: precision.unwrap_or(default.precision),
+            max_time: max_time.unwrap_or(default.max_time),
             clock,
             cache,
             patience: None,
-            pause: self.pause.as_deref().map(named("--pause")).transpose()?,
+            pause: self.pause.as_deref().map(|text| parse_time(text, "--pause")).transpose()?,
             energy: typed.energy,
         })
     }

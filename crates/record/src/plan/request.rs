@@ -101,7 +101,8 @@ pub struct FieldOptions {
 
 impl Default for VulkanOptions {
     fn default() -> Self {
-        let (timeout, max_run) = ("30s".into(), "60s".into());
+        let timeout = "30s".into();
+        let max_run = "60s".into();
         Self { validation: false, loader: None, cache_dir: None, timeout, max_run, in_process: false }
     }
 }

@@ -58,7 +58,8 @@ impl MergedRecord {
 
     /// Returns an error if a part does not belong to the first.
     fn check(&self, part: &NamedRecord) -> Result<(), String> {
-        let (own, other) = (&self.record, &part.record);
+        let own = &self.record;
+        let other = &part.record;
         let [a, b] = [&self.name, &part.name].map(|name| format!("'{}'", printable(name)));
         if own.version != other.version {
             let [one, two] = [own, other].map(|record| printable(&record.version).into_owned());
@@ -148,13 +149,13 @@ impl MergedRecord {
         let sharded = !record.shards.is_empty() && !self.record.shards.is_empty();
         let mut places: HashMap<usize, usize> = HashMap::new();
         for info in &record.devices {
-            let same = |joined: &MergedDevice| {
+            let is_same_device = |joined: &MergedDevice| {
                 let here = host.is_some() && joined.hosts.contains(host) && joined.info == *info;
                 here || (sharded && identical_model(&joined.info) == identical_model(info))
             };
             let taken = |at: usize| places.values().any(|place| *place == at);
-            let found = (0..self.devices.len()).find(|at| !taken(*at) && same(&self.devices[*at]));
-            let place = found.unwrap_or_else(|| self.add_device(info));
+            let place = (0..self.devices.len()).find(|at| !taken(*at) && is_same_device(&self.devices[*at]));
+            let place = place.unwrap_or_else(|| self.add_device(info));
             self.devices[place].hosts.insert(host.clone());
             places.insert(info.index, place);
         }

@@ -669,7 +669,9 @@ impl Verification {
     /// Returns the verification of outputs that are no answer: a zero pivot, too few rounds, writes out of bounds.
     #[must_use]
     pub fn without_answer(reason: String) -> Self {
-        let (method, metrics, wrong) = (CheckMethod::Elementwise, vec![], WrongElements::default());
+        let method = CheckMethod::Elementwise;
+        let metrics = vec![];
+        let wrong = WrongElements::default();
         Self { residual: None, tolerance: 0.0, method, worst: reason, metrics, wrong }
     }
 }

@@ -154,9 +154,11 @@ impl Peak {
         for figure in other.figures {
             self.add(figure);
         }
-        let known = |missing: &Missing| self.missing.iter().any(|known| known.case == missing.case);
-        let new: Vec<_> = other.missing.into_iter().filter(|missing| !known(missing)).collect();
-        self.missing.extend(new);
+        for missing in other.missing {
+            if !self.missing.iter().any(|known| known.case == missing.case) {
+                self.missing.push(missing);
+            }
+        }
         self.levels = levels(&self.bandwidths(Pattern::Read));
     }
 
@@ -289,7 +291,8 @@ impl Figure {
         let slowness = conditions.slowness().map_or(1.0, |slowness| slowness.max(1.0));
         // The canary's single work-group finds a free CPU core even when a kernel for all of them does not.
         let available = 1.0 - conditions.others.unwrap_or(0.0).clamp(0.0, MAX_TAKEN_SHARE);
-        let (scatter, slowdown) = (best / median, slowness / available);
+        let scatter = best / median;
+        let slowdown = slowness / available;
         let interval = match quantity.unit() {
             Unit::Nanoseconds => [best * scatter / slowdown, median],
             Unit::BytesPerSecond | Unit::OperationsPerSecond | Unit::AdditionsPerSecond => {

@@ -240,17 +240,19 @@ impl Tuned {
         };
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         // A file that the user names may be shared with others.
-        let is_private = default_path().is_some_and(|usual| usual == path) && !path.exists();
-        if is_private { make_private_folder(folder) } else { std::fs::create_dir_all(folder) }.map_err(refuse)?;
+        let is_new_default_file = default_path().is_some_and(|usual| usual == path) && !path.exists();
+        let made = if is_new_default_file { make_private_folder(folder) } else { std::fs::create_dir_all(folder) };
+        made.map_err(refuse)?;
         // Lock from reading to writing, so that concurrent searches do not lose each other's results.
-        let _turn = take_turn(path);
+        let _lock = lock_folder(path);
         let mut tuned = Self::read(path)?.unwrap_or_default();
         tuned.add(found);
-        let destination = Destination::open(path);
-        if is_private { destination.and_then(Destination::private) } else { destination }
-            .map_err(refuse)?
-            .write(tuned.text().as_bytes())
-            .map_err(|e| Error::Failure(format!("cannot keep tuning results in '{shown}': {e}")))
+        let mut destination = Destination::open(path).map_err(refuse)?;
+        if is_new_default_file {
+            destination = destination.private().map_err(refuse)?;
+        }
+        let written = destination.write(tuned.text().as_bytes());
+        written.map_err(|e| Error::Failure(format!("cannot keep tuning results in '{shown}': {e}")))
     }
 
     /// Adds results, each in place of the earlier one with the same key. A variant that was only measured, with its
@@ -281,7 +283,8 @@ impl Tuned {
         algorithm: &'a Algorithm,
         spec: &CaseSpec,
     ) -> impl Iterator<Item = &'a TuningResult> {
-        let (model, spec) = (Model::of(device), *spec);
+        let model = Model::of(device);
+        let spec = *spec;
         self.results.iter().filter(move |kept| kept.applies_to(&model, algorithm, &spec))
     }
 
@@ -303,7 +306,7 @@ impl Tuned {
 
 /// Locks the folder of the file at `path` until the returned handle is dropped. Not the file itself, because it is
 /// replaced. Returns `None` if locks are not supported, as on some network file systems.
-fn take_turn(path: &Path) -> Option<std::fs::File> {
+fn lock_folder(path: &Path) -> Option<std::fs::File> {
     let real = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = lockable(folder).ok()?;
@@ -390,7 +393,8 @@ pub fn with_tile<'a>(
             return built_in;
         }
         spec = with_tile;
-        let (tile, day) = (tile.to_string(), kept.day().to_string());
+        let tile = tile.to_string();
+        let day = kept.day().to_string();
         if kept.gflops.is_some() { CaseTile::Tuned { tile, day } } else { CaseTile::Inspected { tile, day } }
     });
     Configuration { algorithm, variant, spec, tile, automatic: None }
@@ -409,10 +413,12 @@ fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Op
             feasible(algorithm, variant, &with_tile(group, variant, device, tuned).spec, device).is_ok()
         };
         let candidates: Vec<_> = favourites(algorithm, spec, device).into_iter().filter(|v| runs(v)).collect();
-        let of = |kept: &TuningResult| candidates.iter().copied().find(|variant| variant.name == kept.variant);
-        let found = results.iter().filter_map(|kept| Some((of(kept)?, kept)));
+        let rated = results.iter().filter_map(|kept| {
+            let variant = candidates.iter().copied().find(|variant| variant.name == kept.variant)?;
+            Some((variant, kept))
+        });
         let rate = |kept: &TuningResult| kept.gflops.unwrap_or_default();
-        if let Some((variant, best)) = found.max_by(|a, b| rate(a.1).total_cmp(&rate(b.1))) {
+        if let Some((variant, best)) = rated.max_by(|a, b| rate(a.1).total_cmp(&rate(b.1))) {
             return Some((variant, format!("the fastest of the results of {}", best.day())));
         }
     }

@@ -29,11 +29,12 @@ pub(super) fn text(record: &Record) -> Result<String, Error> {
     let mut families: Vec<(&Case, usize)> = vec![];
     let mut benchmarks = vec![];
     for (named, m) in measured_cases(record, Format::GoogleBenchmark)? {
-        let (case, name) = (named.case, &*named.name);
-        let same = |other: &Case| {
-            (other.subject(), &other.variant, other.device) == (case.subject(), &case.variant, case.device)
-        };
-        let family = families.iter().position(|(first, _)| same(first)).unwrap_or_else(|| {
+        let case = named.case;
+        let name = &*named.name;
+        let family = families.iter().position(|(first, _)| {
+            (first.subject(), &first.variant, first.device) == (case.subject(), &case.variant, case.device)
+        });
+        let family = family.unwrap_or_else(|| {
             families.push((case, 0));
             families.len() - 1
         });

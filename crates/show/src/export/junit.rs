@@ -72,10 +72,12 @@ impl CaseTest {
     fn write(&self, out: &mut String) {
         // Readers do not expect an exponent.
         let time = self.time.map_or_else(String::new, |time| format!(r#" time="{:.12}""#, time.seconds()));
-        let (name, class) = (escape(&self.name), escape(&self.class));
+        let name = escape(&self.name);
+        let class = escape(&self.class);
         let _ = write!(out, r#"    <testcase name="{name}" classname="{class}"{time}>"#);
         if let Some(TestProblem { element, kind, message }) = &self.problem {
-            let (kind, message) = (escape(kind), escape(message));
+            let kind = escape(kind);
+            let message = escape(message);
             let _ = write!(out, "\n      <{element} type=\"{kind}\" message=\"{message}\"/>");
         }
         if !self.facts.is_empty() {
@@ -90,7 +92,9 @@ fn counts<'a>(tests: &(impl Iterator<Item = &'a CaseTest> + Clone)) -> (String, 
     let count = |element: &str| {
         tests.clone().filter(|test| test.problem.as_ref().is_some_and(|problem| problem.element == element)).count()
     };
-    let (all, failures, errors) = (tests.clone().count(), count("failure"), count("error"));
+    let all = tests.clone().count();
+    let failures = count("failure");
+    let errors = count("error");
     (format!(r#"tests="{all}" failures="{failures}" errors="{errors}""#), count("skipped"))
 }
 
@@ -127,12 +131,14 @@ fn test(named: &NamedCase<'_>, conditions: &RunConditions) -> CaseTest {
         Outcome::Skipped { .. } | Outcome::Interrupted => Some("skipped"),
     };
     let problem = |element| {
-        let (kind, message) = (identifier(&case.outcome), reason(&case.outcome).unwrap_or_default());
+        let kind = identifier(&case.outcome);
+        let message = reason(&case.outcome).unwrap_or_default();
         TestProblem { element, kind, message }
     };
     let mut facts = String::new();
     if let Some(m) = case.measured() {
-        let (median, count) = (case.shown(m.summary.median), m.summary.count);
+        let median = case.shown(m.summary.median);
+        let count = m.summary.count;
         let _ = writeln!(facts, "median {median} of {}", counted(count, "sample"));
         if let Some(v) = m.verification.verified() {
             let _ = writeln!(facts, "{}", v.figures());

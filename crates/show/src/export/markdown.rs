@@ -1,5 +1,5 @@
-//! GitHub-flavoured Markdown for a pull-request comment. Of a record: sizes by variants, then all cases, collapsed, and
-//! the reasons for missing times. Of a comparison: changes first, then unchanged cases, collapsed.
+//! GitHub-flavoured Markdown for a pull-request comment. A record becomes tables of sizes by variants, then all cases,
+//! collapsed, and the reasons for missing times. A comparison becomes its changes, then the unchanged cases, collapsed.
 
 use super::{NamedCase, named_cases, reason, status};
 use crate::compare::gate::{NOT_COMPARED, Ruling};
@@ -21,8 +21,6 @@ pub(super) fn text(record: &Record) -> String {
     let sections = main_sections(record);
     let mut document = Document::default();
     for device in &record.devices {
-        let cases: Vec<_> = all.iter().filter(|named| named.case.device == device.index).collect();
-        let timed: Vec<_> = cases.iter().copied().filter(|named| named.case.measured().is_some()).collect();
         let kind = format!(" ({}, {})", device.kind, device.driver.info);
         document.line(FormattedText::strong(record.device_name(device.index)).plain(kind));
         document.lines(conditions.sentence(device.index));
@@ -33,33 +31,48 @@ pub(super) fn text(record: &Record) -> String {
                 document.table(section.table());
             }
         }
-        if timed.is_empty() {
-            document.line("No case was measured.");
-        } else {
-            let mut every_case = Document::default();
-            every_case.table(table(&timed, &conditions));
-            document.fold("every case", every_case);
-        }
-        let reasons = cases.iter().filter_map(|named| {
-            let reason = reason(&named.case.outcome)?;
-            Some(FormattedText::label(status(&named.case.outcome), &*named.name).plain(format!(": {reason}")))
-        });
-        let marks = signs(&timed.iter().map(|named| named.case).collect::<Vec<_>>(), &conditions);
-        let marks = marks.into_iter().map(|Mark { sign, meaning }| FormattedText::from(format!("{sign} {meaning}")));
-        if timed.len() < cases.len() {
-            document.list(reasons);
-            document.list(marks);
-        } else {
-            document.list(reasons.chain(marks));
-        }
+        let cases: Vec<_> = all.iter().filter(|named| named.case.device == device.index).collect();
+        write_cases(&mut document, &cases, &conditions);
     }
-    let validation = if record.method.validation { ", under the validation layers" } else { "" };
-    let origin = &record.origin;
-    let known =
-        [origin.label.clone(), origin.commit_text().map(|commit| format!("commit {commit}")), origin.host_text()];
-    let known: String = known.into_iter().flatten().map(|text| format!(", {text}")).collect();
-    document.line(format!("gpukern {}, {}{validation}{known}", record.version, record.started));
+    document.line(origin_line(record));
     document.markdown().trim_end().to_string() + "\n"
+}
+
+/// Writes the times of a device's cases, the reasons for missing times, and the meanings of marks.
+fn write_cases(document: &mut Document, cases: &[&NamedCase<'_>], conditions: &RunConditions) {
+    let timed: Vec<_> = cases.iter().copied().filter(|named| named.case.measured().is_some()).collect();
+    if timed.is_empty() {
+        document.line("No case was measured.");
+    } else {
+        let mut every_case = Document::default();
+        every_case.table(table(&timed, conditions));
+        document.fold("every case", every_case);
+    }
+    let reasons = cases.iter().filter_map(|named| {
+        let reason = reason(&named.case.outcome)?;
+        Some(FormattedText::label(status(&named.case.outcome), &*named.name).plain(format!(": {reason}")))
+    });
+    let marks = signs(&timed.iter().map(|named| named.case).collect::<Vec<_>>(), conditions);
+    let marks = marks.into_iter().map(|Mark { sign, meaning }| FormattedText::from(format!("{sign} {meaning}")));
+    // Reasons for missing times stand apart; if every case has a time, they are remarks like the marks.
+    if timed.len() < cases.len() {
+        document.list(reasons);
+        document.list(marks);
+    } else {
+        document.list(reasons.chain(marks));
+    }
+}
+
+/// Describes the run: tool, start, validation, label, commit and host.
+fn origin_line(record: &Record) -> String {
+    let origin = &record.origin;
+    let mut parts = vec![format!("gpukern {}", record.version)];
+    let validated = record.method.validation;
+    parts.push(format!("{}{}", record.started, if validated { ", under the validation layers" } else { "" }));
+    parts.extend(origin.label.clone());
+    parts.extend(origin.commit_text().map(|commit| format!("commit {commit}")));
+    parts.extend(origin.host_text());
+    parts.join(", ")
 }
 
 /// Returns a table of the measured cases.

@@ -22,7 +22,8 @@ const ATTRIBUTES: [&str; 6] = ["commit", "git_branch", "label", "driver", "gpuke
 /// # Errors
 /// If a row cannot be written, which no record causes.
 pub fn documents(history: &History) -> Result<Vec<(String, String)>, Error> {
-    let (mut tests, mut files) = (Map::new(), vec![]);
+    let mut tests = Map::new();
+    let mut files = vec![];
     for (at, series) in history.series.iter().enumerate() {
         let letters = series.id.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' });
         let file = format!("{:04}-{}.csv", at + 1, letters.take(100).collect::<String>());
@@ -46,7 +47,9 @@ fn rows(history: &History, series: &CaseSeries) -> impl Iterator<Item = [String;
         let [commit, branch, label] = [&record.origin.commit, &record.origin.branch, &record.origin.label]
             .map(|text| text.clone().unwrap_or_default());
         let driver = record.device(record.cases[point.case].device).map(|device| device.driver.info.clone());
-        let (started, version, time) = (record.started.clone(), record.version.clone(), point.time.0.to_string());
+        let started = record.started.clone();
+        let version = record.version.clone();
+        let time = point.time.0.to_string();
         [started, commit, branch, label, driver.unwrap_or_default(), version, name.clone(), time]
     })
 }

@@ -13,7 +13,9 @@ use serde_json::Value;
 /// Returns the columns of a case, in order. Times are in nanoseconds and, for a chain, of one operation; rates are of
 /// the whole case.
 fn row(named: &NamedCase<'_>, record: &Record, conditions: &RunConditions) -> JsonFields {
-    let (case, origin, m) = (named.case, &record.origin, named.case.measured());
+    let case = named.case;
+    let origin = &record.origin;
+    let m = named.case.measured();
     let rateless = (case.work.operations > 0 && RATE.value(case).is_none())
         || (case.work.bytes.0 > 0 && BANDWIDTH.value(case).is_none());
     let rateless = m.filter(|_| rateless).map(|_| NO_RATE.into());

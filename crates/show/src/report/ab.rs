@@ -208,35 +208,38 @@ impl CaseNames {
 fn varying<'a>(mut cases: impl Iterator<Item = &'a CaseOptions>) -> Vec<&'static Axis> {
     let Some(first) = cases.next() else { return vec![] };
     let others: Vec<_> = cases.collect();
-    let same = |axis: &Axis| others.iter().all(|options| (axis.same)(options, first));
-    AXES.iter().copied().filter(|axis| axis.column.is_some() && !same(axis)).collect()
+    let differs = |axis: &Axis| others.iter().any(|options| !(axis.same)(options, first));
+    AXES.iter().copied().filter(|axis| axis.column.is_some() && differs(axis)).collect()
 }
 
 /// Returns patterns for the names of A and of B: a star in place of the words that both names begin or end with. `None`
 /// unless the patterns are the same for all cases.
 fn patterns(cases: &[Trial]) -> Option<[String; 2]> {
-    let of = |trial: &Trial, reversed: bool| {
-        let words = [&trial.a.label, &trial.b.label].map(|label| {
-            let mut words: Vec<_> = label.split('-').map(String::from).collect();
-            if reversed {
-                words.reverse();
-            }
-            words
-        });
-        let common = words[0].iter().zip(&words[1]).take_while(|(a, b)| a == b).count();
-        let rest = words.map(|words| {
-            let mut rest: Vec<_> = [String::from("*")].into_iter().chain(words.into_iter().skip(common)).collect();
-            if reversed {
-                rest.reverse();
-            }
-            rest.join("-")
-        });
-        (common > 0).then_some(rest)
-    };
     [false, true].into_iter().find_map(|reversed| {
-        let first = of(cases.first()?, reversed)?;
-        cases.iter().all(|trial| of(trial, reversed).as_ref() == Some(&first)).then_some(first)
+        let first = patterns_of(cases.first()?, reversed)?;
+        cases.iter().all(|trial| patterns_of(trial, reversed).as_ref() == Some(&first)).then_some(first)
     })
+}
+
+/// Returns the patterns for the names of one trial, without the words that both begin with, or end with if `reversed`.
+fn patterns_of(trial: &Trial, reversed: bool) -> Option<[String; 2]> {
+    let words = [&trial.a.label, &trial.b.label].map(|label| {
+        let mut words: Vec<_> = label.split('-').collect();
+        if reversed {
+            words.reverse();
+        }
+        words
+    });
+    let common = words[0].iter().zip(&words[1]).take_while(|(a, b)| a == b).count();
+    let patterns = words.map(|words| {
+        let mut rest = vec!["*"];
+        rest.extend(&words[common..]);
+        if reversed {
+            rest.reverse();
+        }
+        rest.join("-")
+    });
+    (common > 0).then_some(patterns)
 }
 
 /// Shows a row for each case, the reasons for missing verdicts, and a summary.

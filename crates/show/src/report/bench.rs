@@ -8,6 +8,7 @@ use crate::basis::units::Nanos;
 use crate::case::tile::CaseTile;
 use crate::device::capability::{DeviceInfo, DeviceKind, Driver};
 use crate::record::class::Class;
+use crate::record::figure;
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{AT_MOST, Case, Caveat, Outcome, Record};
 use std::collections::{BTreeSet, HashMap};
@@ -25,19 +26,31 @@ pub struct Section<'a> {
 /// Groups the cases of a record into sections, in the order of measurement.
 #[must_use]
 pub fn sections<'a>(record: &'a Record) -> Vec<Section<'a>> {
+    let mut baselines: HashMap<&str, Vec<&'a Case>> = HashMap::new();
+    for case in record.cases.iter().filter(|case| case.measured().is_some()) {
+        if is_on_host(record, case.device) {
+            baselines.entry(&case.algorithm).or_default().push(case);
+        }
+    }
     let key = |case: &&'a Case| (case.device, case.algorithm.as_str());
-    let is_host = |case: &&Case| record.device(case.device).is_some_and(|device| device.kind == DeviceKind::Host);
-    let hosts = record.cases.iter().filter(|case| case.measured().is_some() && is_host(case));
-    let hosts = grouped(hosts, |case| case.algorithm.as_str());
-    let hosts: HashMap<&str, Vec<&'a Case>> =
-        hosts.into_iter().map(|cases| (cases[0].algorithm.as_str(), cases)).collect();
-    let section = |cases: Vec<&'a Case>| {
-        let device = record.device(cases[0].device)?;
-        let host = hosts.get(cases[0].algorithm.as_str()).filter(|_| device.kind != DeviceKind::Host);
-        let host = host.into_iter().flatten().filter(|case| case.same_kind(cases[0])).copied().collect();
-        Some(Section { device, cases, host })
-    };
-    grouped_by_key_where(&record.cases, key, |a, b| a.same_kind(b)).into_iter().filter_map(section).collect()
+    let mut sections = vec![];
+    for cases in grouped_by_key_where(&record.cases, key, |a, b| a.same_kind(b)) {
+        let first = cases[0];
+        let Some(device) = record.device(first.device) else { continue };
+        let mut host = vec![];
+        if device.kind != DeviceKind::Host
+            && let Some(baselines) = baselines.get(first.algorithm.as_str())
+        {
+            host.extend(baselines.iter().copied().filter(|case| case.same_kind(first)));
+        }
+        sections.push(Section { device, cases, host });
+    }
+    sections
+}
+
+/// Whether a device of the record is the host.
+fn is_on_host(record: &Record, device: usize) -> bool {
+    record.device(device).is_some_and(|device| device.kind == DeviceKind::Host)
 }
 
 /// Returns the sections with tables of their own: beside other devices, the host is a column of their tables.
@@ -63,7 +76,7 @@ pub fn has_rival<'c>(class: &Class, mut others: impl Iterator<Item = &'c Class>)
 /// Returns the median as tables show it: for a chain, the time of one operation.
 #[must_use]
 pub fn median(case: &Case) -> Option<Nanos> {
-    case.measured().map(|measured| case.shown(measured.summary.median))
+    figure::MEDIAN.value(case).map(Nanos)
 }
 
 /// Returns the meanings of the signs beside the names and times of `cases`, those beside names first.
@@ -73,7 +86,7 @@ pub fn signs(cases: &[&Case], conditions: &RunConditions) -> Vec<Mark> {
     names.into_iter().chain(times).collect()
 }
 
-/// Returns the meaning of the sign before a share of which only an upper bound is known.
+/// Explains the `≤` before a share that is only known as an upper bound.
 pub fn at_most() -> Mark {
     let busy = "the device was busy when its limits were measured; run `gpukern peak` when it is idle";
     Mark::new(AT_MOST, format!("at most this share: {busy}"))
@@ -91,15 +104,12 @@ pub fn notes(record: &Record) -> String {
     if record.cases.iter().all(|case| case.measured().is_none()) {
         return out;
     }
-    // A caveat about a software device covers the host beside it too.
-    let is_host = |caveat: &Caveat| match caveat {
-        Caveat::OneProcess { device, .. } => {
-            record.device(*device).is_some_and(|device| device.kind == DeviceKind::Host)
-        }
+    let (on_host, others): (Vec<&Caveat>, Vec<&Caveat>) = record.caveats.iter().partition(|caveat| match caveat {
+        Caveat::OneProcess { device, .. } => is_on_host(record, *device),
         Caveat::Disturbed { .. } => false,
-    };
-    let others = record.caveats.iter().any(|caveat| !is_host(caveat));
-    for caveat in record.caveats.iter().filter(|caveat| !others || !is_host(caveat)) {
+    });
+    // A caveat about a software device covers the host beside it too.
+    for caveat in if others.is_empty() { on_host } else { others } {
         let _ = writeln!(out, "note      {caveat}");
     }
     out
@@ -112,19 +122,20 @@ pub fn outcomes(record: &Record) -> String {
     let mut groups: Vec<(String, Vec<&Case>)> = vec![];
     for case in &record.cases {
         let Some(reason) = case.outcome.reason() else { continue };
-        let shared = matches!(case.outcome, Outcome::Skipped { .. }) || case.outcome.exit() == Some(Exit::Usage);
-        let is_same = |(other, cases): &&mut (String, Vec<&Case>)| {
-            let first = cases[0];
-            shared
+        let may_share = matches!(case.outcome, Outcome::Skipped { .. }) || case.outcome.exit() == Some(Exit::Usage);
+        let group = groups.iter_mut().find(|(other, cases)| {
+            may_share
                 && *other == reason
-                && (first.outcome.status(), &first.algorithm) == (case.outcome.status(), &case.algorithm)
-        };
-        match groups.iter_mut().find(is_same) {
+                && cases[0].outcome.status() == case.outcome.status()
+                && cases[0].algorithm == case.algorithm
+        });
+        match group {
             Some((_, cases)) => cases.push(case),
             None => groups.push((reason, vec![case])),
         }
     }
-    let line = |(reason, cases): (String, Vec<&Case>)| {
+    let mut lines = String::new();
+    for (reason, cases) in groups {
         let more = match cases.len() - 1 {
             0 => String::new(),
             more => format!(" and {more} more"),
@@ -133,24 +144,25 @@ pub fn outcomes(record: &Record) -> String {
             [_] => String::new(),
             several => format!(" ({})", several.join(", ")),
         };
-        format!("{:9} {}{more}{variants}: {reason}\n", cases[0].outcome.status(), cases[0].id)
-    };
-    groups.into_iter().map(line).collect::<String>() + &remarks(record) + &repeated(record)
+        let _ = writeln!(lines, "{:9} {}{more}{variants}: {reason}", cases[0].outcome.status(), cases[0].id);
+    }
+    lines + &remarks(record) + &repeated(record)
 }
 
 /// Lists the answers that changed when their cases were repeated, and counts the stable ones.
 fn repeated(record: &Record) -> String {
-    let (mut lines, mut steady, mut runs) = (String::new(), 0, 0);
+    let mut lines = String::new();
+    let mut steady = 0;
+    let mut runs = 0;
     for case in &record.cases {
-        let Some((measured, repeated)) = case.measured().and_then(|m| Some((m, m.repeated.as_ref()?))) else {
-            continue;
-        };
+        let Some(measured) = case.measured() else { continue };
+        let Some(repeated) = &measured.repeated else { continue };
         runs = runs.max(repeated.runs);
+        if repeated.differing == 0 {
+            steady += 1;
+            continue;
+        }
         let (kind, comment) = match measured.verification.verified() {
-            _ if repeated.differing == 0 => {
-                steady += 1;
-                continue;
-            }
             Some(_) => ("note", "all within the tolerance"),
             None => ("warning", "no reference says which is right"),
         };
@@ -171,45 +183,50 @@ fn remarked(record: &Record) -> impl Iterator<Item = &Case> {
 
 /// Lists the remarks of problems and variants.
 fn remarks(record: &Record) -> String {
-    let is_built_in = |tile: &CaseTile| matches!(tile, CaseTile::BuiltIn { .. });
     // A built-in tile is worth a remark only beside a tuned one.
-    let tuned = remarked(record).any(|case| case.tile.as_ref().is_some_and(|tile| !is_built_in(tile)));
-    let remarks = remarked(record).flat_map(|case| {
-        let usual = case.tile.as_ref().filter(|tile| !tuned && is_built_in(tile)).map(ToString::to_string);
-        let notes = case.notes.iter().filter(move |note| usual.as_ref() != Some(note));
-        notes.map(|note| (case.algorithm.as_str(), note))
-    });
-    let line = |(algorithm, remark)| {
-        format!("note      {algorithm}: {remark}{}\n", variants_with_remark(record, algorithm, remark))
-    };
-    remarks.collect::<BTreeSet<_>>().into_iter().map(line).collect()
+    let all_built_in =
+        remarked(record).filter_map(|case| case.tile.as_ref()).all(|tile| matches!(tile, CaseTile::BuiltIn { .. }));
+    let mut remarks = BTreeSet::new();
+    for case in remarked(record) {
+        let tile = case.tile.as_ref().filter(|_| all_built_in).map(ToString::to_string);
+        let notes = case.notes.iter().filter(|note| tile.as_ref() != Some(note));
+        remarks.extend(notes.map(|note| (case.algorithm.as_str(), note)));
+    }
+    let mut lines = String::new();
+    for (algorithm, remark) in remarks {
+        let _ = writeln!(lines, "note      {algorithm}: {remark}{}", variants_with_remark(record, algorithm, remark));
+    }
+    lines
 }
 
 /// Names the variants that a remark is about, with their sizes if it is about only some: ` (tiled 512, 1024)`. Empty if
 /// it is about every case of the algorithm.
 fn variants_with_remark(record: &Record, algorithm: &str, remark: &String) -> String {
-    let cases = || remarked(record).filter(|case| case.algorithm == algorithm);
-    let noted = |case: &&Case| case.notes.contains(remark);
-    if cases().all(|case| noted(&case)) {
+    let (noted, others): (Vec<&Case>, Vec<&Case>) =
+        remarked(record).filter(|case| case.algorithm == algorithm).partition(|case| case.notes.contains(remark));
+    if others.is_empty() {
         return String::new();
     }
-    let variants = distinct(cases().filter(noted).map(|case| case.variant.as_str())).into_iter().map(|variant| {
-        let of_variant = || cases().filter(|case| case.variant == variant);
-        if of_variant().all(|case| noted(&case)) {
-            return variant.to_string();
+    let mut parts = vec![];
+    for cases in grouped(noted, |case| case.variant.as_str()) {
+        let variant = cases[0].variant.as_str();
+        if others.iter().any(|case| case.variant == variant) {
+            let sizes = distinct(cases.iter().map(|case| case.row()));
+            parts.push(format!("{variant} {}", sizes.join(", ")));
+        } else {
+            parts.push(variant.to_string());
         }
-        format!("{variant} {}", distinct(of_variant().filter(noted).map(Case::row)).join(", "))
-    });
-    format!(" ({})", variants.collect::<Vec<_>>().join("; "))
+    }
+    format!(" ({})", parts.join("; "))
 }
 
 /// Writes the heading of a section.
 pub(super) fn heading(document: &mut Document, section: &Section<'_>, conditions: &RunConditions) {
-    let right = |case: &&Case| case.measured().is_some_and(|measured| measured.verification.verified().is_some());
-    let ran = || section.cases.iter().filter(|case| !matches!(case.outcome, Outcome::Skipped { .. }));
-    let verified = ran().next().is_some() && ran().all(right);
-    let verified = if verified { ", all answers verified" } else { "" };
-    document.line(format!("{}{verified}", section.cases[0].kind()));
+    let mut run = section.cases.iter().filter(|case| !matches!(case.outcome, Outcome::Skipped { .. })).peekable();
+    let is_verified = |case: &Case| case.measured().is_some_and(|measured| measured.verification.verified().is_some());
+    let all_verified = run.peek().is_some() && run.all(|case| is_verified(case));
+    let suffix = if all_verified { ", all answers verified" } else { "" };
+    document.line(format!("{}{suffix}", section.cases[0].kind()));
     document.line(named(section.device));
     document.lines(conditions.sentence(section.device.index));
 }

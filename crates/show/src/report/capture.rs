@@ -168,7 +168,8 @@ pub(super) fn kernels(device: &ProfiledDevice, top: usize, room: usize) -> Table
             .as_ref()
             .map_or_else(|| ("–".into(), "–".into()), |times| (total(times.total), times.summary.median.to_string()));
         let name = table::Cell::code(shortened(&kernel.name, room));
-        let (grid, calls) = (kernel.grid_text().into(), kernel.calls.to_string().into());
+        let grid = kernel.grid_text().into();
+        let calls = kernel.calls.to_string().into();
         table.row([name, grid, calls, sum.into(), median.into(), share(kernel.share)]);
     }
     if !others.is_empty() {

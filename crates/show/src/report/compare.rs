@@ -115,7 +115,8 @@ pub fn shell_lines(line: &str, width: usize) -> Vec<String> {
             None => units.push(word),
         }
     }
-    let (mut lines, mut current) = (vec![], " ".repeat(indent));
+    let mut lines = vec![];
+    let mut current = " ".repeat(indent);
     for unit in units {
         let is_empty = current.trim().is_empty();
         let fits = current.width() + 1 + unit.width() + " \\".len() <= width;
@@ -198,11 +199,12 @@ fn differs_from_medians(case: &Compared) -> bool {
 /// Splits the cases into a table for each kind; `None` if all are of one kind.
 fn split_by_kind(cases: &[(usize, &Compared)]) -> Option<Vec<(String, Table)>> {
     let kinds = grouped(cases.iter().copied(), |(_, case)| case.kind.as_str());
-    let of = |cases: &Vec<(usize, &Compared)>| {
+    let mut tables = vec![];
+    for cases in &kinds {
         let (_, names) = short_names(cases)?;
-        Some((cases[0].1.kind.clone(), verdicts("", cases, &names)))
-    };
-    kinds.iter().map(of).collect::<Option<Vec<_>>>().filter(|tables| tables.len() > 1)
+        tables.push((cases[0].1.kind.clone(), verdicts("", cases, &names)));
+    }
+    (tables.len() > 1).then_some(tables)
 }
 
 /// Heading of the column of tests.
@@ -378,8 +380,10 @@ fn undecided(open: &[(&Compared, &str)], min_effect: f64) -> Option<String> {
 /// Describes the undecided case whose interval reaches farthest from 1; without any interval, the first case and its
 /// test.
 fn widest(open: &[(&Compared, &str)]) -> Option<String> {
-    let farthest = |[low, high]: [f64; 2]| if high * low > 1.0 { high } else { low };
-    let ends = open.iter().filter_map(|(case, name)| Some((*case, *name, farthest(case.interval?))));
+    let ends = open.iter().filter_map(|(case, name)| {
+        let [low, high] = case.interval?;
+        Some((*case, *name, if high * low > 1.0 { high } else { low }))
+    });
     let worst = ends.rev().max_by(|(.., a), (.., b)| a.ln().abs().total_cmp(&b.ln().abs()));
     match worst {
         Some((case, name, end)) => {
@@ -416,26 +420,33 @@ pub fn overviews(comparison: &Comparison) -> Vec<String> {
         if all.is_empty() { vec![] } else { plain_names(&comparison.cases.iter().enumerate().collect::<Vec<_>>()) };
     let percent =
         |share: f64, verdict: Verdict| format!("{} % {}", units::trimmed(&format!("{share:.1}")), verdict.name());
-    let sentence = |of: &Overview| {
-        let whose = match (&of.algorithm, &of.device) {
-            _ if of.cases == all[0].cases => "all".to_string(),
+    let sentence = |overview: &Overview| {
+        let whose = match (&overview.algorithm, &overview.device) {
+            _ if overview.cases == all[0].cases => "all".to_string(),
             (Some(algorithm), _) if all[0].device.is_some() => algorithm.clone(),
             (None, Some(device)) => device.clone(),
             (algorithm, device) => {
                 [algorithm, device].into_iter().flatten().map(String::as_str).collect::<Vec<_>>().join(" on ")
             }
         };
-        let more = [(of.faster_percent, Verdict::Faster), (of.undecided_percent, Verdict::Undecided)];
-        let more = more.into_iter().filter(|(share, _)| *share > 0.0).map(|(share, verdict)| percent(share, verdict));
-        let shares: Vec<_> = [percent(of.slower_percent, Verdict::Slower)].into_iter().chain(more).collect();
-        let extreme = |of: &Extreme| format!("{}× ({})", units::trimmed(&units::significant(of.ratio)), names[of.case]);
+        let mut shares = vec![percent(overview.slower_percent, Verdict::Slower)];
+        for (share, verdict) in
+            [(overview.faster_percent, Verdict::Faster), (overview.undecided_percent, Verdict::Undecided)]
+        {
+            if share > 0.0 {
+                shares.push(percent(share, verdict));
+            }
+        }
+        let extreme = |Extreme { ratio, case, .. }: &Extreme| {
+            format!("{}× ({})", units::trimmed(&units::significant(*ratio)), names[*case])
+        };
         format!(
             "{whose}, {} cases: geometric mean {}× (candidate ÷ baseline); {}; worst {}, best {}",
-            of.cases,
-            units::significant(of.geometric_mean),
+            overview.cases,
+            units::significant(overview.geometric_mean),
             shares.join(", "),
-            extreme(&of.worst),
-            extreme(&of.best)
+            extreme(&overview.worst),
+            extreme(&overview.best)
         )
     };
     let more = all.len().saturating_sub(MAX_OVERVIEWS);

@@ -173,20 +173,25 @@ impl<'a> DeviceCard<'a> {
     /// others.
     fn support(&self) -> Table {
         let mut table = Table::default().text(["algorithm", "variant"]).prose(["runs with"]);
-        let same = |a: &&Support, b: &&Support| (a.algorithm, a.variant) == (b.algorithm, b.variant);
-        let mut last = "";
-        for of in grouped_where(&self.variants, same) {
-            let runs: Vec<_> = of.iter().filter(|s| s.missing.is_none()).map(|s| s.dtype.name()).collect();
-            let lacking = of.iter().filter(|support| support.missing.is_some());
-            let reasons = grouped_where(lacking, |a, b| a.missing == b.missing).into_iter().map(|alike| {
-                let types: Vec<_> = alike.iter().map(|support| support.dtype.name()).collect();
-                format!("not {}: {}", types.join(", "), alike[0].missing.as_deref().unwrap_or_default())
-            });
-            let runs = (!runs.is_empty()).then(|| runs.join(", "));
-            let text = runs.into_iter().chain(reasons).collect::<Vec<_>>().join("; ");
-            let algorithm = if of[0].algorithm == last { "" } else { of[0].algorithm };
-            table.row([algorithm.to_string(), of[0].variant.to_string(), text]);
-            last = of[0].algorithm;
+        let mut last_algorithm = "";
+        for supports in grouped_where(&self.variants, |a, b| a.algorithm == b.algorithm && a.variant == b.variant) {
+            let Support { algorithm, variant, .. } = supports[0];
+            let mut parts = vec![];
+            // Types of the same reason share it; the types that run have none, and come first.
+            let (running, others): (Vec<&Support>, Vec<&Support>) =
+                supports.into_iter().partition(|support| support.missing.is_none());
+            let names = |supports: &[&Support]| {
+                supports.iter().map(|support| support.dtype.name()).collect::<Vec<_>>().join(", ")
+            };
+            if !running.is_empty() {
+                parts.push(names(&running));
+            }
+            for group in grouped_where(others, |a, b| a.missing == b.missing) {
+                parts.push(format!("not {}: {}", names(&group), group[0].missing.as_deref().unwrap_or_default()));
+            }
+            let heading = if *algorithm == last_algorithm { "" } else { algorithm };
+            table.row([heading.to_string(), variant.to_string(), parts.join("; ")]);
+            last_algorithm = algorithm;
         }
         table
     }
@@ -308,11 +313,15 @@ fn features(info: &DeviceInfo) -> Vec<String> {
             _ => names.push((stem, vec![&name[stem.len()..]])),
         }
     }
-    let named = |(stem, widths): (&str, Vec<&str>)| match widths.len() {
-        3.. => vec![format!("{stem}{}", widths.join("/"))],
-        _ => widths.iter().map(|width| format!("{stem}{width}")).collect(),
-    };
-    names.into_iter().flat_map(named).collect()
+    let mut shortened = vec![];
+    for (stem, widths) in names {
+        if widths.len() >= 3 {
+            shortened.push(format!("{stem}{}", widths.join("/")));
+        } else {
+            shortened.extend(widths.iter().map(|width| format!("{stem}{width}")));
+        }
+    }
+    shortened
 }
 
 fn matrices(info: &DeviceInfo) -> String {

@@ -72,21 +72,20 @@ impl Explanation {
         let heading = axes::heading(&format!("{algorithm} {size}"), options, |_| true);
         document.line(format!("{heading}, {device}: what auto chooses from"));
         document.gap();
-        let best = candidates
-            .iter()
-            .filter_map(|candidate| candidate.measured_ns)
-            .map(|time| time.0)
-            .fold(f64::INFINITY, f64::min);
+        let times = candidates.iter().filter_map(|candidate| candidate.measured_ns);
+        let best = times.map(|time| time.0).fold(f64::INFINITY, f64::min);
+        let micros = |time: Nanos| format!("{:.2} µs", time.0 * 1e-3);
         let over_best = |time: Nanos| format!("{:.2}", time.0 / best);
         let table = Table::default().text(["variant"]).numbers(["predicted", "measured", "÷ fastest"]);
-        let (mut table, mut failures) = (table.prose(["tile"]), vec![]);
+        let mut table = table.prose(["tile"]);
+        let mut failures = vec![];
         for TimedCandidate { variant, tile, predicted_ns, measured_ns, reason } in candidates {
-            let micros = |time: Nanos| format!("{:.2} µs", time.0 * 1e-3);
-            let [measured, ratio] =
-                measured_ns.map_or_else(|| ["–".into(), "–".into()], |time| [micros(time), over_best(time)]);
+            let measured = measured_ns.map_or_else(|| "–".into(), micros);
+            let ratio = measured_ns.map_or_else(|| "–".into(), over_best);
             let tile = tile.map_or_else(String::new, |tile| tile.to_string());
-            failures
-                .extend(reason.as_ref().map(|reason| format!("{}: {reason}", format!("{variant} {tile}").trim_end())));
+            if let Some(reason) = reason {
+                failures.push(format!("{}: {reason}", format!("{variant} {tile}").trim_end()));
+            }
             table.row([(*variant).into(), micros(*predicted_ns), measured, ratio, tile]);
         }
         table.leave_out_empty(&["tile"], "");

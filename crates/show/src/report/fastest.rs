@@ -54,13 +54,15 @@ fn faster_with_caveats(races: &[Race<'_>], others: &[&Case]) -> Option<String> {
         let times = median(other).zip(races[place].winners.first().and_then(|winner| median(winner)));
         times.is_some_and(|(other, winner)| other.0 < winner.0).then_some(place)
     };
-    let of = |cases: Vec<&Case>| -> (String, Vec<&str>) {
+    let mut faster: Vec<(String, Vec<&str>)> = vec![];
+    for cases in grouped(others.iter().copied(), |case| case.variant.as_str()) {
         let places: BTreeSet<usize> = cases.iter().filter_map(beaten).collect();
-        (cases[0].variant.clone(), places.into_iter().map(|place| sizes[place]).collect())
-    };
-    let variants = grouped(others.iter().copied(), |case| case.variant.as_str());
-    let mut faster: Vec<_> = variants.into_iter().map(of).filter(|(_, of)| !of.is_empty()).collect();
-    faster.sort_by_key(|(_, of)| std::cmp::Reverse(of.len()));
+        if !places.is_empty() {
+            let sizes = places.into_iter().map(|place| sizes[place]).collect();
+            faster.push((cases[0].variant.clone(), sizes));
+        }
+    }
+    faster.sort_by_key(|(_, sizes)| std::cmp::Reverse(sizes.len()));
     let part = |(name, of): &(String, Vec<&str>)| match of.len() {
         all if all == sizes.len() && all > 1 => format!("{name} at every size"),
         _ if sizes.len() == 1 => name.clone(),

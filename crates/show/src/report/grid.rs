@@ -6,7 +6,7 @@ use super::fastest;
 use super::long::{View, metric, shown_metrics};
 use super::reference::ReferenceTime;
 use super::table::{Cell, STAR, Table};
-use crate::basis::alike::{distinct, grouped, grouped_where};
+use crate::basis::alike::{distinct, grouped};
 use crate::basis::printable::printable;
 use crate::basis::units::{Nanos, TimeUnit, significant};
 use crate::device::capability::DeviceKind;
@@ -20,13 +20,42 @@ use std::collections::HashMap;
 const MAX_CELLS_PER_CASE: usize = 50;
 const MIN_CASES: usize = 100;
 
+/// Cell of a size, and the time that it shows, if there is one.
+#[derive(Clone, Default)]
+struct TimeCell {
+    time: Option<Nanos>,
+    /// Share and marks beside the time, or the text in its place.
+    cell: Cell,
+}
+
+impl TimeCell {
+    fn without_time(text: impl Into<Cell>) -> Self {
+        Self { time: None, cell: text.into() }
+    }
+
+    /// Returns the cell of a case: its time, with share and marks if there are `conditions`, or why it has none.
+    fn of_case(case: &Case, conditions: Option<&RunConditions>) -> Self {
+        let time = median(case);
+        if time.is_none() {
+            return Self::without_time(case.outcome.status());
+        }
+        let mut cell = Cell::default();
+        if let Some(conditions) = conditions {
+            let share = case.share.filter(|share| share.is_known());
+            cell.detail = share.map(|share| share.told(percent)).unwrap_or_default();
+            cell.marks = conditions.signs(case);
+        }
+        Self { time, cell }
+    }
+}
+
 /// Column of a variant, or its row if sizes are columns.
 struct VariantLine {
     heading: Cell,
     /// Class within which the fastest case gets the star.
     class: Class,
-    /// Time, if there is one, and cell of each size.
-    cells: Vec<(Option<Nanos>, Cell)>,
+    /// A cell for each size.
+    cells: Vec<TimeCell>,
 }
 
 impl<'a> Section<'a> {
@@ -38,65 +67,88 @@ impl<'a> Section<'a> {
         distinct(self.cases.iter().map(|case| place(case).1))
     }
 
+    fn cases_of_size(&self, size: &str) -> impl Iterator<Item = &'a Case> {
+        self.cases.iter().copied().filter(move |case| place(case).0 == size)
+    }
+
+    fn cases_of_variant(&self, variant: &str) -> impl Iterator<Item = &'a Case> {
+        self.cases.iter().copied().filter(move |case| place(case).1 == variant)
+    }
+
     /// Whether enough cells of the table have a time: variants without common sizes make a table that is mostly empty.
     pub fn is_dense(&self) -> bool {
         self.sizes().len() * self.variants().len() <= MAX_CELLS_PER_CASE * self.cases.len().max(MIN_CASES)
-    }
-
-    /// Returns the reference time of the problem of a size.
-    fn reference(&self, size: &str, figures: &'a [ReferenceTime]) -> Option<&'a ReferenceTime> {
-        self.cases.iter().find(|case| place(case).0 == size).and_then(|case| ReferenceTime::of(figures, case))
     }
 
     /// Returns the lines of `variants`, of the host, and of the metrics that are part of the answer; with shares and
     /// marks if there are `conditions`.
     fn lines(&self, variants: &[&str], conditions: Option<&RunConditions>) -> Vec<VariantLine> {
         let sizes = self.sizes();
-        let of = |case: Option<&Case>| match case.map(|case| (case, median(case))) {
-            None => (None, Cell::default()),
-            Some((case, None)) => (None, case.outcome.status().into()),
-            Some((case, time)) => {
-                let known = case.share.filter(|share| conditions.is_some() && share.is_known());
-                let share = known.map(|share| share.told(percent));
-                let marks = conditions.map(|conditions| conditions.signs(case)).unwrap_or_default();
-                (time, Cell { detail: share.unwrap_or_default(), marks, ..Cell::default() })
-            }
-        };
-        let line = |heading: Cell, class: Class, cases: &[&Case]| {
-            let mut by_size: HashMap<String, &Case> = HashMap::new();
-            for case in cases {
-                by_size.entry(place(case).0).or_insert(case);
-            }
-            VariantLine { heading, class, cells: sizes.iter().map(|size| of(by_size.get(size).copied())).collect() }
-        };
-        let of_variants = grouped(self.cases.iter().copied(), |case| place(case).1);
-        let of_variants: HashMap<&str, Vec<&Case>> =
-            of_variants.into_iter().map(|cases| (place(cases[0]).1, cases)).collect();
-        let of_variant = variants.iter().map(|variant| {
-            let class = Class::of(of_variants[variant][0]);
-            line(Cell { detail: class.to_string(), ..Cell::code(*variant) }, class, &of_variants[variant])
-        });
-        let host = self.host.first().map(|baseline| {
-            line(Cell { detail: "(host)".into(), ..Cell::code(&*baseline.variant) }, Class::default(), &self.host)
-        });
+        let mut by_variant: HashMap<&str, Vec<&Case>> = HashMap::new();
+        for case in &self.cases {
+            by_variant.entry(place(case).1).or_default().push(case);
+        }
+        let mut lines: Vec<_> =
+            variants.iter().map(|variant| variant_line(variant, &by_variant[variant], &sizes, conditions)).collect();
+        lines.extend(self.host_line(&sizes, conditions));
+        lines.extend(self.metric_lines());
+        lines
+    }
+
+    fn host_line(&self, sizes: &[String], conditions: Option<&RunConditions>) -> Option<VariantLine> {
+        let baseline = self.host.first()?;
+        let heading = Cell { detail: "(host)".into(), ..Cell::code(&*baseline.variant) };
+        Some(VariantLine { heading, class: Class::default(), cells: cells_by_size(&self.host, sizes, conditions) })
+    }
+
+    fn metric_lines(&self) -> Vec<VariantLine> {
         // The order of first appearance is that of the sizes.
-        let of_sizes = grouped(self.cases.iter().copied(), |case| place(case).0);
-        let metrics = shown_metrics(&self.cases).into_iter().map(|name| {
-            let cells = of_sizes.iter().map(|cases| (None, values(cases, name).into())).collect();
-            VariantLine { heading: name.into(), class: Class::default(), cells }
-        });
-        of_variant.chain(host).chain(metrics).collect()
+        let by_size = grouped(self.cases.iter().copied(), |case| place(case).0);
+        let mut lines = vec![];
+        for name in shown_metrics(&self.cases) {
+            let cells = by_size.iter().map(|cases| TimeCell::without_time(metric_values(cases, name))).collect();
+            lines.push(VariantLine { heading: name.into(), class: Class::default(), cells });
+        }
+        lines
     }
 
     /// Returns the table of times: a row for each size, a column for each variant and for the host.
     pub fn table(&self) -> Table {
         table(&self.sizes(), &self.lines(&self.variants(), None))
     }
+
+    /// Returns the time to compare with a reference. A library's product is exact, so it is that of the fastest exact
+    /// variant if there is one.
+    fn fastest_time(&self, size: &str) -> Option<Nanos> {
+        let exact = self.cases_of_size(size).filter(|case| Class::of(case).is_exact());
+        shortest(exact.filter_map(median)).or_else(|| shortest(self.cases_of_size(size).filter_map(median)))
+    }
+}
+
+/// Returns the line of a variant, of which there is at least one case.
+fn variant_line(variant: &str, cases: &[&Case], sizes: &[String], conditions: Option<&RunConditions>) -> VariantLine {
+    let class = Class::of(cases[0]);
+    let heading = Cell { detail: class.to_string(), ..Cell::code(variant) };
+    VariantLine { heading, class, cells: cells_by_size(cases, sizes, conditions) }
+}
+
+/// Returns a cell for each size: of the first of `cases` with this size, or empty.
+fn cells_by_size(cases: &[&Case], sizes: &[String], conditions: Option<&RunConditions>) -> Vec<TimeCell> {
+    let mut by_size: HashMap<String, &Case> = HashMap::new();
+    for case in cases {
+        by_size.entry(place(case).0).or_insert(case);
+    }
+    let cells = sizes.iter().map(|size| by_size.get(size).map(|case| TimeCell::of_case(case, conditions)));
+    cells.map(Option::unwrap_or_default).collect()
 }
 
 /// Joins the distinct values that the variants of a size found for a metric.
-fn values(of_size: &[&Case], name: &str) -> String {
-    distinct(of_size.iter().map(|case| metric(case, name)).filter(|value| !value.is_empty())).join(", ")
+fn metric_values(cases: &[&Case], name: &str) -> String {
+    distinct(cases.iter().map(|case| metric(case, name)).filter(|value| !value.is_empty())).join(", ")
+}
+
+fn shortest(times: impl Iterator<Item = Nanos>) -> Option<Nanos> {
+    times.min_by(|a, b| a.0.total_cmp(&b.0))
 }
 
 /// Returns a table with a row for each size, in the unit of its shortest time. The shortest time of each class has a
@@ -104,25 +156,31 @@ fn values(of_size: &[&Case], name: &str) -> String {
 fn table(sizes: &[String], lines: &[VariantLine]) -> Table {
     let mut table = Table::default().text(["size", ""]).numbers(lines.iter().map(|line| line.heading.clone()));
     for (at, size) in sizes.iter().enumerate() {
-        let times = || lines.iter().filter_map(|line| Some((&line.class, line.cells[at].0?)));
-        let least = |times: &mut dyn Iterator<Item = Nanos>| times.min_by(|a, b| a.0.total_cmp(&b.0));
-        let best = least(&mut times().map(|(_, time)| time));
+        let times: Vec<Nanos> = lines.iter().filter_map(|line| line.cells[at].time).collect();
+        let best = shortest(times.iter().copied());
         let unit = best.map(TimeUnit::for_value);
-        let competes = times().nth(1).is_some();
-        let cells = lines.iter().map(|line| {
-            let (time, cell) = line.cells[at].clone();
-            let text = time.zip(unit).map_or(cell.text, |(time, unit)| unit.number(time));
-            let mut of_class = times().filter(|(class, _)| **class == line.class).map(|(_, time)| time);
-            let wins = time.is_some() && time == least(&mut of_class);
-            let others = lines.iter().filter(|other| !std::ptr::eq(*other, line) && other.cells[at].0.is_some());
-            let wins = wins && bench::has_rival(&line.class, others.map(|other| &other.class));
-            let bar = best.zip(time).filter(|_| competes).map(|(best, time)| best.0 / time.0);
-            Cell { text, is_best: wins, bar, ..cell }
-        });
-        let unit = unit.map_or_else(String::new, |unit| unit.to_string());
-        table.row([Cell::from(size), unit.into()].into_iter().chain(cells));
+        let unit_text = unit.map_or_else(String::new, |unit| unit.to_string());
+        let mut row = vec![Cell::from(size), unit_text.into()];
+        for line in lines {
+            let TimeCell { time, mut cell } = line.cells[at].clone();
+            if let (Some(time), Some(best), Some(unit)) = (time, best, unit) {
+                cell.text = unit.number(time);
+                cell.bar = (times.len() > 1).then_some(best.0 / time.0);
+                cell.is_best = is_fastest(line, lines, at);
+            }
+            row.push(cell);
+        }
+        table.row(row);
     }
     table
+}
+
+/// Whether the line's time of a size is the shortest of its class, and has a rival.
+fn is_fastest(line: &VariantLine, lines: &[VariantLine], size: usize) -> bool {
+    let others = lines.iter().filter(|other| !std::ptr::eq(*other, line) && other.cells[size].time.is_some());
+    let of_class = lines.iter().filter(|other| other.class == line.class);
+    line.cells[size].time == shortest(of_class.filter_map(|other| other.cells[size].time))
+        && bench::has_rival(&line.class, others.map(|other| &other.class))
 }
 
 /// Returns the row and the column of a case: its size and its variant. For an operation with several forms, the row
@@ -131,12 +189,41 @@ fn place(case: &Case) -> (String, &str) {
     (row(case), case.form().map_or(&case.variant, |form| form.name))
 }
 
-/// Section with its table in each form, and the text around it.
+/// Form of a table. `Plain` ones have no bars, `Bare` ones no shares of the limit either; in `Turned` ones, sizes are
+/// columns.
+#[derive(Clone, Copy)]
+enum Form {
+    Bars,
+    TurnedBars,
+    Plain,
+    TurnedPlain,
+    Bare,
+    TurnedBare,
+}
+
+/// Forms from the preferred one to the narrowest.
+const FORMS: [Form; 6] = [Form::Bars, Form::TurnedBars, Form::Plain, Form::TurnedPlain, Form::Bare, Form::TurnedBare];
+
+impl Form {
+    /// Returns `table`, which has bars and shares and variants as columns, in this form.
+    fn apply(self, table: &Table) -> Table {
+        let table = table.clone();
+        match self {
+            Self::Bars => table,
+            Self::Plain => table.without_bars(),
+            Self::Bare => table.without_bars().without_details(),
+            Self::TurnedBars => table.turned("variant"),
+            Self::TurnedPlain => table.without_bars().turned("variant"),
+            Self::TurnedBare => table.without_bars().without_details().turned("variant"),
+        }
+    }
+}
+
+/// Section with its table, and the text around it.
 struct ShownSection<'a> {
     section: Section<'a>,
-    /// Tables with variants as columns and with sizes as columns, in pairs: with bars, without bars, and also without
-    /// shares of the limit.
-    forms: [Table; 6],
+    /// Table as [`Form::Bars`].
+    table: Table,
     fastest: Option<String>,
     /// Meaning of a star.
     star: &'static str,
@@ -155,88 +242,83 @@ pub fn compact(record: &Record, view: &View) -> String {
         .into_iter()
         .map(|section| ShownSection::new(record, section, view, &conditions))
         .collect();
-    let form = (0..6).find(|form| shown.iter().all(|shown| shown.forms[*form].width() <= view.width));
+    let fits = |form: &Form| shown.iter().all(|shown| form.apply(&shown.table).width() <= view.width);
+    let form = FORMS.into_iter().find(fits);
     let texts = shown.iter().map(|shown| shown.document(form, view.width, &conditions).terminal(view.width));
     texts.collect::<Vec<_>>().join("\n")
 }
 
 impl<'a> ShownSection<'a> {
     fn new(record: &Record, section: Section<'a>, view: &View, conditions: &RunConditions) -> Self {
-        let is_skipped = |variant: &&str| {
-            let mut cases = section.cases.iter().filter(|case| place(case).1 == *variant);
-            cases.all(|case| matches!(case.outcome, Outcome::Skipped { .. }))
-        };
-        let (skipped, others): (Vec<&str>, Vec<&str>) = section.variants().into_iter().partition(is_skipped);
-        // If all variants were skipped, the table says so.
-        let (skipped, others) = if others.is_empty() { (others, skipped) } else { (skipped, others) };
-        let mut lines = section.lines(&others, Some(conditions));
-        let why = |variant: &&str| {
-            let mut cases = section.cases.iter().filter(|case| place(case).1 == *variant);
-            cases.find_map(|case| case.outcome.reason()).unwrap_or_default()
-        };
-        let groups = grouped_where(&skipped, |a, b| why(a) == why(b)).into_iter().map(|group| {
-            let names: Vec<_> = group.iter().map(|name| **name).collect();
-            format!("{} ({})", names.join(", "), printable(&why(group[0])))
+        let (mut skipped, mut variants): (Vec<&str>, Vec<&str>) = section.variants().into_iter().partition(|variant| {
+            section.cases_of_variant(variant).all(|case| matches!(case.outcome, Outcome::Skipped { .. }))
         });
-        let groups = groups.collect::<Vec<_>>().join("; ");
-        let mut notes: Vec<_> = (!skipped.is_empty()).then(|| format!("skipped: {groups}")).into_iter().collect();
-        let reference = view.reference.as_ref().map(|times| reference(&section, times, &mut notes)).unwrap_or_default();
-        let competing = lines.iter().filter(|line| line.cells.iter().any(|(time, _)| time.is_some()));
-        let (star, fastest) = match distinct(competing.map(|line| &line.class)).len() {
+        // If all variants were skipped, the table says so.
+        if variants.is_empty() {
+            std::mem::swap(&mut skipped, &mut variants);
+        }
+        let mut lines = section.lines(&variants, Some(conditions));
+        let timed = lines.iter().filter(|line| line.cells.iter().any(|cell| cell.time.is_some()));
+        let (star, fastest) = match distinct(timed.map(|line| &line.class)).len() {
             0 | 1 => ("fastest of its size", "fastest variant"),
             _ => ("fastest of its size among variants with the same caveats", "fastest variant without caveats"),
         };
+        let mut notes: Vec<_> = skipped_note(&section, &skipped).into_iter().collect();
         let mut signs: Vec<Mark> = vec![];
-        if !reference.is_empty() {
-            signs.push(Mark::new("× reference", format!("speed of the {fastest} relative to the reference")));
+        if let Some(times) = &view.reference {
+            let reference = reference_lines(&section, times, &mut notes);
+            if !reference.is_empty() {
+                signs.push(Mark::new("× reference", format!("speed of the {fastest} relative to the reference")));
+            }
+            lines.extend(reference);
         }
-        lines.extend(reference);
-        let cases = section.cases.iter().filter(|case| others.contains(&place(case).1));
+        let cases = section.cases.iter().filter(|case| variants.contains(&place(case).1));
         let cases: Vec<&Case> = cases.chain(&section.host).copied().collect();
         signs.extend(bench::signs(&cases, conditions));
-        let bars = table(&section.sizes(), &lines);
-        let plain = bars.clone().without_bars();
-        let bare = plain.clone().without_details();
-        let turned = [&bars, &plain, &bare].map(|table| table.turned("variant"));
-        let [turned_bars, turned_plain, turned_bare] = turned;
-        let forms = [bars, turned_bars, plain, turned_plain, bare, turned_bare];
-        let fastest = fastest::sentence(record, &cases);
-        Self { section, forms, fastest, star, signs, notes }
+        let table = table(&section.sizes(), &lines);
+        Self { table, fastest: fastest::sentence(record, &cases), star, signs, notes, section }
     }
 
     /// Returns the meanings of the signs in a table.
     fn legend(&self, shown: Option<&Table>) -> Vec<Mark> {
-        let has = |is: fn(&Cell) -> bool| shown.is_some_and(|table| table.any(is));
-        let star = self.forms[0].any(|cell| cell.is_best).then(|| Mark::new(STAR, self.star));
-        let bars = has(|cell| cell.bar.is_some()).then(|| Mark::new("█", "speed relative to the fastest of the size"));
-        let most = has(|cell| cell.detail.starts_with(AT_MOST)).then(bench::at_most);
-        star.into_iter().chain(bars).chain(most).chain(self.signs.iter().cloned()).collect()
+        let mut legend = vec![];
+        if self.table.any(|cell| cell.is_best) {
+            legend.push(Mark::new(STAR, self.star));
+        }
+        if shown.is_some_and(|table| table.any(|cell| cell.bar.is_some())) {
+            legend.push(Mark::new("█", "speed relative to the fastest of the size"));
+        }
+        if shown.is_some_and(|table| table.any(|cell| cell.detail.starts_with(AT_MOST))) {
+            legend.push(bench::at_most());
+        }
+        legend.extend(self.signs.iter().cloned());
+        legend
     }
 
-    fn document(&self, form: Option<usize>, width: usize, conditions: &RunConditions) -> Document {
-        let shown = form.map(|form| &self.forms[form]);
-        let shares = shown.is_some_and(|table| table.any(|cell| !cell.detail.is_empty()));
-        let shares = if shares { " and share of the hardware limit" } else { "" };
+    fn document(&self, form: Option<Form>, width: usize, conditions: &RunConditions) -> Document {
+        let shown = form.map(|form| form.apply(&self.table));
+        let has_shares = shown.as_ref().is_some_and(|table| table.any(|cell| !cell.detail.is_empty()));
+        let shares = if has_shares { " and share of the hardware limit" } else { "" };
         let times = match self.section.cases[0].chain {
             None => "median kernel time",
             Some(_) => "time of one operation: median kernel time ÷ operations in the chain",
         };
+        let legend = self.legend(shown.as_ref());
         let mut document = Document::default();
         heading(&mut document, &self.section, conditions);
         document.line(format!("{times}{shares}"));
         document.gap();
         if let Some(table) = shown {
-            document.table(table.clone());
+            document.table(table);
         } else {
             // No form fits: split the table into parts, in the orientation that needs fewer lines.
-            let parts = [5, 4].map(|form| self.forms[form].terminal(width));
+            let parts = [Form::TurnedBare, Form::Bare].map(|form| form.apply(&self.table).terminal(width));
             document.verbatim(parts.into_iter().min_by_key(|text| text.lines().count()).unwrap_or_default());
         }
         if let Some(fastest) = &self.fastest {
             document.gap();
             document.line(fastest.as_str());
         }
-        let legend = self.legend(shown);
         if !legend.is_empty() || !self.notes.is_empty() {
             document.gap();
         }
@@ -246,36 +328,49 @@ impl<'a> ShownSection<'a> {
     }
 }
 
+/// Names the skipped variants, with their reasons.
+fn skipped_note(section: &Section<'_>, skipped: &[&str]) -> Option<String> {
+    let mut reasons = vec![];
+    for variant in skipped {
+        let reason = section.cases_of_variant(variant).find_map(|case| case.outcome.reason()).unwrap_or_default();
+        reasons.push((*variant, reason));
+    }
+    let groups = grouped(reasons, |(_, reason)| reason.clone()).into_iter().map(|group| {
+        let names: Vec<_> = group.iter().map(|(name, _)| *name).collect();
+        format!("{} ({})", names.join(", "), printable(&group[0].1))
+    });
+    (!skipped.is_empty()).then(|| format!("skipped: {}", groups.collect::<Vec<_>>().join("; ")))
+}
+
 /// Returns the lines of the reference times and of the relative speed of the fastest variant; adds the sources to
 /// `notes`.
-fn reference(section: &Section<'_>, of_others: &[ReferenceTime], notes: &mut Vec<String>) -> Vec<VariantLine> {
+fn reference_lines(section: &Section<'_>, figures: &[ReferenceTime], notes: &mut Vec<String>) -> Vec<VariantLine> {
     let sizes = section.sizes();
-    let figures: Vec<_> = sizes.iter().map(|size| section.reference(size, of_others)).collect();
-    if figures.iter().all(Option::is_none) {
+    let mut references = vec![];
+    for size in &sizes {
+        references.push(section.cases_of_size(size).next().and_then(|case| ReferenceTime::of(figures, case)));
+    }
+    if references.iter().all(Option::is_none) {
         notes.push("--reference has no figure of these cases".into());
         return vec![];
     }
-    // A library's product is exact, so compare it with an exact variant if there is one.
-    let winner = |size: &String| {
-        let of_size = || section.cases.iter().filter(|case| place(case).0 == *size);
-        let exact = || of_size().filter(|case| Class::of(case).is_exact()).filter_map(|case| median(case));
-        let least = |a: &Nanos, b: &Nanos| a.0.total_cmp(&b.0);
-        exact().min_by(least).or_else(|| of_size().filter_map(|case| median(case)).min_by(least))
-    };
-    let ratio = |(size, figure): (&String, Option<&ReferenceTime>)| {
-        let ratio = winner(size).zip(figure).map(|(ours, figure)| significant(figure.time.0 / ours.0));
-        (None, ratio.unwrap_or_default().into())
-    };
-    let ratios = sizes.iter().zip(figures.iter().copied()).map(ratio).collect();
-    for source in distinct(figures.iter().flatten().map(|figure| figure.source.as_str())) {
-        let of_source = sizes.iter().zip(&figures).filter(|(_, figure)| figure.is_some_and(|f| f.source == source));
-        let matching: Vec<_> = of_source.map(|(size, _)| size.as_str()).collect();
-        let of = if matching.len() == sizes.len() { String::new() } else { format!(" ({})", matching.join(", ")) };
-        notes.push(format!("reference: {source}{of}"));
+    for source in distinct(references.iter().flatten().map(|figure| figure.source.as_str())) {
+        let figures = sizes.iter().zip(&references);
+        let matching = figures.filter(|(_, figure)| figure.is_some_and(|figure| figure.source == source));
+        let matching: Vec<_> = matching.map(|(size, _)| size.as_str()).collect();
+        let suffix = if matching.len() == sizes.len() { String::new() } else { format!(" ({})", matching.join(", ")) };
+        notes.push(format!("reference: {source}{suffix}"));
     }
-    let times = figures.iter().map(|figure| (figure.map(|figure| figure.time), Cell::default())).collect();
-    let line = |heading: &str, cells| VariantLine { heading: heading.into(), class: Class::default(), cells };
-    vec![line("reference", times), line("× reference", ratios)]
+    let mut times = vec![];
+    let mut ratios = vec![];
+    for (size, figure) in sizes.iter().zip(references) {
+        times.push(TimeCell { time: figure.map(|figure| figure.time), ..TimeCell::default() });
+        let ratio = section.fastest_time(size).zip(figure).map(|(ours, figure)| figure.time.0 / ours.0);
+        ratios.push(TimeCell::without_time(ratio.map(significant).unwrap_or_default()));
+    }
+    [("reference", times), ("× reference", ratios)]
+        .map(|(heading, cells)| VariantLine { heading: heading.into(), class: Class::default(), cells })
+        .into()
 }
 
 /// Formats a share briefly: `61%`, `0.4%`.
@@ -301,14 +396,16 @@ pub fn side_by_side(record: &Record, width: usize) -> String {
         for row in grouped(cases.iter().copied(), |case| (case.row(), case.variant.as_str())) {
             let times = row.iter().filter_map(|case| figure::RUN_TIME.value(case));
             let unit = times.reduce(f64::min).map(|least| TimeUnit::for_value(Nanos(least)));
-            let text = |case: &&Case| match figure::RUN_TIME.value(case).zip(unit) {
-                Some((time, unit)) => unit.number(Nanos(time)),
-                None => case.outcome.status().into(),
-            };
-            let cells = devices.iter().map(|device| row.iter().find(|case| case.device == device.index));
-            let cells: Vec<_> = cells.map(|case| case.map(text).unwrap_or_default()).collect();
-            let unit = unit.map_or_else(String::new, |unit| unit.to_string());
-            table.row([row[0].row(), row[0].variant.clone(), unit].into_iter().chain(cells));
+            let unit_text = unit.map_or_else(String::new, |unit| unit.to_string());
+            let mut cells = vec![row[0].row(), row[0].variant.clone(), unit_text];
+            for device in &devices {
+                let case = row.iter().find(|case| case.device == device.index);
+                cells.push(case.map_or_else(String::new, |case| match figure::RUN_TIME.value(case).zip(unit) {
+                    Some((time, unit)) => unit.number(Nanos(time)),
+                    None => case.outcome.status().into(),
+                }));
+            }
+            table.row(cells);
         }
         document.gap();
         document.line(cases[0].kind());

@@ -177,7 +177,8 @@ pub(super) fn summary(history: &History) -> String {
     } else if steps == 0 {
         format!("no steps ({least})")
     } else {
-        let (steps, stepped) = (counted(steps, "step"), counted(stepped, "case"));
+        let steps = counted(steps, "step");
+        let stepped = counted(stepped, "case");
         format!("{steps} in {stepped} (at most {:.0} % of steps are chance; {least})", 100.0 * FALSE_DISCOVERIES)
     };
     format!("{} of {}: {found}", counted(history.runs.len(), "run"), counted(history.series.len(), "case"))

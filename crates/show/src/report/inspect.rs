@@ -41,18 +41,24 @@ pub fn rows<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<KernelRow<'a>>
             let Some(inspection) = &compiled.inspection else { continue };
             let kernel = (case.kernels.len() > 1).then(|| short(case, compiled));
             let subject = case.subject();
-            let same = |row: &&mut KernelRow<'_>| {
+            let size = case.size.to_string();
+            let same_kernel = rows.iter_mut().find(|row| {
                 (&row.subject, row.device, row.variant, row.kernel) == (&subject, case.device, &case.variant, kernel)
                     && row.compiled.hash == compiled.hash
                     && row.inspection.subgroup_size == inspection.subgroup_size
-            };
-            let size = case.size.to_string();
-            if let Some(row) = rows.iter_mut().find(same) {
-                row.sizes.push(size);
-                continue;
+            });
+            match same_kernel {
+                Some(row) => row.sizes.push(size),
+                None => rows.push(KernelRow {
+                    subject,
+                    device: case.device,
+                    variant: &case.variant,
+                    kernel,
+                    sizes: vec![size],
+                    compiled,
+                    inspection,
+                }),
             }
-            let (variant, sizes, device) = (&*case.variant, vec![size], case.device);
-            rows.push(KernelRow { subject, device, variant, kernel, sizes, compiled, inspection });
         }
     }
     rows
@@ -183,7 +189,8 @@ fn kernel_table(rows: &[KernelRow<'_>], width: usize) -> (Document, [String; 2])
     .map(CompilerStatistic::name);
     let mut hidden = table.fit(width, &[&[CACHED][..], &least].concat());
     hidden.reverse();
-    let (mut document, legend) = (Document::default(), legend(rows, &table));
+    let mut document = Document::default();
+    let legend = legend(rows, &table);
     document.table(table);
     document.lines(table::hidden(&hidden, whole));
     (document, legend)

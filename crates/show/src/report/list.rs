@@ -190,7 +190,7 @@ pub fn long(algorithm: &Algorithm, width: usize) -> String {
 
 /// Lists a variant's requirements of a device, for any element type and for particular ones.
 fn needs(variant: &Variant) -> String {
-    let of = |dtype| -> Vec<&'static str> {
+    let needs_of = |dtype| -> Vec<&'static str> {
         let shaders = variant.shaders(dtype, Layout::default()).unwrap_or_default();
         let declared = shaders.iter().flat_map(|shader| shader.interface.capabilities.iter());
         let declared = declared.filter_map(|name| match requirement(name)? {
@@ -204,10 +204,10 @@ fn needs(variant: &Variant) -> String {
     };
     let dtypes: Vec<_> = DType::ALL.into_iter().filter(|dtype| variant.supports(*dtype)).collect();
     let common: Vec<_> =
-        of(dtypes[0]).into_iter().filter(|need| dtypes.iter().all(|d| of(*d).contains(need))).collect();
+        needs_of(dtypes[0]).into_iter().filter(|need| dtypes.iter().all(|d| needs_of(*d).contains(need))).collect();
     let mut text = common.join(", ");
     for dtype in dtypes {
-        let extra: Vec<_> = of(dtype).into_iter().filter(|need| !common.contains(need)).collect();
+        let extra: Vec<_> = needs_of(dtype).into_iter().filter(|need| !common.contains(need)).collect();
         if !extra.is_empty() {
             let _ = write!(text, "; {dtype}: {}", extra.join(", "));
         }

@@ -38,24 +38,25 @@ pub fn chosen(names: &[String]) -> Result<Option<Vec<&'static LongColumn>>, Stri
     if names.is_empty() {
         return Ok(None);
     }
-    let is = |column: &LongColumn, name: &String| [column.name, column.heading].contains(&name.trim());
-    if names != ["all"]
-        && let Some(name) = names.iter().find(|name| !LONG.iter().any(|column| is(column, name)))
-    {
+    if names == ["all"] {
+        return Ok(Some(LONG.iter().collect()));
+    }
+    let is_called = |column: &LongColumn, name: &String| [column.name, column.heading].contains(&name.trim());
+    if let Some(name) = names.iter().find(|name| !LONG.iter().any(|column| is_called(column, name))) {
         return Err(unknown("column", name, "", &LONG.each_ref().map(|column| column.name)));
     }
-    Ok(Some(LONG.iter().filter(|column| names == ["all"] || names.iter().any(|name| is(column, name))).collect()))
+    Ok(Some(LONG.iter().filter(|column| names.iter().any(|name| is_called(column, name))).collect()))
 }
 
 /// Returns the cells of a case in a column: one, or one for each of the `metrics`.
 fn cells(column: &LongColumn, case: &Case, metrics: &[&str], view: &View, conditions: &RunConditions) -> Vec<String> {
-    let of = |share: Option<Share>| case.measured().and(known(share)).map(share_text);
+    let limited = |share: Option<Share>| case.measured().and(certain(share)).map(share_text);
     let text = match column.content {
         Content::Figure(figure) => figure.text(case),
         Content::Outcome => figure::RUN_TIME.text(case).or_else(|| Some(case.outcome.status().into())),
         Content::Interval => case.measured().map(|m| m.summary.relative_error().map_or_else(|| "–".into(), percent)),
-        Content::Limit => of(case.share),
-        Content::Structure => of(case.structure),
+        Content::Limit => limited(case.share),
+        Content::Structure => limited(case.structure),
         Content::Reference => {
             let figure = view.reference.as_ref().and_then(|figures| ReferenceTime::of(figures, case));
             figure.zip(median(case)).map(|(figure, time)| significant(figure.time.0 / time.0))
@@ -114,31 +115,34 @@ fn section_document(section: &Section<'_>, view: &View, conditions: &RunConditio
     document.gap();
     document.table(table);
     let shown = |name: &str| columns.iter().any(|column| column.heading == name) && !hidden.contains(&name);
-    let signs: Vec<_> = units(&section.cases, shown).chain(signs(&section.cases, conditions)).collect();
-    if !signs.is_empty() {
+    let mut legend = units(&section.cases, shown);
+    legend.extend(signs(&section.cases, conditions));
+    if !legend.is_empty() {
         document.gap();
     }
-    document.legend(&signs);
+    document.legend(&legend);
     document
 }
 
 /// Explains the numbers in `shown` columns whose headings do not.
-fn units(cases: &[&Case], shown: impl Fn(&str) -> bool) -> impl Iterator<Item = Mark> {
-    let multiple = |case: &&Case| {
-        let found = case.verification();
-        found.is_some_and(|found| matches!(found.tolerance, 1.0) && found.residual.is_some_and(|error| error > 0.0))
-    };
-    let multiples = (shown("residual") && cases.iter().any(multiple))
-        .then(|| Mark::new("residual", "largest error, as a multiple of its tolerance"));
-    let open = |share: Option<Share>| known(share).is_some_and(|share| range(share).is_some());
-    let open = (shown("of hardware") && cases.iter().any(|case| open(case.share)))
-        || (shown("of its structure") && cases.iter().any(|case| open(case.structure)));
-    let open = open.then(|| {
-        let known =
-            "the true share is in this range: the limits are uncertain; rerun `gpukern peak` when the device is idle";
-        Mark::new("…", known)
+fn units(cases: &[&Case], shown: impl Fn(&str) -> bool) -> Vec<Mark> {
+    let mut marks = vec![];
+    let has_multiples = cases.iter().filter_map(|case| case.verification()).any(|verification| {
+        matches!(verification.tolerance, 1.0) && verification.residual.is_some_and(|error| error > 0.0)
     });
-    multiples.into_iter().chain(open)
+    if shown("residual") && has_multiples {
+        marks.push(Mark::new("residual", "largest error, as a multiple of its tolerance"));
+    }
+    let is_range = |share: Option<Share>| certain(share).and_then(range).is_some();
+    let has_ranges = (shown("of hardware") && cases.iter().any(|case| is_range(case.share)))
+        || (shown("of its structure") && cases.iter().any(|case| is_range(case.structure)));
+    if has_ranges {
+        marks.push(Mark::new(
+            "…",
+            "the true share is in this range: the limits are uncertain; rerun `gpukern peak` when the device is idle",
+        ));
+    }
+    marks
 }
 
 /// Returns the metrics that are part of the answers of some cases.
@@ -167,8 +171,8 @@ fn figure(value: f64) -> String {
     }
 }
 
-/// Returns the share, if it is known.
-fn known(share: Option<Share>) -> Option<Share> {
+/// Drops a share whose limit is too uncertain to show (see [`Share::is_known`]).
+fn certain(share: Option<Share>) -> Option<Share> {
     share.filter(|share| share.is_known())
 }
 
@@ -182,8 +186,9 @@ fn share_text(share: Share) -> String {
 
 /// Returns the bounds of a share that is uncertain.
 fn range(share: Share) -> Option<[f64; 2]> {
-    let doubt = |[low, high]: &[f64; 2]| (share.fraction - low).max(high - share.fraction) / share.fraction;
-    share.interval.filter(|ends| doubt(ends) >= MIN_SHOWN_UNCERTAINTY)
+    let [low, high] = share.interval?;
+    let uncertainty = (share.fraction - low).max(high - share.fraction) / share.fraction;
+    (uncertainty >= MIN_SHOWN_UNCERTAINTY).then_some([low, high])
 }
 
 /// Share below which percentages have a decimal.

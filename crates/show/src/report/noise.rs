@@ -5,6 +5,7 @@ use super::table::{self, Table};
 use crate::basis::units::{Nanos, percent};
 use crate::record::{Case, Record};
 use crate::stats::{Summary, median, noise};
+use std::collections::HashMap;
 
 /// Numbers of processes per side whose smallest detectable change is shown.
 const SIDES: [usize; 3] = [3, 5, 10];
@@ -12,27 +13,35 @@ const SIDES: [usize; 3] = [3, 5, 10];
 /// Returns the relative standard deviation of the medians of a case, and its row; `None` if fewer than two processes
 /// measured it.
 fn row(sightings: &[&Case]) -> Option<(f64, Vec<String>)> {
-    let found: Vec<_> = sightings.iter().filter_map(|case| Some(case.measured()?.summary)).collect();
-    let medians: Vec<f64> = found.iter().map(|summary| summary.median.0).collect();
+    let summaries: Vec<_> = sightings.iter().filter_map(|case| Some(case.measured()?.summary)).collect();
+    let medians: Vec<f64> = summaries.iter().map(|summary| summary.median.0).collect();
     let between = noise::between(&medians)?;
-    let within: Option<Vec<f64>> = found.iter().map(Summary::relative_error).collect();
-    let within = within.and_then(|within| median(&within));
-    let intervals: Option<Vec<_>> = found.iter().map(|summary| summary.interval).collect();
-    let agreeing = intervals.map(|intervals| {
-        let pairs = (0..intervals.len()).flat_map(|i| (0..i).map(move |j| (i, j)));
-        let overlap =
-            |&(i, j): &(usize, usize)| intervals[i][0].0 <= intervals[j][1].0 && intervals[j][0].0 <= intervals[i][1].0;
-        pairs.clone().filter(overlap).count() as f64 / pairs.count() as f64
-    });
+    let errors: Option<Vec<f64>> = summaries.iter().map(Summary::relative_error).collect();
+    let within = errors.and_then(|errors| median(&errors));
+    let intervals: Option<Vec<_>> = summaries.iter().map(|summary| summary.interval).collect();
+    let overlapping = intervals.map(|intervals| overlapping_pairs(&intervals));
     let cells = [
         sightings[0].id.clone(),
         median(&medians).map_or_else(String::new, |time| Nanos(time).to_string()),
         percent(between),
         within.map_or_else(|| "–".into(), percent),
-        agreeing.map_or_else(|| "–".into(), |share| format!("{:.0} %", 100.0 * share)),
+        overlapping.map_or_else(|| "–".into(), |share| format!("{:.0} %", 100.0 * share)),
     ];
-    let found = SIDES.map(|processes| percent(noise::resolved(between, processes)));
-    Some((between, cells.into_iter().chain([found.join(", ")]).collect()))
+    let detectable = SIDES.map(|processes| percent(noise::resolved(between, processes)));
+    Some((between, cells.into_iter().chain([detectable.join(", ")]).collect()))
+}
+
+/// Returns the share of the pairs of `intervals`, at least one pair, that overlap.
+fn overlapping_pairs(intervals: &[[Nanos; 2]]) -> f64 {
+    let mut pairs = 0;
+    let mut overlapping = 0;
+    for (at, [low, high]) in intervals.iter().enumerate() {
+        for [other_low, other_high] in &intervals[..at] {
+            pairs += 1;
+            overlapping += u32::from(low.0 <= other_high.0 && other_low.0 <= high.0);
+        }
+    }
+    f64::from(overlapping) / f64::from(pairs)
 }
 
 /// Columns to hide on a narrow terminal, least important first.
@@ -47,17 +56,22 @@ pub fn text(record: &Record, width: usize) -> String {
     let sides = SIDES.map(|processes| processes.to_string()).join(", ");
     let headings = ["median", "between", "within one", "overlapping pairs", &format!("{sides} processes detect")];
     let mut table = Table::default().text(["case"]).numbers(headings);
-    let order = record.across_processes();
+    let joined = record.across_processes();
+    let mut ranks: HashMap<&str, usize> = HashMap::new();
+    for (rank, case) in joined.cases.iter().enumerate() {
+        ranks.entry(&case.id).or_insert(rank);
+    }
     let mut sightings = record.sightings();
-    sightings.sort_by_key(|of| order.cases.iter().position(|case| case.id == of[0].id));
-    let mut shares = vec![];
+    sightings.sort_by_key(|sightings| ranks.get(&*sightings[0].id));
+    let mut spreads = vec![];
     for (between, cells) in sightings.iter().filter_map(|sightings| row(sightings)) {
-        shares.push(between);
+        spreads.push(between);
         table.row(cells);
     }
     let whole = table.width();
     let mut hidden = table.fit(width, &HIDDEN_FIRST);
     document.table(table);
+    // Name them in the order of the table.
     hidden.reverse();
     document.lines(table::hidden(&hidden, whole));
     document.gap();
@@ -72,12 +86,9 @@ pub fn text(record: &Record, width: usize) -> String {
         "detect: the smallest change that this many processes per side find in 80 of 100 comparisons, \
          2.8·between·√(2/processes)",
     );
-    let floor = median(&shares).map(percent);
-    document.verbatim(
-        floor.map_or_else(String::new, |floor| {
-            format!("noise floor of this machine, the median of the cases: {floor}\n")
-        }),
-    );
+    if let Some(floor) = median(&spreads) {
+        document.verbatim(format!("noise floor of this machine, the median of the cases: {}\n", percent(floor)));
+    }
     document.terminal(width)
 }
 

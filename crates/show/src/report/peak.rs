@@ -25,7 +25,8 @@ pub fn text(peak: &Peak, width: usize) -> String {
     document.gap();
     document.verbatim(figures.terminal(usize::MAX));
     for (figure, times) in peak.figures.iter().filter_map(|f| peak.slower_than_plain(f).map(|times| (f, times))) {
-        let (name, times) = (figure.quantity.facts().name, significant(times));
+        let name = figure.quantity.facts().name;
+        let times = significant(times);
         document.line(format!("{name}: advertised, but {times} times as slow as plain arithmetic"));
     }
     staircase(&mut document, peak);

@@ -111,7 +111,8 @@ impl ReferenceTime {
             }
         }
         let size = size.parse().map_or_else(|_| CaseSize::Foreign(size.clone()), CaseSize::Known);
-        let (time, source) = (parsed_time(&time)?, printable(&source).into_owned());
+        let time = parsed_time(&time)?;
+        let source = printable(&source).into_owned();
         Ok(Self { algorithm, options, any_input: cell("input").is_empty(), size, time, source })
     }
 }

@@ -180,13 +180,18 @@ impl Table {
     /// Swaps rows and columns: names of rows become headings, and headings become names below `heading`.
     pub fn turned(&self, heading: &str) -> Self {
         let names = self.names();
-        // The unit in brackets, or the word before it, distinguishes a size from a time.
+        // A column of times has their unit in brackets. In a table of one row, the size gets the word `size` before it,
+        // so that it is not read as a time.
         let only = if self.rows.len() == 1 { format!("{} ", self.columns[0].0.text) } else { String::new() };
-        let name = |row: &Vec<Cell>| match row[..names].iter().map(|cell| cell.text.as_str()).collect::<Vec<_>>()[..] {
-            [size, unit] if !unit.is_empty() => format!("{only}{size} ({unit})"),
-            ref parts => parts.join(" ").trim_end().to_string(),
-        };
-        let mut turned = Self::captioned(&self.caption).text([heading]).numbers(self.rows.iter().map(name));
+        let mut headings = vec![];
+        for row in &self.rows {
+            let parts: Vec<&str> = row[..names].iter().map(|cell| cell.text.as_str()).collect();
+            headings.push(match parts[..] {
+                [size, unit] if !unit.is_empty() => format!("{only}{size} ({unit})"),
+                _ => parts.join(" ").trim_end().to_string(),
+            });
+        }
+        let mut turned = Self::captioned(&self.caption).text([heading]).numbers(headings);
         for (at, (heading, _)) in self.columns.iter().enumerate().skip(names) {
             turned.row(std::iter::once(heading.clone()).chain(self.rows.iter().map(|row| row[at].clone())));
         }
@@ -208,15 +213,7 @@ impl Table {
     pub fn shorten_names(&mut self, width: usize) {
         let excess = self.width().saturating_sub(width);
         let most = (self.width_of(0) - 3).saturating_sub(excess).max(MIN_NAME_LENGTH);
-        let shortened = |name: &str| {
-            let count = name.chars().count();
-            let (head, tail) = ((most - 1).div_ceil(2), (most - 1) / 2);
-            if count <= most {
-                return name.to_string();
-            }
-            name.chars().take(head).chain(['…']).chain(name.chars().skip(count - tail)).collect()
-        };
-        let names: Vec<String> = self.rows.iter().map(|row| shortened(&row[0].text)).collect();
+        let names: Vec<String> = self.rows.iter().map(|row| without_middle(&row[0].text, most)).collect();
         if excess > 0 && distinct(&names).len() == names.len() {
             self.rows.iter_mut().zip(names).for_each(|(row, name)| row[0].text = name);
         }
@@ -246,6 +243,17 @@ impl Table {
         self.columns.remove(column);
         self.rows.iter_mut().for_each(|row| drop(row.remove(column)));
     }
+}
+
+/// Cuts the middle out of a name that is longer than `most` characters.
+fn without_middle(name: &str, most: usize) -> String {
+    let count = name.chars().count();
+    if count <= most {
+        return name.to_string();
+    }
+    let head = name.chars().take((most - 1).div_ceil(2));
+    let tail = name.chars().skip(count - (most - 1) / 2);
+    head.chain(['…']).chain(tail).collect()
 }
 
 /// Style with a line below the headings, and no others.
@@ -300,12 +308,13 @@ impl Table {
         }
         let mut cells: Vec<_> = columns.iter().map(|column| self.cells(*column).into_iter()).collect();
         for _ in &self.rows {
-            let cell = |(column, cells): (&usize, &mut std::vec::IntoIter<String>)| {
-                let right = self.columns[*column].1 == ColumnKind::Number;
-                let alignment = if right { CellAlignment::Right } else { CellAlignment::Left };
-                comfy_table::Cell::new(cells.next().unwrap_or_default()).set_alignment(alignment)
-            };
-            table.add_row(columns.iter().zip(&mut cells).map(cell));
+            let mut row = vec![];
+            for (column, cells) in columns.iter().zip(&mut cells) {
+                let is_number = self.columns[*column].1 == ColumnKind::Number;
+                let alignment = if is_number { CellAlignment::Right } else { CellAlignment::Left };
+                row.push(comfy_table::Cell::new(cells.next().unwrap_or_default()).set_alignment(alignment));
+            }
+            table.add_row(row);
         }
         if let Some(width) = width {
             table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width.try_into().unwrap_or(u16::MAX));

@@ -68,7 +68,8 @@ pub fn inspected(device: &DeviceInfo, algorithm: &Algorithm, rows: &[InspectedRo
             vec![tile.to_string(), spills.to_string(), built_in_spills, format!("{} of {}", found.tried, found.space)];
         SearchRow { variant, spec: *spec, cells }
     });
-    let (title, headings) = ("tiles by what they spill; none was run", ["spills", "built in", "compiled"]);
+    let title = "tiles by what they spill; none was run";
+    let headings = ["spills", "built in", "compiled"];
     let (mut document, mut table) = searches(device, algorithm, title, &headings, rows.collect());
     let whole = table.width();
     document.lines(table::hidden(&table.fit(width, &["compiled", "built in"]), whole));
@@ -98,7 +99,9 @@ pub fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[TunedRow], width
     }
     for TunedRow { spec, work, found, .. } in rows {
         let Some((name, time)) = &found.rule else { continue };
-        let (axes, size, rate) = (axes::brief(spec), spec.size, work.rate(*time));
+        let axes = axes::brief(spec);
+        let size = spec.size;
+        let rate = work.rate(*time);
         document.line(format!("`auto` picks {name} for {axes} {size}: {rate} GFLOP/s"));
     }
     document.terminal(width)

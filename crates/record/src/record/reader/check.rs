@@ -20,20 +20,29 @@ const TIMES: &str = "times are 0, or from 1e-8 ns to 100 days";
 /// Largest relative difference between a summary and its samples that counts as rounding.
 const ROUNDING: f64 = 1e-6;
 
+/// Impossible content of a record.
+#[derive(Debug)]
+pub(super) struct CheckError {
+    /// Index of the case at fault, if it is in a case.
+    pub(super) case: Option<usize>,
+    pub(super) message: String,
+}
+
 /// Checks `record` and recomputes its summaries from the samples. Returns notes.
 ///
 /// # Errors
-/// When something is impossible: the index of the case at fault, and a message.
-pub(super) fn check(record: &mut Record) -> Result<Vec<String>, (Option<usize>, String)> {
-    let indices = check_whole(record).map_err(|message| (None, message))?;
+/// When something is impossible.
+pub(super) fn check(record: &mut Record) -> Result<Vec<String>, CheckError> {
+    let indices = check_whole(record).map_err(|message| CheckError { case: None, message })?;
     threads::prepare();
     let cut = cut_names(record);
     let mut ids = HashSet::with_capacity(record.cases.len());
-    let (mut mended, mut verified) = (vec![], 0);
+    let mut mended = vec![];
+    let mut verified = 0;
     let found: Vec<_> = record.cases.par_iter_mut().map(check_case).collect();
     for (index, (case, found)) in record.cases.iter().zip(found).enumerate() {
         let name = printable(&case.id).into_owned();
-        let refuse = |message: String| (Some(index), message);
+        let refuse = |message: String| CheckError { case: Some(index), message };
         if !indices.contains(&case.device) {
             let known: Vec<_> = record.devices.iter().map(|device| device.index.to_string()).collect();
             return Err(refuse(format!(

@@ -72,7 +72,7 @@ pub fn parse(bytes: &[u8], name: &str, catalogue: &Catalogue) -> Result<NamedRec
     } else {
         let frame = document.frame()?;
         let version = document.version(&frame)?;
-        document.loaded(document.record(&frame)?, &frame, version, vec![])?
+        document.finish(document.record(&frame)?, &frame, version, vec![])?
     };
     named.record.look_up(catalogue);
     Ok(named)
@@ -148,11 +148,12 @@ impl<'a> RawRecord<'a> {
             }
         }
         let cut = if lines.ends_with('\n') { "" } else { ", and part of the next" };
-        let (name, count) = (self.name, cases.len());
+        let name = self.name;
+        let count = cases.len();
         let note = format!("'{name}' is the journal of an unfinished run: it has {count} cases{cut}");
         Some(self.version(&frame).and_then(|version| {
             let record = serde_json::from_str(head).map_err(|error| self.syntax(&error, head, 0, ""))?;
-            self.loaded(record, &frame, version, vec![note])
+            self.finish(record, &frame, version, vec![note])
         }))
     }
 
@@ -241,8 +242,8 @@ impl<'a> RawRecord<'a> {
         })
     }
 
-    /// Returns the checked record with its cases.
-    fn loaded(
+    /// Adds the cases to `record`, and checks it.
+    fn finish(
         &self,
         mut record: Record,
         frame: &Frame<'_>,
@@ -255,11 +256,11 @@ impl<'a> RawRecord<'a> {
         if version < NEWEST {
             notes.push(format!("'{name}' is a {PREFIX}{version} record, read as {SCHEMA}"));
         }
-        let refuse = |(case, message): (Option<usize>, String)| {
-            let place = case.and_then(|case| frame.cases.as_ref()?.get(case)).map(|raw| self.offset(raw));
-            self.error(place, &message)
-        };
-        notes.extend(check::check(&mut record).map_err(refuse)?.into_iter().map(|note| format!("'{name}': {note}")));
+        let remarks = check::check(&mut record).map_err(|check::CheckError { case, message }| {
+            let raw = case.and_then(|case| frame.cases.as_ref()?.get(case));
+            self.error(raw.map(|raw| self.offset(raw)), &message)
+        })?;
+        notes.extend(remarks.into_iter().map(|remark| format!("'{name}': {remark}")));
         separate_shares(&mut record);
         Ok(NamedRecord { name: name.into(), record, notes })
     }

@@ -59,9 +59,11 @@ fn bounds(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
         return None;
     }
     let room = (high / low).powf(0.05).max(1.05);
-    let (low, high) = (low / room, high * room);
+    let low = low / room;
+    let high = high * room;
     let widen = (2.0 / (high / low)).max(1.0).sqrt();
-    let (low, high) = (low / widen, high * widen);
+    let low = low / widen;
+    let high = high * widen;
     (usable(low) && usable(high)).then_some((low, high))
 }
 

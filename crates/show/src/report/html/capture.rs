@@ -147,14 +147,16 @@ fn runs(steps: &[BTreeMap<usize, u32>]) -> Vec<(usize, usize, &BTreeMap<usize, u
 }
 
 fn rectangle(from: usize, until: usize, y: u32, height: u32, colour: &str) -> String {
-    let (x, width) = (MARGIN + STEP_WIDTH * from as u32, STEP_WIDTH * (until - from) as u32);
+    let x = MARGIN + STEP_WIDTH * from as u32;
+    let width = STEP_WIDTH * (until - from) as u32;
     format!(r#"<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{colour}"/>"#)
 }
 
 /// Draws the commands of a run of steps on top of each other, with a tooltip.
 fn bars(device: &ProfiledDevice, from: usize, until: usize, parts: &BTreeMap<usize, u32>, top: u32) -> String {
     let mut foot = top + COMMANDS_HEIGHT;
-    let (mut tip, mut drawn) = (String::new(), String::new());
+    let mut tip = String::new();
+    let mut drawn = String::new();
     for (kernel, height) in parts {
         // Rounding may have made the sum higher than the row.
         let height = (*height).min(foot - top);

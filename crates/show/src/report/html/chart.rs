@@ -78,7 +78,8 @@ fn hex(RGBColor(r, g, b): RGBColor) -> String {
 pub(super) fn dark_rules() -> String {
     let mut rules = String::new();
     for colour in SERIES.into_iter().chain([INK, QUIET, GRID, AXIS, GROUND]) {
-        let (light, dark) = (colour.hex(), hex(colour.dark));
+        let light = colour.hex();
+        let dark = hex(colour.dark);
         let _ = writeln!(rules, r#"svg [fill="{light}"]{{fill:{dark}}} svg [stroke="{light}"]{{stroke:{dark}}}"#);
     }
     rules
@@ -123,7 +124,8 @@ impl Series {
         }
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
         let places: Vec<_> = points.into_iter().map(at).map(|(x, y)| format!("{x} {y}")).collect();
-        let (colour, width) = (self.colour(), if self.style.is_some() { 2 } else { 1 });
+        let colour = self.colour();
+        let width = if self.style.is_some() { 2 } else { 1 };
         let dashes = if self.dashed { DASHES } else { "" };
         format!(r#"<path d="M{}" fill="none" stroke="{colour}" stroke-width="{width}"{dashes}/>"#, places.join("L"))
     }
@@ -397,11 +399,13 @@ fn rim() -> String {
 
 /// Draws the name of a slope along it, without its detail or not at all if the slope is too short.
 fn slope(ceiling: &Ceiling, from: (i32, i32), to: (i32, i32), text: &dyn Fn(i32, i32, &str, &str) -> String) -> String {
-    let (across, up) = (f64::from(to.0 - from.0), f64::from(to.1 - from.1));
+    let across = f64::from(to.0 - from.0);
+    let up = f64::from(to.1 - from.1);
     let room = across.hypot(up) * 0.85 / 6.2;
     let names = [ceiling.full_name(), ceiling.name.clone()];
     let Some(name) = names.iter().find(|name| name.chars().count() as f64 <= room) else { return String::new() };
-    let (x, y) = ((from.0 * 19 + to.0) / 20, (from.1 * 19 + to.1) / 20);
+    let x = (from.0 * 19 + to.0) / 20;
+    let y = (from.1 * 19 + to.1) / 20;
     text(x, y - 5, name, &format!(r#" transform="rotate({:.1} {x} {y})""#, up.atan2(across).to_degrees()))
 }
 
@@ -416,7 +420,8 @@ pub(super) type Swatch = Box<dyn Fn(u32, u32) -> String>;
 /// Draws entries of a legend, as many in a row as fit; returns the number of rows, and the markup.
 pub(super) fn legend<'a>(items: impl Iterator<Item = (&'a str, Swatch)>, width: u32) -> (u32, String) {
     // Symbols are centred on x, so that their edge is below that of the heading.
-    let (mut x, mut row) = (MARGIN + 5, 0);
+    let mut x = MARGIN + 5;
+    let mut row = 0;
     let mut text = String::new();
     for (name, sample) in items {
         let shown = shortened(name, (width as usize - 50) / 7);
@@ -434,7 +439,9 @@ pub(super) fn legend<'a>(items: impl Iterator<Item = (&'a str, Swatch)>, width: 
 /// Returns the symbol of a source: a line with these dashes.
 fn line_swatch(dashes: &'static str) -> Swatch {
     Box::new(move |x, y| {
-        let (left, right, ink) = (x - 7, x + 9, QUIET.hex());
+        let left = x - 7;
+        let right = x + 9;
+        let ink = QUIET.hex();
         format!(r#"<path d="M{left} {y}L{right} {y}" stroke="{ink}" stroke-width="2"{dashes}/>"#)
     })
 }
@@ -467,7 +474,8 @@ fn mark(style: usize, x: i32, y: i32) -> String {
         2 => format!("M{x} {}l5 9h-10z", y - 5),
         _ => format!("M{x} {}l6 6l-6 6l-6 -6z", y - 6),
     };
-    let (colour, ground) = (SERIES[style % SERIES.len()].hex(), GROUND.hex());
+    let colour = SERIES[style % SERIES.len()].hex();
+    let ground = GROUND.hex();
     let (fill, stroke) = if (style / SERIES.len()).is_multiple_of(2) { (colour, ground) } else { (ground, colour) };
     format!(r#"<path d="{path}" fill="{fill}" stroke="{stroke}" stroke-width="1.5"/>"#)
 }
@@ -477,7 +485,8 @@ const MAX_HEADING_LINES: usize = 4;
 
 /// Breaks `text` into lines of at most `most` characters, within words if necessary: names of files have no spaces.
 fn lines(text: &str, most: usize) -> Vec<String> {
-    let (mut lines, mut line) = (vec![], String::new());
+    let mut lines = vec![];
+    let mut line = String::new();
     // No more of the text is read than is shown, because a name may have any length.
     let room = |line: &str| if line.is_empty() { Some(most) } else { most.checked_sub(line.chars().count() + 1) };
     for word in text.split(' ') {
@@ -510,14 +519,17 @@ fn lines(text: &str, most: usize) -> Vec<String> {
 /// extend above the chart.
 pub(super) fn opening([title, source]: [&str; 2], description: &str, width: u32, height: u32) -> String {
     let room = width as usize - 20;
-    let (titles, sources) = (lines(title, room / 9), lines(source, room * 5 / 32));
+    let titles = lines(title, room / 9);
+    let sources = lines(source, room * 5 / 32);
     let above = HEADING_LINE_HEIGHT * (titles.len() + sources.len() - 2) as i32;
-    let (top, height) = (-above, height as i32 + above);
+    let top = -above;
+    let height = height as i32 + above;
     let mut heading = String::new();
     for (at, line) in titles.iter().chain(&sources).enumerate() {
         let y = top + 18 + HEADING_LINE_HEIGHT * at as i32;
         let (size, ink, weight) = if at < titles.len() { (14, INK, r#" font-weight="600""#) } else { (12, QUIET, "") };
-        let (ink, line) = (ink.hex(), escape(line));
+        let ink = ink.hex();
+        let line = escape(line);
         let _ = write!(
             heading,
             r#"<text x="{MARGIN}" y="{y}" font-family="{FONT}" font-size="{size}" fill="{ink}"{weight}>{line}</text>"#
@@ -601,7 +613,9 @@ impl Bars {
         let rule = self.rule.map(|(value, name)| (left + (value * scale) as u32, name));
         let mut out = opening([&self.title, &self.source], &self.description, pixels, end + 8 + rows * ROW);
         for (bar, y) in rows_from.clone() {
-            let (length, from, y) = ((bar.value * scale).max(1.0) as u32, y + bar_top - 3, y + bar_top);
+            let length = (bar.value * scale).max(1.0) as u32;
+            let from = y + bar_top - 3;
+            let y = y + bar_top;
             if let Some((x, _)) = rule {
                 // The line skips the names above the bars.
                 out.push_str(&line([(x, from), (x, from + 19)], QUIET));
@@ -622,7 +636,8 @@ impl Bars {
             let end = text_start(bar).max(column);
             let _ = write!(out, r#"<g class="pt"><title>{}</title>"#, escape(&bar.tip));
             // Invisible area for the tooltip, as wide as the chart.
-            let (from, high) = (y + skipped(bar), row - skipped(bar));
+            let from = y + skipped(bar);
+            let high = row - skipped(bar);
             let _ = write!(out, r#"<rect x="0" y="{from}" width="{pixels}" height="{high}" fill-opacity="0"/>"#);
             out.push_str(&label(MARGIN, y + base, 12, "start", &INK.hex(), &shortened(&bar.name, room)));
             let text = label(end, y + bar_top + 10, 12, "start", &QUIET.hex(), &bar.text);
@@ -641,7 +656,9 @@ pub(super) fn bar_swatch(colour: Colour) -> Swatch {
 
 /// Draws a rectangle from its upper left to its lower right corner, as plotters writes it.
 pub(super) fn filled((left, top): (u32, u32), (right, bottom): (u32, u32), colour: Colour) -> String {
-    let (width, height, colour) = (right - left, bottom - top, colour.hex());
+    let width = right - left;
+    let height = bottom - top;
+    let colour = colour.hex();
     format!(
         r#"<rect x="{left}" y="{top}" width="{width}" height="{height}" opacity="1" fill="{colour}" stroke="none"/>"#
     )
@@ -657,7 +674,8 @@ const MAX_BINS: usize = 40;
 
 /// Draws a histogram of the samples of a case, with the interval of the median.
 pub(super) fn histogram(case: &Case, m: &Measured, width: Width) -> String {
-    let (pixels, height) = (width.pixels(), 164);
+    let pixels = width.pixels();
+    let height = 164;
     let samples: Vec<f64> = m.samples.iter().map(|sample| case.shown(sample.device).0).collect();
     let low = samples.iter().copied().fold(f64::INFINITY, f64::min);
     let high = samples.iter().copied().fold(0.0, f64::max);

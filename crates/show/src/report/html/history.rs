@@ -102,7 +102,8 @@ fn runs(page: &mut Page, history: &History) {
     let headings = ["started", "file", "commit", "label", "host", "driver", "gpukern"];
     let mut table = Table::captioned("The runs, in order").text(["run"]).prose(headings);
     for (at, run) in history.runs.iter().enumerate() {
-        let (record, origin) = (&run.record, &run.record.origin);
+        let record = &run.record;
+        let origin = &run.record.origin;
         let drivers: Vec<_> = record.devices.iter().map(|device| device.driver.info.clone()).collect();
         let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".into());
         table.row([
@@ -151,7 +152,8 @@ fn trend(history: &History, series: &CaseSeries, width: Width) -> String {
 fn range(series: &CaseSeries) -> (f64, f64) {
     let mut times = series.values();
     times.sort_by(f64::total_cmp);
-    let (low, high) = (times[0], times[times.len() - 1].min(MAX_OUTLIER_RATIO * stats::quantile(&times, 0.9)));
+    let low = times[0];
+    let high = times[times.len() - 1].min(MAX_OUTLIER_RATIO * stats::quantile(&times, 0.9));
     let room = ((high - low) * 0.08).max(high * 0.01);
     ((low - room).max(0.0), high + room)
 }

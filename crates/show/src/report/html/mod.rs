@@ -253,7 +253,8 @@ impl Page {
 
     /// Writes the head of a page, its heading and the line below.
     fn opening(&mut self, title: &str, below: &str) {
-        let (title, below) = (escape(title), escape(below));
+        let title = escape(title);
+        let below = escape(below);
         let policy = format!(
             "default-src 'none'; style-src 'unsafe-inline'; script-src '{SCRIPT_HASH}'; base-uri 'none'; form-action 'none'"
         );
@@ -391,7 +392,8 @@ impl Page {
         for Mark { sign, meaning } in marks.into_iter().collect::<BTreeSet<_>>() {
             // A single character needs no colon.
             let colon = if sign.chars().nth(1).is_some() { ":" } else { "" };
-            let (sign, meaning) = (escape(&sign), escape_prose(&meaning));
+            let sign = escape(&sign);
+            let meaning = escape_prose(&meaning);
             let line = format!(r#"<p class="quiet"><b>{sign}</b>{colon} {meaning}</p>"#);
             self.omitted.lines += usize::from(!self.write_within(end, |page| page.line(&line)));
         }
@@ -494,7 +496,8 @@ impl Page {
         let all: Vec<Vec<&'a Case>> = indices.iter().map(|at| group.leaders(*at)).collect();
         let rows = distinct(all.iter().flatten().map(|case| row(case)));
         let all: Vec<_> = all.into_iter().map(by_row).collect();
-        let (count, shown) = (rows.len(), rows.into_iter().take(self.max_rows(end)));
+        let count = rows.len();
+        let shown = rows.into_iter().take(self.max_rows(end));
         if count == 0 {
             return;
         }
@@ -568,9 +571,10 @@ impl Page {
         let table = Table::captioned(title).text(["size", "record", "fastest"]).numbers(["time", "of hardware"]);
         let mut table = table.prose([FASTER_WITH_CAVEAT]).text(["mark"]);
         for own_row in rows {
-            let found = || indices.iter().zip(all).map(|(at, rows)| (&sources[*at], leaders_of_row(rows, &own_row)));
-            let limits = limits_differ(found().filter_map(|(_, cases)| cases.first().copied()));
-            for (source, cases) in found().filter(|(_, cases)| !cases.is_empty()) {
+            let leaders = indices.iter().zip(all).map(|(at, rows)| (&sources[*at], leaders_of_row(rows, &own_row)));
+            let leaders: Vec<_> = leaders.filter(|(_, cases)| !cases.is_empty()).collect();
+            let limits = limits_differ(leaders.iter().map(|(_, cases)| cases[0]));
+            for (source, cases) in leaders {
                 let names = [own_row.clone().into(), source.name.clone().into()].into_iter();
                 let signs = source.conditions.signs(cases[0]);
                 table.row(names.chain(cells_alone(cases, limits, &source.conditions)).chain([signs.into()]));
@@ -714,7 +718,7 @@ impl Page {
         self.table_below(end, table, count, if remarked { "figures remarks" } else { "figures" });
     }
 
-    /// Writes samples, answers and kernels of the first cases, as far as they end below `end` bytes.
+    /// Writes samples, answers and kernels of as many cases as fit before the page reaches `end` bytes.
     fn details(&mut self, cases: &[&Case], end: usize) {
         for (at, case) in cases.iter().enumerate() {
             let detail = |page: &mut Self| {
@@ -1062,7 +1066,8 @@ fn facts(case: &Case) -> Vec<String> {
         }
     }
     if let Some(share) = case.share.filter(|share| share.is_known()) {
-        let (reached, limit) = (share.told(percent), share.limit.name());
+        let reached = share.told(percent);
+        let limit = share.limit.name();
         facts.push(format!("{reached} of the {limit} limit, which allows {} at best", share.least_told(case)));
     }
     facts.push(format!("{} operations, {}; seed {}", case.work.operations, case.work.bytes, case.seed));

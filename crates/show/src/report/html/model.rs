@@ -32,22 +32,32 @@ const MAX_NAMED: usize = 5;
 /// Maximum number of bars for the shares of a source; the table has all.
 const MAX_BARS: usize = 8;
 
+/// Returns the label of a device in a run: the device, unless several runs have one of its name. Then it is the run if
+/// that is the only device of each run, and otherwise both.
+fn source_name(runs: &[NamedRecord], run: &NamedRecord, device: &DeviceInfo) -> String {
+    let shown = run.record.device_name(device.index);
+    let all = runs.iter().flat_map(|run| &run.record.devices);
+    let namesakes = all.filter(|other| other.name == device.name).count();
+    if runs.len() == 1 || namesakes == 1 {
+        shown
+    } else if namesakes == runs.len() && runs.iter().all(|run| run.record.devices.len() == 1) {
+        run.name.clone()
+    } else {
+        format!("{shown} ({})", run.name)
+    }
+}
+
 impl<'a> ReportSource<'a> {
     /// Returns every device of every run.
     pub(super) fn all(runs: &'a [NamedRecord]) -> Vec<Self> {
-        let devices = || runs.iter().flat_map(|run| run.record.devices.iter().map(move |device| (run, device)));
-        let alike = |name: &str| devices().filter(|(_, device)| device.name == name).count();
-        let all_alike = |name: &str| runs.iter().all(|run| run.record.devices.len() == 1) && alike(name) == runs.len();
-        let source = |(run, device): (&'a NamedRecord, &'a DeviceInfo)| {
-            let shown = run.record.device_name(device.index);
-            let name = match device.name.as_str() {
-                name if runs.len() == 1 || alike(name) == 1 => shown,
-                name if all_alike(name) => run.name.clone(),
-                _ => format!("{shown} ({})", run.name),
-            };
-            Self { run, device, name, conditions: RunConditions::of(&run.record) }
-        };
-        devices().map(source).collect()
+        let mut sources = vec![];
+        for run in runs {
+            for device in &run.record.devices {
+                let name = source_name(runs, run, device);
+                sources.push(Self { run, device, name, conditions: RunConditions::of(&run.record) });
+            }
+        }
+        sources
     }
 
     /// Returns the measured limits of the device.
@@ -74,15 +84,15 @@ impl<'a> ChartGroup<'a> {
     pub(super) fn all(sources: &[ReportSource<'a>]) -> Vec<Self> {
         let cases = sources.iter().enumerate().flat_map(|(at, source)| source.cases().map(move |case| (at, case)));
         let key = |(_, case): &(usize, &'a Case)| (case.algorithm.as_str(), case.chain.is_some());
-        let same = |(_, a): &(usize, &Case), (_, b): &(usize, &Case)| a.same_kind(b);
-        let group = |all: Vec<(usize, &'a Case)>| {
+        let mut groups = vec![];
+        for all in grouped_by_key_where(cases, key, |(_, a), (_, b)| a.same_kind(b)) {
             let mut group = Self { first: all[0].1, cases: vec![vec![]; sources.len()] };
             for (at, case) in all {
                 group.cases[at].push(case);
             }
-            group
-        };
-        grouped_by_key_where(cases, key, same).into_iter().map(group).collect()
+            groups.push(group);
+        }
+        groups
     }
 
     pub(super) fn title(&self) -> String {
@@ -194,7 +204,8 @@ impl<'a> ChartGroup<'a> {
 
     /// Draws the charts: the most informative ones, and those that are collapsed.
     pub(super) fn charts(&self, sources: &[ReportSource<'_>]) -> [Vec<Chart>; 2] {
-        let (mut first, mut folded) = (vec![], vec![]);
+        let mut first = vec![];
+        let mut folded = vec![];
         let chains = self.first.chain.is_some();
         let together = self.together();
         let at_one_size = self.one_size() || chains;
@@ -272,7 +283,8 @@ impl<'a> ChartGroup<'a> {
         let cases_of_sources = || indices.iter().flat_map(|at| self.cases[*at].iter().copied()).filter(inside);
         let matter = Self::important_variants(cases_of_sources());
         let mut series_list: Vec<Series> = vec![];
-        let (variants, mut known) = (self.variants(), HashSet::new());
+        let variants = self.variants();
+        let mut known = HashSet::new();
         for (rank, at) in indices.iter().enumerate() {
             let mut of: HashMap<String, Vec<ChartPoint>> = HashMap::new();
             for case in self.cases[*at].iter().filter(|case| inside(case)) {
@@ -335,12 +347,15 @@ impl<'a> ChartGroup<'a> {
     /// Returns the bars of one size for each of its own sources, the fastest first, with the forms of an operation
     /// together. With two sources, each variant has adjacent bars.
     fn bars_of(&self, indices: &[usize], size: &str, bar: &dyn Fn(&'a Case) -> Option<Bar>) -> Vec<Bar> {
-        let of = |(rank, at): (usize, &usize)| {
-            let cases = self.cases[*at].iter().filter(|case| case.row() == size);
-            let styled = |bar: Bar| Bar { style: if indices.len() > 1 { rank } else { bar.style }, ..bar };
-            cases.filter_map(|case| Some((case, styled(bar(case)?)))).collect::<Vec<_>>()
-        };
-        let mut rows = grouped(indices.iter().enumerate().flat_map(of), |(_, bar)| bar.name.clone());
+        let mut bars = vec![];
+        for (rank, at) in indices.iter().enumerate() {
+            for case in self.cases[*at].iter().filter(|case| case.row() == size) {
+                let Some(bar) = bar(case) else { continue };
+                let style = if indices.len() > 1 { rank } else { bar.style };
+                bars.push((case, Bar { style, ..bar }));
+            }
+        }
+        let mut rows = grouped(bars, |(_, bar)| bar.name.clone());
         rows.sort_by(|a, b| {
             let [a, b] = [a, b].map(|row| median(row[0].0).map_or(f64::INFINITY, |time| time.0));
             a.total_cmp(&b)
@@ -366,7 +381,8 @@ impl<'a> ChartGroup<'a> {
             let time = case.shown(m.summary.median);
             // The colour of a chain is that of its form, so that the forms of an operation compare.
             let form = case.form().and_then(|form| names.iter().position(|name| *name == form.name));
-            let (text, style) = (time.to_string(), form.unwrap_or(0));
+            let text = time.to_string();
+            let style = form.unwrap_or(0);
             Some(Bar { name: series(case), value: time.0, text, style, tip: tip(case, m) })
         };
         let bars = self.bars_of(indices, &size, &bar);
@@ -404,7 +420,8 @@ impl<'a> ChartGroup<'a> {
         let indices = indices.as_slice();
         let size = self.representative_size(indices)?;
         let bar = |case: &Case| {
-            let (m, share) = (case.measured()?, finite_share(case)?);
+            let m = case.measured()?;
+            let share = finite_share(case)?;
             let text = share.told(percent);
             let tip = format!("{}\n{text} of the {} limit", tip(case, m), share.limit.name());
             let text = format!("{text}, {}", case.shown(m.summary.median));
@@ -515,7 +532,8 @@ impl PlotQuantity {
     fn point(self, case: &Case) -> Option<ChartPoint> {
         let m = case.measured()?;
         let ends = m.summary.interval.and_then(|[low, high]| Some([self.of(case, low)?, self.of(case, high)?]));
-        let (x, y) = (extent(&case.size)?, self.of(case, m.summary.median)?);
+        let x = extent(&case.size)?;
+        let y = self.of(case, m.summary.median)?;
         Some(ChartPoint { x, y, ends, on_line: equal_extents(&case.size), tip: tip(case, m) })
     }
 }
@@ -624,7 +642,7 @@ fn ceilings(
 /// Returns the arithmetic limits in GFLOP/s of nominal work, one for each arithmetic that is used: with three
 /// operations for each nominal one, a third of the rate.
 fn compute_ceilings(peaks: &[&Peak], used: &[(DType, u64)]) -> Vec<(String, f64)> {
-    let of = |(wanted, operations): &(DType, u64), figure: &Figure| {
+    let ceiling = |(wanted, operations): &(DType, u64), figure: &Figure| {
         let name = match figure.quantity {
             Quantity::Arithmetic { dtype } if dtype == *wanted && *operations == 1 => dtype.to_string(),
             Quantity::Matrix { dtype, .. } if dtype == *wanted => format!("{dtype} units"),
@@ -639,13 +657,16 @@ fn compute_ceilings(peaks: &[&Peak], used: &[(DType, u64)]) -> Vec<(String, f64)
         let name = if *operations > 1 { format!("{name} ÷ {operations}") } else { name };
         Some((name, figure.best * 1e-9 / *operations as f64))
     };
-    let figures = || peaks.iter().flat_map(|peak| &peak.figures);
-    let found = used.iter().flat_map(|used| figures().filter_map(move |figure| of(used, figure)));
-    let best = |same: Vec<(String, f64)>| {
-        let most = same.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
-        (format!("{}: {}", same[0].0, rate(most, "FLOP/s")), most)
-    };
-    grouped_where(found, |(a, _), (b, _)| a == b).into_iter().map(best).collect()
+    let mut all = vec![];
+    for used in used {
+        all.extend(peaks.iter().flat_map(|peak| &peak.figures).filter_map(|figure| ceiling(used, figure)));
+    }
+    let mut ceilings = vec![];
+    for group in grouped_where(all, |(a, _), (b, _)| a == b) {
+        let best = group.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+        ceilings.push((format!("{}: {}", group[0].0, rate(best, "FLOP/s")), best));
+    }
+    ceilings
 }
 
 /// Formats a rate given in 10⁹ per second.
@@ -655,14 +676,15 @@ fn rate(giga: f64, unit: &str) -> String {
 
 /// Returns the bandwidth limits in GB/s: of the largest working set, and the highest if it is clearly higher.
 fn bandwidth_ceilings(peaks: &[&Peak]) -> Vec<(String, Bytes, f64)> {
-    let of = |pattern: Pattern| {
-        let found = peaks.iter().flat_map(|peak| peak.bandwidths(pattern));
-        found.map(|(working_set, rate)| (working_set, rate * 1e-9)).collect::<Vec<_>>()
-    };
-    let found = [Pattern::Read, Pattern::Copy, Pattern::Write].into_iter().map(of).find(|found| !found.is_empty());
-    let found = found.unwrap_or_default();
-    let largest = found.iter().max_by_key(|(working_set, _)| *working_set).copied();
-    let fastest = found.iter().max_by(|a, b| a.1.total_cmp(&b.1)).copied();
+    let mut bandwidths = vec![];
+    for pattern in [Pattern::Read, Pattern::Copy, Pattern::Write] {
+        if bandwidths.is_empty() {
+            let measured = peaks.iter().flat_map(|peak| peak.bandwidths(pattern));
+            bandwidths.extend(measured.map(|(working_set, rate)| (working_set, rate * 1e-9)));
+        }
+    }
+    let largest = bandwidths.iter().max_by_key(|(working_set, _)| *working_set).copied();
+    let fastest = bandwidths.iter().max_by(|a, b| a.1.total_cmp(&b.1)).copied();
     let mut ceilings = vec![];
     if let Some((working_set, most)) = largest {
         ceilings.push((format!("memory {}", rate(most, "B/s")), working_set, most));

@@ -84,10 +84,10 @@ impl<'a> Ratios<'a> {
             let text = format!("{}×", short(*value));
             let _ = write!(body, "{}</g>", label(pixels - MARGIN, y + 4, 12, "end", &INK.hex(), &text));
         }
-        let known = |verdict: &Verdict| self.cases.iter().any(|(case, ..)| case.verdict == *verdict);
+        let has_cases = |verdict: &Verdict| self.cases.iter().any(|(case, ..)| case.verdict == *verdict);
         let swatch =
             |verdict: Verdict| -> (&str, Swatch) { (verdict.name(), Box::new(move |x, y| mark(verdict, x, y))) };
-        let (rows, legend) = legend(Verdict::ALL.into_iter().filter(known).map(swatch), pixels);
+        let (rows, legend) = legend(Verdict::ALL.into_iter().filter(has_cases).map(swatch), pixels);
         let mut out = self.opening(pixels, bottom + 30 + 22 * rows);
         let _ = write!(out, r#"{body}<g transform="translate(0 {})">{legend}</g></svg>"#, bottom + 26);
         out
