@@ -584,8 +584,15 @@ impl Runner {
         }
         // Free the buffers of the verified runs before those of the samples are created.
         drop(second_run);
+        let usual = if self.warm { sampling::MAX_WARM_UP } else { sampling::MAX_FIRST_WARM_UP };
+        self.warm = true;
         let timed = self.record_program(name, loaded, program, measured.summary.median, sampling)?;
-        Ok(self.warm_up(loaded, TimedProgram { answer: Some(answer), ..timed }, measured, sampling))
+        let timed = TimedProgram { answer: Some(answer), ..timed };
+        let bench = &mut self.workbench;
+        // Repeats are counted from the first sample of the warm-up.
+        let recount = |timed: &mut TimedProgram, run: Nanos| timed.record_again(bench, loaded, run, sampling);
+        let warmed = self.keeper.warm(timed, measured, sampling.patience.unwrap_or(usual), recount);
+        Ok(CaseState::after_warm_up(warmed.map_err(|error| self.keeper.broken(&error))))
     }
 
     /// Runs a program for the first time and checks its answer.
@@ -608,23 +615,6 @@ impl Runner {
             Measured { accepts, inputs: loaded.input_fingerprint.clone(), ..once(verification, verified.time, phases) };
         let second_run = verified.second_run.map(|second| second.sampler);
         Ok(VerifiedProgram { measured, answer: verified.answer, second_run })
-    }
-
-    /// Warms a verified program up, until its times are stable.
-    fn warm_up(
-        &mut self,
-        loaded: &LoadedProblem,
-        timed: TimedProgram,
-        measured: Measured,
-        sampling: &Sampling,
-    ) -> CaseState<TimedProgram> {
-        let usual = if self.warm { sampling::MAX_WARM_UP } else { sampling::MAX_FIRST_WARM_UP };
-        self.warm = true;
-        let bench = &mut self.workbench;
-        // Repeats are counted from the first sample of the warm-up.
-        let recount = |timed: &mut TimedProgram, run: Nanos| timed.record_again(bench, loaded, run, sampling);
-        let warmed = self.keeper.warm(timed, measured, sampling.patience.unwrap_or(usual), recount);
-        CaseState::after_warm_up(warmed.map_err(|error| self.keeper.broken(&error)))
     }
 
     /// Looks for mistakes that the check of an answer would not notice; returns the correctness of the answer in view
