@@ -193,8 +193,8 @@ pub(super) fn measure_with_journal(
         measurement.resume(earlier, options)?;
         host.messages.line(&format!(
             "resuming: {} measured, {} to go",
-            counted(measurement.taken().len(), "case"),
-            measurement.cases(options)
+            counted(measurement.resumed_cases().len(), "case"),
+            measurement.count_remaining(options)
         ));
     }
     // Compiling runs no commands of descriptions.
@@ -202,8 +202,8 @@ pub(super) fn measure_with_journal(
         run::name_commands(&setup.kernels, host);
     }
     let interrupted = host.listen()?;
-    let (cases, expected) = (measurement.cases(options), measurement.expected(options));
-    let progress = Progress::through(cases, &expected, &measurement.expected_limits(options), &host.messages);
+    let (cases, expected) = (measurement.count_remaining(options), measurement.estimates(options));
+    let progress = Progress::through(cases, &expected, &measurement.limit_estimates(options), &host.messages);
     if announcements == Announcements::Full {
         progress.announce_duration("case", measurement.uses_host_cores());
     }
@@ -214,7 +214,7 @@ pub(super) fn measure_with_journal(
         Ok(measured) => Ok((measured, watch.journal)),
         Err(error) => {
             // A measurement that fails as a whole has measured nothing; only resumed cases are worth keeping.
-            if let Some(journal) = watch.journal.filter(|_| measurement.taken().is_empty()) {
+            if let Some(journal) = watch.journal.filter(|_| measurement.resumed_cases().is_empty()) {
                 journal.remove();
             }
             Err(error)
