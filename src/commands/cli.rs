@@ -727,7 +727,6 @@ pub struct RunArgs {
 
 impl RunArgs {
     /// Returns the request that the options state.
-    #[must_use]
     pub(crate) fn request(&self, vulkan: VulkanOptions) -> Request {
         let Self { kernel, config, against, tune, .. } = self;
         let (kernel, against) = (kernel.clone(), against.clone());
@@ -757,7 +756,6 @@ impl RunArgs {
     }
 
     /// Returns the options for output. The long table shows the rate and error of a user's kernel.
-    #[must_use]
     pub fn output(&self) -> OutputArgs {
         OutputArgs { table: self.output.table.or(Some(TableForm::Long)), ..self.output.clone() }
     }
@@ -765,7 +763,6 @@ impl RunArgs {
 
 impl OutputArgs {
     /// Returns the form of the table: by default compact, but long with --columns or `energy`, which only that shows.
-    #[must_use]
     pub fn table_form(&self, energy: bool) -> TableForm {
         let default = if self.columns.is_empty() && !energy { TableForm::Compact } else { TableForm::Long };
         self.table.unwrap_or(default)
@@ -1151,7 +1148,6 @@ const FORMATS_OF_THE_ACTION: &str = "\n\nThe last two are those of github-action
 
 impl VerifyArgs {
     /// Returns the cases to verify.
-    #[must_use]
     pub fn selection(&self) -> Selection {
         let Self { algorithm, variant, size, axes, on, .. } = self;
         let (algorithm, variant, size) = (algorithm.clone(), variant.clone(), size.clone());

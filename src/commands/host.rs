@@ -56,7 +56,6 @@ pub struct Printed {
 
 impl Host {
     /// Returns the process itself.
-    #[must_use]
     pub fn of_process() -> Self {
         interrupt::outlive_file_limits();
         let variables = std::env::vars_os().collect();
@@ -225,7 +224,6 @@ impl Host {
     }
 
     /// Returns everything printed to memory so far.
-    #[must_use]
     pub fn printed(&self) -> Printed {
         let text = |memory: &Arc<Mutex<Vec<u8>>>| {
             String::from_utf8_lossy(&memory.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()

@@ -217,13 +217,11 @@ impl Forecast {
 
 impl Progress {
     /// Returns progress through `cases` steps of unknown duration.
-    #[must_use]
     pub(crate) fn new(cases: usize, messages: &Messages) -> Self {
         Self::through(cases, &[], &[], messages)
     }
 
     /// Returns progress through `cases` cases and the limits of their devices, with their expected times.
-    #[must_use]
     pub(crate) fn through(cases: usize, expected: &[(String, Nanos)], limits: &[Nanos], messages: &Messages) -> Self {
         let (terminal, shows) = (messages.on_terminal(), messages.verbosity >= Verbosity::Usual);
         let bar = if terminal && shows { ProgressBar::new(STEPS) } else { ProgressBar::hidden() };

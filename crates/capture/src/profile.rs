@@ -177,7 +177,6 @@ pub struct Span {
 
 impl ProfiledKernel {
     /// Returns the grid as text.
-    #[must_use]
     pub fn grid_text(&self) -> String {
         match self.grid {
             Some([x, y, z]) => format!("{x}×{y}×{z}"),
@@ -187,7 +186,6 @@ impl ProfiledKernel {
     }
 
     /// Returns the total time of the dispatches.
-    #[must_use]
     pub fn total(&self) -> Nanos {
         self.times.as_ref().map_or(Nanos(0.0), |times| times.total)
     }
@@ -209,7 +207,6 @@ impl Times {
 
 impl ProfiledProcess {
     /// Builds the profile of a process from its events.
-    #[must_use]
     pub fn of(events: &[LayerEvent]) -> Self {
         let mut process = Self::default();
         let (mut pipelines, mut names) = (HashMap::new(), HashMap::new());

@@ -5,7 +5,6 @@ use super::profile::{Profile, ProfiledDevice, ProfiledProcess, Span};
 use serde_json::{Value, json};
 
 /// Returns the trace: a row per process, with tracks for the dispatches and the submissions of each queue.
-#[must_use]
 pub fn trace(profile: &Profile) -> Value {
     let start = profile.processes.iter().map(|process| process.started).min().unwrap_or(0);
     let mut events = vec![];

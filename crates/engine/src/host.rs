@@ -14,7 +14,6 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// Returns the CPU as a device of a record.
-#[must_use]
 pub fn device(index: usize) -> DeviceInfo {
     DeviceInfo {
         index,
@@ -39,7 +38,6 @@ fn processor() -> String {
 ///
 /// # Panics
 /// When the group's size is invalid, which plans refuse.
-#[must_use]
 pub fn measure(group: &CaseGroup, index: usize, sampling: &Sampling, interrupted: &AtomicBool) -> Case {
     let problem = group.problem();
     let Some(baseline) = group.algorithm.baseline_of(&group.spec) else {

@@ -57,7 +57,6 @@ pub struct MeasureOptions<'a> {
 
 impl<'a> MeasureOptions<'a> {
     /// Returns options of a measurement that begins now, in one process.
-    #[must_use]
     pub fn new(timing: Timing, limits: LimitPolicy, tuned: &'a Tuned, command: Vec<String>) -> Self {
         Self {
             timing,
@@ -79,7 +78,6 @@ impl<'a> MeasureOptions<'a> {
     }
 
     /// Returns options of an additional process that begins now and measures cases, not device limits.
-    #[must_use]
     pub fn for_another_process(&self) -> Self {
         Self {
             limits: LimitPolicy::Ignore,
@@ -274,7 +272,6 @@ impl<'a> Measurement<'a> {
     }
 
     /// Returns the cases from the resumed run.
-    #[must_use]
     pub fn resumed_cases(&self) -> &[Case] {
         &self.resumed_cases
     }
@@ -301,7 +298,6 @@ impl<'a> Measurement<'a> {
     }
 
     /// Returns the number of measurements to make: cases that the devices can run, times processes.
-    #[must_use]
     pub fn count_remaining(&self, options: &MeasureOptions<'_>) -> usize {
         let mut resumed = 0;
         for case in &self.resumed_cases {
@@ -313,7 +309,6 @@ impl<'a> Measurement<'a> {
     }
 
     /// Returns the ids of the cases that each process measures, with estimated times.
-    #[must_use]
     pub fn estimates(&self, options: &MeasureOptions<'_>) -> Vec<(String, Nanos)> {
         let samples = options.timing == Timing::Sample;
         let mut estimates = vec![];
@@ -340,7 +335,6 @@ impl<'a> Measurement<'a> {
 
     /// Returns the estimated time to measure limits, per software device without cached ones. Other devices take
     /// negligible time.
-    #[must_use]
     pub fn limit_estimates(&self, options: &MeasureOptions<'_>) -> Vec<Nanos> {
         if options.limits == LimitPolicy::Ignore {
             return vec![];
@@ -356,13 +350,11 @@ impl<'a> Measurement<'a> {
     }
 
     /// Whether any case runs on the CPU, which other programs use too.
-    #[must_use]
     pub fn uses_host_cores(&self) -> bool {
         !self.on_host.is_empty() || self.device_runs.iter().any(|run| run.device.kind.runs_on_host_cores())
     }
 
     /// Returns the cases that the devices cannot run, each with the reason.
-    #[must_use]
     pub fn skipped(&self, tuned: &Tuned) -> Vec<(CaseId, String)> {
         self.device_runs.iter().flat_map(|DeviceRun { device, run }| executor::skipped(run, device, tuned)).collect()
     }

@@ -35,7 +35,6 @@ const MIN_TICKS: f64 = 100.0;
 const MAX_SUBMISSION: Nanos = Nanos(250e6);
 
 /// Returns the runs per sample, given the time of one run and the tick of the device's clock.
-#[must_use]
 pub fn repeats(one_run: Nanos, tick: Nanos) -> u32 {
     let wanted = MIN_SAMPLE.0.max(MIN_TICKS * tick.0);
     // A run below the clock's resolution reads as zero: count it as one tick.
@@ -47,7 +46,6 @@ pub fn repeats(one_run: Nanos, tick: Nanos) -> u32 {
 const MIN_HOST_SAMPLE: Nanos = Nanos(100e6);
 
 /// Returns the runs per submission that the host times, given the time of one run.
-#[must_use]
 pub fn host_repeats(one_run: Nanos) -> u32 {
     (MIN_HOST_SAMPLE.0 / one_run.0.max(1.0)).ceil().clamp(1.0, 100_000.0) as u32
 }
@@ -63,7 +61,6 @@ pub struct WarmUp {
 
 impl WarmUp {
     /// Starts a warm-up that includes the verified run's device time and ends after `patience` at the latest.
-    #[must_use]
     pub fn after(verified_run: Nanos, patience: Duration) -> Self {
         Self { total: verified_run, batch: vec![], medians: vec![], patience }
     }
@@ -80,7 +77,6 @@ impl WarmUp {
     }
 
     /// Whether the last batches agree.
-    #[must_use]
     pub fn settled(&self) -> bool {
         let Some(last) = self.medians.len().checked_sub(AGREEING_BATCHES).map(|first| &self.medians[first..]) else {
             return false;
@@ -91,7 +87,6 @@ impl WarmUp {
     }
 
     /// Whether to end the warm-up after `elapsed` host time. A single run as long as the longest warm-up suffices.
-    #[must_use]
     pub fn done(&self, elapsed: Duration) -> bool {
         (self.total.0 >= MIN_WARM_UP.0 && self.settled())
             || elapsed >= self.patience
@@ -99,7 +94,6 @@ impl WarmUp {
     }
 
     /// Returns the warning after a warm-up: none if it settled, or if its runs were too long for batches to compare.
-    #[must_use]
     pub fn warning(&self) -> Option<Warning> {
         (self.medians.len() >= AGREEING_BATCHES && !self.settled()).then_some(Warning::UnstableClock)
     }
@@ -117,7 +111,6 @@ pub enum SamplingDecision {
 }
 
 /// Judges the samples taken in `elapsed` host time.
-#[must_use]
 pub fn judge(samples: &[Nanos], elapsed: Duration, sampling: &Sampling) -> SamplingDecision {
     let count = samples.len();
     let precise =

@@ -60,7 +60,6 @@ pub struct Setup {
 
 impl Setup {
     /// Returns a setup that uses the system's drivers in this process.
-    #[must_use]
     pub fn in_process(catalogue: &'static Catalogue, cache: CacheFolder) -> Self {
         Self {
             catalogue,
@@ -80,25 +79,21 @@ impl Setup {
     }
 
     /// Returns this setup with the user's kernels.
-    #[must_use]
     pub fn with_kernels(&self, kernels: Vec<UserKernels>) -> Self {
         Self { kernels, ..self.clone() }
     }
 
     /// Whether robust buffer access is on: only for users' kernels, which may access memory out of bounds.
-    #[must_use]
     pub(super) fn robust_access(&self) -> bool {
         !self.kernels.is_empty()
     }
 
     /// Returns this setup with device work in workers.
-    #[must_use]
     pub fn in_workers(&self) -> Self {
         Self { isolation: Isolation::Workers, ..self.clone() }
     }
 
     /// Returns this setup with only these drivers, in workers.
-    #[must_use]
     pub fn with_drivers(&self, manifests: OsString) -> Self {
         Self { drivers: Some(manifests), ..self.in_workers() }
     }
@@ -197,7 +192,6 @@ impl<'a> Session<'a> {
     }
 
     /// Returns the limits of `device` that earlier runs measured and cached.
-    #[must_use]
     pub fn cached_limits(&self, device: &DeviceInfo) -> Option<Peak> {
         limits::read_cached(&self.setup.cache, device, self.setup.validation == Validation::On)
     }

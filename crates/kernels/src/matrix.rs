@@ -8,7 +8,6 @@ use crate::case::input::random;
 
 /// Returns the Hilbert matrix a\[r,c\] = 1 / (r + c + 1), r and c from 0: symmetric and positive, with a dominant
 /// eigenvalue that tends to π and others that decrease fast.
-#[must_use]
 pub fn hilbert(n: usize) -> Vec<f32> {
     let diagonals: Vec<f32> = (0..2 * n).map(|sum| (1.0 / (sum as f64 + 1.0)) as f32).collect();
     (0..n).flat_map(|row| diagonals[row..row + n].iter().copied()).collect()
@@ -18,7 +17,6 @@ pub fn hilbert(n: usize) -> Vec<f32> {
 /// exchanges no rows and multiplies the last column by 1 + h at each step, by 2^min(n − 1, 100) in all: h is 1 up to n
 /// = 101, and smaller beyond so that f32 can hold the result (Wilkinson, *The Algebraic Eigenvalue Problem*, 1965, page
 /// 212).
-#[must_use]
 pub fn wilkinson(n: usize) -> Vec<f32> {
     let steps = n.saturating_sub(1).max(1) as f64;
     let h = ((100.0 / steps).min(1.0).exp2() - 1.0) as f32;
@@ -34,7 +32,6 @@ pub fn wilkinson(n: usize) -> Vec<f32> {
 /// strictly dominant by rows and columns, so that elimination without pivoting is stable (Higham, *Accuracy and
 /// Stability*, section 9.6); `hilbert`; `singular`, uniform with a first row of zeros, which for n > 1 has no
 /// factorization L·U; `wilkinson`; `ill-scaled`, uniform with rows scaled by powers of two.
-#[must_use]
 pub fn for_factorisation(input: Input, n: usize, seed: u64) -> Vec<f32> {
     match input {
         Input::Hilbert => return hilbert(n),
@@ -69,7 +66,6 @@ fn of_row(input: Input, n: usize, row: usize) -> (f64, f64) {
 }
 
 /// Returns the matrices of [`for_factorisation`] in f64, with values that f32 cannot represent.
-#[must_use]
 pub fn for_refinement(input: Input, n: usize, seed: u64) -> Vec<f64> {
     match input {
         Input::Hilbert => return (0..n * n).map(|at| 1.0 / ((at / n + at % n) as f64 + 1.0)).collect(),
@@ -93,7 +89,6 @@ pub fn for_refinement(input: Input, n: usize, seed: u64) -> Vec<f64> {
 }
 
 /// Returns `len` values uniform in (0, 1]: 1 minus a draw from \[0, 1), so that none is zero. Exact multiples of 2⁻²⁴.
-#[must_use]
 pub fn positive(len: usize, seed: u64, stream: u64) -> Vec<f32> {
     match random(DType::F32, Input::Uniform, len, &mut generator(seed, stream)) {
         HostArray::F32(values) => values.into_iter().map(|value| 1.0 - value).collect(),
@@ -111,7 +106,6 @@ pub const COUPLING: f64 = 0.02;
 /// For even n the eigenvalues of B are n/2·(1 + δ), n/2·(1 − δ) and zeros, so the error shrinks by (1 − δ)/(1 + δ),
 /// 0.961, per round. D is random, in \[1, 2) on the first block and in \[2, 4) on the second: it changes no eigenvalue,
 /// but without it all row sums would be equal from the start.
-#[must_use]
 pub fn slow(n: usize, seed: u64) -> Vec<f32> {
     let half = n.div_ceil(2);
     let draws = positive(n, seed, 0);

@@ -17,7 +17,6 @@ pub const fn built_in(names: &'static [&'static str]) -> Kernels {
 }
 
 /// Finds the built-in kernel `name` for `dtype` and row-major operands; kernels compiled for all types match any.
-#[must_use]
 pub fn find(name: &str, dtype: DType) -> Option<&'static Shader> {
     SHADERS.iter().find(|shader| shader.is(name, dtype, Layout::Nn))
 }

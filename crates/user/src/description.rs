@@ -332,7 +332,6 @@ impl Formula {
     }
 
     /// Returns the value of a macro; `None` if `false` leaves it undefined.
-    #[must_use]
     pub fn macro_text(&self) -> Option<String> {
         match self {
             Self::Truth(truth) => truth.then(|| "1".to_string()),

@@ -112,7 +112,6 @@ impl Expression {
     }
 
     /// Makes the expression of an integer.
-    #[must_use]
     pub fn integer(value: i64) -> Self {
         Self { root: Node::Integer(value.into()), text: value.to_string() }
     }

@@ -18,7 +18,6 @@ use std::path::Path;
 use toml::Value;
 
 /// Returns the default tolerance of outputs.
-#[must_use]
 pub fn default_tolerance(element: DType) -> Tolerance {
     match element {
         DType::F64 => Tolerance::Close { rtol: 1e-10, atol: 1e-12 },

@@ -89,7 +89,6 @@ impl DeviceBuffer {
     }
 
     /// Returns the device address that kernels use. Valid only for [`Use::Kernel`].
-    #[must_use]
     pub fn address(&self) -> u64 {
         let info = vk::BufferDeviceAddressInfo::default().buffer(self.handle);
         // SAFETY: the buffer has memory and was made with the usage that this call asks for.
@@ -97,7 +96,6 @@ impl DeviceBuffer {
     }
 
     /// Returns the host's view of the memory. Empty for [`Use::Kernel`].
-    #[must_use]
     pub fn mapped(&self) -> &[u8] {
         self.allocation.as_ref().and_then(Allocation::mapped_slice).map_or(&[], |slice| &slice[..self.size.0 as usize])
     }

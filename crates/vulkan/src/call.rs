@@ -72,7 +72,6 @@ pub enum VulkanError {
 
 impl VulkanError {
     /// Whether the device is lost: nothing more can be done with it in this process.
-    #[must_use]
     pub fn is_loss(&self) -> bool {
         matches!(self, Self::Call { result: vk::Result::ERROR_DEVICE_LOST, .. })
     }

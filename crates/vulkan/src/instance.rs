@@ -131,7 +131,6 @@ impl Instance {
     }
 
     /// Returns the validation layer's messages so far.
-    #[must_use]
     pub fn validation_messages(&self) -> Vec<String> {
         self.messages.lock().map(|messages| messages.clone()).unwrap_or_default()
     }

@@ -119,7 +119,6 @@ impl Device {
 
     /// Returns the driver's report of the loss of this device (`VK_EXT_device_fault`), one line per fact; empty if it
     /// has none.
-    #[must_use]
     pub fn fault(&self) -> Vec<String> {
         let Some(extension) = &self.fault else { return vec![] };
         let query = extension.fp().get_device_fault_info_ext;
@@ -152,13 +151,11 @@ impl Device {
     }
 
     /// Whether the validation layer is active.
-    #[must_use]
     pub fn validated(&self) -> bool {
         self.instance.validated_version.is_some()
     }
 
     /// Returns the validation layer's messages so far.
-    #[must_use]
     pub fn validation_messages(&self) -> Vec<String> {
         self.instance.validation_messages()
     }

@@ -62,7 +62,6 @@ pub enum Timing {
 
 impl Timing {
     /// Whether nothing runs on the device.
-    #[must_use]
     pub fn inspects(self) -> bool {
         matches!(self, Self::Inspect { .. })
     }

@@ -157,7 +157,6 @@ impl Workbench {
     }
 
     /// Returns the description of the device.
-    #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         &self.device.info
     }

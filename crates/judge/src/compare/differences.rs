@@ -24,13 +24,11 @@ const BUILD: &str = "build of the driver";
 
 impl Difference {
     /// Returns the name in the form of [`REFUSED`].
-    #[must_use]
     pub fn name(&self) -> String {
         self.what.replace(' ', "-")
     }
 
     /// Whether the driver differs, which may be the purpose of the comparison.
-    #[must_use]
     pub fn is_driver(&self) -> bool {
         self.what == DRIVER
     }
@@ -98,7 +96,6 @@ pub(super) fn may_be_the_drivers(found: &[Difference], baseline: &[Record], cand
 
 /// Lists the other differences between the records of the two sides, or within one: check them before
 /// [`super::compare`].
-#[must_use]
 pub fn differences(baseline: &[Record], candidate: &[Record]) -> Vec<Difference> {
     let mut found = vec![];
     for (what, refused, fact) in FACTS {

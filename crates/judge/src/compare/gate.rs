@@ -311,7 +311,6 @@ pub struct ComparisonDocument<'a> {
 
 impl<'a> ComparisonDocument<'a> {
     /// Creates the document of a finished comparison.
-    #[must_use]
     pub fn new(comparison: &'a Comparison, violations: &'a [Violation], exit: Exit) -> Self {
         Self { comparison, violations, summary: Overview::all(comparison), exit: exit as u8 }
     }

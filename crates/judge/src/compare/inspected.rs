@@ -21,7 +21,6 @@ pub enum Change {
 
 impl Change {
     /// Returns the name in tables and documents.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Worse => "worse",
@@ -70,7 +69,6 @@ pub struct Inspected {
 
 impl ChangedFigure {
     /// Describes the change: `spills 0 → 442`.
-    #[must_use]
     pub fn text(&self) -> String {
         format!("{} {} → {}", self.figure.name_in_sentence(), self.baseline, self.candidate)
     }
@@ -78,7 +76,6 @@ impl ChangedFigure {
 
 impl Inspected {
     /// Lists the changed figures, with their kernels if there are several: `spills 0 → 442, instructions 300 → 900`.
-    #[must_use]
     pub fn text(&self) -> String {
         let several = self.changes.iter().any(|change| change.kernel != self.changes[0].kernel);
         let text = |change: &ChangedFigure| {

@@ -64,7 +64,6 @@ impl Default for Settings {
 /// Returns the factor for p at the `look`-th look at growing data. Repeated looks raise the chance of a false
 /// discovery: with a factor k(k + 1) for look k, all looks together are wrong no more often than one, because 1/2 + 1/6
 /// + 1/12 + … = 1.
-#[must_use]
 pub fn spent(look: usize) -> f64 {
     let k = look.max(1) as f64;
     k * (k + 1.0)
@@ -89,7 +88,6 @@ impl Verdict {
     pub const ALL: [Self; 4] = [Self::Slower, Self::Faster, Self::Undecided, Self::Same];
 
     /// Returns the name in tables and documents.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Slower => "slower",
@@ -255,7 +253,6 @@ impl Compared {
     /// Whether it is undecided and further processes of the candidate may change that: not where the baseline has too few
     /// samples, too few processes on the host's processors, or saw a slower device, nor where most of several processes of
     /// the candidate did.
-    #[must_use]
     pub fn wants_more(&self) -> bool {
         let Sighting { median, samples, .. } = self.baseline;
         let hopeless = match self.obstacle {
@@ -269,13 +266,11 @@ impl Compared {
     }
 
     /// Whether the case is undecided because the device's speed differed between the sides.
-    #[must_use]
     pub fn saw_another_speed(&self) -> bool {
         matches!(self.obstacle, Some(Obstacle::AnotherSpeed { .. }))
     }
 
     /// Whether the case is undecided for that reason although both sides have many processes: more would not help.
-    #[must_use]
     pub fn is_stuck(&self) -> bool {
         self.saw_another_speed() && self.baseline.processes.min(self.candidate.processes) >= recipe::ENOUGH
     }
@@ -284,7 +279,6 @@ impl Compared {
 impl Comparison {
     /// Returns the cases with their indices, sorted by verdict, then by the size of the change; ties in the order of
     /// the baseline.
-    #[must_use]
     pub fn sorted(&self) -> Vec<(usize, &Compared)> {
         let place = |case: &Compared| Verdict::ALL.iter().position(|verdict| *verdict == case.verdict);
         let change = |case: &Compared| match case.verdict {
@@ -297,20 +291,17 @@ impl Comparison {
     }
 
     /// Counts the inspected cases with this change.
-    #[must_use]
     pub fn changed(&self, change: Change) -> usize {
         self.inspected.iter().filter(|case| case.verdict == change).count()
     }
 
     /// Counts the cases with `verdict`.
-    #[must_use]
     pub fn count(&self, verdict: Verdict) -> usize {
         self.cases.iter().filter(|case| case.verdict == verdict).count()
     }
 }
 
 /// Compares the records of two sides, each with at least one process.
-#[must_use]
 pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -> Comparison {
     let differences = differences(baseline, candidate);
     let driver_changed = differences.iter().any(Difference::is_driver);
@@ -362,7 +353,6 @@ pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -
 }
 
 /// Returns the verdict on a ratio with adjusted p-value `p`.
-#[must_use]
 pub fn judge(ratio: &bootstrap::Ratio, p: f64, min_effect: f64) -> Verdict {
     let [low, high] = ratio.interval;
     let most = 1.0 + min_effect;

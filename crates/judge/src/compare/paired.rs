@@ -32,7 +32,6 @@ pub struct Schedule {
 impl Schedule {
     /// Creates a schedule whose first look comes after `first` rounds, at least the six that an interval requires.
     /// Verdicts are strict enough to hold whatever the other `cases` show.
-    #[must_use]
     pub fn new(first: usize, min_effect: f64, cases: usize) -> Self {
         Self { next: first.max(MIN_SAMPLES), looks: 0, min_effect, cases, finding: None, looked: 0 }
     }
@@ -147,13 +146,11 @@ pub struct Trial {
 
 impl Trial {
     /// Returns both contestants with their names.
-    #[must_use]
     pub fn sides(&self) -> [(&'static str, &SideResult); 2] {
         [("A", &self.a), ("B", &self.b)]
     }
 
     /// Returns the verdict, if there are enough rounds for one.
-    #[must_use]
     pub fn verdict(&self) -> Option<Verdict> {
         self.finding.map(|finding| finding.verdict)
     }
@@ -196,13 +193,11 @@ impl Trials {
     }
 
     /// Whether a single case was requested.
-    #[must_use]
     pub fn is_of_one(&self) -> bool {
         self.cases.len() + self.not_measured == 1
     }
 
     /// Counts the cases with `verdict`.
-    #[must_use]
     pub fn count(&self, verdict: Verdict) -> usize {
         self.cases.iter().filter(|case| case.verdict() == Some(verdict)).count()
     }

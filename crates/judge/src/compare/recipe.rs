@@ -90,7 +90,6 @@ struct MissingProcesses {
 
 /// Returns remarks on why cases of `comparison` are undecided, and the commands that would decide them; `None` if no
 /// case is undecided, or no command would help.
-#[must_use]
 pub fn recipe(
     comparison: &Comparison,
     sides: [SideFiles<'_>; 2],
@@ -352,7 +351,6 @@ fn cost(sides: &[(&str, usize, Nanos)]) -> String {
 }
 
 /// Returns the command that brings the record of a baseline to this number of processes; `None` if it has no request.
-#[must_use]
 pub fn completed(program: &str, record: &Record, path: &Path, processes: usize) -> Option<String> {
     let word = shown_word(&path.to_string_lossy());
     Some(measure(record, path)?.line(program, false, &processes.to_string(), "--resume", &word))

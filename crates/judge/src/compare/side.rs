@@ -110,7 +110,6 @@ pub enum State {
 
 impl State {
     /// Returns the name in tables and documents.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Rejected => "rejected",

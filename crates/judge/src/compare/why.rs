@@ -13,7 +13,6 @@ const MIN_MENTIONED_CHANGE: f64 = 0.02;
 
 /// Lists changes of a case that may explain a different time: clock, canary, kernels, and the driver if `driver` says
 /// that it differs. Takes constant properties from the last process of each side.
-#[must_use]
 pub fn reasons(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>], driver: bool) -> Vec<String> {
     let mut reasons = speeds(baseline, candidate);
     reasons.extend(programs(baseline, candidate, driver));

@@ -46,13 +46,11 @@ pub struct History {
 
 impl History {
     /// Returns the commands that confirm an event.
-    #[must_use]
     pub fn confirming(&self, event: &HistoryEvent) -> Vec<String> {
         confirm::commands(&self.runs, &self.series, event)
     }
 
     /// Builds the history of `runs`; `left_out` lists files that were not read, with reasons.
-    #[must_use]
     pub fn new(runs: Vec<NamedRecord>, mut left_out: Vec<String>, settings: &HistorySettings) -> Self {
         let runs = store::ordered(runs, &settings.order, &mut left_out);
         let mut series = series::all(&runs, &settings.separating_traits);

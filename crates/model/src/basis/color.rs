@@ -34,7 +34,6 @@ fn decided(choice: ColorChoice, automatic: ColorChoice) -> ColorChoice {
 }
 
 /// Colors `error:` at the beginning of each line.
-#[must_use]
 pub fn with_colored_errors(text: &str) -> String {
     let word = "error:";
     let line = |line: &str| match line.strip_prefix(word) {

@@ -90,7 +90,6 @@ impl Destination {
     }
 
     /// Whether the destination is a regular file, which is replaced in one step.
-    #[must_use]
     pub fn is_file(&self) -> bool {
         matches!(self, Self::Draft { .. })
     }
@@ -120,7 +119,6 @@ impl Destination {
 
 /// Returns a write error with a remedy if a resource limit of the process caused it: the system's "File too large"
 /// sounds like a full disk.
-#[must_use]
 pub fn explained(error: io::Error) -> io::Error {
     if error.kind() != ErrorKind::FileTooLarge {
         return error;

@@ -67,7 +67,6 @@ impl DType {
     ];
 
     /// Returns the name: on the command line, in descriptions and case ids, and as the suffix of compiled shaders.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
@@ -96,7 +95,6 @@ impl DType {
     }
 
     /// Returns the size of an element in bytes.
-    #[must_use]
     pub fn bytes(self) -> u64 {
         match self {
             Self::F64 | Self::I64 | Self::U64 => 8,
@@ -107,7 +105,6 @@ impl DType {
     }
 
     /// Returns the type of matrix products: i32 for sums of 8-bit integers, otherwise the type itself.
-    #[must_use]
     pub fn of_product(self) -> Self {
         match self {
             Self::I8 | Self::U8 => Self::I32,
@@ -116,25 +113,21 @@ impl DType {
     }
 
     /// Whether the arithmetic is exact modulo a power of two.
-    #[must_use]
     pub fn is_integer(self) -> bool {
         !self.is_float()
     }
 
     /// Whether it is a floating-point type.
-    #[must_use]
     pub fn is_float(self) -> bool {
         matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64)
     }
 
     /// Whether it is a signed integer type.
-    #[must_use]
     pub fn is_signed_integer(self) -> bool {
         matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64)
     }
 
     /// Returns the integer type of the same size, if there is one.
-    #[must_use]
     pub fn as_integer(self, signed: bool) -> Option<Self> {
         let mut integers = Self::OF_BUFFERS.into_iter().filter(|other| other.is_integer() && *other != Self::Bytes);
         integers.find(|other| other.bytes() == self.bytes() && other.is_signed_integer() == signed)
@@ -142,7 +135,6 @@ impl DType {
 
     /// Returns the unit roundoff of the accumulator type (Higham, *Accuracy and Stability*, section 2.1); 0 for
     /// integers, whose arithmetic is exact.
-    #[must_use]
     pub fn accumulator_roundoff(self) -> f64 {
         match self {
             Self::F32 | Self::F16 | Self::Bf16 => 2f64.powi(-24),
@@ -152,7 +144,6 @@ impl DType {
     }
 
     /// Returns the unit roundoff of storing an accumulator to memory.
-    #[must_use]
     pub fn storage_roundoff(self) -> f64 {
         match self {
             Self::F16 => 2f64.powi(-11),
@@ -163,7 +154,6 @@ impl DType {
 
     /// Returns the smallest positive normal value. A device may flush anything below to zero (Vulkan leaves it to the
     /// implementation without `shaderDenormPreserve`), so errors up to it are legitimate.
-    #[must_use]
     pub fn smallest_normal(self) -> f64 {
         match self {
             Self::F32 | Self::Bf16 => f64::from(f32::MIN_POSITIVE),
@@ -177,7 +167,6 @@ impl DType {
     ///
     /// # Panics
     /// When there are too few bytes.
-    #[must_use]
     pub fn value(self, bytes: &[u8]) -> f64 {
         macro_rules! read {
             ($type:ty) => {
@@ -317,7 +306,6 @@ real!(
 
 impl HostArray {
     /// Creates an array of `len` zeros.
-    #[must_use]
     pub fn zeros(dtype: DType, len: usize) -> Self {
         match dtype {
             DType::F32 => Self::F32(vec![0.0; len]),
@@ -336,7 +324,6 @@ impl HostArray {
     }
 
     /// Creates an array from `bytes`; a remainder shorter than an element is ignored.
-    #[must_use]
     pub fn of_bytes(dtype: DType, bytes: &[u8]) -> Self {
         let mut array = Self::zeros(dtype, bytes.len() / dtype.bytes() as usize);
         let own = array.as_bytes_mut();
@@ -345,19 +332,16 @@ impl HostArray {
     }
 
     /// Returns the text of an element, with all digits.
-    #[must_use]
     pub fn shown(&self, index: usize) -> String {
         each_type!(self, v => v[index].to_string())
     }
 
     /// Returns the number of elements.
-    #[must_use]
     pub fn len(&self) -> usize {
         each_type!(self, v => v.len())
     }
 
     /// Returns the transpose of a row-major matrix with `columns` columns, row-major as well.
-    #[must_use]
     pub fn transposed(&self, columns: usize) -> Self {
         fn of<T: Copy>(elements: &[T], columns: usize) -> Vec<T> {
             (0..columns).flat_map(|column| elements[column..].iter().step_by(columns).copied()).collect()
@@ -366,25 +350,21 @@ impl HostArray {
     }
 
     /// Whether there are no elements.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns the memory as the device sees it.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         each_type!(self, v => bytemuck::cast_slice(v))
     }
 
     /// Returns the memory as the device sees it, writable.
-    #[must_use]
     pub fn as_bytes_mut(&mut self) -> &mut [u8] {
         each_type!(self, v => bytemuck::cast_slice_mut(v))
     }
 
     /// Returns element `index` exactly; 64-bit integers are rounded to f64.
-    #[must_use]
     pub fn get(&self, index: usize) -> f64 {
         each_type!(self, v => v[index].real())
     }

@@ -42,7 +42,6 @@ pub enum Error {
 
 impl Error {
     /// Returns the exit code for this error.
-    #[must_use]
     pub fn exit(&self) -> Exit {
         match self {
             Self::Usage(_) => Exit::Usage,
@@ -54,7 +53,6 @@ impl Error {
 
 /// Returns the message for a name that is not in `known`, with all known names and the nearest one. `scope` names the
 /// place of the search, such as ` for matmul`, or is empty.
-#[must_use]
 pub fn unknown(what: &str, name: &str, scope: &str, known: &[&str]) -> String {
     let name = &*brief(name);
     let nearest = known
@@ -68,7 +66,6 @@ pub fn unknown(what: &str, name: &str, scope: &str, known: &[&str]) -> String {
 
 /// Returns up to three names most similar to `pattern`, also by parts of hyphenated names, nearest first; empty if none
 /// is similar.
-#[must_use]
 pub fn nearest<'n>(pattern: &str, names: &[&'n str]) -> Vec<&'n str> {
     const MAX_SUGGESTIONS: usize = 3;
     let pattern = &*brief(pattern);

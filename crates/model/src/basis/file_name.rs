@@ -17,7 +17,6 @@ const MARK: char = '+';
 /// A name with other characters, too long, or with a special meaning (`..`, a Windows device) becomes a readable prefix
 /// and a hash. The result is one path component of at most 100 characters, and distinct for distinct names, even on
 /// file systems that ignore case.
-#[must_use]
 pub fn file_name(name: &str) -> String {
     if is_plain(name) {
         return name.to_string();
@@ -33,7 +32,6 @@ pub fn file_name(name: &str) -> String {
 }
 
 /// Whether `name` can be its own file name.
-#[must_use]
 pub fn is_plain(name: &str) -> bool {
     (1..=MAX_PLAIN).contains(&name.len())
         && name.chars().all(is_plain_character)

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 /// Returns the path of a file of the repository, whichever crate's tests ask for it.
-#[must_use]
 pub fn in_repository(path: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "..", "..", path].iter().collect()
 }

@@ -19,14 +19,12 @@ pub enum Layout {
 
 impl Layout {
     /// Whether this is the default layout.
-    #[must_use]
     #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
     /// Returns the layout unless it is the default, which ids and labels omit.
-    #[must_use]
     pub fn unusual(self) -> Option<Self> {
         (!self.is_default()).then_some(self)
     }

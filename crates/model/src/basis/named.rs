@@ -9,7 +9,6 @@ macro_rules! named {
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$value),+];
 
             /// Returns the name on the command line, in records and in case ids.
-            #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$value => $name),+ }
             }

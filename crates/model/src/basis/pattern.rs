@@ -4,14 +4,12 @@ use super::error::nearest;
 use super::printable::brief;
 
 /// Whether `name` contains a star.
-#[must_use]
 pub fn is_pattern(name: &str) -> bool {
     name.contains('*')
 }
 
 /// Returns the texts that the stars of `pattern` match in `text`, earlier ones as short as possible; `None` without a
 /// match.
-#[must_use]
 pub fn captures<'t>(pattern: &str, text: &'t str) -> Option<Vec<&'t str>> {
     let mut parts = pattern.split('*');
     let mut rest = text.strip_prefix(parts.next()?)?;
@@ -30,13 +28,11 @@ pub fn captures<'t>(pattern: &str, text: &'t str) -> Option<Vec<&'t str>> {
 }
 
 /// Whether `text` matches `pattern`.
-#[must_use]
 pub fn matches(pattern: &str, text: &str) -> bool {
     captures(pattern, text).is_some()
 }
 
 /// Replaces the stars of `pattern` by `captures`, of which there must be as many.
-#[must_use]
 pub fn filled(pattern: &str, captures: &[&str]) -> String {
     let mut parts = pattern.split('*');
     let mut text = parts.next().unwrap_or_default().to_string();
@@ -57,7 +53,6 @@ pub fn select<'n>(pattern: &str, kind: &str, names: &[&'n str]) -> Result<Vec<&'
 }
 
 /// Returns the message for a pattern that matches no name.
-#[must_use]
 pub fn no_match(pattern: &str, kind: &str, names: &[&str]) -> String {
     let near = nearest(pattern, names);
     let near = if near.is_empty() { String::new() } else { format!("nearest: {}; ", near.join(", ")) };

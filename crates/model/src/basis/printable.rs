@@ -13,7 +13,6 @@ const MAX_LINE_CHARS: usize = 160;
 /// Escapes the characters of `text` that a terminal would act on or hide: control characters, direction changes, and
 /// characters without width or shape. Also escapes commands that CI services read from logs: lines that begin with
 /// `::`, and `##[` (GitHub), `##vso[`, `##teamcity[`.
-#[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, false)
 }
@@ -31,14 +30,12 @@ impl Shown for Path {
 }
 
 /// Escapes like [`printable`], but keeps line breaks.
-#[must_use]
 pub fn printable_lines(text: &str) -> Cow<'_, str> {
     escaped(text, true)
 }
 
 /// Escapes the same characters as [`printable`] in the strings of a JSON document; outside of strings, JSON has none of
 /// them.
-#[must_use]
 pub fn json(text: String) -> String {
     // JSON's own white space consists of ASCII control characters.
     let live = |c: char| !c.is_ascii_control() && is_active(c) || c == '\u{7f}';
@@ -59,7 +56,6 @@ pub fn json(text: String) -> String {
 }
 
 /// Shortens and escapes a foreign name for a message.
-#[must_use]
 pub fn brief(name: &str) -> Cow<'_, str> {
     match name.char_indices().nth(MAX_NAME_CHARS) {
         None => printable(name),
@@ -68,7 +64,6 @@ pub fn brief(name: &str) -> Cow<'_, str> {
 }
 
 /// Escapes a parser's message of several lines and shortens each line: parsers quote whole lines of the file.
-#[must_use]
 pub fn excerpt(text: &str) -> String {
     let cut = |line: &str| match line.char_indices().nth(MAX_LINE_CHARS) {
         None => printable(line).into_owned(),
@@ -78,7 +73,6 @@ pub fn excerpt(text: &str) -> String {
 }
 
 /// Quotes text as one word of a shell command, if necessary.
-#[must_use]
 pub fn shell_word(text: &str) -> Cow<'_, str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/+:@=,%".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
@@ -89,7 +83,6 @@ pub fn shell_word(text: &str) -> Cow<'_, str> {
 
 /// Quotes text as one word of a printed command. Characters that a terminal or a CI service would act on are escaped in
 /// a form that bash, zsh and POSIX.1-2024 read: `$'a\nb'`.
-#[must_use]
 pub fn shown_word(text: &str) -> String {
     if printable(text) == text {
         return shell_word(text).into_owned();
@@ -113,7 +106,6 @@ pub fn shown_word(text: &str) -> String {
 /// Escapes `text` as element content or quoted attribute value, in XML and HTML. Characters that XML 1.0 forbids
 /// (section 2.2) become U+FFFD, so that a control character invalidates nothing; invisible and direction-changing ones
 /// are shown as in [`printable`].
-#[must_use]
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for (at, character) in text.char_indices() {
@@ -138,7 +130,6 @@ pub fn escape(text: &str) -> String {
 }
 
 /// Converts a sentence to HTML: [`escape`]d, with text between backticks as code.
-#[must_use]
 pub fn escape_prose(text: &str) -> String {
     with_code(text, escape, |code| format!("<code>{}</code>", escape(code)))
 }
@@ -161,7 +152,6 @@ fn one_line(text: &str) -> String {
 }
 
 /// Escapes `text` for Markdown: no markup, no HTML, no mentions.
-#[must_use]
 pub fn markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in one_line(text).chars() {
@@ -189,7 +179,6 @@ pub fn markdown_prose(text: &str) -> String {
 
 /// Formats `text` as Markdown code within a table cell: bars are escaped there even in code, and the fence is longer
 /// than any run of backticks inside.
-#[must_use]
 pub fn markdown_code(text: &str) -> String {
     let flat = one_line(text);
     if flat.contains('@') {
@@ -231,7 +220,6 @@ fn escaped(text: &str, keep_line_breaks: bool) -> Cow<'_, str> {
 }
 
 /// Describes how a process ended: signal or exit code.
-#[must_use]
 pub fn ending(status: ExitStatus) -> String {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {

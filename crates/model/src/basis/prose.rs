@@ -24,7 +24,6 @@ fn wrapped(line: &str, width: usize) -> String {
 }
 
 /// Wraps `text` to at most `width` columns, with later lines indented; a longer word gets a line of its own.
-#[must_use]
 pub fn prose(text: &str, width: usize, indent: usize) -> String {
     let words = text.trim_start();
     let mut lines = vec![];

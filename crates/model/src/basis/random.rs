@@ -6,7 +6,6 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// Returns the generator for buffer `stream` of a problem. `ChaCha8` is specified to the bit, and so is this use of it:
 /// the seed fills the first eight bytes of the key, and the buffer's position is the stream number.
-#[must_use]
 pub fn generator(seed: u64, stream: u64) -> ChaCha8Rng {
     let mut key = [0; 32];
     key[..8].copy_from_slice(&seed.to_le_bytes());

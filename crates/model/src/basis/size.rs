@@ -33,7 +33,6 @@ impl fmt::Display for Size {
 
 impl Size {
     /// Returns the size with a single extent if all three are equal: `64x64x64` becomes `64`.
-    #[must_use]
     pub fn shortest(self) -> Self {
         match self {
             Self::Three(m, n, k) if m == n && n == k => Self::Uniform(m),
@@ -42,7 +41,6 @@ impl Size {
     }
 
     /// Returns the extents as written.
-    #[must_use]
     pub fn extents(self) -> Vec<u64> {
         match self {
             Self::Uniform(n) => vec![n],

@@ -11,13 +11,11 @@ pub struct Nanos(pub f64);
 
 impl Nanos {
     /// Converts from seconds.
-    #[must_use]
     pub fn from_seconds(seconds: f64) -> Self {
         Self(seconds * 1e9)
     }
 
     /// Converts to seconds.
-    #[must_use]
     pub fn seconds(self) -> f64 {
         self.0 * 1e-9
     }
@@ -64,7 +62,6 @@ pub enum TimeUnit {
 
 impl TimeUnit {
     /// Returns the largest unit in which `time` is at least one.
-    #[must_use]
     pub fn for_value(time: Nanos) -> Self {
         match time.0 {
             t if t < 1e3 => Self::Nano,
@@ -75,7 +72,6 @@ impl TimeUnit {
     }
 
     /// Formats `time` in this unit with four significant digits, without the unit's name.
-    #[must_use]
     pub fn number(self, time: Nanos) -> String {
         let scale = match self {
             Self::Nano => 1.0,
@@ -99,14 +95,12 @@ impl fmt::Display for TimeUnit {
 }
 
 /// Formats a count with its noun: `1 case`, `2 processes`. The plural must end in s or es.
-#[must_use]
 pub fn counted(count: usize, thing: &str) -> String {
     let plural = if thing.ends_with('s') { "es" } else { "s" };
     format!("{count} {thing}{}", if count == 1 { "" } else { plural })
 }
 
 /// Names in a sentence: `a`, `a and b`, `a, b and c`; nothing without any.
-#[must_use]
 pub fn in_words(names: &[impl AsRef<str>], conjunction: &str) -> String {
     let names: Vec<_> = names.iter().map(AsRef::as_ref).collect();
     match &names[..] {
@@ -116,7 +110,6 @@ pub fn in_words(names: &[impl AsRef<str>], conjunction: &str) -> String {
 }
 
 /// Formats a rough waiting time: `40 s`, `3 min`, `2.5 h`.
-#[must_use]
 pub fn about(time: Nanos) -> String {
     match time.seconds() {
         seconds if seconds < 1.0 => "1 s".into(),
@@ -127,7 +120,6 @@ pub fn about(time: Nanos) -> String {
 }
 
 /// Rounds to four significant digits, as [`significant`] prints.
-#[must_use]
 pub fn rounded(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
@@ -137,7 +129,6 @@ pub fn rounded(value: f64) -> f64 {
 }
 
 /// Formats with four significant digits and no exponent: `0.1234`, `1.234`, `123.4`, `12345`.
-#[must_use]
 pub fn significant(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value}");
@@ -148,19 +139,16 @@ pub fn significant(value: f64) -> String {
 }
 
 /// Formats a fraction as a percentage: `61.4 %`.
-#[must_use]
 pub fn percent(fraction: f64) -> String {
     format!("{:.1} %", 100.0 * fraction)
 }
 
 /// Removes trailing zeros of a decimal fraction: `2`, `0.5`, `1000`.
-#[must_use]
 pub fn trimmed(decimal: &str) -> &str {
     if decimal.contains('.') { decimal.trim_end_matches('0').trim_end_matches('.') } else { decimal }
 }
 
 /// Formats a ratio of times with as many digits as its 95 % interval can justify: `1.0498`.
-#[must_use]
 pub fn ratio(value: f64) -> String {
     if (0.001..1000.0).contains(&value) { format!("{value:.4}") } else { format!("{value:.2e}") }
 }
@@ -236,19 +224,16 @@ pub struct Work {
 
 impl Work {
     /// Returns the arithmetic rate if the work took `time`.
-    #[must_use]
     pub fn rate(self, time: Nanos) -> PerSecond {
         PerSecond(self.operations as f64 / time.seconds())
     }
 
     /// Returns the operations per joule if the work took `joules`.
-    #[must_use]
     pub fn per_joule(self, joules: f64) -> PerSecond {
         PerSecond(self.operations as f64 / joules)
     }
 
     /// Returns the data rate if the work took `time`.
-    #[must_use]
     pub fn bandwidth(self, time: Nanos) -> PerSecond {
         PerSecond(self.bytes.0 as f64 / time.seconds())
     }
@@ -268,13 +253,11 @@ pub struct Metric {
 
 impl Metric {
     /// Creates a metric that tables show on request.
-    #[must_use]
     pub fn new(name: &str, value: f64) -> Self {
         Self { name: name.into(), value: value.is_finite().then_some(value), shown: false }
     }
 
     /// Marks the metric as part of the answer, so that every table shows it.
-    #[must_use]
     pub fn shown(self) -> Self {
         Self { shown: true, ..self }
     }

@@ -91,7 +91,6 @@ pub struct AcceptedMutation {
 
 impl AcceptedMutation {
     /// Returns the sentence about the accepted mutations of a case, with a remedy; `None` if there are none.
-    #[must_use]
     pub fn sentence(all: &[Self]) -> Option<String> {
         let mut buffers: Vec<(&str, &str)> = vec![];
         for Self { buffer, check, .. } in all {

@@ -73,7 +73,6 @@ impl WrongElements {
     }
 
     /// Whether no element is wrong.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -81,13 +80,11 @@ impl WrongElements {
 
 impl CheckResult {
     /// Whether the answer is correct. Written so that a NaN residual fails.
-    #[must_use]
     pub fn passes(&self) -> bool {
         self.residual <= self.tolerance
     }
 
     /// Returns the value of a metric, if it is there and finite.
-    #[must_use]
     pub fn metric(&self, name: &str) -> Option<f64> {
         self.metrics.iter().find(|metric| metric.name == name)?.value
     }

@@ -47,7 +47,6 @@ pub struct Representation {
 
 impl Representation {
     /// Whether the text is machine code, not an earlier stage.
-    #[must_use]
     pub fn is_isa(&self) -> bool {
         let name = self.name.to_lowercase();
         ["assembly", "disassembly", "isa", "sass", "machine code"].iter().any(|word| name.contains(word))
@@ -57,14 +56,12 @@ impl Representation {
 impl CompiledKernel {
     /// Returns the kernel's name, or for a user's kernel, whose versions are numbered, its file: `sum.comp` of
     /// `sum/sum.comp#0`.
-    #[must_use]
     pub fn source(&self) -> &str {
         let path = self.name.rsplit_once('#').map(|(path, _)| path);
         path.map_or(&self.name, |path| path.rsplit_once('/').map_or(path, |(_, file)| file))
     }
 
     /// Whether it is a user's kernel.
-    #[must_use]
     pub fn is_users(&self) -> bool {
         self.name.contains('#')
     }

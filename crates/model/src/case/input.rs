@@ -40,7 +40,6 @@ pub enum Input {
 
 impl Input {
     /// Whether problems of this kind have an answer, so that a conformance run can check it.
-    #[must_use]
     pub fn has_answer(self) -> bool {
         self != Self::Singular
     }
@@ -54,7 +53,6 @@ named!(Input, "input", [
 
 /// Returns `len` random elements. Every value is exact in `dtype`: a multiple of 2⁻²⁴ (f32), 2⁻⁵² (f64), 2⁻¹¹ (f16) or
 /// 2⁻⁸ (bf16). All kinds except `Signed` use the draws of `Uniform`.
-#[must_use]
 pub fn random(dtype: DType, input: Input, len: usize, rng: &mut ChaCha8Rng) -> HostArray {
     // Draws an integer of `bits` bits, shifted to be signed for `Signed`; exact in f64 up to 53 bits.
     let mut draw = |bits: u32| -> f64 {

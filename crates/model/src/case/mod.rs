@@ -39,7 +39,6 @@ pub struct CaseOptions {
 
 impl CaseOptions {
     /// Returns the options of a case that states only its element type.
-    #[must_use]
     pub fn plain(dtype: DType) -> Self {
         Self {
             dtype,
@@ -53,7 +52,6 @@ impl CaseOptions {
     }
 
     /// Returns the stop rule, or the default one.
-    #[must_use]
     pub fn stop_rule(&self) -> StopRule {
         self.stop.unwrap_or_default()
     }
@@ -72,13 +70,11 @@ pub enum Goal {
 
 impl Goal {
     /// Whether the goal is the algorithm's own result.
-    #[must_use]
     pub fn is_result(&self) -> bool {
         *self == Self::Result
     }
 
     /// Returns the name in records.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Result => "result",
@@ -129,7 +125,6 @@ pub enum Shortcut {
 
 impl Shortcut {
     /// Returns the label beside a variant's name.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::NoPivoting => "no pivoting",
@@ -138,7 +133,6 @@ impl Shortcut {
     }
 
     /// Returns the consequence for users of the variant.
-    #[must_use]
     pub fn meaning(self) -> &'static str {
         match self {
             Self::NoPivoting => "divides by whatever is on the diagonal, so rounding errors can grow without bound",

@@ -140,7 +140,6 @@ pub enum Unit {
 
 impl Unit {
     /// Returns the unit in tables, and the divisor that converts figures to it.
-    #[must_use]
     pub fn shown(self) -> (&'static str, f64) {
         match self {
             Self::OperationsPerSecond => ("GFLOP/s", 1e9),
@@ -153,13 +152,11 @@ impl Unit {
 
 impl Quantity {
     /// Returns the bandwidth over a working set of `words` 32-bit words.
-    #[must_use]
     pub fn bandwidth(pattern: Pattern, words: u64) -> Self {
         Self::Bandwidth { pattern, working_set: Bytes(4 * words) }
     }
 
     /// Returns the name, the unit and the bounded part.
-    #[must_use]
     pub fn facts(self) -> Facts {
         let facts = |name: &str, unit, bounds| Facts { name: name.into(), unit, bounds };
         match self {
@@ -200,7 +197,6 @@ impl Quantity {
     }
 
     /// Returns the unit of the figures.
-    #[must_use]
     pub fn unit(self) -> Unit {
         self.facts().unit
     }

@@ -39,7 +39,6 @@ pub enum CaseTile {
 
 impl CaseTile {
     /// Describes the tile with its origin: `16×16, tuned 2026-01-01`.
-    #[must_use]
     pub fn source(&self) -> String {
         match self {
             Self::BuiltIn { tile } => format!("{tile}, built in"),

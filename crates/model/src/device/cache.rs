@@ -28,7 +28,6 @@ const CHECKSUM_BYTES: usize = 32;
 
 impl CacheFolder {
     /// Uses `folder`, or else `gpukern` below the user's cache folder (`$XDG_CACHE_HOME`, `~/.cache`, …).
-    #[must_use]
     pub fn new(folder: Option<&Path>) -> Self {
         Self { folder: folder.map(Path::to_path_buf).or_else(Self::usual).map(PathBuf::into_os_string) }
     }
@@ -48,7 +47,6 @@ impl CacheFolder {
     }
 
     /// Creates a cache that stores nothing.
-    #[must_use]
     pub fn none() -> Self {
         Self::default()
     }
@@ -81,7 +79,6 @@ impl CacheFolder {
     }
 
     /// Reads the contents of this kind for a device with its driver; `None` if missing or damaged.
-    #[must_use]
     pub fn get(&self, kind: &str, device: &DeviceInfo) -> Option<Vec<u8>> {
         let path = self.file(kind, device)?;
         path.parent().into_iter().chain([&*path]).try_for_each(check_private).ok()?;
@@ -137,7 +134,6 @@ fn check_private(path: &Path) -> io::Result<()> {
 }
 
 /// Returns the first 64 bits of the SHA-256 of the concatenated `parts`, in hexadecimal.
-#[must_use]
 pub fn fingerprint(parts: &[&[u8]]) -> String {
     let mut hash = Sha256::new();
     for part in parts {

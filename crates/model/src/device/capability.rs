@@ -40,13 +40,11 @@ pub enum DeviceKind {
 
 impl DeviceKind {
     /// Whether `--device gpu` can select the device.
-    #[must_use]
     pub fn is_gpu(self) -> bool {
         matches!(self, Self::DiscreteGpu | Self::IntegratedGpu | Self::VirtualGpu)
     }
 
     /// Whether kernels run on the host's cores, which all other programs use as well.
-    #[must_use]
     pub fn runs_on_host_cores(self) -> bool {
         matches!(self, Self::Cpu | Self::Host)
     }
@@ -262,7 +260,6 @@ pub enum Accumulator {
 
 impl Accumulator {
     /// Returns the component type's name in [`MatrixShape`].
-    #[must_use]
     pub fn name(self, dtype: DType) -> &'static str {
         match (self, dtype) {
             (Self::Narrow, _) => dtype.name(),
@@ -314,7 +311,6 @@ macro_rules! features {
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
             /// Returns Vulkan's name.
-            #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
@@ -483,7 +479,6 @@ pub enum Requirement {
 /// Returns the requirement of the SPIR-V capability `name` ("SPIR-V environment for Vulkan", appendix A of the Vulkan
 /// specification); `None` if it is unknown. Known are the capabilities that compute shaders without images may declare
 /// and `vulkan/query.rs` enables.
-#[must_use]
 pub fn requirement(name: &str) -> Option<Requirement> {
     let features = Feature::ALL.iter().copied().filter(|feature| feature.capabilities().contains(&name));
     Some(match name {
@@ -506,14 +501,12 @@ impl DeviceInfo {
     pub const REQUIRED_FEATURES: &'static [Feature] = &[Feature::BufferDeviceAddress, Feature::ScalarBlockLayout];
 
     /// Returns the size of the largest device-local heap, in which all buffers of a case must fit.
-    #[must_use]
     pub fn memory(&self) -> Bytes {
         self.heaps.iter().filter(|heap| heap.device_local).map(|heap| heap.size).max().unwrap_or_default()
     }
 
     /// Returns the sub-group size to require for kernels that need one: the default size, but 16 on Intel, which
     /// reports 32. Lanes share a thread's registers, so half as many spill less.
-    #[must_use]
     pub fn usual_subgroup(&self) -> u32 {
         let Subgroup { size, min_size, max_size, size_control, .. } = self.subgroup;
         let halved = self.vendor_id == vendor::INTEL && size_control && (min_size..=max_size).contains(&16);
@@ -521,7 +514,6 @@ impl DeviceInfo {
     }
 
     /// Whether the device supports cooperative matrices of this shape.
-    #[must_use]
     pub fn multiplies(&self, shape: &MatrixShape) -> bool {
         let extents = [shape.m, shape.n, shape.k];
         let types = (shape.input, shape.accumulator);
@@ -546,7 +538,6 @@ impl DeviceInfo {
     }
 
     /// Returns why nothing can be measured on the device, if so.
-    #[must_use]
     pub fn unusable(&self) -> Option<String> {
         let period = self.timestamps.period_ns;
         let has_clock = self.timestamps.valid_bits > 0;
@@ -560,7 +551,6 @@ impl DeviceInfo {
     }
 
     /// Returns why nothing can even be compiled for the device, if so.
-    #[must_use]
     pub fn uninspectable(&self) -> Option<String> {
         if let Some(nonsense) = self.nonsense() {
             return Some(format!("reports nonsense: {nonsense}"));
@@ -580,7 +570,6 @@ impl DeviceInfo {
     }
 
     /// Returns why a kernel that declares `capabilities` cannot run on the device, if so.
-    #[must_use]
     pub fn lacks(&self, capabilities: &[impl AsRef<str>]) -> Option<String> {
         capabilities.iter().map(AsRef::as_ref).find_map(|name| match requirement(name) {
             Some(Requirement::Nothing) => None,
@@ -597,7 +586,6 @@ impl DeviceInfo {
     }
 
     /// Returns why a kernel whose instructions need `features` cannot run on the device, if so.
-    #[must_use]
     pub fn lacks_features(&self, features: &[impl AsRef<str>]) -> Option<String> {
         let has = |name: &str| self.features.iter().any(|feature| feature.name() == name);
         let lacking = features.iter().map(AsRef::as_ref).find(|name| !has(name))?;
@@ -606,7 +594,6 @@ impl DeviceInfo {
 
     /// Returns why the device is too old for this version of SPIR-V, if it is ("Versions and formats", appendix A of
     /// the Vulkan specification).
-    #[must_use]
     pub fn too_old_for(&self, spirv: [u8; 2]) -> Option<String> {
         // Vulkan versions with the newest SPIR-V version of each.
         const NEWEST: [([u32; 2], [u8; 2]); 4] =

@@ -21,7 +21,6 @@ pub enum ClockSource {
 
 impl ClockSource {
     /// Finds the source for `device`, if the system has one.
-    #[must_use]
     pub fn of(device: &DeviceInfo) -> Option<Self> {
         Self::below(device, Path::new("/sys"))
     }
@@ -49,7 +48,6 @@ impl ClockSource {
 
     /// Returns the energy in joules that the board has used since its driver was loaded, if there is a counter. NVML's
     /// counter advances in steps of millijoules, a few times per tenth of a second.
-    #[must_use]
     pub fn joules(&self) -> Option<f64> {
         let Self::Nvml(nvml, address) = self else { return None };
         let device = nvml.device_by_pci_bus_id(address.as_str()).ok()?;
@@ -57,7 +55,6 @@ impl ClockSource {
     }
 
     /// Returns the current clock in MHz; the mean over several cores.
-    #[must_use]
     pub fn mhz(&self) -> Option<f64> {
         match self {
             Self::Nvml(nvml, address) => {
@@ -106,7 +103,6 @@ pub struct HostLoad {
 
 impl HostLoad {
     /// Reads the current ticks; `None` if the system does not report them.
-    #[must_use]
     pub fn now() -> Option<Self> {
         let [stat, status, own] =
             ["/proc/stat", "/proc/self/status", "/proc/self/stat"].map(|path| read_to_string(path).ok());
@@ -137,7 +133,6 @@ impl HostLoad {
 
     /// Returns the share of the processors that other programs used since `earlier`; `None` if the interval is too
     /// short.
-    #[must_use]
     pub fn others_since(self, earlier: Self) -> Option<f64> {
         let since = |of: fn(&Self) -> u64| of(&self).saturating_sub(of(&earlier));
         let [total, busy, own] = [since(|load| load.total), since(|load| load.busy), since(|load| load.own)];

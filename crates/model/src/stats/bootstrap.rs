@@ -33,7 +33,6 @@ pub struct ProcessSamples {
 
 impl ProcessSamples {
     /// Prepares samples given in the order they were taken; `None` if there are none, or their median is not positive.
-    #[must_use]
     pub fn new(samples: &[f64]) -> Option<Self> {
         let count = samples.len();
         let mut sorted = samples.to_vec();
@@ -49,7 +48,6 @@ impl ProcessSamples {
     }
 
     /// Returns the logarithm of the ratio of the second half's median to the first half's.
-    #[must_use]
     pub fn drift(&self) -> f64 {
         self.drift
     }
@@ -128,7 +126,6 @@ impl Ratio {
 ///
 /// `slowness` is the logarithm of how much slower the device ran beside the candidate. Work bound by the clock took
 /// that much longer for this reason, other work did not; since it is unknown which applies, the interval covers both.
-#[must_use]
 pub fn ratio(baseline: SideSamples<'_>, candidate: SideSamples<'_>, slowness: f64, generator: &mut impl Rng) -> Ratio {
     let logs = |side: SideSamples<'_>| side.runs.iter().map(|run| run.median.ln()).collect::<Vec<_>>();
     let [baseline_logs, candidate_logs] = [logs(baseline), logs(candidate)];
@@ -157,7 +154,6 @@ pub fn ratio(baseline: SideSamples<'_>, candidate: SideSamples<'_>, slowness: f6
 ///
 /// Drift between rounds affects both contestants and cancels. Neighboring rounds are similar, so they are resampled in
 /// blocks like the samples of a process. `None` if there are no rounds, or their median is not positive.
-#[must_use]
 pub fn paired(ratios: &[f64], generator: &mut impl Rng) -> Option<Ratio> {
     let freedom = ratios.len().saturating_sub(1);
     let run = ProcessSamples::new(ratios)?;

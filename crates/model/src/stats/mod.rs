@@ -32,7 +32,6 @@ pub struct Summary {
 
 impl Summary {
     /// Summarises `samples`, in any order; `None` when there are none.
-    #[must_use]
     pub fn of(samples: &[Nanos]) -> Option<Self> {
         let mut sorted: Vec<f64> = samples.iter().map(|sample| sample.0).collect();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -55,21 +54,18 @@ impl Summary {
 
     /// Whether a sample lies more than three interquartile ranges outside the quartiles (Tukey, *Exploratory Data
     /// Analysis*, 1977: "far out").
-    #[must_use]
     pub fn is_outlier(&self, sample: Nanos) -> bool {
         let fence = 3.0 * (self.upper_quartile.0 - self.lower_quartile.0);
         sample.0 < self.lower_quartile.0 - fence || sample.0 > self.upper_quartile.0 + fence
     }
 
     /// Returns half the width of the interval relative to the median: the ± of a table. `None` without an interval.
-    #[must_use]
     pub fn relative_error(&self) -> Option<f64> {
         self.interval.map(|[low, high]| (high.0 - low.0) / 2.0 / self.median.0)
     }
 }
 
 /// Returns the median of `samples`, in any order; `None` if there are none.
-#[must_use]
 pub fn median(samples: &[f64]) -> Option<f64> {
     let mut values = samples.to_vec();
     let above = values.len() / 2;

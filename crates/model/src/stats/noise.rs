@@ -26,7 +26,6 @@ pub fn assumed(on_host: bool) -> f64 {
 }
 
 /// Returns the relative standard deviation of the medians of several processes: of their logarithms, with n − 1.
-#[must_use]
 pub fn between(medians: &[f64]) -> Option<f64> {
     if medians.len() < 2 || medians.iter().any(|median| *median <= 0.0) {
         return None;
@@ -39,7 +38,6 @@ pub fn between(medians: &[f64]) -> Option<f64> {
 
 /// Returns the 95 % confidence interval of the center of several processes' medians, from their spread alone: Student's
 /// t on the logarithms, extended to include the median. `None` for fewer than three.
-#[must_use]
 pub fn interval(medians: &[f64]) -> Option<[f64; 2]> {
     let count = medians.len();
     if count < MIN_RUNS_FOR_SPREAD {
@@ -54,7 +52,6 @@ pub fn interval(medians: &[f64]) -> Option<[f64; 2]> {
 
 /// Returns the smallest relative effect that a comparison with `processes` per side detects with a power of 80 %, if
 /// processes differ by `between`: 2.8·s·√(2/r) (Kalibera and Jones 2013, section 5).
-#[must_use]
 pub fn resolved(between: f64, processes: usize) -> f64 {
     DETECTABLE_EFFECT * between * (2.0 / processes as f64).sqrt()
 }

@@ -4,7 +4,6 @@
 ///
 /// The Chebyshev fit of erfc in *Numerical Recipes*, section 6.2: its relative error is below 1.2·10⁻⁷ everywhere, so
 /// that even extreme tails stay ordered.
-#[must_use]
 pub fn two_sided_normal(z: f64) -> f64 {
     const COEFFICIENTS: [f64; 10] = [
         -1.265_512_23,
@@ -29,7 +28,6 @@ pub fn two_sided_normal(z: f64) -> f64 {
 ///
 /// Wallace's transformation to a normal deviate (*Annals of Mathematical Statistics* 30, 1959), inverted by
 /// [`student_quantile`]: within 5 % of the exact quantile at 2 degrees of freedom and 0.5 % from 4 on.
-#[must_use]
 pub fn two_sided_student(t: f64, freedom: Option<usize>) -> f64 {
     let Some(freedom) = freedom else { return two_sided_normal(t) };
     let v = freedom.max(1) as f64;
@@ -38,7 +36,6 @@ pub fn two_sided_student(t: f64, freedom: Option<usize>) -> f64 {
 
 /// Returns the quantile of Student's t that corresponds to the normal quantile `z`: the same probability of a smaller
 /// absolute value.
-#[must_use]
 pub fn student_quantile(z: f64, freedom: Option<usize>) -> f64 {
     let Some(freedom) = freedom else { return z };
     let v = freedom.max(1) as f64;
@@ -57,7 +54,6 @@ const DISTANCE_STEPS: f64 = 100.0;
 /// disturbed or depend on one another. The statistic is the sum over rounds of the second's distance from the mean of
 /// the other two, clamped at twice the typical range of a round, beyond which a round counts as disturbed. p is exact:
 /// the distribution over all 3ⁿ assignments is a convolution, in steps of a hundredth of the clamp.
-#[must_use]
 pub fn randomization(rounds: &[[f64; 3]]) -> f64 {
     let range =
         |round: &[f64; 3]| round.iter().fold(0.0f64, |most, x| round.iter().map(|y| x - y).fold(most, f64::max));
@@ -91,7 +87,6 @@ pub fn randomization(rounds: &[[f64; 3]]) -> f64 {
 
 /// Adjusts p-values for multiple tests (Benjamini and Hochberg, *Journal of the Royal Statistical Society* B 57, 1995):
 /// rejecting every test with an adjusted value of at most q keeps the expected share of false discoveries at q.
-#[must_use]
 pub fn benjamini_hochberg(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|a, b| p[*b].total_cmp(&p[*a]));

@@ -43,7 +43,6 @@ pub struct LevelShift {
 
 /// Finds the steps of each of `series`, in order, with a false-discovery rate of at most `level`, which must not exceed
 /// 1 %.
-#[must_use]
 pub fn find(series: &[&[f64]], level: f64) -> Vec<Vec<LevelShift>> {
     let searches: Vec<_> = series.iter().map(|values| SeriesSearch::new(values)).collect();
     // A series that is too short for any step does not count as a test.
@@ -62,7 +61,6 @@ pub fn find(series: &[&[f64]], level: f64) -> Vec<Vec<LevelShift>> {
 }
 
 /// Returns the fewest values with which a step can be found in one of `series` series if the others have none.
-#[must_use]
 pub fn min_values(series: usize, level: f64) -> usize {
     let is_found = |length: &usize| {
         let before = length / 2;

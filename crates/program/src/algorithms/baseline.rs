@@ -32,13 +32,11 @@ pub trait HostProgram {
 
 impl Algorithm {
     /// Returns the baseline, if it supports the element type of a case.
-    #[must_use]
     pub fn baseline_of(&self, case: &CaseSpec) -> Option<&'static Baseline> {
         self.baseline.filter(|baseline| baseline.dtypes.contains(&case.dtype))
     }
 
     /// Creates the baseline's program for a case with these inputs, if there is a baseline.
-    #[must_use]
     pub fn host_program<'a>(&self, case: &CaseSpec, inputs: &'a [HostArray]) -> Option<Box<dyn HostProgram + 'a>> {
         prepare();
         (self.baseline_of(case)?.make)(case, inputs)

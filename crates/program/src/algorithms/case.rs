@@ -11,7 +11,6 @@ use std::ops::{Deref, DerefMut};
 
 impl Algorithm {
     /// Returns the default options for an element type.
-    #[must_use]
     pub fn options(&self, dtype: DType) -> CaseOptions {
         CaseOptions {
             layout: self.layouts[0],
@@ -50,20 +49,17 @@ impl DerefMut for CaseSpec {
 
 impl CaseSpec {
     /// Creates a case with the algorithm's default options for this element type.
-    #[must_use]
     pub fn new(algorithm: &Algorithm, size: Size, dtype: DType) -> Self {
         Self { size, options: algorithm.options(dtype), tile: None }
     }
 
     /// Returns the case with changed options: `case.with(|options| options.seed = 2)`.
-    #[must_use]
     pub fn with(mut self, change: impl FnOnce(&mut CaseOptions)) -> Self {
         change(&mut self.options);
         self
     }
 
     /// Returns the sub-group size that a program for this case requires.
-    #[must_use]
     pub fn subgroup_size(&self, device: &DeviceInfo) -> u32 {
         self.subgroup_size.unwrap_or_else(|| device.usual_subgroup())
     }

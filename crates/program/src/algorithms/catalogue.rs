@@ -48,7 +48,6 @@ static EMPTY: Catalogue = Catalogue {
 
 impl Catalogue {
     /// Returns a catalogue that offers nothing, for a setup that came from another process.
-    #[must_use]
     pub fn empty() -> &'static Self {
         &EMPTY
     }
@@ -62,13 +61,11 @@ impl Catalogue {
     }
 
     /// Returns the algorithm with this name; records and tables of other versions may name unknown ones.
-    #[must_use]
     pub fn known(&self, name: &str) -> Option<&'static Algorithm> {
         self.algorithms.iter().copied().find(|algorithm| algorithm.name == name)
     }
 
     /// Returns the names of the algorithms that `fit`, in the order of lists.
-    #[must_use]
     pub fn names(&self, fit: impl Fn(&Algorithm) -> bool) -> Vec<&'static str> {
         self.algorithms.iter().filter(|algorithm| fit(algorithm)).map(|algorithm| &*algorithm.name).collect()
     }

@@ -127,13 +127,11 @@ pub struct Sweeps {
 
 impl Sweeps {
     /// Uses one sweep for every device.
-    #[must_use]
     pub const fn same(sweep: &'static str) -> Self {
         Self { gpu: sweep, cpu: sweep }
     }
 
     /// Returns the sweep for devices of this kind.
-    #[must_use]
     pub fn on(&self, kind: DeviceKind) -> &'static str {
         if kind.runs_on_host_cores() { self.cpu } else { self.gpu }
     }
@@ -319,13 +317,11 @@ impl Algorithm {
     }
 
     /// Whether the variants measure limits of the device.
-    #[must_use]
     pub fn finds_limits(&self) -> bool {
         self.variants.iter().any(|variant| matches!(variant.measures, Measures::Limit { .. }))
     }
 
     /// Returns the tile search of `variant`, if it is tunable.
-    #[must_use]
     pub fn tunable(&self, variant: &Variant) -> Option<&'static Tunable> {
         self.tunable.iter().find(|tunable| tunable.variant == variant.name)
     }
@@ -337,7 +333,6 @@ impl Algorithm {
     }
 
     /// Returns the goals that can be requested.
-    #[must_use]
     pub fn goals(&self) -> &'static [Goal] {
         match self.solution {
             Some(_) => &[Goal::Result, Goal::Solution],
@@ -395,13 +390,11 @@ impl Algorithm {
 
 impl Variant {
     /// Whether the kernels are compiled for `dtype` in the default layout.
-    #[must_use]
     pub fn supports(&self, dtype: DType) -> bool {
         self.shaders(dtype, Layout::default()).is_some()
     }
 
     /// Whether the variant can deliver `goal` in an element type.
-    #[must_use]
     pub fn reaches(&self, goal: Goal, dtype: DType) -> bool {
         self.supports(dtype) && (goal == Goal::Solution || !matches!(self.measures, Measures::Solution))
     }
@@ -410,13 +403,11 @@ impl Variant {
     ///
     /// # Panics
     /// When no kernel has such a name.
-    #[must_use]
     pub fn shaders(&self, dtype: DType, layout: Layout) -> Option<Vec<&'static Shader>> {
         self.kernels.compiled(dtype, layout, || format!("variant {}", self.name))
     }
 
     /// Returns operation and form, if the variant is one form of an operation.
-    #[must_use]
     pub fn form(&self) -> Option<Form> {
         match self.measures {
             Measures::Form(form) => Some(form),
@@ -425,7 +416,6 @@ impl Variant {
     }
 
     /// Returns the variant's shortcuts.
-    #[must_use]
     pub fn shortcuts(&self) -> &'static [Shortcut] {
         match self.measures {
             Measures::Shortcuts(shortcuts) => shortcuts,
@@ -434,7 +424,6 @@ impl Variant {
     }
 
     /// Returns the limit that a case of this size and type measures.
-    #[must_use]
     pub fn limit(&self, size: Size, dtype: DType) -> Option<Quantity> {
         match self.measures {
             Measures::Limit { of, .. } => of(size, dtype),

@@ -65,25 +65,21 @@ pub struct ProductTile {
 
 impl ProductTile {
     /// Creates a tile with undivided K and one group per block.
-    #[must_use]
     pub const fn new([bm, bn, bk]: [u32; 3], [wm, wn]: [u32; 2], [tm, tn]: [u32; 2]) -> Self {
         Self { bm, bn, bk, wm, wn, tm, tn, k_parts: 1, groups: 0 }
     }
 
     /// Creates a tile without warp tiles.
-    #[must_use]
     pub const fn flat([bm, bn, bk]: [u32; 3], part: [u32; 2]) -> Self {
         Self::new([bm, bn, bk], [bm, bn], part)
     }
 
     /// Splits K into `k_parts`.
-    #[must_use]
     pub const fn with_k_parts(self, k_parts: u32) -> Self {
         Self { k_parts, ..self }
     }
 
     /// Shares the blocks among `groups` work-groups.
-    #[must_use]
     pub const fn with_groups(self, groups: u32) -> Self {
         Self { groups, ..self }
     }
@@ -94,7 +90,6 @@ impl ProductTile {
     }
 
     /// Returns the number of blocks along the columns and the rows of C.
-    #[must_use]
     pub fn blocks(&self, dims: Dims) -> [u64; 2] {
         [dims.n.div_ceil(u64::from(self.bn)), dims.m.div_ceil(u64::from(self.bm))]
     }

@@ -19,7 +19,6 @@ pub enum Tile {
 
 impl Tile {
     /// Returns the extents that a search doubles and halves.
-    #[must_use]
     pub fn extents(self) -> Vec<u32> {
         match self {
             Self::Product(tile) => {
@@ -31,7 +30,6 @@ impl Tile {
     }
 
     /// Returns the unrolled multiply-adds of the kernel, a measure of its compile time.
-    #[must_use]
     pub fn code(self) -> f64 {
         match self {
             Self::Product(tile) => f64::from(tile.bk) * f64::from(tile.tm) * f64::from(tile.tn),
@@ -106,7 +104,6 @@ pub trait Tiles: Sync {
 
 impl Tunable {
     /// Returns the built-in tile.
-    #[must_use]
     pub fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
         self.tiles.built_in(case, device)
     }
@@ -126,7 +123,6 @@ impl Algorithm {
     ///
     /// # Panics
     /// Never: a test compares the names of the tunable variants with the registry.
-    #[must_use]
     pub fn tiles(&self, tunable: &Tunable, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
         let variant = self.variant(tunable.variant).expect("a test compares the tables");
         // A size without a problem has no tiles.

@@ -39,26 +39,22 @@ pub struct BufferSpec {
 
 impl BufferSpec {
     /// Describes a buffer of `len` elements.
-    #[must_use]
     pub fn new(name: impl Into<Cow<'static, str>>, role: Role, dtype: DType, len: u64) -> Self {
         Self { name: name.into(), role, dtype, len }
     }
 
     /// Returns the size of the data, without the red zones.
-    #[must_use]
     pub fn bytes(&self) -> Bytes {
         Bytes(self.len * self.dtype.bytes())
     }
 
     /// Returns the size on a device: the data, rounded up to whole words so that it can be filled, and two red zones.
-    #[must_use]
     pub fn allocation(&self) -> Bytes {
         Bytes(self.bytes().0.next_multiple_of(4) + 2 * RED_ZONE)
     }
 
     /// Returns the device memory for `buffers`. In-place buffers count twice: a copy of their initial contents stays on
     /// the device.
-    #[must_use]
     pub fn footprint(buffers: &[Self]) -> Bytes {
         let copies = |spec: &Self| if spec.role == Role::InPlace { 2 } else { 1 };
         Bytes(buffers.iter().map(|spec| copies(spec) * spec.allocation().0).sum())
@@ -81,13 +77,11 @@ pub enum Role {
 
 impl Role {
     /// Whether the host fills the buffer.
-    #[must_use]
     pub fn is_input(self) -> bool {
         matches!(self, Self::Input | Self::InPlace)
     }
 
     /// Whether the host checks the buffer.
-    #[must_use]
     pub fn is_output(self) -> bool {
         matches!(self, Self::Output | Self::InPlace)
     }
@@ -106,13 +100,11 @@ pub struct SpecValue {
 
 impl SpecValue {
     /// Creates a 32-bit value.
-    #[must_use]
     pub fn word(id: u32, value: u32) -> Self {
         Self { id, bits: value.into(), bytes: 4 }
     }
 
     /// Returns the value's bytes, as the driver expects them.
-    #[must_use]
     pub fn data(&self) -> Vec<u8> {
         self.bits.to_le_bytes()[..self.bytes as usize].to_vec()
     }
@@ -173,7 +165,6 @@ pub struct Binding {
 
 impl Binding {
     /// Binds a whole buffer.
-    #[must_use]
     pub fn whole(set: u32, binding: u32, kind: SlotKind, buffer: BufferId) -> Self {
         Self { set, binding, element: 0, kind, buffer, offset: 0, range: None }
     }
@@ -205,7 +196,6 @@ impl<'de> Deserialize<'de> for SlotKind {
 
 /// Returns why a device with these limits cannot bind `descriptors`, if it cannot. The limit on texels depends on the
 /// buffers and is checked with them.
-#[must_use]
 pub(super) fn unsupported(descriptors: &[Descriptor], limits: &DeviceLimits) -> Option<String> {
     let descriptor_limits = limits.descriptors.unwrap_or_default();
     let bound = || descriptors.iter().filter(|descriptor| descriptor.at.kind != SlotKind::Texel);

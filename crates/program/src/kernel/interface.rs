@@ -37,13 +37,11 @@ impl Interface {
     }
 
     /// Whether the kernel reads through texel views.
-    #[must_use]
     pub fn has_views(&self) -> bool {
         self.views().next().is_some()
     }
 
     /// Returns the size in bytes of the push-constant block.
-    #[must_use]
     pub fn argument_bytes(&self) -> u32 {
         self.arguments.iter().map(|argument| argument.offset.saturating_add(argument.kind.bytes())).max().unwrap_or(0)
     }
@@ -89,7 +87,6 @@ pub struct Argument {
 
 impl Argument {
     /// Whether `key` denotes this argument: its name, or its offset as `byte 16`, which works without names.
-    #[must_use]
     pub fn is_called(&self, key: &str) -> bool {
         self.name == key || key.strip_prefix("byte ").is_some_and(|at| at.parse() == Ok(self.offset))
     }
@@ -106,7 +103,6 @@ pub enum ArgumentKind {
 
 impl ArgumentKind {
     /// Returns the size in bytes within a block.
-    #[must_use]
     pub fn bytes(self) -> u32 {
         match self {
             Self::Scalar(scalar) => scalar.bytes(),
@@ -116,7 +112,6 @@ impl ArgumentKind {
 
     /// Returns the kind in words. Kinds with equal words accept the same values: a 64-bit integer may hold an address,
     /// and the sign of an integer does not matter.
-    #[must_use]
     pub fn in_words(self) -> &'static str {
         match self {
             Self::Address | Self::Scalar(Scalar::Int { bits: 64, .. }) => "a buffer",
@@ -142,7 +137,6 @@ pub enum Scalar {
 
 impl Scalar {
     /// Returns the size in bytes.
-    #[must_use]
     pub fn bytes(self) -> u32 {
         match self {
             Self::Bool => 4,
@@ -152,7 +146,6 @@ impl Scalar {
     }
 
     /// Returns the name: `f32`, `u8`, `bool`.
-    #[must_use]
     pub fn name(self) -> String {
         match self {
             Self::Bool => "bool".into(),
@@ -163,7 +156,6 @@ impl Scalar {
     }
 
     /// Returns the integer in the low bits of `bits`; `None` for floats and values beyond `i64`.
-    #[must_use]
     pub fn integer(self, bits: u64) -> Option<i64> {
         match self {
             Self::Int { bits: 64, signed: true } => Some(bits.cast_signed()),
@@ -202,7 +194,6 @@ pub enum SlotKind {
 
 impl SlotKind {
     /// Returns the name, as it is serialized.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Storage => "storage",
@@ -248,7 +239,6 @@ pub struct LongArray {
 impl Block {
     /// Returns the member of this name, which may lie in any element of the run-time array: `ptr[3]`,
     /// `lights[7].color.x`.
-    #[must_use]
     pub fn member(&self, name: &str) -> Option<Argument> {
         let find = |name: &str| self.members.iter().find(|member| member.is_called(name));
         if let Some(member) = find(name) {
@@ -263,7 +253,6 @@ impl Block {
     }
 
     /// Whether the block holds only addresses, and a known number of them.
-    #[must_use]
     pub fn is_addresses(&self) -> bool {
         let all = self.members.iter().all(|member| member.kind == ArgumentKind::Address);
         all && self.array.is_none() && !self.members.is_empty()
@@ -271,7 +260,6 @@ impl Block {
 
     /// Returns the type and count of the block's numbers if they share one type, leave no gaps and there is no run-time
     /// array.
-    #[must_use]
     pub fn numbers(&self) -> Option<(Scalar, u64)> {
         let ArgumentKind::Scalar(scalar) = self.members.first()?.kind else { return None };
         let count = self.members.len() as u64;
@@ -281,7 +269,6 @@ impl Block {
 
     /// Returns the common type of the block's numbers, and how many of them would fill the block, gaps included. `None`
     /// with a run-time array.
-    #[must_use]
     pub fn fills(&self) -> Option<(Scalar, u64)> {
         let scalar = self.scalar.filter(|_| self.array.is_none())?;
         Some((scalar, self.fixed / u64::from(scalar.bytes().max(1))))
@@ -299,7 +286,6 @@ pub struct Elements {
 
 impl Slot {
     /// Returns the distinct names of all blocks, in order of preference.
-    #[must_use]
     pub fn names(&self) -> Vec<&str> {
         let mut seen = BTreeSet::new();
         let names = self.blocks.iter().flat_map(|block| block.names.iter()).map(|name| &**name);
@@ -307,7 +293,6 @@ impl Slot {
     }
 
     /// Whether `key` denotes this slot: a name of one of its blocks, or `set.binding` with an index for arrays.
-    #[must_use]
     pub fn is_called(&self, key: &str) -> bool {
         let place = format!("{}.{}", self.set, self.binding);
         self.names().contains(&key)
@@ -316,13 +301,11 @@ impl Slot {
     }
 
     /// Whether the kernel may write to the buffer.
-    #[must_use]
     pub fn is_writable(&self) -> bool {
         self.kind == SlotKind::Storage && self.blocks.iter().any(|block| block.writable)
     }
 
     /// Whether the kernel may read the buffer.
-    #[must_use]
     pub fn is_readable(&self) -> bool {
         self.blocks.iter().any(|block| block.readable)
     }

@@ -76,7 +76,6 @@ pub enum Step {
 
 impl Step {
     /// Returns the buffers that the step reads or writes.
-    #[must_use]
     pub fn buffers(&self) -> Vec<BufferId> {
         match self {
             Self::Dispatch(dispatch) => dispatch.buffers().collect(),
@@ -149,7 +148,6 @@ impl ArgumentValue {
 
 impl<S> Dispatch<S> {
     /// Creates a dispatch of one work-group without arguments.
-    #[must_use]
     pub fn bare(shader: impl Into<S>) -> Self {
         Self {
             shader: shader.into(),
@@ -184,7 +182,6 @@ impl Dispatch {
     ///
     /// # Panics
     /// When names or kinds do not match the kernel; a test builds every program to find that.
-    #[must_use]
     pub fn new(shader: &'static Shader, arguments: &[(&str, ArgumentValue)]) -> Self {
         Self::with_arguments(shader, arguments).unwrap_or_else(|mismatch| panic!("{mismatch}"))
     }
@@ -242,7 +239,6 @@ impl Dispatch {
     }
 
     /// Returns the value of an argument of a built-in kernel; `None` if it has no such argument.
-    #[must_use]
     pub fn value(&self, name: &str) -> Option<ArgumentValue> {
         let argument = self.shader.interface.arguments.iter().find(|argument| argument.name == name)?;
         if let Some(address) = self.addresses.iter().find(|address| address.offset == argument.offset) {
@@ -261,7 +257,6 @@ impl Dispatch {
     }
 
     /// Returns the value of the 32-bit specialization constant `id`, if it is set.
-    #[must_use]
     pub fn word(&self, id: u32) -> Option<u32> {
         self.constants.iter().find(|constant| constant.id == id).map(|constant| constant.bits as u32)
     }
@@ -284,7 +279,6 @@ impl Dispatch {
     ///
     /// # Panics
     /// When the kernel fixes an extent to a different value.
-    #[must_use]
     pub fn group_size(mut self, size: [u32; 3]) -> Self {
         for ((word, wanted), axis) in self.shader.interface.local_size.into_iter().zip(size).zip(['x', 'y', 'z']) {
             match word {
@@ -303,7 +297,6 @@ impl Dispatch {
     ///
     /// # Panics
     /// When the kernel has no such constant.
-    #[must_use]
     pub fn constant(mut self, name: &str, value: u32) -> Self {
         let constants = &self.shader.interface.constants;
         let Some(constant) = constants.iter().find(|constant| constant.name == name) else {
@@ -318,7 +311,6 @@ impl Dispatch {
     ///
     /// # Panics
     /// When the kernel has no such argument, or it has a different kind.
-    #[must_use]
     pub fn argument(mut self, name: &str, value: ArgumentValue) -> Self {
         let shader = self.shader.clone();
         let argument = shader.interface.arguments.iter().find(|argument| argument.name == name);
@@ -329,28 +321,24 @@ impl Dispatch {
     }
 
     /// Sets the number of work-groups along x, y, z.
-    #[must_use]
     pub fn groups(mut self, groups: [u64; 3]) -> Self {
         self.groups = groups;
         self
     }
 
     /// Requires full sub-groups of this size, if the device supports that.
-    #[must_use]
     pub fn subgroups_of(mut self, size: u32) -> Self {
         self.subgroup_size = Some(size);
         self
     }
 
     /// Reads the work-group counts from the first three words of a buffer.
-    #[must_use]
     pub fn indirect(mut self, counts: BufferId) -> Self {
         self.indirect = Some((counts, 0));
         self
     }
 
     /// Sets the shape of the cooperative matrices that the kernel multiplies.
-    #[must_use]
     pub fn matrix(mut self, shape: MatrixShape) -> Self {
         self.matrix = Some(shape);
         self
@@ -358,14 +346,12 @@ impl Dispatch {
 
     /// Allows this dispatch to overlap with all steps since the last barrier although they share a buffer: they touch
     /// different parts of it, or only read it.
-    #[must_use]
     pub fn without_barrier(mut self) -> Self {
         self.without_barrier = true;
         self
     }
 
     /// Sets the loop iterations of the busiest invocation.
-    #[must_use]
     pub fn loops(mut self, iterations: u64) -> Self {
         self.loop_iterations = iterations;
         self
@@ -396,7 +382,6 @@ impl Dispatch {
     }
 
     /// Returns the bytes of the push-constant block for buffers at `addresses`.
-    #[must_use]
     pub fn argument_block(&self, addresses: &[u64]) -> Vec<u8> {
         let mut block = self.push.clone();
         buffer::write_addresses(&mut block, &self.addresses, addresses);
@@ -490,14 +475,12 @@ impl Dispatch {
 
 impl Dispatch {
     /// Whether the work-group consists of full sub-groups of `size` (VUID-VkPipelineShaderStageCreateInfo-pNext-02758).
-    #[must_use]
     pub fn may_fill(&self, size: u32) -> bool {
         self.shader.interface.local_size[0].value(&self.constants).is_multiple_of(size)
     }
 
     /// Returns a hash of the kernel as the device runs it: `spirv` (the shader's own or a substitute), the
     /// specialization and, for a user's kernel, grid and push constants.
-    #[must_use]
     pub fn hash(&self, spirv: &[u8]) -> String {
         let constants = self.constants.iter();
         let constants = constants.map(|constant| [constant.id.to_le_bytes().to_vec(), constant.data()].concat());
@@ -525,7 +508,6 @@ fn name_list<'a>(names: impl Iterator<Item = &'a str>) -> String {
 
 /// Returns for each step whether a barrier precedes it: whether it uses a buffer that was used since the last barrier,
 /// unless it is marked as [free of a barrier](Dispatch::without_barrier).
-#[must_use]
 pub fn waits(steps: &[Step]) -> Vec<bool> {
     let mut touched: Vec<BufferId> = vec![];
     let wait = |step: &Step| {
@@ -542,33 +524,28 @@ pub fn waits(steps: &[Step]) -> Vec<bool> {
 
 impl Program {
     /// Creates a program of one dispatch.
-    #[must_use]
     pub fn single(dispatch: Dispatch) -> Self {
         Self { steps: vec![Step::Dispatch(dispatch)], ..Self::default() }
     }
 
     /// Creates a program that only holds the reason why the variant cannot solve the case.
-    #[must_use]
     pub fn refused(reason: String) -> Self {
         Self { refusal: Some(reason), ..Self::default() }
     }
 
     /// Sets the error allowed beyond the problem's tolerance.
-    #[must_use]
     pub fn allowing(mut self, allowance: f64) -> Self {
         self.allowance = allowance;
         self
     }
 
     /// Guarantees that the check metric `metric` is at most `most`.
-    #[must_use]
     pub fn promising(mut self, metric: &'static str, most: f64) -> Self {
         self.promise = Some((metric, most));
         self
     }
 
     /// Renumbers all buffers: each becomes the one that `place` returns.
-    #[must_use]
     pub fn with_buffers(mut self, place: impl Fn(BufferId) -> BufferId) -> Self {
         let body = self.repeat.as_mut().map(|repeat| {
             repeat.stop = place(repeat.stop);
@@ -594,13 +571,11 @@ impl Program {
     }
 
     /// Whether the program runs a user's kernels, for which nothing is known about padding, initial contents or bounds.
-    #[must_use]
     pub fn is_users(&self) -> bool {
         self.dispatches().any(|dispatch| !dispatch.shader.built_in)
     }
 
     /// Returns the program for untimed runs, in which accesses outside the buffers' data are detected.
-    #[must_use]
     pub fn guarded(&self) -> Self {
         let mut program = self.clone();
         for step in &mut program.steps {
@@ -625,14 +600,12 @@ impl Program {
     }
 
     /// Whether a user's kernel may write to this buffer.
-    #[must_use]
     pub fn may_write(&self, buffer: BufferId) -> bool {
         let mut users = self.dispatches().filter(|dispatch| !dispatch.shader.built_in);
         users.any(|dispatch| dispatch.writable().any(|written| written == buffer))
     }
 
     /// Returns the number of launches that must run one after the other, each waiting for the one before.
-    #[must_use]
     pub fn launches(&self) -> u64 {
         let chain = |steps: &[Step]| {
             let mut stages = 0;
@@ -687,7 +660,6 @@ impl Program {
     }
 
     /// Returns why `device` cannot run this program on buffers of any size, if it cannot.
-    #[must_use]
     pub fn unsupported(&self, device: &DeviceInfo) -> Option<String> {
         let unsupported = || self.dispatches().find_map(|dispatch| dispatch.unsupported(device));
         device.uninspectable().or_else(|| self.refusal.clone()).or_else(|| self.too_long()).or_else(unsupported)
@@ -726,7 +698,6 @@ pub const TEXEL: u64 = 16;
 
 /// Returns the extents of a two-dimensional grid of at least `count` work-groups, neither above `limit`. Kernels
 /// compute the linear number of a group with `folded_group_y` of `fold.glsl` and skip those beyond `count`.
-#[must_use]
 pub fn folded_groups(count: u64, limit: u32) -> [u64; 2] {
     let folds = count.div_ceil(u64::from(limit)).max(1);
     [count.div_ceil(folds), folds]

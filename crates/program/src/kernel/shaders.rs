@@ -42,7 +42,6 @@ impl Kernels {
     ///
     /// # Panics
     /// When no kernel has such a name: a typing error in `owner`, which must not look like an unsupported type.
-    #[must_use]
     pub fn compiled(self, dtype: DType, layout: Layout, owner: impl Fn() -> String) -> Option<Vec<&'static Shader>> {
         if let Some(name) = self.names.iter().find(|name| !self.table.iter().any(|shader| shader.name == **name)) {
             let known: BTreeSet<_> = self.table.iter().map(|shader| &*shader.name).collect();
@@ -56,7 +55,6 @@ impl Kernels {
 
 impl Word {
     /// Returns the value if the specialization constants have `values`.
-    #[must_use]
     pub fn value(self, values: &[SpecValue]) -> u32 {
         match self {
             Self::Literal(value) => value,
@@ -69,7 +67,6 @@ impl Word {
 
 impl Shader {
     /// Whether this is the kernel `name`, compiled for `dtype` and `layout`, or for all types or layouts.
-    #[must_use]
     pub fn is(&self, name: &str, dtype: DType, layout: Layout) -> bool {
         self.name == name
             && self.dtype.is_none_or(|required| required == dtype)
@@ -80,7 +77,6 @@ impl Shader {
     ///
     /// # Panics
     /// When the expression is malformed, which reflection rules out; a test evaluates every entry of the table.
-    #[must_use]
     pub fn shared_bytes(&self, values: &[SpecValue]) -> u64 {
         let mut stack: Vec<u64> = vec![];
         for op in self.interface.shared.iter() {
@@ -101,14 +97,12 @@ impl Shader {
     }
 
     /// Whether the kernel declares a SPIR-V capability.
-    #[must_use]
     pub fn declares(&self, capability: &str) -> bool {
         self.interface.capabilities.iter().any(|declared| declared == capability)
     }
 
     /// Returns the name with the element type and any layout other than row-major: `matmul/naive.f32`,
     /// `matmul/tiled.f32.nt`.
-    #[must_use]
     pub fn label(&self) -> String {
         let dtype = self.dtype.map_or_else(String::new, |dtype| format!(".{dtype}"));
         let layout = self.layout.and_then(Layout::unusual).map_or_else(String::new, |layout| format!(".{layout}"));

@@ -18,7 +18,6 @@ const MAX_SET_WORDS: u64 = 1 << 28;
 
 /// Returns the probes for `device`, in the order of the registry, with their default sweeps, except where the cases
 /// depend on the device.
-#[must_use]
 pub fn run(catalogue: &Catalogue, device: &DeviceInfo, extent: Extent) -> PlannedRun {
     let probing = catalogue.algorithms.iter().copied().filter(|algorithm| algorithm.finds_limits());
     let groups = probing
@@ -28,7 +27,6 @@ pub fn run(catalogue: &Catalogue, device: &DeviceInfo, extent: Extent) -> Planne
 }
 
 /// Returns the memory probes at `sets`, each rounded down to a power of two.
-#[must_use]
 pub fn at_sets(probes: &Probes, device: &DeviceInfo, extent: Extent, sets: &[Bytes]) -> PlannedRun {
     let scale = Scale::of(device);
     let mut words: Vec<u64> = sets.iter().map(|set| scale.set_of(*set)).collect();
@@ -94,7 +92,6 @@ fn probes_of(probes: &Probes, algorithm: &'static Algorithm, device: &DeviceInfo
 
 /// Returns longer-sampled probes to check limits that a case exceeds: the groups that are `doubted`, and memory at
 /// `sets`.
-#[must_use]
 pub fn again(
     catalogue: &Catalogue,
     device: &DeviceInfo,

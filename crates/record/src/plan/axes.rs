@@ -427,7 +427,6 @@ pub struct AxisValues(BTreeMap<&'static str, Vec<String>>);
 
 impl AxisValues {
     /// Returns the values that select a case.
-    #[must_use]
     pub fn of_case(options: &CaseOptions) -> Self {
         let text = |axis: &&'static Axis| Some((axis.name, vec![(axis.text)(options)?]));
         Self(AXES.iter().filter_map(text).collect())
@@ -435,7 +434,6 @@ impl AxisValues {
 
     /// Returns the values that select a case, without those that equal `usual`. The element type stays, because its
     /// default depends on variants.
-    #[must_use]
     pub fn unusual(options: &CaseOptions, usual: &CaseOptions) -> Self {
         let is_needed = |axis: &Axis| axis.name == DTYPE.name || !(axis.same)(options, usual);
         let mut values = Self::of_case(options);
@@ -444,19 +442,16 @@ impl AxisValues {
     }
 
     /// Returns the typed texts of an axis.
-    #[must_use]
     pub fn of(&self, axis: &Axis) -> &[String] {
         self.0.get(axis.name).map_or(&[], Vec::as_slice)
     }
 
     /// Whether anything was typed for an axis.
-    #[must_use]
     pub fn has(&self, axis: &Axis) -> bool {
         !self.of(axis).is_empty()
     }
 
     /// Returns the typed seed.
-    #[must_use]
     pub fn seed(&self) -> Option<u64> {
         self.of(&SEED).first()?.parse().ok()
     }
@@ -472,7 +467,6 @@ impl AxisValues {
     ///
     /// # Panics
     /// When there is no such axis.
-    #[must_use]
     #[expect(clippy::needless_pass_by_value, reason = "numbers of several types, and texts")]
     pub fn with(mut self, name: &str, text: impl ToString) -> Self {
         let axis = find(name).expect("the name of an axis");
@@ -481,7 +475,6 @@ impl AxisValues {
     }
 
     /// Adds the values of `other` for axes without a value.
-    #[must_use]
     pub(super) fn or(mut self, other: Self) -> Self {
         for (name, texts) in other.0 {
             self.0.entry(name).or_insert(texts);
@@ -490,7 +483,6 @@ impl AxisValues {
     }
 
     /// Removes the values of the axes that `left_out` selects.
-    #[must_use]
     pub fn without(mut self, left_out: fn(&Axis) -> bool) -> Self {
         self.0.retain(|name, _| !find(name).is_some_and(left_out));
         self

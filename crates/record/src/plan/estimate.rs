@@ -38,7 +38,6 @@ const LONG_RUN_SAMPLES: f64 = 4.0;
 
 /// Estimates the time of one case of `group`, including its part of the shared preparation; without `sampling` it is
 /// only verified.
-#[must_use]
 pub fn of_case(group: &CaseGroup, kind: DeviceKind, sampling: Option<&Sampling>) -> Nanos {
     let work = (group.algorithm.problem)(&group.spec).map(|problem| problem.work()).unwrap_or_default();
     let shared = host_seconds(work) / group.cases().max(1) as f64;

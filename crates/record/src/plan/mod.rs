@@ -89,7 +89,6 @@ pub enum DeviceClass {
 
 impl DeviceClass {
     /// Whether the class includes this kind of device.
-    #[must_use]
     pub fn suits(self, kind: DeviceKind) -> bool {
         match self {
             Self::Any => true,
@@ -134,7 +133,6 @@ impl Default for Sampling {
 
 impl CaseGroup {
     /// Returns a group of named variants for all devices, without the host.
-    #[must_use]
     pub fn new(algorithm: Handle<Algorithm>, spec: CaseSpec, variants: Vec<Variant>) -> Self {
         Self { algorithm, spec, variants, on: DeviceClass::Any, auto: false, on_host: false }
     }
@@ -143,25 +141,21 @@ impl CaseGroup {
     ///
     /// # Panics
     /// When the size is invalid, which plans refuse.
-    #[must_use]
     pub fn problem(&self) -> Box<dyn Problem> {
         (self.algorithm.problem)(&self.spec).expect("sizes were checked when the plan was made")
     }
 
     /// Returns the largest number of cases on one device.
-    #[must_use]
     pub fn cases(&self) -> usize {
         self.variants.len() + usize::from(self.auto)
     }
 
     /// Returns the id of a variant's case.
-    #[must_use]
     pub fn id(&self, variant: &Variant) -> CaseId {
         self.id_of(&variant.name)
     }
 
     /// Returns the id of the case of the variant or baseline with this name.
-    #[must_use]
     pub fn id_of(&self, variant: &str) -> CaseId {
         let Self { algorithm, spec, .. } = self;
         let extents = (algorithm.problem)(spec).map_or_else(|_| spec.size.to_string(), |problem| problem.extents());
@@ -223,13 +217,11 @@ impl Plan {
     }
 
     /// Returns a hash of the cases, devices and sampling.
-    #[must_use]
     pub fn hash(&self) -> String {
         self.hash_with(|run| format!("{:?}", run.devices))
     }
 
     /// Returns a hash of the cases and sampling, independent of devices.
-    #[must_use]
     pub fn options(&self) -> String {
         self.hash_with(|_| String::new())
     }
@@ -245,7 +237,6 @@ impl Plan {
     }
 
     /// Returns the ids of all cases, including those that `auto` may choose.
-    #[must_use]
     pub fn ids(&self) -> Vec<String> {
         let groups = self.runs.iter().flat_map(|run| &run.groups);
         let ids = |group: &CaseGroup| {
@@ -330,7 +321,6 @@ pub enum Purpose {
 
 impl PlannedRun {
     /// Returns this run for a kind of device, without the `known` cases.
-    #[must_use]
     pub fn without_known(&self, kind: DeviceKind, mut known: impl FnMut(String) -> bool) -> Self {
         let mut run = self.clone();
         run.groups.retain(|group| group.on.suits(kind));
@@ -347,7 +337,6 @@ impl PlannedRun {
     }
 
     /// Leaves problems that take a software device long to GPUs.
-    #[must_use]
     pub fn quick(mut self) -> Self {
         let is_large = |group: &CaseGroup| {
             (group.algorithm.problem)(&group.spec).is_ok_and(|problem| problem.work().operations > MAX_QUICK_WORK)

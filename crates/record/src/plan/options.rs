@@ -53,7 +53,6 @@ pub struct SamplingArgs {
 
 impl Selection {
     /// Completes these options by those of `config`.
-    #[must_use]
     pub fn or(self, config: Self) -> Self {
         fn list(typed: Vec<String>, other: Vec<String>) -> Vec<String> {
             if typed.is_empty() { other } else { typed }

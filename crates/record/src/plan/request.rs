@@ -109,13 +109,11 @@ impl Default for VulkanOptions {
 
 impl Request {
     /// Returns the command of this request, for pasting into a shell.
-    #[must_use]
     pub fn command(&self) -> String {
         self.command_with("gpukern", Table::new())
     }
 
     /// Returns the command of this request for a program at this path, with the additional options `more`.
-    #[must_use]
     pub fn command_with(&self, program: &str, more: Table) -> String {
         let command = if self.kernels.is_some() { "run" } else { "bench" };
         let fields = self.stated().into_iter().chain(more).collect();
@@ -123,7 +121,6 @@ impl Request {
     }
 
     /// Returns the fields that differ from the defaults, as shown to the user.
-    #[must_use]
     pub fn stated(&self) -> Table {
         let usual = Self { kernels: self.kernels.is_some().then(KernelFiles::default), ..Self::default() };
         let mut stated = command_line::stated(self, &usual);
@@ -134,13 +131,11 @@ impl Request {
     }
 
     /// Returns this request without the number of processes.
-    #[must_use]
     pub fn once(&self) -> Self {
         Self { processes: None, noise: None, ..self.clone() }
     }
 
     /// Returns this request with the paths of its files replaced by `found`.
-    #[must_use]
     pub fn with_files(mut self, found: impl Fn(&Path) -> Option<PathBuf>) -> Self {
         let kernels = self.kernels.iter_mut().flat_map(|kernels| &mut kernels.kernel);
         let named = [&mut self.config, &mut self.tuned, &mut self.vulkan.loader];

@@ -16,7 +16,6 @@ pub enum CaseSize {
 
 impl CaseSize {
     /// Returns the size, if this version knows it.
-    #[must_use]
     pub fn known(&self) -> Option<Size> {
         match self {
             Self::Known(size) => Some(*size),
@@ -25,7 +24,6 @@ impl CaseSize {
     }
 
     /// Whether both are the same problem in any notation, like `64` and `64x64x64`.
-    #[must_use]
     pub fn same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Known(a), Self::Known(b)) => a.shortest() == b.shortest(),

@@ -121,7 +121,6 @@ pub struct NamedRecord {
 
 impl NamedRecord {
     /// Returns a record without notes.
-    #[must_use]
     pub fn new(name: impl Into<String>, record: Record) -> Self {
         Self { name: name.into(), record, notes: vec![] }
     }
@@ -265,19 +264,16 @@ pub enum Outcome {
 
 impl Outcome {
     /// Returns the outcome of a case that the device, its driver or the system failed.
-    #[must_use]
     pub fn failed(error: String) -> Self {
         Self::Failed { error, mistake: false }
     }
 
     /// Returns the outcome of a case that ended with `error`.
-    #[must_use]
     pub fn of(error: &Error) -> Self {
         Self::Failed { error: error.to_string(), mistake: matches!(error, Error::Usage(_)) }
     }
 
     /// Returns the exit code of a failure.
-    #[must_use]
     pub fn exit(&self) -> Option<Exit> {
         match self {
             Self::Failed { mistake: true, .. } => Some(Exit::Usage),
@@ -287,7 +283,6 @@ impl Outcome {
     }
 
     /// Returns the reason of a failure, crash or timeout, for which the device, its driver or the system is at fault.
-    #[must_use]
     pub fn failure(&self) -> Option<String> {
         match self {
             Self::Failed { error, .. } => Some(error.clone()),
@@ -297,7 +292,6 @@ impl Outcome {
     }
 
     /// Returns the reason for a missing time: a wrong answer, a missing capability or a failure.
-    #[must_use]
     pub fn reason(&self) -> Option<String> {
         match self {
             Self::Rejected(verification) => Some(match verification.wrong.count {
@@ -310,7 +304,6 @@ impl Outcome {
     }
 
     /// Returns the status in prose: `timed out`. For programs it is spelled as in the record: `timed-out`.
-    #[must_use]
     pub fn status(&self) -> &'static str {
         match self {
             Self::Measured(_) => "measured",
@@ -453,7 +446,6 @@ pub enum Correctness {
 
 impl Correctness {
     /// Returns the verification, if the answer was checked.
-    #[must_use]
     pub fn verified(&self) -> Option<&Verification> {
         match self {
             Self::Verified(verification) => Some(verification),
@@ -462,7 +454,6 @@ impl Correctness {
     }
 
     /// Returns a sentence with the reason if the answer was not checked.
-    #[must_use]
     pub fn unverified(&self) -> Option<String> {
         match self {
             Self::Verified(_) => None,
@@ -599,14 +590,12 @@ pub const SLOW: f64 = 1.05;
 
 impl Conditions {
     /// Returns the canary's time while the case was sampled.
-    #[must_use]
     pub fn canary(&self) -> Option<Nanos> {
         let midpoint = self.canary.map(|[before, after]| Nanos(f64::midpoint(before.0, after.0)));
         self.canary_median.or(midpoint).filter(|time| time.0 > 0.0)
     }
 
     /// Returns the canary's time while the case was sampled, divided by its best.
-    #[must_use]
     pub fn slowness(&self) -> Option<f64> {
         Some(self.canary()?.0 / self.canary_best?.0).filter(|ratio| ratio.is_finite())
     }
@@ -659,7 +648,6 @@ impl From<CheckResult> for Verification {
 
 impl Verification {
     /// Formats the residual with its tolerance.
-    #[must_use]
     pub fn figures(&self) -> String {
         let residual =
             self.residual.map_or_else(|| "no residual".into(), |residual| format!("residual {residual:.2e}"));
@@ -667,7 +655,6 @@ impl Verification {
     }
 
     /// Returns the verification of outputs that are no answer: a zero pivot, too few rounds, writes out of bounds.
-    #[must_use]
     pub fn without_answer(reason: String) -> Self {
         let method = CheckMethod::Elementwise;
         let metrics = vec![];
@@ -710,7 +697,6 @@ pub enum Warning {
 
 impl Warning {
     /// Describes the kind of warning, for the footer of a table.
-    #[must_use]
     pub fn explanation(self) -> &'static str {
         match self {
             Self::UnstableClock => "times did not settle within 1 % during warm-up",
@@ -752,7 +738,6 @@ pub enum Caveat {
 
 impl Caveat {
     /// Returns the caveats about `devices`.
-    #[must_use]
     pub fn of(devices: &[DeviceInfo]) -> Vec<Self> {
         let on_host = devices.iter().filter(|device| device.kind.runs_on_host_cores());
         on_host.map(|device| Self::OneProcess { device: device.index, apart: noise::ASSUMED_ON_HOST }).collect()
@@ -821,7 +806,6 @@ fn is_default<T: Default + PartialEq>(field: &T) -> bool {
 
 impl Record {
     /// Returns the name of a device, with its index if several have the same name.
-    #[must_use]
     pub fn device_name(&self, index: usize) -> String {
         let Some(device) = self.device(index) else { return String::new() };
         let is_ambiguous = self.devices.iter().filter(|other| other.name == device.name).count() > 1;
@@ -829,13 +813,11 @@ impl Record {
     }
 
     /// Returns the device with this index.
-    #[must_use]
     pub fn device(&self, index: usize) -> Option<&DeviceInfo> {
         self.devices.iter().find(|device| device.index == index)
     }
 
     /// Returns the processes that measured the record; at least one.
-    #[must_use]
     pub fn processes(&self) -> Vec<Process> {
         if !self.processes.is_empty() {
             return self.processes.clone();
@@ -862,7 +844,6 @@ impl DerefMut for Case {
 
 impl CaseGroup {
     /// Returns the case of the variant or baseline with this name on a device.
-    #[must_use]
     pub fn case(&self, variant: &str, problem: &dyn Problem, device: usize, outcome: Outcome) -> Case {
         let of_variant = self.algorithm.variants.iter().find(|known| known.name == variant);
         let outputs: Vec<_> = problem.buffers().into_iter().filter(|buffer| buffer.role.is_output()).collect();
@@ -897,7 +878,6 @@ impl CaseGroup {
 
 impl Case {
     /// Returns options that select only this case, on any device.
-    #[must_use]
     pub fn selection(&self) -> Selection {
         Selection {
             algorithm: vec![self.algorithm.clone()],
@@ -909,19 +889,16 @@ impl Case {
     }
 
     /// Formats the size for a table row, with the required sub-group size if there is one.
-    #[must_use]
     pub fn row(&self) -> String {
         self.subgroup_size.map_or_else(|| self.size.to_string(), |width| format!("{} @{width}", self.size))
     }
 
     /// Returns the operation of a chain, and its form.
-    #[must_use]
     pub fn form(&self) -> Option<Form> {
         self.entry.form
     }
 
     /// Whether the answer is the same as that of `other`, regardless of variant, sub-group size and device.
-    #[must_use]
     pub fn same_problem(&self, other: &Self) -> bool {
         self.algorithm == other.algorithm
             && axes::same(&self.options, &other.options, |separates| separates.problems)
@@ -929,50 +906,42 @@ impl Case {
     }
 
     /// Whether tables and charts show this case together with `other`: same algorithm, goal, element type and input.
-    #[must_use]
     pub fn same_kind(&self, other: &Self) -> bool {
         self.algorithm == other.algorithm && axes::same(&self.options, &other.options, |separates| separates.tables)
     }
 
     /// Returns the heading of this kind of case: `lu --solve f32, uniform input`. Without the input for a user's
     /// kernel, whose description defines it.
-    #[must_use]
     pub fn kind(&self) -> String {
         self.subject() + &self.of_input()
     }
 
     /// Returns the input for a heading, `, uniform input`; empty for a user's kernel.
-    #[must_use]
     pub fn of_input(&self) -> String {
         if self.entry.algorithm.is_some() { format!(", {} input", self.input) } else { String::new() }
     }
 
     /// Returns the algorithm with its goal, element type and any unusual layout: `lu --solve f32`.
-    #[must_use]
     pub fn subject(&self) -> String {
         axes::heading(&self.algorithm, &CaseOptions { dtype: self.element(), ..self.options }, |_| true)
     }
 
     /// Returns the element type.
-    #[must_use]
     pub fn element(&self) -> DType {
         self.element.unwrap_or(self.dtype)
     }
 
     /// Returns the algorithm with its goal: `lu --solve`.
-    #[must_use]
     pub fn asked(&self) -> String {
         axes::heading(&self.algorithm, &self.options, |axis| axis.name == axes::GOAL.name)
     }
 
     /// Returns the arithmetic.
-    #[must_use]
     pub fn computed_in(&self) -> Computes {
         self.computes.unwrap_or(Computes { dtype: self.element(), operations: 1 })
     }
 
     /// Returns the measurement, if the case was measured.
-    #[must_use]
     pub fn measured(&self) -> Option<&Measured> {
         match &self.outcome {
             Outcome::Measured(measured) => Some(measured),
@@ -989,7 +958,6 @@ impl Case {
     }
 
     /// Converts the time of the whole case to the displayed one: for a chain, the time of one operation.
-    #[must_use]
     pub fn shown(&self, time: Nanos) -> Nanos {
         Nanos(time.0 / self.chain.unwrap_or(1) as f64)
     }

@@ -76,7 +76,6 @@ pub struct Origin {
 
 impl Origin {
     /// Returns the properties that all `origins` share.
-    #[must_use]
     pub fn common<'a>(origins: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut origins = origins.into_iter();
         let first = origins.next().cloned().unwrap_or_default();
@@ -90,7 +89,6 @@ impl Origin {
     }
 
     /// Formats the abbreviated commit with its branch: `5f3a9c0d1e2b (main, modified)`.
-    #[must_use]
     pub fn commit_text(&self) -> Option<String> {
         let short = self.commit.as_ref()?.chars().take(COMMIT_DIGITS).collect::<String>();
         let branch = self.branch.as_deref();
@@ -99,7 +97,6 @@ impl Origin {
     }
 
     /// Formats the host and its system: `builder-7, Linux 6.1.0-40-amd64`.
-    #[must_use]
     pub fn host_text(&self) -> Option<String> {
         let known: Vec<_> = [&self.host, &self.system].into_iter().flatten().map(String::as_str).collect();
         (!known.is_empty()).then(|| known.join(", "))
@@ -146,7 +143,6 @@ impl Origin {
 }
 
 /// Whether `text` can be the name of a commit, short or long.
-#[must_use]
 pub fn is_commit(text: &str) -> bool {
     (7..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

@@ -95,7 +95,6 @@ pub struct Missing {
 
 impl Peak {
     /// Returns the limits of `device` from the cases of its probes. Each figure is the best of several variants.
-    #[must_use]
     pub fn new(device: &DeviceInfo, extent: Extent, measured: String, cases: &[Case]) -> Self {
         let mut peak = Self {
             schema: SCHEMA.into(),
@@ -163,7 +162,6 @@ impl Peak {
     }
 
     /// Returns the reliable part: figures from times when the device was undisturbed and its canary close to `best`.
-    #[must_use]
     pub fn sound(&self, best: Option<Nanos>) -> Self {
         let slow = |canary: Nanos| best.is_some_and(|best| canary.0 > MAX_SLOWNESS * best.0);
         let mut sound = self.clone();
@@ -173,7 +171,6 @@ impl Peak {
     }
 
     /// Whether the quantity has a figure, or its case is known to have none.
-    #[must_use]
     pub fn knows(&self, quantity: Quantity, case: &str) -> bool {
         self.figures.iter().any(|figure| figure.quantity == quantity) || self.missing.iter().any(|m| m.case == case)
     }
@@ -185,7 +182,6 @@ impl Peak {
     }
 
     /// Returns the best bandwidth of each working set, from the smallest.
-    #[must_use]
     pub fn bandwidths(&self, wanted: Pattern) -> Vec<(Bytes, f64)> {
         let mut found: Vec<_> = self
             .figures
@@ -201,7 +197,6 @@ impl Peak {
 
     /// Returns the highest operation rate of kernels on elements of this type: in the type itself, in a wider one, or
     /// on matrix units.
-    #[must_use]
     pub fn arithmetic(&self, dtype: DType) -> Option<&Figure> {
         self.best(|quantity| {
             plain(quantity, dtype) || matches!(quantity, Quantity::Matrix { dtype: of, .. } if of == dtype)
@@ -209,7 +204,6 @@ impl Peak {
     }
 
     /// Returns the ratio of plain arithmetic's rate to a figure of matrix units, if the latter is slower.
-    #[must_use]
     pub fn slower_than_plain(&self, figure: &Figure) -> Option<f64> {
         let Quantity::Matrix { dtype, .. } = figure.quantity else { return None };
         let times = self.best(|quantity| plain(quantity, dtype))?.best / figure.best;
@@ -220,7 +214,6 @@ impl Peak {
     /// working set that is no larger, and of all larger sets, because a smaller set can only be faster. Work that
     /// writes little is compared with reads only: a copy reads half of its set, so a cache may hold the half but not
     /// the whole.
-    #[must_use]
     pub fn bandwidth(&self, bytes: Bytes, written: Bytes) -> Option<&Figure> {
         let reads = MIN_READ_RATIO * written.0 < bytes.0;
         let like = move |quantity: Quantity| match quantity {
@@ -233,7 +226,6 @@ impl Peak {
     }
 
     /// Returns the shortest time of a launch that waits for the previous one.
-    #[must_use]
     pub fn launch(&self) -> Option<&Figure> {
         self.figures.iter().find(|figure| figure.quantity == Quantity::Latency { of: Operation::DependentDispatch })
     }
@@ -242,7 +234,6 @@ impl Peak {
     /// arithmetic, memory and a single launch that takes longest; variants of a problem that compute in the same type
     /// have the same limit. `None` for a case without work or measured limits, and for a chain, whose operations wait
     /// for one another.
-    #[must_use]
     pub fn share(&self, case: &Case, median: Nanos) -> Option<Share> {
         let work = case.work;
         if case.chain.is_some() {
@@ -261,7 +252,6 @@ impl Peak {
 
     /// Returns the share of the limit by the case's own launches that a case with this median reaches; `None` if the
     /// hardware limit takes longer.
-    #[must_use]
     pub fn structure(&self, case: &Case, median: Nanos) -> Option<Share> {
         if case.chain.is_some() {
             return None;
@@ -322,7 +312,6 @@ impl Figure {
 }
 
 /// Whether a figure of this quantity can be the limit of a case that computes in `dtype`.
-#[must_use]
 pub fn may_limit(quantity: Quantity, limit: Limit, dtype: DType) -> bool {
     match quantity.facts().bounds {
         Bounds::Arithmetic => limit == Limit::Compute,

@@ -11,7 +11,6 @@ use std::mem::discriminant;
 
 impl Record {
     /// Groups the cases by device and id, one case per process, in the order of first appearance.
-    #[must_use]
     pub fn sightings(&self) -> Vec<Vec<&Case>> {
         let mut places: HashMap<(usize, &str), usize> = HashMap::new();
         let mut sightings: Vec<Vec<&Case>> = vec![];
@@ -68,7 +67,6 @@ impl Record {
     /// Returns the record with the cases of several processes combined: a wrong answer or a failure in any of them, or
     /// else the median of their medians, with the interval between processes. Sorts cases as in the registry, because
     /// each process took them in a random order.
-    #[must_use]
     pub fn across_processes(&self) -> Cow<'_, Self> {
         if self.processes.iter().all(|process| process.order.is_none()) {
             return Cow::Borrowed(self);

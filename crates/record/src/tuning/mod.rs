@@ -26,7 +26,6 @@ pub struct Search {
 
 impl Search {
     /// Returns a search of `space` that begins with `first`, in this order.
-    #[must_use]
     pub fn new(first: &[Tile], space: Vec<Tile>, seed: u64) -> Self {
         let mut unique: Vec<Tile> = vec![];
         for tile in first {

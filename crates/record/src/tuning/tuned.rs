@@ -59,7 +59,6 @@ pub struct Model {
 
 impl Model {
     /// Returns the model of `device`.
-    #[must_use]
     pub fn of(device: &DeviceInfo) -> Self {
         Self {
             device: device.name.clone(),
@@ -136,7 +135,6 @@ fn read_axes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<CaseOptions, 
 
 impl TuningResult {
     /// Returns the day of the search.
-    #[must_use]
     pub fn day(&self) -> &str {
         self.date.split('T').next().unwrap_or(&self.date)
     }
@@ -157,7 +155,6 @@ impl TuningResult {
 
 /// Returns the class of a size: each extent rounded to the nearest power of two, so that 1000 shares the results of
 /// 1024.
-#[must_use]
 pub fn class(size: Size) -> String {
     let round = |n: u64| {
         let below = 1u64 << n.max(1).ilog2();
@@ -173,7 +170,6 @@ pub fn class(size: Size) -> String {
 }
 
 /// Returns the user's file, `gpukern/tuned.toml` in the configuration folder, if the system has such a folder.
-#[must_use]
 pub fn default_path() -> Option<PathBuf> {
     dirs::config_dir().map(|folder| folder.join("gpukern").join("tuned.toml"))
 }
@@ -186,7 +182,6 @@ impl Default for Tuned {
 
 impl Tuned {
     /// Returns no results.
-    #[must_use]
     pub fn none() -> Self {
         Self::default()
     }
@@ -289,7 +284,6 @@ impl Tuned {
     }
 
     /// Returns the tile and result of `variant` for a case of `algorithm` on `device`, if a search found one.
-    #[must_use]
     pub fn result(
         &self,
         device: &DeviceInfo,
@@ -353,7 +347,6 @@ impl Configuration<'_> {
 
 /// Returns the variants of `group` as `device` runs them: the named ones with their tuned tiles, and the choice of
 /// `auto`.
-#[must_use]
 pub fn choose<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Vec<Configuration<'a>> {
     let mut chosen: Vec<_> = group.variants.iter().map(|variant| with_tile(group, variant, device, tuned)).collect();
     if group.auto
@@ -438,7 +431,6 @@ fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Op
 
 /// Returns the model's first choice that `device` can run or, if there is none, the last, whose case reports the
 /// reason.
-#[must_use]
 pub fn favourite<'a>(algorithm: &'a Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Option<&'a Variant> {
     let variants = favourites(algorithm, spec, device);
     let runs = |variant: &&&Variant| feasible(algorithm, variant, spec, device).is_ok();

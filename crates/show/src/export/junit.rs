@@ -99,7 +99,6 @@ fn counts<'a>(tests: &(impl Iterator<Item = &'a CaseTest> + Clone)) -> (String, 
 }
 
 /// Converts a record: a test for each case.
-#[must_use]
 pub fn text(record: &Record) -> String {
     let all = named_cases(record);
     let conditions = RunConditions::of(record);
@@ -160,7 +159,6 @@ fn test(named: &NamedCase<'_>, conditions: &RunConditions) -> CaseTest {
 }
 
 /// Converts a comparison: a test for each case that at least one side has.
-#[must_use]
 pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     let mut suites: Vec<TestSuite<'_>> = vec![];
     let mut add = |device, test| {

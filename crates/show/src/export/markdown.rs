@@ -14,7 +14,6 @@ use crate::report::table::{Cell, Table};
 use std::collections::BTreeSet;
 
 /// Converts a record: the tables of each device, and below them the cases without a time.
-#[must_use]
 pub(super) fn text(record: &Record) -> String {
     let all = named_cases(record);
     let conditions = RunConditions::of(record);
@@ -89,7 +88,6 @@ fn table(timed: &[&NamedCase<'_>], conditions: &RunConditions) -> Table {
 }
 
 /// Converts a comparison.
-#[must_use]
 pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     let mut document = Document::default();
     let counts = ruling.counts(comparison).filter(|(_, name)| *name != NOT_COMPARED);

@@ -85,7 +85,6 @@ impl Format {
     }
 
     /// Returns the name used on the command line.
-    #[must_use]
     pub fn name(self) -> &'static str {
         self.facts().0
     }

@@ -19,7 +19,6 @@ use std::fmt::Write;
 
 /// Prints the verdict on a single case with a line for each side, or a table of several cases, within `width` columns
 /// where possible.
-#[must_use]
 pub fn text(trials: &Trials, width: usize) -> String {
     let document = match &trials.cases[..] {
         [only] if trials.is_of_one() => single_case(only, trials),
@@ -349,7 +348,6 @@ fn reasons(cases: &[Trial], names: &CaseNames, min_effect: f64) -> Vec<String> {
 }
 
 /// Describes the verdict in one line, for progress through cases with the options `all`.
-#[must_use]
 pub fn brief<'a>(trial: &Trial, all: impl Iterator<Item = &'a CaseOptions>) -> String {
     let Trial { a, b, .. } = trial;
     let columns = varying(all).into_iter().filter_map(|axis| axis.column.as_ref());

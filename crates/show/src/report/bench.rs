@@ -24,7 +24,6 @@ pub struct Section<'a> {
 }
 
 /// Groups the cases of a record into sections, in the order of measurement.
-#[must_use]
 pub fn sections<'a>(record: &'a Record) -> Vec<Section<'a>> {
     let mut baselines: HashMap<&str, Vec<&'a Case>> = HashMap::new();
     for case in record.cases.iter().filter(|case| case.measured().is_some()) {
@@ -54,7 +53,6 @@ fn is_on_host(record: &Record, device: usize) -> bool {
 }
 
 /// Returns the sections with tables of their own: beside other devices, the host is a column of their tables.
-#[must_use]
 pub fn main_sections(record: &Record) -> Vec<Section<'_>> {
     let only_host = record.devices.iter().all(|device| device.kind == DeviceKind::Host);
     let mut sections = sections(record);
@@ -74,7 +72,6 @@ pub fn has_rival<'c>(class: &Class, mut others: impl Iterator<Item = &'c Class>)
 }
 
 /// Returns the median as tables show it: for a chain, the time of one operation.
-#[must_use]
 pub fn median(case: &Case) -> Option<Nanos> {
     figure::MEDIAN.value(case).map(Nanos)
 }
@@ -98,7 +95,6 @@ pub fn variant(case: &Case) -> Cell {
 }
 
 /// Explains missing times, and lists the caveats of devices.
-#[must_use]
 pub fn notes(record: &Record) -> String {
     let mut out = outcomes(record);
     if record.cases.iter().all(|case| case.measured().is_none()) {
@@ -117,7 +113,6 @@ pub fn notes(record: &Record) -> String {
 
 /// Explains missing and wrong answers, each in a line, except that skips and usage errors with the same reason share
 /// one; then lists the remarks of problems and variants.
-#[must_use]
 pub fn outcomes(record: &Record) -> String {
     let mut groups: Vec<(String, Vec<&Case>)> = vec![];
     for case in &record.cases {

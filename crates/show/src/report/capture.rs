@@ -11,7 +11,6 @@ const MIN_NAME_WIDTH: usize = 16;
 const MAX_ARGUMENTS_WIDTH: usize = 60;
 
 /// Prints the profile with at most `top` kernels of each device.
-#[must_use]
 pub fn text(profile: &Profile, top: usize, width: usize) -> String {
     let mut document = Document::default();
     document.line(headline(profile));

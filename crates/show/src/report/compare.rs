@@ -27,7 +27,6 @@ const MAX_REMARKS: usize = 5;
 
 /// Prints the differences, a row for each case, the cases that are not compared, broken limits, a summary, and the
 /// commands that would decide the undecided cases.
-#[must_use]
 pub fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> String {
     let mut document = Document::default();
     if !comparison.differences.is_empty() {
@@ -72,7 +71,6 @@ pub fn limits(ruling: &Ruling) -> impl Iterator<Item = FormattedText> {
 }
 
 /// Returns the sentence above the commands that would decide the undecided cases.
-#[must_use]
 pub fn above_commands(comparison: &Comparison) -> String {
     let open = comparison.count(Verdict::Undecided);
     let rest = match (open.saturating_sub(hopeless(comparison)), open, comparison.cases.len()) {
@@ -265,7 +263,6 @@ pub fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, 
 }
 
 /// Lists the differences, one per line.
-#[must_use]
 pub fn differences(differences: &[Difference]) -> String {
     let mut out = String::new();
     for Difference { what, baseline, candidate, .. } in differences {
@@ -283,7 +280,6 @@ fn row(case: &Compared, name: &str) -> [Cell; 7] {
 }
 
 /// Returns the verdict as tables show it: a slow-down in capitals.
-#[must_use]
 pub fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Slower => "SLOWER",
@@ -413,7 +409,6 @@ fn change(ratio: f64, [takes, is]: [&str; 2]) -> String {
 }
 
 /// Summarizes the changes of all cases, and of each algorithm and device, in a line each.
-#[must_use]
 pub fn overviews(comparison: &Comparison) -> Vec<String> {
     let all = Overview::all(comparison);
     let names =

@@ -43,7 +43,6 @@ pub struct DeviceCard<'a> {
 
 impl<'a> DeviceCard<'a> {
     /// Checks every variant at the sizes of its algorithm. A variant that is feasible at any of the sizes runs.
-    #[must_use]
     pub fn new(info: &'a DeviceInfo, catalogue: &Catalogue) -> Self {
         let algorithms = catalogue.names(|algorithm| !list::is_limit(algorithm));
         let mut variants = vec![];
@@ -72,7 +71,6 @@ impl<'a> DeviceCard<'a> {
     }
 
     /// Prints the most important facts about the device, and how many variants of each algorithm run.
-    #[must_use]
     pub fn summary(&self, is_default: bool, limits: Option<&Peak>, width: usize) -> String {
         let info = self.info;
         let driver = format!("{}, Vulkan {}", driver(info), info.api_version);
@@ -134,7 +132,6 @@ impl<'a> DeviceCard<'a> {
     }
 
     /// Prints all facts about the device, and the element types that each variant runs with.
-    #[must_use]
     pub fn card(&self, is_default: bool, limits: Option<&Peak>, width: usize) -> String {
         let info = self.info;
         let limit = &info.limits;

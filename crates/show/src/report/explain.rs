@@ -65,7 +65,6 @@ impl Explanation {
 
     /// Prints a line for each candidate with its predicted and measured time, the reasons for missing times, and the
     /// loss due to the choice of `auto`.
-    #[must_use]
     pub fn text(&self, width: usize) -> String {
         let Self { device, algorithm, size, options, candidates } = self;
         let mut document = Document::default();

@@ -235,7 +235,6 @@ struct ShownSection<'a> {
 /// Prints sizes by variants: the median kernel time and, if there is room, the share of the limit and a bar, with a
 /// star for the fastest of each size. Chains show the time of one operation, with its forms side by side. All tables of
 /// a record have the same form.
-#[must_use]
 pub fn compact(record: &Record, view: &View) -> String {
     let conditions = RunConditions::of(record);
     let shown: Vec<_> = main_sections(record)
@@ -381,7 +380,6 @@ fn percent(fraction: f64) -> String {
 
 /// Prints several devices side by side: a table for each algorithm, element type and kind of input, with a row for each
 /// size and variant and a column for each device.
-#[must_use]
 pub fn side_by_side(record: &Record, width: usize) -> String {
     let mut document = Document::default();
     document.line("devices side by side, median kernel time");

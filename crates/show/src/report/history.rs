@@ -21,7 +21,6 @@ const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█
 const MAX_MOVES: usize = 12;
 
 /// Prints a row for each case with its trend, then the events at which cases changed, and a summary.
-#[must_use]
 pub fn text(history: &History, width: usize) -> String {
     let mut document = Document::default();
     for device in devices(history) {

@@ -132,7 +132,6 @@ fn on_devices(record: &Record) -> impl Iterator<Item = (Document, Vec<KernelRow<
 }
 
 /// Prints a row for each kernel on each device, the driver's names for the columns, and a summary.
-#[must_use]
 pub fn text(record: &Record, width: usize) -> String {
     let mut document = Document::default();
     let mut below: Option<[String; 2]> = None;
@@ -213,7 +212,6 @@ fn legend(rows: &[KernelRow<'_>], table: &Table) -> [String; 2] {
 }
 
 /// Prints every statistic under the driver's own name, with a column for each kernel.
-#[must_use]
 pub fn raw(record: &Record, width: usize) -> String {
     let mut document = Document::default();
     for (heading, rows) in on_devices(record) {
@@ -255,7 +253,6 @@ fn summary(record: &Record) -> String {
 }
 
 /// Prints the driver's texts of each kernel below its name.
-#[must_use]
 pub fn texts(record: &Record, wanted: impl Fn(&Representation) -> bool + Copy) -> String {
     let mut out = String::new();
     for row in rows(&record.cases) {
@@ -273,7 +270,6 @@ fn plain(text: &str) -> String {
 }
 
 /// Prints two kernels side by side, and the differences between the driver's texts.
-#[must_use]
 pub fn diff(
     record: &Record,
     [a, b]: [&KernelRow<'_>; 2],

@@ -60,7 +60,6 @@ pub(super) fn is_limit(algorithm: &Algorithm) -> bool {
 }
 
 /// Prints the algorithms with the names of their variants.
-#[must_use]
 pub fn short(algorithms: &[&Algorithm], width: usize) -> String {
     let mut document = Document::default();
     let first_limit = algorithms.iter().position(|algorithm| is_limit(algorithm));
@@ -107,7 +106,6 @@ struct ListedVariant {
 }
 
 impl ListedAlgorithm {
-    #[must_use]
     pub fn new(algorithm: &'static Algorithm) -> Self {
         let variant = |variant: &'static Variant| ListedVariant {
             name: &variant.name,
@@ -144,7 +142,6 @@ fn layouts(algorithm: &Algorithm, variant: &Variant) -> Vec<&'static str> {
 }
 
 /// Prints an algorithm with its variants: purpose, requirements and sources.
-#[must_use]
 pub fn long(algorithm: &Algorithm, width: usize) -> String {
     let mut document = Document::default();
     let mut line = |text: String| document.hanging(13, text);

@@ -24,7 +24,6 @@ pub struct View {
 
 impl View {
     /// Creates a view of this width, without reference times and chosen columns.
-    #[must_use]
     pub fn of_width(width: usize) -> Self {
         Self { width, reference: None, columns: None }
     }
@@ -70,7 +69,6 @@ fn cells(column: &LongColumn, case: &Case, metrics: &[&str], view: &View, condit
 }
 
 /// Prints a line for each case: median, its interval, minimum, rate, samples and residual.
-#[must_use]
 pub fn long(record: &Record, view: &View) -> String {
     let conditions = RunConditions::of(record);
     let sections = sections(record);

@@ -48,7 +48,6 @@ fn overlapping_pairs(intervals: &[[Nanos; 2]]) -> f64 {
 const HIDDEN_FIRST: [&str; 3] = ["overlapping pairs", "within one", "median"];
 
 /// Prints a line for each case that at least two processes measured.
-#[must_use]
 pub fn text(record: &Record, width: usize) -> String {
     let mut document = Document::default();
     let devices: Vec<_> = record.devices.iter().map(|device| &*device.name).collect();

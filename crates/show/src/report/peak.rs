@@ -9,7 +9,6 @@ use crate::record::peak::{Extent, Peak, Quantity};
 use std::collections::BTreeMap;
 
 /// Prints the limits of one device.
-#[must_use]
 pub fn text(peak: &Peak, width: usize) -> String {
     let mut document = Document::default();
     document.line(format!("{}, {}", peak.device, bench::short_driver(&peak.device, &peak.driver)));

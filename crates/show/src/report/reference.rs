@@ -33,7 +33,6 @@ struct ReferenceRow {
 
 impl ReferenceTime {
     /// Returns the times of the measured cases of a record called `name`.
-    #[must_use]
     pub fn of_record(record: &Record, name: &str) -> Vec<Self> {
         let figure = |case: &Case| {
             Some(Self {
@@ -83,7 +82,6 @@ impl ReferenceTime {
     }
 
     /// Returns the shortest of `figures` for the problem of `case`.
-    #[must_use]
     pub fn of<'a>(figures: &'a [Self], case: &Case) -> Option<&'a Self> {
         let kind = |figure: &&Self| {
             let input = if figure.any_input { case.input } else { figure.options.input };

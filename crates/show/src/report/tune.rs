@@ -59,7 +59,6 @@ fn searches(
 
 /// Prints a line for each search by inspection: the tile, its spills, and those of the built-in one; within `width`
 /// columns.
-#[must_use]
 pub fn inspected(device: &DeviceInfo, algorithm: &Algorithm, rows: &[InspectedRow], width: usize) -> String {
     let rows = rows.iter().map(|InspectedRow { variant, spec, found }| {
         let ((tile, spills), built_in_spills) =
@@ -82,7 +81,6 @@ pub fn inspected(device: &DeviceInfo, algorithm: &Algorithm, rows: &[InspectedRo
 const HIDDEN_FIRST: [&str; 2] = ["tried", "built in"];
 
 /// Prints a line for each search: the best tile, its rate, and that of the built-in one; within `width` columns.
-#[must_use]
 pub fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[TunedRow], width: usize) -> String {
     let found = rows.iter().map(|row| SearchRow { variant: row.variant, spec: row.spec, cells: found(row).to_vec() });
     let headings = ["GFLOP/s", "built in", "gain", "tried"];

@@ -10,7 +10,6 @@ use crate::record::{Case, Outcome, Record, Verification};
 
 /// Prints a row for each variant, or for each algorithm if there are several: how many cases pass, and how close the
 /// worst comes to its tolerance.
-#[must_use]
 pub fn table(record: &Record, width: usize) -> String {
     let algorithms = distinct(record.cases.iter().map(|case| case.algorithm.as_str()));
     let single = match algorithms[..] {
@@ -88,7 +87,6 @@ fn closest(cases: &[&Case]) -> Option<f64> {
 }
 
 /// Summarizes the run in one line.
-#[must_use]
 pub fn summary(record: &Record) -> String {
     let count = |what| count(&record.cases, what);
     let some = |what| match count(what) {

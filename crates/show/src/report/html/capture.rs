@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Returns the page of `profile`, with at most `top` kernels of each device in its table.
-#[must_use]
 pub fn page(profile: &Profile, top: usize) -> String {
     let mut page = Page::default();
     page.opening(&format!("Device time of {}", profile.program.join(" ")), "gpukern capture");

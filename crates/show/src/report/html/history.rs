@@ -13,7 +13,6 @@ use plotters::prelude::*;
 use std::fmt::Write;
 
 /// Returns the page of `history`.
-#[must_use]
 pub fn page(history: &History) -> String {
     let mut page = Page::default();
     let place = devices_and_days(history.runs.iter().map(|run| &run.record));

@@ -124,7 +124,6 @@ impl Omitted {
 }
 
 /// Returns the report of `runs`, side by side if there are several; of two also with their comparison.
-#[must_use]
 pub fn report(runs: &[NamedRecord], comparison: Option<&Comparison>) -> Page {
     // A verdict needs the single processes; tables and charts show the record across them.
     let judged = match runs {
