@@ -77,6 +77,7 @@ fn selection(case: &Case, host: bool) -> Option<Selection> {
 
 #[cfg(test)]
 mod tests {
+    use crate::catalogue::CATALOGUE;
     use crate::history::fixture::{driver_change, run, settings};
     use crate::history::{History, HistorySettings, RunOrder};
 
@@ -103,6 +104,7 @@ mod tests {
         assert_eq!(commands[1], "gpukern compare --baseline 021.json 022.json 023.json --candidate now.json");
         for run in &mut runs {
             run.record.cases[0].variant = "no; such".into();
+            run.record.look_up(&CATALOGUE);
         }
         assert_eq!(confirm(runs), Vec::<String>::new());
     }

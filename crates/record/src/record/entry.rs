@@ -34,6 +34,7 @@ impl PartialEq for CatalogueEntry {
 impl Case {
     /// Looks the case up in the catalogue.
     pub fn look_up(&mut self, catalogue: &Catalogue) {
+        self.entry = CatalogueEntry::default();
         let Some(position) = catalogue.algorithms.iter().position(|known| known.name == self.algorithm) else { return };
         let algorithm = catalogue.algorithms[position];
         let place = algorithm.variants.iter().position(|known| known.name == self.variant);
