@@ -53,7 +53,7 @@ fn register(ended: &'static AtomicBool) -> io::Result<()> {
             flag::register(signal, ended)?;
         }
     }
-    flag::register(consts::SIGCONT, &crate::measure::timekeeper::CONTINUED).map(drop)
+    flag::register(consts::SIGCONT, &crate::engine::timekeeper::CONTINUED).map(drop)
 }
 
 /// Makes Ctrl-C and Ctrl-Break set `ended` instead of ending the process. Closing the window or logging off still ends it:

@@ -5,10 +5,10 @@ use super::host::Host;
 
 use crate::basis::error::{Error, Exit};
 use crate::basis::printable;
-use crate::catalogue::CATALOGUE;
 use crate::device::capability::DeviceInfo;
-use crate::measure::runner::Timing;
-use crate::measure::session::{Session, Setup};
+use crate::engine::runner::Timing;
+use crate::engine::session::{Session, Setup};
+use crate::kernels::CATALOGUE;
 use crate::report::devices::DeviceCard;
 use crate::report::list::{self, ListedAlgorithm};
 use crate::report::table;

@@ -1,8 +1,8 @@
 //! Options of earlier versions for the fields of a description, each translated to `--set`.
 
 use crate::basis::printable::brief;
-use crate::run::written::{inline, key, line};
-use crate::run::{ENDINGS, split};
+use crate::user::written::{inline, key, line};
+use crate::user::{ENDINGS, split};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use std::path::Path;

@@ -5,7 +5,7 @@ use crate::basis::printable::printable;
 use crate::basis::threads;
 use crate::basis::units::{Nanos, about, counted};
 use crate::device::capability::{DeviceInfo, DeviceKind};
-use crate::measure::executor::Observer;
+use crate::engine::executor::Observer;
 use crate::plan::{CaseId, axes};
 use crate::record::{Case, Outcome};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -221,7 +221,8 @@ impl Progress {
         Self::through(cases, &[], &[], messages)
     }
 
-    /// Returns progress through `cases` cases and the limits of their devices, with their expected times.
+    /// Returns the progress of measuring `cases` cases and then the limits of their devices, with the expected time of
+    /// each.
     pub(crate) fn through(cases: usize, expected: &[(String, Nanos)], limits: &[Nanos], messages: &Messages) -> Self {
         let (terminal, shows) = (messages.on_terminal(), messages.verbosity >= Verbosity::Usual);
         let bar = if terminal && shows { ProgressBar::new(STEPS) } else { ProgressBar::hidden() };
@@ -374,7 +375,7 @@ pub(super) fn skips(skipped: &[(CaseId, String)]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::basis::dtype::DType;
-    use crate::catalogue::matmul::MATMUL;
+    use crate::kernels::matmul::MATMUL;
     use crate::plan::axes::AXES;
 
     #[test]

@@ -15,14 +15,14 @@ use crate::commands::cli::{Comparing, OutputArgs};
 use crate::compare::gate::Ruling;
 use crate::compare::recipe::{self, ComparisonCommand, SideFiles};
 use crate::compare::{Compared, Comparison, Obstacle, Settings, Verdict, compare};
-use crate::measure::measurement::MeasureOptions;
-use crate::measure::session::Setup;
+use crate::engine::measurement::MeasureOptions;
+use crate::engine::session::Setup;
 use crate::plan::Plan;
 use crate::plan::request::Request;
 use crate::record::Record;
 use crate::report;
-use crate::run::algorithm::UserKernels;
 use crate::stats::bootstrap::MIN_RUNS_FOR_SPREAD;
+use crate::user::algorithm::UserKernels;
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -335,7 +335,7 @@ fn empty_folder(path: &Path) -> Result<PathBuf, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalogue::CATALOGUE;
+    use crate::kernels::CATALOGUE;
 
     #[test]
     fn rounds_are_kept_in_a_new_or_empty_folder_only() {

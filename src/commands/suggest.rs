@@ -1,8 +1,8 @@
 //! Suggestions by meaning: the equivalents of other benchmark tools' options and commands, and the command for a kernel.
 
 use crate::basis::printable::{brief, shell_word};
-use crate::catalogue::CATALOGUE;
 use crate::export::Format;
+use crate::kernels::CATALOGUE;
 use clap::ArgMatches;
 use clap::error::{ContextKind, ContextValue, Error};
 use std::ffi::OsString;
@@ -139,7 +139,7 @@ fn command_tip(word: &str) -> Option<String> {
                 "`gpukern run {file}` measures a kernel, `gpukern bench --config {file}` a configuration"
             ));
         }
-        kernel if crate::run::ENDINGS.contains(&kernel) => return Some(format!("`gpukern run {file}` measures it")),
+        kernel if crate::user::ENDINGS.contains(&kernel) => return Some(format!("`gpukern run {file}` measures it")),
         _ => {}
     }
     let word = word.replace('_', "-");
@@ -162,7 +162,7 @@ pub(super) fn kernels_elsewhere(matches: &ArgMatches, refused: Option<&ContextVa
         "bench" | "verify" => ("", "verifies and measures it"),
         _ => return None,
     };
-    let is_kernel = |word: &&String| crate::run::ENDINGS.contains(&extension(word)) || extension(word) == "toml";
+    let is_kernel = |word: &&String| crate::user::ENDINGS.contains(&extension(word)) || extension(word) == "toml";
     let refused = match refused {
         Some(ContextValue::String(word)) if !word.starts_with('-') => Some(word),
         _ => None,

@@ -2,7 +2,7 @@
 
 use crate::basis::units::Nanos;
 use crate::profile::{Profile, ProfiledProcess, SCHEMA};
-use crate::run::fixture::spirv;
+use crate::user::fixture::spirv;
 use gpukern_layer::format::{
     CapturedDispatch, CapturedRegion, DescriptorBinding, DeviceProperties, DispatchEvent, LayerEvent, Other,
     PipelineInfo, ProcessInfo, Submission,

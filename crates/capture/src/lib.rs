@@ -7,10 +7,10 @@ pub mod profile;
 pub mod trace;
 
 #[cfg(test)]
-use gpukern_kernels as catalogue;
+use gpukern_kernels as kernels;
 use gpukern_model::{basis, device, stats};
 use gpukern_program::kernel;
-use gpukern_user as run;
+use gpukern_user as user;
 
 use crate::basis::printable::Shown;
 use gpukern_layer::format::{self, LayerEvent};

@@ -126,7 +126,7 @@ mod tests {
     use crate::basis::dtype::DType;
     use crate::basis::size::Size;
     use crate::case::Goal;
-    use crate::catalogue::CATALOGUE;
+    use crate::kernels::CATALOGUE;
     use std::time::Duration;
 
     fn case(algorithm: &str, n: u64, interrupted: bool) -> Case {

@@ -17,10 +17,10 @@ pub mod workbench;
 pub mod worker;
 
 #[cfg(test)]
-use gpukern_kernels as catalogue;
+use gpukern_kernels as kernels;
 use gpukern_model::{basis, case, device, stats};
 use gpukern_process as process;
 use gpukern_program::{algorithms, kernel};
 use gpukern_record::{peak, plan, record, tuning};
-use gpukern_user as run;
+use gpukern_user as user;
 use gpukern_vulkan as vulkan;

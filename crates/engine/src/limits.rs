@@ -270,11 +270,11 @@ pub(super) fn share(peak: &Peak, cases: &mut [Case]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalogue::CATALOGUE;
     use crate::device::fixture::software_device;
     use crate::executor::unmeasured;
     use crate::job::Report;
     use crate::job::cases::{CaseEvent, RunCases};
+    use crate::kernels::CATALOGUE;
     use crate::session::Setup;
     use crate::tuning::tuned::{self, Tuned};
     use crate::worker::WorkerEnd;

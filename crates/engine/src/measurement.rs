@@ -639,8 +639,8 @@ mod tests {
     use super::*;
     use crate::basis::dtype::DType;
     use crate::case::{CaseOptions, StopRule, StopTest};
-    use crate::catalogue::CATALOGUE;
     use crate::device::cache::CacheFolder;
+    use crate::kernels::CATALOGUE;
 
     use crate::record::fixture::four_cases;
     use crate::session::Isolation;

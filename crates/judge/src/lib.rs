@@ -4,7 +4,7 @@ pub mod compare;
 pub mod history;
 
 #[cfg(test)]
-use gpukern_kernels as catalogue;
+use gpukern_kernels as kernels;
 use gpukern_model::{basis, case, device, stats};
 use gpukern_program::algorithms;
 use gpukern_record::{plan, record};

@@ -1,5 +1,4 @@
 //! Child processes: further processes of this program, the programs of others, their messages, last words and ends.
-//! Imports `basis`.
 
 mod family;
 pub mod guarded;

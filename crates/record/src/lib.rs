@@ -6,6 +6,6 @@ pub mod record;
 pub mod tuning;
 
 #[cfg(test)]
-use gpukern_kernels as catalogue;
+use gpukern_kernels as kernels;
 use gpukern_model::{basis, case, device, stats};
 use gpukern_program::{algorithms, kernel};

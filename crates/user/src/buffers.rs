@@ -11,6 +11,7 @@ use super::resolved::{Fill, ResolvedBuffer, Tolerance};
 use super::written;
 use crate::basis::dtype::DType;
 use crate::basis::error;
+use crate::basis::printable::brief;
 use crate::basis::units::Bytes;
 use crate::kernel::buffer::Role;
 use crate::kernel::interface::{Block, Scalar, Slot};
@@ -61,9 +62,9 @@ fn unbound(description: &Description, name: &str, programs: &[&LoadedKernel]) ->
         "is given member by member in [uniform]; keep one of them".into()
     } else {
         let all: Vec<String> = passes().map(LoadedPass::listing).filter(|listing| !listing.is_empty()).collect();
-        let message = error::unknown("block", name, "", &slots().flat_map(Slot::names).collect::<Vec<_>>());
-        let message = message.split("; available").next().unwrap_or_default();
-        format!("{message}; kernels bind: {}", all.join("; "))
+        let known: Vec<_> = slots().flat_map(Slot::names).collect();
+        let question = error::meant(name, &known).map_or_else(String::new, |question| format!("{question} "));
+        format!("unknown block '{}'; {question}kernels bind: {}", brief(name), all.join("; "))
     };
     Fault::new(format!("buffer.{name}"), message)
 }

@@ -204,35 +204,47 @@ impl ResolvedBuffer {
     }
 }
 
-/// Binary exponents of varied floats, for magnitudes from 2^-6 to 8: these reach the saturation of common functions,
-/// and their products, sums and exponentials stay within f16.
-const EXPONENTS: std::ops::Range<u64> = 0..9;
+/// Least binary exponent of varied floats, and number of exponents, for magnitudes from 2^-6 to 8: these reach the
+/// saturation of common functions, and their products, sums and exponentials stay within f16.
+const LEAST_EXPONENT: i32 = -6;
+const EXPONENT_COUNT: u64 = 9;
 
 /// Reciprocal of the share of zeros among varied integers: masks need both values, and keys need duplicates.
 const ELEMENTS_PER_ZERO: u64 = 8;
 
 /// Appends a value of [`Fill::Varied`].
 fn varied(element: DType, random: &mut impl Rng, bytes: &mut Vec<u8>) {
-    let (size, start) = (element.bytes() as usize, bytes.len());
+    let size = element.bytes() as usize;
     if element.is_integer() {
-        let value = match random.next_u64() % ELEMENTS_PER_ZERO {
-            0 => 0,
-            // Varying magnitudes, so that the high word may be zero.
-            1 => random.next_u64() >> (random.next_u64() % (8 * size as u64) + 64 - 8 * size as u64),
-            _ => random.next_u64(),
-        };
-        return bytes.extend(&value.to_le_bytes()[..size]);
+        return bytes.extend(&varied_integer(8 * element.bytes(), random).to_le_bytes()[..size]);
     }
+    let start = bytes.len();
+    // Neighbors must differ, or a kernel that reads the wrong one would be right by chance.
     loop {
-        let bits = random.next_u64();
-        let exponent = (bits >> 1) % EXPONENTS.end;
-        let magnitude = (1.0 + (bits >> 11) as f64 * 2f64.powi(-53)) * 2f64.powi(exponent as i32 - 6);
-        element.push(if bits & 1 == 0 { magnitude } else { -magnitude }, bytes);
+        element.push(varied_float(random), bytes);
         if start < size || bytes[start..] != bytes[start - size..start] {
             return;
         }
         bytes.truncate(start);
     }
+}
+
+/// Returns an integer of `width` bits: now and then zero, or one of a random magnitude, whose high bits are zero.
+fn varied_integer(width: u64, random: &mut impl Rng) -> u64 {
+    match random.next_u64() % ELEMENTS_PER_ZERO {
+        0 => 0,
+        1 => random.next_u64() >> (random.next_u64() % width + 64 - width),
+        _ => random.next_u64(),
+    }
+}
+
+/// Returns a float whose sign is the lowest of 64 random bits; the others give its exponent and mantissa.
+fn varied_float(random: &mut impl Rng) -> f64 {
+    let bits = random.next_u64();
+    let exponent = ((bits >> 1) % EXPONENT_COUNT) as i32 + LEAST_EXPONENT;
+    let mantissa = 1.0 + (bits >> 11) as f64 * 2f64.powi(-53);
+    let magnitude = mantissa * 2f64.powi(exponent);
+    if bits & 1 == 0 { magnitude } else { -magnitude }
 }
 
 /// Returns element `at` of a count from 0, wrapped to the range of an integer type.

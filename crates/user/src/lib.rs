@@ -1,5 +1,9 @@
-//! Converts descriptions of users' kernels to algorithms like the built-in ones, without a device. Imports `basis`,
-//! `device`, `kernel`, `algorithms`.
+//! Users' kernels, from their descriptions to algorithms like the built-in ones, without a device.
+//!
+//! A `Description` is what a user writes; with its file it is a `Described`. Its kernels, compiled and reflected, are
+//! `LoadedKernel`s of passes. `resolve` makes a `ResolvedRun` of it: at each point of the axes the buffers, the
+//! reference, and the passes as dispatches. `UserKernels` names that run and what is saved of it, which workers receive;
+//! its `algorithm` is measured like any other.
 
 pub mod access;
 pub mod algorithm;
@@ -28,7 +32,7 @@ pub mod resolved;
 pub mod written;
 
 #[cfg(test)]
-use gpukern_kernels as catalogue;
+use gpukern_kernels as kernels;
 use gpukern_model::{basis, case, device};
 use gpukern_process as process;
 use gpukern_program::{algorithms, kernel};

@@ -5,9 +5,9 @@ use super::options::describe;
 use super::resolve::resolve;
 use super::resolved::{Fill, Reference, ResolvedRun, Tolerance};
 use crate::basis::error::Error;
-use crate::catalogue::CATALOGUE;
 use crate::kernel::buffer::Role;
 use crate::kernel::interface::SlotKind;
+use crate::kernels::CATALOGUE;
 use crate::plan::request::FieldOptions;
 use std::path::{Path, PathBuf};
 

@@ -107,7 +107,7 @@ fn pairs_by_stars(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalogue::CATALOGUE;
+    use crate::kernels::CATALOGUE;
 
     fn found(algorithm: &str, against: &[&str], judged: &[&str]) -> Result<(Vec<String>, Vec<String>), String> {
         let algorithm = CATALOGUE.find(algorithm).expect("an algorithm");

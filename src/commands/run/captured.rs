@@ -5,8 +5,8 @@ use crate::basis::units::{Nanos, ratio};
 use crate::device::capability::DeviceInfo;
 use crate::record::{Case, Correctness, Record};
 use crate::report::capture::shortened;
-use crate::run::algorithm::UserKernels;
-use crate::run::description::Captured;
+use crate::user::algorithm::UserKernels;
+use crate::user::description::Captured;
 use std::fmt::Write;
 
 /// Most columns of a case's name.

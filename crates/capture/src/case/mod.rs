@@ -9,10 +9,10 @@ use crate::basis::destination::make_private_folder;
 use crate::basis::error::Error;
 use crate::basis::printable::Shown;
 use crate::kernel::interface::Slot;
-use crate::run::description::{Described, Description, Kernel, OneOrMany};
-use crate::run::init::place;
-use crate::run::loaded::{LoadedPass, programs};
-use crate::run::options::CASE;
+use crate::user::description::{Described, Description, Kernel, OneOrMany};
+use crate::user::init::place;
+use crate::user::loaded::{LoadedPass, programs};
+use crate::user::options::CASE;
 use buffers::{AddressMember, BoundSlot, CaseBuffer, data};
 use gpukern_layer::format::{CapturedDispatch, DeviceProperties, LayerEvent, PipelineInfo, ProcessInfo};
 use std::collections::HashMap;
@@ -178,7 +178,7 @@ impl<'a> Draft<'a> {
         let failed = |e: std::io::Error| format!("'{}': {e}", folder.shown());
         make_private_folder(folder).map_err(failed)?;
         let words = &chosen.pipeline.spirv;
-        store::write(&folder.join(MODULE), &crate::run::loaded::bytes(words)).map_err(failed)?;
+        store::write(&folder.join(MODULE), &crate::user::loaded::bytes(words)).map_err(failed)?;
         let source = source::embedded(words).map(|(text, ending)| (format!("kernel.{ending}"), text));
         if let Some((name, text)) = &source {
             store::write(&folder.join(name), text.as_bytes()).map_err(failed)?;

@@ -1,7 +1,7 @@
 //! Extracts the source text from a module's debug information.
 
 use crate::kernel::instructions::{HEADER, instructions};
-use crate::run::string;
+use crate::user::string;
 use rspirv::spirv::{Op, SourceLanguage};
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
 //! Stores the files of cases: private, compressed if that helps, and shared between cases with the same contents.
 
 use crate::basis::destination::make_private_folder;
-use crate::run::array::COMPRESSED;
+use crate::user::array::COMPRESSED;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -88,7 +88,7 @@ pub(super) fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::array::read_raw;
+    use crate::user::array::read_raw;
 
     #[test]
     fn large_contents_are_compressed_shared_and_private() {

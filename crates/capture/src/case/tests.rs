@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::fixture::{CapturedFixture, bound, case, floats, region, scale};
-use crate::run::check_description;
-use crate::run::fixture::described;
+use crate::user::check_description;
+use crate::user::fixture::described;
 use gpukern_layer::format::{DescriptorBinding, DispatchEvent, Submission};
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ impl CapturedFixture {
         let mut draft = Draft::new(&chosen[0], self.spool.path(), &folder, &mut store)?;
         draft.write(starts, true, &mut store)?;
         let text = std::fs::read_to_string(folder.join(CASE)).expect("written");
-        check_description(&text, &folder, &crate::catalogue::CATALOGUE).map_err(|e| format!("{e}\n{text}"))?;
+        check_description(&text, &folder, &crate::kernels::CATALOGUE).map_err(|e| format!("{e}\n{text}"))?;
         Ok((folder, text))
     }
 }

@@ -4,15 +4,15 @@ use super::buffers::BoundSlot;
 use super::{Draft, MODULE};
 use crate::basis::printable::printable;
 use crate::kernel::interface::{Argument, ArgumentKind, Scalar};
-use crate::run::buffers::fits_blocks;
-use crate::run::description::{
+use crate::user::buffers::fits_blocks;
+use crate::user::description::{
     BoundBuffer, BoundRange, Captured, DescribedBuffer, Formula, GridFields, Kernel, OneOrMany, OrderedMap,
     OutputFiles, ReferenceTable,
 };
-use crate::run::expression::Values;
-use crate::run::init::{member_key, place};
-use crate::run::members::{BITS_PREFIX, number, pack};
-use crate::run::written::{Commented, check};
+use crate::user::expression::Values;
+use crate::user::init::{member_key, place};
+use crate::user::members::{BITS_PREFIX, number, pack};
+use crate::user::written::{Commented, check};
 use std::fmt::Write;
 
 /// Most characters of the program's command line.

@@ -225,7 +225,7 @@ mod tests {
     use crate::basis::layout::Layout;
     use crate::basis::units::Bytes;
     use crate::case::Goal;
-    use crate::catalogue::matmul::MATMUL;
+    use crate::kernels::matmul::MATMUL;
     use std::cell::RefCell;
     use std::rc::Rc;
 

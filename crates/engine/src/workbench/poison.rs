@@ -61,7 +61,7 @@ pub(super) const PATTERN_COUNT: usize = 0x30;
 /// Bytes of each pattern in the pattern buffer, from which larger areas are filled.
 pub(super) const PATTERN_BYTES: u64 = 4096;
 
-/// Copy of an input that a kernel may write to.
+/// Copy of an input that kernels could overwrite, to detect that they did.
 pub(super) struct InputCopy {
     /// Number of the buffer.
     number: usize,

@@ -130,10 +130,12 @@ impl WorkerProcess {
     fn spawn(program: io::Result<PathBuf>, drivers: Option<&OsStr>, setup: &Setup) -> io::Result<Self> {
         let mut command = Command::new(program?);
         command.arg(SUBCOMMAND);
-        for name in DRIVER_FILES {
-            command.envs(drivers.map(|drivers| (name, drivers)));
+        if let Some(drivers) = drivers {
+            command.envs(DRIVER_FILES.map(|name| (name, drivers)));
         }
-        command.envs(WITHOUT_CACHES.into_iter().filter(|_| setup.inspects));
+        if setup.inspects {
+            command.envs(WITHOUT_CACHES);
+        }
         let helper = Helper::start(&mut command, OutputPolicy::Shown(setup.messages.clone()), Lifetime::Tied)?;
         Ok(Self { helper, interrupt_sent: None, time_left: None, device: None, on_device: None })
     }
@@ -243,8 +245,8 @@ fn last_lines(text: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalogue::CATALOGUE;
     use crate::device::cache::CacheFolder;
+    use crate::kernels::CATALOGUE;
 
     #[test]
     fn a_missing_executable_suggests_in_process() {

@@ -227,7 +227,7 @@ fn command_lines(
         parts.push(MissingProcesses { measure, path, fresh, has, lacks, with });
     }
     let mut lines = vec![];
-    // Commands that measure nothing would not change the verdicts.
+    // Without anything left to measure, running the commands again would give the same verdicts.
     if costs.iter().any(|(_, count, _)| *count > 0) {
         lines.push(format!("# {}", cost(&costs)));
         // The precondition of the last command needs a line only after that of another.

@@ -77,9 +77,9 @@ fn selection(case: &Case, host: bool) -> Option<Selection> {
 
 #[cfg(test)]
 mod tests {
-    use crate::catalogue::CATALOGUE;
     use crate::history::fixture::{driver_change, run, settings};
     use crate::history::{History, HistorySettings, RunOrder};
+    use crate::kernels::CATALOGUE;
 
     #[test]
     fn commits_are_measured_in_several_processes_where_the_driver_is_the_same() {

@@ -130,7 +130,7 @@ fn place(run: &NamedRecord, order: &RunOrder) -> Result<(i128, i128), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalogue::CATALOGUE;
+    use crate::kernels::CATALOGUE;
 
     #[test]
     fn records_are_read_from_folders_below_and_other_files_are_named() {

@@ -66,7 +66,7 @@ impl Kernels {
 struct BlockPosition {
     /// First row and column in the matrix.
     first: u64,
-    /// First column in its panel's P, and first row in Q.
+    /// First column in P and first row in Q, the panel's copies of L and U.
     panel_column: u64,
 }
 

@@ -105,6 +105,7 @@ fn chain(steps: impl Iterator<Item = Step>) -> Program {
     Program { steps: steps.collect(), ..Program::default() }
 }
 
+/// Poses the count of dispatches in C. G is the indirect grid, of zero work-groups.
 fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     let dispatches = dispatches(case)?;
     let seed = case.seed;

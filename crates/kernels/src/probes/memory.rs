@@ -348,7 +348,7 @@ pub static ATOMIC_ADD: Algorithm = Algorithm {
 /// Additions per invocation: 0 and 1 in turn.
 const ADDS: u32 = 64;
 
-/// Returns invocations and counters.
+/// Reads and checks the case's size, `NxC`: invocations and counters, both powers of two.
 fn invocations_and_counters(case: &CaseSpec) -> Result<[u64; 2], String> {
     let Size::Two(invocations, counters) = case.size else {
         return Err(format!("'{}' is not NxC, invocations and counters; write 2^18x1", case.size));

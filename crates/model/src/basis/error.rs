@@ -54,14 +54,16 @@ impl Error {
 /// Returns the message for a name that is not in `known`, with all known names and the nearest one. `scope` names the
 /// place of the search, such as ` for matmul`, or is empty.
 pub fn unknown(what: &str, name: &str, scope: &str, known: &[&str]) -> String {
+    let nearest = meant(name, known).map_or_else(String::new, |nearest| format!("{nearest} "));
+    format!("unknown {what} '{}'{scope}; {nearest}available: {}", brief(name), known.join(", "))
+}
+
+/// Returns the question after the known name that is nearest to `name`: `did you mean 'tiled'?`
+pub fn meant(name: &str, known: &[&str]) -> Option<String> {
     let name = &*brief(name);
-    let nearest = known
-        .iter()
-        .map(|candidate| (similarity(name, candidate), *candidate))
-        .filter(|(similarity, _)| *similarity > 0.65)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map_or_else(String::new, |(_, candidate)| format!("did you mean '{candidate}'? "));
-    format!("unknown {what} '{name}'{scope}; {nearest}available: {}", known.join(", "))
+    let similar = known.iter().map(|candidate| (similarity(name, candidate), *candidate));
+    let nearest = similar.filter(|(similarity, _)| *similarity > 0.65).max_by(|a, b| a.0.total_cmp(&b.0));
+    nearest.map(|(_, candidate)| format!("did you mean '{candidate}'?"))
 }
 
 /// Returns up to three names most similar to `pattern`, also by parts of hyphenated names, nearest first; empty if none

@@ -1,4 +1,4 @@
-//! The base of every other room: units, element types, sizes, errors, text, colors, places to write to. Imports no room.
+//! The base of every other room: units, element types, sizes, errors, text, colors, places to write to.
 
 pub mod alike;
 pub mod color;

@@ -1,4 +1,4 @@
-//! Devices: properties and limits, clocks, CPU use of other programs, selection, cache files. Imports `basis`.
+//! Devices: properties and limits, clocks, CPU use of other programs, selection, cache files.
 
 pub mod cache;
 pub mod capability;

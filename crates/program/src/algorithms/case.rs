@@ -59,7 +59,7 @@ impl CaseSpec {
         self
     }
 
-    /// Returns the sub-group size that a program for this case requires.
+    /// Returns the requested sub-group size, or else the device's usual one.
     pub fn subgroup_size(&self, device: &DeviceInfo) -> u32 {
         self.subgroup_size.unwrap_or_else(|| device.usual_subgroup())
     }

@@ -1,4 +1,4 @@
-//! Kernels, and the programs made of them, as data. Imports `basis` and `device`.
+//! Kernels, and the programs made of them, as data.
 
 pub mod buffer;
 pub mod instructions;

@@ -57,7 +57,7 @@ fn groups_of(
     })
 }
 
-/// Problem that measures a limit.
+/// Size, element type and variant of a case that measures a limit.
 struct Probe {
     size: Size,
     dtype: DType,
@@ -192,9 +192,9 @@ impl Scale {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalogue::CATALOGUE;
     use crate::device::capability::CooperativeMatrix;
     use crate::device::fixture::software_device;
+    use crate::kernels::CATALOGUE;
     use crate::plan::estimate;
 
     #[test]

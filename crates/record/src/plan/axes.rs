@@ -512,7 +512,7 @@ mod tests {
     use super::*;
     use crate::plan::fixture::{field, unusual, unusual_on, usual};
 
-    use crate::catalogue::CATALOGUE;
+    use crate::kernels::CATALOGUE;
 
     use std::collections::BTreeSet;
 

@@ -467,7 +467,7 @@ mod tests {
     use crate::basis::dtype::DType;
     use crate::case::Goal;
     use crate::case::input::Input;
-    use crate::catalogue::CATALOGUE;
+    use crate::kernels::CATALOGUE;
 
     fn selection(variant: &str, size: &str) -> Selection {
         Selection {

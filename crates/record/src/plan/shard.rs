@@ -100,7 +100,7 @@ fn estimated(group: &CaseGroup, sampling: &Sampling) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalogue::CATALOGUE;
+    use crate::kernels::CATALOGUE;
     use crate::plan::PlannedRun;
     use crate::plan::options::Selection;
 

@@ -58,7 +58,7 @@ impl fmt::Display for Class {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalogue::CATALOGUE;
+    use crate::kernels::CATALOGUE;
     use crate::record::reader;
 
     #[test]

@@ -39,8 +39,9 @@ impl FigureUnit {
 
 /// Derivation of a figure.
 enum Derivation {
-    /// From the time of the case: its median, or an end of the median's interval.
+    /// Computed from a run time: from the median for the value, and from the interval's ends for its interval.
     Timed(fn(&Case, Nanos) -> Option<f64>),
+    /// A number of the case itself, without an interval.
     Fixed(fn(&Case) -> Option<f64>),
 }
 

@@ -196,7 +196,7 @@ fn identical_model(info: &DeviceInfo) -> DeviceInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalogue::CATALOGUE;
+    use crate::kernels::CATALOGUE;
     use crate::record::fixture::four_cases;
     use crate::record::reader;
 

@@ -144,7 +144,7 @@ fn distance(a: Tile, b: Tile) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalogue::matmul;
+    use crate::kernels::matmul;
 
     fn flat(block: [u32; 3]) -> Tile {
         matmul::ProductTile::flat(block, [4, 4]).into()

@@ -460,9 +460,9 @@ mod tests {
     use crate::basis::layout::Layout;
     use crate::basis::units::Bytes;
     use crate::case::Goal;
-    use crate::catalogue::matmul::MATMUL;
     use crate::device::capability::DeviceKind;
     use crate::device::fixture::software_device;
+    use crate::kernels::matmul::MATMUL;
 
     const TILE: &str = "64x128x16/64x32/16x16";
 

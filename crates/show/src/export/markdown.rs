@@ -152,7 +152,7 @@ fn changes(cases: &[&Compared]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalogue::CATALOGUE;
+    use crate::kernels::CATALOGUE;
     use crate::record::fixture::{HOSTILE, hostile, six_cases};
     use crate::record::reader;
 

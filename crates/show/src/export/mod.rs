@@ -456,7 +456,7 @@ pub mod tests {
             (case.chain, case.share) = (Some(10), None);
         }
         let json = serde_json::to_string(&record).expect("JSON");
-        let read = crate::record::reader::parse(json.as_bytes(), "run.json", &crate::catalogue::CATALOGUE)
+        let read = crate::record::reader::parse(json.as_bytes(), "run.json", &crate::kernels::CATALOGUE)
             .expect("a record")
             .record;
         assert_eq!(read, record);

@@ -247,7 +247,7 @@ pub mod tests {
     use super::super::grid::compact;
     use super::super::long::{View, long};
     use super::*;
-    use crate::catalogue::CATALOGUE;
+    use crate::kernels::CATALOGUE;
     use crate::record::Repeated;
     use crate::record::fixture::{case, four_cases, timed, verification};
 

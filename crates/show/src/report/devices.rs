@@ -339,9 +339,9 @@ fn matrices(info: &DeviceInfo) -> String {
 mod tests {
     use super::super::table::tests::widest;
     use super::*;
-    use crate::catalogue::CATALOGUE;
     use crate::device::capability::FlexibleMatrices;
     use crate::device::fixture::{matrix, software_device};
+    use crate::kernels::CATALOGUE;
     use crate::record::Conditions;
     use crate::record::peak::{Extent, Figure, Operation, Quantity};
 

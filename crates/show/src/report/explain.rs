@@ -106,8 +106,8 @@ mod tests {
     use crate::algorithms::CaseSpec;
     use crate::basis::dtype::DType;
     use crate::basis::size::Size;
-    use crate::catalogue::matmul::MATMUL;
     use crate::device::fixture::software_device;
+    use crate::kernels::matmul::MATMUL;
     use crate::plan::DeviceClass;
     use crate::plan::axes::AXES;
 

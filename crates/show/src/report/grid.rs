@@ -419,7 +419,7 @@ mod tests {
     use super::*;
     use crate::basis::units::Metric;
     use crate::case::Shortcut;
-    use crate::catalogue::CATALOGUE;
+    use crate::kernels::CATALOGUE;
     use crate::record::{Correctness, Limit, Share, reader};
 
     fn published(path: &str) -> Record {

@@ -135,7 +135,7 @@ fn parsed_time(text: &str) -> Result<Nanos, String> {
 mod tests {
     use super::*;
     use crate::case::Goal;
-    use crate::catalogue::CATALOGUE;
+    use crate::kernels::CATALOGUE;
     use crate::plan::options::Config;
     use crate::plan::{CaseGroup, PlannedRun, Purpose};
     use crate::record::fixture::four_cases;

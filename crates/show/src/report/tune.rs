@@ -144,8 +144,8 @@ mod tests {
     use crate::basis::layout::Layout;
     use crate::basis::size::Size;
     use crate::basis::units::{Bytes, Nanos};
-    use crate::catalogue::CATALOGUE;
     use crate::device::fixture::software_device;
+    use crate::kernels::CATALOGUE;
 
     fn row(variant: &'static str, size: &str, tile: &str, built_in: &str) -> TunedRow {
         let algorithm = CATALOGUE.find("matmul").expect("it is an algorithm");

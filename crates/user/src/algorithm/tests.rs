@@ -5,9 +5,9 @@ use super::{REFERENCE, command_folders, guarded, run_shell};
 use crate::algorithms::CaseSpec;
 use crate::basis::destination::Scratch;
 use crate::basis::error::Error;
-use crate::catalogue::CATALOGUE;
 use crate::fixture::{SHIFT, buffer, compiled, kernels};
 use crate::kernel::buffer::Role;
+use crate::kernels::CATALOGUE;
 use crate::resolved::{Builtin, Fill, Reference, ShellCommand};
 use std::path::Path;
 

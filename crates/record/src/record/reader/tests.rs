@@ -1,5 +1,5 @@
 use super::*;
-use crate::catalogue::CATALOGUE;
+use crate::kernels::CATALOGUE;
 use crate::record::{Outcome, Warning};
 use proptest::prelude::*;
 

@@ -181,7 +181,7 @@ const ROW: u32 = 22;
 const MARGIN: u32 = 10;
 const LEFT: u32 = 66;
 const BOTTOM: u32 = 44;
-/// Right margin of a chart without names there.
+/// Right margin of a chart that has no names beside its lines.
 const RIGHT: u32 = 14;
 /// Height of a line of names, and width of a character.
 const LABEL_LINE_HEIGHT: i32 = 14;
@@ -436,7 +436,7 @@ pub(super) fn legend<'a>(items: impl Iterator<Item = (&'a str, Swatch)>, width: 
     (if text.is_empty() { 0 } else { row + 1 }, text)
 }
 
-/// Returns the symbol of a source: a line with these dashes.
+/// Returns the legend symbol of a data source: a line with these dashes.
 fn line_swatch(dashes: &'static str) -> Swatch {
     Box::new(move |x, y| {
         let left = x - 7;
