@@ -12,6 +12,7 @@ use crate::stats::bootstrap::{MIN_RUNS_FOR_SPREAD, Z};
 use crate::stats::{median, noise};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use toml::Table;
 
@@ -654,7 +655,7 @@ pub fn assignments(environment: &BTreeMap<String, String>) -> String {
     let mut text = String::new();
     for (name, value) in environment {
         if CHOOSING.contains(&name.as_str()) && !name.starts_with("GPUKERN_") {
-            text += &format!("{name}={} ", shown_word(value));
+            let _ = write!(text, "{name}={} ", shown_word(value));
         }
     }
     text

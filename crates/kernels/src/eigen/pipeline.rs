@@ -91,7 +91,7 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) ->
     body.push(Step::Dispatch(eigenvector_step(vector, [S, LAMBDA, V], case, device)));
     match case.stop_rule().test {
         StopTest::Neighbour => {
-            body.extend(stop_check::steps(neighbour, BufferId(S), BufferId(STOP), eps, case, device))
+            body.extend(stop_check::steps(neighbour, BufferId(S), BufferId(STOP), eps, case, device));
         }
         StopTest::Bracket => {
             let arguments = [

@@ -1138,7 +1138,7 @@ mod tests {
         let document = document(xml);
         let elements = document.descendants().filter(|node| node.tag_name().name() == name);
         let text = |node: roxmltree::Node<'_, '_>| {
-            let parts = node.descendants().filter(|part| part.is_text());
+            let parts = node.descendants().filter(roxmltree::Node::is_text);
             parts.filter_map(|part| part.text()).collect::<String>().trim().to_owned()
         };
         elements.map(text).collect()
@@ -1238,7 +1238,7 @@ mod tests {
         let rooflines = |record: Record| {
             let charts = report(&[run(record)], None).charts;
             let rooflines = charts.iter().filter(|(name, _)| name.contains("roofline"));
-            let labels = |chart: &str| texts(chart, "text").join(", ").replace("\n", " ");
+            let labels = |chart: &str| texts(chart, "text").join(", ").replace('\n', " ");
             rooflines.map(|(_, chart)| labels(chart)).collect::<Vec<_>>().join("\n")
         };
         let mut mixed = full();
