@@ -333,8 +333,8 @@ fn within(folder: &Path, argument: &str) -> String {
 }
 
 /// Returns text without the differences between machines: `@` for a temporary folder, `gpukern` for the program, the
-/// software device without versions, commands without options that the environment adds, and `…` for long lists of names,
-/// so that a new variant needs no change here.
+/// software device without versions, commands without what the environment adds, and `…` for long lists of names, so that
+/// a new variant needs no change here.
 fn steady(text: &str) -> String {
     let temporary = std::env::temp_dir().display().to_string();
     let folder = format!(r"{}[/\\]\.tmp\w{{6}}", regex_lite::escape(temporary.trim_end_matches(['/', '\\'])));
@@ -344,6 +344,8 @@ fn steady(text: &str) -> String {
         (r"llvmpipe \(LLVM [^)]*\)", "llvmpipe"),
         (r"Mesa [\d.]+(-\S+)?( \(LLVM [\d.]+\))?", "Mesa"),
         (r" \(os error \d+\)", ""),
+        // Cargo sets it for tests, and commands to paste repeat it.
+        (r"\bLD_LIBRARY_PATH=('[^']*'|\S*) ", ""),
         (r" --(tuned=\S*nothing-tuned\.toml|validation|cache-dir=[^ `]*)", ""),
         (r"([\w-]+, ){9,}[\w-]+|(`[\w-]+`, ){9,}`[\w-]+[`…]", "…"),
     ] {
