@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(history.series[moved.series].id, "matmul/naive/f32/64x64x64");
         assert!((history.series[moved.series].steps[moved.step].ratio() - 1.1).abs() < 0.01);
         insta::assert_snapshot!(history.confirming(event).join("\n"), @"
-        gpukern ab matmul --variant=naive --size=64 --dtype=f32 --a-driver BEFORE_icd.json --b-driver AFTER_icd.json
+        gpukern ab matmul --variant=naive --size=64 --dtype=f32 --a-driver=BEFORE_icd.json --b-driver=AFTER_icd.json
         ");
     }
 
