@@ -2,6 +2,7 @@
 
 use crate::algorithms::{Algorithm, Variant};
 use crate::basis::pattern::{self, captures, filled, is_pattern};
+use crate::kernels::CATALOGUE;
 use crate::plan::AUTO;
 
 /// Baseline A and judged variant B.
@@ -51,7 +52,7 @@ fn pairs_of(
     let matching = |typed: &str| {
         let kind = format!("variant of {}", algorithm.name);
         if !is_pattern(typed) {
-            return Ok(vec![algorithm.variant(typed)?]);
+            return Ok(vec![CATALOGUE.variant(algorithm, typed)?]);
         }
         pattern::select(typed, &kind, &names)?.into_iter().map(|name| algorithm.variant(name)).collect()
     };
@@ -107,7 +108,6 @@ fn pairs_by_stars(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::CATALOGUE;
 
     fn found(algorithm: &str, against: &[&str], judged: &[&str]) -> Result<(Vec<String>, Vec<String>), String> {
         let algorithm = CATALOGUE.find(algorithm).expect("an algorithm");
@@ -125,6 +125,8 @@ mod tests {
         assert_eq!(pairs(&["v0"], &["naive"]), ["naive naive"], "a variant against itself is a fair question");
         let error = found("matmul", &["naive", "local"], &["tiled", "texel", "v2"]).expect_err("3 and 2");
         assert_eq!(error, "-V names 3 and --against 2; name as many, or one for all");
+        let error = found("matmul", &["blocked"], &["tiled"]).expect_err("lu's");
+        assert!(error.starts_with("'blocked' is a variant of lu, not of matmul, which has: naive, "), "{error}");
         let error = found("matmul", &["auto"], &["tiled"]).expect_err("a choice");
         assert_eq!(error, "'auto' is a choice, not a variant; `gpukern bench -V auto --explain` names what it takes");
     }
