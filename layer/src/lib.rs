@@ -5,7 +5,7 @@
 //! program and the driver, for that process alone. Every intercepted function calls the next layer's function; besides,
 //! the layer tracks objects ([`objects`]), records timestamps around dispatches ([`record`]) and copies around captured
 //! ones ([`take`]), and once a submission has finished ([`submit`]) writes its events to a file ([`writer`]) in the
-//! exchange [`format`]. Without [`format::FOLDER`] in the environment the layer only forwards calls.
+//! exchange [`mod@format`]. Without [`format::FOLDER`] in the environment the layer only forwards calls.
 //!
 //! The `unsafe` code relies on the program's handles, pointers and `pNext` chains to be valid, as Vulkan requires. A
 //! program that violates these rules may crash in this layer, as it may in a driver.

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Starts to listen for signals that end a process: from Ctrl-C, a closed terminal, a service manager, `timeout`. The first
-/// of them sets [`flag`]. To be called once.
+/// of them sets [`flag()`]. To be called once.
 pub(super) fn listen() -> Result<(), String> {
     #[cfg(unix)]
     let registered = exit_at_second_ctrl_c().and_then(|()| register(&INTERRUPTED));

@@ -147,7 +147,7 @@ layout(push_constant) uniform P { uint n; float scale; } p;
 void main() { uint i = gl_GlobalInvocationID.x; if (i < p.n) d[i] = a[i] * p.scale + BIAS; }
 ";
 
-/// Call of [`SCALE`] that writes two of four elements.
+/// Call of `SCALE` that writes two of four elements.
 pub fn scale(bits: u32, changed: bool) -> CapturedFixture {
     let push = [2u32.to_le_bytes(), bits.to_le_bytes()].concat();
     let bindings = vec![bound(0, 0, 0, 16), bound(1, 1, 0, 16)];

@@ -28,7 +28,7 @@ pub enum Mutation {
     OneNumber,
     /// Zeros in one of a few parts.
     ZerosInPart,
-    /// All but the leading bits are cleared: see [`leading_bits`].
+    /// All but the four leading significant bits are cleared, 13 for f64.
     LowBitsCleared,
     /// Every number changes its sign.
     SignsFlipped,

@@ -53,7 +53,7 @@ pub struct Algorithm {
     pub default_size: Sweeps,
     /// Awkward sizes for `verify`.
     pub verify_size: Sweeps,
-    /// Whether the algorithm runs in rounds until a [`StopRule`] is met.
+    /// Whether the algorithm runs in rounds until a [`crate::case::StopRule`] is met.
     pub iterative: bool,
     /// Kinds of input data, default first.
     pub inputs: &'static [Input],
