@@ -47,7 +47,7 @@ pub use kernels::matrix::for_factorisation;
 pub use kernels::shaders::find as find_shader;
 pub use plan::axes::AxisValues;
 pub use plan::options::Selection;
-pub use plan::{PlannedRun, Purpose};
+pub use plan::{PlanSection, Purpose};
 pub use record::reader::parse as parse_record;
 pub use record::{Case, NamedRecord, Outcome, Record};
 pub use report::{html, tables};

@@ -46,7 +46,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup, host: &Host) -> Result<Comman
     if args.parallel {
         check_parallel(&planned.plan, setup)?;
     }
-    measuring::carry_out(&planned, request, output, setup, host, &|_| String::new())
+    measuring::measure_and_report(&planned, request, output, setup, host, &|_| String::new())
 }
 
 /// Returns the plan, and the user's kernels in it.
@@ -68,7 +68,7 @@ fn planned(request: &Request) -> Result<(Planned, Vec<UserKernels>), Error> {
 
 /// Refuses the host and `--in-process`: their cases cannot run in parallel.
 fn check_parallel(plan: &Plan, setup: &Setup) -> Result<(), Error> {
-    if plan.runs.iter().flat_map(|run| &run.devices).any(|device| device == HOST) {
+    if plan.sections.iter().flat_map(|run| &run.devices).any(|device| device == HOST) {
         return Err(Error::Usage(format!("--parallel measures GPUs at once; leave out --device {HOST}")));
     }
     if setup.isolation == Isolation::InProcess {
@@ -108,14 +108,14 @@ fn explain(
     setup: &Setup,
     host: &Host,
 ) -> Result<CommandOutput, Error> {
-    if !plan.runs.iter().flat_map(|run| &run.groups).any(|group| group.auto) {
+    if !plan.sections.iter().flat_map(|run| &run.groups).any(|group| group.auto) {
         return Err(Error::Usage("--explain shows what 'auto' chooses from; add --variant auto".into()));
     }
     let target = Target::open_if_named(JSON, json)?;
     let mut campaign = Campaign::begin(setup, campaign::selectors(plan).iter().map(Vec::as_slice), host)?;
     let mut answer = CommandOutput::new(String::new(), String::new(), Exit::Success);
     let (mut explained, mut saved) = (vec![], host.elapsed());
-    for run in &plan.runs {
+    for run in &plan.sections {
         campaign.on_each_device(&run.devices, Timing::Sample, |executor| {
             let device = executor.info().clone();
             let groups: Vec<_> = run.groups_on(device.kind).filter(|group| group.auto).collect();

@@ -10,7 +10,7 @@ use crate::engine::executor::Executor;
 use crate::engine::measurement::{MeasureOptions, MeasuredPlan, Measurement};
 use crate::engine::runner::Timing;
 use crate::engine::session::{Session, Setup};
-use crate::plan::{HOST, Plan, PlannedRun};
+use crate::plan::{HOST, Plan, PlanSection};
 use crate::record::Record;
 use crate::tuning::tuned::Tuned;
 use std::collections::BTreeSet;
@@ -111,7 +111,7 @@ fn announce_left_out<'a>(session: &Session<'_>, selectors: impl IntoIterator<Ite
 /// Returns the Vulkan device selectors of each run of `plan`, except runs on the host alone.
 pub(super) fn selectors(plan: &Plan) -> Vec<Vec<String>> {
     let mut all = vec![];
-    for PlannedRun { devices, .. } in &plan.runs {
+    for PlanSection { devices, .. } in &plan.sections {
         let selectors: Vec<_> = devices.iter().filter(|device| *device != HOST).cloned().collect();
         if devices.is_empty() || !selectors.is_empty() {
             all.push(selectors);

@@ -74,7 +74,7 @@ impl Files {
 
     /// Adds the files that `kernels` are read from.
     pub(super) fn of_kernels(mut self, kernels: &[UserKernels]) -> Self {
-        self.read.extend(kernels.iter().flat_map(|kernels| kernels.run.files()));
+        self.read.extend(kernels.iter().flat_map(|kernels| kernels.problem.files()));
         self
     }
 

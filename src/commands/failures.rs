@@ -108,7 +108,7 @@ fn find<'a>(
     plan: &'a Plan,
     tuned: &Tuned,
 ) -> Option<(&'a CaseGroup, Configuration<'a>)> {
-    let groups = plan.runs.iter().flat_map(|run| run.groups_on(device.kind));
+    let groups = plan.sections.iter().flat_map(|run| run.groups_on(device.kind));
     let mut of_groups = groups
         .filter(|_| device.kind != DeviceKind::Host)
         .flat_map(|group| tuned::choose(group, device, tuned).into_iter().map(move |chosen| (group, chosen)));

@@ -30,6 +30,8 @@ pub struct Host {
     signals: Signals,
     /// Program to start workers from, in tests; `None` for the program of this process.
     pub(super) program: Option<PathBuf>,
+    /// Longest warm-up of a case and wait for a device's clock.
+    pub(super) max_wait: Duration,
     started: Instant,
     /// Files kept between runs, which no output may overwrite.
     pub(super) cache: CacheFolder,
@@ -69,7 +71,7 @@ impl Host {
     }
 
     /// Returns a process with these arguments and variables that prints to memory and receives no signals. It starts workers
-    /// from `program`.
+    /// from `program`, and hardly waits for devices to be warm: its times are those of tests.
     pub fn in_memory(
         arguments: impl IntoIterator<Item = OsString>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
@@ -84,7 +86,7 @@ impl Host {
             Some(Arc::default()),
             signals,
         );
-        Self { program: Some(program.into()), ..host }
+        Self { program: Some(program.into()), max_wait: Duration::from_millis(20), ..host }
     }
 
     fn new(
@@ -102,6 +104,7 @@ impl Host {
             colors_output: false,
             signals,
             program: None,
+            max_wait: Duration::MAX,
             started: Instant::now(),
             cache: CacheFolder::none(),
             named_commands: RefCell::default(),

@@ -17,7 +17,7 @@ use crate::kernels::CATALOGUE;
 use crate::plan::options::Selection;
 use crate::plan::request::FieldOptions;
 use crate::plan::request::Request;
-use crate::plan::{Plan, PlannedRun, Purpose};
+use crate::plan::{Plan, PlanSection, Purpose};
 use crate::record::Record;
 use crate::report;
 use crate::report::inspect::{KernelRow, rows};
@@ -80,8 +80,8 @@ fn planned(args: &InspectArgs) -> Result<(Plan, Vec<UserKernels>), Error> {
                 brief(spec)
             )));
         }
-        let run = PlannedRun::new(&CATALOGUE, &selection, Purpose::Bench).map_err(Error::Usage)?;
-        return Ok((Plan { runs: vec![run], run_tables: vec![] }, vec![]));
+        let run = PlanSection::new(&CATALOGUE, &selection, Purpose::Bench).map_err(Error::Usage)?;
+        return Ok((Plan { sections: vec![run], run_tables: vec![] }, vec![]));
     }
     if let Some(algorithm) = args.what.iter().find(|word| !is_file(word)) {
         return Err(Error::Usage(format!(
@@ -111,13 +111,13 @@ fn plan_files(files: &[PathBuf], args: &InspectArgs, selection: &Selection) -> R
     // Each description is a problem of its own; kernels next to a description solve its problem.
     let only_descriptions = files.iter().all(|file| file.extension().is_some_and(|ending| ending == "toml"));
     let parts: Vec<&[PathBuf]> = if only_descriptions { files.chunks(1).collect() } else { vec![files] };
-    let (mut runs, mut all) = (vec![], vec![]);
+    let (mut sections, mut all) = (vec![], vec![]);
     for part in parts {
         let kernels = super::run::named_kernels(&[], described(part)?, &all)?;
-        runs.push(super::run::planned(&kernels, true, selection)?);
+        sections.push(super::run::planned(&kernels, true, selection)?);
         all.push(kernels);
     }
-    Ok((Plan { runs, run_tables: vec![] }, all))
+    Ok((Plan { sections, run_tables: vec![] }, all))
 }
 
 impl InspectArgs {

@@ -76,7 +76,7 @@ impl Planned {
 }
 
 /// Measures a plan, then shows, writes and compares its record as `output` says. `more` returns text to add after the tables.
-pub(super) fn carry_out(
+pub(super) fn measure_and_report(
     planned: &Planned,
     request: &Request,
     output: &OutputArgs,

@@ -281,6 +281,7 @@ fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup, Error> {
         isolation,
         timeout,
         max_run,
+        max_wait: host.max_wait,
         kernels: vec![],
         inspects: false,
         repeat: 0,

@@ -266,7 +266,7 @@ impl Rounds {
 fn kernels_changed(record: &Record, plan: &Plan) -> bool {
     let known: BTreeSet<&str> = record.cases.iter().map(|case| case.id.as_str()).collect();
     let planned = plan.ids();
-    let users = plan.runs.iter().flat_map(|run| &run.groups).any(|group| group.algorithm.fingerprint.is_some());
+    let users = plan.sections.iter().flat_map(|run| &run.groups).any(|group| group.algorithm.fingerprint.is_some());
     users
         && record.plan.as_ref().is_some_and(|own| *own != plan.hash())
         && known == planned.iter().map(String::as_str).collect()

@@ -24,7 +24,7 @@ use crate::engine::runner::Timing;
 use crate::engine::session::Setup;
 use crate::kernels::CATALOGUE;
 use crate::plan::options::Selection;
-use crate::plan::{CaseGroup, PlannedRun, Purpose, Sampling, axes};
+use crate::plan::{CaseGroup, PlanSection, Purpose, Sampling, axes};
 use crate::record::{Case, Outcome};
 use crate::report::tune::{self as report, InspectedRow, TunedRow};
 use crate::tuning::tuned::{self, Model, Tuned, TuningResult};
@@ -111,7 +111,7 @@ impl Tuning<'_> {
     }
 
     /// Searches the tiles of each problem by time. Returns the table of the device, if a tile was found.
-    fn searches(&mut self, executor: &mut Executor<'_>, run: &PlannedRun) -> Result<Option<String>, Error> {
+    fn searches(&mut self, executor: &mut Executor<'_>, section: &PlanSection) -> Result<Option<String>, Error> {
         let device = executor.info().clone();
         self.progress.device(&device);
         if executor.executes() == Ok(false) {
@@ -121,7 +121,7 @@ impl Tuning<'_> {
             )));
         }
         let mut rows = vec![];
-        campaign::each(self.host, searches(self.algorithm, run, &device), |(group, tunable)| {
+        campaign::each(self.host, searches(self.algorithm, section, &device), |(group, tunable)| {
             let row = self.search(executor, group, tunable);
             if self.host.is_interrupted() {
                 self.note_interruption(group, tunable, row.as_ref());
@@ -133,11 +133,11 @@ impl Tuning<'_> {
     }
 
     /// Chooses the tiles of each problem by inspection. Returns the table of the device, if a tile was found.
-    fn inspections(&mut self, executor: &mut Executor<'_>, run: &PlannedRun) -> Result<Option<String>, Error> {
+    fn inspections(&mut self, executor: &mut Executor<'_>, section: &PlanSection) -> Result<Option<String>, Error> {
         let device = executor.info().clone();
         self.progress.device(&device);
         let mut rows = vec![];
-        campaign::each(self.host, searches(self.algorithm, run, &device), |(group, tunable)| {
+        campaign::each(self.host, searches(self.algorithm, section, &device), |(group, tunable)| {
             rows.extend(self.inspect(executor, group, tunable));
             Ok(())
         })?;
@@ -202,7 +202,7 @@ impl Tuning<'_> {
             let spec = CaseSpec { tile: Some(tile), ..group.spec };
             let single =
                 CaseGroup { spec, variants: vec![variant.clone()], auto: false, on_host: false, ..group.clone() };
-            let run = PlannedRun { devices: vec![], groups: vec![single], sampling: Sampling::default() };
+            let run = PlanSection { devices: vec![], groups: vec![single], sampling: Sampling::default() };
             let case = executor.run(&run, &mut Silent).pop();
             let Some(Case { outcome, kernels, .. }) = case else { return ControlFlow::Break(()) };
             let spills = spilled(&kernels);
@@ -282,7 +282,7 @@ fn name(group: &CaseGroup, tunable: &Tunable) -> String {
 }
 
 /// Returns the algorithm and the problems to search.
-fn plan(args: TuneArgs) -> Result<(&'static Algorithm, PlannedRun), Error> {
+fn plan(args: TuneArgs) -> Result<(&'static Algorithm, PlanSection), Error> {
     let size = match &args.shapes {
         Some(path) => read_shapes(path)?,
         None => args.size.clone(),
@@ -318,7 +318,7 @@ fn plan(args: TuneArgs) -> Result<(&'static Algorithm, PlannedRun), Error> {
     }
     let selection =
         Selection { algorithm: vec![name], variant: variants, size, axes: axes.0, device, ..Selection::default() };
-    let run = PlannedRun::new(&CATALOGUE, &selection, Purpose::Bench).map_err(Error::Usage)?;
+    let run = PlanSection::new(&CATALOGUE, &selection, Purpose::Bench).map_err(Error::Usage)?;
     let named = run.groups.first().map_or(&[][..], |group| &group.variants);
     let other = named.iter().map(|variant| &*variant.name).find(|name| !known.contains(name));
     let auto = run.groups.iter().any(|group| group.cases() > group.variants.len());
@@ -359,12 +359,12 @@ fn read_shapes(path: &Path) -> Result<Vec<String>, Error> {
 }
 
 /// Returns a note for each variant that supports none of the element types.
-fn unsupported_types(run: &PlannedRun) -> String {
+fn unsupported_types(section: &PlanSection) -> String {
     let mut notes = String::new();
     let names = |dtypes: &[DType]| dtypes.iter().map(|dtype| dtype.name()).collect::<Vec<_>>().join(", ");
-    let dtypes: BTreeSet<_> = run.groups.iter().map(|group| group.spec.dtype).collect();
+    let dtypes: BTreeSet<_> = section.groups.iter().map(|group| group.spec.dtype).collect();
     let dtypes: Vec<_> = dtypes.into_iter().collect();
-    for variant in run.groups.first().map_or(&[][..], |group| &group.variants) {
+    for variant in section.groups.first().map_or(&[][..], |group| &group.variants) {
         let supported: Vec<_> = DType::ALL.into_iter().filter(|dtype| variant.supports(*dtype)).collect();
         if !dtypes.iter().any(|dtype| supported.contains(dtype)) {
             let (name, lacks, has) = (&variant.name, names(&dtypes), names(&supported));
@@ -377,7 +377,7 @@ fn unsupported_types(run: &PlannedRun) -> String {
 /// Returns each problem with each variant that supports its element type.
 fn searches<'a>(
     algorithm: &'static Algorithm,
-    run: &'a PlannedRun,
+    run: &'a PlanSection,
     device: &DeviceInfo,
 ) -> impl Iterator<Item = (&'a CaseGroup, &'static Tunable)> {
     run.groups_on(device.kind).flat_map(move |group| {

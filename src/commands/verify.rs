@@ -16,7 +16,7 @@ use crate::engine::session::Setup;
 use crate::export::Format;
 use crate::kernels::CATALOGUE;
 use crate::plan::request::Request;
-use crate::plan::{Plan, PlannedRun, Purpose};
+use crate::plan::{Plan, PlanSection, Purpose};
 use crate::record::Record;
 use crate::report;
 use crate::tuning::tuned::Tuned;
@@ -78,12 +78,12 @@ fn planned(args: &VerifyArgs, request: &Request) -> Result<(Plan, Vec<UserKernel
     }
     // Sizes that the user names all run.
     let quick = !args.full && (args.quick || args.size.is_empty());
-    let run = PlannedRun::new(&CATALOGUE, &request.selection, Purpose::Verify).map_err(Error::Usage)?;
-    let on_software = |run: &PlannedRun| run.groups_on(DeviceKind::Cpu).count();
-    let whole = on_software(&run);
-    let run = if quick { run.quick() } else { run };
-    let left_out = on_software(&run) < whole;
-    Ok((Plan { runs: vec![run], run_tables: vec![] }, vec![], left_out))
+    let section = PlanSection::new(&CATALOGUE, &request.selection, Purpose::Verify).map_err(Error::Usage)?;
+    let on_software = |section: &PlanSection| section.groups_on(DeviceKind::Cpu).count();
+    let whole = on_software(&section);
+    let section = if quick { section.quick() } else { section };
+    let left_out = on_software(&section) < whole;
+    Ok((Plan { sections: vec![section], run_tables: vec![] }, vec![], left_out))
 }
 
 /// Example of a file of known failures.

@@ -2,7 +2,7 @@
 
 use super::{Silent, verifier};
 use gpukern::{
-    AxisValues, CATALOGUE, DType, Goal, Layout, Outcome, PlannedRun, Purpose, Runner, Selection, Shader, find_shader,
+    AxisValues, CATALOGUE, DType, Goal, Layout, Outcome, PlanSection, Purpose, Runner, Selection, Shader, find_shader,
 };
 
 /// Replacement of one opcode by another.
@@ -86,12 +86,12 @@ fn every_variation_is_caught(
             ..Selection::default()
         };
         let planned = |size: &&str| {
-            let mut run = PlannedRun::new(&CATALOGUE, &selection(size), Purpose::Bench).expect("a plan");
+            let mut run = PlanSection::new(&CATALOGUE, &selection(size), Purpose::Bench).expect("a plan");
             run.groups[0].spec.tile = tile.map(|tile| tile.parse().expect("a tile"));
             run
         };
         let runs: Vec<_> = sizes.iter().map(planned).collect();
-        let outcome = |runner: &mut Runner, run: &PlannedRun| {
+        let outcome = |runner: &mut Runner, run: &PlanSection| {
             let case = runner.run(run, &mut Silent).remove(0);
             assert!(!case.kernels.is_empty(), "wrong or right, a case keeps what its compiler said of it");
             case.outcome

@@ -1,7 +1,7 @@
 //! LU factorisations on the device against independent ones in f64.
 
 use super::{BRIEF, Silent, check_text, expect_exit, gpukern, stderr, stdout, verifier};
-use gpukern::{AxisValues, CATALOGUE, Input, PlannedRun, Purpose, Runner, Selection, for_factorisation};
+use gpukern::{AxisValues, CATALOGUE, Input, PlanSection, Purpose, Runner, Selection, for_factorisation};
 use serde_json::Value;
 
 const N: usize = 100;
@@ -26,7 +26,7 @@ fn lu(variant: &str, size: &str, input: &str, seed: u64) -> Selection {
 
 /// Verifies the cases of `selection` that the device can run. Returns them as in a record.
 fn verified(verifier: &mut Runner, selection: &Selection) -> Vec<Value> {
-    let run = PlannedRun::new(&CATALOGUE, selection, Purpose::Bench).expect("a plan");
+    let run = PlanSection::new(&CATALOGUE, selection, Purpose::Bench).expect("a plan");
     let cases = verifier.run(&run, &mut Silent).into_iter().map(|case| serde_json::to_value(case).expect("JSON"));
     cases.filter(|case| case["outcome"]["status"] != "skipped").collect()
 }

@@ -2,13 +2,13 @@
 //! each device runs alone first.
 
 use super::executor::{Observer, Silent};
-use super::measurement::{DeviceRun, MeasureOptions, Measurement, MeasurementRun};
+use super::measurement::{DevicePart, MeasureOptions, Measurement, MeasurementState};
 use super::session::Session;
 use crate::basis::error::Error;
 use crate::basis::threads;
 use crate::device::capability::DeviceInfo;
 use crate::plan::options::{SamplingArgs, Selection};
-use crate::plan::{CaseId, PlannedRun, Purpose};
+use crate::plan::{CaseId, PlanSection, Purpose};
 use crate::record::{Case, Caveat};
 use crate::stats;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,17 +21,17 @@ const MAX_CANARY_RATIO: f64 = 1.02;
 /// Adds the cases of each device of `measurement`, in a thread for each, with workers of its own.
 ///
 /// # Errors
-/// The first of those of [`Measurement::append_device_run`].
+/// The first of those of [`Measurement::append_device_part`].
 pub(super) fn devices(
     measurement: &Measurement<'_>,
     session: &Session<'_>,
-    run: &mut MeasurementRun<'_>,
+    state: &mut MeasurementState<'_>,
 ) -> Result<(), Error> {
-    let MeasurementRun { options, interrupted, observer, results } = run;
+    let MeasurementState { options, interrupted, observer, results } = state;
     let options: &MeasureOptions<'_> = options;
     let interrupted: &'static AtomicBool = interrupted;
     let mut devices: Vec<&DeviceInfo> = vec![];
-    for DeviceRun { device, .. } in &measurement.device_runs {
+    for DevicePart { device, .. } in &measurement.device_parts {
         if !devices.iter().any(|known| known.index == device.index) {
             devices.push(device);
         }
@@ -50,11 +50,11 @@ pub(super) fn devices(
             let observer = &observer;
             handles.push(threads::start_scoped(scope, move || {
                 let Some(session) = beside.map(|session| session()) else { return Ok(results) };
-                let mut run = MeasurementRun { options, interrupted, observer: &mut Shared(observer), results };
-                for device_run in measurement.device_runs.iter().filter(|run| run.device.index == index) {
-                    measurement.append_device_run(&mut run, &session, device_run)?;
+                let mut state = MeasurementState { options, interrupted, observer: &mut Shared(observer), results };
+                for device_part in measurement.device_parts.iter().filter(|part| part.device.index == index) {
+                    measurement.append_device_part(&mut state, &session, device_part)?;
                 }
-                Ok(run.results)
+                Ok(state.results)
             }));
         }
         let mut parts = vec![];
@@ -86,7 +86,7 @@ fn idle_canary_times(
     if devices.len() < 2 {
         return Ok(vec![None; devices.len()]);
     }
-    let run = PlannedRun::new(session.catalogue(), &any_case(), Purpose::Bench).map_err(Error::Usage)?;
+    let run = PlanSection::new(session.catalogue(), &any_case(), Purpose::Bench).map_err(Error::Usage)?;
     let measure = |device: &&DeviceInfo| {
         if interrupted.load(Ordering::Relaxed) {
             return None;

@@ -5,7 +5,7 @@ use super::session::Setup;
 use super::worker::{EndKind, Remote, WorkerEnd};
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
-use crate::plan::{CaseGroup, CaseId, PlannedRun};
+use crate::plan::{CaseGroup, CaseId, PlanSection};
 use crate::record::{Case, Death, Outcome, Record};
 use crate::tuning::tuned::{self, Configuration, Tuned};
 use crate::vulkan::Validation;
@@ -71,10 +71,10 @@ impl Executor<'_> {
     ///
     /// # Errors
     /// When the worker ended unexpectedly.
-    pub(super) fn carry_out<J: Job>(&mut self, job: J, report: Report<'_, J::Event>) -> Result<J::Done, WorkerEnd> {
+    pub(super) fn perform<J: Job>(&mut self, job: J, report: Report<'_, J::Event>) -> Result<J::Done, WorkerEnd> {
         match &mut self.place {
             Place::Here(context) => job.run(context, report).map_err(WorkerEnd::refused),
-            Place::Worker(remote) => remote.carry_out(&job, report),
+            Place::Worker(remote) => remote.perform(&job, report),
             #[cfg(test)]
             Place::Script(script) => {
                 let done = script(&job, &mut |event| report(*event.downcast().expect("an event of the job")))?;
@@ -133,8 +133,9 @@ pub struct Silent;
 impl Observer for Silent {}
 
 /// Returns the cases of `run` that `device` cannot run, each with the reason, in plan order.
-pub fn skipped(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned) -> Vec<(CaseId, String)> {
-    run.groups_on(device.kind)
+pub fn skipped(section: &PlanSection, device: &DeviceInfo, tuned: &Tuned) -> Vec<(CaseId, String)> {
+    section
+        .groups_on(device.kind)
         .flat_map(|group| tuned::choose(group, device, tuned).into_iter().map(move |chosen| (group, chosen)))
         .filter_map(|(group, chosen)| {
             let problem = (group.algorithm.problem)(&group.spec).ok()?;
@@ -145,9 +146,9 @@ pub fn skipped(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned) -> Vec<(Cas
 }
 
 /// Returns `run` without the cases whose ids are `gone`.
-pub fn without(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned, gone: &dyn Fn(&str) -> bool) -> PlannedRun {
-    let mut run = run.clone();
-    for group in &mut run.groups {
+pub fn without(section: &PlanSection, device: &DeviceInfo, tuned: &Tuned, gone: &dyn Fn(&str) -> bool) -> PlanSection {
+    let mut section = section.clone();
+    for group in &mut section.groups {
         let is_gone = |group: &CaseGroup, variant: &_| gone(&group.id(variant).to_string());
         let automatic = CaseGroup { variants: vec![], ..group.clone() };
         let automatic = tuned::choose(&automatic, device, tuned);
@@ -158,8 +159,8 @@ pub fn without(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned, gone: &dyn 
         variants.retain(|variant| !is_gone(group, variant));
         group.variants = variants;
     }
-    run.groups.retain(|group| group.cases() > 0);
-    run
+    section.groups.retain(|group| group.cases() > 0);
+    section
 }
 
 /// Returns the case of `chosen` in `group` with an outcome that is not a measurement.

@@ -100,7 +100,7 @@ fn sample(
         let start = Instant::now();
         program.run();
         let time = start.elapsed().into();
-        Ok((Sample { device: time, host: time, outlier: false }, time))
+        Ok((Sample { time: time, host: time, outlier: false }, time))
     };
     let mut keeper = Timekeeper::new(interrupted);
     keeper.watch_host(true);

@@ -8,7 +8,7 @@ use crate::basis::units::{Bytes, Nanos};
 use crate::device::cache::CacheFolder;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::peak;
-use crate::plan::{CaseGroup, PlannedRun};
+use crate::plan::{CaseGroup, PlanSection};
 use crate::record::peak::{Direction, Extent, Figure, Missing, Operation, Quantity, may_limit};
 use crate::record::{Case, Conditions, Limit, Outcome, Peak, Share, Warning};
 use crate::stats::Summary;
@@ -49,11 +49,11 @@ impl Executor<'_> {
     }
 
     /// Measures the limits that the probes in `run` find.
-    fn measure_limits(&mut self, extent: Extent, run: PlannedRun, observer: &mut dyn Observer) -> Peak {
+    fn measure_limits(&mut self, extent: Extent, section: PlanSection, observer: &mut dyn Observer) -> Peak {
         let (cases, left_out) = match (extent, self.info().kind) {
             // A GPU lowers its clock while it waits for the host, so run all probes in one go.
-            (Extent::Quick, DeviceKind::Cpu) => self.run_for(run, MAX_QUICK_TIME, observer),
-            _ => (self.run(&run, observer), vec![]),
+            (Extent::Quick, DeviceKind::Cpu) => self.run_for(section, MAX_QUICK_TIME, observer),
+            _ => (self.run(&section, observer), vec![]),
         };
         let mut peak = Peak::new(self.info(), extent, jiff::Timestamp::now().to_string(), &cases);
         if extent == Extent::Full {
@@ -66,11 +66,16 @@ impl Executor<'_> {
 
     /// Runs the groups of `run`, the first in any case and others until `most` host time has passed; returns the
     /// remaining cases as missing.
-    fn run_for(&mut self, run: PlannedRun, most: Duration, observer: &mut dyn Observer) -> (Vec<Case>, Vec<Missing>) {
+    fn run_for(
+        &mut self,
+        section: PlanSection,
+        most: Duration,
+        observer: &mut dyn Observer,
+    ) -> (Vec<Case>, Vec<Missing>) {
         let start = Instant::now();
         let mut cases: Vec<Case> = vec![];
         let mut missing = vec![];
-        for group in run.groups {
+        for group in section.groups {
             if !cases.is_empty() && start.elapsed() >= most {
                 let left_out = |variant: &Variant| Missing {
                     case: group.id(variant).to_string(),
@@ -82,7 +87,7 @@ impl Executor<'_> {
                 missing.extend(group.variants.iter().map(left_out));
                 continue;
             }
-            let one = PlannedRun { devices: vec![], groups: vec![group], sampling: run.sampling };
+            let one = PlanSection { devices: vec![], groups: vec![group], sampling: section.sampling };
             cases.extend(self.run(&one, observer));
         }
         (cases, missing)

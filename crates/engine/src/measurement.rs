@@ -12,7 +12,7 @@ use crate::basis::random::generator;
 use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::plan::request::Request;
-use crate::plan::{AUTO, CaseGroup, CaseId, HOST, Plan, PlannedRun, Sampling, Shard, estimate};
+use crate::plan::{AUTO, CaseGroup, CaseId, HOST, Plan, PlanSection, Sampling, Shard, estimate};
 use crate::record::{Case, Caveat, Kind, Method, Origin, Outcome, Peak, Process, Record, SCHEMA};
 use crate::tuning::tuned::{self, Tuned};
 use crate::vulkan::Validation;
@@ -112,17 +112,17 @@ pub struct MeasuredPlan {
     pub cut_short: bool,
 }
 
-/// Run on one device, without the cases of earlier runs in the plan.
-pub(super) struct DeviceRun<'a> {
+/// Part of a section on one device, without the cases of earlier sections.
+pub(super) struct DevicePart<'a> {
     pub(super) device: &'a DeviceInfo,
-    run: PlannedRun,
+    section: PlanSection,
 }
 
-/// Cases of a plan on its devices. A case that several runs name is measured once per process.
+/// Cases of a plan on its devices. A case that several sections name is measured once per process.
 pub struct Measurement<'a> {
     plan: &'a Plan,
     setup: &'a Setup,
-    pub(super) device_runs: Vec<DeviceRun<'a>>,
+    pub(super) device_parts: Vec<DevicePart<'a>>,
     on_host: Vec<(&'a CaseGroup, &'a Sampling)>,
     resumed_cases: Vec<Case>,
     resumed_processes: Vec<Process>,
@@ -145,14 +145,14 @@ pub(super) struct Results {
 }
 
 /// Measurement in progress.
-pub(super) struct MeasurementRun<'r> {
+pub(super) struct MeasurementState<'r> {
     pub(super) options: &'r MeasureOptions<'r>,
     pub(super) interrupted: &'static AtomicBool,
     pub(super) observer: &'r mut (dyn Observer + Send),
     pub(super) results: Results,
 }
 
-impl MeasurementRun<'_> {
+impl MeasurementState<'_> {
     fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
@@ -193,8 +193,8 @@ impl Results {
 }
 
 /// Whether a run names a device other than `host`.
-fn needs_vulkan(run: &PlannedRun) -> bool {
-    run.devices.is_empty() || run.devices.iter().any(|device| device != HOST)
+fn needs_vulkan(section: &PlanSection) -> bool {
+    section.devices.is_empty() || section.devices.iter().any(|device| device != HOST)
 }
 
 impl<'a> Measurement<'a> {
@@ -203,7 +203,7 @@ impl<'a> Measurement<'a> {
     /// # Errors
     /// When Vulkan cannot be loaded.
     pub fn session(plan: &Plan, setup: &'a Setup) -> Result<Option<Session<'a>>, Error> {
-        plan.runs.iter().any(needs_vulkan).then(|| Session::open(setup)).transpose()
+        plan.sections.iter().any(needs_vulkan).then(|| Session::open(setup)).transpose()
     }
 
     /// Returns the measurement of `plan` with its [`Self::session`].
@@ -214,32 +214,32 @@ impl<'a> Measurement<'a> {
         let mut measurement = Self {
             plan,
             setup,
-            device_runs: vec![],
+            device_parts: vec![],
             on_host: vec![],
             resumed_cases: vec![],
             resumed_processes: vec![],
             host_index: session.map_or(0, |session| session.devices().len()),
         };
         let mut planned = BTreeSet::new();
-        for run in &plan.runs {
+        for section in &plan.sections {
             let mut kinds = vec![];
-            if let Some(session) = session.filter(|_| needs_vulkan(run)) {
-                let others: Vec<_> = run.devices.iter().filter(|device| *device != HOST).cloned().collect();
+            if let Some(session) = session.filter(|_| needs_vulkan(section)) {
+                let others: Vec<_> = section.devices.iter().filter(|device| *device != HOST).cloned().collect();
                 for device in session.select_usable(&others)? {
                     let DeviceInfo { index, kind, .. } = *device;
-                    let run = run.without_known(kind, |id| !planned.insert((index, id)));
-                    measurement.device_runs.push(DeviceRun { device, run });
+                    let section = section.without_known(kind, |id| !planned.insert((index, id)));
+                    measurement.device_parts.push(DevicePart { device, section });
                     kinds.push(kind);
                 }
             }
-            measurement.add_host(run, &kinds);
+            measurement.add_host(section, &kinds);
         }
         Ok(measurement)
     }
 
     /// Adds the host's groups of `run`, with the sizes for the other devices' `kinds`, or for the host if there are
     /// none.
-    fn add_host(&mut self, run: &'a PlannedRun, kinds: &[DeviceKind]) {
+    fn add_host(&mut self, run: &'a PlanSection, kinds: &[DeviceKind]) {
         let suits = |group: &&CaseGroup| match kinds {
             [] => group.on.suits(DeviceKind::Host),
             _ => kinds.iter().any(|kind| group.on.suits(*kind)),
@@ -257,12 +257,13 @@ impl<'a> Measurement<'a> {
     /// When the record has another plan, device or program.
     pub fn resume(&mut self, record: Record, options: &MeasureOptions<'_>) -> Result<(), Error> {
         let changed = |record: &Record| {
-            let runs = self.device_runs.iter();
-            runs.flat_map(|DeviceRun { device, run }| resume::changed(record, run, device, options.tuned)).collect()
+            let runs = self.device_parts.iter();
+            runs.flat_map(|DevicePart { device, section }| resume::changed(record, section, device, options.tuned))
+                .collect()
         };
         let earlier = resume::usable(record, &self.plan.hash(), options.shard, self.method(), changed)?;
-        for DeviceRun { device, run } in &self.device_runs {
-            resume::take(&earlier, run, device, options.tuned, &mut self.resumed_cases)?;
+        for DevicePart { device, section } in &self.device_parts {
+            resume::take(&earlier, section, device, options.tuned, &mut self.resumed_cases)?;
         }
         for (group, _) in &self.on_host {
             resume::take_host(&earlier, group, self.host_index, &mut self.resumed_cases)?;
@@ -284,7 +285,7 @@ impl<'a> Measurement<'a> {
     /// Returns the record at the beginning of a process.
     fn partial_record(&self, options: &MeasureOptions<'_>, results: &Results) -> Record {
         let mut devices: Vec<DeviceInfo> = vec![];
-        for DeviceRun { device, .. } in &self.device_runs {
+        for DevicePart { device, .. } in &self.device_parts {
             if !devices.iter().any(|known| known.index == device.index) {
                 devices.push((*device).clone());
             }
@@ -312,11 +313,11 @@ impl<'a> Measurement<'a> {
     pub fn estimates(&self, options: &MeasureOptions<'_>) -> Vec<(String, Nanos)> {
         let samples = options.timing == Timing::Sample;
         let mut estimates = vec![];
-        for DeviceRun { device, run } in &self.device_runs {
-            let skipped = executor::skipped(run, device, options.tuned);
+        for DevicePart { device, section } in &self.device_parts {
+            let skipped = executor::skipped(section, device, options.tuned);
             let skipped: BTreeSet<_> = skipped.into_iter().map(|(id, _)| id.to_string()).collect();
-            for group in run.groups_on(device.kind) {
-                let time = estimate::of_case(group, device.kind, samples.then_some(&run.sampling));
+            for group in section.groups_on(device.kind) {
+                let time = estimate::of_case(group, device.kind, samples.then_some(&section.sampling));
                 let mut ids: Vec<_> = group.variants.iter().map(|variant| group.id(variant).to_string()).collect();
                 if group.auto {
                     ids.push(group.id_of(AUTO).to_string());
@@ -341,7 +342,7 @@ impl<'a> Measurement<'a> {
         }
         let validated = self.setup.validation != Validation::Off;
         let mut devices = BTreeSet::new();
-        for DeviceRun { device, .. } in &self.device_runs {
+        for DevicePart { device, .. } in &self.device_parts {
             if device.kind == DeviceKind::Cpu && limits::read_cached(&self.setup.cache, device, validated).is_none() {
                 devices.insert(device.index);
             }
@@ -351,12 +352,15 @@ impl<'a> Measurement<'a> {
 
     /// Whether any case runs on the CPU, which other programs use too.
     pub fn uses_host_cores(&self) -> bool {
-        !self.on_host.is_empty() || self.device_runs.iter().any(|run| run.device.kind.runs_on_host_cores())
+        !self.on_host.is_empty() || self.device_parts.iter().any(|part| part.device.kind.runs_on_host_cores())
     }
 
     /// Returns the cases that the devices cannot run, each with the reason.
     pub fn skipped(&self, tuned: &Tuned) -> Vec<(CaseId, String)> {
-        self.device_runs.iter().flat_map(|DeviceRun { device, run }| executor::skipped(run, device, tuned)).collect()
+        self.device_parts
+            .iter()
+            .flat_map(|DevicePart { device, section }| executor::skipped(section, device, tuned))
+            .collect()
     }
 
     /// Measures every case in `session`. If a device cannot be opened, only its cases fail.
@@ -373,25 +377,25 @@ impl<'a> Measurement<'a> {
         let cases = self.resumed_cases.clone();
         let processes = self.resumed_processes.clone();
         let results = Results { cases, processes, ..Results::default() };
-        let mut run = MeasurementRun { options, interrupted, observer, results };
+        let mut state = MeasurementState { options, interrupted, observer, results };
         for process in 0..options.processes {
             if process > 0 {
-                if !self.leaves_any(options, &run.results) {
+                if !self.leaves_any(options, &state.results) {
                     break;
                 }
-                if run.is_interrupted() {
-                    run.results.cut_short = true;
+                if state.is_interrupted() {
+                    state.results.cut_short = true;
                     break;
                 }
                 if let Some(session) = session {
                     session.renew();
                 }
             }
-            run.results.processes.push(options.process(run.results.processes.len()));
-            run.observer.process(&self.partial_record(options, &run.results));
-            self.run_process(&mut run, session)?;
+            state.results.processes.push(options.process(state.results.processes.len()));
+            state.observer.process(&self.partial_record(options, &state.results));
+            self.run_process(&mut state, session)?;
         }
-        let mut results = run.results;
+        let mut results = state.results;
         let validated = session.map_or(Ok(()), Session::check_validation);
         let reason = |case: &Case| match &case.outcome {
             Outcome::Skipped { reason } => Some(format!("{}: {reason}", case.id)),
@@ -421,70 +425,73 @@ impl<'a> Measurement<'a> {
     /// Whether a further process would have a case to measure.
     fn leaves_any(&self, options: &MeasureOptions<'_>, results: &Results) -> bool {
         let next = results.processes.len();
-        self.device_runs.iter().any(|device_run| !remaining_run(device_run, options, results, next).groups.is_empty())
+        self.device_parts
+            .iter()
+            .any(|device_part| !remaining_section(device_part, options, results, next).groups.is_empty())
             || self.on_host.iter().any(|(group, _)| !results.is_done(self.host_index, &host_id(group), next, options))
     }
 
     /// Measures the remaining cases of the current process, the last in the results.
-    fn run_process(&self, run: &mut MeasurementRun<'_>, session: Option<&Session<'_>>) -> Result<(), Error> {
+    fn run_process(&self, state: &mut MeasurementState<'_>, session: Option<&Session<'_>>) -> Result<(), Error> {
         match session {
-            Some(session) if run.options.at_once => at_once::devices(self, session, run)?,
+            Some(session) if state.options.at_once => at_once::devices(self, session, state)?,
             Some(session) => {
-                for device_run in &self.device_runs {
-                    self.append_device_run(run, session, device_run)?;
+                for device_part in &self.device_parts {
+                    self.append_device_part(state, session, device_part)?;
                 }
             }
             None => {}
         }
         if !self.on_host.is_empty() {
-            self.run_host(run);
+            self.run_host(state);
         }
         Ok(())
     }
 
     /// Measures one run on one device and appends its cases to the results.
-    pub(super) fn append_device_run(
+    pub(super) fn append_device_part(
         &self,
-        run: &mut MeasurementRun<'_>,
+        state: &mut MeasurementState<'_>,
         session: &Session<'_>,
-        device_run: &DeviceRun<'_>,
+        device_part: &DevicePart<'_>,
     ) -> Result<(), Error> {
-        let device = device_run.device;
-        let tuned = run.options.tuned;
-        let process = run.results.current_process();
-        let remaining = &remaining_run(device_run, run.options, &run.results, process);
-        let is_first_run = run.results.devices.iter().all(|known| known.index != device.index);
+        let device = device_part.device;
+        let tuned = state.options.tuned;
+        let process = state.results.current_process();
+        let remaining = &remaining_section(device_part, state.options, &state.results, process);
+        let is_first_run = state.results.devices.iter().all(|known| known.index != device.index);
         if is_first_run {
-            run.results.devices.push(device.clone());
-            run.observer.device(device);
+            state.results.devices.push(device.clone());
+            state.observer.device(device);
         }
-        if run.is_interrupted() {
-            run.results.append(unmeasured(remaining, device, tuned, process, &Outcome::Interrupted));
+        if state.is_interrupted() {
+            state.results.append(unmeasured(remaining, device, tuned, process, &Outcome::Interrupted));
             return Ok(());
         }
-        let is_only_run = self.device_runs.len() == 1 && self.on_host.is_empty() && process == self.first_own_process();
-        let mut executor = match session.executor(device, run.options.timing, tuned, run.interrupted) {
+        let is_only_run =
+            self.device_parts.len() == 1 && self.on_host.is_empty() && process == self.first_own_process();
+        let mut executor = match session.executor(device, state.options.timing, tuned, state.interrupted) {
             Ok(executor) => executor,
             Err(error) if is_only_run => return Err(error),
             Err(error) => {
                 let failed = Outcome::failed(error.to_string());
-                run.results.append(unmeasured(remaining, device, tuned, process, &failed));
+                state.results.append(unmeasured(remaining, device, tuned, process, &failed));
                 return Ok(());
             }
         };
-        run.observer.skipped(&executor::skipped(remaining, device, tuned));
-        let mut cases = executor.run(remaining, run.observer);
+        state.observer.skipped(&executor::skipped(remaining, device, tuned));
+        let mut cases = executor.run(remaining, state.observer);
         for case in &mut cases {
             case.process = process;
         }
         if is_first_run {
             // Shares are also computed for the cases of earlier processes.
-            cases = [run.results.take_cases(device.index), cases].concat();
+            cases = [state.results.take_cases(device.index), cases].concat();
         }
-        if run.options.limits == LimitPolicy::Apply {
-            self.compute_device_shares(run, &mut executor, device, &mut cases);
+        if state.options.limits == LimitPolicy::Apply {
+            self.compute_device_shares(state, &mut executor, device, &mut cases);
         }
-        run.results.append(cases);
+        state.results.append(cases);
         Ok(())
     }
 
@@ -492,12 +499,12 @@ impl<'a> Measurement<'a> {
     /// this command has.
     fn compute_device_shares(
         &self,
-        run: &mut MeasurementRun<'_>,
+        state: &mut MeasurementState<'_>,
         executor: &mut Executor<'_>,
         device: &DeviceInfo,
         cases: &mut [Case],
     ) {
-        let MeasurementRun { results, observer, interrupted, .. } = run;
+        let MeasurementState { results, observer, interrupted, .. } = state;
         if results.current_process() > self.first_own_process()
             && let Some(peak) = results.peaks.iter().find(|peak| peak.uuid == device.uuid)
         {
@@ -514,8 +521,8 @@ impl<'a> Measurement<'a> {
     }
 
     /// Measures the host baselines, and sets the speed-up of the devices' cases.
-    fn run_host(&self, run: &mut MeasurementRun<'_>) {
-        let MeasurementRun { options, interrupted, observer, results } = run;
+    fn run_host(&self, state: &mut MeasurementState<'_>) {
+        let MeasurementState { options, interrupted, observer, results } = state;
         let device = host::device(self.host_index);
         let is_first_run = results.devices.iter().all(|known| known.index != device.index);
         if is_first_run {
@@ -544,7 +551,7 @@ impl<'a> Measurement<'a> {
 
     /// Returns the method of the record. All runs of a plan have the same one.
     fn method(&self) -> Method {
-        let Sampling { clock, cache, .. } = self.plan.runs.first().map(|run| run.sampling).unwrap_or_default();
+        let Sampling { clock, cache, .. } = self.plan.sections.first().map(|run| run.sampling).unwrap_or_default();
         let validation = self.setup.validation == Validation::On;
         Method { validation, clock, cache, robust_access: Some(self.setup.robust_access()) }
     }
@@ -556,7 +563,7 @@ impl<'a> Measurement<'a> {
         Results { devices, peaks, mut cases, mut processes, caveats, .. }: Results,
     ) -> Record {
         for case in &mut cases {
-            case.look_up(self.setup.catalogue);
+            case.attach_entry(self.setup.catalogue);
         }
         let started = options.started.to_string();
         // A single process in the plan's order needs no entry.
@@ -595,8 +602,14 @@ impl<'a> Measurement<'a> {
 }
 
 /// Returns the cases of `run` on a device, all with `outcome`.
-fn unmeasured(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned, process: usize, outcome: &Outcome) -> Vec<Case> {
-    let cases = run.groups.iter().flat_map(|group| {
+fn unmeasured(
+    section: &PlanSection,
+    device: &DeviceInfo,
+    tuned: &Tuned,
+    process: usize,
+    outcome: &Outcome,
+) -> Vec<Case> {
+    let cases = section.groups.iter().flat_map(|group| {
         let chosen = tuned::choose(group, device, tuned).into_iter();
         chosen.map(move |chosen| Case { process, ..executor::unmeasured(group, &chosen, device, outcome.clone()) })
     });
@@ -604,18 +617,18 @@ fn unmeasured(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned, process: usi
 }
 
 /// Returns the cases that a process has to measure, in the process's random order.
-fn remaining_run(
-    device_run: &DeviceRun<'_>,
+fn remaining_section(
+    device_part: &DevicePart<'_>,
     options: &MeasureOptions<'_>,
     results: &Results,
     process: usize,
-) -> PlannedRun {
-    let is_done = |id: &str| results.is_done(device_run.device.index, id, process, options);
-    let mut run = executor::without(&device_run.run, device_run.device, options.tuned, &is_done);
+) -> PlanSection {
+    let is_done = |id: &str| results.is_done(device_part.device.index, id, process, options);
+    let mut section = executor::without(&device_part.section, device_part.device, options.tuned, &is_done);
     if let Some(order) = results.processes.get(process).and_then(|process| process.order) {
-        run.shuffle(&mut generator(order, device_run.device.index as u64));
+        section.shuffle(&mut generator(order, device_part.device.index as u64));
     }
-    run
+    section
 }
 
 /// Returns the id of a group's case on the host: its baseline, or the case that is skipped for lack of a baseline.
@@ -675,9 +688,9 @@ mod tests {
                 sampling: SamplingArgs { max_time: Some("5ms".into()), ..SamplingArgs::default() },
                 ..Selection::default()
             };
-            PlannedRun::new(&CATALOGUE, &selection, Purpose::Bench).expect("a plan")
+            PlanSection::new(&CATALOGUE, &selection, Purpose::Bench).expect("a plan")
         };
-        Plan { runs: sizes.iter().map(run).collect(), run_tables: vec![] }
+        Plan { sections: sizes.iter().map(run).collect(), run_tables: vec![] }
     }
 
     fn measure(plan: &Plan, interrupted: bool) -> (Result<MeasuredPlan, Error>, Vec<String>) {

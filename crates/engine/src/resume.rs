@@ -7,7 +7,7 @@ use crate::case::compiled::CompiledKernel;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Program;
 use crate::plan::request::Request;
-use crate::plan::{CaseGroup, PlannedRun, Shard};
+use crate::plan::{CaseGroup, PlanSection, Shard};
 use crate::record::{Case, Method, Outcome, Record, Warning};
 use crate::tuning::tuned::{self, Configuration, Tuned};
 use std::collections::BTreeSet;
@@ -66,12 +66,12 @@ fn part(shards: &[Shard]) -> String {
 /// When they were measured on another device, or are of other programs.
 pub(super) fn take(
     earlier: &Record,
-    run: &PlannedRun,
+    section: &PlanSection,
     device: &DeviceInfo,
     tuned: &Tuned,
     taken: &mut Vec<Case>,
 ) -> Result<(), Error> {
-    for group in &run.groups {
+    for group in &section.groups {
         for chosen in tuned::choose(group, device, tuned) {
             for case in cases(earlier, &group.id(chosen.variant).to_string(), device)? {
                 check_program(case, &chosen, group, device)?;
@@ -142,9 +142,9 @@ fn program(chosen: &Configuration, group: &CaseGroup, device: &DeviceInfo) -> Re
 }
 
 /// Returns the files of users' kernels in `run` whose code differs from that in `record`.
-pub(super) fn changed(record: &Record, run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned) -> BTreeSet<String> {
+pub(super) fn changed(record: &Record, section: &PlanSection, device: &DeviceInfo, tuned: &Tuned) -> BTreeSet<String> {
     let mut changed = BTreeSet::new();
-    for group in run.groups.iter().filter(|group| group.algorithm.fingerprint.is_some()) {
+    for group in section.groups.iter().filter(|group| group.algorithm.fingerprint.is_some()) {
         for chosen in tuned::choose(group, device, tuned) {
             let Ok(program) = program(&chosen, group, device) else { continue };
             let now: Vec<_> = program.dispatches().map(|d| (d.shader.label(), d.hash(&d.shader.spirv))).collect();

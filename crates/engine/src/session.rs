@@ -44,6 +44,8 @@ pub struct Setup {
     pub timeout: Duration,
     /// Longest time that one run of a program may take.
     pub max_run: Duration,
+    /// Longest warm-up of a case and wait for a device's clock; tests shorten it.
+    pub max_wait: Duration,
     /// User's kernels, available beside the built-in ones.
     pub kernels: Vec<UserKernels>,
     /// Whether kernels are only compiled: without driver caches, within limits of time and memory.
@@ -70,6 +72,7 @@ impl Setup {
             isolation: Isolation::InProcess,
             timeout: Duration::from_secs(30),
             max_run: Duration::from_secs(60),
+            max_wait: Duration::MAX,
             kernels: vec![],
             inspects: false,
             repeat: 0,

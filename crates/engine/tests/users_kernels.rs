@@ -12,7 +12,7 @@ use gpukern_program::kernel::buffer::{Address, Role};
 use gpukern_program::kernel::interface::SlotKind;
 use gpukern_program::kernel::program::{BufferId, Dispatch};
 use gpukern_record::plan::options::{SamplingArgs, Selection};
-use gpukern_record::plan::{CaseGroup, DeviceClass, PlannedRun};
+use gpukern_record::plan::{CaseGroup, DeviceClass, PlanSection};
 use gpukern_record::record::{Case, Outcome};
 use gpukern_user::algorithm::{Save, UserKernels};
 use gpukern_user::array;
@@ -34,7 +34,7 @@ fn rejection(case: &Case) -> &str {
 fn run(own: &UserKernels) -> Vec<Case> {
     let interrupted: &AtomicBool = Box::leak(Box::default());
     let algorithm = own.clone().algorithm(&CATALOGUE).expect("it fits");
-    let spec = CaseSpec::new(&algorithm, own.run.sizes()[0], own.dtype());
+    let spec = CaseSpec::new(&algorithm, own.problem.sizes()[0], own.dtype());
     let variants = own.choices(0, true).map(|at| algorithm.variants[at].clone()).collect();
     let (on, auto) = (DeviceClass::Any, false);
     let group = CaseGroup { algorithm, spec, variants, on, auto, on_host: false };
@@ -42,7 +42,7 @@ fn run(own: &UserKernels) -> Vec<Case> {
         sampling: SamplingArgs { max_time: Some("20ms".into()), ..SamplingArgs::default() },
         ..Selection::default()
     };
-    let run = PlannedRun::of(vec![group], &selection).expect("a run");
+    let run = PlanSection::of(vec![group], &selection).expect("a run");
     let instance = Instance::new(Validation::On, None).or_else(|_| Instance::new(Validation::Off, None));
     let instance = instance.expect("Vulkan");
     let devices = instance.devices().expect("devices");
@@ -181,7 +181,7 @@ fn a_case_is_labeled_with_the_type_of_its_output() {
         buffers[2].element = element;
         let own = kernels("typed", vec![compiled("shift", SHIFT)], buffers, Reference::None, vec![shift(false, 1.0)]);
         let algorithm = own.clone().algorithm(&CATALOGUE).expect("it fits");
-        let spec = CaseSpec::new(&algorithm, own.run.sizes()[0], own.dtype());
+        let spec = CaseSpec::new(&algorithm, own.problem.sizes()[0], own.dtype());
         let variants = vec![algorithm.variants[0].clone()];
         let group = CaseGroup { algorithm, spec, variants, on: DeviceClass::Any, auto: false, on_host: false };
         let problem = (group.algorithm.problem)(&group.spec).expect("a problem");

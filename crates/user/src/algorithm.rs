@@ -7,8 +7,8 @@ use super::loaded;
 use super::member_map::MemberMap;
 use super::oracle::{Contents, Expected};
 use super::resolved::{
-    Fill, KernelConfiguration, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedRun, ShellCommand,
-    Tolerance,
+    Fill, KernelConfiguration, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedProblem,
+    ShellCommand, Tolerance,
 };
 use crate::algorithms::catalogue::Catalogue;
 use crate::algorithms::{Algorithm, CaseSpec, MakeOracle, Measures, Oracle, Problem, Sweeps, Variant};
@@ -44,7 +44,7 @@ pub struct UserKernels {
     /// Name of the algorithm, different from all built-in ones.
     pub name: String,
     #[serde(rename = "undertaking")]
-    pub run: ResolvedRun,
+    pub problem: ResolvedProblem,
     /// Variants of the built-in reference algorithm, or `auto`; numbered after the configurations.
     pub against: Vec<String>,
     /// Buffers to save to files when an answer is checked.
@@ -78,7 +78,7 @@ impl LoadedKernels {
 
     /// Builds the program of a variant: of a configuration, or else of a built-in variant.
     fn program(&self, variant: usize, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
-        let point = &self.user.run.points[self.place(case)?];
+        let point = &self.user.problem.points[self.place(case)?];
         match (point.pass_lists.get(variant), &point.reference) {
             (Some(list), _) => program(&self.shaders, point, list.as_ref().map_err(String::clone)?, case.seed, device),
             (None, Reference::Builtin(builtin)) => {
@@ -93,7 +93,7 @@ impl LoadedKernels {
 /// Makes the variants: the configurations, and then those of the built-in algorithm `solver` that run beside them.
 fn variants(loaded: &Arc<LoadedKernels>, solver: Option<&Algorithm>) -> Vec<Variant> {
     let user = &loaded.user;
-    let kernels = user.run.configurations.iter().map(|configuration| (label(configuration), &[][..]));
+    let kernels = user.problem.configurations.iter().map(|configuration| (label(configuration), &[][..]));
     let against = user.against.iter().map(|name| {
         let known = solver.and_then(|solver| solver.variant(name).ok());
         let label = format!("{}:{name}", solver.map_or("builtin", |solver| &solver.name));
@@ -126,7 +126,7 @@ impl UserKernels {
     /// Makes the algorithm. Refuses unreadable kernels, and a built-in algorithm that does not fit the buffers.
     pub fn algorithm(mut self, catalogue: &'static Catalogue) -> Result<Handle<Algorithm>, String> {
         let mut solver = None;
-        for point in &self.run.points {
+        for point in &self.problem.points {
             if let Reference::Builtin(builtin) = &point.reference {
                 let algorithm = Counterpart::new(catalogue, builtin, point)?.algorithm;
                 for name in self.against.iter().filter(|name| *name != AUTO) {
@@ -136,11 +136,11 @@ impl UserKernels {
             }
         }
         let kernel = |(index, module): (_, &Module)| shader(module, format!("{}/{}#{index}", self.name, module.name));
-        let shaders = self.run.modules.iter().enumerate().map(kernel).collect::<Result<Vec<_>, _>>()?;
+        let shaders = self.problem.modules.iter().enumerate().map(kernel).collect::<Result<Vec<_>, _>>()?;
         // Records of other kernels with the same names must not be mistaken for records of these.
         let fingerprint = fingerprint(&[&serde_json::to_vec(&self).unwrap_or_default()]);
-        self.run.points.iter_mut().for_each(|point| set_layouts(point, &shaders));
-        let loaded = Arc::new(LoadedKernels { catalogue, shaders, sizes: self.run.sizes(), user: self });
+        self.problem.points.iter_mut().for_each(|point| set_layouts(point, &shaders));
+        let loaded = Arc::new(LoadedKernels { catalogue, shaders, sizes: self.problem.sizes(), user: self });
         Ok(Handle::Shared(Arc::new(Algorithm {
             name: loaded.user.name.clone().into(),
             fingerprint: Some(fingerprint),
@@ -167,7 +167,7 @@ impl UserKernels {
     /// Lists the variants that compete at a point, by index: the first possible configuration of each kernel, or `all`;
     /// then the built-in variants.
     pub fn choices(&self, point: usize, all: bool) -> impl Iterator<Item = usize> {
-        let ResolvedRun { configurations, points, .. } = &self.run;
+        let ResolvedProblem { configurations, points, .. } = &self.problem;
         let possible = move |at: &usize| points[point].pass_lists[*at].is_ok();
         let first = move |at: &usize| {
             let same = |other: &usize| configurations[*other].kernel == configurations[*at].kernel;
@@ -179,13 +179,13 @@ impl UserKernels {
 
     /// Returns the first variant's name; in a case, that of the captured kernel.
     pub fn first(&self) -> Option<String> {
-        self.run.configurations.first().map(label)
+        self.problem.configurations.first().map(label)
     }
 
     /// Describes the configurations that run without `--tune`, or `None` if each kernel has only one: `PER = 1, the
     /// first of 4 choices`.
     pub fn first_choices(&self) -> Option<String> {
-        let ResolvedRun { configurations, points, .. } = &self.run;
+        let ResolvedProblem { configurations, points, .. } = &self.problem;
         let mut all = vec![];
         for kernel in distinct(configurations.iter().map(|configuration| configuration.kernel.as_str())) {
             let several = configurations.iter().filter(|configuration| configuration.kernel == kernel).count();
@@ -201,27 +201,27 @@ impl UserKernels {
 
     /// Whether more than one kernel competes.
     pub fn has_several_kernels(&self) -> bool {
-        let all = &self.run.configurations;
+        let all = &self.problem.configurations;
         all.iter().any(|configuration| configuration.kernel != all[0].kernel)
     }
 
     /// Describes the choice of specialization constants in a variant's name, `BM = 64, BN = 32`, or else repeats it.
     pub fn choice(&self, variant: &str) -> String {
-        let found = self.run.configurations.iter().find(|configuration| label(configuration) == variant);
+        let found = self.problem.configurations.iter().find(|configuration| label(configuration) == variant);
         let choice = found.map(|configuration| choice_text(&configuration.choice)).filter(|text| !text.is_empty());
         choice.unwrap_or_else(|| variant.into())
     }
 
     /// Returns the reason why there is nothing to run.
     pub fn why_nothing_runs(&self) -> String {
-        let mut lists = self.run.points.iter().flat_map(|point| &point.pass_lists);
+        let mut lists = self.problem.points.iter().flat_map(|point| &point.pass_lists);
         let reason = lists.find_map(|list| list.as_ref().err());
         format!("nothing to run: {}", reason.map_or("there is no kernel", String::as_str))
     }
 
     /// Returns the element type of the first output, which cases are labeled with.
     pub fn dtype(&self) -> DType {
-        let buffers = self.run.points.first().map_or(&[][..], |point| &point.buffers);
+        let buffers = self.problem.points.first().map_or(&[][..], |point| &point.buffers);
         let first = |role| {
             let mut elements = buffers.iter().filter(|buffer| buffer.role == role).map(|buffer| buffer.element);
             // Built-in algorithms, and so the labels of cases, lack some types.
@@ -406,7 +406,7 @@ struct PointProblem {
 
 impl PointProblem {
     fn point(&self) -> &ResolvedPoint {
-        &self.loaded.user.run.points[self.at]
+        &self.loaded.user.problem.points[self.at]
     }
 
     /// Iterates over the buffers that the host fills, with their indices among all.
@@ -543,7 +543,7 @@ fn answer(index: usize, buffer: &ResolvedBuffer, fill: Fill, folder: &Path) -> R
 
 impl Problem for PointProblem {
     fn extents(&self) -> String {
-        self.loaded.user.run.extents(self.at)
+        self.loaded.user.problem.extents(self.at)
     }
 
     fn buffers(&self) -> Vec<BufferSpec> {

@@ -6,7 +6,7 @@ use crate::kernel::buffer::{Binding, Descriptor, Role, SpecValue};
 use crate::kernel::interface::SlotKind;
 use crate::kernel::program::{BufferId, Dispatch};
 use crate::resolved::{
-    Fill, KernelConfiguration, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedRun, Tolerance,
+    Fill, KernelConfiguration, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedProblem, Tolerance,
 };
 
 /// Compiles GLSL to SPIR-V.
@@ -67,8 +67,8 @@ pub fn kernels(
     let pass_lists = lists.into_iter().map(Ok).collect();
     let points = vec![ResolvedPoint { buffers, reference, pass_lists, ..ResolvedPoint::default() }];
     let name = name.to_string();
-    let run = ResolvedRun { name: name.clone(), modules, configurations, points, ..ResolvedRun::default() };
-    UserKernels { name, run, against: vec![], saves: vec![] }
+    let run = ResolvedProblem { name: name.clone(), modules, configurations, points, ..ResolvedProblem::default() };
+    UserKernels { name, problem: run, against: vec![], saves: vec![] }
 }
 
 /// Returns the passes of [`SHIFT`] on buffers A, U, D.

@@ -1,7 +1,7 @@
 //! Users' kernels, from their descriptions to algorithms like the built-in ones, without a device.
 //!
 //! A `Description` is what a user writes; with its file it is a `Described`. Its kernels, compiled and reflected, are
-//! `LoadedKernel`s of passes. `resolve` makes a `ResolvedRun` of it: at each point of the axes the buffers, the
+//! `LoadedKernel`s of passes. `resolve` makes a `ResolvedProblem` of it: at each point of the axes the buffers, the
 //! reference, and the passes as dispatches. `UserKernels` names that run and what is saved of it, which workers receive;
 //! its `algorithm` is measured like any other.
 

@@ -8,7 +8,7 @@ use super::init::missing;
 use super::loaded::{self, LoadedKernel, LoadedPass};
 use super::reference;
 use super::resolved::{
-    KernelConfiguration, Module, Reference, ResolvedBuffer, ResolvedPoint, ResolvedRun, ShellCommand,
+    KernelConfiguration, Module, Reference, ResolvedBuffer, ResolvedPoint, ResolvedProblem, ShellCommand,
 };
 use crate::algorithms::catalogue::Catalogue;
 use crate::basis::alike::distinct;
@@ -28,7 +28,7 @@ const MAX_NAME_LEN: usize = 60;
 const MAX_RUNS: usize = 100_000;
 
 /// Resolves descriptions of one problem, which the first one defines. Errors name file and line.
-pub fn resolve(catalogue: &Catalogue, described: &[Described]) -> Result<ResolvedRun, Error> {
+pub fn resolve(catalogue: &Catalogue, described: &[Described]) -> Result<ResolvedProblem, Error> {
     let Some(first) = described.first() else { return Err(Error::Usage("there is no kernel to run".into())) };
     let mut run = resolve_one(catalogue, first, None).map_err(|fault| first.error(&fault))?;
     for other in &described[1..] {
@@ -108,8 +108,8 @@ pub(super) struct Resolver<'a> {
 fn resolve_one(
     catalogue: &Catalogue,
     described: &Described,
-    first: Option<&ResolvedRun>,
-) -> Result<ResolvedRun, Fault> {
+    first: Option<&ResolvedProblem>,
+) -> Result<ResolvedProblem, Fault> {
     let description = &described.description;
     if let Some(lacks) = missing(described)? {
         return Err(Fault::new("", lacks));
@@ -134,7 +134,7 @@ fn resolve_one(
         check_name(name).map_err(|message| Fault::new("name", message))?;
     }
     let file = described.file.iter().map(|(path, _)| path);
-    Ok(ResolvedRun {
+    Ok(ResolvedProblem {
         name: description.name.clone().unwrap_or_else(|| programs[0].name.clone()),
         axes,
         free: axes::free(&description.axes),
@@ -163,7 +163,7 @@ impl Resolver<'_> {
         choices: &[(&LoadedKernel, Kernel)],
         right: Option<&LoadedKernel>,
         axes: &[String],
-        first: Option<&ResolvedRun>,
+        first: Option<&ResolvedProblem>,
     ) -> Result<Vec<ResolvedPoint>, Fault> {
         let description = &self.described.description;
         let spanned = axes::points(&description.axes)?;

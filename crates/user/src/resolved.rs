@@ -16,7 +16,7 @@ use std::path::PathBuf;
 /// Everything one `run` can measure: kernels with their specialization constants, at the points that the axes span. The
 /// hash of a plan includes its JSON, whose names therefore stay those of the first version.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ResolvedRun {
+pub struct ResolvedProblem {
     /// Name of the problem in tables: the description's, or else the first source's without extension.
     pub name: String,
     /// Names of the axes, in the order of the description.
@@ -43,7 +43,7 @@ pub struct ResolvedRun {
     pub captured: Option<Captured>,
 }
 
-impl ResolvedRun {
+impl ResolvedProblem {
     /// Lists every file that the run reads, with its use: outputs must not overwrite one. The patterns name all fields,
     /// so that a new field does not compile until it is considered here.
     pub fn files(&self) -> BTreeSet<(&'static str, PathBuf)> {
@@ -155,7 +155,7 @@ pub struct ResolvedPoint {
 /// Passes of one configuration at a point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PassList {
-    /// Dispatches, each of which waits for the previous one. Kernels are indices into [`ResolvedRun::modules`]; buffers
+    /// Dispatches, each of which waits for the previous one. Kernels are indices into [`ResolvedProblem::modules`]; buffers
     /// are numbered like the point's, followed by the scratch buffers.
     pub passes: Vec<Dispatch<usize>>,
     /// Scratch buffers, numbered after the point's.
@@ -350,10 +350,10 @@ pub struct ShellCommand {
 mod tests {
     use super::*;
 
-    fn run(axes: &[&str], points: &[&[i64]]) -> ResolvedRun {
+    fn run(axes: &[&str], points: &[&[i64]]) -> ResolvedProblem {
         let point = |values: &&[i64]| ResolvedPoint { values: values.to_vec(), ..ResolvedPoint::default() };
         let axes = axes.iter().map(ToString::to_string).collect();
-        ResolvedRun { axes, points: points.iter().map(point).collect(), ..ResolvedRun::default() }
+        ResolvedProblem { axes, points: points.iter().map(point).collect(), ..ResolvedProblem::default() }
     }
 
     #[test]
@@ -405,7 +405,7 @@ mod tests {
         assert_eq!(text(&["A", "B", "C", "D"], &[&[1, 2, 3, 4], &[2, 3, 4, 5], &[3, 5, 7, 1]]), "1 2 3");
         assert_eq!(text(&["N"], &[&[0], &[5]]), "1 2");
         assert_eq!(text(&["N"], &[&[1 << 40], &[5]]), "1 2");
-        let reduction = ResolvedRun { free: vec![0], ..run(&["N", "GROUPS"], &[&[1000, 4], &[65536, 64]]) };
+        let reduction = ResolvedProblem { free: vec![0], ..run(&["N", "GROUPS"], &[&[1000, 4], &[65536, 64]]) };
         assert_eq!(reduction.sizes(), [1000, 65536].map(Size::Uniform));
         assert_eq!(reduction.extents(1), "N=65536,GROUPS=64", "ids stay what they were");
         assert_eq!(run(&["M", "K"], &[&[3, 4]]).extents(0), "M=3,K=4");

@@ -3,7 +3,7 @@
 use super::description::{Described, Description};
 use super::options::describe;
 use super::resolve::resolve;
-use super::resolved::{Fill, Reference, ResolvedRun, Tolerance};
+use super::resolved::{Fill, Reference, ResolvedProblem, Tolerance};
 use crate::basis::error::Error;
 use crate::kernel::buffer::Role;
 use crate::kernel::interface::SlotKind;
@@ -146,7 +146,7 @@ fn described(folder: &Path, text: &str) -> Result<Described, Error> {
     Ok(Described { description, folder: folder.to_path_buf(), file, ..Described::default() })
 }
 
-fn resolved(folder: &Path, text: &str) -> Result<ResolvedRun, String> {
+fn resolved(folder: &Path, text: &str) -> Result<ResolvedProblem, String> {
     let described = described(folder, text).map_err(|e| e.to_string())?;
     resolve(&CATALOGUE, &[described]).map_err(|e| e.to_string())
 }
@@ -241,7 +241,7 @@ fn addresses_passes_scratch_and_references_use_the_right_buffers() {
 }
 
 /// Resolves kernels and descriptions with these values of `--size` and `--set`.
-fn typed(kernels: &[&str], size: &[&str], set: &[&str]) -> Result<ResolvedRun, String> {
+fn typed(kernels: &[&str], size: &[&str], set: &[&str]) -> Result<ResolvedProblem, String> {
     let [size, set] = [size, set].map(|all| all.iter().map(ToString::to_string).collect());
     let kernels: Vec<_> = kernels.iter().map(PathBuf::from).collect();
     let described = describe(&kernels, None, &FieldOptions { size, set, ..FieldOptions::default() });

@@ -29,7 +29,7 @@ use crate::kernel::spirv;
 use crate::kernels::CATALOGUE;
 use crate::plan::options::{SamplingArgs, Selection};
 use crate::plan::request::{Request, VulkanOptions};
-use crate::plan::{CaseGroup, Plan, PlannedRun, Purpose, Sampling};
+use crate::plan::{CaseGroup, Plan, PlanSection, Purpose, Sampling};
 use crate::record::{Outcome, Record};
 use crate::report;
 use crate::stats;
@@ -95,11 +95,11 @@ pub(super) fn run(args: &AbArgs, vulkan: &VulkanOptions, setup: &Setup, host: &H
 pub(super) fn judge_run(
     args: &RunArgs,
     request: &Request,
-    runs: Vec<PlannedRun>,
+    runs: Vec<PlanSection>,
     setup: &Setup,
     host: &Host,
 ) -> Result<CommandOutput, Error> {
-    let Some(PlannedRun { devices, sampling, .. }) = runs.first().cloned() else {
+    let Some(PlanSection { devices, sampling, .. }) = runs.first().cloned() else {
         return Err(Error::Usage("there is no kernel to run".into()));
     };
     let matches = runs.into_iter().flat_map(|run| run.groups).map(|group| {
@@ -206,8 +206,8 @@ impl<'a> Contest<'a> {
             device: args.device.iter().cloned().collect(),
             ..Selection::default()
         };
-        let PlannedRun { devices, groups, sampling } =
-            PlannedRun::new(&CATALOGUE, &selection, Purpose::Bench).map_err(Error::Usage)?;
+        let PlanSection { devices, groups, sampling } =
+            PlanSection::new(&CATALOGUE, &selection, Purpose::Bench).map_err(Error::Usage)?;
         let (matches, notes) = if of_drivers {
             (driver_matches(args, groups)?, vec![])
         } else if of_files {
@@ -366,7 +366,7 @@ impl<'a> Contest<'a> {
         let (mut cases, rounds) =
             executor.duel(&current.group, kernels, &sampling, &mut |rounds| schedule.decided(rounds));
         for case in &mut cases {
-            case.look_up(&CATALOGUE);
+            case.attach_entry(&CATALOGUE);
         }
         let measured = cases.iter().all(|case| case.measured().is_some());
         // A kernel may turn out to be wrong only after its timed runs; then there is no verdict.
@@ -409,8 +409,8 @@ impl<'a> Contest<'a> {
         host: &Host,
     ) -> Result<(Trial, Option<Error>), Error> {
         let sampling = Sampling { max_time: PROCESS_MAX_TIME, ..self.sampling };
-        let run = PlannedRun { devices: self.devices.clone(), groups: vec![current.group.clone()], sampling };
-        let plan = Plan { runs: vec![run], run_tables: vec![] };
+        let run = PlanSection { devices: self.devices.clone(), groups: vec![current.group.clone()], sampling };
+        let plan = Plan { sections: vec![run], run_tables: vec![] };
         let mut first: [Option<SideResult>; 2] = [None, None];
         let (mut rounds, mut failure): (Vec<Round>, _) = (vec![], None);
         let mut schedule = Schedule::new(MIN_ROUNDS, self.min_effect, self.matches.len());

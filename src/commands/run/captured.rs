@@ -18,7 +18,7 @@ pub(super) fn beside(record: &Record, all: &[UserKernels]) -> String {
     let mut heading = String::new();
     let longest = all.iter().map(|kernels| kernels.name.chars().count()).max().unwrap_or(0).min(MAX_NAME_WIDTH);
     for kernels in all {
-        let Some(captured) = &kernels.run.captured else { continue };
+        let Some(captured) = &kernels.problem.captured else { continue };
         let Some(variant) = kernels.first() else { continue };
         for case in record.cases.iter().filter(|case| case.algorithm == kernels.name && case.variant == variant) {
             let device = record.devices.get(case.device);

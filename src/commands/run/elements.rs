@@ -10,7 +10,7 @@ use crate::commands::cli::RunArgs;
 use crate::kernel::buffer::Role;
 use crate::user::algorithm::Save;
 use crate::user::array;
-use crate::user::resolved::{ResolvedBuffer, ResolvedRun};
+use crate::user::resolved::{ResolvedBuffer, ResolvedProblem};
 use std::fmt::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -36,14 +36,14 @@ struct Print {
 
 impl Wanted {
     /// Resolves the buffers of `args`. Refuses unknown buffers and elements, and a selection of several cases.
-    pub(super) fn new(args: &RunArgs, runs: &[ResolvedRun]) -> Result<Self, Error> {
+    pub(super) fn new(args: &RunArgs, runs: &[ResolvedProblem]) -> Result<Self, Error> {
         let mut wanted = Self { saves: vec![], prints: vec![], folder: None };
         if args.print.is_empty() && args.save.is_empty() {
             return Ok(wanted);
         }
         // By default, one choice of each kernel runs.
         let every = args.tune || args.ab;
-        let cases = |run: &ResolvedRun| {
+        let cases = |run: &ResolvedProblem| {
             let kernels = distinct(run.configurations.iter().map(|configuration| configuration.kernel.as_str())).len();
             run.points.len() * if every { run.configurations.len() } else { kernels }
         };

@@ -18,13 +18,13 @@ use crate::kernels::CATALOGUE;
 use crate::plan::options::Selection;
 use crate::plan::request::FieldOptions;
 use crate::plan::request::{Request, VulkanOptions};
-use crate::plan::{CaseGroup, DeviceClass, Plan, PlannedRun};
+use crate::plan::{CaseGroup, DeviceClass, Plan, PlanSection};
 use crate::record::{Case, Record};
 use crate::report::table;
 use crate::user::algorithm::UserKernels;
 use crate::user::description::{Described, Fault};
 use crate::user::options;
-use crate::user::resolved::{Reference, ResolvedPoint, ResolvedRun};
+use crate::user::resolved::{Reference, ResolvedPoint, ResolvedProblem};
 use crate::user::{init, resolve};
 use elements::Wanted;
 use std::fmt::Write;
@@ -44,21 +44,21 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
     let resolved = resolved(args)?;
     let wanted = Wanted::new(args, &resolved)?;
     let request = args.request(vulkan);
-    let (mut all, mut runs): (Vec<UserKernels>, Vec<PlannedRun>) = (vec![], vec![]);
+    let (mut all, mut sections): (Vec<UserKernels>, Vec<PlanSection>) = (vec![], vec![]);
     for run in resolved {
         let mut kernels = named_kernels(&args.against, run, &all)?;
         kernels.saves.clone_from(&wanted.saves);
         // With --ab, several kernels compete by their first choices, a single kernel by its two choices.
         let every = args.tune || args.ab && !kernels.has_several_kernels();
-        runs.push(planned(&kernels, every, &request.selection)?);
+        sections.push(planned(&kernels, every, &request.selection)?);
         all.push(kernels);
     }
     Files::of_measuring(&request, &args.output(), &all, setup.loader.as_ref()).check(host)?;
     let setup = &Setup { repeat: args.repeat.unwrap_or(0), ..setup.with_kernels(all.clone()) };
     if args.ab {
-        return ab::judge_run(args, &request, runs, setup, host);
+        return ab::judge_run(args, &request, sections, setup, host);
     }
-    let whole = Plan { runs, run_tables: vec![] };
+    let whole = Plan { sections, run_tables: vec![] };
     let plan = whole.clone().only(&request.only)?;
     if args.dry_run {
         return bench::list(&plan, &request, setup, host);
@@ -69,7 +69,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
         let best = best.map(|kernels| best_choices(record, kernels, &planned.whole, host.width()));
         best.chain([captured::beside(record, &all)]).collect()
     };
-    let mut answer = measuring::carry_out(&planned, &request, &args.output(), setup, host, &more)?;
+    let mut answer = measuring::measure_and_report(&planned, &request, &args.output(), setup, host, &more)?;
     for kernels in all.iter().filter(|_| !args.tune) {
         if let Some(first) = kernels.first_choices() {
             let _ = writeln!(answer.notes, "note      {}: {first}; --tune times all", kernels.name);
@@ -91,7 +91,7 @@ pub(super) fn add_tables(plan: &mut Plan, request: &Request) -> Result<Vec<UserK
         check_commands(&described, request.no_commands)?;
         let kernels = named_kernels(&table.against, resolve::resolve(&CATALOGUE, &described)?, &all)?;
         let selection = request.selection.clone().or(request.defaults.clone());
-        plan.runs.push(planned(&kernels, false, &selection)?);
+        plan.sections.push(planned(&kernels, false, &selection)?);
         all.push(kernels);
     }
     Ok(all)
@@ -101,27 +101,27 @@ pub(super) fn add_tables(plan: &mut Plan, request: &Request) -> Result<Vec<UserK
 /// would denote the same problem.
 pub(super) fn named_kernels(
     against: &[String],
-    run: ResolvedRun,
+    problem: ResolvedProblem,
     others: &[UserKernels],
 ) -> Result<UserKernels, Error> {
     let is_builtin = |point: &ResolvedPoint| matches!(point.reference, Reference::Builtin(_));
     // `matmul:tiled` and `tiled` are equivalent: the reference determines the algorithm.
     let against: Vec<_> = against.iter().map(|name| name.rsplit(':').next().unwrap_or(name).to_string()).collect();
-    if !against.is_empty() && !run.points.iter().all(is_builtin) {
+    if !against.is_empty() && !problem.points.iter().all(is_builtin) {
         return Err(Error::Usage(format!(
             "--against {} needs a built-in algorithm that solves the same problem; add [reference] with builtin = \"matmul\", \
              size and roles",
             against.join(",")
         )));
     }
-    let taken = CATALOGUE.known(&run.name).is_some();
-    let first = if taken { format!("{}-run", run.name) } else { run.name.clone() };
+    let taken = CATALOGUE.known(&problem.name).is_some();
+    let first = if taken { format!("{}-run", problem.name) } else { problem.name.clone() };
     let (mut name, mut number) = (first.clone(), 1);
     while others.iter().any(|other| other.name == name) {
         number += 1;
         name = format!("{first}-{number}");
     }
-    Ok(UserKernels { name, run, against, saves: vec![] })
+    Ok(UserKernels { name, problem, against, saves: vec![] })
 }
 
 /// Reads the descriptions of each problem.
@@ -130,7 +130,7 @@ fn described(args: &RunArgs) -> Result<Vec<Vec<Described>>, Error> {
 }
 
 /// Resolves each problem by itself.
-fn resolved(args: &RunArgs) -> Result<Vec<ResolvedRun>, Error> {
+fn resolved(args: &RunArgs) -> Result<Vec<ResolvedProblem>, Error> {
     let problems = described(args)?;
     problems.iter().try_for_each(|described| check_commands(described, args.no_commands))?;
     problems.iter().map(|described| resolve::resolve(&CATALOGUE, described)).collect()
@@ -156,7 +156,7 @@ fn check_commands(described: &[Described], forbidden: bool) -> Result<(), Error>
 /// Prints each shell command of the descriptions once, before the first one runs.
 pub(super) fn name_commands(kernels: &[UserKernels], host: &Host) {
     let mut named = host.named_commands.borrow_mut();
-    for (field, command) in kernels.iter().flat_map(|kernels| &kernels.run.commands) {
+    for (field, command) in kernels.iter().flat_map(|kernels| &kernels.problem.commands) {
         if named.insert(command.clone()) {
             let what = if *field == "inputs.command" { "the command that makes the inputs" } else { "the reference" };
             // Even a quiet process prints other people's commands.
@@ -166,10 +166,10 @@ pub(super) fn name_commands(kernels: &[UserKernels], host: &Host) {
 }
 
 /// Plans the cases: at each point of the axes, `all` possible choices of constants, or the first of each kernel.
-pub(super) fn planned(kernels: &UserKernels, all: bool, selection: &Selection) -> Result<PlannedRun, Error> {
+pub(super) fn planned(kernels: &UserKernels, all: bool, selection: &Selection) -> Result<PlanSection, Error> {
     let algorithm = kernels.clone().algorithm(&CATALOGUE).map_err(Error::Usage)?;
     let dtype = kernels.dtype();
-    let groups = kernels.run.sizes().into_iter().enumerate().map(|(point, size)| {
+    let groups = kernels.problem.sizes().into_iter().enumerate().map(|(point, size)| {
         let spec = CaseSpec::new(&algorithm, size, dtype)
             .with(|options| options.seed = selection.axes.seed().unwrap_or(options.seed));
         let variants = kernels.choices(point, all).map(|at| algorithm.variants[at].clone()).collect();
@@ -180,7 +180,7 @@ pub(super) fn planned(kernels: &UserKernels, all: bool, selection: &Selection) -
     if groups.is_empty() {
         return Err(Error::Usage(kernels.why_nothing_runs()));
     }
-    PlannedRun::of(groups, selection).map_err(Error::Usage)
+    PlanSection::of(groups, selection).map_err(Error::Usage)
 }
 
 /// Prints the fastest choice of specialization constants for each device and size, as `--tune` does.
@@ -204,7 +204,7 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
             let times = median(first)?.0 / median(best)?.0;
             Some(format!(", {times:.2}× the speed of {}", kernels.choice(&first.variant)))
         });
-        let groups = plan.runs.iter().flat_map(|run| &run.groups);
+        let groups = plan.sections.iter().flat_map(|section| &section.groups);
         let mut ids = groups.flat_map(|group| group.variants.iter().map(|variant| group.id(variant)));
         let extents = ids.find(|id| id.to_string() == best.id).map(|id| id.extents).unwrap_or_default();
         let line = format!(

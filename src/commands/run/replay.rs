@@ -143,7 +143,7 @@ fn replay(
     let kernels = UserKernels { saves, ..named_kernels(&[], run, &[])? };
     let device = vec![uuid(chosen.device.uuid)];
     let selection = Selection { device, ..Selection::default() };
-    let plan = Plan { runs: vec![planned(&kernels, false, &selection)?], run_tables: vec![] };
+    let plan = Plan { sections: vec![planned(&kernels, false, &selection)?], run_tables: vec![] };
     let tuned = Tuned::none();
     let options = MeasureOptions::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, host.command_line());
     let record = match measure_quietly(&plan, &setup.with_kernels(vec![kernels]), &options, host) {

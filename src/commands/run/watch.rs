@@ -16,7 +16,7 @@ use crate::record::{Case, Outcome, Record};
 use crate::report;
 use crate::tuning::tuned::Tuned;
 use crate::user::options::CASE;
-use crate::user::resolved::ResolvedRun;
+use crate::user::resolved::ResolvedProblem;
 use std::collections::BTreeSet;
 use std::fs::Metadata;
 #[cfg(unix)]
@@ -101,11 +101,14 @@ fn seen(files: &BTreeSet<PathBuf>) -> Vec<Option<FileState>> {
 
 /// Resolves the current files, and returns their state from before, so that later changes are detected. If resolving
 /// reveals further files, adds them and starts again.
-fn read(args: &RunArgs, files: &mut BTreeSet<PathBuf>) -> (Vec<Option<FileState>>, Result<Vec<ResolvedRun>, Error>) {
+fn read(
+    args: &RunArgs,
+    files: &mut BTreeSet<PathBuf>,
+) -> (Vec<Option<FileState>>, Result<Vec<ResolvedProblem>, Error>) {
     loop {
         let known = seen(files);
         let read = resolved(args);
-        files.extend(read.iter().flatten().flat_map(ResolvedRun::files).map(|(_, path)| path));
+        files.extend(read.iter().flatten().flat_map(ResolvedProblem::files).map(|(_, path)| path));
         if files.len() == known.len() {
             return (known, read);
         }
@@ -113,14 +116,14 @@ fn read(args: &RunArgs, files: &mut BTreeSet<PathBuf>) -> (Vec<Option<FileState>
 }
 
 /// Measures the resolved runs.
-fn measure(request: &Request, setup: &Setup, host: &Host, resolved: Vec<ResolvedRun>) -> Result<Record, Error> {
+fn measure(request: &Request, setup: &Setup, host: &Host, resolved: Vec<ResolvedProblem>) -> Result<Record, Error> {
     let (mut all, mut runs) = (vec![], vec![]);
     for run in resolved {
         let kernels = named_kernels(&[], run, &all)?;
         runs.push(planned(&kernels, false, &request.selection)?);
         all.push(kernels);
     }
-    let plan = Plan { runs, run_tables: vec![] };
+    let plan = Plan { sections: runs, run_tables: vec![] };
     let limits = if request.no_peak { LimitPolicy::Ignore } else { LimitPolicy::Apply };
     let tuned = Tuned::none();
     measure_quietly(

@@ -4,7 +4,7 @@ use super::group::SentGroup;
 use super::{Job, JobContext, Opened, Report};
 use crate::executor::{self, Executor, Observer, Silent, unmeasured};
 use crate::limits::best_canary;
-use crate::plan::{CaseGroup, PlannedRun, Sampling};
+use crate::plan::{CaseGroup, PlanSection, Sampling};
 use crate::record::Case;
 use crate::timekeeper::warn_of_clock;
 use crate::tuning::tuned::{self, Configuration};
@@ -42,7 +42,7 @@ impl Job for RunCases {
         match &mut context.opened {
             Opened::Nothing => return Err("no device was opened".into()),
             Opened::Runner(runner) => {
-                runner.run(&PlannedRun { devices: vec![], groups, sampling: self.sampling }, &mut events);
+                runner.run(&PlanSection { devices: vec![], groups, sampling: self.sampling }, &mut events);
             }
             Opened::Inspector(inspector) => {
                 for group in groups {
@@ -69,31 +69,36 @@ impl Observer for Events<'_> {
 
 impl Executor<'_> {
     /// Runs every case of `run`.
-    pub fn run(&mut self, run: &PlannedRun, observer: &mut dyn Observer) -> Vec<Case> {
-        let mut run = run.clone();
-        run.groups.retain(|group| group.on.suits(self.device.kind));
+    pub fn run(&mut self, section: &PlanSection, observer: &mut dyn Observer) -> Vec<Case> {
+        let mut section = section.clone();
+        section.groups.retain(|group| group.on.suits(self.device.kind));
         let mut cases = vec![];
-        for death in self.pass_all(&run, observer, &mut cases) {
-            if let Some(case) = self.retry(&run, &death) {
+        for death in self.pass_all(&section, observer, &mut cases) {
+            if let Some(case) = self.retry(&section, &death) {
                 observer.end(&case);
                 cases.push(case);
             }
         }
         mark_slow_clocks(&mut cases);
-        let order = self.ids(&run);
+        let order = self.ids(&section);
         cases.sort_by_key(|case| order.iter().position(|id| *id == case.id));
         cases
     }
 
     /// Runs the cases of `run` until the end or a death of the worker. Appends finished cases to `cases`.
-    fn pass(&mut self, run: &PlannedRun, observer: &mut dyn Observer, cases: &mut Vec<Case>) -> Result<(), WorkerEnd> {
-        let groups = run.groups.iter().map(SentGroup::from).collect();
+    fn pass(
+        &mut self,
+        section: &PlanSection,
+        observer: &mut dyn Observer,
+        cases: &mut Vec<Case>,
+    ) -> Result<(), WorkerEnd> {
+        let groups = section.groups.iter().map(SentGroup::from).collect();
         let catalogue = self.setup.catalogue;
-        self.carry_out(RunCases { groups, sampling: run.sampling }, &mut |event| {
+        self.perform(RunCases { groups, sampling: section.sampling }, &mut |event| {
             match event {
                 CaseEvent::Begin(id) => observer.begin(&id),
                 CaseEvent::End(mut case) => {
-                    case.look_up(catalogue);
+                    case.attach_entry(catalogue);
                     observer.end(&case);
                     cases.push(*case);
                 }
@@ -103,8 +108,13 @@ impl Executor<'_> {
     }
 
     /// Runs the cases of `run`, with a new worker after each death. Returns the deaths that had a case on the device.
-    fn pass_all(&mut self, run: &PlannedRun, observer: &mut dyn Observer, cases: &mut Vec<Case>) -> Vec<WorkerEnd> {
-        let mut remaining = run.clone();
+    fn pass_all(
+        &mut self,
+        section: &PlanSection,
+        observer: &mut dyn Observer,
+        cases: &mut Vec<Case>,
+    ) -> Vec<WorkerEnd> {
+        let mut remaining = section.clone();
         let mut deaths: Vec<WorkerEnd> = vec![];
         let mut deaths_without_case = 0;
         while !remaining.groups.is_empty() {
@@ -127,36 +137,36 @@ impl Executor<'_> {
     }
 
     /// Appends the cases of `run` as unmeasured, after a death that no case caused.
-    fn abandon(&self, run: &PlannedRun, ended: &WorkerEnd, observer: &mut dyn Observer, cases: &mut Vec<Case>) {
-        for (group, chosen) in self.chosen(run) {
+    fn abandon(&self, section: &PlanSection, ended: &WorkerEnd, observer: &mut dyn Observer, cases: &mut Vec<Case>) {
+        for (group, chosen) in self.chosen(section) {
             let outcome = self.outcome(group, &chosen, ended);
             let mut case = unmeasured(group, &chosen, &self.device, outcome);
-            case.look_up(self.setup.catalogue);
+            case.attach_entry(self.setup.catalogue);
             observer.end(&case);
             cases.push(case);
         }
     }
 
     /// Returns the configuration of every case of `run`, with its group.
-    fn chosen<'r>(&self, run: &'r PlannedRun) -> Vec<(&'r CaseGroup, Configuration<'r>)> {
+    fn chosen<'r>(&self, run: &'r PlanSection) -> Vec<(&'r CaseGroup, Configuration<'r>)> {
         let choose =
             |group| tuned::choose(group, &self.device, &self.tuned).into_iter().map(move |chosen| (group, chosen));
         run.groups.iter().flat_map(choose).collect()
     }
 
-    fn ids(&self, run: &PlannedRun) -> Vec<String> {
-        self.chosen(run).iter().map(|(group, chosen)| group.id(chosen.variant).to_string()).collect()
+    fn ids(&self, section: &PlanSection) -> Vec<String> {
+        self.chosen(section).iter().map(|(group, chosen)| group.id(chosen.variant).to_string()).collect()
     }
 
     /// Returns `run` without the cases that are `gone`.
-    fn without(&self, run: &PlannedRun, gone: &dyn Fn(&str) -> bool) -> PlannedRun {
-        executor::without(run, &self.device, &self.tuned, gone)
+    fn without(&self, section: &PlanSection, gone: &dyn Fn(&str) -> bool) -> PlanSection {
+        executor::without(section, &self.device, &self.tuned, gone)
     }
 
     /// Measures the case that was on the device when a worker `ended` once more, in a fresh worker: a case that crashes
     /// again is the culprit. A case that hung is not retried.
-    fn retry(&mut self, run: &PlannedRun, ended: &WorkerEnd) -> Option<Case> {
-        let retried = self.without(run, &|id| !ended.was_on_device(id));
+    fn retry(&mut self, section: &PlanSection, ended: &WorkerEnd) -> Option<Case> {
+        let retried = self.without(section, &|id| !ended.was_on_device(id));
         let (group, chosen) = self.chosen(&retried).into_iter().next()?;
         if ended.how.is_death() && !self.is_interrupted() {
             self.renew();

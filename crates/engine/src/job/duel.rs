@@ -87,7 +87,7 @@ impl Executor<'_> {
     ) -> ([Case; 2], Vec<Round>) {
         let job = Duel { group: group.into(), sides: sides.clone(), sampling: *sampling };
         let mut rounds = vec![];
-        let answer = self.carry_out(job, &mut |round| {
+        let answer = self.perform(job, &mut |round| {
             rounds.push(round);
             !decided(&rounds)
         });
@@ -107,7 +107,7 @@ impl Executor<'_> {
     /// Measures one side of a duel without the other.
     fn run_side(&mut self, group: &CaseGroup, side: &Side, sampling: &Sampling) -> Case {
         let job = RunSide { group: group.into(), side: side.clone(), sampling: *sampling };
-        self.carry_out(job, &mut |()| true).unwrap_or_else(|ended| self.lost_side(group, side, &ended))
+        self.perform(job, &mut |()| true).unwrap_or_else(|ended| self.lost_side(group, side, &ended))
     }
 
     /// Measures the side whose worker died once more, in a fresh worker, unless the worker hung.

@@ -20,6 +20,6 @@ impl Executor<'_> {
     /// # Errors
     /// When the check failed or its worker died.
     pub fn executes(&mut self) -> Result<bool, String> {
-        self.carry_out(Executes {}, &mut |()| true).unwrap_or_else(|ended| Err(ended.to_string()))
+        self.perform(Executes {}, &mut |()| true).unwrap_or_else(|ended| Err(ended.to_string()))
     }
 }

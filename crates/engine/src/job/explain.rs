@@ -32,7 +32,7 @@ impl Executor<'_> {
     /// When the problem cannot be loaded.
     pub fn explain(&mut self, candidates: &[CaseGroup], sampling: &Sampling) -> Result<Explained, String> {
         let candidates = candidates.iter().map(SentGroup::from).collect();
-        self.carry_out(Explain { candidates, sampling: *sampling }, &mut |()| true)
+        self.perform(Explain { candidates, sampling: *sampling }, &mut |()| true)
             .unwrap_or_else(|ended| Err(ended.to_string()))
     }
 }
@@ -111,7 +111,7 @@ impl Runner {
         let mut timed =
             self.record_program(name, loaded, program, first, sampling).map_err(|error| error.to_string())?;
         // The first run may have included compilation.
-        let warm = timed.sample()?.0.device;
+        let warm = timed.sample()?.0.time;
         let mut timed =
             self.record_program(name, loaded, program, warm, sampling).map_err(|error| error.to_string())?;
         timed.sample()?;

@@ -45,7 +45,7 @@ job! {
 impl Executor<'_> {
     /// Times submissions to the device and copies to and from it.
     pub fn host_side(&mut self) -> HostSide {
-        self.carry_out(TimeHostSide {}, &mut |()| true).unwrap_or_else(|ended| HostSide::missing(&ended.to_string()))
+        self.perform(TimeHostSide {}, &mut |()| true).unwrap_or_else(|ended| HostSide::missing(&ended.to_string()))
     }
 }
 

@@ -33,6 +33,7 @@ impl Open {
         }
         let mut runner = Runner::new(setup.catalogue, &device, self.timing, &setup.cache, interrupted).map_err(text)?;
         runner.set_max_run(setup.max_run);
+        runner.keeper.limit_waits(setup.max_wait);
         runner.repeat = setup.repeat;
         runner.watcher = Rc::clone(watcher);
         if self.canary {

@@ -94,7 +94,7 @@ impl Executor<'_> {
             question.budget = budget.saturating_sub(start.elapsed());
             let job = Tune { group: group.into(), question: question.clone() };
             let mut tried: Vec<Tile> = vec![];
-            let answer = self.carry_out(job, &mut |(tile, best)| {
+            let answer = self.perform(job, &mut |(tile, best)| {
                 if !tried.contains(&tile) {
                     tried.push(tile);
                 }

@@ -27,10 +27,10 @@ const MAX_FORECAST_SECONDS: f64 = 1e7;
 
 /// Runs so far, from which others are predicted.
 #[derive(Default)]
-pub(super) struct Forecasts(Vec<TimedRun>);
+pub(super) struct Forecasts(Vec<PastRun>);
 
 /// Timed run. Runs with the same algorithm, variant and options take time in proportion to their work.
-struct TimedRun {
+struct PastRun {
     algorithm: Cow<'static, str>,
     variant: Cow<'static, str>,
     options: CaseOptions,
@@ -38,7 +38,7 @@ struct TimedRun {
     time: Nanos,
 }
 
-impl TimedRun {
+impl PastRun {
     fn is_like(&self, chosen: &Configuration) -> bool {
         (&self.algorithm, &self.variant) == (&chosen.algorithm.name, &chosen.variant.name)
             && axes::same(&self.options, &chosen.spec.options, |separates| separates.times)
@@ -82,7 +82,7 @@ impl Forecasts {
         work: Work,
         time: Nanos,
     ) {
-        self.0.push(TimedRun {
+        self.0.push(PastRun {
             algorithm: algorithm.name.clone(),
             variant: variant.name.clone(),
             options: spec.options,
@@ -92,7 +92,7 @@ impl Forecasts {
     }
 
     /// Returns the largest run like `chosen` with at most `work`.
-    fn largest(&self, chosen: &Configuration, work: Work) -> Option<&TimedRun> {
+    fn largest(&self, chosen: &Configuration, work: Work) -> Option<&PastRun> {
         let smaller = self.0.iter().filter(|run| run.is_like(chosen) && ratio(work, run.work) >= 1.0);
         smaller.min_by(|a, b| ratio(work, a.work).total_cmp(&ratio(work, b.work)))
     }

@@ -12,7 +12,7 @@ use crate::device::cache::CacheFolder;
 use crate::device::conditions::ClockSource;
 use crate::executor::{Observer, Silent};
 use crate::kernel::program::Program;
-use crate::plan::{CaseGroup, PlannedRun, Sampling};
+use crate::plan::{CaseGroup, PlanSection, Sampling};
 use crate::record::{Case, Correctness, Measured, Outcome, Phases, Sample, Verification};
 use crate::sampling;
 use crate::timekeeper::{Canary, CaseState, SampleSource, Timekeeper, failed, once, warn_of_clock};
@@ -300,11 +300,11 @@ impl Runner {
     }
 
     /// Runs every case of `run`.
-    pub fn run(&mut self, run: &PlannedRun, observer: &mut dyn Observer) -> Vec<Case> {
-        self.compile(run);
+    pub fn run(&mut self, section: &PlanSection, observer: &mut dyn Observer) -> Vec<Case> {
+        self.compile(section);
         self.wake_canary();
-        let groups = run.groups_on(self.device.info.kind);
-        let mut cases: Vec<_> = groups.flat_map(|group| self.run_group(group, &run.sampling, observer)).collect();
+        let groups = section.groups_on(self.device.info.kind);
+        let mut cases: Vec<_> = groups.flat_map(|group| self.run_group(group, &section.sampling, observer)).collect();
         self.workbench.pipelines.keep();
         if let Some(canary) = self.keeper.canary() {
             canary.keep(&self.cache, &self.device.info);
@@ -318,11 +318,11 @@ impl Runner {
     }
 
     /// Compiles the kernels of `run` before any is timed: a device that waits for a compiler lowers its clock.
-    fn compile(&mut self, run: &PlannedRun) {
+    fn compile(&mut self, section: &PlanSection) {
         if self.timing == Timing::VerifyOnly {
             return;
         }
-        for group in run.groups_on(self.device.info.kind) {
+        for group in section.groups_on(self.device.info.kind) {
             let Ok(problem) = (group.algorithm.problem)(&group.spec) else { continue };
             for chosen in self.choose(group) {
                 if self.keeper.interrupted() {

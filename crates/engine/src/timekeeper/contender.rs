@@ -273,7 +273,7 @@ impl<T: SampleSource> Contender<T> {
             self.cpu_times.push(Nanos::from(after.saturating_sub(before)).0 / runs);
         }
         self.samples.push(sample);
-        self.times.push(sample.device);
+        self.times.push(sample.time);
         Ok(())
     }
 
@@ -303,7 +303,7 @@ impl<T: SampleSource> Contender<T> {
             self.measured.warnings.push(Warning::Stopped { dropped: self.dropped });
         }
         for sample in &mut self.samples {
-            sample.outlier = self.measured.summary.is_outlier(sample.device);
+            sample.outlier = self.measured.summary.is_outlier(sample.time);
         }
         self.measured.conditions.cpu_time = stats::median(&self.cpu_times).map(Nanos);
         self.measured.conditions.canary_median = stats::median(&self.canaries).map(Nanos);

@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn an_interruption_or_a_failure_ends_it() {
-        let sample = Sample { device: Nanos(1.0), host: Nanos(1.0), outlier: false };
+        let sample = Sample { time: Nanos(1.0), host: Nanos(1.0), outlier: false };
         let start = Instant::now();
         assert_eq!(keep_running(|| Ok((sample, Nanos(1.0))), start, || true), Err("interrupted".into()));
         assert_eq!(keep_running(|| Err("lost".into()), start, || false), Err("lost".into()));

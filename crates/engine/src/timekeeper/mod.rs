@@ -150,6 +150,8 @@ pub struct Timekeeper<'a> {
     load: Option<HostLoad>,
     /// Longest wait for the device's clock to rise.
     clock_patience: Duration,
+    /// Limit of every warm-up and every wait for the clock.
+    max_wait: Duration,
 }
 
 impl<'a> Timekeeper<'a> {
@@ -159,7 +161,14 @@ impl<'a> Timekeeper<'a> {
     }
 
     fn by(time: impl Time + 'a) -> Self {
-        Self { time: Box::new(time), canary: None, clock: None, load: None, clock_patience: MAX_CLOCK_WAIT }
+        Self {
+            time: Box::new(time),
+            canary: None,
+            clock: None,
+            load: None,
+            clock_patience: MAX_CLOCK_WAIT,
+            max_wait: Duration::MAX,
+        }
     }
 
     /// Sets the source of the device's clock frequency, read together with the canary.
@@ -170,6 +179,11 @@ impl<'a> Timekeeper<'a> {
     /// Turns on readings of other programs' CPU use, if the device shares the host's processors.
     pub fn watch_host(&mut self, shares_host: bool) {
         self.load = shares_host.then(HostLoad::now).flatten();
+    }
+
+    /// Limits every warm-up and every wait for the clock.
+    pub fn limit_waits(&mut self, max_wait: Duration) {
+        self.max_wait = max_wait;
     }
 
     /// Sets the canary to read around samples.
@@ -207,14 +221,14 @@ impl<'a> Timekeeper<'a> {
     ) -> Result<Contender<T>, String> {
         let start = self.time.now();
         let load = self.load.and_then(|_| HostLoad::now());
-        let mut warm_up = WarmUp::after(measured.summary.median, patience);
+        let mut warm_up = WarmUp::after(measured.summary.median, patience.min(self.max_wait));
         let mut recount = Some(recount);
         while !warm_up.done(self.time.since(start)) && !self.time.interrupted() {
             let (sample, total) = timed.sample()?;
             measured.phases.device = measured.phases.device + total;
-            warm_up.add(sample.device, total);
+            warm_up.add(sample.time, total);
             if let Some(recount) = recount.take() {
-                recount(&mut timed, sample.device)?;
+                recount(&mut timed, sample.time)?;
             }
         }
         measured.phases.warm_up = self.time.since(start).into();
@@ -231,7 +245,7 @@ impl<'a> Timekeeper<'a> {
         let Some(canary) = self.canary.as_mut().filter(|canary| canary.rises()) else { return Ok(()) };
         let start = self.time.now();
         while canary.read()?.0 > SLOW * canary.best().0 {
-            if self.time.since(start) >= self.clock_patience || self.time.interrupted() {
+            if self.time.since(start) >= self.clock_patience.min(self.max_wait) || self.time.interrupted() {
                 // The cause of the low clock is unlikely to go away; the case gets a warning.
                 self.clock_patience = MAX_LATER_CLOCK_WAIT;
                 break;
@@ -388,7 +402,7 @@ impl<'a> Timekeeper<'a> {
     pub fn heat(&mut self, timed: &mut impl SampleSource, best: Option<Nanos>) -> Result<Option<Nanos>, String> {
         self.bring_clock_up(&mut || timed.sample().map(|_| ()))?;
         let (warm, _) = timed.sample()?;
-        Ok((!best.is_some_and(|best| warm.device.0 > FIRST_RUN_DROP_RATIO * best.0)).then_some(warm.device))
+        Ok((!best.is_some_and(|best| warm.time.0 > FIRST_RUN_DROP_RATIO * best.0)).then_some(warm.time))
     }
 
     /// Measures the median of `timed`; `None` once it cannot win against `best`. Sampling ends at time `until`; without
@@ -410,7 +424,7 @@ impl<'a> Timekeeper<'a> {
             if self.time.now() >= until || self.time.interrupted() {
                 break;
             }
-            times.push(timed.sample()?.0.device.0);
+            times.push(timed.sample()?.0.time.0);
             let least = times.iter().copied().fold(f64::INFINITY, f64::min);
             if times.len() >= MIN_SAMPLES_TO_DROP && best.is_some_and(|best| least > DROP_RATIO * best.0) {
                 return Ok(None);

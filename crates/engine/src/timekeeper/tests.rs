@@ -49,7 +49,7 @@ impl SampleSource for Scripted<'_> {
         self.runs += 1;
         let total = run * f64::from(self.repeats);
         self.time.sleep(Duration::from_nanos(total as u64));
-        Ok((Sample { device: Nanos(run), host: Nanos(total), outlier: false }, Nanos(total)))
+        Ok((Sample { time: Nanos(run), host: Nanos(total), outlier: false }, Nanos(total)))
     }
 
     fn repeats(&self) -> u32 {
@@ -124,7 +124,7 @@ fn measured(state: CaseState<Scripted<'_>>) -> Measured {
 }
 
 fn times(measured: &Measured) -> Vec<f64> {
-    measured.samples.iter().map(|sample| sample.device.0).collect()
+    measured.samples.iter().map(|sample| sample.time.0).collect()
 }
 
 /// Returns times that never agree within one per cent.

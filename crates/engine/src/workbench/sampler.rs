@@ -175,7 +175,7 @@ impl Sampler {
             Clock::DeviceTimestamps => total,
             Clock::Host => host,
         };
-        Ok((Sample { device: Nanos(timed.0 / f64::from(self.repeats)), host, outlier: false }, total))
+        Ok((Sample { time: Nanos(timed.0 / f64::from(self.repeats)), host, outlier: false }, total))
     }
 
     /// Lifts the time limit of a multi-round run.

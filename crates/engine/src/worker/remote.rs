@@ -106,7 +106,7 @@ impl<'a> Remote<'a> {
     ///
     /// # Errors
     /// When the worker ended unexpectedly.
-    pub fn carry_out<J: Job>(&mut self, job: &J, report: Report<'_, J::Event>) -> Result<J::Done, WorkerEnd> {
+    pub fn perform<J: Job>(&mut self, job: &J, report: Report<'_, J::Event>) -> Result<J::Done, WorkerEnd> {
         if let Some(ended) = self.dead.clone() {
             return Err(ended);
         }

@@ -99,7 +99,7 @@ fn another_problem(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Opt
 }
 
 pub(super) fn runs(side: &[SeenCase<'_>]) -> Vec<ProcessSamples> {
-    let times = |seen: &SeenCase<'_>| seen.samples().iter().map(|sample| sample.device.0).collect::<Vec<_>>();
+    let times = |seen: &SeenCase<'_>| seen.samples().iter().map(|sample| sample.time.0).collect::<Vec<_>>();
     side.iter().filter_map(|seen| ProcessSamples::new(&times(seen))).collect()
 }
 

@@ -26,7 +26,7 @@ fn record(started: &str, times: &[f64]) -> Record {
 fn set(case: &mut Case, times: &[f64]) {
     let Outcome::Measured(measured) = &mut case.outcome else { panic!("the fixture is measured") };
     measured.samples =
-        times.iter().map(|time| Sample { device: Nanos(*time), host: Nanos(*time), outlier: false }).collect();
+        times.iter().map(|time| Sample { time: Nanos(*time), host: Nanos(*time), outlier: false }).collect();
     measured.warnings.clear();
     measured.summary = Summary::of(&times.iter().map(|time| Nanos(*time)).collect::<Vec<_>>()).expect("samples");
 }

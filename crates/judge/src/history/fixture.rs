@@ -28,7 +28,7 @@ pub fn run(number: usize, times: [f64; 2]) -> NamedRecord {
 pub fn set(case: &mut Case, time: f64) {
     let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
     for sample in &mut measured.samples {
-        sample.device = Nanos(time * 1e3);
+        sample.time = Nanos(time * 1e3);
     }
     measured.summary = Summary::of(&[Nanos(time * 1e3); 6]).expect("samples");
 }

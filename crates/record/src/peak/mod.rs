@@ -7,7 +7,7 @@ use crate::basis::size::{Size, sweep};
 use crate::basis::units::Bytes;
 use crate::case::Goal;
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
-use crate::plan::{CaseGroup, PlannedRun, Sampling};
+use crate::plan::{CaseGroup, PlanSection, Sampling};
 use crate::record::peak::Extent;
 use std::time::Duration;
 
@@ -18,16 +18,16 @@ const MAX_SET_WORDS: u64 = 1 << 28;
 
 /// Returns the probes for `device`, in the order of the registry, with their default sweeps, except where the cases
 /// depend on the device.
-pub fn run(catalogue: &Catalogue, device: &DeviceInfo, extent: Extent) -> PlannedRun {
+pub fn run(catalogue: &Catalogue, device: &DeviceInfo, extent: Extent) -> PlanSection {
     let probing = catalogue.algorithms.iter().copied().filter(|algorithm| algorithm.finds_limits());
     let groups = probing
         .flat_map(|algorithm| groups_of(algorithm, extent, || probes_of(&catalogue.probes, algorithm, device, extent)))
         .collect();
-    PlannedRun { devices: vec![], groups, sampling: sampling(extent) }
+    PlanSection { devices: vec![], groups, sampling: sampling(extent) }
 }
 
 /// Returns the memory probes at `sets`, each rounded down to a power of two.
-pub fn at_sets(probes: &Probes, device: &DeviceInfo, extent: Extent, sets: &[Bytes]) -> PlannedRun {
+pub fn at_sets(probes: &Probes, device: &DeviceInfo, extent: Extent, sets: &[Bytes]) -> PlanSection {
     let scale = Scale::of(device);
     let mut words: Vec<u64> = sets.iter().map(|set| scale.set_of(*set)).collect();
     words.sort_unstable();
@@ -35,7 +35,7 @@ pub fn at_sets(probes: &Probes, device: &DeviceInfo, extent: Extent, sets: &[Byt
     let problems = || words.iter().map(|words| scale.probe(*words)).collect();
     let patterns = [probes.memory_read, probes.memory_write, probes.memory_copy].into_iter();
     let groups = patterns.flat_map(|algorithm| groups_of(algorithm, extent, problems)).collect();
-    PlannedRun { devices: vec![], groups, sampling: sampling(extent) }
+    PlanSection { devices: vec![], groups, sampling: sampling(extent) }
 }
 
 /// Returns the cases of a probe at `problems`, with the variants that a run of this extent includes.
@@ -97,7 +97,7 @@ pub fn again(
     device: &DeviceInfo,
     doubted: impl Fn(&CaseGroup) -> bool,
     sets: &[Bytes],
-) -> PlannedRun {
+) -> PlanSection {
     let mut run = run(catalogue, device, Extent::Full);
     run.groups.retain(doubted);
     run.groups.extend(at_sets(&catalogue.probes, device, Extent::Full, sets).groups);

@@ -38,15 +38,15 @@ use std::time::Duration;
 /// Plan of a `bench` command.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Runs: one for the command line, or one per `[[bench]]` of a configuration.
-    pub runs: Vec<PlannedRun>,
-    /// `[[run]]` tables of the configuration. Commands add their runs, because only they can compile kernels.
+    /// One section for the command line, or one per `[[bench]]` of a configuration.
+    pub sections: Vec<PlanSection>,
+    /// `[[run]]` tables of the configuration. Commands add their sections, because only they can compile kernels.
     pub run_tables: Vec<RunTable>,
 }
 
 /// Cases that share devices and sampling.
 #[derive(Clone, Debug)]
-pub struct PlannedRun {
+pub struct PlanSection {
     /// Requested devices; empty for the default one.
     pub devices: Vec<String>,
     /// Cases, grouped by problem: the variants of a group take turns.
@@ -205,20 +205,20 @@ impl Plan {
             }
             None => vec![typed.clone()],
         };
-        let runs = selections.iter().map(|selection| PlannedRun::new(catalogue, selection, Purpose::Bench));
-        let runs = runs.collect::<Result<Vec<_>, _>>().map_err(|message| {
+        let sections = selections.iter().map(|selection| PlanSection::new(catalogue, selection, Purpose::Bench));
+        let sections = sections.collect::<Result<Vec<_>, _>>().map_err(|message| {
             Error::Usage(config.map_or(message.clone(), |(path, _)| format!("{}: {message}", path.shown())))
         })?;
-        let method = |run: &PlannedRun| (run.sampling.clock, run.sampling.cache);
-        if runs.windows(2).any(|pair| method(&pair[0]) != method(&pair[1])) {
+        let method = |section: &PlanSection| (section.sampling.clock, section.sampling.cache);
+        if sections.windows(2).any(|pair| method(&pair[0]) != method(&pair[1])) {
             return Err(Error::Usage("the [[bench]] tables differ in clock or cache; a record has one method".into()));
         }
-        Ok(Self { runs, run_tables })
+        Ok(Self { sections, run_tables })
     }
 
     /// Returns a hash of the cases, devices and sampling.
     pub fn hash(&self) -> String {
-        self.hash_with(|run| format!("{:?}", run.devices))
+        self.hash_with(|section| format!("{:?}", section.devices))
     }
 
     /// Returns a hash of the cases and sampling, independent of devices.
@@ -226,19 +226,19 @@ impl Plan {
         self.hash_with(|_| String::new())
     }
 
-    fn hash_with(&self, devices: impl Fn(&PlannedRun) -> String) -> String {
-        let mut runs = vec![];
-        for run in &self.runs {
-            let stop = run.groups.iter().find_map(|group| group.spec.stop).unwrap_or_default();
-            let groups: Vec<_> = run.groups.iter().map(|group| group.hash_text(stop)).collect();
-            runs.push(format!("{} {:?} {}", devices(run), run.sampling, groups.join("; ")));
+    fn hash_with(&self, devices: impl Fn(&PlanSection) -> String) -> String {
+        let mut texts = vec![];
+        for section in &self.sections {
+            let stop = section.groups.iter().find_map(|group| group.spec.stop).unwrap_or_default();
+            let groups: Vec<_> = section.groups.iter().map(|group| group.hash_text(stop)).collect();
+            texts.push(format!("{} {:?} {}", devices(section), section.sampling, groups.join("; ")));
         }
-        fingerprint(&[runs.join("\n").as_bytes()])
+        fingerprint(&[texts.join("\n").as_bytes()])
     }
 
     /// Returns the ids of all cases, including those that `auto` may choose.
     pub fn ids(&self) -> Vec<String> {
-        let groups = self.runs.iter().flat_map(|run| &run.groups);
+        let groups = self.sections.iter().flat_map(|section| &section.groups);
         let ids = |group: &CaseGroup| {
             let variants = group.candidates().iter().map(|variant| group.id(variant).to_string());
             variants.chain(group.host_id()).collect::<Vec<_>>()
@@ -251,10 +251,10 @@ impl Plan {
     /// # Errors
     /// When the plan asks for cold caches, which host baselines do not support.
     pub fn with_host(mut self) -> Result<Self, Error> {
-        if self.runs.iter().any(|run| run.sampling.cache == CacheState::Cold) {
+        if self.sections.iter().any(|section| section.sampling.cache == CacheState::Cold) {
             return Err(Error::Usage(COLD_HOST.into()));
         }
-        self.runs.iter_mut().flat_map(|run| &mut run.groups).for_each(|group| group.on_host = true);
+        self.sections.iter_mut().flat_map(|section| &mut section.groups).for_each(|group| group.on_host = true);
         Ok(self)
     }
 
@@ -267,8 +267,8 @@ impl Plan {
             return Ok(self);
         }
         let mut found = vec![];
-        for run in &mut self.runs {
-            for group in &mut run.groups {
+        for section in &mut self.sections {
+            for group in &mut section.groups {
                 let mut variants = group.candidates().to_vec();
                 // The candidates include the device's choice.
                 group.auto = false;
@@ -283,9 +283,9 @@ impl Plan {
                 group.on_host = host.as_ref().is_some_and(|id| ids.contains(id));
                 found.extend(host);
             }
-            run.groups.retain(|group| !group.variants.is_empty() || group.on_host);
+            section.groups.retain(|group| !group.variants.is_empty() || group.on_host);
         }
-        self.runs.retain(|run| !run.groups.is_empty());
+        self.sections.retain(|section| !section.groups.is_empty());
         match ids.iter().find(|id| !found.contains(id)) {
             Some(id) => {
                 let found: Vec<_> = found.iter().map(String::as_str).collect();
@@ -319,12 +319,12 @@ pub enum Purpose {
     Verify,
 }
 
-impl PlannedRun {
+impl PlanSection {
     /// Returns this run for a kind of device, without the `known` cases.
     pub fn without_known(&self, kind: DeviceKind, mut known: impl FnMut(String) -> bool) -> Self {
-        let mut run = self.clone();
-        run.groups.retain(|group| group.on.suits(kind));
-        for group in &mut run.groups {
+        let mut section = self.clone();
+        section.groups.retain(|group| group.on.suits(kind));
+        for group in &mut section.groups {
             let mut variants = std::mem::take(&mut group.variants);
             variants.retain(|variant| !known(group.id(variant).to_string()));
             group.variants = variants;
@@ -332,8 +332,8 @@ impl PlannedRun {
                 group.auto = false;
             }
         }
-        run.groups.retain(|group| group.cases() > 0);
-        run
+        section.groups.retain(|group| group.cases() > 0);
+        section
     }
 
     /// Leaves problems that take a software device long to GPUs.
@@ -483,7 +483,7 @@ mod tests {
     }
 
     fn error(selection: &Selection) -> String {
-        PlannedRun::new(&CATALOGUE, selection, Purpose::Bench).expect_err("a mistake").clone()
+        PlanSection::new(&CATALOGUE, selection, Purpose::Bench).expect_err("a mistake").clone()
     }
 
     #[test]
@@ -496,7 +496,7 @@ mod tests {
                 variant,
                 ..Selection::default()
             };
-            let plan = PlannedRun::new(&CATALOGUE, &selection, Purpose::Bench).expect("a plan");
+            let plan = PlanSection::new(&CATALOGUE, &selection, Purpose::Bench).expect("a plan");
             plan.groups[0].variants.iter().map(|variant| variant.name.clone()).collect::<Vec<_>>()
         };
         for all in [of(&[]), of(&["all"])] {
@@ -507,11 +507,11 @@ mod tests {
 
     #[test]
     fn case_ids_are_stable_text() {
-        let plan = PlannedRun::new(&CATALOGUE, &selection("v2", "1000x70x130"), Purpose::Bench).expect("a plan");
+        let plan = PlanSection::new(&CATALOGUE, &selection("v2", "1000x70x130"), Purpose::Bench).expect("a plan");
         let group = &plan.groups[0];
         assert_eq!(group.id(&group.variants[0]).to_string(), "matmul/subgroup/f32/1000x70x130");
         let signed = Selection { axes: AxisValues::default().with("input", "signed"), ..selection("v0", "8") };
-        let plan = PlannedRun::new(&CATALOGUE, &signed, Purpose::Bench).expect("a plan");
+        let plan = PlanSection::new(&CATALOGUE, &signed, Purpose::Bench).expect("a plan");
         assert_eq!(plan.groups[0].id(&plan.groups[0].variants[0]).to_string(), "matmul/naive/f32/8x8x8/signed");
     }
 
@@ -519,7 +519,7 @@ mod tests {
     fn a_solution_is_another_case_than_its_factors() {
         let lu = |variant: &str, solve| {
             let selection = Selection { algorithm: vec!["lu".into()], axes: solving(solve), ..selection(variant, "8") };
-            PlannedRun::new(&CATALOGUE, &selection, Purpose::Bench)
+            PlanSection::new(&CATALOGUE, &selection, Purpose::Bench)
         };
         let ids = |variant, solve| format!("{:?}", lu(variant, solve).expect("a plan").groups);
         assert_eq!(ids("blocked", false), "[[\"lu/blocked/f32/8x8\"]]");
@@ -530,7 +530,7 @@ mod tests {
         let error = lu("refined", false).expect_err("no factors");
         assert_eq!(error, "variant 'refined' of lu solves systems of equations; add --solve");
         let matmul =
-            PlannedRun::new(&CATALOGUE, &Selection { axes: solving(true), ..selection("naive", "8") }, Purpose::Bench);
+            PlanSection::new(&CATALOGUE, &Selection { axes: solving(true), ..selection("naive", "8") }, Purpose::Bench);
         let expected = "matmul has no systems of equations to solve; leave out --solve, which is for: lu";
         assert_eq!(matmul.expect_err("no systems"), expected);
     }
@@ -543,7 +543,7 @@ mod tests {
                 axes: solving(solve).with("input", "uniform"),
                 ..selection("all", "9")
             };
-            let groups = PlannedRun::new(&CATALOGUE, &selection, Purpose::Verify).expect("a plan").groups;
+            let groups = PlanSection::new(&CATALOGUE, &selection, Purpose::Verify).expect("a plan").groups;
             let goal = |group: &CaseGroup| (group.spec.goal, group.spec.dtype, group.variants.len());
             choose::unique(groups.iter().map(|group| Ok(goal(group))), |a, b| a == b).expect("no mistake")
         };
@@ -564,17 +564,18 @@ mod tests {
             )
         };
         let plan = |ids: &[&str]| plan()?.only(&ids.iter().map(ToString::to_string).collect::<Vec<_>>());
-        let ids = |plan: &Plan| format!("{:?}", plan.runs.iter().map(|run| &run.groups).collect::<Vec<_>>());
+        let ids =
+            |plan: &Plan| format!("{:?}", plan.sections.iter().map(|section| &section.groups).collect::<Vec<_>>());
         let cut = plan(&["matmul/local/f32/16x16x16"]).expect("it is there");
         assert_eq!(cut.ids(), ["matmul/local/f32/16x16x16"]);
         assert_eq!(ids(&cut), "[[[\"matmul/local/f32/16x16x16\"]]]");
-        assert_eq!(plan(&[]).expect("all").runs[0].groups.len(), 2);
+        assert_eq!(plan(&[]).expect("all").sections[0].groups.len(), 2);
         let both =
             Plan::new(&CATALOGUE, &selection("local", "8,16"), None).expect("a plan").with_host().expect("hot caches");
         assert_eq!(both.ids().len(), 4);
         let host = both.only(&["matmul/faer/f32/16x16x16".into()]).expect("it is there");
         assert_eq!(host.ids(), ["matmul/faer/f32/16x16x16"]);
-        assert_eq!(host.runs[0].groups.len(), 1);
+        assert_eq!(host.sections[0].groups.len(), 1);
         let error = plan(&["matmul/local/f32/9x9x9"]).expect_err("it is not").to_string();
         assert!(
             error.contains("no selected case is called 'matmul/local/f32/9x9x9'; ids look like matmul/local/f32/"),
@@ -593,16 +594,17 @@ mod tests {
         let id = "matmul/texel/f32/8x8x8".to_string();
         assert!(auto.ids().contains(&id));
         let cut = auto.only(std::slice::from_ref(&id)).expect("it is a candidate");
-        assert_eq!((cut.ids(), cut.runs[0].groups[0].cases()), (vec![id], 1));
+        assert_eq!((cut.ids(), cut.sections[0].groups[0].cases()), (vec![id], 1));
     }
 
     #[test]
     fn known_cases_and_other_devices_groups_are_left_out() {
-        let run = PlannedRun::new(&CATALOGUE, &selection("naive", "8,8x8x8,16"), Purpose::Bench).expect("a plan");
+        let section = PlanSection::new(&CATALOGUE, &selection("naive", "8,8x8x8,16"), Purpose::Bench).expect("a plan");
         let mut known = std::collections::BTreeSet::new();
-        let mut new = |run: &PlannedRun| run.without_known(DeviceKind::Cpu, |id| !known.insert(id)).groups.len();
-        assert_eq!((new(&run), new(&run)), (2, 0));
-        let both = PlannedRun::new(&CATALOGUE, &Selection { size: vec![], ..selection("naive", "") }, Purpose::Bench)
+        let mut new =
+            |section: &PlanSection| section.without_known(DeviceKind::Cpu, |id| !known.insert(id)).groups.len();
+        assert_eq!((new(&section), new(&section)), (2, 0));
+        let both = PlanSection::new(&CATALOGUE, &Selection { size: vec![], ..selection("naive", "") }, Purpose::Bench)
             .expect("a plan");
         assert_eq!(new(&both), 1, "the sizes of software devices");
     }
@@ -610,7 +612,7 @@ mod tests {
     #[test]
     fn a_variant_named_twice_is_measured_once() {
         let twice = Selection { variant: vec!["naive".into(), "v0".into()], ..selection("", "64") };
-        assert_eq!(PlannedRun::new(&CATALOGUE, &twice, Purpose::Bench).expect("a plan").groups[0].variants.len(), 1);
+        assert_eq!(PlanSection::new(&CATALOGUE, &twice, Purpose::Bench).expect("a plan").groups[0].variants.len(), 1);
     }
 
     #[test]
@@ -619,7 +621,7 @@ mod tests {
             let algorithm = algorithms.iter().map(ToString::to_string).collect();
             let variant = variant.split(',').map(String::from).collect();
             let run =
-                PlannedRun::new(&CATALOGUE, &Selection { algorithm, variant, axes, ..Selection::default() }, purpose)?;
+                PlanSection::new(&CATALOGUE, &Selection { algorithm, variant, axes, ..Selection::default() }, purpose)?;
             let ids = |group: &CaseGroup| {
                 let names = group.variants.iter().map(|variant| variant.name.to_string());
                 names.map(|name| format!("{}/{name}", group.algorithm.name)).collect::<Vec<_>>()
@@ -658,7 +660,7 @@ mod tests {
 
     #[test]
     fn verify_covers_every_dtype_and_input_at_awkward_sizes() {
-        let plan = PlannedRun::new(&CATALOGUE, &Selection::default(), Purpose::Verify).expect("a plan");
+        let plan = PlanSection::new(&CATALOGUE, &Selection::default(), Purpose::Verify).expect("a plan");
         for algorithm in CATALOGUE.algorithms {
             let groups = || plan.groups.iter().filter(|group| group.algorithm.name == algorithm.name);
             for (goal, dtype) in
@@ -688,7 +690,7 @@ mod tests {
         let axes = solving(true).with("dtype", "f32");
         let axes = input.into_iter().fold(axes, |axes, input| axes.with("input", input));
         let selection = Selection { algorithm: vec!["lu".into()], axes, ..selection(variant, size) };
-        let plan = PlannedRun::new(&CATALOGUE, &selection, purpose).expect("a plan");
+        let plan = PlanSection::new(&CATALOGUE, &selection, purpose).expect("a plan");
         plan.groups.iter().filter(|group| !group.variants.is_empty()).map(|group| group.spec.input).collect()
     }
 

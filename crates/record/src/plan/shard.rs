@@ -44,9 +44,9 @@ impl Plan {
     /// When no group is left for the shard.
     pub fn part(mut self, shard: Shard) -> Result<Self, Error> {
         let groups: Vec<_> =
-            self.runs.iter().flat_map(|run| run.groups.iter().map(move |group| (run, group))).collect();
+            self.sections.iter().flat_map(|section| section.groups.iter().map(move |group| (section, group))).collect();
         let count = groups.len();
-        let times: Vec<_> = groups.iter().map(|(run, group)| estimated(group, &run.sampling)).collect();
+        let times: Vec<_> = groups.iter().map(|(section, group)| estimated(group, &section.sampling)).collect();
         let mut is_selected = vec![false; count];
         for class in [DeviceClass::Any, DeviceClass::Gpu, DeviceClass::Cpu] {
             let members: Vec<usize> = (0..count).filter(|at| groups[*at].1.on == class).collect();
@@ -56,11 +56,11 @@ impl Plan {
             }
         }
         let mut is_selected = is_selected.into_iter();
-        for run in &mut self.runs {
-            run.groups.retain(|_| is_selected.next().unwrap_or_default());
+        for section in &mut self.sections {
+            section.groups.retain(|_| is_selected.next().unwrap_or_default());
         }
-        self.runs.retain(|run| !run.groups.is_empty());
-        if self.runs.is_empty() {
+        self.sections.retain(|section| !section.groups.is_empty());
+        if self.sections.is_empty() {
             return Err(Error::Usage(format!(
                 "--shard {shard} has nothing to measure: the plan has {count} groups of cases (variants of one size stay \
                  together); choose fewer shards"
@@ -101,7 +101,7 @@ fn estimated(group: &CaseGroup, sampling: &Sampling) -> f64 {
 mod tests {
     use super::*;
     use crate::kernels::CATALOGUE;
-    use crate::plan::PlannedRun;
+    use crate::plan::PlanSection;
     use crate::plan::options::Selection;
 
     fn plan() -> Plan {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     fn ids(plan: &Plan) -> Vec<String> {
-        plan.runs.iter().flat_map(|run| &run.groups).map(|group| format!("{:?} {group:?}", group.on)).collect()
+        plan.sections.iter().flat_map(|run| &run.groups).map(|group| format!("{:?} {group:?}", group.on)).collect()
     }
 
     #[test]
@@ -147,8 +147,10 @@ mod tests {
         assert_eq!(shares(&seconds, 2), [0, 1, 1, 1, 0, 1]);
         assert_eq!(shares(&[1.0; 4], 3), [0, 1, 2, 0]);
         let estimates = |plan: Plan| -> f64 {
-            let of = |run: &PlannedRun| run.groups.iter().map(|group| estimated(group, &run.sampling)).sum::<f64>();
-            plan.runs.iter().map(of).sum()
+            let of = |section: &PlanSection| {
+                section.groups.iter().map(|group| estimated(group, &section.sampling)).sum::<f64>()
+            };
+            plan.sections.iter().map(of).sum()
         };
         let parts = [1, 2].map(|index| estimates(plan().part(Shard { index, count: 2 }).expect("a part")));
         assert!(parts[0] / parts[1] < 1.3 && parts[1] / parts[0] < 1.3, "{parts:?}");

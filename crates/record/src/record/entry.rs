@@ -33,7 +33,7 @@ impl PartialEq for CatalogueEntry {
 
 impl Case {
     /// Looks the case up in the catalogue.
-    pub fn look_up(&mut self, catalogue: &Catalogue) {
+    pub fn attach_entry(&mut self, catalogue: &Catalogue) {
         self.entry = CatalogueEntry::default();
         let Some(position) = catalogue.algorithms.iter().position(|known| known.name == self.algorithm) else { return };
         let algorithm = catalogue.algorithms[position];
@@ -52,7 +52,7 @@ impl Case {
 
 impl Record {
     /// Looks all cases up in the catalogue.
-    pub fn look_up(&mut self, catalogue: &Catalogue) {
-        self.cases.iter_mut().for_each(|case| case.look_up(catalogue));
+    pub fn attach_entry(&mut self, catalogue: &Catalogue) {
+        self.cases.iter_mut().for_each(|case| case.attach_entry(catalogue));
     }
 }

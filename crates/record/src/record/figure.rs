@@ -160,7 +160,7 @@ pub static MARKDOWN: [&CaseFigure; 5] = [&MEDIAN, &ERROR, &RATE, &BANDWIDTH, &SH
 pub enum Content {
     Figure(&'static CaseFigure),
     /// The median, or the outcome of a case without one.
-    Outcome,
+    MedianOrOutcome,
     /// Relative half-width of the median's interval.
     Interval,
     /// Share of what the hardware allows, with the limit.
@@ -198,7 +198,7 @@ const fn figure(name: &'static str, importance: u8, figure: &'static CaseFigure)
 
 /// Columns of the long table, in their order.
 pub static LONG: [LongColumn; 17] = [
-    column("median", "median", STAYS, Content::Outcome),
+    column("median", "median", STAYS, Content::MedianOrOutcome),
     figure("per-operation", 9, &PER_OPERATION),
     column("interval", "±", 8, Content::Interval),
     figure("min", 2, &RUN_MIN),

@@ -78,7 +78,7 @@ pub fn timed(micros: f64, warnings: Vec<Warning>) -> Outcome {
         inputs: None,
         summary: Summary::of(&times).expect("six samples"),
         repeats: 1,
-        samples: times.map(|device| Sample { device, host: device, outlier: false }).to_vec(),
+        samples: times.map(|time| Sample { time, host: time, outlier: false }).to_vec(),
         warnings,
         conditions: Conditions::default(),
         energy: None,

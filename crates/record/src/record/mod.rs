@@ -605,7 +605,8 @@ impl Conditions {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Sample {
     /// Time of one run of the program by the clock of the method, in nanoseconds.
-    pub device: Nanos,
+    #[serde(rename = "device")]
+    pub time: Nanos,
     /// Host time from submission to completion of the whole sample, in nanoseconds.
     pub host: Nanos,
     /// Whether it lies more than three interquartile ranges outside the quartiles (Tukey's far out). Labelled, never

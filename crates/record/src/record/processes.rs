@@ -137,7 +137,7 @@ fn joined(measured: &[&Measured]) -> Measured {
 
 /// Returns the summary between processes; extremes and quartiles are those of all samples.
 fn summary(measured: &[&Measured], samples: &[Sample]) -> Summary {
-    let times: Vec<Nanos> = samples.iter().map(|sample| sample.device).collect();
+    let times: Vec<Nanos> = samples.iter().map(|sample| sample.time).collect();
     let medians: Vec<f64> = measured.iter().map(|of| of.summary.median.0).collect();
     let all = Summary::of(&times).unwrap_or(measured[0].summary);
     let median = stats::median(&medians).unwrap_or(all.median.0);
@@ -163,7 +163,7 @@ mod tests {
             let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
             let factor = median / measured.summary.median.0;
             for sample in &mut measured.samples {
-                sample.device = Nanos(sample.device.0 * factor);
+                sample.time = Nanos(sample.time.0 * factor);
             }
             measured.summary.median = Nanos(*median);
             whole.cases.push(case);

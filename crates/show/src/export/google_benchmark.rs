@@ -43,7 +43,7 @@ pub(super) fn text(record: &Record) -> Result<String, Error> {
         let row = |aggregate: Option<&'static str>, repetition: Option<usize>, [real, host]: [f64; 2]| {
             let is_sample = aggregate.is_none();
             let rate =
-                |figure: &CaseFigure| figure.at(case, m.samples[repetition?].device).filter(|rate| rate.is_finite());
+                |figure: &CaseFigure| figure.at(case, m.samples[repetition?].time).filter(|rate| rate.is_finite());
             JsonFields::default()
                 .with("name", aggregate.map_or_else(|| name.into(), |aggregate| format!("{name}_{aggregate}")))
                 .with("family_index", family)

@@ -226,7 +226,7 @@ fn moments(values: &[f64]) -> (f64, Option<f64>) {
 
 /// Returns the samples of a case in nanoseconds, as tables show times.
 fn samples(case: &Case, measured: &Measured) -> Vec<f64> {
-    measured.samples.iter().map(|sample| case.shown(sample.device).0).collect()
+    measured.samples.iter().map(|sample| case.shown(sample.time).0).collect()
 }
 
 /// Fields of a JSON object, in the order of output.

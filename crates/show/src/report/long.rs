@@ -52,7 +52,7 @@ fn cells(column: &LongColumn, case: &Case, metrics: &[&str], view: &View, condit
     let limited = |share: Option<Share>| case.measured().and(certain(share)).map(share_text);
     let text = match column.content {
         Content::Figure(figure) => figure.text(case),
-        Content::Outcome => figure::RUN_TIME.text(case).or_else(|| Some(case.outcome.status().into())),
+        Content::MedianOrOutcome => figure::RUN_TIME.text(case).or_else(|| Some(case.outcome.status().into())),
         Content::Interval => case.measured().map(|m| m.summary.relative_error().map_or_else(|| "–".into(), percent)),
         Content::Limit => limited(case.share),
         Content::Structure => limited(case.structure),

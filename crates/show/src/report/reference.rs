@@ -137,7 +137,7 @@ mod tests {
     use crate::case::Goal;
     use crate::kernels::CATALOGUE;
     use crate::plan::options::Config;
-    use crate::plan::{CaseGroup, PlannedRun, Purpose};
+    use crate::plan::{CaseGroup, PlanSection, Purpose};
     use crate::record::fixture::four_cases;
 
     #[test]
@@ -209,7 +209,7 @@ mod tests {
             .expect("the file");
             let config: Config = toml::from_str(&text).expect("a configuration");
             let runs =
-                config.bench.iter().map(|table| PlannedRun::new(&CATALOGUE, table, Purpose::Bench).expect("a plan"));
+                config.bench.iter().map(|table| PlanSection::new(&CATALOGUE, table, Purpose::Bench).expect("a plan"));
             measured.extend(runs.flat_map(|run| run.groups));
         }
         let figures = ["cpu", "gpu"].map(|of| figures(&format!("benches-config/blog-{of}.csv"))).concat();

@@ -71,9 +71,9 @@ fn fault(inputs: Option<&str>, reference: &str) -> String {
     let fill = Some(if inputs.is_some() { Fill::Made } else { Fill::Iota });
     let buffers = vec![buffer("A", 100, Role::Input, fill), buffer("D", 100, Role::Output, None)];
     let mut own = kernels("faulty", vec![], buffers, Reference::Command(command(reference)), vec![]);
-    own.run.points[0].inputs = inputs.map(command);
+    own.problem.points[0].inputs = inputs.map(command);
     let algorithm = own.clone().algorithm(&CATALOGUE).expect("it fits");
-    let spec = CaseSpec::new(&algorithm, own.run.sizes()[0], own.dtype());
+    let spec = CaseSpec::new(&algorithm, own.problem.sizes()[0], own.dtype());
     let problem = (algorithm.problem)(&spec).expect("a problem");
     let judged = problem.inputs().and_then(|inputs| problem.oracle(&inputs));
     match judged.err().expect("it is wrong") {
@@ -128,7 +128,7 @@ fn unusual_buffer_names_cannot_escape_the_folder() {
                 cp {in}/A.npy \"{out}/$d.npy\"";
     let own = kernels("unusual", vec![], buffers, Reference::Command(command(line)), vec![]);
     let algorithm = own.clone().algorithm(&CATALOGUE).expect("it fits");
-    let spec = CaseSpec::new(&algorithm, own.run.sizes()[0], own.dtype());
+    let spec = CaseSpec::new(&algorithm, own.problem.sizes()[0], own.dtype());
     let problem = (algorithm.problem)(&spec).expect("a problem");
     let inputs = problem.inputs().expect("inputs");
     if let Err(error) = problem.oracle(&inputs) {

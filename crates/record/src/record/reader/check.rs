@@ -169,8 +169,8 @@ fn check_case(case: &mut Case) -> Result<bool, String> {
         return Err("its samples have 0 repeats".into());
     }
     for (number, sample) in samples.iter().enumerate() {
-        if !believable(sample.device) || !believable(sample.host) {
-            let [device, host] = [sample.device.0, sample.host.0];
+        if !believable(sample.time) || !believable(sample.host) {
+            let [device, host] = [sample.time.0, sample.host.0];
             return Err(format!(
                 "sample {} has a device time of {device} ns and a host time of {host} ns; {TIMES}",
                 number + 1
@@ -192,11 +192,11 @@ fn check_case(case: &mut Case) -> Result<bool, String> {
     if let Some(figure) = { figures }.find(|figure| !(0.0..1e12).contains(figure)) {
         return Err(format!("its energy has a figure of {figure}"));
     }
-    let times: Vec<Nanos> = samples.iter().map(|sample| sample.device).collect();
+    let times: Vec<Nanos> = samples.iter().map(|sample| sample.time).collect();
     let Some(found) = Summary::of(&times) else { return Ok(false) };
     let stated = std::mem::replace(summary, found);
     for sample in samples.iter_mut() {
-        sample.outlier = found.is_outlier(sample.device);
+        sample.outlier = found.is_outlier(sample.time);
     }
     Ok(!agree(&stated, &found))
 }

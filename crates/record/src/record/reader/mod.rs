@@ -74,7 +74,7 @@ pub fn parse(bytes: &[u8], name: &str, catalogue: &Catalogue) -> Result<NamedRec
         let version = document.version(&frame)?;
         document.finish(document.record(&frame)?, &frame, version, vec![])?
     };
-    named.record.look_up(catalogue);
+    named.record.attach_entry(catalogue);
     Ok(named)
 }
 

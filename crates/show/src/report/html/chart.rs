@@ -676,7 +676,7 @@ const MAX_BINS: usize = 40;
 pub(super) fn histogram(case: &Case, m: &Measured, width: Width) -> String {
     let pixels = width.pixels();
     let height = 164;
-    let samples: Vec<f64> = m.samples.iter().map(|sample| case.shown(sample.device).0).collect();
+    let samples: Vec<f64> = m.samples.iter().map(|sample| case.shown(sample.time).0).collect();
     let low = samples.iter().copied().fold(f64::INFINITY, f64::min);
     let high = samples.iter().copied().fold(0.0, f64::max);
     let (median, [least, most]) = (case.shown(m.summary.median), [low, high].map(Nanos));

@@ -1524,7 +1524,7 @@ mod tests {
                 if let (Outcome::Measured(m), true) = (&mut case.outcome, at % 2 == 0) {
                     m.summary.median = Nanos(median);
                     m.summary.interval = Some([Nanos(sample), Nanos(1e250)]);
-                    m.samples[0].device = Nanos(sample);
+                    m.samples[0].time = Nanos(sample);
                 }
             }
             let report = report(&[run(record.clone())], None);
