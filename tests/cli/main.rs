@@ -96,6 +96,15 @@ fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
+/// Checks all `cases` at the same time, because they wait most of it.
+fn at_once<T: Sync>(cases: &[T], check: impl Fn(&T) + Sync) {
+    std::thread::scope(|scope| {
+        for case in cases {
+            scope.spawn(|| check(case));
+        }
+    });
+}
+
 /// Returns the path of the journal for the record at `path`.
 fn journal(path: &Path) -> PathBuf {
     path.with_extension("json.part")

@@ -191,7 +191,7 @@ fn a_worker_and_further_processes_end_with_the_one_that_started_them() {
 fn a_process_that_was_stopped_drops_the_sample_and_says_so() {
     // The case takes as many samples as allowed, of milliseconds each.
     let mut child =
-        gpukern(&["bench", "matmul", "-V", "naive", "-s", "128", "--precision", "0.001%", "--max-time", "1h"])
+        gpukern(&["bench", "matmul", "-V", "naive", "-s", "96", "--precision", "0.001%", "--max-time", "1h"])
             .args(["--no-peak", "--json", "-"])
             .process_group(0)
             .stdout(Stdio::piped())

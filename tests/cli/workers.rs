@@ -3,8 +3,9 @@
 use super::ab::software_driver;
 use super::failures::{failing_library, with_failing};
 use super::{
-    BRIEF, check_text, driver_manifest, expect_error, expect_exit, expect_output, expect_refusal, gpukern, line,
-    patched, read_json, replaced, signal, statuses, stderr, stdout, temporary, unmeasured, use_drivers, wait_until,
+    BRIEF, at_once, check_text, driver_manifest, expect_error, expect_exit, expect_output, expect_refusal, gpukern,
+    line, patched, read_json, replaced, signal, statuses, stderr, stdout, temporary, unmeasured, use_drivers,
+    wait_until,
 };
 use gpukern::{DType, find_shader};
 use std::path::Path;
@@ -113,21 +114,19 @@ fn a_record_has_a_crashed_case_once_beside_the_measured_ones() {
 
 #[test]
 fn a_call_without_an_end_times_out_and_the_others_go_on() {
-    let folder = tempfile::tempdir().expect("a folder");
-    for function in ["vkQueueSubmit", "vkWaitForFences"] {
-        let mut command = with_bad_naive(function, "hang", &VERIFY, folder.path());
-        let output = expect_exit(command.arg("--timeout=8s"), 3);
-        assert_eq!(line(&stdout(&output), "2 passed"), "2 passed, 0 wrong, 2 failed, 0 skipped", "{function}");
-        let start = format!("timed out matmul/naive/f32/8x8x8: {function} has not returned after 8.");
-        check_text(
-            &unmeasured(line(&stderr(&output), &start)),
-            &format!("{} # s (in matmul/naive.f32; driver llvmpipe Mesa)", start.trim_end_matches(" 8.")),
-        );
-    }
+    let verify = ["verify", "matmul", "-V", "naive,local", "-s", "8", "-t", "f32", "--input=uniform"];
     // A compilation may take ten times as long as another call.
-    let verify = ["verify", "matmul", "-V", "naive", "-s", "8", "-t", "f32", "--input=uniform", "--timeout=2s"];
-    let output = expect_exit(&mut with_bad_naive("vkCreateComputePipelines", "hang", &verify, folder.path()), 3);
-    line(&stderr(&output), "timed out matmul/naive/f32/8x8x8: vkCreateComputePipelines has not returned after 20.");
+    let cases = [("vkQueueSubmit", 8, 8), ("vkWaitForFences", 8, 8), ("vkCreateComputePipelines", 2, 20)];
+    at_once(&cases, |(function, timeout, seconds)| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut command = with_bad_naive(function, "hang", &verify, folder.path());
+        let output = expect_exit(command.arg(format!("--timeout={timeout}s")), 3);
+        assert_eq!(line(&stdout(&output), "1 passed"), "1 passed, 0 wrong, 1 failed, 0 skipped", "{function}");
+        let start = format!("timed out matmul/naive/f32/8x8x8: {function} has not returned after ");
+        let notes = stderr(&output);
+        let said = line(&notes, &format!("{start}{seconds}."));
+        check_text(&unmeasured(said), &format!("{start}# s (in matmul/naive.f32; driver llvmpipe Mesa)"));
+    });
 }
 
 #[test]
@@ -178,7 +177,7 @@ fn a_run_that_would_take_minutes_is_skipped_with_the_forecast() {
     expect_error(&mut gpukern(&all), 2, &["nothing to measure", "predicted to take about"]);
 }
 
-/// The time of a small run is mostly launches and compilation, and predicts nothing. `src/measure/runner/forecast.rs` tests
+/// The time of a small run is mostly launches and compilation, and predicts nothing. `forecast.rs` of the engine tests
 /// the prediction on a scripted device.
 #[test]
 fn a_slow_small_run_does_not_skip_the_case() {
@@ -198,15 +197,15 @@ fn an_allocation_that_crashes_costs_the_cases_that_need_it() {
 
 #[test]
 fn a_device_that_crashes_when_opened_leaves_the_host_s_cases() {
-    let (folder, path) = temporary("run.json");
     let bench = ["bench", "matmul", "-V", "naive", "-s", "8", "--device", "cpu,host", "--timeout=15s"];
-    for (how, cause) in [("segv", "SIGSEGV"), ("abort", "SIGABRT"), ("exit", "exit code 7"), ("hang", "vkCreateDevice")]
-    {
+    let cases = [("segv", "SIGSEGV"), ("abort", "SIGABRT"), ("exit", "exit code 7"), ("hang", "vkCreateDevice")];
+    at_once(&cases, |(how, cause)| {
+        let (folder, path) = temporary("run.json");
         let mut command = with_failing("vkCreateDevice", &bench, folder.path());
         expect_error(command.env("GPUKERN_TEST_HOW", how).args(BRIEF).arg("--json").arg(&path), 3, &[cause]);
-        let expected = if how == "hang" { "timed-out" } else { "crashed" };
+        let expected = if *how == "hang" { "timed-out" } else { "crashed" };
         assert_eq!(statuses(&read_json(&path)), [expected, "measured"], "{how}");
-    }
+    });
 }
 
 #[test]
@@ -242,29 +241,23 @@ fn a_driver_that_crashes_is_listed_with_how_and_the_others_are_there() {
     let bad = driver_manifest(folder.path(), &failing_library());
     let both = std::env::join_paths([&bad, &good]).expect("paths without colons");
     let bench = [&["bench", "matmul", "-V", "naive", "-s", "8"], &BRIEF[..]].concat();
-    for (arguments, how, cause) in [
+    let slow = ["devices", "--timeout=15s"];
+    let cases = [
         (&["devices"][..], "segv", "crashed while listing its devices: SIGSEGV"),
         (&["devices", "--json"], "exit", "crashed while listing its devices: exit code 7"),
-        (
-            &["devices", "--timeout=15s"],
-            "hang",
-            "hung while listing its devices: vkEnumerateInstanceExtensionProperties has",
-        ),
+        (&slow, "hang", "hung while listing its devices: vkEnumerateInstanceExtensionProperties has"),
         (&bench, "abort", "crashed while listing its devices: SIGABRT"),
         #[cfg(target_os = "linux")]
-        (
-            &["devices", "--timeout=15s"],
-            "load",
-            "hung while listing its devices: vkEnumerateInstanceExtensionProperties has",
-        ),
-    ] {
+        (&slow, "load", "hung while listing its devices: vkEnumerateInstanceExtensionProperties has"),
+    ];
+    at_once(&cases, |(arguments, how, cause)| {
         let mut command = gpukern(arguments);
         use_drivers(&mut command, &both).env("GPUKERN_TEST_HOW", how);
         let output = expect_exit(command.env("GPUKERN_VALIDATION", "0"), 0);
         let start = if arguments[0] == "bench" { "left out: " } else { "" };
         line(&stderr(&output), &format!("{start}driver {} {cause}", bad.display()));
         assert!(stdout(&output).contains("llvmpipe"), "{}", stdout(&output));
-    }
+    });
 }
 
 #[test]
