@@ -9,7 +9,7 @@ use crate::device::capability::{DeviceInfo, DeviceKind, Driver, Subgroup, Timest
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::{Case, Measured, Outcome, Phases, Sample, Verification};
 use crate::sampling;
-use crate::timekeeper::{CaseState, Timekeeper, failed, once};
+use crate::timekeeper::{CaseState, TakenSample, Timekeeper, measured_once};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use std::time::Instant;
 pub fn device(index: usize) -> DeviceInfo {
     DeviceInfo {
         index,
-        name: processor(),
+        name: cpu_name(),
         kind: DeviceKind::Host,
         driver: Driver { name: "host".into(), info: format!("{} threads", threads::count()), version: 0, build: None },
         uuid: "host".into(),
@@ -28,10 +28,12 @@ pub fn device(index: usize) -> DeviceInfo {
 }
 
 /// Returns the CPU's name from the system, or its architecture.
-fn processor() -> String {
+fn cpu_name() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
-    name.map_or_else(|| std::env::consts::ARCH.into(), |(_, name)| name.trim().into())
+    match text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':')) {
+        Some((_, name)) => name.trim().into(),
+        None => std::env::consts::ARCH.into(),
+    }
 }
 
 /// Measures the baseline of a group; skips the case if there is none.
@@ -84,7 +86,7 @@ fn verify(
     match checked {
         Err(reason) => Err(Outcome::Rejected(Verification::without_answer(reason))),
         Ok(check) if !check.passes() => Err(Outcome::Rejected(check.into())),
-        Ok(check) => Ok(once(Verification::from(check).into(), time, phases)),
+        Ok(check) => Ok(measured_once(Verification::from(check).into(), time, phases)),
     }
 }
 
@@ -100,23 +102,22 @@ fn sample(
         let start = Instant::now();
         program.run();
         let time = start.elapsed().into();
-        Ok((Sample { time: time, host: time, outlier: false }, time))
+        Ok(TakenSample { sample: Sample { time, host: time, outlier: false }, device_total: time })
     };
     let mut keeper = Timekeeper::new(interrupted);
-    keeper.watch_host(true);
+    keeper.watch_host();
     // A pause between samples is for devices that lower their clock.
     let sampling = Sampling { pause: None, ..*sampling };
     let patience = sampling.patience.unwrap_or(sampling::MAX_WARM_UP);
-    let warmed = keeper.warm(baseline, measured, patience, |_, _| Ok(()));
-    let mut state = CaseState::after_warm_up(warmed.map_err(|error| failed(&error)));
+    let mut state = keeper.warm_up(baseline, measured, patience, |_, _| Ok(()));
     keeper.sample(vec![&mut state], &sampling);
-    match state {
-        CaseState::Ended(outcome) => outcome,
-        CaseState::Sampling(contender) => contender.finish().map_or(Outcome::Interrupted, |(mut measured, _)| {
-            measured.phases.device = Nanos::default();
-            Outcome::Measured(Box::new(measured))
-        }),
-    }
+    let contender = match state {
+        CaseState::Ended(outcome) => return outcome,
+        CaseState::Sampling(contender) => contender,
+    };
+    let Some((mut measured, _)) = contender.finish() else { return Outcome::Interrupted };
+    measured.phases.device = Nanos::default();
+    Outcome::Measured(Box::new(measured))
 }
 
 #[cfg(test)]
@@ -134,8 +135,8 @@ mod tests {
         let dtype = algorithm.dtypes(Goal::Result).next().expect("a type");
         let spec = CaseSpec::new(algorithm, Size::Uniform(n), dtype);
         let group = CaseGroup::new(algorithm.into(), spec, vec![]);
-        let [max_time, warm_up] = [5, 1].map(Duration::from_millis);
-        let sampling = Sampling { max_time, patience: Some(warm_up), ..Sampling::default() };
+        let patience = Some(Duration::from_millis(1));
+        let sampling = Sampling { max_time: Duration::from_millis(5), patience, ..Sampling::default() };
         measure(&group, 3, &sampling, &AtomicBool::new(interrupted))
     }
 

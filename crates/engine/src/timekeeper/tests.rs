@@ -1,8 +1,7 @@
 //! Tests of the timekeeper without a device: time, canary and samples follow a script.
 
 use super::*;
-use crate::case::check::CheckMethod;
-use crate::record::{Measured, Phases, Verification};
+use crate::record::{Phases, Verification};
 use crate::sampling::{MAX_FIRST_WARM_UP, MAX_WARM_UP};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -44,12 +43,12 @@ struct Scripted<'a> {
 }
 
 impl SampleSource for Scripted<'_> {
-    fn sample(&mut self) -> Result<(Sample, Nanos), String> {
+    fn sample(&mut self) -> Result<TakenSample, String> {
         let run = (self.run)(self.runs)?;
         self.runs += 1;
-        let total = run * f64::from(self.repeats);
-        self.time.sleep(Duration::from_nanos(total as u64));
-        Ok((Sample { time: Nanos(run), host: Nanos(total), outlier: false }, Nanos(total)))
+        let total = Nanos(run * f64::from(self.repeats));
+        self.time.sleep(Duration::from_nanos(total.0 as u64));
+        Ok(TakenSample { sample: Sample { time: Nanos(run), host: total, outlier: false }, device_total: total })
     }
 
     fn repeats(&self) -> u32 {
@@ -75,25 +74,16 @@ fn failing(time: &ScriptedTime) -> Scripted<'static> {
 
 /// Returns a canary whose n-th run takes `times(n)` ns, on a separate device.
 fn canary(time: &ScriptedTime, best: f64, times: impl FnMut(usize) -> f64 + 'static) -> Option<Canary> {
-    Canary::of(Box::new(run(time, times)), 2048, Nanos(best), true).ok()
+    Canary::of_chains(Box::new(run(time, times)), 2048, Nanos(best), true).ok()
 }
 
 fn verified(time: f64) -> Measured {
-    let verification = Verification {
-        residual: None,
-        tolerance: 0.0,
-        method: CheckMethod::Elementwise,
-        worst: String::new(),
-        metrics: vec![],
-        wrong: crate::case::check::WrongElements::default(),
-    };
-    once(verification.into(), Nanos(time), Phases::default())
+    measured_once(Verification::without_answer(String::new()).into(), Nanos(time), Phases::default())
 }
 
 /// Warms `timed` up like any but the first case of a device.
 fn warm<'a>(keeper: &Timekeeper<'_>, timed: Scripted<'a>) -> CaseState<Scripted<'a>> {
-    let warmed = keeper.warm(timed, verified(MS), MAX_WARM_UP, |_, _| Ok(()));
-    CaseState::after_warm_up(warmed.map_err(|error| failed(&error)))
+    keeper.warm_up(timed, verified(MS), MAX_WARM_UP, |_, _| Ok(()))
 }
 
 /// Returns a contender without a warm-up.
@@ -111,7 +101,7 @@ fn sample_cold(keeper: &mut Timekeeper<'_>, timed: Scripted<'_>, sampling: &Samp
 /// Returns `measured` with the warnings that depend on the canary's best time.
 fn with_clock_warnings(keeper: &Timekeeper<'_>, measured: Measured) -> Measured {
     let mut outcome = Outcome::Measured(Box::new(measured));
-    warn_of_clock(keeper.canary().map(Canary::best), &mut outcome);
+    warn_of_clock(keeper.canary.as_ref().map(|canary| canary.best), &mut outcome);
     let Outcome::Measured(measured) = outcome else { panic!("{outcome:?}") };
     *measured
 }
@@ -152,9 +142,8 @@ fn an_unsettled_case_is_sampled_after_its_warm_up_limit_and_marked() {
     for patience in [MAX_WARM_UP, MAX_FIRST_WARM_UP] {
         let (mut keeper, time) = scripted(Duration::MAX);
         let timed = run(&time, |index| if index % 2 == 0 { 40.0 * MS } else { 30.0 * MS });
-        let contender = keeper.warm(timed, verified(MS), patience, |_, _| Ok(())).expect("warm");
+        let mut state = keeper.warm_up(timed, verified(MS), patience, |_, _| Ok(()));
         assert!(time.now() >= patience && time.now() < patience + Duration::from_millis(40), "{:?}", time.now());
-        let mut state = CaseState::Sampling(Box::new(contender));
         keeper.sample(vec![&mut state], &Sampling::default());
         assert_eq!(measured(state).warnings, [Warning::UnstableClock, Warning::TimeLimit]);
     }
@@ -165,16 +154,16 @@ fn repeats_are_counted_from_the_first_sample_of_the_warm_up() {
     let (keeper, time) = scripted(Duration::MAX);
     // The verified run included compilation.
     let timed = run(&time, |_| MS);
-    let mut counted = vec![];
-    let recount = |timed: &mut Scripted<'_>, run: Nanos| {
-        counted.push(run);
+    let mut runs = vec![];
+    let set_repeats = |timed: &mut Scripted<'_>, run: Nanos| {
+        runs.push(run);
         timed.repeats = 7;
         Ok(())
     };
-    let contender = keeper.warm(timed, verified(90.0 * MS), MAX_WARM_UP, recount).expect("warm");
-    let device = contender.finish();
-    assert!(device.is_none(), "a sample of the warm-up is none of the case");
-    assert_eq!(counted, [Nanos(MS)]);
+    let state = keeper.warm_up(timed, verified(90.0 * MS), MAX_WARM_UP, set_repeats);
+    let CaseState::Sampling(contender) = state else { panic!("no run fails") };
+    assert!(contender.finish().is_none(), "a sample of the warm-up is none of the case");
+    assert_eq!(runs, [Nanos(MS)]);
 }
 
 #[test]
@@ -182,7 +171,7 @@ fn a_canary_that_changes_while_a_case_is_sampled_marks_it() {
     for (after, drifted) in [(1.03, true), (0.97, true), (1.01, false)] {
         let (mut keeper, time) = scripted(Duration::MAX);
         // Read once when it wakes, once before the clock is brought up, once before the samples.
-        keeper.watch_canary(canary(&time, 75e3 * 0.97, move |run| if run < 15 { 75e3 } else { 75e3 * after }));
+        keeper.canary = canary(&time, 75e3 * 0.97, move |run| if run < 15 { 75e3 } else { 75e3 * after });
         let measured = sample_cold(&mut keeper, run(&time, |_| MS), &Sampling::default());
         let measured = with_clock_warnings(&keeper, measured);
         assert_eq!(measured.conditions.canary, Some([Nanos(75e3), Nanos(75e3 * after)]));
@@ -196,8 +185,8 @@ fn a_canary_that_changes_while_a_case_is_sampled_marks_it() {
 fn a_clock_that_rises_is_waited_for_and_one_that_stays_low_marks_the_case() {
     // It rises after a second of work.
     let (mut keeper, time) = scripted(Duration::MAX);
-    let seen = time.clone();
-    keeper.watch_canary(canary(&time, 75e3, move |_| if seen.now() < Duration::from_secs(1) { 100e3 } else { 75e3 }));
+    let clock = time.clone();
+    keeper.canary = canary(&time, 75e3, move |_| if clock.now() < Duration::from_secs(1) { 100e3 } else { 75e3 });
     let measured = sample_cold(&mut keeper, run(&time, |_| MS), &Sampling::default());
     let measured = with_clock_warnings(&keeper, measured);
     assert_eq!((measured.samples.len(), &measured.warnings[..]), (10, &[][..]));
@@ -206,7 +195,7 @@ fn a_clock_that_rises_is_waited_for_and_one_that_stays_low_marks_the_case() {
 
     // It never does: three seconds for the first case, a third of one for later ones.
     let (mut keeper, time) = scripted(Duration::MAX);
-    keeper.watch_canary(canary(&time, 75e3, |_| 100e3));
+    keeper.canary = canary(&time, 75e3, |_| 100e3);
     for patience in [3000, 300] {
         let start = time.now();
         let measured = sample_cold(&mut keeper, run(&time, |_| MS), &Sampling::default());
@@ -220,7 +209,7 @@ fn a_clock_that_rises_is_waited_for_and_one_that_stays_low_marks_the_case() {
 fn a_device_on_the_host_s_cores_has_no_clock_to_wait_for() {
     let (mut keeper, time) = scripted(Duration::MAX);
     let low = run(&time, |_| 100e3);
-    keeper.watch_canary(Canary::of(Box::new(low), 512, Nanos(75e3), false).ok());
+    keeper.canary = Canary::of_chains(Box::new(low), 512, Nanos(75e3), false).ok();
     keeper.sample(vec![&mut cold(run(&time, |_| MS), MS)], &Sampling::default());
     assert!(time.now() < Duration::from_millis(20), "{:?}", time.now());
 }
@@ -336,7 +325,7 @@ fn a_single_case_keeps_all_samples() {
 #[test]
 fn a_pause_precedes_each_sample_and_nothing_is_dropped_or_brought_up() {
     let (mut keeper, time) = scripted(Duration::MAX);
-    keeper.watch_canary(canary(&time, 75e3, |_| 100e3));
+    keeper.canary = canary(&time, 75e3, |_| 100e3);
     let start = time.now();
     let sampling = Sampling { pause: Some(Duration::from_millis(9)), ..Sampling::default() };
     let measured = sample_cold(&mut keeper, run(&time, |_| MS), &sampling);
@@ -354,21 +343,25 @@ fn a_failing_case_does_not_stop_the_others() {
     assert_eq!((error.as_str(), measured(second).samples.len()), ("the device is lost", 10));
 }
 
-/// Runs a duel of two and a control; returns the rounds, and the roles in the order in which they were made.
+/// Runs a duel with a control until `decided`; returns the rounds, and the roles in the order in which they were made.
 fn duel<'a>(
     keeper: &mut Timekeeper<'_>,
     time: &ScriptedTime,
     [a, b]: [&mut CaseState<Scripted<'a>>; 2],
     (sampling, seed): (&Sampling, u64),
     mut decided: impl FnMut(&[Round]) -> bool,
-) -> (Vec<Round>, Vec<usize>) {
+) -> (Vec<Round>, Vec<Role>) {
     let mut made = vec![];
+    let mut rounds = vec![];
     let mut remake = |_: &mut Scripted<'a>, role, _| {
         made.push(role);
         Ok(())
     };
     let control = run(time, |_| 4.0 * MS);
-    let rounds = keeper.duel([a, b], control, sampling, &mut remake, seed, &mut decided);
+    keeper.duel([a, b], control, sampling, &mut remake, seed, &mut |round| {
+        rounds.push(round);
+        !decided(&rounds)
+    });
     (rounds, made)
 }
 
@@ -382,7 +375,7 @@ fn a_duel_rebuilds_all_contenders_each_round_and_shuffles_turns() {
     for round in made.chunks(3) {
         let mut round = round.to_vec();
         round.sort_unstable();
-        assert_eq!(round, [0, 1, 2], "{made:?}");
+        assert_eq!(round, [Role::A, Role::B, Role::Control], "{made:?}");
     }
     // Each is made once and takes six turns a round, of which two in a row may be one run of its own.
     let turns = order.borrow().chunk_by(|a, b| a == b).count();
@@ -400,7 +393,7 @@ fn each_contender_of_a_duel_is_equally_likely_to_come_first() {
         let [mut a, mut b] = disturbed(&time, 25.0 * MS).0;
         let sampling = Sampling { max_time: Duration::from_secs(600), ..Sampling::default() };
         let (_, made) = duel(&mut keeper, &time, [&mut a, &mut b], (&sampling, seed), |rounds| rounds.len() == 10);
-        made.chunks(3).for_each(|round| firsts[round[0]] += 1);
+        made.chunks(3).for_each(|round| firsts[round[0] as usize] += 1);
     }
     assert!(firsts.iter().all(|count| (150..=250).contains(count)), "{firsts:?}");
 }
@@ -429,8 +422,8 @@ fn a_race_ends_as_soon_as_it_is_lost() {
     let (mut keeper, time) = scripted(Duration::MAX);
     let best = Some(Nanos(MS));
     let end = Duration::from_secs(60);
-    let mut heat = |run_time: f64| keeper.heat(&mut run(&time, |_| run_time), best).expect("it runs");
-    assert_eq!((heat(2.1 * MS), heat(1.9 * MS)), (None, Some(Nanos(1.9 * MS))));
+    let mut warm = |run_time: f64| keeper.warm_candidate(&mut run(&time, |_| run_time), best).expect("it runs");
+    assert_eq!((warm(2.1 * MS), warm(1.9 * MS)), (None, Some(Nanos(1.9 * MS))));
     let race = |run_time: f64, until: Duration| {
         let mut timed = run(&time, |_| run_time);
         let median = keeper.race(&mut timed, Nanos(7.0), best, until).expect("it runs");
