@@ -2,7 +2,7 @@
 //! runs the canary kernel while the others idle.
 
 use super::executor::{Observer, Silent};
-use super::measurement::{DevicePart, MeasureOptions, Measurement, MeasurementState, Results};
+use super::measurement::{MeasureOptions, Measurement, MeasurementState, Results};
 use super::session::Session;
 use crate::basis::error::Error;
 use crate::basis::threads;
@@ -28,12 +28,7 @@ pub(super) fn measure_devices(
     let MeasurementState { options, interrupted, observer, results } = state;
     let options: &MeasureOptions<'_> = options;
     let interrupted: &'static AtomicBool = interrupted;
-    let mut devices: Vec<&DeviceInfo> = vec![];
-    for DevicePart { device, .. } in &measurement.device_parts {
-        if devices.iter().all(|listed| listed.index != device.index) {
-            devices.push(device);
-        }
-    }
+    let devices = measurement.devices();
     let idle_times = idle_canary_times(session, &devices, options, interrupted)?;
     // Idle workers could disturb the measurements.
     session.renew();

@@ -290,14 +290,20 @@ impl<'a> Measurement<'a> {
         self.resumed_processes.len()
     }
 
-    /// Returns the record at the beginning of a process.
-    fn partial_record(&self, options: &MeasureOptions<'_>, results: &Results) -> Record {
-        let mut devices: Vec<DeviceInfo> = vec![];
+    /// Returns each device of the plan once, without the host.
+    pub(super) fn devices(&self) -> Vec<&'a DeviceInfo> {
+        let mut devices: Vec<&DeviceInfo> = vec![];
         for DevicePart { device, .. } in &self.device_parts {
             if devices.iter().all(|listed| listed.index != device.index) {
-                devices.push((*device).clone());
+                devices.push(device);
             }
         }
+        devices
+    }
+
+    /// Returns the record at the beginning of a process.
+    fn partial_record(&self, options: &MeasureOptions<'_>, results: &Results) -> Record {
+        let mut devices: Vec<DeviceInfo> = self.devices().into_iter().cloned().collect();
         if !self.on_host.is_empty() {
             devices.push(host::device(self.host_index));
         }
@@ -348,13 +354,11 @@ impl<'a> Measurement<'a> {
         if options.limits == LimitPolicy::Ignore {
             return vec![];
         }
-        let validated = self.setup.validation != Validation::Off;
-        let mut devices = BTreeSet::new();
-        for DevicePart { device, .. } in &self.device_parts {
-            if device.kind == DeviceKind::Cpu && limits::read_cached(&self.setup.cache, device, validated).is_none() {
-                devices.insert(device.index);
-            }
-        }
+        let is_validated = self.setup.validation != Validation::Off;
+        let mut devices = self.devices();
+        devices.retain(|device| {
+            device.kind == DeviceKind::Cpu && limits::read_cached(&self.setup.cache, device, is_validated).is_none()
+        });
         vec![limits::MAX_QUICK_TIME.into(); devices.len()]
     }
 

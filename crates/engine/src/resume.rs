@@ -11,12 +11,9 @@ use crate::record::{Case, Method, Outcome, Record, Warning};
 use crate::tuning::tuned::{self, Configuration, Tuned};
 use std::collections::BTreeSet;
 
-/// Checks that `record` is of the same `plan`, `shard` and `method`, and strips it of what a completed record computes
+/// Checks that `record` is of this version, `plan`, `shard` and `method`, and strips it of what a completed record computes
 /// anew: cases that were not measured, and figures that depend on other cases. `list_changed` returns the files of
 /// users' kernels with different code.
-///
-/// # Errors
-/// When the record has another version, shard, plan or method.
 pub(super) fn check_and_strip(
     record: Record,
     plan: &str,
@@ -65,10 +62,8 @@ fn shard_options(shards: &[Shard]) -> String {
     format!("--shard {}", names.join(" and "))
 }
 
-/// Adds the cases of `earlier` that belong to `section` on `device` to `taken`.
-///
-/// # Errors
-/// When they were measured on another device, or with other programs.
+/// Adds the cases of `earlier` that belong to `section` on `device` to `taken`, unless they were measured on another
+/// device or with other programs, which is an error.
 pub(super) fn take_cases(
     earlier: &Record,
     section: &PlanSection,
@@ -90,10 +85,7 @@ pub(super) fn take_cases(
     Ok(())
 }
 
-/// Adds the host's cases of `group` to `taken`.
-///
-/// # Errors
-/// When they were measured on another host.
+/// Adds the host's cases of `group` to `taken`, unless they were measured on another host, which is an error.
 pub(super) fn take_host_cases(
     earlier: &Record,
     group: &CaseGroup,
@@ -106,10 +98,7 @@ pub(super) fn take_host_cases(
     Ok(())
 }
 
-/// Returns the cases of this id on `device`, one per process that measured it.
-///
-/// # Errors
-/// When the device or its driver is another one.
+/// Returns the cases of this id on `device`, one per process that measured it. Another device or driver is an error.
 fn find_cases<'a>(earlier: &'a Record, id: &str, device: &DeviceInfo) -> Result<Vec<&'a Case>, Error> {
     let cases: Vec<_> = earlier.cases.iter().filter(|case| case.device == device.index && case.id == id).collect();
     if cases.is_empty() {

@@ -35,10 +35,7 @@ pub trait Job: Serialize + DeserializeOwned + 'static {
     /// Whether the job waits for an answer to each event.
     const WAITS_FOR_ANSWERS: bool = false;
 
-    /// Does the work.
-    ///
-    /// # Errors
-    /// When the context lacks what the job needs: no device was opened, or the other process is another program.
+    /// Does the work. An error means that no device was opened, or that the other process is another program.
     fn run(self, context: &mut JobContext<'_>, report: Report<'_, Self::Event>) -> Result<Self::Done, String>;
 }
 
@@ -149,10 +146,7 @@ fn perform<J: Job>(
     Ok(to_json(&done))
 }
 
-/// Returns the function for the job of this name.
-///
-/// # Errors
-/// When there is none: the other process is another program.
+/// Returns the function for the job of this name; an error if the other process is another program.
 pub(super) fn performer(name: &str) -> Result<Perform, String> {
     match JOBS.iter().find(|(job_name, _)| *job_name == name) {
         Some((_, perform)) => Ok(*perform),

@@ -3,6 +3,7 @@
 use super::inspect::Inspector;
 use super::{JobContext, Opened, job};
 use crate::runner::{Runner, Timing};
+use crate::timekeeper::Canary;
 use crate::tuning::tuned::Tuned;
 use crate::vulkan::{Device, VulkanError};
 use std::rc::Rc;
@@ -33,12 +34,12 @@ impl Open {
             return Ok(());
         }
         let mut runner = Runner::new(setup.catalogue, &device, self.timing, &setup.cache, interrupted).map_err(text)?;
-        runner.set_max_run(setup.max_run);
+        runner.workbench.max_run = setup.max_run;
         runner.keeper.max_wait = setup.max_wait;
         runner.repeat = setup.repeat;
         runner.watcher = Rc::clone(watcher);
         if self.canary {
-            runner.start_canary()?;
+            runner.keeper.canary = Canary::new(&mut runner.workbench, &setup.cache)?;
         }
         runner.tuned = self.tuned;
         *opened = Opened::Runner(Box::new(runner));

@@ -154,10 +154,8 @@ impl SearchAttempts {
         }
     }
 
-    /// Excludes the tile with which a worker died from the next attempt.
-    ///
-    /// # Errors
-    /// When no tile was on the device, or too many have killed their worker.
+    /// Excludes the tile with which a worker died from the next attempt. Fails if no tile was on the device, or too many
+    /// have killed their worker.
     fn avoid_dead_tile(&mut self, ended: &WorkerEnd) -> Result<(), Refusal> {
         // A kill from outside is not the fault of the tile on the device: continue once.
         if ended.how == EndKind::Killed && !self.was_killed {
@@ -241,10 +239,8 @@ struct VerifiedTile {
 }
 
 impl Runner {
-    /// Returns the device time of a candidate's first run. The watcher knows the candidate by `name`.
-    ///
-    /// # Errors
-    /// When the answer is wrong or the run failed.
+    /// Returns the device time of a candidate's first run, if its answer is right. The watcher knows the candidate by
+    /// `name`.
     pub(super) fn verify_candidate(
         &mut self,
         name: &str,
@@ -369,9 +365,6 @@ impl<'a> TileSearch<'a> {
     }
 
     /// Tries tiles while there is time, at least one, then compares the best ones in a run-off.
-    ///
-    /// # Errors
-    /// When every tried tile failed or gave a wrong answer.
     fn run(mut self, runner: &mut Runner) -> TuneResult {
         while self.tiles.tried == 0 || !self.time_left(runner).is_zero() {
             if self.is_stopped(runner) {

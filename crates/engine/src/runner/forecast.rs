@@ -95,10 +95,7 @@ impl Forecasts {
     }
 
     /// Runs larger and larger probes of `chosen` with `run_probe` until one shows that the run takes at most `longest`,
-    /// or the next probe would take long itself.
-    ///
-    /// # Errors
-    /// When the device is lost.
+    /// or the next probe would take long itself. Fails if the device is lost.
     fn probe_until_known(
         &mut self,
         chosen: &Configuration,
@@ -184,7 +181,7 @@ impl Runner {
             return None;
         }
         let mut forecasts = std::mem::take(&mut self.forecasts);
-        let longest = Nanos::from(self.max_run);
+        let longest = Nanos::from(self.workbench.max_run);
         let mut run_probe = |spec: &CaseSpec, problem: &dyn Problem| self.run_probe(chosen, spec, problem);
         let probed = forecasts.probe_until_known(chosen, work, longest, &mut run_probe);
         self.forecasts = forecasts;

@@ -77,8 +77,6 @@ pub struct Runner {
     pub(super) tuned: Tuned,
     pub(super) watcher: Rc<dyn DeviceWatcher>,
     forecasts: Forecasts,
-    /// Longest time of a run; runs predicted to take longer are skipped.
-    max_run: Duration,
     /// Number of further runs of each case whose answers are compared.
     pub(super) repeat: u32,
     /// Device time of the latest verified program.
@@ -219,7 +217,7 @@ impl Runner {
         let mut keeper = Timekeeper::new(interrupted);
         let mut workbench = Workbench::new(&catalogue.probes, device, cache)?;
         workbench.interrupted = Some(interrupted);
-        workbench.max_rounds_time = DEFAULT_MAX_RUN;
+        workbench.max_run = DEFAULT_MAX_RUN;
         if timing == Timing::Sample {
             keeper.clock = ClockSource::of(&device.info);
             if device.info.kind.runs_on_host_cores() {
@@ -235,7 +233,6 @@ impl Runner {
             tuned: Tuned::none(),
             watcher: Rc::new(Silent),
             forecasts: Forecasts::default(),
-            max_run: DEFAULT_MAX_RUN,
             repeat: 0,
             last_run: None,
             is_warm: false,
@@ -246,18 +243,6 @@ impl Runner {
     /// Returns the best time of the canary, if it ran.
     pub fn best_canary(&self) -> Option<Nanos> {
         self.keeper.canary.as_ref().map(|canary| canary.best)
-    }
-
-    /// Runs the canary, which shows that the device works.
-    pub fn start_canary(&mut self) -> Result<(), String> {
-        self.keeper.canary = Canary::new(&mut self.workbench, &self.cache)?;
-        Ok(())
-    }
-
-    /// Sets the longest time of a run.
-    pub fn set_max_run(&mut self, max_run: Duration) {
-        self.max_run = max_run;
-        self.workbench.max_rounds_time = max_run;
     }
 
     /// Checks once that the device executes commands, so that no kernel is blamed for a null driver, and that the
@@ -483,10 +468,8 @@ impl Runner {
         Ok(())
     }
 
-    /// Returns the problem of `shared` on the device.
-    ///
-    /// # Errors
-    /// When the device does not work or `chosen` would take too long, as the outcome of the case.
+    /// Returns the problem of `shared` on the device. If the device does not work, or `chosen` would take too long,
+    /// returns the outcome of the case.
     fn load_shared<'s>(
         &mut self,
         shared: &'s mut SharedProblem<'_>,

@@ -81,9 +81,9 @@ fn verified(time: f64) -> Measured {
     measured_once(Verification::without_answer(String::new()).into(), Nanos(time), Phases::default())
 }
 
-/// Warms `timed` up like any but the first case of a device.
-fn warm<'a>(keeper: &Timekeeper<'_>, timed: Scripted<'a>) -> CaseState<Scripted<'a>> {
-    keeper.warm_up(timed, verified(MS), MAX_WARM_UP, |_, _| Ok(()))
+/// Warms `timed` up for at most `patience`.
+fn warm<'a>(keeper: &Timekeeper<'_>, timed: Scripted<'a>, patience: Duration) -> CaseState<Scripted<'a>> {
+    keeper.warm_up(timed, verified(MS), patience, |_, _| Ok(()))
 }
 
 /// Returns a contender without a warm-up.
@@ -91,16 +91,11 @@ fn cold(timed: Scripted<'_>, first_run: f64) -> CaseState<Scripted<'_>> {
     CaseState::Sampling(Box::new(Contender::new(timed, verified(first_run), None)))
 }
 
-/// Samples `timed` without a warm-up.
+/// Samples `timed` without a warm-up, and adds the warnings that depend on the canary's best time.
 fn sample_cold(keeper: &mut Timekeeper<'_>, timed: Scripted<'_>, sampling: &Sampling) -> Measured {
     let mut state = cold(timed, MS);
     keeper.sample(vec![&mut state], sampling);
-    measured(state)
-}
-
-/// Returns `measured` with the warnings that depend on the canary's best time.
-fn with_clock_warnings(keeper: &Timekeeper<'_>, measured: Measured) -> Measured {
-    let mut outcome = Outcome::Measured(Box::new(measured));
+    let mut outcome = Outcome::Measured(Box::new(measured(state)));
     warn_of_clock(keeper.canary.as_ref().map(|canary| canary.best), &mut outcome);
     let Outcome::Measured(measured) = outcome else { panic!("{outcome:?}") };
     *measured
@@ -111,6 +106,11 @@ fn measured(state: CaseState<Scripted<'_>>) -> Measured {
         CaseState::Sampling(contender) => contender.finish().expect("samples").0,
         CaseState::Ended(outcome) => panic!("{outcome:?}"),
     }
+}
+
+/// Returns the rules for sampling that ends after `max_ms` milliseconds.
+fn limited_to(max_ms: u64) -> Sampling {
+    Sampling { max_time: Duration::from_millis(max_ms), ..Sampling::default() }
 }
 
 fn times(measured: &Measured) -> Vec<f64> {
@@ -127,7 +127,7 @@ fn a_settled_case_is_sampled_until_its_median_is_precise() {
     let (mut keeper, time) = scripted(Duration::MAX);
     // A clock that comes up during the warm-up.
     let ramp = [40.0, 34.0, 30.0, 30.1, 30.05];
-    let mut state = warm(&keeper, run(&time, |index| ramp.get(index).unwrap_or(&30.0) * MS));
+    let mut state = warm(&keeper, run(&time, |index| ramp.get(index).unwrap_or(&30.0) * MS), MAX_WARM_UP);
     assert!((time.now().as_secs_f64() - 0.164_15).abs() < 1e-6, "{:?}", time.now());
     keeper.sample(vec![&mut state], &Sampling::default());
     let measured = measured(state);
@@ -142,7 +142,7 @@ fn an_unsettled_case_is_sampled_after_its_warm_up_limit_and_marked() {
     for patience in [MAX_WARM_UP, MAX_FIRST_WARM_UP] {
         let (mut keeper, time) = scripted(Duration::MAX);
         let timed = run(&time, |index| if index % 2 == 0 { 40.0 * MS } else { 30.0 * MS });
-        let mut state = keeper.warm_up(timed, verified(MS), patience, |_, _| Ok(()));
+        let mut state = warm(&keeper, timed, patience);
         assert!(time.now() >= patience && time.now() < patience + Duration::from_millis(40), "{:?}", time.now());
         keeper.sample(vec![&mut state], &Sampling::default());
         assert_eq!(measured(state).warnings, [Warning::UnstableClock, Warning::TimeLimit]);
@@ -173,7 +173,6 @@ fn a_canary_that_changes_while_a_case_is_sampled_marks_it() {
         // Read once when it wakes, once before the clock is brought up, once before the samples.
         keeper.canary = canary(&time, 75e3 * 0.97, move |run| if run < 15 { 75e3 } else { 75e3 * after });
         let measured = sample_cold(&mut keeper, run(&time, |_| MS), &Sampling::default());
-        let measured = with_clock_warnings(&keeper, measured);
         assert_eq!(measured.conditions.canary, Some([Nanos(75e3), Nanos(75e3 * after)]));
         assert_eq!(measured.conditions.canary_steps, Some(2048));
         let expected: &[_] = if drifted { &[Warning::Drift { ratio: 75e3 * after / 75e3 }] } else { &[] };
@@ -188,7 +187,6 @@ fn a_clock_that_rises_is_waited_for_and_one_that_stays_low_marks_the_case() {
     let clock = time.clone();
     keeper.canary = canary(&time, 75e3, move |_| if clock.now() < Duration::from_secs(1) { 100e3 } else { 75e3 });
     let measured = sample_cold(&mut keeper, run(&time, |_| MS), &Sampling::default());
-    let measured = with_clock_warnings(&keeper, measured);
     assert_eq!((measured.samples.len(), &measured.warnings[..]), (10, &[][..]));
     assert!(time.now() >= Duration::from_secs(1) && time.now() < Duration::from_millis(1100), "{:?}", time.now());
     assert!(measured.phases.device.0 > 900.0 * MS, "the work that brought it up is device time");
@@ -201,7 +199,7 @@ fn a_clock_that_rises_is_waited_for_and_one_that_stays_low_marks_the_case() {
         let measured = sample_cold(&mut keeper, run(&time, |_| MS), &Sampling::default());
         let spent = time.since(start);
         assert!(spent >= Duration::from_millis(patience) && spent < Duration::from_millis(patience + 100), "{spent:?}");
-        assert_eq!(with_clock_warnings(&keeper, measured).warnings, [Warning::SlowClock { ratio: 100e3 / 75e3 }]);
+        assert_eq!(measured.warnings, [Warning::SlowClock { ratio: 100e3 / 75e3 }]);
     }
 }
 
@@ -217,8 +215,7 @@ fn a_device_on_the_host_s_cores_has_no_clock_to_wait_for() {
 #[test]
 fn an_imprecise_case_ends_at_the_time_limit_and_is_marked() {
     let (mut keeper, time) = scripted(Duration::MAX);
-    let sampling = Sampling { max_time: Duration::from_millis(200), ..Sampling::default() };
-    let measured = sample_cold(&mut keeper, run(&time, restless), &sampling);
+    let measured = sample_cold(&mut keeper, run(&time, restless), &limited_to(200));
     assert_eq!(measured.warnings, [Warning::TimeLimit]);
     // Five times 10 + 13 + 17 ms.
     assert_eq!((measured.samples.len(), measured.phases.sampling), (15, Nanos(200.0 * MS)));
@@ -228,8 +225,7 @@ fn an_imprecise_case_ends_at_the_time_limit_and_is_marked() {
 fn other_cases_turns_do_not_count_in_the_time_limit() {
     let (mut keeper, time) = scripted(Duration::MAX);
     let mut states = [cold(run(&time, restless), MS), cold(run(&time, restless), MS)];
-    let sampling = Sampling { max_time: Duration::from_millis(200), ..Sampling::default() };
-    keeper.sample(states.iter_mut().collect(), &sampling);
+    keeper.sample(states.iter_mut().collect(), &limited_to(200));
     for measured in states.map(measured) {
         assert!(measured.phases.sampling.0 >= 200.0 * MS && measured.phases.sampling.0 < 240.0 * MS);
         assert_eq!(measured.warnings, [Warning::TimeLimit]);
@@ -270,7 +266,7 @@ fn samples_while_the_process_was_stopped_are_dropped_and_counted() {
 #[test]
 fn an_interruption_before_the_first_sample_leaves_no_time() {
     let (mut keeper, time) = scripted(Duration::ZERO);
-    let mut state = warm(&keeper, run(&time, |_| MS));
+    let mut state = warm(&keeper, run(&time, |_| MS), MAX_WARM_UP);
     keeper.sample(vec![&mut state], &Sampling::default());
     let CaseState::Sampling(contender) = state else { panic!("it is warm") };
     assert!(contender.finish().is_none() && time.now() == Duration::ZERO);
@@ -318,8 +314,7 @@ fn a_single_case_keeps_all_samples() {
         runs = index + 1;
         MS
     });
-    let measured = sample_cold(&mut keeper, timed, &Sampling::default());
-    assert_eq!(measured.samples.len(), runs);
+    assert_eq!(sample_cold(&mut keeper, timed, &Sampling::default()).samples.len(), runs);
 }
 
 #[test]
@@ -391,7 +386,7 @@ fn each_contender_of_a_duel_is_equally_likely_to_come_first() {
     for seed in 0..60 {
         let (mut keeper, time) = scripted(Duration::MAX);
         let [mut a, mut b] = disturbed(&time, 25.0 * MS).0;
-        let sampling = Sampling { max_time: Duration::from_secs(600), ..Sampling::default() };
+        let sampling = limited_to(600_000);
         let (_, made) = duel(&mut keeper, &time, [&mut a, &mut b], (&sampling, seed), |rounds| rounds.len() == 10);
         made.chunks(3).for_each(|round| firsts[round[0] as usize] += 1);
     }
@@ -400,7 +395,7 @@ fn each_contender_of_a_duel_is_equally_likely_to_come_first() {
 
 #[test]
 fn a_duel_ends_with_its_time_an_interruption_or_a_failure() {
-    let sampling = Sampling { max_time: Duration::from_millis(80), ..Sampling::default() };
+    let sampling = limited_to(80);
     let (mut keeper, time) = scripted(Duration::MAX);
     let [mut a, mut b] = disturbed(&time, 4.0 * MS).0;
     assert_eq!(duel(&mut keeper, &time, [&mut a, &mut b], (&sampling, 1), |_: &[Round]| false).0.len(), 1);

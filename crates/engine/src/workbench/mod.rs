@@ -48,9 +48,8 @@ pub struct Workbench {
     copy_buffer: Option<Rc<DeviceBuffer>>,
     /// Interruption flag, checked between rounds of a multi-round run, which nothing else can end.
     pub(crate) interrupted: Option<&'static AtomicBool>,
-    /// Time limit of multi-round runs, whose duration is unknown, during verification and in
-    /// [`Self::sampler_of_one`].
-    pub(crate) max_rounds_time: Duration,
+    /// Longest time of a run. Multi-round runs, whose duration is unknown, are stopped after it.
+    pub(crate) max_run: Duration,
 }
 
 /// Problem loaded onto a device.
@@ -135,7 +134,7 @@ impl Workbench {
             evictor: None,
             copy_buffer: None,
             interrupted: None,
-            max_rounds_time: Duration::MAX,
+            max_run: Duration::MAX,
             pipelines: Pipelines::new(device, cache)?,
             device: Rc::clone(device),
         })

@@ -14,7 +14,6 @@ use crate::record::Sample;
 use crate::sampling;
 use crate::timekeeper::TakenSample;
 use crate::vulkan::{Commands, DeviceBuffer, Recorder, Region, TimestampPool, Use, VulkanError};
-use std::ops::AddAssign;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -73,13 +72,6 @@ impl TimedCommands {
     }
 }
 
-impl AddAssign for SampleTimes {
-    fn add_assign(&mut self, other: Self) {
-        self.host = self.host + other.host;
-        self.device = self.device + other.device;
-    }
-}
-
 /// Contents of a program's outputs and scratch buffers before a run.
 #[derive(Clone, Copy)]
 pub(super) enum Contents {
@@ -127,7 +119,9 @@ impl StoppableRound {
                     self.max_rounds
                 )));
             }
-            total += self.commands.run()?;
+            let SampleTimes { host, device } = self.commands.run()?;
+            total.host = total.host + host;
+            total.device = total.device + device;
             if self.flag.mapped().iter().any(|byte| *byte != 0) {
                 break;
             }
@@ -170,11 +164,12 @@ impl Sampler {
     /// Takes one sample. If the host is the clock, the sample has the host's time, which includes launches and the
     /// restoring of inputs.
     pub fn sample(&self) -> Result<TakenSample, VulkanError> {
-        let mut times = self.commands.run()?;
+        let SampleTimes { mut host, mut device } = self.commands.run()?;
         if let Some(rounds) = &self.rounds {
-            times += rounds.run()?;
+            let times = rounds.run()?;
+            host = host + times.host;
+            device = device + times.device;
         }
-        let SampleTimes { host, device } = times;
         let total = match self.clock {
             Clock::DeviceTimestamps => device,
             Clock::Host => host,
@@ -209,9 +204,6 @@ impl Sampler {
 
 impl Workbench {
     /// Records `program` with as many runs per sample as its run time requires.
-    ///
-    /// # Errors
-    /// When the device cannot record it, or has no room for the cache-emptying buffer.
     pub fn sampler(
         &mut self,
         loaded: &LoadedProblem,
@@ -476,6 +468,6 @@ impl Workbench {
         recorder.copy((stop.buffer, stop.offset), (&flag, 0), 4);
         let commands = TimedCommands { commands: recorder.finish()?, timestamps, _copy_buffer: None };
         let max_rounds = repeat.bound;
-        Ok(StoppableRound { commands, flag, max_rounds, interrupted: self.interrupted, max_time: self.max_rounds_time })
+        Ok(StoppableRound { commands, flag, max_rounds, interrupted: self.interrupted, max_time: self.max_run })
     }
 }

@@ -121,10 +121,8 @@ pub(crate) enum LaterAnswer {
     Wrong(Verification),
 }
 
-/// Converts a check to the correctness of the answer; `unverified` is the reason why it cannot be judged, if so.
-///
-/// # Errors
-/// When there is no answer, the kernel wrote out of bounds, or the answer is wrong.
+/// Converts a check to the correctness of the answer, or to the reason why there is no right answer. `unverified` is the
+/// reason why the answer cannot be judged, if so.
 pub(crate) fn correctness(
     check: Result<CheckResult, String>,
     unverified: Option<String>,

@@ -61,10 +61,7 @@ impl<'a> Workers<'a> {
     }
 
     /// Tries each driver in a separate worker, after the worker with all drivers `ended`, and starts a worker that
-    /// loads those that do not crash.
-    ///
-    /// # Errors
-    /// When every driver crashes, or none does.
+    /// loads those that do not crash. Fails if every driver crashes, or none does.
     fn start_without_dead_drivers(&mut self, ended: &WorkerEnd) -> Result<StartedWorker, String> {
         let uninterrupted = AtomicBool::new(false);
         // If a worker dies even without drivers, the loader or a layer is at fault.
