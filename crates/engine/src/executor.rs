@@ -152,8 +152,7 @@ pub fn list_skipped(section: &PlanSection, device: &DeviceInfo, tuned: &Tuned) -
     skipped
 }
 
-/// Returns `section` without the cases whose ids are `excluded`. `auto` goes with the case of the variant that it
-/// chooses.
+/// Returns `section` without `excluded` cases, by id. `auto` is excluded with the variant that it chooses.
 pub fn without_cases(
     section: &PlanSection,
     device: &DeviceInfo,

@@ -1,5 +1,4 @@
-//! Measures the limits of a device, by probes, which are ordinary cases, and by direct transfers and submissions, and
-//! compares cases with them.
+//! Measures a device's limits, by probes (ordinary cases), transfers and submissions, and compares cases with them.
 
 use super::executor::{Executor, Observer, Silent};
 use super::job::host_side::{HostSide, TRANSFERRED};
@@ -13,14 +12,12 @@ use crate::record::{Case, Conditions, Limit, Outcome, Peak, Share, Warning};
 use crate::stats::Summary;
 use std::time::{Duration, Instant};
 
-/// Host time after which a quick run on a software device starts no further probe: some take a hundred times as long as
-/// others.
+/// Host time after which a quick run starts no further probe: some take a hundred times as long as others.
 pub(super) const MAX_QUICK_TIME: Duration = Duration::from_secs(8);
 
 /// Kind of cache file for the limits.
 const CACHE_KIND: &str = "limits.json";
-/// Kind of cache file for limits under validation layers, which slow down the host: such figures must not be mixed with
-/// others.
+/// Kind of cache file for limits under validation layers, which slow down the host, so that they stay separate.
 const CACHE_KIND_VALIDATED: &str = "limits-validated.json";
 
 fn cache_kind(is_validated: bool) -> &'static str {
@@ -64,8 +61,7 @@ impl Executor<'_> {
         limits
     }
 
-    /// Runs the groups of `section`, the first in any case and others until `max_time` has passed on the host; adds the
-    /// remaining cases to `left_out`.
+    /// Runs the first group of `section`, and others until `max_time` is over; adds the remaining cases to `left_out`.
     fn run_for(
         &mut self,
         max_time: Duration,

@@ -207,7 +207,7 @@ fn needs_vulkan(section: &PlanSection) -> bool {
 impl<'a> Measurement<'a> {
     /// Opens a session if `plan` needs Vulkan.
     pub fn session(plan: &Plan, setup: &'a Setup) -> Result<Option<Session<'a>>, Error> {
-        plan.sections.iter().any(needs_vulkan).then(|| Session::open(setup)).transpose()
+        if plan.sections.iter().any(needs_vulkan) { Session::open(setup).map(Some) } else { Ok(None) }
     }
 
     /// Returns the measurement of `plan` with its [`Self::session`].
@@ -244,8 +244,7 @@ impl<'a> Measurement<'a> {
         Ok(measurement)
     }
 
-    /// Adds the host's groups of `section`, with the sizes for the other devices' `kinds`, or for the host if there are
-    /// none.
+    /// Adds the host's groups of `section`, with the sizes for the devices' `kinds`; for the host if there are none.
     fn add_host(&mut self, section: &'a PlanSection, kinds: &[DeviceKind]) {
         let kinds = if kinds.is_empty() { &[DeviceKind::Host] } else { kinds };
         for group in section.groups.iter().filter(|group| group.on_host) {
@@ -348,8 +347,7 @@ impl<'a> Measurement<'a> {
         estimates
     }
 
-    /// Returns the estimated time to measure limits, per software device without cached ones. Other devices take
-    /// negligible time.
+    /// Returns the estimated time to measure limits, per software device without cached ones. GPUs take next to none.
     pub fn limit_estimates(&self, options: &MeasureOptions<'_>) -> Vec<Nanos> {
         if options.limits == LimitPolicy::Ignore {
             return vec![];
@@ -493,8 +491,7 @@ impl<'a> Measurement<'a> {
         Ok(())
     }
 
-    /// Computes the shares of a device's limits that `cases` reach. Measures the limits unless an earlier process of
-    /// this command has.
+    /// Computes the shares of a device's limits that `cases` reach. Measures the limits once per command.
     fn compare_with_device_limits(
         &self,
         state: &mut MeasurementState<'_>,

@@ -92,8 +92,7 @@ impl RightAnswer<'_> {
             }
             let Some(wrong) = self.mutate(mutation, member) else { continue };
             let changed = self.count_changed(&wrong);
-            // Constants count even if they change nothing: a kernel that only clears would pass if all of an output
-            // should be zeros.
+            // Constants count even if they change nothing: a kernel that only clears passes if all should be zeros.
             let is_whole = member.is_none() && self.stretch == self.len() && self.len() as u64 >= MIN_CHANGED;
             let is_constant = mutation == Mutation::Zeros || mutation == Mutation::OneNumber && !accepts_zeros;
             if changed == 0 && !(is_constant && is_whole) {
@@ -127,8 +126,7 @@ impl RightAnswer<'_> {
         self.contents.len() / self.size()
     }
 
-    /// Returns the rows if there are few, such as the members of a structure of arrays; otherwise parts of equal
-    /// length.
+    /// Returns the rows if there are few, such as members of a structure of arrays; otherwise equal parts.
     fn parts(&self) -> Vec<Range<usize>> {
         let len = self.len();
         let row = self.comparison.row;
@@ -196,8 +194,7 @@ impl RightAnswer<'_> {
         Some(wrong)
     }
 
-    /// Replaces one element of each thousand by its neighbor: the one that differs most, so that an element-wise check
-    /// does not accept it by chance.
+    /// Replaces one element of each thousand by its neighbor: the one that differs most, lest a check accept it by chance.
     fn replace_few(&self, wrong: &mut [u8]) {
         let size = self.size();
         let len = self.len();

@@ -121,8 +121,7 @@ fn is_same_device(earlier: &DeviceInfo, device: &DeviceInfo) -> bool {
     earlier.name == device.name && earlier.uuid == device.uuid && earlier.driver == device.driver
 }
 
-/// Returns a measured case without the figures that depend on other cases; `None` if it was interrupted or not
-/// measured.
+/// Returns a completely measured case without the figures that depend on other cases; `None` for other cases.
 fn strip_case(mut case: Case) -> Option<Case> {
     case.share = None;
     case.structure = None;

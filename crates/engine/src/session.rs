@@ -272,8 +272,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Returns a function that makes a session with the same devices and separate workers in another thread; `None` if
-    /// device work runs in this process.
+    /// Returns a function that makes the session of another thread, with separate workers; `None` without workers.
     pub(super) fn for_another_thread(&self) -> Option<impl FnOnce() -> Session<'a> + Send + use<'a>> {
         let Backend::Workers(workers) = &self.backend else { return None };
         let setup = self.setup;

@@ -10,8 +10,7 @@ use crate::worker::{WorkerEnd, WorkerProcess};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 job! {
-    /// Job that measures the host's baseline of a group; `index` is the host's among the devices. No device needs to be
-    /// open.
+    /// Job that measures a group's baseline on the host, the device with this `index`. Needs no open device.
     HostBaseline("baseline") { group: SentGroup, index: usize, sampling: Sampling } -> Case
     |self, context| {
         let group = self.group.resolve(&context.algorithms)?;

@@ -199,8 +199,7 @@ impl Runner {
         self.record_program(name, loaded, program, contender.measured.summary.median, sampling).map(Some)
     }
 
-    /// Runs the rounds of a duel on the buffers of `loaded`. Each round creates pipelines, command buffers and scratch
-    /// buffers again.
+    /// Runs the rounds of a duel. Each round creates pipelines, command buffers and scratch buffers again.
     fn run_rounds(
         &mut self,
         states: [&mut CaseState<TimedProgram>; 2],

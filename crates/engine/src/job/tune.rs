@@ -26,8 +26,7 @@ const GPU_BATCH_SIZE: usize = 8;
 const PROMISING_TILES: usize = 4;
 /// Share of the time budget reserved for the run-off.
 const RUN_OFF_SHARE: f64 = 0.25;
-/// Number of wrong answers and failures after which the search ends: the kernel or the driver is at fault, not the
-/// tiles.
+/// Number of wrong answers and failures that end the search: the kernel or the driver is at fault, not the tiles.
 const MAX_REFUSED: usize = 8;
 /// Host time that a run-off may take even when the budget is spent.
 const MIN_RUN_OFF: Duration = Duration::from_secs(1);
@@ -154,8 +153,7 @@ impl SearchAttempts {
         }
     }
 
-    /// Excludes the tile with which a worker died from the next attempt. Fails if no tile was on the device, or too many
-    /// have killed their worker.
+    /// Excludes the tile that killed its worker from the next attempt. Fails if no tile did, or too many have.
     fn avoid_dead_tile(&mut self, ended: &WorkerEnd) -> Result<(), Refusal> {
         // A kill from outside is not the fault of the tile on the device: continue once.
         if ended.how == EndKind::Killed && !self.was_killed {
@@ -239,8 +237,7 @@ struct VerifiedTile {
 }
 
 impl Runner {
-    /// Returns the device time of a candidate's first run, if its answer is right. The watcher knows the candidate by
-    /// `name`.
+    /// Returns the device time of a candidate's first run, if its answer is right. `name` is for the watcher.
     pub(super) fn verify_candidate(
         &mut self,
         name: &str,
@@ -523,8 +520,7 @@ impl TriedTiles {
         Ok(Some(SearchResult { best, built_in: (built_in, built_in_time), rule, tried, space, refused }))
     }
 
-    /// Returns the reason why no tile was timed, with a wrong answer as the example if there is one; `None` if no tile
-    /// was refused.
+    /// Returns why no tile was timed, for example a wrong answer; `None` if no tile was refused.
     fn no_tile_works(&self) -> Option<Refusal> {
         let wrong = self.refused.iter().find(|(_, refusal)| !matches!(refusal, Refusal::Failed(_)));
         let (tile, refusal) = wrong.or(self.refused.first())?;

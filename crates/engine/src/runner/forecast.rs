@@ -52,8 +52,7 @@ impl PastRun {
         Nanos(self.time.0 * ratio(work, self.work))
     }
 
-    /// Whether the run was long enough for its time to scale with the work. Predictions from shorter runs are upper
-    /// bounds.
+    /// Whether the run was long enough for its time to scale with the work. Shorter runs predict upper bounds.
     fn scales_with_work(&self) -> bool {
         self.time.0 >= MIN_SCALING_TIME.0
     }
@@ -172,8 +171,7 @@ fn halved(size: Size, times: u32) -> Size {
 }
 
 impl Runner {
-    /// Returns the reason to skip a run of `chosen` if it would take too long. Passes the prediction to the call
-    /// monitor.
+    /// Returns the reason to skip a run that would take too long. Passes the prediction to the call monitor.
     pub(crate) fn too_long(&mut self, chosen: &Configuration, problem: &dyn Problem) -> Option<String> {
         self.device.calls().predict(None);
         let work = problem.work();

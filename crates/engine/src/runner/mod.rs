@@ -245,8 +245,7 @@ impl Runner {
         self.keeper.canary.as_ref().map(|canary| canary.best)
     }
 
-    /// Checks once that the device executes commands, so that no kernel is blamed for a null driver, and that the
-    /// device's clock keeps time.
+    /// Checks once that the device executes commands and keeps time, so that no kernel is blamed for its driver.
     pub(super) fn check_execution(&mut self) -> Result<(), Outcome> {
         if self.executes.is_none() {
             let mut executes = vulkan::executes(&self.device);
@@ -383,7 +382,7 @@ impl Runner {
             let bench = &mut self.workbench;
             let set_repeats =
                 |timed: &mut TimedProgram, run: Nanos| timed.record_again(bench, loaded, run, &host_timed);
-            match self.keeper.measure_energy(contender, set_repeats) {
+            match contender.measure_energy(self.keeper.clock.as_ref(), set_repeats, self.keeper.time.as_ref()) {
                 Ok(energy) if energy.busy < MIN_BUSY_SHARE => {
                     let share = percent(energy.busy);
                     case.notes.push(format!(
@@ -454,7 +453,8 @@ impl Runner {
         }
         if self.timing == Timing::Sample {
             // Host times do not resolve a single run.
-            let sampled = if sampler.is_timed_by_device() { measured.summary.median } else { Nanos::default() };
+            let sampled =
+                if sampler.clock == Clock::DeviceTimestamps { measured.summary.median } else { Nanos::default() };
             self.workbench.check_contents_dependence(loaded, program, sampler, answer, sampled)?;
         }
         if self.repeat > 0 {
@@ -468,8 +468,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Returns the problem of `shared` on the device. If the device does not work, or `chosen` would take too long,
-    /// returns the outcome of the case.
+    /// Loads the problem, or returns the case's outcome if the device does not work or the run would take too long.
     fn load_shared<'s>(
         &mut self,
         shared: &'s mut SharedProblem<'_>,
@@ -501,8 +500,7 @@ impl Runner {
         PreparedCase { case, state: state.unwrap_or_else(CaseState::Ended) }
     }
 
-    /// Loads the problem of `shared`, and prepares a program on it. Adds the loaded problem's notes and the compiled
-    /// kernels to `case`.
+    /// Loads the problem and prepares a program on it. Adds the problem's notes and the compiled kernels to `case`.
     fn load_and_prepare(
         &mut self,
         shared: &mut SharedProblem<'_>,

@@ -15,12 +15,10 @@ const RUNS_PER_READING: usize = 5;
 
 /// Invocations of one small work-group.
 const SINGLE_GROUP_INVOCATIONS: u64 = 64;
-/// Invocations on a device that computes on the host's cores: a millisecond, compared with which a thread's wake-up
-/// time is negligible.
+/// Invocations on a device that computes on the host's cores: a millisecond, long compared with a thread's wake-up.
 const HOST_INVOCATIONS: u64 = 512;
 
-/// Steps per chain on other devices, as a multiple of the probe's: 75 microseconds on an H100, compared with which the
-/// launch overhead is small.
+/// Steps per chain on a GPU, as a multiple of the probe's: 75 microseconds on an H100, long compared with a launch.
 const GPU_STEPS: u32 = 4;
 
 /// Chains of dependent multiply-adds in one work-group, independent of memory.
@@ -56,8 +54,7 @@ fn prepare_chains(
 }
 
 impl Canary {
-    /// Prepares the kernel and reads it once; `None` if it cannot run. `cache` has the best reading of earlier
-    /// processes.
+    /// Prepares the canary and reads it once; `None` if it cannot run. `cache` has earlier processes' best reading.
     pub fn new(workbench: &mut Workbench, cache: &CacheFolder) -> Result<Option<Self>, String> {
         let rises = !workbench.info().kind.runs_on_host_cores();
         let invocations = if rises { SINGLE_GROUP_INVOCATIONS } else { HOST_INVOCATIONS };

@@ -2,10 +2,10 @@
 
 use super::{Reading, SampleSource, TakenSample, Time, energy};
 use crate::basis::units::Nanos;
-use crate::device::conditions::HostLoad;
+use crate::device::conditions::{ClockSource, HostLoad};
 use crate::plan::Sampling;
 use crate::record::{Conditions, Correctness, Energy, Measured, Outcome, Phases, Sample, Warning};
-use crate::sampling::{self, SamplingDecision};
+use crate::sampling::{self, SamplingDecision, WarmUp};
 use crate::stats::{self, Summary};
 use std::time::Duration;
 
@@ -105,6 +105,31 @@ impl<T: SampleSource> Contender<T> {
         }
     }
 
+    /// Takes samples, without keeping them, until their times are stable or `patience` is over. `set_repeats` sets the
+    /// number of runs per sample after the first one.
+    pub(super) fn warm_up(
+        &mut self,
+        patience: Duration,
+        set_repeats: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
+        time: &dyn Time,
+    ) -> Result<(), String> {
+        let start = time.now();
+        let mut warm_up = WarmUp::after(self.measured.summary.median, patience);
+        let mut set_repeats = Some(set_repeats);
+        while !warm_up.is_done(time.since(start)) && !time.interrupted() {
+            let TakenSample { sample, device_total } = self.timed.sample()?;
+            self.measured.phases.device = self.measured.phases.device + device_total;
+            warm_up.add(sample.time, device_total);
+            if let Some(set_repeats) = set_repeats.take() {
+                set_repeats(&mut self.timed, sample.time)?;
+                self.measured.repeats = self.timed.repeats();
+            }
+        }
+        self.measured.phases.warm_up = time.since(start).into();
+        self.measured.warnings.extend(warm_up.warning());
+        Ok(())
+    }
+
     /// Takes samples for one turn. If other contenders have disturbed the caches, discards a short first sample.
     pub(super) fn take_turn(
         &mut self,
@@ -150,13 +175,14 @@ impl<T: SampleSource> Contender<T> {
     }
 
     /// Runs back to back, with the number of runs per sample that `set_repeats` sets, while another thread reads the
-    /// energy counter with `joules`; stores the energy per run.
-    pub(super) fn measure_energy(
+    /// energy counter of `clock`; stores the energy per run.
+    pub fn measure_energy(
         &mut self,
-        joules: impl Fn() -> Option<f64> + Send,
+        clock: Option<&ClockSource>,
         set_repeats: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
         time: &dyn Time,
     ) -> Result<Energy, String> {
+        let joules = || clock.and_then(ClockSource::joules);
         if joules().is_none() {
             return Err("this device has no energy counter that gpukern can read; NVIDIA's GPUs since Volta have one, through NVML".into());
         }
@@ -240,8 +266,7 @@ impl<T: SampleSource> Contender<T> {
         Ok(())
     }
 
-    /// Stores a reading of the device's speed and the system's load: as the one before the samples if it is the first,
-    /// otherwise as the one after.
+    /// Stores a reading: as the one before the samples if it is the first, otherwise as the one after them.
     pub(super) fn observe(&mut self, reading: Reading) {
         let conditions = &mut self.measured.conditions;
         if let Some((time, steps)) = reading.canary {

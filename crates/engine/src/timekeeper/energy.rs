@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 /// Time that a case runs before its energy counts: the board's power follows the load with a delay.
 const POWER_SETTLING_TIME: Duration = Duration::from_millis(500);
-/// Least time over which energy is measured. An H100's power oscillates by a tenth about once a second under steady
-/// load.
+/// Least time over which energy is measured: under steady load, an H100's power oscillates by a tenth each second.
 const MIN_ENERGY_TIME: Duration = Duration::from_secs(2);
 /// Interval between readings, each a driver call. An H100's counter advances ten times a second.
 const READING_INTERVAL: Duration = Duration::from_millis(5);

@@ -20,8 +20,7 @@ use crate::basis::units::Nanos;
 use crate::case::method::Round;
 use crate::device::conditions::{ClockSource, HostLoad, cpu_time};
 use crate::plan::Sampling;
-use crate::record::{Energy, Measured, Outcome, SLOW, Sample, Warning};
-use crate::sampling::WarmUp;
+use crate::record::{Measured, Outcome, SLOW, Sample, Warning};
 use crate::stats;
 pub use canary::Canary;
 use contender::TURN_TIME;
@@ -45,8 +44,7 @@ pub const MAX_ROUNDS: usize = 1000;
 
 /// Samples after which a candidate of a race may be dropped.
 const MIN_SAMPLES_TO_DROP: usize = 3;
-/// Ratio of a candidate's best sample to the best candidate's median that drops it: far beyond what noise does to a
-/// minimum.
+/// Ratio of a candidate's best sample to the best candidate's median that drops it: far above noise in a minimum.
 const DROP_RATIO: f64 = 1.15;
 /// Ratio of a candidate's first run to the best that drops it without further samples.
 const FIRST_RUN_DROP_RATIO: f64 = 2.0;
@@ -69,8 +67,7 @@ const TURN_ORDERS: [[Role; 3]; 6] = {
     [[A, B, Control], [A, Control, B], [B, A, Control], [B, Control, A], [Control, A, B], [Control, B, A]]
 };
 
-/// Callback that records the program of a duel's contender again, with the number of runs per sample that suits a run
-/// of this time.
+/// Callback that records a duel's contender again, with as many runs per sample as a run of this time needs.
 pub type Remake<'a, T> = &'a mut dyn FnMut(&mut T, Role, Nanos) -> Result<(), String>;
 
 /// Failure that ends a duel.
@@ -223,34 +220,12 @@ impl<'a> Timekeeper<'a> {
         patience: Duration,
         set_repeats: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
     ) -> CaseState<T> {
-        match self.try_warm_up(timed, measured, patience, set_repeats) {
-            Ok(contender) => CaseState::Sampling(Box::new(contender)),
+        let load = if self.initial_load.is_some() { HostLoad::now() } else { None };
+        let mut contender = Contender::new(timed, measured, load);
+        match contender.warm_up(patience.min(self.max_wait), set_repeats, self.time.as_ref()) {
+            Ok(()) => CaseState::Sampling(Box::new(contender)),
             Err(error) => CaseState::Ended(self.outcome_of_error(&error)),
         }
-    }
-
-    fn try_warm_up<T: SampleSource>(
-        &self,
-        mut timed: T,
-        mut measured: Measured,
-        patience: Duration,
-        set_repeats: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
-    ) -> Result<Contender<T>, String> {
-        let start = self.time.now();
-        let load = if self.initial_load.is_some() { HostLoad::now() } else { None };
-        let mut warm_up = WarmUp::after(measured.summary.median, patience.min(self.max_wait));
-        let mut set_repeats = Some(set_repeats);
-        while !warm_up.is_done(self.time.since(start)) && !self.time.interrupted() {
-            let TakenSample { sample, device_total } = timed.sample()?;
-            measured.phases.device = measured.phases.device + device_total;
-            warm_up.add(sample.time, device_total);
-            if let Some(set_repeats) = set_repeats.take() {
-                set_repeats(&mut timed, sample.time)?;
-            }
-        }
-        measured.phases.warm_up = self.time.since(start).into();
-        measured.warnings.extend(warm_up.warning());
-        Ok(Contender::new(timed, measured, load))
     }
 
     /// Keeps the device working until the canary is nearly as fast as at its best. A GPU's clock rises in steps, and a
@@ -308,17 +283,6 @@ impl<'a> Timekeeper<'a> {
                 }
             }
         }
-    }
-
-    /// Keeps a sampled contender running until its energy is known; `set_repeats` sets the number of runs per sample
-    /// from the time of one run.
-    pub fn measure_energy<T: SampleSource>(
-        &self,
-        contender: &mut Contender<T>,
-        set_repeats: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
-    ) -> Result<Energy, String> {
-        let clock = self.clock.as_ref();
-        contender.measure_energy(|| clock.and_then(ClockSource::joules), set_repeats, self.time.as_ref())
     }
 
     /// Samples A, B and a control, a second instance of A, in rounds, until `report` returns false for a round or
@@ -456,8 +420,7 @@ impl<'a> Timekeeper<'a> {
     }
 }
 
-/// Adds a warning to a case around whose samples the canary changed, or was slower than its `best`; replaces earlier
-/// ones.
+/// Warns that the canary changed around a case's samples, or was slower than its `best`; replaces earlier warnings.
 pub fn warn_of_clock(best: Option<Nanos>, outcome: &mut Outcome) {
     let Outcome::Measured(measured) = outcome else { return };
     measured.conditions.canary_best = measured.conditions.canary.and(best);

@@ -138,8 +138,7 @@ fn first_difference(
 }
 
 impl Workbench {
-    /// Lists the elements, each as (output, index), that a program never writes: they hold the poison of either pattern
-    /// after a run over it.
+    /// Lists the elements, each as (output, index), that still hold the poison after runs over both patterns.
     pub(super) fn list_unwritten(
         &mut self,
         loaded: &LoadedProblem,

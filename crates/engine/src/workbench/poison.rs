@@ -1,5 +1,4 @@
-//! Poison: known contents of everything that a kernel may write, and of red zones around all data, which no kernel may
-//! write.
+//! Poison: known contents of all that a kernel may write, and of the red zones around all data, which it may not write.
 
 use super::sampler::Sampler;
 use super::{LoadedProblem, MAX_COPY_BYTES, Workbench, region, whole};
@@ -33,8 +32,7 @@ type Words = [u32; 4];
 pub(super) const WORDS_BYTES: u64 = 16;
 
 impl Poison {
-    /// Returns the words for a buffer by number; each buffer has different ones, so that copies from one to another are
-    /// detected.
+    /// Returns the words for a buffer by number. They differ, to reveal copies from one buffer to another.
     pub(super) fn words(self, number: usize) -> Words {
         match self {
             // Also NaN as two f16 or bf16 halves, and as f64 in pairs.
@@ -42,8 +40,7 @@ impl Poison {
             Self::Number => {
                 let number = (number % PATTERN_COUNT) as u32;
                 let in_both_halves = 0x0001_0001 * number;
-                // Large (1e30 as f32), large and negative, a small integer, about 1.5; finite in all floating-point
-                // types.
+                // Large (1e30 as f32), large and negative, a small integer, about 1.5; finite in all float types.
                 [0x7149_7b49 + in_both_halves, 0xf149_8349 + in_both_halves, 3 + number, 0x3fc0_3e00 + in_both_halves]
             }
         }
@@ -76,8 +73,7 @@ struct RedZone<'a> {
     words: Words,
 }
 
-/// Returns the zones around the data of buffer `number`. `is_poisoned` tells whether scratch buffers held poison before
-/// the first run.
+/// Returns the zones around the data of buffer `number`. Scratch that was not poisoned started with all bits set.
 fn red_zones<'a>(
     number: usize,
     spec: &'a BufferSpec,
@@ -188,8 +184,7 @@ impl Workbench {
         Ok(copies)
     }
 
-    /// Names the input that differs from its copy, if any, and restores all of them, because other kernels use them
-    /// too.
+    /// Restores the inputs, which other kernels use too, and names one that differed from its copy, if any.
     pub(super) fn restore_inputs(
         &mut self,
         loaded: &LoadedProblem,

@@ -34,7 +34,7 @@ pub(super) struct Evictor {
 pub struct Sampler {
     commands: TimedCommands,
     rounds: Option<StoppableRound>,
-    clock: Clock,
+    pub(crate) clock: Clock,
     /// Runs of the program per sample.
     pub repeats: u32,
     /// Program's own buffers.
@@ -131,8 +131,7 @@ impl StoppableRound {
 }
 
 impl RunsToRecord<'_> {
-    /// Records the restoration of outputs and scratch buffers to the selected contents, except buffers restored
-    /// otherwise.
+    /// Records the copying of the selected contents to outputs and scratch buffers without other initial contents.
     fn record_contents(&self, recorder: &mut Recorder) {
         let Self { loaded, program, regions, .. } = self;
         let Some((contents, copy_buffer)) = self.contents else { return };
@@ -161,8 +160,7 @@ impl RunsToRecord<'_> {
 }
 
 impl Sampler {
-    /// Takes one sample. If the host is the clock, the sample has the host's time, which includes launches and the
-    /// restoring of inputs.
+    /// Takes one sample. The host's clock includes launches and the restoring of inputs.
     pub fn sample(&self) -> Result<TakenSample, VulkanError> {
         let SampleTimes { mut host, mut device } = self.commands.run()?;
         if let Some(rounds) = &self.rounds {
@@ -183,11 +181,6 @@ impl Sampler {
         if let Some(rounds) = &mut self.rounds {
             rounds.max_time = Duration::MAX;
         }
-    }
-
-    /// Whether samples are timed by the device.
-    pub(crate) fn is_timed_by_device(&self) -> bool {
-        self.clock == Clock::DeviceTimestamps
     }
 
     /// Times one run over fresh contents of outputs and scratch, and one over left contents, in either order; `None` if
@@ -225,8 +218,10 @@ impl Workbench {
         let mut sampler = self.record_sampler(loaded, program, repeats, options.clock, Poison::NaN, evictor)?;
         // The run was within the limit before: a slightly longer one must not fail.
         sampler.lift_time_limit();
-        // The comparison is skipped if there is no room for the buffer through which contents are moved.
-        if self.could_reuse_answer(program)
+        // Users' kernels could find their previous outputs and skip work. There may be no room for the test's buffer.
+        let could_reuse_answer = program.is_users() || self.pipelines.substitutes(program);
+        if could_reuse_answer
+            && program.repeat.is_none()
             && let Ok(fresh) = self.record_over(loaded, program, &sampler, Contents::Fresh)
             && let Ok(left) = self.record_over(loaded, program, &sampler, Contents::Left)
         {
@@ -321,11 +316,6 @@ impl Workbench {
             RunsToRecord { loaded, program, regions: &regions, initial: &sampler.initial, evictor: None, contents };
         let commands = self.record_runs(&runs, 1)?;
         Ok(TimedCommands { _copy_buffer: Some(copy_buffer), ..commands })
-    }
-
-    /// Whether the program could read its previous outputs and skip work: users' kernels could.
-    fn could_reuse_answer(&self, program: &Program) -> bool {
-        program.repeat.is_none() && (program.is_users() || self.pipelines.substitutes(program))
     }
 
     /// Records runs of a program.

@@ -286,8 +286,7 @@ impl Workbench {
         Ok(())
     }
 
-    /// Returns the first out-of-bounds or input write of timed runs, if any. All kernels that took turns over the same
-    /// buffers are suspects.
+    /// Describes the first write of timed runs out of bounds or to an input, by this or another kernel in turn.
     pub(super) fn first_bad_write(
         &mut self,
         loaded: &LoadedProblem,

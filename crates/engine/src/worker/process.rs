@@ -197,8 +197,7 @@ impl WorkerProcess {
         }
     }
 
-    /// Waits for the next report; forwards an interruption to the worker meanwhile. Fails if the worker died, lost its
-    /// device or hangs.
+    /// Waits for the next report, and forwards an interruption. Fails if the worker died, lost its device or hangs.
     fn receive(&mut self, interrupted: &AtomicBool) -> Result<WorkerReport, WorkerEnd> {
         loop {
             match self.helper.receive(POLL_INTERVAL) {

@@ -25,8 +25,7 @@ use std::time::{Duration, Instant};
 
 /// Interval between checks of the current driver call.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Multiple of its expected time after which a driver call counts as hung. A compilation is expected to take the
-/// timeout per pipeline.
+/// Multiple of its expected time (for a compilation, the timeout per pipeline) after which a call counts as hung.
 const CALL_TIMEOUT_FACTOR: u32 = 10;
 /// Multiple of its expected time after which a call counts as hung once the run is interrupted.
 const INTERRUPTED_TIMEOUT_FACTOR: u32 = 2;

@@ -137,8 +137,7 @@ impl<'a> Workers<'a> {
     }
 }
 
-/// Returns the manifests that the loader reads: the `chosen` ones, or those from the environment, or those in its
-/// folders.
+/// Returns the manifests that the loader reads: the `chosen` ones, the environment's, or those in its folders.
 pub fn manifests(chosen: Option<&OsString>) -> Vec<PathBuf> {
     let list = chosen.cloned().or_else(|| DRIVER_FILES.iter().find_map(|name| path_list(name)));
     let mut paths: Vec<PathBuf> = vec![];
