@@ -156,6 +156,19 @@ impl MeasurementState<'_> {
     fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
+
+    /// Appends the cases of `section` on a device, all with `outcome`.
+    fn append_unmeasured(&mut self, section: &PlanSection, device: &DeviceInfo, outcome: &Outcome) {
+        let mut cases = vec![];
+        for group in &section.groups {
+            let problem = group.problem();
+            for chosen in tuned::choose(group, device, self.options.tuned) {
+                let case = group.case(&chosen.variant.name, problem.as_ref(), device.index, outcome.clone());
+                cases.push(Case { process: self.results.current_process(), ..case });
+            }
+        }
+        self.results.append(cases);
+    }
 }
 
 impl Results {
@@ -174,6 +187,19 @@ impl Results {
             times_measured += 1;
         }
         times_measured >= options.processes
+    }
+
+    /// Returns the cases that a process has to measure, in the process's random order.
+    fn remaining_section(&self, part: &DevicePart<'_>, options: &MeasureOptions<'_>, process: usize) -> PlanSection {
+        let device = part.device;
+        let is_done = |id: &str| self.is_done(device.index, id, process, options);
+        let mut section = without_cases(&part.section, device, options.tuned, &is_done);
+        if let Some(process) = self.processes.get(process)
+            && let Some(seed) = process.order
+        {
+            section.shuffle(&mut generator(seed, device.index as u64));
+        }
+        section
     }
 
     /// Moves the cases of one device to separate results.
@@ -273,7 +299,7 @@ impl<'a> Measurement<'a> {
             resume::take_cases(&earlier, section, device, options.tuned, &mut self.resumed_cases)?;
         }
         for (group, _) in &self.on_host {
-            resume::take_host_cases(&earlier, group, self.host_index, &mut self.resumed_cases)?;
+            resume::take_host(&earlier, group, self.host_index, &mut self.resumed_cases)?;
         }
         self.resumed_processes = earlier.processes;
         Ok(())
@@ -423,7 +449,7 @@ impl<'a> Measurement<'a> {
         let next = results.processes.len();
         let mut parts = self.device_parts.iter();
         let mut host_groups = self.on_host.iter();
-        parts.any(|part| !remaining_section(part, options, results, next).groups.is_empty())
+        parts.any(|part| !results.remaining_section(part, options, next).groups.is_empty())
             || host_groups.any(|(group, _)| !results.is_done(self.host_index, &host_id(group), next, options))
     }
 
@@ -454,14 +480,14 @@ impl<'a> Measurement<'a> {
         let device = device_part.device;
         let tuned = state.options.tuned;
         let process = state.results.current_process();
-        let remaining = &remaining_section(device_part, state.options, &state.results, process);
+        let remaining = &state.results.remaining_section(device_part, state.options, process);
         let is_first_part = state.results.devices.iter().all(|measured| measured.index != device.index);
         if is_first_part {
             state.results.devices.push(device.clone());
             state.observer.device(device);
         }
         if state.is_interrupted() {
-            state.results.append(unmeasured(remaining, device, tuned, process, &Outcome::Interrupted));
+            state.append_unmeasured(remaining, device, &Outcome::Interrupted);
             return Ok(());
         }
         let is_only_part =
@@ -470,8 +496,7 @@ impl<'a> Measurement<'a> {
             Ok(executor) => executor,
             Err(error) if is_only_part => return Err(error),
             Err(error) => {
-                let outcome = Outcome::failed(error.to_string());
-                state.results.append(unmeasured(remaining, device, tuned, process, &outcome));
+                state.append_unmeasured(remaining, device, &Outcome::failed(error.to_string()));
                 return Ok(());
             }
         };
@@ -485,19 +510,14 @@ impl<'a> Measurement<'a> {
             cases = [state.results.take_cases(device.index), cases].concat();
         }
         if state.options.limits == LimitPolicy::Apply {
-            self.compare_with_device_limits(state, &mut executor, &mut cases);
+            self.apply_limits(state, &mut executor, &mut cases);
         }
         state.results.append(cases);
         Ok(())
     }
 
     /// Computes the shares of a device's limits that `cases` reach. Measures the limits once per command.
-    fn compare_with_device_limits(
-        &self,
-        state: &mut MeasurementState<'_>,
-        executor: &mut Executor<'_>,
-        cases: &mut [Case],
-    ) {
+    fn apply_limits(&self, state: &mut MeasurementState<'_>, executor: &mut Executor<'_>, cases: &mut [Case]) {
         let results = &mut state.results;
         let measured = results.peaks.iter().find(|limits| limits.uuid == executor.info().uuid);
         if results.current_process() > self.first_own_process()
@@ -616,42 +636,6 @@ fn check_measured_any(cases: &[Case], left_out: Option<&str>) -> Result<(), Erro
         count => format!("; all {count} cases are skipped, this one first"),
     };
     Err(Error::Usage(format!("nothing to measure: {}: {reason}{others}", first.id)))
-}
-
-/// Returns the cases of `section` on a device, all with `outcome`.
-fn unmeasured(
-    section: &PlanSection,
-    device: &DeviceInfo,
-    tuned: &Tuned,
-    process: usize,
-    outcome: &Outcome,
-) -> Vec<Case> {
-    let mut cases = vec![];
-    for group in &section.groups {
-        let problem = group.problem();
-        for chosen in tuned::choose(group, device, tuned) {
-            let case = group.case(&chosen.variant.name, problem.as_ref(), device.index, outcome.clone());
-            cases.push(Case { process, ..case });
-        }
-    }
-    cases
-}
-
-/// Returns the cases that a process has to measure, in the process's random order.
-fn remaining_section(
-    device_part: &DevicePart<'_>,
-    options: &MeasureOptions<'_>,
-    results: &Results,
-    process: usize,
-) -> PlanSection {
-    let is_done = |id: &str| results.is_done(device_part.device.index, id, process, options);
-    let mut section = without_cases(&device_part.section, device_part.device, options.tuned, &is_done);
-    if let Some(process) = results.processes.get(process)
-        && let Some(seed) = process.order
-    {
-        section.shuffle(&mut generator(seed, device_part.device.index as u64));
-    }
-    section
 }
 
 /// Returns the id of a group's case on the host: its baseline, or the case that is skipped for lack of a baseline.

@@ -86,12 +86,7 @@ pub(super) fn take_cases(
 }
 
 /// Adds the host's cases of `group` to `taken`, unless they were measured on another host, which is an error.
-pub(super) fn take_host_cases(
-    earlier: &Record,
-    group: &CaseGroup,
-    index: usize,
-    taken: &mut Vec<Case>,
-) -> Result<(), Error> {
+pub(super) fn take_host(earlier: &Record, group: &CaseGroup, index: usize, taken: &mut Vec<Case>) -> Result<(), Error> {
     let Some(baseline) = group.algorithm.baseline_of(&group.spec) else { return Ok(()) };
     let cases = find_cases(earlier, &group.id_of(baseline.name).to_string(), &host::device(index))?;
     taken.extend(cases.into_iter().cloned());

@@ -2,6 +2,7 @@
 
 use super::group::SentGroup;
 use super::job;
+use super::tune::Candidate;
 use crate::basis::units::Nanos;
 use crate::executor::Executor;
 use crate::kernel::program::Program;
@@ -36,14 +37,6 @@ impl Executor<'_> {
 /// Longest host time for the samples of a candidate.
 const EXPLAIN_SAMPLING: Duration = Duration::from_millis(100);
 
-/// Candidate with a right answer.
-struct VerifiedCandidate {
-    name: String,
-    program: Program,
-    /// Device time of its first run.
-    first_run: Nanos,
-}
-
 impl Runner {
     fn explain(&mut self, candidates: &[CaseGroup], sampling: &Sampling) -> Result<Explained, String> {
         let Some(first) = candidates.first() else { return Ok(vec![]) };
@@ -63,8 +56,7 @@ impl Runner {
             verified.push(program.and_then(|program| self.verify_for_timing(name, &loaded, program)));
         }
         if let Some(candidate) = verified.iter().flatten().next() {
-            let VerifiedCandidate { name, program, first_run } = candidate;
-            let mut timed = self.record_candidate(name, &loaded, program, *first_run, sampling)?;
+            let mut timed = self.record_candidate(candidate, &loaded, candidate.first_run, sampling)?;
             self.keeper.warm_candidate(&mut timed, None)?;
         }
         let mut times = vec![];
@@ -74,38 +66,36 @@ impl Runner {
         Ok(times)
     }
 
-    /// Runs a candidate for the first time and checks its answer.
+    /// Runs a candidate for the first time and checks its answer, unless interrupted.
     fn verify_for_timing(
         &mut self,
         name: String,
         loaded: &LoadedProblem,
         program: Program,
-    ) -> Result<VerifiedCandidate, String> {
+    ) -> Result<Candidate, String> {
         if self.keeper.interrupted() {
             return Err("interrupted".into());
         }
-        match self.verify_candidate(&name, loaded, &program) {
-            Ok(first_run) => Ok(VerifiedCandidate { name, program, first_run }),
-            Err(Refusal::Rejected(worst)) => Err(format!("its answer is wrong: {worst}")),
-            Err(Refusal::Failed(error) | Refusal::Unsupported(error)) => Err(error),
-        }
+        self.verify_candidate(name, loaded, program).map_err(|refusal| match refusal {
+            Refusal::Rejected(worst) => format!("its answer is wrong: {worst}"),
+            Refusal::Failed(error) | Refusal::Unsupported(error) => error,
+        })
     }
 
     /// Returns the median of a few samples of a candidate, after a warm-up.
     fn time_briefly(
         &mut self,
-        candidate: &VerifiedCandidate,
+        candidate: &Candidate,
         loaded: &LoadedProblem,
         sampling: &Sampling,
     ) -> Result<Nanos, String> {
         if self.keeper.interrupted() {
             return Err("interrupted".into());
         }
-        let VerifiedCandidate { name, program, first_run } = candidate;
-        let mut timed = self.record_candidate(name, loaded, program, *first_run, sampling)?;
+        let mut timed = self.record_candidate(candidate, loaded, candidate.first_run, sampling)?;
         // The first run may have included compilation, so only a warm one tells how many runs a sample needs.
         let warm_run = timed.sample()?.sample.time;
-        let mut timed = self.record_candidate(name, loaded, program, warm_run, sampling)?;
+        let mut timed = self.record_candidate(candidate, loaded, warm_run, sampling)?;
         timed.sample()?;
         let until = self.keeper.time.now().saturating_add(sampling.max_time.min(EXPLAIN_SAMPLING));
         let median = self.keeper.race(&mut timed, warm_run, None, until)?;

@@ -228,28 +228,29 @@ struct RunOffEntry {
     wrong: Option<String>,
 }
 
-/// Tile with a right answer.
-struct VerifiedTile {
-    tile: Tile,
+/// Program whose first answer was right, to be timed.
+pub(super) struct Candidate {
+    /// Name by which the watcher knows the candidate.
+    pub(super) name: String,
     program: Program,
-    /// Time of its first run.
-    first_run: Nanos,
+    /// Device time of the first run.
+    pub(super) first_run: Nanos,
 }
 
 impl Runner {
-    /// Returns the device time of a candidate's first run, if its answer is right. `name` is for the watcher.
+    /// Runs a candidate for the first time and checks its answer.
     pub(super) fn verify_candidate(
         &mut self,
-        name: &str,
+        name: String,
         loaded: &LoadedProblem,
-        program: &Program,
-    ) -> Result<Nanos, Refusal> {
-        self.watcher.on_device(name);
-        let prepared = self.workbench.pipelines.prepare(program);
-        let verified = prepared.and_then(|()| self.workbench.verify(loaded, program));
+        program: Program,
+    ) -> Result<Candidate, Refusal> {
+        self.watcher.on_device(&name);
+        let prepared = self.workbench.pipelines.prepare(&program);
+        let verified = prepared.and_then(|()| self.workbench.verify(loaded, &program));
         let verified = verified.map_err(|error| Refusal::Failed(self.report_error(&error)))?;
         match verified.check {
-            Ok(check) if check.passes() => Ok(verified.time),
+            Ok(check) if check.passes() => Ok(Candidate { name, program, first_run: verified.time }),
             Ok(check) => Err(Refusal::Rejected(check.worst)),
             Err(reason) => Err(Refusal::Rejected(reason)),
         }
@@ -258,30 +259,28 @@ impl Runner {
     /// Records a candidate with as many runs per sample as a run of this time needs.
     pub(super) fn record_candidate(
         &mut self,
-        name: &str,
+        candidate: &Candidate,
         loaded: &LoadedProblem,
-        program: &Program,
         one_run: Nanos,
         sampling: &Sampling,
     ) -> Result<TimedProgram, String> {
+        let Candidate { name, program, .. } = candidate;
         self.record_program(name, loaded, program, one_run, sampling).map_err(|error| error.to_string())
     }
 
     /// Returns the median of a candidate; `None` as soon as it cannot become the best.
-    fn time_tile(
+    fn time_candidate(
         &mut self,
+        candidate: &Candidate,
         loaded: &LoadedProblem,
-        candidate: &VerifiedTile,
         best: Option<Nanos>,
         until: Duration,
     ) -> Result<Option<Nanos>, String> {
-        let VerifiedTile { tile, program, first_run } = candidate;
-        let name = tile.to_string();
         let sampling = Sampling::default();
-        let mut timed = self.record_candidate(&name, loaded, program, *first_run, &sampling)?;
+        let mut timed = self.record_candidate(candidate, loaded, candidate.first_run, &sampling)?;
         let Some(warm_run) = self.keeper.warm_candidate(&mut timed, best)? else { return Ok(None) };
         // The first run may have included compilation, so only a warm one tells how many runs a sample needs.
-        let mut timed = self.record_candidate(&name, loaded, program, warm_run, &sampling)?;
+        let mut timed = self.record_candidate(candidate, loaded, warm_run, &sampling)?;
         self.keeper.race(&mut timed, warm_run, best, until)
     }
 
@@ -392,7 +391,7 @@ impl<'a> TileSearch<'a> {
 
     /// Compiles and verifies the next candidates together, because a GPU that waits for the host lowers its clock. Once
     /// a tile is timed, skips tiles that would take longer than the search has left. Returns `None` if no tile is left.
-    fn verify_batch(&mut self, runner: &mut Runner) -> Option<Vec<VerifiedTile>> {
+    fn verify_batch(&mut self, runner: &mut Runner) -> Option<Vec<(Tile, Candidate)>> {
         let batch_size = if self.info.kind == DeviceKind::Cpu { 1 } else { GPU_BATCH_SIZE };
         let best = fastest(&self.tiles.timed);
         let seconds_left = self.time_left(runner).as_secs_f64();
@@ -407,11 +406,11 @@ impl<'a> TileSearch<'a> {
             (self.progress)(tile, best);
             self.tiles.tried += 1;
             let start = runner.keeper.time.now();
-            let verified = runner.verify_candidate(&tile.to_string(), &self.loaded, &program);
+            let verified = runner.verify_candidate(tile.to_string(), &self.loaded, program);
             let seconds = runner.keeper.time.since(start).as_secs_f64();
             self.seconds_per_cost = self.seconds_per_cost.max(seconds / tile.compile_cost());
             match verified {
-                Ok(first_run) => batch.push(VerifiedTile { tile, program, first_run }),
+                Ok(candidate) => batch.push((tile, candidate)),
                 Err(refusal) => self.tiles.refused.push((tile, refusal)),
             }
             if self.is_stopped(runner) {
@@ -422,20 +421,20 @@ impl<'a> TileSearch<'a> {
     }
 
     /// Times verified candidates while there is time; at least one in the search.
-    fn time_batch(&mut self, runner: &mut Runner, batch: Vec<VerifiedTile>) {
-        for candidate in batch {
+    fn time_batch(&mut self, runner: &mut Runner, batch: Vec<(Tile, Candidate)>) {
+        for (tile, candidate) in batch {
             if self.time_left(runner).is_zero() && !self.tiles.timed.is_empty() {
                 return;
             }
             let best = fastest(&self.tiles.timed).map(|(_, time)| time);
-            match runner.time_tile(&self.loaded, &candidate, best, self.search_until) {
+            match runner.time_candidate(&candidate, &self.loaded, best, self.search_until) {
                 Ok(Some(time)) => {
-                    self.tiles.timed.push((candidate.tile, time));
+                    self.tiles.timed.push((tile, time));
                     // Report at once, because the next driver call may crash.
-                    (self.progress)(candidate.tile, fastest(&self.tiles.timed));
+                    (self.progress)(tile, fastest(&self.tiles.timed));
                 }
                 Ok(None) => {}
-                Err(error) => self.tiles.refused.push((candidate.tile, Refusal::Failed(error))),
+                Err(error) => self.tiles.refused.push((tile, Refusal::Failed(error))),
             }
         }
     }

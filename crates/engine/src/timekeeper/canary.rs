@@ -23,7 +23,7 @@ const GPU_STEPS: u32 = 4;
 
 /// Chains of dependent multiply-adds in one work-group, independent of memory.
 pub struct Canary {
-    chains: Box<dyn SampleSource>,
+    pub(super) chains: Box<dyn SampleSource>,
     /// Steps per chain.
     pub(super) steps: u32,
     /// Best reading so far, including earlier processes.
@@ -66,19 +66,9 @@ impl Canary {
             Some(best) if best > 0.0 => best,
             _ => f64::INFINITY,
         };
-        Self::of_chains(chains, steps, Nanos(best), rises).map(Some)
-    }
-
-    /// Creates a canary from `chains`, and reads it once.
-    pub(super) fn of_chains(
-        chains: Box<dyn SampleSource>,
-        steps: u32,
-        best: Nanos,
-        rises: bool,
-    ) -> Result<Self, String> {
-        let mut canary = Self { chains, steps, best, rises };
+        let mut canary = Self { chains, steps, best: Nanos(best), rises };
         canary.read()?;
-        Ok(canary)
+        Ok(Some(canary))
     }
 
     /// Reads the canary: the minimum of [`RUNS_PER_READING`] runs.

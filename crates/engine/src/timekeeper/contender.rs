@@ -130,14 +130,9 @@ impl<T: SampleSource> Contender<T> {
         Ok(())
     }
 
-    /// Takes samples for one turn. If other contenders have disturbed the caches, discards a short first sample.
-    pub(super) fn take_turn(
-        &mut self,
-        sampling: &Sampling,
-        caches_are_disturbed: bool,
-        time: &dyn Time,
-    ) -> Result<(), String> {
-        if caches_are_disturbed {
+    /// Takes samples for one turn. If there are others, which disturb the caches, discards a short first sample.
+    pub(super) fn take_turn(&mut self, sampling: &Sampling, has_others: bool, time: &dyn Time) -> Result<(), String> {
+        if has_others {
             self.discard_disturbed_sample()?;
         }
         let start = time.now();

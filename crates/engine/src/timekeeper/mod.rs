@@ -265,14 +265,15 @@ impl<'a> Timekeeper<'a> {
             if states.is_empty() {
                 return;
             }
-            let caches_are_disturbed = states.len() > 1 && sampling.pause.is_none();
+            // With pauses, every sample counts.
+            let has_others = states.len() > 1 && sampling.pause.is_none();
             let before = self.observe();
             for state in &mut states {
                 let Some(contender) = state.unfinished() else { continue };
                 if contender.times.is_empty() {
                     contender.observe(before);
                 }
-                if let Err(error) = contender.take_turn(sampling, caches_are_disturbed, self.time.as_ref()) {
+                if let Err(error) = contender.take_turn(sampling, has_others, self.time.as_ref()) {
                     **state = CaseState::Ended(self.outcome_of_error(&error));
                 }
             }

@@ -1,7 +1,7 @@
 //! Tests the check of a case with mutations of the right answer.
 
 use super::poison::Poison;
-use super::verify::check_outputs;
+use super::verify::check;
 use super::{LoadedProblem, Workbench};
 use crate::algorithms::OutputComparison;
 use crate::basis::dtype::HostArray;
@@ -53,17 +53,11 @@ fn element_count(loaded: &LoadedProblem) -> u64 {
     loaded.specs.iter().filter(|spec| spec.role.is_output()).map(|spec| spec.len).sum()
 }
 
-/// Whether the check accepts the outputs with `wrong` in place of the one at `index`.
-fn accepts_with(
-    loaded: &LoadedProblem,
-    program: &Program,
-    outputs: &mut [HostArray],
-    index: usize,
-    wrong: &[u8],
-) -> bool {
+/// Whether the outputs pass the check with `wrong` in place of the one at `index`.
+fn passes(loaded: &LoadedProblem, program: &Program, outputs: &mut [HostArray], index: usize, wrong: &[u8]) -> bool {
     let right = outputs[index].clone();
     outputs[index].as_bytes_mut().copy_from_slice(wrong);
-    let passes = check_outputs(loaded, program, outputs).is_ok_and(|check| check.passes());
+    let passes = check(loaded, program, outputs).is_ok_and(|check| check.passes());
     outputs[index] = right;
     passes
 }
@@ -86,7 +80,7 @@ impl Workbench {
             let mut accepts = |wrong: &[u8], changed: u64| {
                 if output.is_divisible {
                     loaded.oracle.accepted_share(output.index, &output.stretches, wrong, changed).unwrap_or(0.0)
-                } else if accepts_with(loaded, program, &mut complete_outputs, output.index, wrong) {
+                } else if passes(loaded, program, &mut complete_outputs, output.index, wrong) {
                     1.0
                 } else {
                     0.0
@@ -183,6 +177,6 @@ impl Workbench {
             let before = self.contents_before_run(loaded, number, &(0..spec.len as usize))?;
             outputs.push(HostArray::of_bytes(spec.dtype, &before));
         }
-        Ok(check_outputs(loaded, program, &outputs).is_ok_and(|check| check.passes()))
+        Ok(check(loaded, program, &outputs).is_ok_and(|check| check.passes()))
     }
 }

@@ -80,15 +80,11 @@ pub(super) struct CheckedRun {
 /// Saves `outputs` if requested, and checks them, with the program's allowance and promise.
 fn save_and_check(loaded: &LoadedProblem, program: &Program, outputs: &[HostArray]) -> Result<CheckResult, String> {
     loaded.oracle.save(outputs)?;
-    check_outputs(loaded, program, outputs)
+    check(loaded, program, outputs)
 }
 
 /// Checks `outputs` without saving them.
-pub(super) fn check_outputs(
-    loaded: &LoadedProblem,
-    program: &Program,
-    outputs: &[HostArray],
-) -> Result<CheckResult, String> {
+pub(super) fn check(loaded: &LoadedProblem, program: &Program, outputs: &[HostArray]) -> Result<CheckResult, String> {
     let mut check = loaded.oracle.check(outputs)?;
     check.tolerance += program.allowance;
     if let Some(promise) = program.promise {

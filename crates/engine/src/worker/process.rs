@@ -119,19 +119,15 @@ impl std::fmt::Display for WorkerEnd {
 impl WorkerProcess {
     /// Starts a worker. Retries once if the worker is killed before it lists its devices, which is no driver's fault.
     pub fn start(setup: &Setup, drivers: Option<&OsStr>, interrupted: &AtomicBool) -> Result<StartedWorker, WorkerEnd> {
-        match Self::start_once(setup, drivers, interrupted) {
+        match Self::try_start(setup, drivers, interrupted) {
             Err(ended) if ended.how == EndKind::Killed && !interrupted.load(Ordering::Relaxed) => {
-                Self::start_once(setup, drivers, interrupted)
+                Self::try_start(setup, drivers, interrupted)
             }
             started => started,
         }
     }
 
-    fn start_once(
-        setup: &Setup,
-        drivers: Option<&OsStr>,
-        interrupted: &AtomicBool,
-    ) -> Result<StartedWorker, WorkerEnd> {
+    fn try_start(setup: &Setup, drivers: Option<&OsStr>, interrupted: &AtomicBool) -> Result<StartedWorker, WorkerEnd> {
         let program = match &setup.program {
             Some(program) => program.clone(),
             None => std::env::current_exe().map_err(|error| cannot_start(&error))?,
