@@ -187,7 +187,7 @@ impl Runner {
         self.prepare_case(shared, &chosen, &Preparation { name, substitute: side.substitute.as_ref(), sampling })
     }
 
-    /// Returns the control, which runs the program of the first side; `None` if that side has no measurement.
+    /// Records the control, which runs A's program; `None` if A has no measurement.
     fn record_control(
         &mut self,
         a_state: &CaseState<TimedProgram>,

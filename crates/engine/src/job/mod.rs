@@ -1,5 +1,5 @@
-//! Jobs: the operations on a device, a file for each, with the work itself and what its caller does when a worker dies
-//! of it. A new one is a file here and a line in [`JOBS`].
+//! Jobs: operations on a device. The file of each has the work itself, and the caller's answer to a worker's death. A new
+//! job is a file here and a line in [`JOBS`].
 
 pub mod baseline;
 pub mod cases;
@@ -26,9 +26,9 @@ use std::sync::atomic::AtomicBool;
 
 /// Operation on a device, carried out in this process or in a worker.
 pub trait Job: Serialize + DeserializeOwned + 'static {
-    /// Result.
+    /// Result of the work.
     type Done: Serialize + DeserializeOwned + 'static;
-    /// Report on the way.
+    /// Report that the job sends on the way; `()` if it sends none.
     type Event: Serialize + DeserializeOwned + 'static;
     /// Name by which a worker knows the operation.
     const NAME: &'static str;

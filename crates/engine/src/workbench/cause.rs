@@ -17,13 +17,17 @@ pub(super) const MAX_PROBED_SECONDS: f64 = 1.0;
 #[derive(Clone, Copy)]
 enum PoisonedPart {
     Nothing,
-    /// Red zones: of all buffers; before one buffer's data; behind one buffer's data.
+    /// Red zones of all buffers.
     Zones,
+    /// Red zone before the data of the buffer with this number.
     Before(usize),
+    /// Red zone behind the data of the buffer with this number.
     Behind(usize),
-    /// Data: of outputs and scratch; of one output; of scratch.
+    /// Data of all outputs and scratch buffers.
     Data,
+    /// Data of the output with this number.
     DataOf(usize),
+    /// Data of all scratch buffers.
     Scratch,
 }
 

@@ -121,60 +121,57 @@ impl Workbench {
             }
             let all = 0..spec.len as usize;
             let stretches = if is_divisible { mutation::sample(all.end, comparison.row) } else { vec![all] };
-            let mut before = vec![];
-            for stretch in &stretches {
-                before.extend(self.contents_before_run(loaded, number, stretch)?);
-            }
+            let before = self.contents_before_run(loaded, number, &stretches)?;
             // Use the oracle's answer if it has one: the kernel's may be wrong within the tolerance.
             let right = match loaded.oracle.answer(index, &stretches) {
                 Some(right) => right,
-                None => {
-                    let mut right = vec![];
-                    for stretch in &stretches {
-                        right.extend(self.read_elements(&loaded.buffers[number], spec, stretch)?);
-                    }
-                    right
-                }
+                None => self.read_elements(&loaded.buffers[number], spec, &stretches)?,
             };
             outputs.push(MutatedOutput { number, index, comparison, is_divisible, stretches, right, before });
         }
         Ok(outputs)
     }
 
-    /// Downloads elements of a buffer.
+    /// Downloads ranges of a buffer's elements.
     fn read_elements(
         &mut self,
         buffer: &DeviceBuffer,
         spec: &BufferSpec,
-        elements: &Range<usize>,
+        stretches: &[Range<usize>],
     ) -> Result<Vec<u8>, VulkanError> {
         let size = spec.dtype.bytes();
-        let mut bytes = vec![0; elements.len() * size as usize];
-        self.download(buffer, RED_ZONE + elements.start as u64 * size, &mut bytes)?;
-        Ok(bytes)
+        let mut contents = vec![];
+        for stretch in stretches {
+            let mut bytes = vec![0; stretch.len() * size as usize];
+            self.download(buffer, RED_ZONE + stretch.start as u64 * size, &mut bytes)?;
+            contents.extend(bytes);
+        }
+        Ok(contents)
     }
 
-    /// Returns elements of an output as a run finds them: initial contents, or poison.
+    /// Returns ranges of an output's elements as a run finds them: initial contents, or poison.
     fn contents_before_run(
         &mut self,
         loaded: &LoadedProblem,
         number: usize,
-        elements: &Range<usize>,
+        stretches: &[Range<usize>],
     ) -> Result<Vec<u8>, VulkanError> {
         let spec = &loaded.specs[number];
         if let Some(initial) = &loaded.initial[number] {
-            return self.read_elements(initial, spec, elements);
+            return self.read_elements(initial, spec, stretches);
         }
         let word = Poison::NaN.words(number)[0].to_le_bytes();
         let size = spec.dtype.bytes() as usize;
-        Ok((elements.start * size..elements.end * size).map(|position| word[position % word.len()]).collect())
+        let positions = stretches.iter().flat_map(|stretch| stretch.start * size..stretch.end * size);
+        Ok(positions.map(|position| word[position % word.len()]).collect())
     }
 
     /// Whether the check accepts the outputs' contents from before the run.
     fn accepts_nothing_done(&mut self, loaded: &LoadedProblem, program: &Program) -> Result<bool, VulkanError> {
         let mut outputs = vec![];
         for (number, spec) in loaded.specs.iter().enumerate().filter(|(_, spec)| spec.role.is_output()) {
-            let before = self.contents_before_run(loaded, number, &(0..spec.len as usize))?;
+            let all = 0..spec.len as usize;
+            let before = self.contents_before_run(loaded, number, &[all])?;
             outputs.push(HostArray::of_bytes(spec.dtype, &before));
         }
         Ok(check(loaded, program, &outputs).is_ok_and(|check| check.passes()))

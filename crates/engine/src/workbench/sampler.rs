@@ -41,8 +41,9 @@ pub struct Sampler {
     pub(super) scratch: Vec<(BufferSpec, DeviceBuffer)>,
     /// Initial contents of the own buffers that each run restores.
     initial: Vec<(usize, DeviceBuffer)>,
-    /// Whether the own buffers held poison before the first run, and the pattern around them.
+    /// Whether the own buffers held poison before the first run, rather than all bits set.
     pub(super) poisoned: bool,
+    /// Fill pattern around the own buffers.
     pub(super) poison: Poison,
     /// Runs over fresh and over left contents, if the contents may make a difference.
     contents_test: Option<[TimedCommands; 2]>,
