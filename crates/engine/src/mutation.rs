@@ -279,19 +279,28 @@ mod tests {
         right: &[f32],
         before: &[f32],
         is_near: impl Fn(f32, f32) -> bool,
-    ) -> Vec<(Mutation, Option<u32>, f64)> {
+    ) -> Vec<AcceptedChange> {
         let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
         let contents = bytes(right);
         let before = bytes(before);
         let stretch = right.len();
         let answer =
             RightAnswer { dtype: DType::F32, comparison, contents: &contents, before: &before, last: 4, stretch };
-        let accepted = answer.accepted(|wrong, changed| {
-            let own = wrong.chunks_exact(4).map(|bytes| DType::F32.value(bytes) as f32);
-            let wrong = own.zip(right).filter(|(own, right)| !is_near(*own, **right)).count();
+        answer.accepted(|wrong, changed| {
+            let found = wrong.chunks_exact(4).map(|bytes| DType::F32.value(bytes) as f32);
+            let wrong = found.zip(right).filter(|(found, right)| !is_near(*found, **right)).count();
             1.0 - wrong as f64 / changed.max(1) as f64
-        });
-        accepted.into_iter().map(|change| (change.mutation, change.member, change.share)).collect()
+        })
+    }
+
+    /// Returns the mutations that the check accepts of an answer in rows of `row`, over outputs that held NaN.
+    fn accepted_over_nan(row: usize, right: &[f32], is_near: impl Fn(f32, f32) -> bool) -> Vec<AcceptedChange> {
+        let comparison = OutputComparison { row, ..OutputComparison::default() };
+        accepted(&comparison, right, &vec![f32::NAN; right.len()], is_near)
+    }
+
+    fn whole(mutation: Mutation) -> AcceptedChange {
+        AcceptedChange { mutation, member: None, share: 1.0 }
     }
 
     /// Returns values of both signs without two equal neighbors.
@@ -301,11 +310,8 @@ mod tests {
 
     #[test]
     fn an_exact_check_of_varied_values_accepts_no_mutation() {
-        let right = varied(64);
-        let before = vec![f32::NAN; 64];
         for row in [1, 4, 32] {
-            let comparison = OutputComparison { row, ..OutputComparison::default() };
-            assert!(accepted(&comparison, &right, &before, |a, b| a == b).is_empty(), "{row}");
+            assert_eq!(accepted_over_nan(row, &varied(64), |a, b| a == b), [], "{row}");
         }
     }
 
@@ -314,72 +320,62 @@ mod tests {
         let right = varied(64);
         let before: Vec<f32> = right.iter().map(|value| value + 1.0).collect();
         let comparison = OutputComparison { row: 4, ..OutputComparison::default() };
-        let found = accepted(&comparison, &right, &before, |_, _| true);
-        let all: Vec<_> = Mutation::ALL.into_iter().filter(|own| *own != Mutation::ZerosInPart).collect();
-        assert_eq!(found.iter().map(|(mutation, ..)| *mutation).collect::<Vec<_>>(), all);
+        let changes = accepted(&comparison, &right, &before, |_, _| true);
+        let all: Vec<_> = Mutation::ALL.into_iter().filter(|mutation| *mutation != Mutation::ZerosInPart).collect();
+        assert_eq!(changes.iter().map(|change| change.mutation).collect::<Vec<_>>(), all);
         let unordered = OutputComparison { ordered: false, ..comparison };
-        let found = accepted(&unordered, &right, &before, |_, _| true);
-        assert!(found.iter().all(|(mutation, ..)| !mutation.moves()) && found.len() == 6, "{found:?}");
+        let changes = accepted(&unordered, &right, &before, |_, _| true);
+        assert!(changes.iter().all(|change| !change.mutation.moves()) && changes.len() == 6, "{changes:?}");
     }
 
     #[test]
     fn mutations_below_the_tolerance_name_the_row_part_or_number() {
         let near = |a: f32, b: f32| (a - b).abs() <= 1e-5 + 1e-4 * b.abs();
         // Rows of a structure of arrays, of which the last has a different unit.
-        let of_rows: Vec<f32> = varied(80).into_iter().chain(varied(20).into_iter().map(|own| own * 1e-8)).collect();
-        let comparison = OutputComparison { row: 20, ..OutputComparison::default() };
-        let found = accepted(&comparison, &of_rows, &[f32::NAN; 100], near);
-        assert_eq!(found, [(Mutation::ZerosInPart, None, 1.0)]);
-        let found = accepted(&OutputComparison::default(), &of_rows, &[f32::NAN; 100], near);
-        assert!(found.contains(&(Mutation::ZerosInPart, None, 1.0)), "{found:?}");
-        let found = accepted(&OutputComparison::default(), &[1.0; 64], &[f32::NAN; 64], near);
-        assert_eq!(found, [(Mutation::OneNumber, None, 1.0)]);
-        let zeros = accepted(&OutputComparison::default(), &[0.0; 64], &[f32::NAN; 64], near);
-        assert_eq!(zeros, [(Mutation::Zeros, None, 1.0)]);
+        let mut rows = varied(80);
+        rows.extend(varied(20).iter().map(|value| value * 1e-8));
+        assert_eq!(accepted_over_nan(20, &rows, near), [whole(Mutation::ZerosInPart)]);
+        let changes = accepted_over_nan(1, &rows, near);
+        assert!(changes.contains(&whole(Mutation::ZerosInPart)), "{changes:?}");
+        assert_eq!(accepted_over_nan(1, &[1.0; 64], near), [whole(Mutation::OneNumber)]);
+        assert_eq!(accepted_over_nan(1, &[0.0; 64], near), [whole(Mutation::Zeros)]);
     }
 
     #[test]
     fn neighbors_of_a_slope_within_a_relative_tolerance_are_accepted_in_most_places() {
         let slope: Vec<f32> = (0..1 << 13).map(|index| index as f32).collect();
-        let near = |a: f32, b: f32| (a - b).abs() <= 1e-3 * b.abs();
-        let found = accepted(&OutputComparison::default(), &slope, &vec![f32::NAN; 1 << 13], near);
-        let [(Mutation::Neighbors, None, share), (Mutation::FewNeighbors, None, _)] = found[..] else {
-            panic!("{found:?}")
-        };
-        assert!((0.8..1.0).contains(&share), "{share}");
+        let changes = accepted_over_nan(1, &slope, |a, b| (a - b).abs() <= 1e-3 * b.abs());
+        let mutations: Vec<_> = changes.iter().map(|change| (change.mutation, change.member)).collect();
+        assert_eq!(mutations, [(Mutation::Neighbors, None), (Mutation::FewNeighbors, None)]);
+        assert!((0.8..1.0).contains(&changes[0].share), "{changes:?}");
     }
 
     #[test]
     fn a_member_far_below_the_tolerance_is_named_by_its_column() {
-        let pair = |index: u32| [1.5 + index as f32, f32::from_bits(index)];
-        let right: Vec<f32> = (0..100).flat_map(pair).collect();
-        let comparison = OutputComparison { row: 2, ..OutputComparison::default() };
-        let near = |a: f32, b: f32| (a - b).abs() <= 1e-5;
-        let found = accepted(&comparison, &right, &vec![f32::NAN; 200], near);
-        let of_member: Vec<_> = found.iter().filter(|(_, member, _)| *member == Some(1)).collect();
-        assert_eq!(of_member, [&(Mutation::NeighborRows, Some(1), 1.0), &(Mutation::Zeros, Some(1), 1.0)]);
-        assert!(found.iter().all(|(_, member, _)| *member != Some(0)), "{found:?}");
+        let right: Vec<f32> = (0..100u32).flat_map(|index| [1.5 + index as f32, f32::from_bits(index)]).collect();
+        let changes = accepted_over_nan(2, &right, |a, b| (a - b).abs() <= 1e-5);
+        assert!(changes.iter().all(|change| change.member != Some(0)), "{changes:?}");
+        let of_member: Vec<_> = changes.into_iter().filter(|change| change.member == Some(1)).collect();
+        let expected = [Mutation::NeighborRows, Mutation::Zeros];
+        assert_eq!(of_member, expected.map(|mutation| AcceptedChange { member: Some(1), ..whole(mutation) }));
     }
 
     #[test]
     fn only_changes_of_the_answer_are_mutations_except_clearing_zeros() {
         let halves: Vec<f32> = (0..64).map(|index| if index < 32 { 2.5 } else { -2.5 }).collect();
-        let found = accepted(&OutputComparison::default(), &halves, &halves, |a, b| a == b);
-        assert!(found.is_empty(), "{found:?}");
-        let zeros = vec![0.0; 64];
-        let found = accepted(&OutputComparison::default(), &zeros, &vec![f32::NAN; 64], |a, b| a == b);
-        assert_eq!(found, [(Mutation::Zeros, None, 1.0)]);
+        assert_eq!(accepted(&OutputComparison::default(), &halves, &halves, |a, b| a == b), []);
+        assert_eq!(accepted_over_nan(1, &[0.0; 64], |a, b| a == b), [whole(Mutation::Zeros)]);
     }
 
     #[test]
     fn low_bits_survive_rounding() {
-        let kept = |dtype, bits| leading_bits(dtype, bits).expect("a number");
-        assert_eq!(kept(DType::F32, u64::from(1.999f32.to_bits())), u64::from(1.875f32.to_bits()));
-        assert_eq!(f64::from_bits(kept(DType::F64, 1.999_999_9_f64.to_bits())), 2.0 - 2f64.powi(-12));
-        assert_eq!(kept(DType::F16, 0x3fff), 0x3f80);
-        assert_eq!(kept(DType::U32, 0x1234_5678), 0x1200_0000);
-        assert_eq!(kept(DType::U8, 0b111), 0b111);
-        assert_eq!(kept(DType::I16, u64::from((-0x123i16).cast_unsigned())) as u16, (-0x120i16).cast_unsigned());
+        let leading = |dtype, bits| leading_bits(dtype, bits).expect("a number");
+        assert_eq!(leading(DType::F32, u64::from(1.999f32.to_bits())), u64::from(1.875f32.to_bits()));
+        assert_eq!(f64::from_bits(leading(DType::F64, 1.999_999_9_f64.to_bits())), 2.0 - 2f64.powi(-12));
+        assert_eq!(leading(DType::F16, 0x3fff), 0x3f80);
+        assert_eq!(leading(DType::U32, 0x1234_5678), 0x1200_0000);
+        assert_eq!(leading(DType::U8, 0b111), 0b111);
+        assert_eq!(leading(DType::I16, u64::from((-0x123i16).cast_unsigned())) as u16, (-0x120i16).cast_unsigned());
         assert_eq!(negated(DType::U8, 3), None);
         assert_eq!(negated(DType::I8, 3).expect("signed") as u8, (-3i8).cast_unsigned());
     }
@@ -389,17 +385,14 @@ mod tests {
         assert!(sample(8192, 1).into_iter().eq(std::iter::once(0..8192)));
         for (len, row) in [(1 << 20, 1), (1 << 20, 100), (3 << 20, 1 << 12), (1 << 24, 1 << 22)] {
             let row = if row > SAMPLED_ELEMENTS { 1 } else { row };
-            let all = sample(len, row);
-            let rows = len / row;
-            let whole = |part: &Range<usize>| {
-                part.start.is_multiple_of(row) && part.end.is_multiple_of(row) && part.len() >= 2 * row
-            };
-            assert!(
-                all.iter().all(whole) && all.last().is_some_and(|last| last.end == rows * row),
-                "{len} {row}: {all:?}"
-            );
-            assert!(all.windows(2).all(|pair| pair[0].end <= pair[1].start), "{all:?}");
-            assert!(all.iter().map(Range::len).sum::<usize>() <= 2 * SAMPLED_ELEMENTS, "{all:?}");
+            let ranges = sample(len, row);
+            for Range { start, end } in &ranges {
+                let has_whole_rows = start.is_multiple_of(row) && end.is_multiple_of(row);
+                assert!(has_whole_rows && end - start >= 2 * row, "{len} {row}: {ranges:?}");
+            }
+            assert_eq!(ranges.last().expect("a range").end, len / row * row, "{len} {row}: {ranges:?}");
+            assert!(ranges.windows(2).all(|pair| pair[0].end <= pair[1].start), "{ranges:?}");
+            assert!(ranges.iter().map(Range::len).sum::<usize>() <= 2 * SAMPLED_ELEMENTS, "{ranges:?}");
         }
     }
 }

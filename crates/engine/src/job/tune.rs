@@ -338,7 +338,8 @@ impl<'a> TileSearch<'a> {
         let mut all_tiles = algorithm.tiles(tunable, spec, &info);
         let space = all_tiles.len();
         // The tile of an earlier search comes first, so that even a search that is cut off early finds nothing worse.
-        let mut first_tiles = Vec::from_iter(first_tile);
+        let mut first_tiles = vec![];
+        first_tiles.extend(first_tile);
         first_tiles.push(built_in);
         first_tiles.extend(all_tiles.iter().take(PROMISING_TILES));
         first_tiles.retain(|tile| !avoid.contains(tile));
