@@ -143,8 +143,8 @@ mod tests {
         assert_eq!((case.id.as_str(), case.device, case.dtype), ("matmul/faer/f32/65x65x65", 3, DType::F32));
         let measured = case.measured().expect("measured");
         assert!(measured.samples.len() >= 3 && measured.summary.median.0 > 0.0);
-        let found = measured.verification.verified().expect("it was checked");
-        assert!(found.residual.is_some_and(|residual| residual <= found.tolerance));
+        let verification = measured.verification.verified().expect("it was checked");
+        assert!(verification.residual.is_some_and(|residual| residual <= verification.tolerance));
     }
 
     #[test]

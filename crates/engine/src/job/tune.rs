@@ -568,24 +568,24 @@ mod tests {
         for (other, best) in [(99.5, BUILT_IN), (98.0, OTHER), (100.0, BUILT_IN)] {
             let entries = [entry(Some(OTHER), Some(other)), entry(Some(BUILT_IN), Some(100.0))];
             // The run-off counts, not the search.
-            let found = decided(&[(OTHER, 50.0), (BUILT_IN, 100.0)], &entries);
-            assert_eq!((found.best.0, found.tried, found.space), (best, 2, 7), "{other}");
-            assert_eq!(found.built_in, (BUILT_IN, Some(Nanos(100.0))));
+            let result = decided(&[(OTHER, 50.0), (BUILT_IN, 100.0)], &entries);
+            assert_eq!((result.best.0, result.tried, result.space), (best, 2, 7), "{other}");
+            assert_eq!(result.built_in, (BUILT_IN, Some(Nanos(100.0))));
         }
     }
 
     #[test]
     fn without_a_run_off_the_times_of_the_search_decide() {
         let entries = [entry(Some(OTHER), None), entry(None, None)];
-        let found = decided(&[(OTHER, 50.0)], &entries);
-        assert_eq!((found.best, found.built_in, found.rule), ((OTHER, Nanos(50.0)), (BUILT_IN, None), None));
+        let result = decided(&[(OTHER, 50.0)], &entries);
+        assert_eq!((result.best, result.built_in, result.rule), ((OTHER, Nanos(50.0)), (BUILT_IN, None), None));
     }
 
     #[test]
     fn the_rule_s_choice_is_reported_and_never_the_best_tile() {
         let entries = [entry(Some(OTHER), Some(50.0)), entry(None, Some(10.0))];
-        let found = decided(&[(OTHER, 50.0)], &entries);
-        assert_eq!((found.best.0, found.rule), (OTHER, Some(("texel".to_string(), Nanos(10.0)))));
+        let result = decided(&[(OTHER, 50.0)], &entries);
+        assert_eq!((result.best.0, result.rule), (OTHER, Some(("texel".to_string(), Nanos(10.0)))));
     }
 
     #[test]

@@ -114,10 +114,10 @@ mod tests {
 
     #[test]
     fn a_run_takes_what_the_board_takes_from_its_beginning_to_the_next() {
-        let found = compute(&steps(2600), &ends(2600), 4).expect("long enough");
+        let energy = compute(&steps(2600), &ends(2600), 4).expect("long enough");
         let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
-        assert!(near(found.watts, 300.0) && near(found.seconds, 2.0) && near(found.busy, 0.8), "{found:?}");
-        assert!(near(found.joules, 300.0 * 0.010 / 4.0), "{found:?}");
+        assert!(near(energy.watts, 300.0) && near(energy.seconds, 2.0) && near(energy.busy, 0.8), "{energy:?}");
+        assert!(near(energy.joules, 300.0 * 0.010 / 4.0), "{energy:?}");
     }
 
     #[test]

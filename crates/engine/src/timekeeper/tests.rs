@@ -339,7 +339,7 @@ fn a_failing_case_does_not_stop_the_others() {
     assert_eq!((error.as_str(), measured(second).samples.len()), ("the device is lost", 10));
 }
 
-/// Runs a duel with a control until `decided`; returns the rounds, and the roles in the order in which they were made.
+/// Runs a duel with a control until `decided`; returns the rounds and the roles, as recorded.
 fn duel<'a>(
     keeper: &mut Timekeeper<'_>,
     time: &ScriptedTime,
@@ -347,10 +347,10 @@ fn duel<'a>(
     (sampling, seed): (&Sampling, u64),
     mut decided: impl FnMut(&[Round]) -> bool,
 ) -> (Vec<Round>, Vec<Role>) {
-    let mut made = vec![];
+    let mut recorded = vec![];
     let mut rounds = vec![];
     let mut remake = |_: &mut Scripted<'a>, role, _| {
-        made.push(role);
+        recorded.push(role);
         Ok(())
     };
     let control = run(time, |_| 4.0 * MS);
@@ -358,7 +358,7 @@ fn duel<'a>(
         rounds.push(round);
         !decided(&rounds)
     });
-    (rounds, made)
+    (rounds, recorded)
 }
 
 #[test]
@@ -366,12 +366,12 @@ fn a_duel_rebuilds_all_contenders_each_round_and_shuffles_turns() {
     let (mut keeper, time) = scripted(Duration::MAX);
     let (mut states, order) = disturbed(&time, 4.0 * MS);
     let [a, b] = &mut states;
-    let (rounds, made) = duel(&mut keeper, &time, [a, b], (&Sampling::default(), 1), |rounds| rounds.len() == 3);
+    let (rounds, recorded) = duel(&mut keeper, &time, [a, b], (&Sampling::default(), 1), |rounds| rounds.len() == 3);
     assert_eq!(rounds, [[Nanos(4.0 * MS); 3]; 3]);
-    for round in made.chunks(3) {
+    for round in recorded.chunks(3) {
         let mut round = round.to_vec();
         round.sort_unstable();
-        assert_eq!(round, [Role::A, Role::B, Role::Control], "{made:?}");
+        assert_eq!(round, [Role::A, Role::B, Role::Control], "{recorded:?}");
     }
     // Each is made once and takes six turns a round, of which two in a row may be one run of its own.
     let turns = order.borrow().chunk_by(|a, b| a == b).count();
@@ -388,8 +388,8 @@ fn each_contender_of_a_duel_is_equally_likely_to_come_first() {
         let (mut keeper, time) = scripted(Duration::MAX);
         let [mut a, mut b] = disturbed(&time, 25.0 * MS).0;
         let sampling = limited_to(600_000);
-        let (_, made) = duel(&mut keeper, &time, [&mut a, &mut b], (&sampling, seed), |rounds| rounds.len() == 10);
-        made.chunks(3).for_each(|round| firsts[round[0] as usize] += 1);
+        let (_, recorded) = duel(&mut keeper, &time, [&mut a, &mut b], (&sampling, seed), |rounds| rounds.len() == 10);
+        recorded.chunks(3).for_each(|round| firsts[round[0] as usize] += 1);
     }
     assert!(firsts.iter().all(|count| (150..=250).contains(count)), "{firsts:?}");
 }

@@ -276,7 +276,7 @@ mod tests {
                 let brain = |bits: u32| half::bf16::from_bits(bits as u16);
                 for (at, word) in words.into_iter().enumerate() {
                     let twice = u64::from(words[at ^ 1]) << 32 | u64::from(word);
-                    let found = [
+                    let are_nan = [
                         half(word).is_nan(),
                         half(word >> 16).is_nan(),
                         brain(word).is_nan(),
@@ -284,7 +284,7 @@ mod tests {
                         f32::from_bits(word).is_nan(),
                         f64::from_bits(twice).is_nan(),
                     ];
-                    assert_eq!(found, [is_nan; 6], "{word:x}");
+                    assert_eq!(are_nan, [is_nan; 6], "{word:x}");
                     let finite = half(word).is_finite() && half(word >> 16).is_finite();
                     assert!(is_nan || finite && f32::from_bits(word).is_finite() && f64::from_bits(twice).is_finite());
                     assert_ne!(word, poison.words(number + 1)[at]);
