@@ -96,7 +96,7 @@ impl<'a> MeasureOptions<'a> {
     }
 
     /// Returns the record's entry for a process that begins now.
-    fn process(&self, index: usize) -> Process {
+    fn describe_process(&self, index: usize) -> Process {
         let order = (self.processes > 1).then_some(index as u64);
         let started = jiff::Timestamp::now().to_string();
         Process { started, command: self.command.clone(), order, origin: self.origin.clone() }
@@ -425,7 +425,7 @@ impl<'a> Measurement<'a> {
                     session.renew();
                 }
             }
-            state.results.processes.push(options.process(state.results.processes.len()));
+            state.results.processes.push(options.describe_process(state.results.processes.len()));
             state.observer.process(&self.partial_record(options, &state.results));
             self.run_process(&mut state, session)?;
         }

@@ -73,7 +73,7 @@ impl Runner {
         loaded: &LoadedProblem,
         program: Program,
     ) -> Result<Candidate, String> {
-        if self.keeper.interrupted() {
+        if self.keeper.is_interrupted() {
             return Err("interrupted".into());
         }
         self.verify_candidate(name, loaded, program).map_err(|refusal| match refusal {
@@ -89,7 +89,7 @@ impl Runner {
         loaded: &LoadedProblem,
         sampling: &Sampling,
     ) -> Result<Nanos, String> {
-        if self.keeper.interrupted() {
+        if self.keeper.is_interrupted() {
             return Err("interrupted".into());
         }
         let mut timed = self.record_candidate(candidate, loaded, candidate.first_run, sampling)?;

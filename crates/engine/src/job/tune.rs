@@ -329,7 +329,7 @@ impl<'a> TileSearch<'a> {
         algorithm.feasible(variant, &built_in_spec, problem.as_ref(), &info)?;
         runner.check_execution().map_err(|outcome| Refusal::Failed(outcome.failure().unwrap_or_default()))?;
         let chosen = Configuration { algorithm, variant, spec: built_in_spec, tile: None, automatic: None };
-        if let Some(reason) = runner.too_long(&chosen, problem.as_ref()) {
+        if let Some(reason) = runner.refuse_if_too_long(&chosen, problem.as_ref()) {
             return Err(Refusal::Unsupported(reason));
         }
         runner.wake_canary();
@@ -387,7 +387,7 @@ impl<'a> TileSearch<'a> {
 
     /// Whether an interruption or too many refused tiles end the search.
     fn is_stopped(&self, runner: &Runner) -> bool {
-        runner.keeper.interrupted() || self.tiles.refused.len() >= MAX_REFUSED
+        runner.keeper.is_interrupted() || self.tiles.refused.len() >= MAX_REFUSED
     }
 
     /// Compiles and verifies the next candidates together, because a GPU that waits for the host lowers its clock. Once
@@ -478,7 +478,7 @@ impl<'a> TileSearch<'a> {
         }
         let time_needed = Duration::from_secs_f64(RUN_OFF_RUNS * slowest * entries.len() as f64);
         let time_left = self.end.saturating_sub(runner.keeper.time.now());
-        if !entries.is_empty() && time_needed <= time_left.max(MIN_RUN_OFF) && !runner.keeper.interrupted() {
+        if !entries.is_empty() && time_needed <= time_left.max(MIN_RUN_OFF) && !runner.keeper.is_interrupted() {
             runner.run_off(&self.loaded, entries, time_left);
         }
     }

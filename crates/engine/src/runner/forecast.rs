@@ -172,7 +172,7 @@ fn halved(size: Size, times: u32) -> Size {
 
 impl Runner {
     /// Returns the reason to skip a run that would take too long. Passes the prediction to the call monitor.
-    pub(crate) fn too_long(&mut self, chosen: &Configuration, problem: &dyn Problem) -> Option<String> {
+    pub(crate) fn refuse_if_too_long(&mut self, chosen: &Configuration, problem: &dyn Problem) -> Option<String> {
         self.device.calls().predict(None);
         let work = problem.work();
         if !exceeds(work, MAX_UNCHECKED_WORK) {
@@ -199,7 +199,7 @@ impl Runner {
         spec: &CaseSpec,
         problem: &dyn Problem,
     ) -> Result<Option<Nanos>, VulkanError> {
-        if self.keeper.interrupted() {
+        if self.keeper.is_interrupted() {
             return Ok(None);
         }
         let Ok(program) = chosen.algorithm.feasible(chosen.variant, spec, problem, &self.device.info) else {

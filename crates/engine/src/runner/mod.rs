@@ -314,7 +314,7 @@ impl Runner {
         for group in section.groups_on(self.device.info.kind) {
             let Ok(problem) = (group.algorithm.problem)(&group.spec) else { continue };
             for chosen in self.choose(group) {
-                if self.keeper.interrupted() {
+                if self.keeper.is_interrupted() {
                     return;
                 }
                 if let Ok(program) = self.program_of(&chosen, problem.as_ref()) {
@@ -328,7 +328,7 @@ impl Runner {
 
     /// Prepares the canary when the first case needs it.
     pub(super) fn wake_canary(&mut self) {
-        if self.timing == Timing::Sample && self.keeper.canary.is_none() && !self.keeper.interrupted() {
+        if self.timing == Timing::Sample && self.keeper.canary.is_none() && !self.keeper.is_interrupted() {
             self.watcher.on_device("canary");
             if self.check_execution().is_err() {
                 return;
@@ -404,7 +404,7 @@ impl Runner {
         };
         let Some((measured, timed)) = contender.finish() else { return case };
         case.outcome = match (vulkan::check_clock(&self.device), loaded) {
-            (Err(error), _) if !self.keeper.interrupted() => Outcome::failed(self.report_error(&error)),
+            (Err(error), _) if !self.keeper.is_interrupted() => Outcome::failed(self.report_error(&error)),
             (_, Some(loaded)) => self.verify_after_sampling(loaded, measured, &timed),
             (_, None) => Outcome::Measured(Box::new(measured)),
         };
@@ -420,7 +420,7 @@ impl Runner {
         mut measured: Measured,
         timed: &TimedProgram,
     ) -> Outcome {
-        let Some(answer) = timed.answer.filter(|_| !self.keeper.interrupted()) else {
+        let Some(answer) = timed.answer.filter(|_| !self.keeper.is_interrupted()) else {
             return Outcome::Measured(Box::new(measured));
         };
         self.watcher.on_device(&timed.name);
@@ -431,7 +431,7 @@ impl Runner {
             Ok(()) => Outcome::Measured(Box::new(measured)),
             Err(VerificationError::Rejected(wrong)) => Outcome::Rejected(wrong),
             // Samples from before an interruption count.
-            Err(VerificationError::Device(_)) if self.keeper.interrupted() => Outcome::Measured(Box::new(measured)),
+            Err(VerificationError::Device(_)) if self.keeper.is_interrupted() => Outcome::Measured(Box::new(measured)),
             Err(VerificationError::Device(error)) => Outcome::failed(self.report_error(&error)),
         }
     }
@@ -475,7 +475,7 @@ impl Runner {
         chosen: &Configuration,
     ) -> Result<&'s LoadedProblem, Outcome> {
         self.check_execution()?;
-        if let Some(reason) = self.too_long(chosen, shared.problem.as_ref()) {
+        if let Some(reason) = self.refuse_if_too_long(chosen, shared.problem.as_ref()) {
             return Err(Outcome::Skipped { reason });
         }
         shared.load(&mut self.workbench, self.watcher.as_ref())
@@ -509,11 +509,11 @@ impl Runner {
         preparation: &Preparation<'_>,
         case: &mut Case,
     ) -> Result<CaseState<TimedProgram>, Outcome> {
-        if self.keeper.interrupted() {
+        if self.keeper.is_interrupted() {
             return Err(Outcome::Interrupted);
         }
         let loaded = match self.load_shared(shared, chosen) {
-            Err(Outcome::Failed { .. }) if self.keeper.interrupted() => return Err(Outcome::Interrupted),
+            Err(Outcome::Failed { .. }) if self.keeper.is_interrupted() => return Err(Outcome::Interrupted),
             loaded => loaded?,
         };
         case.notes.extend(loaded.notes());

@@ -116,7 +116,7 @@ impl<T: SampleSource> Contender<T> {
         let start = time.now();
         let mut warm_up = WarmUp::after(self.measured.summary.median, patience);
         let mut set_repeats = Some(set_repeats);
-        while !warm_up.is_done(time.since(start)) && !time.interrupted() {
+        while !warm_up.is_done(time.since(start)) && !time.is_interrupted() {
             let TakenSample { sample, device_total } = self.timed.sample()?;
             self.measured.phases.device = self.measured.phases.device + device_total;
             warm_up.add(sample.time, device_total);
@@ -137,7 +137,7 @@ impl<T: SampleSource> Contender<T> {
         }
         let start = time.now();
         while !self.is_done && time.since(start) < TURN_TIME {
-            if time.interrupted() {
+            if time.is_interrupted() {
                 self.end_with(Warning::Interrupted);
                 break;
             }
@@ -184,7 +184,7 @@ impl<T: SampleSource> Contender<T> {
         let run = self.median_from(0).unwrap_or(self.measured.summary.median);
         set_repeats(&mut self.timed, run)?;
         let repeats = self.timed.repeats();
-        let energy = energy::measure(joules, || self.timed.sample(), repeats, || time.interrupted())?;
+        let energy = energy::measure(joules, || self.timed.sample(), repeats, || time.is_interrupted())?;
         self.measured.energy = Some(energy);
         Ok(energy)
     }
@@ -212,7 +212,7 @@ impl<T: SampleSource> Contender<T> {
             if is_over || samples >= MAX_TURN_SAMPLES {
                 break;
             }
-            if time.interrupted() {
+            if time.is_interrupted() {
                 self.measured.warnings.push(Warning::Interrupted);
                 return Ok(false);
             }
@@ -240,7 +240,7 @@ impl<T: SampleSource> Contender<T> {
         let cpu_before = if self.load.is_some() { time.cpu() } else { None };
         let taken = self.timed.sample();
         // An interruption ends multi-round runs; earlier samples count.
-        if taken.is_err() && time.interrupted() {
+        if taken.is_err() && time.is_interrupted() {
             return Ok(());
         }
         let TakenSample { sample, device_total } = taken?;

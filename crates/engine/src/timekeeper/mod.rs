@@ -111,7 +111,7 @@ pub trait Time {
     /// Waits for `pause`.
     fn sleep(&self, pause: Duration);
     /// Returns whether the user asked to stop.
-    fn interrupted(&self) -> bool;
+    fn is_interrupted(&self) -> bool;
     /// Returns whether the process was suspended and resumed since the last call.
     fn was_suspended(&self) -> bool;
     /// Returns the CPU time of this process, if known.
@@ -142,7 +142,7 @@ impl Time for WallTime<'_> {
         std::thread::sleep(pause);
     }
 
-    fn interrupted(&self) -> bool {
+    fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
 
@@ -206,8 +206,8 @@ impl<'a> Timekeeper<'a> {
     }
 
     /// Returns whether the user asked to stop.
-    pub fn interrupted(&self) -> bool {
-        self.time.interrupted()
+    pub fn is_interrupted(&self) -> bool {
+        self.time.is_interrupted()
     }
 
     /// Warms `timed` up after its first run `measured`: until its times are stable, for at most `patience`. After the
@@ -234,7 +234,7 @@ impl<'a> Timekeeper<'a> {
         let Some(canary) = self.canary.as_mut().filter(|canary| canary.rises) else { return Ok(()) };
         let start = self.time.now();
         while canary.read()?.0 > SLOW * canary.best.0 {
-            if self.time.since(start) >= self.clock_patience.min(self.max_wait) || self.time.interrupted() {
+            if self.time.since(start) >= self.clock_patience.min(self.max_wait) || self.time.is_interrupted() {
                 // The cause of the low clock is unlikely to go away; the case gets a warning.
                 self.clock_patience = MAX_LATER_CLOCK_WAIT;
                 break;
@@ -249,7 +249,7 @@ impl<'a> Timekeeper<'a> {
 
     /// Returns the outcome of a failure; during an interruption, the interruption is the cause.
     pub fn outcome_of_error(&self, error: &str) -> Outcome {
-        if self.interrupted() { Outcome::Interrupted } else { Outcome::failed(error.to_string()) }
+        if self.is_interrupted() { Outcome::Interrupted } else { Outcome::failed(error.to_string()) }
     }
 
     /// Samples all warm contenders until each has enough, in turns, so that drift affects all equally.
@@ -390,7 +390,7 @@ impl<'a> Timekeeper<'a> {
         let start = self.time.now();
         let mut times = vec![];
         let mut shortest = f64::INFINITY;
-        while times.len() < RACE_SAMPLES && self.time.now() < until && !self.time.interrupted() {
+        while times.len() < RACE_SAMPLES && self.time.now() < until && !self.time.is_interrupted() {
             if times.len() >= MIN_SAMPLES_TO_DROP && self.time.since(start) >= RACE_TIME {
                 break;
             }

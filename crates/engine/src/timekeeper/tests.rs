@@ -25,7 +25,7 @@ impl Time for ScriptedTime {
         self.now.set(self.now.get() + pause);
     }
 
-    fn interrupted(&self) -> bool {
+    fn is_interrupted(&self) -> bool {
         self.now.get() >= self.interrupted_at
     }
 

@@ -118,7 +118,7 @@ fn find_unwritten(loaded: &LoadedProblem, outputs: &[HostArray], poison: Poison)
 }
 
 /// Names the first element that differs between the outputs of two runs, among those for which `counts` returns true.
-fn first_difference(
+fn find_difference(
     loaded: &LoadedProblem,
     a: &[HostArray],
     b: &[HostArray],
@@ -200,7 +200,7 @@ impl Workbench {
         };
         for changed in [PoisonedPart::Zones, PoisonedPart::Data] {
             let Some(second) = self.run_with_changed_poison(loaded, program, changed)? else { return Ok(None) };
-            let Some(element) = first_difference(loaded, &first, &second, &|_| true) else { continue };
+            let Some(element) = find_difference(loaded, &first, &second, &|_| true) else { continue };
             let Some(again) = self.run_with_changed_poison(loaded, program, PoisonedPart::Nothing)? else {
                 return Ok(None);
             };
@@ -213,13 +213,13 @@ impl Workbench {
             // A sum that includes poison may equal the poison, but not in every element.
             let is_written = |element| !(unwritten.contains(&element) && second_unwritten.contains(&element));
             let is_data = matches!(changed, PoisonedPart::Data);
-            if is_data && first_difference(loaded, &first, &second, &is_written).is_none() {
+            if is_data && find_difference(loaded, &first, &second, &is_written).is_none() {
                 return Ok(Some(format!("{element} was never written: does the grid, or an `if`, leave it out?")));
             }
             for part in changed.parts(loaded.specs.len()) {
                 let outputs = self.run_with_changed_poison(loaded, program, part)?;
                 if let Some(outputs) = outputs
-                    && let Some(element) = first_difference(loaded, &first, &outputs, &|_| true)
+                    && let Some(element) = find_difference(loaded, &first, &outputs, &|_| true)
                 {
                     return Ok(Some(part.message(loaded, &element)));
                 }

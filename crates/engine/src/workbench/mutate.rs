@@ -66,7 +66,7 @@ impl Workbench {
     /// Mutates the correct answer that the outputs hold after [`Self::verify`], and tests the problem's check with each
     /// mutation. Samples the outputs if the check can judge parts; skips large ones that it can only judge as a whole.
     pub fn find_blind_spots(&mut self, loaded: &LoadedProblem, program: &Program) -> Result<BlindSpots, VulkanError> {
-        let outputs = self.mutated_outputs(loaded)?;
+        let outputs = self.sample_outputs(loaded)?;
         let mut complete_outputs = vec![];
         if outputs.iter().any(|output| !output.is_divisible) {
             complete_outputs = self.download_outputs(loaded)?;
@@ -110,7 +110,7 @@ impl Workbench {
     }
 
     /// Returns the compared outputs, each with a sample of its elements.
-    fn mutated_outputs(&mut self, loaded: &LoadedProblem) -> Result<Vec<MutatedOutput>, VulkanError> {
+    fn sample_outputs(&mut self, loaded: &LoadedProblem) -> Result<Vec<MutatedOutput>, VulkanError> {
         let mut outputs = vec![];
         let specs = loaded.specs.iter().enumerate().filter(|(_, spec)| spec.role.is_output());
         for (index, (number, spec)) in specs.enumerate() {

@@ -228,7 +228,7 @@ impl Workbench {
     }
 
     /// Describes a kernel's write outside its buffers, if there was one.
-    pub(super) fn out_of_bounds_write(
+    pub(super) fn find_out_of_bounds_write(
         &mut self,
         loaded: &LoadedProblem,
         sampler: &Sampler,

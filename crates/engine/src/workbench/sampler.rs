@@ -186,7 +186,7 @@ impl Sampler {
 
     /// Times one run over fresh contents of outputs and scratch, and one over left contents, in either order; `None` if
     /// contents cannot make a difference.
-    pub(super) fn times_over_contents(&self, fresh_first: bool) -> Result<Option<[Nanos; 2]>, VulkanError> {
+    pub(super) fn time_over_contents(&self, fresh_first: bool) -> Result<Option<[Nanos; 2]>, VulkanError> {
         let Some([fresh, left]) = &self.contents_test else { return Ok(None) };
         if fresh_first {
             return Ok(Some([fresh.run()?.device, left.run()?.device]));

@@ -54,7 +54,7 @@ pub(super) fn fingerprint(outputs: &[HostArray]) -> u64 {
 }
 
 /// Describes the first element in which the outputs of two runs differ.
-fn first_change(loaded: &LoadedProblem, first: &[HostArray], second: &[HostArray]) -> Option<String> {
+fn find_change(loaded: &LoadedProblem, first: &[HostArray], second: &[HostArray]) -> Option<String> {
     let specs = loaded.specs.iter().filter(|spec| spec.role.is_output());
     for (spec, (before, after)) in specs.zip(first.iter().zip(second)) {
         let mut bytes = before.as_bytes().iter().zip(after.as_bytes());
@@ -159,7 +159,7 @@ impl Workbench {
         let outputs = self.download_outputs(loaded)?;
         let download = start.elapsed().into();
         let changed = self.restore_inputs(loaded, &copies)?;
-        let bad_write = self.out_of_bounds_write(loaded, &sampler, poison)?.or(changed);
+        let bad_write = self.find_out_of_bounds_write(loaded, &sampler, poison)?.or(changed);
         Ok(CheckedRun { sampler, time, download, outputs, bad_write })
     }
 
@@ -232,14 +232,14 @@ impl Workbench {
         answer: u64,
     ) -> Result<LaterAnswer, VulkanError> {
         let copies = self.copy_inputs(loaded, program)?;
-        if let Some(bad_write) = self.first_bad_write(loaded, program, sampler, &copies)? {
+        if let Some(bad_write) = self.find_bad_write(loaded, program, sampler, &copies)? {
             return Ok(LaterAnswer::Wrong(Verification::without_answer(bad_write)));
         }
         self.write_half_plausible_outputs(loaded)?;
         sampler.sample()?;
         let outputs = self.download_outputs(loaded)?;
         let changed = self.restore_inputs(loaded, &copies)?;
-        if let Some(bad_write) = self.out_of_bounds_write(loaded, sampler, Poison::Number)?.or(changed) {
+        if let Some(bad_write) = self.find_out_of_bounds_write(loaded, sampler, Poison::Number)?.or(changed) {
             return Ok(LaterAnswer::Wrong(Verification::without_answer(bad_write)));
         }
         if fingerprint(&outputs) == answer {
@@ -283,7 +283,7 @@ impl Workbench {
     }
 
     /// Describes the first write of timed runs out of bounds or to an input, by this or another kernel in turn.
-    pub(super) fn first_bad_write(
+    pub(super) fn find_bad_write(
         &mut self,
         loaded: &LoadedProblem,
         program: &Program,
@@ -294,7 +294,7 @@ impl Workbench {
             return Ok(None);
         }
         let changed_input = self.restore_inputs(loaded, copies)?;
-        let out_of_bounds = self.out_of_bounds_write(loaded, sampler, loaded.red_zone_poison.get())?;
+        let out_of_bounds = self.find_out_of_bounds_write(loaded, sampler, loaded.red_zone_poison.get())?;
         let mut first = loaded.first_bad_write.borrow_mut();
         if first.is_none()
             && let Some(write) = out_of_bounds.or(changed_input)
@@ -315,7 +315,7 @@ impl Workbench {
         sampled: Nanos,
     ) -> Result<(), VerificationError> {
         let dependence = sampling::depends_on_contents(sampled, |fresh_first| {
-            if self.is_interrupted() { Ok(None) } else { sampler.times_over_contents(fresh_first) }
+            if self.is_interrupted() { Ok(None) } else { sampler.time_over_contents(fresh_first) }
         })?;
         if let Some([fresh, left]) = dependence {
             let mut wrong = Verification::without_answer(format!(
@@ -327,7 +327,7 @@ impl Workbench {
             return Err(VerificationError::Rejected(wrong));
         }
         // The last run was over fresh contents.
-        if self.is_interrupted() || sampler.times_over_contents(false)?.is_none() {
+        if self.is_interrupted() || sampler.time_over_contents(false)?.is_none() {
             return Ok(());
         }
         let outputs = self.download_outputs(loaded)?;
@@ -390,7 +390,7 @@ impl Workbench {
                 first = Some(outputs);
                 continue;
             };
-            if let Some(element) = first_change(loaded, first, &outputs) {
+            if let Some(element) = find_change(loaded, first, &outputs) {
                 repeated.differing += 1;
                 if repeated.first.is_none() {
                     repeated.first = Some(repeated.runs);
