@@ -85,7 +85,7 @@ impl PoisonedPart {
     }
 }
 
-/// Most elements that are tested for having been left unwritten.
+/// Number of unwritten elements after which no more are listed.
 const MAX_SUSPECTS: usize = 1 << 20;
 
 /// Iterates over the buffer numbers of the outputs.

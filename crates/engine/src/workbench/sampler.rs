@@ -39,11 +39,11 @@ pub struct Sampler {
     pub repeats: u32,
     /// Program's own buffers.
     pub(super) scratch: Vec<(BufferSpec, DeviceBuffer)>,
-    /// Initial contents of the own buffers that each run restores.
+    /// Initial contents of the own buffers that each run restores, with buffer numbers.
     initial: Vec<(usize, DeviceBuffer)>,
-    /// Whether the own buffers held poison before the first run, rather than all bits set.
+    /// Whether the own buffers held poison before the first run; otherwise all bits were set.
     pub(super) poisoned: bool,
-    /// Fill pattern around the own buffers.
+    /// Fill pattern of the red zones around the own buffers.
     pub(super) poison: Poison,
     /// Runs over fresh and over left contents, if the contents may make a difference.
     contents_test: Option<[TimedCommands; 2]>,
@@ -132,7 +132,7 @@ impl StoppableRound {
 }
 
 impl RunsToRecord<'_> {
-    /// Records the copying of the selected contents to outputs and scratch buffers without other initial contents.
+    /// Records copies of the selected contents to outputs and scratch buffers, except those with initial contents.
     fn record_contents(&self, recorder: &mut Recorder) {
         let Self { loaded, program, regions, .. } = self;
         let Some((contents, copy_buffer)) = self.contents else { return };

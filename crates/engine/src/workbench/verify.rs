@@ -26,7 +26,7 @@ pub struct Verified {
     pub check: Result<CheckResult, String>,
     /// Fingerprint of the answer.
     pub answer: u64,
-    /// Run over other poison; none after a wrong answer.
+    /// Run over the other poison; `None` after a wrong answer.
     pub second_run: Option<SecondRun>,
     /// Reason why the answer cannot be judged, if so.
     pub unverified: Option<String>,
@@ -77,13 +77,13 @@ pub(super) struct CheckedRun {
     pub(super) bad_write: Option<String>,
 }
 
-/// Saves `outputs` if requested, and checks them, with the program's allowance and promise.
+/// Saves `outputs` if the user asked for that, and checks them.
 fn save_and_check(loaded: &LoadedProblem, program: &Program, outputs: &[HostArray]) -> Result<CheckResult, String> {
     loaded.oracle.save(outputs)?;
     check(loaded, program, outputs)
 }
 
-/// Checks `outputs` without saving them.
+/// Checks `outputs`, within what the program allows beyond the tolerance, and against what else it guarantees.
 pub(super) fn check(loaded: &LoadedProblem, program: &Program, outputs: &[HostArray]) -> Result<CheckResult, String> {
     let mut check = loaded.oracle.check(outputs)?;
     check.tolerance += program.allowance;
@@ -93,7 +93,7 @@ pub(super) fn check(loaded: &LoadedProblem, program: &Program, outputs: &[HostAr
     Ok(check)
 }
 
-/// Why an answer does not count.
+/// Reason why an answer does not count.
 pub(crate) enum VerificationError {
     /// The answer is wrong or missing, or the kernel wrote out of bounds.
     Rejected(Verification),
@@ -326,7 +326,7 @@ impl Workbench {
             wrong.tolerance = sampling::CONTENTS_RATIO;
             return Err(VerificationError::Rejected(wrong));
         }
-        // The last run was over fresh contents.
+        // The run over fresh contents comes last, so that its answer is in the outputs.
         if self.is_interrupted() || sampler.time_over_contents(false)?.is_none() {
             return Ok(());
         }
