@@ -3,7 +3,6 @@
 use super::job::{Job, JobContext, Report};
 use super::session::Setup;
 use super::worker::{EndKind, Remote, WorkerEnd};
-use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Program;
 use crate::plan::{CaseGroup, CaseId, PlanSection};
@@ -57,11 +56,6 @@ impl Executor<'_> {
     /// Whether the validation layer is on.
     pub(super) fn is_validated(&self) -> bool {
         self.setup.validation == Validation::On
-    }
-
-    /// Returns the folder of files that outlive the run.
-    pub(super) fn cache(&self) -> &CacheFolder {
-        &self.setup.cache
     }
 
     pub(super) fn is_interrupted(&self) -> bool {

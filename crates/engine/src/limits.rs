@@ -130,7 +130,7 @@ impl Executor<'_> {
     }
 
     fn cached_limits(&self) -> Option<Peak> {
-        read_cached(self.cache(), self.info(), self.is_validated())
+        read_cached(&self.setup.cache, self.info(), self.is_validated())
     }
 
     /// Merges the undisturbed figures of `limits`, measured by `cases`, into the saved ones; the better of two figures
@@ -150,7 +150,7 @@ impl Executor<'_> {
             limits.join(saved);
         }
         if let Ok(json) = serde_json::to_vec(&limits.sound(best)) {
-            self.cache().put(cache_kind(self.is_validated()), self.info(), &json);
+            self.setup.cache.put(cache_kind(self.is_validated()), self.info(), &json);
         }
     }
 

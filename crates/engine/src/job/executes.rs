@@ -10,7 +10,7 @@ job! {
     |self, context| {
         let runner = context.runner()?;
         runner.watcher.on_device("a fill");
-        Ok(vulkan::executes(&runner.device).map_err(|error| runner.report_error(&error)))
+        Ok(vulkan::executes(&runner.device).map_err(|error| runner.watcher.report_error(&error)))
     }
 }
 

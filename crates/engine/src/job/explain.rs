@@ -48,7 +48,7 @@ impl Runner {
         }
         self.watcher.on_device(&first.variants[0].name);
         self.workbench.pipelines.prepare_together(programs.iter().flatten());
-        let loaded = self.workbench.load(problem.as_ref()).map_err(|error| self.report_error(&error))?;
+        let loaded = self.workbench.load(problem.as_ref()).map_err(|error| self.watcher.report_error(&error))?;
         // Verify all candidates before timing any: a device that waits for the host lowers its clock.
         let mut verified = vec![];
         for (candidate, program) in candidates.iter().zip(programs) {

@@ -248,7 +248,7 @@ impl Runner {
         self.watcher.on_device(&name);
         let prepared = self.workbench.pipelines.prepare(&program);
         let verified = prepared.and_then(|()| self.workbench.verify(loaded, &program));
-        let verified = verified.map_err(|error| Refusal::Failed(self.report_error(&error)))?;
+        let verified = verified.map_err(|error| Refusal::Failed(self.watcher.report_error(&error)))?;
         match verified.check {
             Ok(check) if check.passes() => Ok(Candidate { name, program, first_run: verified.time }),
             Ok(check) => Err(Refusal::Rejected(check.worst)),
@@ -333,8 +333,10 @@ impl<'a> TileSearch<'a> {
             return Err(Refusal::Unsupported(reason));
         }
         runner.wake_canary();
-        let loaded =
-            runner.workbench.load(problem.as_ref()).map_err(|error| Refusal::Failed(runner.report_error(&error)))?;
+        let loaded = runner
+            .workbench
+            .load(problem.as_ref())
+            .map_err(|error| Refusal::Failed(runner.watcher.report_error(&error)))?;
         let mut all_tiles = algorithm.tiles(tunable, spec, &info);
         let space = all_tiles.len();
         // The tile of an earlier search comes first, so that even a search that is cut off early finds nothing worse.

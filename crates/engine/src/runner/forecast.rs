@@ -185,7 +185,7 @@ impl Runner {
         self.forecasts = forecasts;
         if let Err(error) = probed {
             // Only reports a lost device here; the case reports other errors when it runs.
-            self.report_error(&error);
+            self.watcher.report_error(&error);
         }
         let time = self.forecasts.predict(chosen, work)?;
         self.device.calls().predict(Some(Duration::from_secs_f64(time.seconds().clamp(0.0, MAX_FORECAST_SECONDS))));

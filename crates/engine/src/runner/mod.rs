@@ -33,6 +33,14 @@ pub trait DeviceWatcher {
     fn on_device(&self, _: &str) {}
     /// Called when the device is lost: this process cannot use it any longer.
     fn lost(&self, _: &str) {}
+    /// Returns the text of `error`; reports a lost device.
+    fn report_error(&self, error: &VulkanError) -> String {
+        let text = error.to_string();
+        if error.is_loss() {
+            self.lost(&text);
+        }
+        text
+    }
 }
 
 impl DeviceWatcher for Silent {}
@@ -149,21 +157,12 @@ impl SampleSource for TimedProgram {
     fn sample(&mut self) -> Result<TakenSample, String> {
         self.watcher.on_device(&self.name);
         self.runs += u64::from(self.sampler.repeats);
-        self.sampler.sample().map_err(|error| report_error(self.watcher.as_ref(), &error))
+        self.sampler.sample().map_err(|error| self.watcher.report_error(&error))
     }
 
     fn repeats(&self) -> u32 {
         self.sampler.repeats
     }
-}
-
-/// Returns the text of `error`; reports a lost device to the watcher.
-fn report_error(watcher: &dyn DeviceWatcher, error: &VulkanError) -> String {
-    let text = error.to_string();
-    if error.is_loss() {
-        watcher.lost(&text);
-    }
-    text
 }
 
 /// Problem of a group, loaded on the device when the first case that can run needs it.
@@ -194,7 +193,7 @@ impl<'a> SharedProblem<'a> {
         let outcome = match loaded {
             Ok(loaded) => return Ok(self.loaded.insert(loaded)),
             Err(VulkanError::Problem(error)) => Outcome::of(&error),
-            Err(error) => Outcome::failed(report_error(watcher, &error)),
+            Err(error) => Outcome::failed(watcher.report_error(&error)),
         };
         Err(self.failure.insert(outcome).clone())
     }
@@ -254,21 +253,16 @@ impl Runner {
             {
                 executes = Err(error);
             }
-            self.executes = Some(executes.map_err(|error| Outcome::failed(self.report_error(&error)))?);
+            self.executes = Some(executes.map_err(|error| Outcome::failed(self.watcher.report_error(&error)))?);
         }
         if self.executes == Some(true) { Ok(()) } else { Err(Outcome::failed(EXECUTES_NOTHING.into())) }
-    }
-
-    /// Returns the text of `error`; reports a lost device.
-    pub(super) fn report_error(&self, error: &VulkanError) -> String {
-        report_error(self.watcher.as_ref(), error)
     }
 
     /// Returns the outcome of a case whose first run failed.
     pub(super) fn outcome_of_first_run(&self, error: VulkanError) -> Outcome {
         match error {
             VulkanError::TooLong(reason) => Outcome::Skipped { reason },
-            error => self.keeper.outcome_of_error(&self.report_error(&error)),
+            error => self.keeper.outcome_of_error(&self.watcher.report_error(&error)),
         }
     }
 
@@ -404,7 +398,7 @@ impl Runner {
         };
         let Some((measured, timed)) = contender.finish() else { return case };
         case.outcome = match (vulkan::check_clock(&self.device), loaded) {
-            (Err(error), _) if !self.keeper.is_interrupted() => Outcome::failed(self.report_error(&error)),
+            (Err(error), _) if !self.keeper.is_interrupted() => Outcome::failed(self.watcher.report_error(&error)),
             (_, Some(loaded)) => self.verify_after_sampling(loaded, measured, &timed),
             (_, None) => Outcome::Measured(Box::new(measured)),
         };
@@ -432,7 +426,7 @@ impl Runner {
             Err(VerificationError::Rejected(wrong)) => Outcome::Rejected(wrong),
             // Samples from before an interruption count.
             Err(VerificationError::Device(_)) if self.keeper.is_interrupted() => Outcome::Measured(Box::new(measured)),
-            Err(VerificationError::Device(error)) => Outcome::failed(self.report_error(&error)),
+            Err(VerificationError::Device(error)) => Outcome::failed(self.watcher.report_error(&error)),
         }
     }
 
