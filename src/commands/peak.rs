@@ -41,7 +41,7 @@ pub(super) fn run(
         progress.device(device);
         progress.announce_duration("kernel", device.kind.runs_on_host_cores());
         let mut watch = PeakWatch { progress, worst };
-        peaks.push(executor.measure_peak(extent, &mut watch));
+        peaks.push(executor.measure_limits(extent, &mut watch));
         watch.progress.finish();
         worst = watch.worst;
         Ok(())

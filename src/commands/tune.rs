@@ -19,7 +19,7 @@ use crate::commands::host::Host;
 use crate::commands::progress::Progress;
 use crate::device::capability::DeviceInfo;
 use crate::engine::executor::{Executor, Observer, Silent};
-use crate::engine::job::tune::Question;
+use crate::engine::job::tune::SearchRequest;
 use crate::engine::runner::Timing;
 use crate::engine::session::Setup;
 use crate::kernels::CATALOGUE;
@@ -167,7 +167,7 @@ impl Tuning<'_> {
         let earlier = earlier.filter(|tile| tunable.legal(tile, &group.spec, device).is_ok());
         let variant = self.algorithm.variant(tunable.variant).expect("tunables name variants of their algorithm");
         let single = CaseGroup { variants: vec![variant.clone()], ..group.clone() };
-        let found = executor.tune(&single, Question { kept: earlier, avoid: vec![], budget }, &mut progress);
+        let found = executor.tune(&single, SearchRequest { first_tile: earlier, avoid: vec![], budget }, &mut progress);
         self.progress.advance();
         let found = found.map_err(|refusal| self.note(&name, &refusal)).ok()??;
         // Saved before the next search, so that nothing that ends the process later loses it.
@@ -203,7 +203,7 @@ impl Tuning<'_> {
             let single =
                 CaseGroup { spec, variants: vec![variant.clone()], auto: false, on_host: false, ..group.clone() };
             let run = PlanSection { devices: vec![], groups: vec![single], sampling: Sampling::default() };
-            let case = executor.run(&run, &mut Silent).pop();
+            let case = executor.run_cases(&run, &mut Silent).pop();
             let Some(Case { outcome, kernels, .. }) = case else { return ControlFlow::Break(()) };
             let spills = spilled(&kernels);
             if spills.is_none() && outcome == Outcome::Inspected {

@@ -3,8 +3,8 @@
 use super::job::{Job, JobContext, Report};
 use super::session::Setup;
 use super::worker::{EndKind, Remote, WorkerEnd};
-use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
+use crate::kernel::program::Program;
 use crate::plan::{CaseGroup, CaseId, PlanSection};
 use crate::record::{Case, Death, Outcome, Record};
 use crate::tuning::tuned::{self, Configuration, Tuned};
@@ -14,7 +14,7 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Executor of jobs on one device.
+/// Executor of jobs on one device. The file of each job in `job/` adds the method that calls the job.
 pub struct Executor<'a> {
     pub(super) device: DeviceInfo,
     /// Options of the session.
@@ -58,19 +58,11 @@ impl Executor<'_> {
         self.setup.validation == Validation::On
     }
 
-    /// Returns the folder of files that outlive the run.
-    pub(super) fn cache(&self) -> &CacheFolder {
-        &self.setup.cache
-    }
-
     pub(super) fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
 
     /// Runs a job. Passes events to `report`, whose answer says whether to continue.
-    ///
-    /// # Errors
-    /// When the worker ended unexpectedly.
     pub(super) fn perform<J: Job>(&mut self, job: J, report: Report<'_, J::Event>) -> Result<J::Done, WorkerEnd> {
         match &mut self.place {
             Place::Here(context) => job.run(context, report).map_err(WorkerEnd::refused),
@@ -90,20 +82,28 @@ impl Executor<'_> {
         }
     }
 
-    /// Returns the outcome of a case whose worker ended unexpectedly.
-    pub(super) fn outcome(&self, group: &CaseGroup, chosen: &Configuration, ended: &WorkerEnd) -> Outcome {
-        let WorkerEnd { how, cause, said, .. } = ended.clone();
+    /// Returns a case that was not measured because its worker ended unexpectedly.
+    pub(super) fn lost_case(&self, group: &CaseGroup, chosen: &Configuration, ended: &WorkerEnd) -> Case {
         let problem = group.problem();
-        let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), &self.device);
-        let program = match program {
-            Ok(program) => program,
-            Err(reason) => return Outcome::Skipped { reason },
+        let outcome = match chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), &self.device) {
+            Ok(program) => self.outcome_of_death(&program, ended),
+            Err(reason) => Outcome::Skipped { reason },
         };
+        group.case(&chosen.variant.name, problem.as_ref(), self.device.index, outcome)
+    }
+
+    fn outcome_of_death(&self, program: &Program, ended: &WorkerEnd) -> Outcome {
+        if self.is_interrupted() {
+            return Outcome::Interrupted;
+        }
         let kernels: BTreeSet<_> = program.dispatches().map(|dispatch| dispatch.shader.label()).collect();
-        let driver = format!("{} {}", self.device.driver.name, self.device.driver.info).trim().to_string();
-        let death = Death { cause, kernels: kernels.into_iter().collect(), driver, said };
-        match how {
-            _ if self.is_interrupted() => Outcome::Interrupted,
+        let death = Death {
+            cause: ended.cause.clone(),
+            kernels: kernels.into_iter().collect(),
+            driver: format!("{} {}", self.device.driver.name, self.device.driver.info).trim().to_string(),
+            said: ended.stderr_tail.clone(),
+        };
+        match ended.how {
             EndKind::Crashed | EndKind::Killed => Outcome::Crashed(death),
             EndKind::Hung => Outcome::TimedOut(death),
             EndKind::Refused => Outcome::failed(ended.to_string()),
@@ -132,39 +132,37 @@ pub struct Silent;
 
 impl Observer for Silent {}
 
-/// Returns the cases of `run` that `device` cannot run, each with the reason, in plan order.
-pub fn skipped(section: &PlanSection, device: &DeviceInfo, tuned: &Tuned) -> Vec<(CaseId, String)> {
-    section
-        .groups_on(device.kind)
-        .flat_map(|group| tuned::choose(group, device, tuned).into_iter().map(move |chosen| (group, chosen)))
-        .filter_map(|(group, chosen)| {
-            let problem = (group.algorithm.problem)(&group.spec).ok()?;
-            let reason = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device).err()?;
-            Some((group.id(chosen.variant), reason))
-        })
-        .collect()
+/// Returns the cases of `section` that `device` cannot run, each with the reason, in plan order.
+pub fn list_skipped(section: &PlanSection, device: &DeviceInfo, tuned: &Tuned) -> Vec<(CaseId, String)> {
+    let mut skipped = vec![];
+    for group in section.groups_on(device.kind) {
+        let Ok(problem) = (group.algorithm.problem)(&group.spec) else { continue };
+        for chosen in tuned::choose(group, device, tuned) {
+            if let Err(reason) = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device) {
+                skipped.push((group.id(chosen.variant), reason));
+            }
+        }
+    }
+    skipped
 }
 
-/// Returns `run` without the cases whose ids are `gone`.
-pub fn without(section: &PlanSection, device: &DeviceInfo, tuned: &Tuned, gone: &dyn Fn(&str) -> bool) -> PlanSection {
+/// Returns `section` without `excluded` cases, by id. `auto` is excluded with the variant that it chooses.
+pub fn without_cases(
+    section: &PlanSection,
+    device: &DeviceInfo,
+    tuned: &Tuned,
+    excluded: &dyn Fn(&str) -> bool,
+) -> PlanSection {
     let mut section = section.clone();
     for group in &mut section.groups {
-        let is_gone = |group: &CaseGroup, variant: &_| gone(&group.id(variant).to_string());
         let automatic = CaseGroup { variants: vec![], ..group.clone() };
-        let automatic = tuned::choose(&automatic, device, tuned);
-        if automatic.iter().any(|chosen| is_gone(group, chosen.variant)) {
-            group.auto = false;
+        for chosen in tuned::choose(&automatic, device, tuned) {
+            if excluded(&automatic.id(chosen.variant).to_string()) {
+                group.auto = false;
+            }
         }
-        let mut variants = std::mem::take(&mut group.variants);
-        variants.retain(|variant| !is_gone(group, variant));
-        group.variants = variants;
+        group.variants.retain(|variant| !excluded(&automatic.id(variant).to_string()));
     }
     section.groups.retain(|group| group.cases() > 0);
     section
-}
-
-/// Returns the case of `chosen` in `group` with an outcome that is not a measurement.
-pub fn unmeasured(group: &CaseGroup, chosen: &Configuration, device: &DeviceInfo, outcome: Outcome) -> Case {
-    let problem = group.problem();
-    group.case(&chosen.variant.name, problem.as_ref(), device.index, outcome)
 }

@@ -9,7 +9,7 @@ use crate::device::capability::{DeviceInfo, DeviceKind, Driver, Subgroup, Timest
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::{Case, Measured, Outcome, Phases, Sample, Verification};
 use crate::sampling;
-use crate::timekeeper::{CaseState, Timekeeper, failed, once};
+use crate::timekeeper::{CaseState, TakenSample, Timekeeper, measured_once};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use std::time::Instant;
 pub fn device(index: usize) -> DeviceInfo {
     DeviceInfo {
         index,
-        name: processor(),
+        name: cpu_name(),
         kind: DeviceKind::Host,
         driver: Driver { name: "host".into(), info: format!("{} threads", threads::count()), version: 0, build: None },
         uuid: "host".into(),
@@ -28,10 +28,12 @@ pub fn device(index: usize) -> DeviceInfo {
 }
 
 /// Returns the CPU's name from the system, or its architecture.
-fn processor() -> String {
+fn cpu_name() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
-    name.map_or_else(|| std::env::consts::ARCH.into(), |(_, name)| name.trim().into())
+    match text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':')) {
+        Some((_, name)) => name.trim().into(),
+        None => std::env::consts::ARCH.into(),
+    }
 }
 
 /// Measures the baseline of a group; skips the case if there is none.
@@ -66,10 +68,7 @@ pub fn measure(group: &CaseGroup, index: usize, sampling: &Sampling, interrupted
     case
 }
 
-/// Runs a baseline for the first time and checks its answer.
-///
-/// # Errors
-/// When there is no answer or a wrong one, as the outcome of the case.
+/// Runs a baseline for the first time and checks its answer. Without a right answer, returns the outcome of the case.
 fn verify(
     problem: &dyn Problem,
     inputs: &[HostArray],
@@ -84,7 +83,7 @@ fn verify(
     match checked {
         Err(reason) => Err(Outcome::Rejected(Verification::without_answer(reason))),
         Ok(check) if !check.passes() => Err(Outcome::Rejected(check.into())),
-        Ok(check) => Ok(once(Verification::from(check).into(), time, phases)),
+        Ok(check) => Ok(measured_once(Verification::from(check).into(), time, phases)),
     }
 }
 
@@ -100,23 +99,22 @@ fn sample(
         let start = Instant::now();
         program.run();
         let time = start.elapsed().into();
-        Ok((Sample { time: time, host: time, outlier: false }, time))
+        Ok(TakenSample { sample: Sample { time, host: time, outlier: false }, device_total: time })
     };
     let mut keeper = Timekeeper::new(interrupted);
-    keeper.watch_host(true);
+    keeper.watch_host();
     // A pause between samples is for devices that lower their clock.
     let sampling = Sampling { pause: None, ..*sampling };
     let patience = sampling.patience.unwrap_or(sampling::MAX_WARM_UP);
-    let warmed = keeper.warm(baseline, measured, patience, |_, _| Ok(()));
-    let mut state = CaseState::after_warm_up(warmed.map_err(|error| failed(&error)));
+    let mut state = keeper.warm_up(baseline, measured, patience, |_, _| Ok(()));
     keeper.sample(vec![&mut state], &sampling);
-    match state {
-        CaseState::Ended(outcome) => outcome,
-        CaseState::Sampling(contender) => contender.finish().map_or(Outcome::Interrupted, |(mut measured, _)| {
-            measured.phases.device = Nanos::default();
-            Outcome::Measured(Box::new(measured))
-        }),
-    }
+    let contender = match state {
+        CaseState::Ended(outcome) => return outcome,
+        CaseState::Sampling(contender) => contender,
+    };
+    let Some((mut measured, _)) = contender.finish() else { return Outcome::Interrupted };
+    measured.phases.device = Nanos::default();
+    Outcome::Measured(Box::new(measured))
 }
 
 #[cfg(test)]
@@ -134,8 +132,8 @@ mod tests {
         let dtype = algorithm.dtypes(Goal::Result).next().expect("a type");
         let spec = CaseSpec::new(algorithm, Size::Uniform(n), dtype);
         let group = CaseGroup::new(algorithm.into(), spec, vec![]);
-        let [max_time, warm_up] = [5, 1].map(Duration::from_millis);
-        let sampling = Sampling { max_time, patience: Some(warm_up), ..Sampling::default() };
+        let patience = Some(Duration::from_millis(1));
+        let sampling = Sampling { max_time: Duration::from_millis(5), patience, ..Sampling::default() };
         measure(&group, 3, &sampling, &AtomicBool::new(interrupted))
     }
 
@@ -145,8 +143,8 @@ mod tests {
         assert_eq!((case.id.as_str(), case.device, case.dtype), ("matmul/faer/f32/65x65x65", 3, DType::F32));
         let measured = case.measured().expect("measured");
         assert!(measured.samples.len() >= 3 && measured.summary.median.0 > 0.0);
-        let found = measured.verification.verified().expect("it was checked");
-        assert!(found.residual.is_some_and(|residual| residual <= found.tolerance));
+        let verification = measured.verification.verified().expect("it was checked");
+        assert!(verification.residual.is_some_and(|residual| residual <= verification.tolerance));
     }
 
     #[test]

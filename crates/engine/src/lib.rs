@@ -1,5 +1,4 @@
-//! Measures a plan on devices: the session that opens them, the workbench, the one loop that warms up and samples,
-//! searches, limits.
+//! Measures a plan on devices: opens them, loads problems, verifies, warms up, samples, searches tiles, finds limits.
 
 mod at_once;
 pub mod executor;

@@ -1,9 +1,7 @@
-//! Measures the limits of a device, by probes as ordinary cases and by direct transfers and submissions, and compares
-//! cases with them.
+//! Measures a device's limits, by probes (ordinary cases), transfers and submissions, and compares cases with them.
 
 use super::executor::{Executor, Observer, Silent};
 use super::job::host_side::{HostSide, TRANSFERRED};
-use crate::algorithms::Variant;
 use crate::basis::units::{Bytes, Nanos};
 use crate::device::cache::CacheFolder;
 use crate::device::capability::{DeviceInfo, DeviceKind};
@@ -12,12 +10,26 @@ use crate::plan::{CaseGroup, PlanSection};
 use crate::record::peak::{Direction, Extent, Figure, Missing, Operation, Quantity, may_limit};
 use crate::record::{Case, Conditions, Limit, Outcome, Peak, Share, Warning};
 use crate::stats::Summary;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Host time after which a quick run on a software device starts no further probe: some take a hundred times as long as
-/// others.
+/// Host time after which a quick run starts no further probe: some take a hundred times as long as others.
 pub(super) const MAX_QUICK_TIME: Duration = Duration::from_secs(8);
+
+/// Kind of cache file for the limits.
+const CACHE_KIND: &str = "limits.json";
+/// Kind of cache file for limits under validation layers, which slow down the host, so that they stay separate.
+const CACHE_KIND_VALIDATED: &str = "limits-validated.json";
+
+fn cache_kind(is_validated: bool) -> &'static str {
+    if is_validated { CACHE_KIND_VALIDATED } else { CACHE_KIND }
+}
+
+/// Reads a device's limits from earlier runs.
+pub(super) fn read_cached(cache: &CacheFolder, device: &DeviceInfo, is_validated: bool) -> Option<Peak> {
+    let json = cache.get(cache_kind(is_validated), device)?;
+    let limits: Peak = serde_json::from_slice(&json).ok()?;
+    (limits.schema == crate::record::peak::SCHEMA).then_some(limits)
+}
 
 /// Returns the best canary time known when `cases` ended.
 pub(crate) fn best_canary(cases: &[Case]) -> Option<Nanos> {
@@ -25,203 +37,176 @@ pub(crate) fn best_canary(cases: &[Case]) -> Option<Nanos> {
     bests.reduce(f64::min).map(Nanos)
 }
 
-fn cache_kind(validated: bool) -> &'static str {
-    if validated { CACHE_KIND_VALIDATED } else { CACHE_KIND }
-}
-
-/// Reads a device's limits from earlier runs.
-pub(super) fn read_cached(cache: &CacheFolder, device: &DeviceInfo, validated: bool) -> Option<Peak> {
-    let peak = serde_json::from_slice::<Peak>(&cache.get(cache_kind(validated), device)?).ok();
-    peak.filter(|peak| peak.schema == crate::record::peak::SCHEMA)
-}
-
-/// Kind of cache file for the limits.
-const CACHE_KIND: &str = "limits.json";
-/// Kind of cache file for limits under validation layers, which slow down the host: such figures must not be mixed with
-/// others.
-const CACHE_KIND_VALIDATED: &str = "limits-validated.json";
-
 impl Executor<'_> {
     /// Measures the limits of the device, and saves the undisturbed ones for later runs.
-    pub fn measure_peak(&mut self, extent: Extent, observer: &mut dyn Observer) -> Peak {
-        let run = peak::run(self.setup.catalogue, self.info(), extent);
-        self.measure_limits(extent, run, observer)
+    pub fn measure_limits(&mut self, extent: Extent, observer: &mut dyn Observer) -> Peak {
+        let probes = peak::run(self.setup.catalogue, self.info(), extent);
+        self.run_probes(extent, probes, observer)
     }
 
-    /// Measures the limits that the probes in `run` find.
-    fn measure_limits(&mut self, extent: Extent, section: PlanSection, observer: &mut dyn Observer) -> Peak {
-        let (cases, left_out) = match (extent, self.info().kind) {
+    /// Measures the limits that `probes` find.
+    fn run_probes(&mut self, extent: Extent, probes: PlanSection, observer: &mut dyn Observer) -> Peak {
+        let mut left_out = vec![];
+        let cases = match (extent, self.info().kind) {
+            (Extent::Quick, DeviceKind::Cpu) => self.run_for(MAX_QUICK_TIME, probes, observer, &mut left_out),
             // A GPU lowers its clock while it waits for the host, so run all probes in one go.
-            (Extent::Quick, DeviceKind::Cpu) => self.run_for(section, MAX_QUICK_TIME, observer),
-            _ => (self.run(&section, observer), vec![]),
+            _ => self.run_cases(&probes, observer),
         };
-        let mut peak = Peak::new(self.info(), extent, jiff::Timestamp::now().to_string(), &cases);
+        let mut limits = Peak::new(self.info(), extent, jiff::Timestamp::now().to_string(), &cases);
         if extent == Extent::Full {
-            self.measure_host_side(&mut peak);
+            self.add_host_side(&mut limits);
         }
-        self.keep_measured(peak.clone(), &cases);
-        peak.missing.extend(left_out);
-        peak
+        self.save_limits(limits.clone(), &cases);
+        limits.missing.extend(left_out);
+        limits
     }
 
-    /// Runs the groups of `run`, the first in any case and others until `most` host time has passed; returns the
-    /// remaining cases as missing.
+    /// Runs the first group of `section`, and others until `max_time` is over; adds the remaining cases to `left_out`.
     fn run_for(
         &mut self,
+        max_time: Duration,
         section: PlanSection,
-        most: Duration,
         observer: &mut dyn Observer,
-    ) -> (Vec<Case>, Vec<Missing>) {
+        left_out: &mut Vec<Missing>,
+    ) -> Vec<Case> {
         let start = Instant::now();
         let mut cases: Vec<Case> = vec![];
-        let mut missing = vec![];
         for group in section.groups {
-            if !cases.is_empty() && start.elapsed() >= most {
-                let left_out = |variant: &Variant| Missing {
-                    case: group.id(variant).to_string(),
-                    reason: format!(
-                        "left out: the quick run had already taken {} on this slow device; run `gpukern peak` once",
-                        Nanos::from(most)
-                    ),
-                };
-                missing.extend(group.variants.iter().map(left_out));
+            if cases.is_empty() || start.elapsed() < max_time {
+                let single = PlanSection { devices: vec![], groups: vec![group], sampling: section.sampling };
+                cases.extend(self.run_cases(&single, observer));
                 continue;
             }
-            let one = PlanSection { devices: vec![], groups: vec![group], sampling: section.sampling };
-            cases.extend(self.run(&one, observer));
-        }
-        (cases, missing)
-    }
-
-    /// Returns the limits from earlier runs, completed by a quick measurement of missing ones. Figures taken while the
-    /// canary was slower than `best` are measured again.
-    fn peak(&mut self, best: Option<Nanos>) -> Peak {
-        let cached = self.cached_peak().map(|peak| peak.sound(best));
-        let mut run = peak::run(self.setup.catalogue, self.info(), Extent::Quick);
-        let Some(mut peak) = cached else { return self.measure_limits(Extent::Quick, run, &mut Silent) };
-        for group in &mut run.groups {
-            if group.variants.iter().all(|variant| has_limit(&peak, group, variant)) {
-                group.variants.clear();
+            for variant in &group.variants {
+                let reason = format!(
+                    "left out: the quick run had already taken {} on this slow device; run `gpukern peak` once",
+                    Nanos::from(max_time)
+                );
+                left_out.push(Missing { case: group.id(variant).to_string(), reason });
             }
         }
-        run.groups.retain(|group| !group.variants.is_empty());
-        if !run.groups.is_empty() {
-            peak.join(self.measure_limits(Extent::Quick, run, &mut Silent));
-        }
-        peak
+        cases
     }
 
-    /// Measures memory at the working sets of memory-bound cases, if `peak` lacks them.
-    fn refine_peak(&mut self, peak: &mut Peak, sets: &[Bytes]) {
-        let mut run = peak::at_sets(&self.setup.catalogue.probes, self.info(), Extent::Quick, sets);
-        run.groups.retain(|group| group.variants.iter().any(|variant| !has_limit(peak, group, variant)));
-        if !run.groups.is_empty() {
-            peak.join(self.measure_limits(Extent::Quick, run, &mut Silent));
-        }
-    }
-
-    /// Measures again, for longer, the limits that `doubted` cases exceed.
-    fn doubt_peak(&mut self, peak: &mut Peak, doubted: &[&Case]) {
-        let (by_memory, others): (Vec<&Case>, Vec<&Case>) = doubted.iter().partition(|case| is_memory_bound(case));
-        let bounds = |group: &CaseGroup| {
-            let quantities =
-                group.variants.iter().filter_map(|variant| variant.limit(group.spec.size, group.spec.dtype));
-            let quantities: Vec<_> = quantities.collect();
-            others.iter().any(|case| {
-                let Some(share) = case.share else { return false };
-                let dtype = case.computed_in().dtype;
-                quantities.iter().any(|quantity| may_limit(*quantity, share.limit, dtype))
-            })
+    /// Returns the limits from earlier runs, completed by a quick measurement of missing ones. Measures figures again
+    /// that were taken while the canary was slower than `best`.
+    fn complete_limits(&mut self, best: Option<Nanos>) -> Peak {
+        let mut probes = peak::run(self.setup.catalogue, self.info(), Extent::Quick);
+        let Some(cached) = self.cached_limits() else {
+            return self.run_probes(Extent::Quick, probes, &mut Silent);
         };
-        let sets: Vec<_> = by_memory.iter().map(|case| case.work.bytes).collect();
-        let run = peak::again(self.setup.catalogue, self.info(), bounds, &sets);
-        let cases = self.run(&run, &mut Silent);
-        let again = Peak::new(self.info(), Extent::Quick, jiff::Timestamp::now().to_string(), &cases);
-        // Save only the new figures: limits missing from `peak` may be measurable next time.
-        self.keep_measured(again.clone(), &cases);
-        peak.join(again);
+        let mut limits = cached.sound(best);
+        probes.groups.retain(|group| !has_limits_of(&limits, group));
+        if !probes.groups.is_empty() {
+            limits.join(self.run_probes(Extent::Quick, probes, &mut Silent));
+        }
+        limits
     }
 
-    fn cache_kind(&self) -> &'static str {
-        cache_kind(self.is_validated())
+    /// Measures the memory limits at these working sets, unless `limits` has them.
+    fn measure_working_sets(&mut self, limits: &mut Peak, working_sets: &[Bytes]) {
+        let mut probes = peak::at_sets(&self.setup.catalogue.probes, self.info(), Extent::Quick, working_sets);
+        probes.groups.retain(|group| !has_limits_of(limits, group));
+        if !probes.groups.is_empty() {
+            limits.join(self.run_probes(Extent::Quick, probes, &mut Silent));
+        }
     }
 
-    fn cached_peak(&self) -> Option<Peak> {
-        read_cached(self.cache(), self.info(), self.is_validated())
+    /// Measures the limits that `cases` exceed again, for longer.
+    fn measure_exceeded(&mut self, limits: &mut Peak, cases: &[&Case]) {
+        let (memory_bound, others): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(|case| is_memory_bound(case));
+        let working_sets: Vec<_> = memory_bound.iter().map(|case| case.work.bytes).collect();
+        let bounds_others = |group: &CaseGroup| {
+            let variants = group.variants.iter();
+            let mut quantities = variants.filter_map(|variant| variant.limit(group.spec.size, group.spec.dtype));
+            quantities.any(|quantity| others.iter().any(|case| is_bound_by(case, quantity)))
+        };
+        let probes = peak::again(self.setup.catalogue, self.info(), bounds_others, &working_sets);
+        let cases = self.run_cases(&probes, &mut Silent);
+        let measured = Peak::new(self.info(), Extent::Quick, jiff::Timestamp::now().to_string(), &cases);
+        // Save only the new figures: limits missing from `limits` may be measurable next time.
+        self.save_limits(measured.clone(), &cases);
+        limits.join(measured);
     }
 
-    /// Saves the results of `cases`, without failed or interrupted probes, which may succeed next time.
-    fn keep_measured(&self, mut peak: Peak, cases: &[Case]) {
+    fn cached_limits(&self) -> Option<Peak> {
+        read_cached(&self.setup.cache, self.info(), self.is_validated())
+    }
+
+    /// Merges the undisturbed figures of `limits`, measured by `cases`, into the saved ones; the better of two figures
+    /// wins. Failed and interrupted probes may succeed next time, so they are not saved as missing.
+    fn save_limits(&self, mut limits: Peak, cases: &[Case]) {
         for case in cases {
             if case.outcome == Outcome::Interrupted || case.outcome.failure().is_some() {
-                peak.missing.retain(|missing| missing.case != case.id);
+                limits.missing.retain(|missing| missing.case != case.id);
             }
         }
-        self.keep_peak(peak, best_canary(cases));
-    }
-
-    /// Merges the undisturbed part of `peak` into the saved limits; the better of two figures wins.
-    fn keep_peak(&self, mut peak: Peak, best: Option<Nanos>) {
-        if let Some(kept) = self.cached_peak() {
-            if kept.extent == Extent::Full {
-                peak.extent = Extent::Full;
+        let best = best_canary(cases);
+        if let Some(saved) = self.cached_limits() {
+            if saved.extent == Extent::Full {
+                limits.extent = Extent::Full;
             }
-            peak = peak.sound(best);
-            peak.join(kept);
+            limits = limits.sound(best);
+            limits.join(saved);
         }
-        if let Ok(json) = serde_json::to_vec(&peak.sound(best)) {
-            self.cache().put(self.cache_kind(), self.info(), &json);
+        if let Ok(json) = serde_json::to_vec(&limits.sound(best)) {
+            self.setup.cache.put(cache_kind(self.is_validated()), self.info(), &json);
         }
     }
 
-    fn measure_host_side(&mut self, peak: &mut Peak) {
+    /// Adds the latency of submissions and the rates of transfers.
+    fn add_host_side(&mut self, limits: &mut Peak) {
         let HostSide { submissions, uploads, downloads, others } = self.host_side();
         let conditions = Conditions { others, ..Conditions::default() };
-        let quantity = Quantity::Latency { of: Operation::SubmitToWait };
-        add(peak, quantity, submissions, &conditions, |time| time.0);
+        let latency = Quantity::Latency { of: Operation::SubmitToWait };
+        add_figure(limits, latency, submissions, &conditions, |time| time.0);
         for (direction, times) in [(Direction::Upload, uploads), (Direction::Download, downloads)] {
             let rate = |time: Nanos| TRANSFERRED.0 as f64 / time.seconds();
-            add(peak, Quantity::Transfer { direction }, times, &conditions, rate);
+            add_figure(limits, Quantity::Transfer { direction }, times, &conditions, rate);
         }
     }
 }
 
-/// Whether `peak` has the limit that `variant` measures, or it measures none.
-fn has_limit(peak: &Peak, group: &CaseGroup, variant: &Variant) -> bool {
-    let limit = variant.limit(group.spec.size, group.spec.dtype);
-    limit.is_none_or(|quantity| peak.knows(quantity, &group.id(variant).to_string()))
+/// Whether `limits` has every limit that the probes of `group` measure.
+fn has_limits_of(limits: &Peak, group: &CaseGroup) -> bool {
+    group.variants.iter().all(|variant| match variant.limit(group.spec.size, group.spec.dtype) {
+        Some(quantity) => limits.knows(quantity, &group.id(variant).to_string()),
+        None => true,
+    })
 }
 
-fn add(
-    peak: &mut Peak,
+/// Adds the shortest and the median of `times` as the figure of `quantity`.
+fn add_figure(
+    limits: &mut Peak,
     quantity: Quantity,
     times: Result<Vec<Nanos>, String>,
     conditions: &Conditions,
     figure: impl Fn(Nanos) -> f64,
 ) {
-    let case = "measured directly".to_string();
-    match times.map(|times| Summary::of(&times)) {
-        Ok(Some(Summary { min, median, .. })) => {
-            peak.add(Figure::new(quantity, [min, median].map(figure), conditions, case));
+    match times {
+        Ok(times) => {
+            if let Some(Summary { min, median, .. }) = Summary::of(&times) {
+                let case = "measured directly".to_string();
+                limits.add(Figure::new(quantity, [figure(min), figure(median)], conditions, case));
+            }
         }
-        Ok(None) => {}
-        Err(error) => peak.missing.push(Missing { case: format!("{quantity:?}"), reason: error }),
+        Err(reason) => limits.missing.push(Missing { case: format!("{quantity:?}"), reason }),
     }
 }
 
-/// Computes each case's share of the device's limits, and warns about cases above them. `None`, without shares, if
-/// interrupted, because limits are then incomplete.
-pub(super) fn compute_shares(runner: &mut Executor<'_>, cases: &mut [Case], interrupted: &AtomicBool) -> Option<Peak> {
-    let peak = limits(runner, cases, &|| interrupted.load(Ordering::Relaxed));
-    if peak.is_some() {
-        mark(cases);
+/// Stores each case's share of the device's limits, which are measured if necessary, and warns about cases above them.
+/// Returns the limits; `None`, without shares, if interrupted, because limits are then incomplete.
+pub(super) fn compare_with_limits(executor: &mut Executor<'_>, cases: &mut [Case]) -> Option<Peak> {
+    let limits = determine_limits(executor, cases);
+    if limits.is_some() {
+        warn_above_limits(cases);
     } else {
         for case in cases {
             case.share = None;
             case.structure = None;
         }
     }
-    peak
+    limits
 }
 
 /// Whether memory is the limit that a case comes nearest to.
@@ -229,34 +214,41 @@ fn is_memory_bound(case: &Case) -> bool {
     case.share.is_some_and(|share| share.limit == Limit::Memory)
 }
 
-/// Determines the limits of the device, and the share of them that each case reaches.
-fn limits(runner: &mut Executor<'_>, cases: &mut [Case], interrupted: &dyn Fn() -> bool) -> Option<Peak> {
+/// Whether a case's nearest limit may be the one that `quantity` measures.
+fn is_bound_by(case: &Case, quantity: Quantity) -> bool {
+    case.share.is_some_and(|share| may_limit(quantity, share.limit, case.computed_in().dtype))
+}
+
+/// Determines the limits of the device, and stores the share of them that each case reaches.
+fn determine_limits(executor: &mut Executor<'_>, cases: &mut [Case]) -> Option<Peak> {
     // The interruption may have come after the last case.
-    if interrupted() {
+    if executor.is_interrupted() {
         return None;
     }
-    let mut peak = runner.peak(best_canary(cases));
-    share(&peak, cases);
+    let mut limits = executor.complete_limits(best_canary(cases));
+    store_shares(&limits, cases);
     // The quick measurement has few working sets, and the next smaller one may fit in a faster cache.
-    let sets: Vec<_> = cases.iter().filter(|case| is_memory_bound(case)).map(|case| case.work.bytes).collect();
-    if !interrupted() && !sets.is_empty() {
-        runner.refine_peak(&mut peak, &sets);
-        share(&peak, cases);
+    let memory_bound = cases.iter().filter(|case| is_memory_bound(case));
+    let working_sets: Vec<_> = memory_bound.map(|case| case.work.bytes).collect();
+    if !executor.is_interrupted() && !working_sets.is_empty() {
+        executor.measure_working_sets(&mut limits, &working_sets);
+        store_shares(&limits, cases);
     }
     // A case above a limit shows that the limit is wrong, so it is measured again.
     let above: Vec<_> = cases.iter().filter(|case| case.share.is_some_and(|share| share.fraction > 1.0)).collect();
-    if !interrupted() && !above.is_empty() {
-        runner.doubt_peak(&mut peak, &above);
-        share(&peak, cases);
+    if !executor.is_interrupted() && !above.is_empty() {
+        executor.measure_exceeded(&mut limits, &above);
+        store_shares(&limits, cases);
     }
-    (!interrupted()).then_some(peak)
+    if executor.is_interrupted() { None } else { Some(limits) }
 }
 
 /// Adds a warning to cases above a limit.
-pub(super) fn mark(cases: &mut [Case]) {
+pub(super) fn warn_above_limits(cases: &mut [Case]) {
     for case in cases {
-        if let (Some(Share { fraction, .. }), Outcome::Measured(measured)) = (case.share, &mut case.outcome)
+        if let Some(Share { fraction, .. }) = case.share
             && fraction > 1.0
+            && let Outcome::Measured(measured) = &mut case.outcome
         {
             measured.warnings.push(Warning::AboveLimit { fraction });
         }
@@ -264,11 +256,11 @@ pub(super) fn mark(cases: &mut [Case]) {
 }
 
 /// Stores the share of its limits that each case reaches.
-pub(super) fn share(peak: &Peak, cases: &mut [Case]) {
+pub(super) fn store_shares(limits: &Peak, cases: &mut [Case]) {
     for case in cases {
         let median = case.measured().map(|measured| measured.summary.median);
-        case.share = median.and_then(|median| peak.share(case, median));
-        case.structure = median.and_then(|median| peak.structure(case, median));
+        case.share = median.and_then(|median| limits.share(case, median));
+        case.structure = median.and_then(|median| limits.structure(case, median));
     }
 }
 
@@ -276,7 +268,6 @@ pub(super) fn share(peak: &Peak, cases: &mut [Case]) {
 mod tests {
     use super::*;
     use crate::device::fixture::software_device;
-    use crate::executor::unmeasured;
     use crate::job::Report;
     use crate::job::cases::{CaseEvent, RunCases};
     use crate::kernels::CATALOGUE;
@@ -285,18 +276,17 @@ mod tests {
     use crate::worker::WorkerEnd;
     use std::any::Any;
 
-    /// An executor whose device takes `time` for each group, and has no results.
-    fn slow(setup: &Setup, time: Duration) -> Executor<'_> {
+    /// Returns an executor whose device takes `time` for each group, and has no results.
+    fn slow_executor(setup: &Setup, time: Duration) -> Executor<'_> {
         let script = move |job: &dyn Any, report: Report<'_, Box<dyn Any>>| -> Result<Box<dyn Any>, WorkerEnd> {
             let Some(RunCases { groups, .. }) = job.downcast_ref() else {
                 return Ok(Box::new(HostSide::missing("a script")));
             };
-            let device = software_device();
             for group in groups.iter().cloned().map(|group| group.resolve(&[]).expect("made here")) {
                 std::thread::sleep(time);
-                for chosen in tuned::choose(&group, &device, &Tuned::none()) {
+                for chosen in tuned::choose(&group, &software_device(), &Tuned::none()) {
                     let outcome = Outcome::Skipped { reason: "a script".into() };
-                    let case = unmeasured(&group, &chosen, &device, outcome);
+                    let case = group.case(&chosen.variant.name, group.problem().as_ref(), 0, outcome);
                     report(Box::new(CaseEvent::End(Box::new(case))));
                 }
             }
@@ -307,18 +297,18 @@ mod tests {
 
     #[test]
     fn a_quick_run_on_a_slow_device_ends_and_says_what_it_left_out() {
-        let run = || peak::run(&CATALOGUE, &software_device(), Extent::Quick);
-        let all: usize = run().groups.iter().map(CaseGroup::cases).sum();
-        for (most, some_left_out) in [(Duration::from_millis(45), true), (Duration::from_secs(60), false)] {
+        let probes = peak::run(&CATALOGUE, &software_device(), Extent::Quick);
+        let count: usize = probes.groups.iter().map(CaseGroup::cases).sum();
+        for (max_time, some_left_out) in [(Duration::from_millis(45), true), (Duration::from_secs(60), false)] {
             let setup = Setup::in_process(&CATALOGUE, CacheFolder::none());
-            let mut executor = slow(&setup, Duration::from_millis(20));
-            let (cases, missing) = executor.run_for(run(), most, &mut Silent);
-            assert_eq!(cases.len() + missing.len(), all, "each is there or missing");
-            assert_eq!(missing.is_empty(), !some_left_out, "{missing:?}");
-            assert!(
-                missing.iter().all(|missing| missing.reason.contains("left out: the quick run had already taken 45"))
-            );
-            assert!(!cases.is_empty() && (!some_left_out || cases.len() < all), "{} of {all}", cases.len());
+            let mut executor = slow_executor(&setup, Duration::from_millis(20));
+            let mut left_out = vec![];
+            let cases = executor.run_for(max_time, probes.clone(), &mut Silent, &mut left_out);
+            assert_eq!(cases.len() + left_out.len(), count, "each is there or missing");
+            assert_eq!(left_out.is_empty(), !some_left_out, "{left_out:?}");
+            let text = "left out: the quick run had already taken 45";
+            assert!(left_out.iter().all(|missing| missing.reason.contains(text)));
+            assert!(!cases.is_empty() && (!some_left_out || cases.len() < count), "{} of {count}", cases.len());
         }
     }
 
@@ -326,13 +316,13 @@ mod tests {
     fn probes_left_out_by_a_quick_run_are_not_cached_as_missing() {
         let folder = tempfile::tempdir().expect("a folder");
         let setup = Setup::in_process(&CATALOGUE, CacheFolder::new(Some(folder.path())));
-        let mut executor = slow(&setup, Duration::ZERO);
-        let mut peak = executor.measure_peak(Extent::Quick, &mut Silent);
+        let mut executor = slow_executor(&setup, Duration::ZERO);
+        let mut limits = executor.measure_limits(Extent::Quick, &mut Silent);
         let left_out = Missing { case: "launch/dependent/i32/1".into(), reason: "left out".into() };
-        peak.missing.push(left_out.clone());
-        executor.doubt_peak(&mut peak, &[]);
-        assert!(peak.missing.contains(&left_out), "it is of this run");
-        let kept = executor.cached_peak().expect("a document");
-        assert!(!kept.missing.is_empty() && !kept.missing.contains(&left_out), "{:?}", kept.missing);
+        limits.missing.push(left_out.clone());
+        executor.measure_exceeded(&mut limits, &[]);
+        assert!(limits.missing.contains(&left_out), "it is of this run");
+        let saved = executor.cached_limits().expect("a document");
+        assert!(!saved.missing.is_empty() && !saved.missing.contains(&left_out), "{:?}", saved.missing);
     }
 }

@@ -1,9 +1,9 @@
 //! Measurement of a plan on its devices and the host: cases, limits, baselines and the resulting record.
 
-use super::executor::{self, Executor, Observer};
+use super::executor::{Executor, Observer, list_skipped, without_cases};
 use super::host;
 use super::job::baseline::HostWorker;
-use super::limits::{self, compute_shares, mark, share};
+use super::limits::{self, compare_with_limits, store_shares, warn_above_limits};
 use super::runner::Timing;
 use super::session::{Session, Setup};
 use super::{at_once, resume};
@@ -90,13 +90,13 @@ impl<'a> MeasureOptions<'a> {
         }
     }
 
-    /// Whether the case with this id is to be measured.
+    /// Whether to measure the case with this id.
     fn selects(&self, id: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|selected| selected == id)
     }
 
     /// Returns the record's entry for a process that begins now.
-    fn process(&self, index: usize) -> Process {
+    fn describe_process(&self, index: usize) -> Process {
         let order = (self.processes > 1).then_some(index as u64);
         let started = jiff::Timestamp::now().to_string();
         Process { started, command: self.command.clone(), order, origin: self.origin.clone() }
@@ -156,21 +156,54 @@ impl MeasurementState<'_> {
     fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
+
+    /// Appends the cases of `section` on a device, all with `outcome`.
+    fn append_unmeasured(&mut self, section: &PlanSection, device: &DeviceInfo, outcome: &Outcome) {
+        let mut cases = vec![];
+        for group in &section.groups {
+            let problem = group.problem();
+            for chosen in tuned::choose(group, device, self.options.tuned) {
+                let case = group.case(&chosen.variant.name, problem.as_ref(), device.index, outcome.clone());
+                cases.push(Case { process: self.results.current_process(), ..case });
+            }
+        }
+        self.results.append(cases);
+    }
 }
 
 impl Results {
     /// Whether `process` can skip this case: it is not selected, enough processes have measured it, or an earlier
     /// process found that it cannot be measured.
     fn is_done(&self, device: usize, id: &str, process: usize, options: &MeasureOptions<'_>) -> bool {
-        let mut cases = self.cases.iter().filter(|case| case.device == device && case.id == id);
-        let is_final = |case: &Case| case.measured().is_none() && case.outcome != Outcome::Interrupted;
-        !options.selects(id)
-            || cases.clone().count() >= options.processes
-            || cases.any(|case| is_final(case) || case.process == process)
+        if !options.selects(id) {
+            return true;
+        }
+        let mut times_measured = 0;
+        for case in self.cases.iter().filter(|case| case.device == device && case.id == id) {
+            let is_unmeasurable = case.measured().is_none() && case.outcome != Outcome::Interrupted;
+            if is_unmeasurable || case.process == process {
+                return true;
+            }
+            times_measured += 1;
+        }
+        times_measured >= options.processes
     }
 
-    /// Removes the cases of one device and returns results with only those.
-    pub(super) fn take(&mut self, device: usize) -> Self {
+    /// Returns the cases that a process has to measure, in the process's random order.
+    fn remaining_section(&self, part: &DevicePart<'_>, options: &MeasureOptions<'_>, process: usize) -> PlanSection {
+        let device = part.device;
+        let is_done = |id: &str| self.is_done(device.index, id, process, options);
+        let mut section = without_cases(&part.section, device, options.tuned, &is_done);
+        if let Some(process) = self.processes.get(process)
+            && let Some(seed) = process.order
+        {
+            section.shuffle(&mut generator(seed, device.index as u64));
+        }
+        section
+    }
+
+    /// Moves the cases of one device to separate results.
+    pub(super) fn split_off(&mut self, device: usize) -> Self {
         Self { cases: self.take_cases(device), processes: self.processes.clone(), ..Self::default() }
     }
 
@@ -178,12 +211,12 @@ impl Results {
         self.cases.extract_if(.., |case| case.device == device).collect()
     }
 
-    /// Appends cases, except those that another run has measured in the same process: it may have named the variant
-    /// that `auto` chose.
+    /// Appends cases, except those that another section has measured in the same process: one section may name the
+    /// variant that `auto` chooses in the other.
     fn append(&mut self, cases: Vec<Case>) {
         let key = |case: &Case| (case.device, case.process, case.id.clone());
-        let known: BTreeSet<_> = self.cases.iter().map(key).collect();
-        self.cases.extend(cases.into_iter().filter(|case| !known.contains(&key(case))));
+        let earlier: BTreeSet<_> = self.cases.iter().map(key).collect();
+        self.cases.extend(cases.into_iter().filter(|case| !earlier.contains(&key(case))));
     }
 
     /// Returns the index of the process that measures at present.
@@ -192,24 +225,21 @@ impl Results {
     }
 }
 
-/// Whether a run names a device other than `host`.
+/// Whether a section names a device other than `host`.
 fn needs_vulkan(section: &PlanSection) -> bool {
     section.devices.is_empty() || section.devices.iter().any(|device| device != HOST)
 }
 
 impl<'a> Measurement<'a> {
     /// Opens a session if `plan` needs Vulkan.
-    ///
-    /// # Errors
-    /// When Vulkan cannot be loaded.
     pub fn session(plan: &Plan, setup: &'a Setup) -> Result<Option<Session<'a>>, Error> {
-        plan.sections.iter().any(needs_vulkan).then(|| Session::open(setup)).transpose()
+        if plan.sections.iter().any(needs_vulkan) { Session::open(setup).map(Some) } else { Ok(None) }
     }
 
     /// Returns the measurement of `plan` with its [`Self::session`].
     ///
     /// # Errors
-    /// When a run names a missing or unusable device.
+    /// When a section names a missing or unusable device.
     pub fn new(plan: &'a Plan, setup: &'a Setup, session: Option<&'a Session<'a>>) -> Result<Self, Error> {
         let mut measurement = Self {
             plan,
@@ -223,9 +253,12 @@ impl<'a> Measurement<'a> {
         let mut planned = BTreeSet::new();
         for section in &plan.sections {
             let mut kinds = vec![];
-            if let Some(session) = session.filter(|_| needs_vulkan(section)) {
-                let others: Vec<_> = section.devices.iter().filter(|device| *device != HOST).cloned().collect();
-                for device in session.select_usable(&others)? {
+            if let Some(session) = session
+                && needs_vulkan(section)
+            {
+                let mut selectors = section.devices.clone();
+                selectors.retain(|device| device != HOST);
+                for device in session.select_usable(&selectors)? {
                     let DeviceInfo { index, kind, .. } = *device;
                     let section = section.without_known(kind, |id| !planned.insert((index, id)));
                     measurement.device_parts.push(DevicePart { device, section });
@@ -237,16 +270,14 @@ impl<'a> Measurement<'a> {
         Ok(measurement)
     }
 
-    /// Adds the host's groups of `run`, with the sizes for the other devices' `kinds`, or for the host if there are
-    /// none.
-    fn add_host(&mut self, run: &'a PlanSection, kinds: &[DeviceKind]) {
-        let suits = |group: &&CaseGroup| match kinds {
-            [] => group.on.suits(DeviceKind::Host),
-            _ => kinds.iter().any(|kind| group.on.suits(*kind)),
-        };
-        for group in run.groups.iter().filter(|group| group.on_host).filter(suits) {
-            if !self.on_host.iter().any(|(known, _)| known.id_of("host") == group.id_of("host")) {
-                self.on_host.push((group, &run.sampling));
+    /// Adds the host's groups of `section`, with the sizes for the devices' `kinds`; for the host if there are none.
+    fn add_host(&mut self, section: &'a PlanSection, kinds: &[DeviceKind]) {
+        let kinds = if kinds.is_empty() { &[DeviceKind::Host] } else { kinds };
+        for group in section.groups.iter().filter(|group| group.on_host) {
+            let has_size = kinds.iter().any(|kind| group.on.suits(*kind));
+            let is_planned = self.on_host.iter().any(|(planned, _)| planned.id_of("host") == group.id_of("host"));
+            if has_size && !is_planned {
+                self.on_host.push((group, &section.sampling));
             }
         }
     }
@@ -256,14 +287,16 @@ impl<'a> Measurement<'a> {
     /// # Errors
     /// When the record has another plan, device or program.
     pub fn resume(&mut self, record: Record, options: &MeasureOptions<'_>) -> Result<(), Error> {
-        let changed = |record: &Record| {
-            let runs = self.device_parts.iter();
-            runs.flat_map(|DevicePart { device, section }| resume::changed(record, section, device, options.tuned))
-                .collect()
+        let list_changed = |record: &Record| {
+            let mut files = BTreeSet::new();
+            for DevicePart { device, section } in &self.device_parts {
+                files.extend(resume::list_changed_files(record, section, device, options.tuned));
+            }
+            files
         };
-        let earlier = resume::usable(record, &self.plan.hash(), options.shard, self.method(), changed)?;
+        let earlier = resume::check_and_strip(record, &self.plan.hash(), options.shard, self.method(), list_changed)?;
         for DevicePart { device, section } in &self.device_parts {
-            resume::take(&earlier, section, device, options.tuned, &mut self.resumed_cases)?;
+            resume::take_cases(&earlier, section, device, options.tuned, &mut self.resumed_cases)?;
         }
         for (group, _) in &self.on_host {
             resume::take_host(&earlier, group, self.host_index, &mut self.resumed_cases)?;
@@ -282,14 +315,20 @@ impl<'a> Measurement<'a> {
         self.resumed_processes.len()
     }
 
-    /// Returns the record at the beginning of a process.
-    fn partial_record(&self, options: &MeasureOptions<'_>, results: &Results) -> Record {
-        let mut devices: Vec<DeviceInfo> = vec![];
+    /// Returns each device of the plan once, without the host.
+    pub(super) fn devices(&self) -> Vec<&'a DeviceInfo> {
+        let mut devices: Vec<&DeviceInfo> = vec![];
         for DevicePart { device, .. } in &self.device_parts {
-            if !devices.iter().any(|known| known.index == device.index) {
-                devices.push((*device).clone());
+            if devices.iter().all(|listed| listed.index != device.index) {
+                devices.push(device);
             }
         }
+        devices
+    }
+
+    /// Returns the record at the beginning of a process.
+    fn partial_record(&self, options: &MeasureOptions<'_>, results: &Results) -> Record {
+        let mut devices: Vec<DeviceInfo> = self.devices().into_iter().cloned().collect();
         if !self.on_host.is_empty() {
             devices.push(host::device(self.host_index));
         }
@@ -314,7 +353,7 @@ impl<'a> Measurement<'a> {
         let samples = options.timing == Timing::Sample;
         let mut estimates = vec![];
         for DevicePart { device, section } in &self.device_parts {
-            let skipped = executor::skipped(section, device, options.tuned);
+            let skipped = list_skipped(section, device, options.tuned);
             let skipped: BTreeSet<_> = skipped.into_iter().map(|(id, _)| id.to_string()).collect();
             for group in section.groups_on(device.kind) {
                 let time = estimate::of_case(group, device.kind, samples.then_some(&section.sampling));
@@ -334,19 +373,16 @@ impl<'a> Measurement<'a> {
         estimates
     }
 
-    /// Returns the estimated time to measure limits, per software device without cached ones. Other devices take
-    /// negligible time.
+    /// Returns the estimated time to measure limits, per software device without cached ones. GPUs take next to none.
     pub fn limit_estimates(&self, options: &MeasureOptions<'_>) -> Vec<Nanos> {
         if options.limits == LimitPolicy::Ignore {
             return vec![];
         }
-        let validated = self.setup.validation != Validation::Off;
-        let mut devices = BTreeSet::new();
-        for DevicePart { device, .. } in &self.device_parts {
-            if device.kind == DeviceKind::Cpu && limits::read_cached(&self.setup.cache, device, validated).is_none() {
-                devices.insert(device.index);
-            }
-        }
+        let is_validated = self.setup.validation != Validation::Off;
+        let mut devices = self.devices();
+        devices.retain(|device| {
+            device.kind == DeviceKind::Cpu && limits::read_cached(&self.setup.cache, device, is_validated).is_none()
+        });
         vec![limits::MAX_QUICK_TIME.into(); devices.len()]
     }
 
@@ -357,10 +393,8 @@ impl<'a> Measurement<'a> {
 
     /// Returns the cases that the devices cannot run, each with the reason.
     pub fn skipped(&self, tuned: &Tuned) -> Vec<(CaseId, String)> {
-        self.device_parts
-            .iter()
-            .flat_map(|DevicePart { device, section }| executor::skipped(section, device, tuned))
-            .collect()
+        let parts = self.device_parts.iter();
+        parts.flat_map(|DevicePart { device, section }| list_skipped(section, device, tuned)).collect()
     }
 
     /// Measures every case in `session`. If a device cannot be opened, only its cases fail.
@@ -380,7 +414,7 @@ impl<'a> Measurement<'a> {
         let mut state = MeasurementState { options, interrupted, observer, results };
         for process in 0..options.processes {
             if process > 0 {
-                if !self.leaves_any(options, &state.results) {
+                if !self.has_remaining_cases(options, &state.results) {
                     break;
                 }
                 if state.is_interrupted() {
@@ -391,31 +425,19 @@ impl<'a> Measurement<'a> {
                     session.renew();
                 }
             }
-            state.results.processes.push(options.process(state.results.processes.len()));
+            state.results.processes.push(options.describe_process(state.results.processes.len()));
             state.observer.process(&self.partial_record(options, &state.results));
             self.run_process(&mut state, session)?;
         }
         let mut results = state.results;
-        let validated = session.map_or(Ok(()), Session::check_validation);
-        let reason = |case: &Case| match &case.outcome {
-            Outcome::Skipped { reason } => Some(format!("{}: {reason}", case.id)),
-            _ => None,
+        let validated = match session {
+            Some(session) => session.check_validation(),
+            None => Ok(()),
         };
-        if results.cases.is_empty() {
-            let why = options.left_out.map_or_else(String::new, |why| format!("; {why}"));
-            return Err(Error::Usage(format!("nothing to measure: these cases need another kind of device{why}")));
-        }
-        if results.cases.iter().all(|case| reason(case).is_some()) {
-            let first = results.cases.first().and_then(reason).unwrap_or_default();
-            let others = match results.cases.len() {
-                1 => String::new(),
-                count => format!("; all {count} cases are skipped, this one first"),
-            };
-            return Err(Error::Usage(format!("nothing to measure: {first}{others}")));
-        }
+        check_measured_any(&results.cases, options.left_out)?;
         // A last process that measured nothing is no part of the record.
-        let last = results.processes.len() - 1;
-        if last > 0 && !results.cases.iter().any(|case| case.process == last) {
+        let last = results.current_process();
+        if last > 0 && results.cases.iter().all(|case| case.process != last) {
             results.processes.pop();
         }
         let cut_short = results.cut_short;
@@ -423,18 +445,18 @@ impl<'a> Measurement<'a> {
     }
 
     /// Whether a further process would have a case to measure.
-    fn leaves_any(&self, options: &MeasureOptions<'_>, results: &Results) -> bool {
+    fn has_remaining_cases(&self, options: &MeasureOptions<'_>, results: &Results) -> bool {
         let next = results.processes.len();
-        self.device_parts
-            .iter()
-            .any(|device_part| !remaining_section(device_part, options, results, next).groups.is_empty())
-            || self.on_host.iter().any(|(group, _)| !results.is_done(self.host_index, &host_id(group), next, options))
+        let mut parts = self.device_parts.iter();
+        let mut host_groups = self.on_host.iter();
+        parts.any(|part| !results.remaining_section(part, options, next).groups.is_empty())
+            || host_groups.any(|(group, _)| !results.is_done(self.host_index, &host_id(group), next, options))
     }
 
-    /// Measures the remaining cases of the current process, the last in the results.
+    /// Measures the remaining cases of the current process, which is the last entry of the results' processes.
     fn run_process(&self, state: &mut MeasurementState<'_>, session: Option<&Session<'_>>) -> Result<(), Error> {
         match session {
-            Some(session) if state.options.at_once => at_once::devices(self, session, state)?,
+            Some(session) if state.options.at_once => at_once::measure_devices(self, session, state)?,
             Some(session) => {
                 for device_part in &self.device_parts {
                     self.append_device_part(state, session, device_part)?;
@@ -448,7 +470,7 @@ impl<'a> Measurement<'a> {
         Ok(())
     }
 
-    /// Measures one run on one device and appends its cases to the results.
+    /// Measures a section's part on one device and appends its cases to the results.
     pub(super) fn append_device_part(
         &self,
         state: &mut MeasurementState<'_>,
@@ -458,63 +480,58 @@ impl<'a> Measurement<'a> {
         let device = device_part.device;
         let tuned = state.options.tuned;
         let process = state.results.current_process();
-        let remaining = &remaining_section(device_part, state.options, &state.results, process);
-        let is_first_run = state.results.devices.iter().all(|known| known.index != device.index);
-        if is_first_run {
+        let remaining = &state.results.remaining_section(device_part, state.options, process);
+        let is_first_part = state.results.devices.iter().all(|measured| measured.index != device.index);
+        if is_first_part {
             state.results.devices.push(device.clone());
             state.observer.device(device);
         }
         if state.is_interrupted() {
-            state.results.append(unmeasured(remaining, device, tuned, process, &Outcome::Interrupted));
+            state.append_unmeasured(remaining, device, &Outcome::Interrupted);
             return Ok(());
         }
-        let is_only_run =
+        let is_only_part =
             self.device_parts.len() == 1 && self.on_host.is_empty() && process == self.first_own_process();
         let mut executor = match session.executor(device, state.options.timing, tuned, state.interrupted) {
             Ok(executor) => executor,
-            Err(error) if is_only_run => return Err(error),
+            Err(error) if is_only_part => return Err(error),
             Err(error) => {
-                let failed = Outcome::failed(error.to_string());
-                state.results.append(unmeasured(remaining, device, tuned, process, &failed));
+                state.append_unmeasured(remaining, device, &Outcome::failed(error.to_string()));
                 return Ok(());
             }
         };
-        state.observer.skipped(&executor::skipped(remaining, device, tuned));
-        let mut cases = executor.run(remaining, state.observer);
+        state.observer.skipped(&list_skipped(remaining, device, tuned));
+        let mut cases = executor.run_cases(remaining, state.observer);
         for case in &mut cases {
             case.process = process;
         }
-        if is_first_run {
+        if is_first_part {
             // Shares are also computed for the cases of earlier processes.
             cases = [state.results.take_cases(device.index), cases].concat();
         }
         if state.options.limits == LimitPolicy::Apply {
-            self.compute_device_shares(state, &mut executor, device, &mut cases);
+            self.apply_limits(state, &mut executor, &mut cases);
         }
         state.results.append(cases);
         Ok(())
     }
 
-    /// Computes the shares of a device's limits that `cases` reach. Measures the limits unless an earlier process of
-    /// this command has.
-    fn compute_device_shares(
-        &self,
-        state: &mut MeasurementState<'_>,
-        executor: &mut Executor<'_>,
-        device: &DeviceInfo,
-        cases: &mut [Case],
-    ) {
-        let MeasurementState { results, observer, interrupted, .. } = state;
+    /// Computes the shares of a device's limits that `cases` reach. Measures the limits once per command.
+    fn apply_limits(&self, state: &mut MeasurementState<'_>, executor: &mut Executor<'_>, cases: &mut [Case]) {
+        let results = &mut state.results;
+        let measured = results.peaks.iter().find(|limits| limits.uuid == executor.info().uuid);
         if results.current_process() > self.first_own_process()
-            && let Some(peak) = results.peaks.iter().find(|peak| peak.uuid == device.uuid)
+            && let Some(limits) = measured
         {
-            share(peak, cases);
-            mark(cases);
+            store_shares(limits, cases);
+            warn_above_limits(cases);
             return;
         }
-        observer.limits();
-        match compute_shares(executor, cases, interrupted) {
-            Some(peak) if results.peaks.iter().all(|known| known.uuid != peak.uuid) => results.peaks.push(peak),
+        state.observer.limits();
+        match compare_with_limits(executor, cases) {
+            Some(limits) if results.peaks.iter().all(|measured| measured.uuid != limits.uuid) => {
+                results.peaks.push(limits);
+            }
             Some(_) => {}
             None => results.cut_short = true,
         }
@@ -524,13 +541,14 @@ impl<'a> Measurement<'a> {
     fn run_host(&self, state: &mut MeasurementState<'_>) {
         let MeasurementState { options, interrupted, observer, results } = state;
         let device = host::device(self.host_index);
-        let is_first_run = results.devices.iter().all(|known| known.index != device.index);
-        if is_first_run {
+        let is_first_process = results.devices.iter().all(|measured| measured.index != device.index);
+        if is_first_process {
             observer.device(&device);
         }
         let process = results.current_process();
-        // Several processes need fresh ones; this process cannot be restarted.
-        let mut worker = (options.processes > 1 || options.host_in_worker).then(|| HostWorker::new(self.setup));
+        // If several processes measure each case, the host needs a fresh one too, and this one cannot be restarted.
+        let needs_worker = options.processes > 1 || options.host_in_worker;
+        let mut worker = needs_worker.then(|| HostWorker::new(self.setup));
         for (group, sampling) in &self.on_host {
             if results.is_done(device.index, &host_id(group), process, options) {
                 continue;
@@ -543,15 +561,16 @@ impl<'a> Measurement<'a> {
             observer.end(&case);
             results.cases.push(Case { process, ..case });
         }
-        speed_up(&mut results.cases, device.index);
-        if is_first_run {
+        set_speedups(&mut results.cases, device.index);
+        if is_first_process {
             results.devices.push(device);
         }
     }
 
-    /// Returns the method of the record. All runs of a plan have the same one.
+    /// Returns the method of the record. All sections of a plan have the same one.
     fn method(&self) -> Method {
-        let Sampling { clock, cache, .. } = self.plan.sections.first().map(|run| run.sampling).unwrap_or_default();
+        let sampling = self.plan.sections.first().map(|section| section.sampling);
+        let Sampling { clock, cache, .. } = sampling.unwrap_or_default();
         let validation = self.setup.validation == Validation::On;
         Method { validation, clock, cache, robust_access: Some(self.setup.robust_access()) }
     }
@@ -565,22 +584,23 @@ impl<'a> Measurement<'a> {
         for case in &mut cases {
             case.attach_entry(self.setup.catalogue);
         }
-        let started = options.started.to_string();
         // A single process in the plan's order needs no entry.
         if self.resumed_processes.is_empty() && processes.iter().all(|process| process.order.is_none()) {
             processes.clear();
         }
-        let is_new = |case: &&Case| case.process >= self.first_own_process();
-        let origin = Origin::common(processes.iter().map(|process| &process.origin));
-        let origin = if processes.is_empty() { options.origin.clone() } else { origin };
+        let origin = if processes.is_empty() {
+            options.origin.clone()
+        } else {
+            Origin::common(processes.iter().map(|process| &process.origin))
+        };
         let wall_time = Nanos::from(options.begun.elapsed());
-        let new = cases.iter().filter(is_new).filter_map(Case::measured);
-        let device_time = new.map(|measured| measured.phases.device).sum();
+        let new_cases = cases.iter().filter(|case| case.process >= self.first_own_process());
+        let device_time = new_cases.filter_map(Case::measured).map(|measured| measured.phases.device).sum();
         Record {
             schema: SCHEMA.into(),
             kind: options.timing.inspects().then_some(Kind::Inspection),
             version: env!("CARGO_PKG_VERSION").into(),
-            started,
+            started: options.started.to_string(),
             command: options.command.clone(),
             request: options.request.clone(),
             origin,
@@ -601,34 +621,21 @@ impl<'a> Measurement<'a> {
     }
 }
 
-/// Returns the cases of `run` on a device, all with `outcome`.
-fn unmeasured(
-    section: &PlanSection,
-    device: &DeviceInfo,
-    tuned: &Tuned,
-    process: usize,
-    outcome: &Outcome,
-) -> Vec<Case> {
-    let cases = section.groups.iter().flat_map(|group| {
-        let chosen = tuned::choose(group, device, tuned).into_iter();
-        chosen.map(move |chosen| Case { process, ..executor::unmeasured(group, &chosen, device, outcome.clone()) })
-    });
-    cases.collect()
-}
-
-/// Returns the cases that a process has to measure, in the process's random order.
-fn remaining_section(
-    device_part: &DevicePart<'_>,
-    options: &MeasureOptions<'_>,
-    results: &Results,
-    process: usize,
-) -> PlanSection {
-    let is_done = |id: &str| results.is_done(device_part.device.index, id, process, options);
-    let mut section = executor::without(&device_part.section, device_part.device, options.tuned, &is_done);
-    if let Some(order) = results.processes.get(process).and_then(|process| process.order) {
-        section.shuffle(&mut generator(order, device_part.device.index as u64));
+/// Checks that at least one case was not skipped.
+fn check_measured_any(cases: &[Case], left_out: Option<&str>) -> Result<(), Error> {
+    let Some(first) = cases.first() else {
+        let reason = left_out.map_or_else(String::new, |reason| format!("; {reason}"));
+        return Err(Error::Usage(format!("nothing to measure: these cases need another kind of device{reason}")));
+    };
+    let Outcome::Skipped { reason } = &first.outcome else { return Ok(()) };
+    if !cases.iter().all(|case| matches!(case.outcome, Outcome::Skipped { .. })) {
+        return Ok(());
     }
-    section
+    let others = match cases.len() {
+        1 => String::new(),
+        count => format!("; all {count} cases are skipped, this one first"),
+    };
+    Err(Error::Usage(format!("nothing to measure: {}: {reason}{others}", first.id)))
 }
 
 /// Returns the id of a group's case on the host: its baseline, or the case that is skipped for lack of a baseline.
@@ -637,13 +644,16 @@ fn host_id(group: &CaseGroup) -> String {
 }
 
 /// Sets the speed-up of cases over the host's case of the same problem, preferably in the same process.
-fn speed_up(cases: &mut [Case], host: usize) {
-    let median = |case: &Case| case.measured().map(|measured| measured.summary.median.0);
+fn set_speedups(cases: &mut [Case], host: usize) {
     let (on_host, on_devices): (Vec<_>, Vec<_>) = cases.iter_mut().partition(|case| case.device == host);
     for case in on_devices {
-        let mut hosts = on_host.iter().filter(|host| host.same_problem(case) && median(host).is_some());
-        let host = hosts.clone().find(|host| host.process == case.process).or_else(|| hosts.next());
-        case.speedup = host.and_then(|host| Some(median(host)? / median(case)?));
+        let comparable = || on_host.iter().filter(|host| host.same_problem(case) && host.measured().is_some());
+        let same_process = comparable().find(|host| host.process == case.process);
+        let host = same_process.or_else(|| comparable().next());
+        case.speedup = match (host.and_then(|host| host.measured()), case.measured()) {
+            (Some(host), Some(own)) => Some(host.summary.median.0 / own.summary.median.0),
+            _ => None,
+        };
     }
 }
 
@@ -651,15 +661,15 @@ fn speed_up(cases: &mut [Case], host: usize) {
 mod tests {
     use super::*;
     use crate::basis::dtype::DType;
+    use crate::basis::layout::Layout;
+    use crate::case::input::Input;
     use crate::case::{CaseOptions, StopRule, StopTest};
     use crate::device::cache::CacheFolder;
     use crate::kernels::CATALOGUE;
-
-    use crate::record::fixture::four_cases;
-    use crate::session::Isolation;
-
     use crate::plan::Purpose;
     use crate::plan::options::{SamplingArgs, Selection};
+    use crate::record::fixture::four_cases;
+    use crate::session::Isolation;
 
     /// Observer that logs its calls.
     #[derive(Default)]
@@ -680,7 +690,7 @@ mod tests {
     }
 
     fn plan(sizes: &[&str]) -> Plan {
-        let run = |size: &&str| {
+        let section = |size: &&str| {
             let selection = Selection {
                 algorithm: vec!["matmul".into()],
                 size: vec![(*size).into()],
@@ -690,7 +700,7 @@ mod tests {
             };
             PlanSection::new(&CATALOGUE, &selection, Purpose::Bench).expect("a plan")
         };
-        Plan { sections: sizes.iter().map(run).collect(), run_tables: vec![] }
+        Plan { sections: sizes.iter().map(section).collect(), run_tables: vec![] }
     }
 
     fn measure(plan: &Plan, interrupted: bool) -> (Result<MeasuredPlan, Error>, Vec<String>) {
@@ -700,7 +710,8 @@ mod tests {
             Setup { loader, isolation: Isolation::Workers, ..Setup::in_process(&CATALOGUE, CacheFolder::none()) };
         let session = Measurement::session(plan, &setup).expect("none is needed");
         let measurement = Measurement::new(plan, &setup, session.as_ref()).expect("the host is there");
-        let (tuned, mut notes) = (Tuned::none(), Notes::default());
+        let tuned = Tuned::none();
+        let mut notes = Notes::default();
         let options = MeasureOptions::new(Timing::Sample, LimitPolicy::Ignore, &tuned, vec!["gpukern".into()]);
         let interrupted = Box::leak(Box::new(AtomicBool::new(interrupted)));
         let measured = measurement.measure(session.as_ref(), &options, interrupted, &mut notes);
@@ -757,7 +768,7 @@ mod tests {
             eigen("rayon", 1, 1e-3, Some(8), 50.0),
             eigen("rayon", 1, 1e-5, Some(8), 80.0),
         ];
-        speed_up(&mut cases, 1);
+        set_speedups(&mut cases, 1);
         assert_eq!(cases.map(|case| case.speedup), [Some(5.0), Some(8.0), Some(4.0), None, None, None]);
     }
 
@@ -765,17 +776,18 @@ mod tests {
     fn a_speed_up_requires_the_same_problem() {
         let host = eigen("rayon", 1, 1e-3, None, 50.0);
         let same = Case { device: 0, size: "64x64x64".into(), ..host.clone() };
-        let others = [
+        let with_options = |options: CaseOptions| Case { options, ..same.clone() };
+        let others = vec![
             Case { algorithm: "lu".into(), ..same.clone() },
-            Case { options: CaseOptions { dtype: DType::F64, ..same.options }, ..same.clone() },
-            Case { options: CaseOptions { layout: crate::basis::layout::Layout::Nt, ..same.options }, ..same.clone() },
             Case { size: "65".into(), ..same.clone() },
-            Case { options: CaseOptions { input: crate::case::input::Input::Hilbert, ..same.options }, ..same.clone() },
-            Case { options: CaseOptions { seed: same.seed + 1, ..same.options }, ..same.clone() },
-            Case { options: CaseOptions { stop: None, ..same.options }, ..same.clone() },
+            with_options(CaseOptions { dtype: DType::F64, ..same.options }),
+            with_options(CaseOptions { layout: Layout::Nt, ..same.options }),
+            with_options(CaseOptions { input: Input::Hilbert, ..same.options }),
+            with_options(CaseOptions { seed: same.seed + 1, ..same.options }),
+            with_options(CaseOptions { stop: None, ..same.options }),
         ];
-        let mut cases = [vec![host, same], others.to_vec()].concat();
-        speed_up(&mut cases, 1);
+        let mut cases = [vec![host, same], others].concat();
+        set_speedups(&mut cases, 1);
         let has_speedup: Vec<_> = cases.iter().map(|case| case.speedup.is_some()).collect();
         assert_eq!(has_speedup, [vec![false, true], vec![false; 7]].concat());
     }

@@ -22,18 +22,22 @@ const REPLACEMENT_INTERVAL: usize = 1000;
 
 /// Returns ranges of an output of `len` elements in rows of `row`, with about [`SAMPLED_ELEMENTS`] together, in whole
 /// rows unless these are too long; a single range if there are no more elements.
-pub(crate) fn sampled(len: usize, row: usize) -> Vec<Range<usize>> {
+pub(crate) fn sample(len: usize, row: usize) -> Vec<Range<usize>> {
     let row = if row > SAMPLED_ELEMENTS / 2 { 1 } else { row.max(1) };
     let rows = len / row;
-    let stretches = (SAMPLED_ELEMENTS / row).clamp(1, RANGE_COUNT);
-    let of_stretch = (SAMPLED_ELEMENTS / stretches / row).max(2);
-    if rows <= stretches * of_stretch {
+    let count = (SAMPLED_ELEMENTS / row).clamp(1, RANGE_COUNT);
+    let rows_per_range = (SAMPLED_ELEMENTS / count / row).max(2);
+    if rows <= count * rows_per_range {
         return std::iter::once(0..len).collect();
     }
     // Evenly over the rows, including the first and the last; a single range takes the last.
-    let last = rows - of_stretch;
-    let first = |stretch: usize| if stretches == 1 { last } else { stretch * last / (stretches - 1) };
-    (0..stretches).map(|stretch| first(stretch) * row..(first(stretch) + of_stretch) * row).collect()
+    let last_start = rows - rows_per_range;
+    let mut ranges = vec![];
+    for index in 0..count {
+        let start = if count == 1 { last_start } else { index * last_start / (count - 1) };
+        ranges.push(start * row..(start + rows_per_range) * row);
+    }
+    ranges
 }
 
 /// Correct answer: an output, or a sample of it.
@@ -43,9 +47,9 @@ pub(crate) struct RightAnswer<'a> {
     pub contents: &'a [u8],
     /// Contents before the run.
     pub before: &'a [u8],
-    /// Elements that the last work-group writes.
+    /// Number of elements that the last work-group writes.
     pub last: usize,
-    /// Elements per range of a sample; all elements of a complete output.
+    /// Number of elements per range of a sample; all elements of a complete output.
     pub stretch: usize,
 }
 
@@ -63,13 +67,15 @@ impl RightAnswer<'_> {
     /// Returns the mutations that the check accepts. `accepts` takes the mutated contents and the number of changed
     /// elements, and returns the share that the check accepts.
     pub(crate) fn accepted(&self, mut accepts: impl FnMut(&[u8], u64) -> f64) -> Vec<AcceptedChange> {
+        let mut mutations: Vec<_> = Mutation::ALL.into_iter().map(|mutation| (mutation, None)).collect();
         let row = self.comparison.row;
-        let members = if (2..=MAX_MEMBERS).contains(&row) { row as u32 } else { 0 };
-        let of_members = (0..members)
-            .flat_map(|member| [Mutation::NeighborRows, Mutation::Zeros].map(|mutation| (mutation, Some(member))));
-        let whole = Mutation::ALL.into_iter().map(|mutation| (mutation, None));
+        if (2..=MAX_MEMBERS).contains(&row) {
+            for member in 0..row as u32 {
+                mutations.extend([(Mutation::NeighborRows, Some(member)), (Mutation::Zeros, Some(member))]);
+            }
+        }
         let mut accepted: Vec<AcceptedChange> = vec![];
-        for (mutation, member) in whole.chain(of_members) {
+        for (mutation, member) in mutations {
             // A mutation accepted everywhere is accepted in each member.
             let is_covered = accepted
                 .iter()
@@ -79,38 +85,39 @@ impl RightAnswer<'_> {
             }
             let accepts_zeros = accepted.iter().any(|change| change.mutation == Mutation::Zeros);
             if mutation == Mutation::ZerosInPart {
-                let accepts_any_part = !accepts_zeros
-                    && self.parts().into_iter().any(|part| {
-                        let (wrong, changed) = self.without(part);
-                        changed > 0 && accepts(&wrong, changed) >= 1.0
-                    });
-                if accepts_any_part {
+                if !accepts_zeros && self.accepts_zeros_in_part(&mut accepts) {
                     accepted.push(AcceptedChange { mutation, member, share: 1.0 });
                 }
                 continue;
             }
-            let Some(wrong) = self.mutated(mutation, member) else { continue };
-            let changed = self.changed(&wrong);
-            // Constants count even if they change nothing: a kernel that only clears would pass if all of an output
-            // should be zeros.
+            let Some(wrong) = self.mutate(mutation, member) else { continue };
+            let changed = self.count_changed(&wrong);
+            // Constants count even if they change nothing: a kernel that only clears passes if all should be zeros.
             let is_whole = member.is_none() && self.stretch == self.len() && self.len() as u64 >= MIN_CHANGED;
-            let is_constant = match mutation {
-                Mutation::Zeros => true,
-                Mutation::OneNumber => !accepts_zeros,
-                _ => false,
-            };
+            let is_constant = mutation == Mutation::Zeros || mutation == Mutation::OneNumber && !accepts_zeros;
             if changed == 0 && !(is_constant && is_whole) {
                 continue;
             }
             let share = accepts(&wrong, changed);
-            let partly = share >= MIN_SHARE && changed >= MIN_CHANGED && mutation != Mutation::LowBitsCleared;
-            if share >= 1.0 || partly {
+            let counts_in_part = changed >= MIN_CHANGED && mutation != Mutation::LowBitsCleared;
+            if share >= 1.0 || share >= MIN_SHARE && counts_in_part {
                 accepted.push(AcceptedChange { mutation, member, share });
             }
         }
         accepted
     }
 
+    /// Whether the check accepts zeros in place of any part that has other elements.
+    fn accepts_zeros_in_part(&self, accepts: &mut impl FnMut(&[u8], u64) -> f64) -> bool {
+        self.parts().into_iter().any(|part| {
+            let mut wrong = self.contents.to_vec();
+            wrong[part.start * self.size()..part.end * self.size()].fill(0);
+            let changed = self.count_changed(&wrong);
+            changed > 0 && accepts(&wrong, changed) >= 1.0
+        })
+    }
+
+    /// Returns the bytes per element.
     fn size(&self) -> usize {
         self.dtype.bytes() as usize
     }
@@ -119,51 +126,42 @@ impl RightAnswer<'_> {
         self.contents.len() / self.size()
     }
 
-    /// Returns the rows if there are few, such as the members of a structure of arrays; otherwise parts of equal
-    /// length.
+    /// Returns the rows if there are few, such as members of a structure of arrays; otherwise equal parts.
     fn parts(&self) -> Vec<Range<usize>> {
         let len = self.len();
         let row = self.comparison.row;
-        let is_whole = self.stretch == len;
-        let of_part =
-            if is_whole && row > 1 && len / row <= MAX_MEMBERS { row } else { len.div_ceil(ZEROED_PARTS).max(1) };
-        (0..len).step_by(of_part).map(|start| start..len.min(start + of_part)).collect()
-    }
-
-    /// Returns the answer with zeros in a part, and the number of elements that this changes.
-    fn without(&self, part: Range<usize>) -> (Vec<u8>, u64) {
-        let mut wrong = self.contents.to_vec();
-        wrong[part.start * self.size()..part.end * self.size()].fill(0);
-        let changed = self.changed(&wrong);
-        (wrong, changed)
+        let has_few_rows = self.stretch == len && row > 1 && len / row <= MAX_MEMBERS;
+        let part_len = if has_few_rows { row } else { len.div_ceil(ZEROED_PARTS).max(1) };
+        (0..len).step_by(part_len).map(|start| start..len.min(start + part_len)).collect()
     }
 
     /// Returns the number of elements that differ in value from the correct ones.
-    fn changed(&self, wrong: &[u8]) -> u64 {
+    fn count_changed(&self, wrong: &[u8]) -> u64 {
         let size = self.size();
-        let differ = |(a, b): &(&[u8], &[u8])| {
-            let own = self.dtype.value(a);
-            let right = self.dtype.value(b);
-            a != b && !(own == 0.0 && right == 0.0 || own.is_nan() && right.is_nan())
-        };
-        wrong.chunks_exact(size).zip(self.contents.chunks_exact(size)).filter(differ).count() as u64
+        let mut count = 0;
+        for (wrong, right) in wrong.chunks_exact(size).zip(self.contents.chunks_exact(size)) {
+            let wrong_value = self.dtype.value(wrong);
+            let right_value = self.dtype.value(right);
+            let are_zeros = wrong_value == 0.0 && right_value == 0.0;
+            let are_nan = wrong_value.is_nan() && right_value.is_nan();
+            if wrong != right && !are_zeros && !are_nan {
+                count += 1;
+            }
+        }
+        count
     }
 
     /// Returns the answer with one mutation; `None` if the mutation does not apply.
-    fn mutated(&self, mutation: Mutation, member: Option<u32>) -> Option<Vec<u8>> {
+    fn mutate(&self, mutation: Mutation, member: Option<u32>) -> Option<Vec<u8>> {
         let size = self.size();
         let len = self.len();
         let row = self.comparison.row;
         let mut wrong = self.contents.to_vec();
         match mutation {
-            Mutation::Neighbors => {
-                (len > 1).then_some(())?;
-                wrong.rotate_right(size);
-            }
-            Mutation::NeighborRows => {
-                (row > 1 && 2 * row <= len).then_some(())?;
-                wrong.rotate_right(row * size);
-            }
+            Mutation::Neighbors if len > 1 => wrong.rotate_right(size),
+            Mutation::NeighborRows if row > 1 && 2 * row <= len => wrong.rotate_right(row * size),
+            // `accepted` tries each part separately.
+            Mutation::Neighbors | Mutation::NeighborRows | Mutation::ZerosInPart => return None,
             Mutation::BlocksExchanged => {
                 let row = if 4 * row <= len { row } else { 1 };
                 let quarter = len / row / 4 * row * size;
@@ -174,51 +172,50 @@ impl RightAnswer<'_> {
             Mutation::FewNeighbors => self.replace_few(&mut wrong),
             Mutation::FirstContents => wrong.copy_from_slice(self.before),
             Mutation::LastGroupMissing => {
-                let kept = len.checked_sub(self.last).filter(|kept| *kept > 0)? * size;
-                wrong[kept..].copy_from_slice(&self.before[kept..]);
+                let written = len.checked_sub(self.last).filter(|written| *written > 0)? * size;
+                wrong[written..].copy_from_slice(&self.before[written..]);
             }
             Mutation::Zeros => wrong.fill(0),
             Mutation::OneNumber => {
                 let first = wrong.get(..size)?.to_vec();
-                wrong.chunks_exact_mut(size).for_each(|element| element.copy_from_slice(&first));
+                for element in wrong.chunks_exact_mut(size) {
+                    element.copy_from_slice(&first);
+                }
             }
-            // `accepted` handles each part separately.
-            Mutation::ZerosInPart => return None,
-            Mutation::LowBitsCleared => self.each(&mut wrong, leading_bits)?,
-            Mutation::SignsFlipped => self.each(&mut wrong, negated)?,
+            Mutation::LowBitsCleared => self.change_each(&mut wrong, leading_bits)?,
+            Mutation::SignsFlipped => self.change_each(&mut wrong, negated)?,
         }
         if let Some(member) = member {
             for index in (0..len).filter(|index| index % row != member as usize) {
-                let place = index * size..(index + 1) * size;
-                wrong[place.clone()].copy_from_slice(&self.contents[place]);
+                let bytes = index * size..(index + 1) * size;
+                wrong[bytes.clone()].copy_from_slice(&self.contents[bytes]);
             }
         }
         Some(wrong)
     }
 
-    /// Replaces one element of each thousand by its neighbor: the one that differs most, so that an element-wise check
-    /// does not accept it by chance.
+    /// Replaces one element of each thousand by its neighbor: the one that differs most, lest a check accept it by chance.
     fn replace_few(&self, wrong: &mut [u8]) {
         let size = self.size();
         let len = self.len();
         let element = |index: usize| &self.contents[index * size..(index + 1) * size];
         let difference = |index: &usize| {
-            let own = self.dtype.value(element(*index));
-            let other = self.dtype.value(element(index - 1));
-            // NaN sorts above all other differences.
-            if own == other { 0.0 } else { (own - other).abs() }
+            let value = self.dtype.value(element(*index));
+            let neighbor = self.dtype.value(element(index - 1));
+            // NaN sorts above all other differences. Equal infinities would give NaN.
+            if value == neighbor { 0.0 } else { (value - neighbor).abs() }
         };
         for start in (0..len).step_by(REPLACEMENT_INTERVAL.min(self.stretch)) {
             // The first element of a range has no neighbor in the sample.
-            let places = (start..len.min(start + REPLACEMENT_INTERVAL)).filter(|index| index % self.stretch != 0);
-            if let Some(place) = places.max_by(|a, b| difference(a).total_cmp(&difference(b))) {
-                wrong[place * size..(place + 1) * size].copy_from_slice(element(place - 1));
+            let indices = (start..len.min(start + REPLACEMENT_INTERVAL)).filter(|index| index % self.stretch != 0);
+            if let Some(index) = indices.max_by(|a, b| difference(a).total_cmp(&difference(b))) {
+                wrong[index * size..(index + 1) * size].copy_from_slice(element(index - 1));
             }
         }
     }
 
     /// Changes the bits of every element that is neither zero nor NaN.
-    fn each(&self, wrong: &mut [u8], change: fn(DType, u64) -> Option<u64>) -> Option<()> {
+    fn change_each(&self, wrong: &mut [u8], change: fn(DType, u64) -> Option<u64>) -> Option<()> {
         let size = self.size();
         for element in wrong.chunks_exact_mut(size) {
             let value = self.dtype.value(element);
@@ -259,17 +256,17 @@ fn negated(dtype: DType, bits: u64) -> Option<u64> {
 /// Returns the number with only its four leading significant bits, 13 for f64. No arithmetic has fewer than four (fp8
 /// e4m3 has four), so no rounding justifies a tolerance of 12 %; a sum would need 2^40 terms in the worst case to lose
 /// three quarters of f64's 53 bits.
-#[expect(clippy::unnecessary_wraps, reason = "one of the changes of `RightAnswer::each`")]
+#[expect(clippy::unnecessary_wraps, reason = "one of the changes of `RightAnswer::change_each`")]
 fn leading_bits(dtype: DType, bits: u64) -> Option<u64> {
     if let Some(stored) = stored_bits(dtype) {
-        let kept = if dtype == DType::F64 { 12 } else { 3 };
-        return Some(bits & !0 << (stored - kept));
+        let leading = if dtype == DType::F64 { 12 } else { 3 };
+        return Some(bits & !0 << (stored - leading));
     }
     let unused = 64 - 8 * dtype.bytes() as u32;
     let is_negative = is_signed(dtype) && bits << unused >> 63 == 1;
     let magnitude = if is_negative { bits.wrapping_neg() << unused >> unused } else { bits };
-    let cut = magnitude & !0 << (64 - magnitude.leading_zeros()).saturating_sub(4);
-    Some(if is_negative { cut.wrapping_neg() } else { cut })
+    let leading = magnitude & !0 << (64 - magnitude.leading_zeros()).saturating_sub(4);
+    Some(if is_negative { leading.wrapping_neg() } else { leading })
 }
 
 #[cfg(test)]
@@ -282,19 +279,28 @@ mod tests {
         right: &[f32],
         before: &[f32],
         is_near: impl Fn(f32, f32) -> bool,
-    ) -> Vec<(Mutation, Option<u32>, f64)> {
+    ) -> Vec<AcceptedChange> {
         let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
         let contents = bytes(right);
         let before = bytes(before);
         let stretch = right.len();
         let answer =
             RightAnswer { dtype: DType::F32, comparison, contents: &contents, before: &before, last: 4, stretch };
-        let accepted = answer.accepted(|wrong, changed| {
-            let own = wrong.chunks_exact(4).map(|bytes| DType::F32.value(bytes) as f32);
-            let wrong = own.zip(right).filter(|(own, right)| !is_near(*own, **right)).count();
+        answer.accepted(|wrong, changed| {
+            let found = wrong.chunks_exact(4).map(|bytes| DType::F32.value(bytes) as f32);
+            let wrong = found.zip(right).filter(|(found, right)| !is_near(*found, **right)).count();
             1.0 - wrong as f64 / changed.max(1) as f64
-        });
-        accepted.into_iter().map(|change| (change.mutation, change.member, change.share)).collect()
+        })
+    }
+
+    /// Returns the mutations that the check accepts of an answer in rows of `row`, over outputs that held NaN.
+    fn accepted_over_nan(row: usize, right: &[f32], is_near: impl Fn(f32, f32) -> bool) -> Vec<AcceptedChange> {
+        let comparison = OutputComparison { row, ..OutputComparison::default() };
+        accepted(&comparison, right, &vec![f32::NAN; right.len()], is_near)
+    }
+
+    fn whole(mutation: Mutation) -> AcceptedChange {
+        AcceptedChange { mutation, member: None, share: 1.0 }
     }
 
     /// Returns values of both signs without two equal neighbors.
@@ -304,11 +310,8 @@ mod tests {
 
     #[test]
     fn an_exact_check_of_varied_values_accepts_no_mutation() {
-        let right = varied(64);
-        let before = vec![f32::NAN; 64];
         for row in [1, 4, 32] {
-            let comparison = OutputComparison { row, ..OutputComparison::default() };
-            assert!(accepted(&comparison, &right, &before, |a, b| a == b).is_empty(), "{row}");
+            assert_eq!(accepted_over_nan(row, &varied(64), |a, b| a == b), [], "{row}");
         }
     }
 
@@ -317,92 +320,79 @@ mod tests {
         let right = varied(64);
         let before: Vec<f32> = right.iter().map(|value| value + 1.0).collect();
         let comparison = OutputComparison { row: 4, ..OutputComparison::default() };
-        let found = accepted(&comparison, &right, &before, |_, _| true);
-        let all: Vec<_> = Mutation::ALL.into_iter().filter(|own| *own != Mutation::ZerosInPart).collect();
-        assert_eq!(found.iter().map(|(mutation, ..)| *mutation).collect::<Vec<_>>(), all);
+        let changes = accepted(&comparison, &right, &before, |_, _| true);
+        let all: Vec<_> = Mutation::ALL.into_iter().filter(|mutation| *mutation != Mutation::ZerosInPart).collect();
+        assert_eq!(changes.iter().map(|change| change.mutation).collect::<Vec<_>>(), all);
         let unordered = OutputComparison { ordered: false, ..comparison };
-        let found = accepted(&unordered, &right, &before, |_, _| true);
-        assert!(found.iter().all(|(mutation, ..)| !mutation.moves()) && found.len() == 6, "{found:?}");
+        let changes = accepted(&unordered, &right, &before, |_, _| true);
+        assert!(changes.iter().all(|change| !change.mutation.moves()) && changes.len() == 6, "{changes:?}");
     }
 
     #[test]
     fn mutations_below_the_tolerance_name_the_row_part_or_number() {
         let near = |a: f32, b: f32| (a - b).abs() <= 1e-5 + 1e-4 * b.abs();
         // Rows of a structure of arrays, of which the last has a different unit.
-        let of_rows: Vec<f32> = varied(80).into_iter().chain(varied(20).into_iter().map(|own| own * 1e-8)).collect();
-        let comparison = OutputComparison { row: 20, ..OutputComparison::default() };
-        let found = accepted(&comparison, &of_rows, &[f32::NAN; 100], near);
-        assert_eq!(found, [(Mutation::ZerosInPart, None, 1.0)]);
-        let found = accepted(&OutputComparison::default(), &of_rows, &[f32::NAN; 100], near);
-        assert!(found.contains(&(Mutation::ZerosInPart, None, 1.0)), "{found:?}");
-        let found = accepted(&OutputComparison::default(), &[1.0; 64], &[f32::NAN; 64], near);
-        assert_eq!(found, [(Mutation::OneNumber, None, 1.0)]);
-        let zeros = accepted(&OutputComparison::default(), &[0.0; 64], &[f32::NAN; 64], near);
-        assert_eq!(zeros, [(Mutation::Zeros, None, 1.0)]);
+        let mut rows = varied(80);
+        rows.extend(varied(20).iter().map(|value| value * 1e-8));
+        assert_eq!(accepted_over_nan(20, &rows, near), [whole(Mutation::ZerosInPart)]);
+        let changes = accepted_over_nan(1, &rows, near);
+        assert!(changes.contains(&whole(Mutation::ZerosInPart)), "{changes:?}");
+        assert_eq!(accepted_over_nan(1, &[1.0; 64], near), [whole(Mutation::OneNumber)]);
+        assert_eq!(accepted_over_nan(1, &[0.0; 64], near), [whole(Mutation::Zeros)]);
     }
 
     #[test]
     fn neighbors_of_a_slope_within_a_relative_tolerance_are_accepted_in_most_places() {
         let slope: Vec<f32> = (0..1 << 13).map(|index| index as f32).collect();
-        let near = |a: f32, b: f32| (a - b).abs() <= 1e-3 * b.abs();
-        let found = accepted(&OutputComparison::default(), &slope, &vec![f32::NAN; 1 << 13], near);
-        let [(Mutation::Neighbors, None, share), (Mutation::FewNeighbors, None, _)] = found[..] else {
-            panic!("{found:?}")
-        };
-        assert!((0.8..1.0).contains(&share), "{share}");
+        let changes = accepted_over_nan(1, &slope, |a, b| (a - b).abs() <= 1e-3 * b.abs());
+        let mutations: Vec<_> = changes.iter().map(|change| (change.mutation, change.member)).collect();
+        assert_eq!(mutations, [(Mutation::Neighbors, None), (Mutation::FewNeighbors, None)]);
+        assert!((0.8..1.0).contains(&changes[0].share), "{changes:?}");
     }
 
     #[test]
     fn a_member_far_below_the_tolerance_is_named_by_its_column() {
-        let pair = |index: u32| [1.5 + index as f32, f32::from_bits(index)];
-        let right: Vec<f32> = (0..100).flat_map(pair).collect();
-        let comparison = OutputComparison { row: 2, ..OutputComparison::default() };
-        let near = |a: f32, b: f32| (a - b).abs() <= 1e-5;
-        let found = accepted(&comparison, &right, &vec![f32::NAN; 200], near);
-        let of_member: Vec<_> = found.iter().filter(|(_, member, _)| *member == Some(1)).collect();
-        assert_eq!(of_member, [&(Mutation::NeighborRows, Some(1), 1.0), &(Mutation::Zeros, Some(1), 1.0)]);
-        assert!(found.iter().all(|(_, member, _)| *member != Some(0)), "{found:?}");
+        let right: Vec<f32> = (0..100u32).flat_map(|index| [1.5 + index as f32, f32::from_bits(index)]).collect();
+        let changes = accepted_over_nan(2, &right, |a, b| (a - b).abs() <= 1e-5);
+        assert!(changes.iter().all(|change| change.member != Some(0)), "{changes:?}");
+        let of_member: Vec<_> = changes.into_iter().filter(|change| change.member == Some(1)).collect();
+        let expected = [Mutation::NeighborRows, Mutation::Zeros];
+        assert_eq!(of_member, expected.map(|mutation| AcceptedChange { member: Some(1), ..whole(mutation) }));
     }
 
     #[test]
     fn only_changes_of_the_answer_are_mutations_except_clearing_zeros() {
         let halves: Vec<f32> = (0..64).map(|index| if index < 32 { 2.5 } else { -2.5 }).collect();
-        let found = accepted(&OutputComparison::default(), &halves, &halves, |a, b| a == b);
-        assert!(found.is_empty(), "{found:?}");
-        let zeros = vec![0.0; 64];
-        let found = accepted(&OutputComparison::default(), &zeros, &vec![f32::NAN; 64], |a, b| a == b);
-        assert_eq!(found, [(Mutation::Zeros, None, 1.0)]);
+        assert_eq!(accepted(&OutputComparison::default(), &halves, &halves, |a, b| a == b), []);
+        assert_eq!(accepted_over_nan(1, &[0.0; 64], |a, b| a == b), [whole(Mutation::Zeros)]);
     }
 
     #[test]
     fn low_bits_survive_rounding() {
-        let kept = |dtype, bits| leading_bits(dtype, bits).expect("a number");
-        assert_eq!(kept(DType::F32, u64::from(1.999f32.to_bits())), u64::from(1.875f32.to_bits()));
-        assert_eq!(f64::from_bits(kept(DType::F64, 1.999_999_9_f64.to_bits())), 2.0 - 2f64.powi(-12));
-        assert_eq!(kept(DType::F16, 0x3fff), 0x3f80);
-        assert_eq!(kept(DType::U32, 0x1234_5678), 0x1200_0000);
-        assert_eq!(kept(DType::U8, 0b111), 0b111);
-        assert_eq!(kept(DType::I16, u64::from((-0x123i16).cast_unsigned())) as u16, (-0x120i16).cast_unsigned());
+        let leading = |dtype, bits| leading_bits(dtype, bits).expect("a number");
+        assert_eq!(leading(DType::F32, u64::from(1.999f32.to_bits())), u64::from(1.875f32.to_bits()));
+        assert_eq!(f64::from_bits(leading(DType::F64, 1.999_999_9_f64.to_bits())), 2.0 - 2f64.powi(-12));
+        assert_eq!(leading(DType::F16, 0x3fff), 0x3f80);
+        assert_eq!(leading(DType::U32, 0x1234_5678), 0x1200_0000);
+        assert_eq!(leading(DType::U8, 0b111), 0b111);
+        assert_eq!(leading(DType::I16, u64::from((-0x123i16).cast_unsigned())) as u16, (-0x120i16).cast_unsigned());
         assert_eq!(negated(DType::U8, 3), None);
         assert_eq!(negated(DType::I8, 3).expect("signed") as u8, (-3i8).cast_unsigned());
     }
 
     #[test]
     fn a_sample_has_whole_rows_with_the_first_and_the_last() {
-        assert!(sampled(8192, 1).into_iter().eq(std::iter::once(0..8192)));
+        assert!(sample(8192, 1).into_iter().eq(std::iter::once(0..8192)));
         for (len, row) in [(1 << 20, 1), (1 << 20, 100), (3 << 20, 1 << 12), (1 << 24, 1 << 22)] {
             let row = if row > SAMPLED_ELEMENTS { 1 } else { row };
-            let all = sampled(len, row);
-            let rows = len / row;
-            let whole = |part: &Range<usize>| {
-                part.start.is_multiple_of(row) && part.end.is_multiple_of(row) && part.len() >= 2 * row
-            };
-            assert!(
-                all.iter().all(whole) && all.last().is_some_and(|last| last.end == rows * row),
-                "{len} {row}: {all:?}"
-            );
-            assert!(all.windows(2).all(|pair| pair[0].end <= pair[1].start), "{all:?}");
-            assert!(all.iter().map(Range::len).sum::<usize>() <= 2 * SAMPLED_ELEMENTS, "{all:?}");
+            let ranges = sample(len, row);
+            for Range { start, end } in &ranges {
+                let has_whole_rows = start.is_multiple_of(row) && end.is_multiple_of(row);
+                assert!(has_whole_rows && end - start >= 2 * row, "{len} {row}: {ranges:?}");
+            }
+            assert_eq!(ranges.last().expect("a range").end, len / row * row, "{len} {row}: {ranges:?}");
+            assert!(ranges.windows(2).all(|pair| pair[0].end <= pair[1].start), "{ranges:?}");
+            assert!(ranges.iter().map(Range::len).sum::<usize>() <= 2 * SAMPLED_ELEMENTS, "{ranges:?}");
         }
     }
 }

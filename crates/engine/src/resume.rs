@@ -1,9 +1,8 @@
-//! An earlier record of the same plan, to be completed: which of its cases need not be measured again.
+//! Completes an earlier record of the same plan: decides which of its cases need not be measured again.
 
 use super::host;
 use crate::basis::error::Error;
 use crate::basis::printable::printable;
-use crate::case::compiled::CompiledKernel;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Program;
 use crate::plan::request::Request;
@@ -12,32 +11,32 @@ use crate::record::{Case, Method, Outcome, Record, Warning};
 use crate::tuning::tuned::{self, Configuration, Tuned};
 use std::collections::BTreeSet;
 
-/// Returns the reusable part of `record` for a run of `plan` or its `shard` with `method`: measured cases, without the
-/// figures that depend on other cases, and all processes. `changed` returns the users' kernels with different code.
-///
-/// # Errors
-/// When the record has another version, shard, plan or method.
-pub(super) fn usable(
+/// Checks that `record` is of this version, `plan`, `shard` and `method`, and strips it of what a completed record computes
+/// anew: cases that were not measured, and figures that depend on other cases. `list_changed` returns the files of
+/// users' kernels with different code.
+pub(super) fn check_and_strip(
     record: Record,
     plan: &str,
     shard: Option<Shard>,
     method: Method,
-    changed: impl FnOnce(&Record) -> BTreeSet<String>,
+    list_changed: impl FnOnce(&Record) -> BTreeSet<String>,
 ) -> Result<Record, Error> {
-    let refuse = |what: &str| {
+    let refuse = |difference: &str| {
         let command = record.request.as_ref().map_or_else(|| record.command.join(" "), Request::command);
         let command = printable(&command).into_owned();
-        Err(Error::Usage(format!("cannot resume: the run {what}; repeat the options of `{command}`, or measure anew")))
+        Err(Error::Usage(format!(
+            "cannot resume: the run {difference}; repeat the options of `{command}`, or measure anew"
+        )))
     };
     if record.version != env!("CARGO_PKG_VERSION") {
         return refuse(&format!("was started by gpukern {}", printable(&record.version)));
     }
-    let wanted = shard.as_slice();
-    if record.shards != wanted {
-        return refuse(&format!("measured {}, and this one measures {}", part(&record.shards), part(wanted)));
+    if record.shards != shard.as_slice() {
+        let measured = shard_options(&record.shards);
+        return refuse(&format!("measured {measured}, and this one measures {}", shard_options(shard.as_slice())));
     }
     if record.plan.as_deref() != Some(plan) {
-        let changed: Vec<_> = changed(&record).into_iter().collect();
+        let changed: Vec<_> = list_changed(&record).into_iter().collect();
         if !changed.is_empty() {
             return Err(Error::Usage(format!(
                 "cannot resume: {} changed (code, grid or arguments) since the run was recorded; measure anew",
@@ -50,21 +49,22 @@ pub(super) fn usable(
         return refuse("used another method: validation layers, clock, cache or robust access differ");
     }
     let processes = record.processes();
-    let cases = record.cases.into_iter().filter_map(as_measured).collect();
+    let cases = record.cases.into_iter().filter_map(strip_case).collect();
     Ok(Record { processes, cases, ..record })
 }
 
 /// Returns the options that select `shards`, in words.
-fn part(shards: &[Shard]) -> String {
+fn shard_options(shards: &[Shard]) -> String {
+    if shards.is_empty() {
+        return "all cases (no --shard)".into();
+    }
     let names: Vec<_> = shards.iter().map(ToString::to_string).collect();
-    if names.is_empty() { "all cases (no --shard)".into() } else { format!("--shard {}", names.join(" and ")) }
+    format!("--shard {}", names.join(" and "))
 }
 
-/// Adds the cases that `run` has on `device` to `taken`.
-///
-/// # Errors
-/// When they were measured on another device, or are of other programs.
-pub(super) fn take(
+/// Adds the cases of `earlier` that belong to `section` on `device` to `taken`, unless they were measured on another
+/// device or with other programs, which is an error.
+pub(super) fn take_cases(
     earlier: &Record,
     section: &PlanSection,
     device: &DeviceInfo,
@@ -73,11 +73,10 @@ pub(super) fn take(
 ) -> Result<(), Error> {
     for group in &section.groups {
         for chosen in tuned::choose(group, device, tuned) {
-            for case in cases(earlier, &group.id(chosen.variant).to_string(), device)? {
+            for case in find_cases(earlier, &group.id(chosen.variant).to_string(), device)? {
                 check_program(case, &chosen, group, device)?;
-                let same =
-                    |known: &Case| (known.device, known.process, &known.id) == (case.device, case.process, &case.id);
-                if !taken.iter().any(same) {
+                let key = |case: &Case| (case.device, case.process, case.id.clone());
+                if taken.iter().all(|taken| key(taken) != key(case)) {
                     taken.push(case.clone());
                 }
             }
@@ -86,30 +85,26 @@ pub(super) fn take(
     Ok(())
 }
 
-/// Adds the host's cases of `group` to `taken`.
-///
-/// # Errors
-/// When it was measured on another host.
+/// Adds the host's cases of `group` to `taken`, unless they were measured on another host, which is an error.
 pub(super) fn take_host(earlier: &Record, group: &CaseGroup, index: usize, taken: &mut Vec<Case>) -> Result<(), Error> {
     let Some(baseline) = group.algorithm.baseline_of(&group.spec) else { return Ok(()) };
-    let cases = cases(earlier, &group.id_of(baseline.name).to_string(), &host::device(index))?;
+    let cases = find_cases(earlier, &group.id_of(baseline.name).to_string(), &host::device(index))?;
     taken.extend(cases.into_iter().cloned());
     Ok(())
 }
 
-/// Returns the cases of this id on `device`, one per process that measured it.
-fn cases<'a>(earlier: &'a Record, id: &str, device: &DeviceInfo) -> Result<Vec<&'a Case>, Error> {
+/// Returns the cases of this id on `device`, one per process that measured it. Another device or driver is an error.
+fn find_cases<'a>(earlier: &'a Record, id: &str, device: &DeviceInfo) -> Result<Vec<&'a Case>, Error> {
     let cases: Vec<_> = earlier.cases.iter().filter(|case| case.device == device.index && case.id == id).collect();
     if cases.is_empty() {
         return Ok(cases);
     }
-    let known = earlier.devices.iter().find(|known| known.index == device.index);
-    match known {
-        Some(known) if !is_same_device(known, device) => Err(Error::Usage(format!(
+    match earlier.devices.iter().find(|earlier| earlier.index == device.index) {
+        Some(earlier) if !is_same_device(earlier, device) => Err(Error::Usage(format!(
             "cannot resume: device {} was '{}' ({}) and is now '{}' ({}); measure anew",
             device.index,
-            printable(&known.name),
-            printable(&known.driver.info),
+            printable(&earlier.name),
+            printable(&earlier.driver.info),
             device.name,
             device.driver.info
         ))),
@@ -117,13 +112,12 @@ fn cases<'a>(earlier: &'a Record, id: &str, device: &DeviceInfo) -> Result<Vec<&
     }
 }
 
-fn is_same_device(known: &DeviceInfo, device: &DeviceInfo) -> bool {
-    known.name == device.name && known.uuid == device.uuid && known.driver == device.driver
+fn is_same_device(earlier: &DeviceInfo, device: &DeviceInfo) -> bool {
+    earlier.name == device.name && earlier.uuid == device.uuid && earlier.driver == device.driver
 }
 
-/// Returns a measured case without the figures that depend on other cases; `None` if it was interrupted or not
-/// measured.
-fn as_measured(mut case: Case) -> Option<Case> {
+/// Returns a completely measured case without the figures that depend on other cases; `None` for other cases.
+fn strip_case(mut case: Case) -> Option<Case> {
     case.share = None;
     case.structure = None;
     case.speedup = None;
@@ -135,37 +129,44 @@ fn as_measured(mut case: Case) -> Option<Case> {
     Some(case)
 }
 
-/// Returns the program of a configuration.
-fn program(chosen: &Configuration, group: &CaseGroup, device: &DeviceInfo) -> Result<Program, String> {
+/// Returns the program that a configuration runs on `device`.
+fn plan_program(chosen: &Configuration, group: &CaseGroup, device: &DeviceInfo) -> Result<Program, String> {
     let problem = (group.algorithm.problem)(&group.spec)?;
     chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device)
 }
 
-/// Returns the files of users' kernels in `run` whose code differs from that in `record`.
-pub(super) fn changed(record: &Record, section: &PlanSection, device: &DeviceInfo, tuned: &Tuned) -> BTreeSet<String> {
-    let mut changed = BTreeSet::new();
+/// Returns the files of users' kernels in `section` whose code differs from that in `record`.
+pub(super) fn list_changed_files(
+    record: &Record,
+    section: &PlanSection,
+    device: &DeviceInfo,
+    tuned: &Tuned,
+) -> BTreeSet<String> {
+    let mut files = BTreeSet::new();
     for group in section.groups.iter().filter(|group| group.algorithm.fingerprint.is_some()) {
         for chosen in tuned::choose(group, device, tuned) {
-            let Ok(program) = program(&chosen, group, device) else { continue };
-            let now: Vec<_> = program.dispatches().map(|d| (d.shader.label(), d.hash(&d.shader.spirv))).collect();
-            let differs = |known: &&CompiledKernel| {
-                let named: Vec<_> = now.iter().filter(|(name, _)| *name == known.name).collect();
-                known.is_users() && !named.is_empty() && named.iter().all(|(_, hash)| *hash != known.hash)
-            };
+            let Ok(program) = plan_program(&chosen, group, device) else { continue };
             let id = group.id(chosen.variant).to_string();
-            let known = record.cases.iter().filter(|case| case.id == id).flat_map(|case| &case.kernels);
-            changed.extend(known.filter(differs).map(|known| known.source().to_string()));
+            let recorded = record.cases.iter().filter(|case| case.id == id).flat_map(|case| &case.kernels);
+            for kernel in recorded.filter(|kernel| kernel.is_users()) {
+                let mut current =
+                    program.dispatches().filter(|dispatch| dispatch.shader.label() == kernel.name).peekable();
+                let is_present = current.peek().is_some();
+                if is_present && current.all(|dispatch| dispatch.hash(&dispatch.shader.spirv) != kernel.hash) {
+                    files.insert(kernel.source().to_string());
+                }
+            }
         }
     }
-    changed
+    files
 }
 
-/// Returns an error if the case's kernels differ from those it would run now.
+/// Returns an error if the case's kernels differ from those that it would run now.
 fn check_program(case: &Case, chosen: &Configuration, group: &CaseGroup, device: &DeviceInfo) -> Result<(), Error> {
-    if let Ok(program) = program(chosen, group, device) {
+    if let Ok(program) = plan_program(chosen, group, device) {
         let recorded: BTreeSet<_> = case.kernels.iter().map(|kernel| kernel.hash.clone()).collect();
-        let current = program.dispatches().map(|dispatch| dispatch.hash(&dispatch.shader.spirv));
-        if current.collect::<BTreeSet<_>>() == recorded {
+        let current: BTreeSet<_> = program.dispatches().map(|dispatch| dispatch.hash(&dispatch.shader.spirv)).collect();
+        if current == recorded {
             return Ok(());
         }
     }

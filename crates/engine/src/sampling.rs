@@ -34,20 +34,27 @@ const MIN_TICKS: f64 = 100.0;
 /// Most device time per submission of several runs: drivers kill submissions of 2 s.
 const MAX_SUBMISSION: Nanos = Nanos(250e6);
 
+/// Most runs per sample, all of which are recorded in one command buffer.
+const MAX_REPEATS: f64 = 10_000.0;
+
 /// Returns the runs per sample, given the time of one run and the tick of the device's clock.
 pub fn repeats(one_run: Nanos, tick: Nanos) -> u32 {
-    let wanted = MIN_SAMPLE.0.max(MIN_TICKS * tick.0);
     // A run below the clock's resolution reads as zero: count it as one tick.
     let one_run = one_run.0.max(tick.0).max(1.0);
-    (wanted / one_run).ceil().min((MAX_SUBMISSION.0 / one_run).floor()).clamp(1.0, 10_000.0) as u32
+    let least = (MIN_SAMPLE.0.max(MIN_TICKS * tick.0) / one_run).ceil();
+    let most = (MAX_SUBMISSION.0 / one_run).floor();
+    least.min(most).clamp(1.0, MAX_REPEATS) as u32
 }
 
 /// Least host time of a batch timed by the host: submission and wait are then a thousandth of it.
 const MIN_HOST_SAMPLE: Nanos = Nanos(100e6);
 
+/// Most runs per submission that the host times, all of which are recorded in one command buffer.
+const MAX_HOST_REPEATS: f64 = 100_000.0;
+
 /// Returns the runs per submission that the host times, given the time of one run.
 pub fn host_repeats(one_run: Nanos) -> u32 {
-    (MIN_HOST_SAMPLE.0 / one_run.0.max(1.0)).ceil().clamp(1.0, 100_000.0) as u32
+    (MIN_HOST_SAMPLE.0 / one_run.0.max(1.0)).ceil().clamp(1.0, MAX_HOST_REPEATS) as u32
 }
 
 /// Warm-up by time and stability.
@@ -77,25 +84,24 @@ impl WarmUp {
     }
 
     /// Whether the last batches agree.
-    pub fn settled(&self) -> bool {
-        let Some(last) = self.medians.len().checked_sub(AGREEING_BATCHES).map(|first| &self.medians[first..]) else {
-            return false;
-        };
-        let low = last.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = last.iter().copied().fold(0.0, f64::max);
-        high <= low * (1.0 + MAX_BATCH_DIFFERENCE)
+    pub fn is_settled(&self) -> bool {
+        let Some(first) = self.medians.len().checked_sub(AGREEING_BATCHES) else { return false };
+        let last_medians = &self.medians[first..];
+        let longest = last_medians.iter().copied().fold(0.0, f64::max);
+        longest <= shortest(last_medians) * (1.0 + MAX_BATCH_DIFFERENCE)
     }
 
     /// Whether to end the warm-up after `elapsed` host time. A single run as long as the longest warm-up suffices.
-    pub fn done(&self, elapsed: Duration) -> bool {
-        (self.total.0 >= MIN_WARM_UP.0 && self.settled())
+    pub fn is_done(&self, elapsed: Duration) -> bool {
+        (self.total.0 >= MIN_WARM_UP.0 && self.is_settled())
             || elapsed >= self.patience
             || self.total.0 >= self.patience.as_nanos() as f64
     }
 
     /// Returns the warning after a warm-up: none if it settled, or if its runs were too long for batches to compare.
     pub fn warning(&self) -> Option<Warning> {
-        (self.medians.len() >= AGREEING_BATCHES && !self.settled()).then_some(Warning::UnstableClock)
+        let is_unstable = self.medians.len() >= AGREEING_BATCHES && !self.is_settled();
+        is_unstable.then_some(Warning::UnstableClock)
     }
 }
 
@@ -113,29 +119,31 @@ pub enum SamplingDecision {
 /// Judges the samples taken in `elapsed` host time.
 pub fn judge(samples: &[Nanos], elapsed: Duration, sampling: &Sampling) -> SamplingDecision {
     let count = samples.len();
-    let precise =
-        || Summary::of(samples).and_then(|summary| summary.relative_error()).is_some_and(|e| e <= sampling.precision);
+    let is_time_up = count >= MAX_SAMPLES || (elapsed >= sampling.max_time && count >= MIN_SLOW_SAMPLES);
     // The interval requires sorting, so check it only each time the samples grow by a tenth.
-    let due = count >= MIN_SAMPLES && count.is_multiple_of((count / 10).max(1));
-    if due && precise() {
-        return SamplingDecision::Precise;
+    let is_check_due = is_time_up || count.is_multiple_of((count / 10).max(1));
+    if count >= MIN_SAMPLES && is_check_due {
+        let error = Summary::of(samples).and_then(|summary| summary.relative_error());
+        if error.is_some_and(|error| error <= sampling.precision) {
+            return SamplingDecision::Precise;
+        }
     }
-    if count >= MAX_SAMPLES || (elapsed >= sampling.max_time && count >= MIN_SLOW_SAMPLES) {
-        return if count >= MIN_SAMPLES && precise() { SamplingDecision::Precise } else { SamplingDecision::TimeUp };
-    }
-    SamplingDecision::Continue
+    if is_time_up { SamplingDecision::TimeUp } else { SamplingDecision::Continue }
 }
 
 /// Ratio of run times above which the contents of buffers may be the cause.
 pub const CONTENTS_RATIO: f64 = 1.2;
-/// Limits of a comparison: most pairs of runs, and device time after which it ends early.
-type ComparisonLimits = (usize, Nanos);
+/// Length of a comparison: at most `max_pairs` of runs; fewer, but `min_pairs` at least, after `max_time` on the device.
+struct Comparison {
+    min_pairs: usize,
+    max_pairs: usize,
+    max_time: Nanos,
+}
 /// First comparison, applied to every program.
-const FIRST_COMPARISON: ComparisonLimits = (5, Nanos(50e6));
-/// Fewest pairs of runs in the comparisons of suspects.
-const MIN_PAIRS: usize = 7;
+const FIRST_COMPARISON: Comparison = Comparison { min_pairs: 1, max_pairs: 5, max_time: Nanos(50e6) };
 /// Further comparisons, applied to programs whose first one finds a difference; all must confirm it.
-const SUSPECT_COMPARISONS: [ComparisonLimits; 2] = [(15, Nanos(2e9)); 2];
+const SUSPECT_COMPARISONS: [Comparison; 2] =
+    [const { Comparison { min_pairs: 7, max_pairs: 15, max_time: Nanos(2e9) } }; 2];
 
 /// Compares runs over fresh buffer contents with runs over contents left by the previous run. Returns both median times
 /// if the fresh ones take significantly longer. `sampled` is the median of the samples, which all ran over left
@@ -145,41 +153,48 @@ const SUSPECT_COMPARISONS: [ComparisonLimits; 2] = [(15, Nanos(2e9)); 2];
 /// Other programs lengthen runs but never shorten them. So the test uses the fastest fresh run, which cannot be faster
 /// than its work takes, and the median of the others, which a few disturbed runs do not change: noise would have to
 /// slow down every fresh run and spare most others, in two comparisons.
-///
-/// # Errors
-/// The first error of `times`.
 pub fn depends_on_contents<E>(
     sampled: Nanos,
     mut times: impl FnMut(bool) -> Result<Option<[Nanos; 2]>, E>,
 ) -> Result<Option<[Nanos; 2]>, E> {
-    let fastest = |fresh: &[f64]| fresh.iter().copied().fold(f64::INFINITY, f64::min);
-    let mut take = |min_pairs: usize, (max_pairs, max_time): ComparisonLimits| {
-        let mut fresh = vec![];
-        let mut left = vec![];
-        let mut spent = Nanos::default();
-        while fresh.len() < min_pairs || fresh.len() < max_pairs && spent.0 < max_time.0 {
-            let Some(pair) = times(fresh.len().is_multiple_of(2))? else { return Ok(None) };
-            spent = spent + pair[0] + pair[1];
-            fresh.push(pair[0].0);
-            left.push(pair[1].0);
-        }
-        Ok(Some([fresh, left]))
-    };
-    let Some([fresh, _]) = take(1, FIRST_COMPARISON)? else { return Ok(None) };
-    if fastest(&fresh) <= CONTENTS_RATIO * sampled.0 {
+    let Some([fresh, _]) = take_pairs(&FIRST_COMPARISON, &mut times)? else { return Ok(None) };
+    if shortest(&fresh) <= CONTENTS_RATIO * sampled.0 {
         return Ok(None);
     }
     let mut medians = None;
-    for limits in SUSPECT_COMPARISONS {
-        let Some([fresh, left]) = take(MIN_PAIRS, limits)? else { return Ok(None) };
-        let usual = Nanos(stats::median(&fresh).unwrap_or_default());
-        let usual_left = Nanos(stats::median(&left).unwrap_or_default());
-        if fastest(&fresh) <= CONTENTS_RATIO * usual_left.0 {
+    for comparison in SUSPECT_COMPARISONS {
+        let Some([fresh, left]) = take_pairs(&comparison, &mut times)? else { return Ok(None) };
+        let fresh_median = stats::median(&fresh).unwrap_or_default();
+        let left_median = stats::median(&left).unwrap_or_default();
+        if shortest(&fresh) <= CONTENTS_RATIO * left_median {
             return Ok(None);
         }
-        medians = Some([usual, usual_left]);
+        medians = Some([Nanos(fresh_median), Nanos(left_median)]);
     }
     Ok(medians)
+}
+
+/// Takes pairs of runs, with the fresh one first in every second pair. Returns the times over fresh and over left
+/// contents in nanoseconds; `None` if `times` ends the comparison.
+fn take_pairs<E>(
+    comparison: &Comparison,
+    times: &mut impl FnMut(bool) -> Result<Option<[Nanos; 2]>, E>,
+) -> Result<Option<[Vec<f64>; 2]>, E> {
+    let Comparison { min_pairs, max_pairs, max_time } = comparison;
+    let mut fresh_times = vec![];
+    let mut left_times = vec![];
+    let mut total = Nanos::default();
+    while fresh_times.len() < *min_pairs || fresh_times.len() < *max_pairs && total.0 < max_time.0 {
+        let Some([fresh, left]) = times(fresh_times.len().is_multiple_of(2))? else { return Ok(None) };
+        total = total + fresh + left;
+        fresh_times.push(fresh.0);
+        left_times.push(left.0);
+    }
+    Ok(Some([fresh_times, left_times]))
+}
+
+fn shortest(times: &[f64]) -> f64 {
+    times.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
 #[cfg(test)]
@@ -202,10 +217,10 @@ mod tests {
         // A clock that speeds up: 40, 34, 30, then steady.
         for run in [40.0, 34.0, 30.0, 30.1] {
             warm_up.add(Nanos(run * MS), Nanos(run * MS));
-            assert!(!warm_up.done(Duration::ZERO), "{run}");
+            assert!(!warm_up.is_done(Duration::ZERO), "{run}");
         }
         warm_up.add(Nanos(30.05 * MS), Nanos(30.05 * MS));
-        assert!(warm_up.done(Duration::ZERO));
+        assert!(warm_up.is_done(Duration::ZERO));
         assert_eq!(warm_up.warning(), None);
     }
 
@@ -215,14 +230,14 @@ mod tests {
         for run in [40.0, 30.0, 40.0, 30.0] {
             warm_up.add(Nanos(run * MS), Nanos(run * MS));
         }
-        assert!(!warm_up.done(Duration::from_millis(999)) && warm_up.done(Duration::from_secs(1)));
+        assert!(!warm_up.is_done(Duration::from_millis(999)) && warm_up.is_done(Duration::from_secs(1)));
         assert_eq!(warm_up.warning(), Some(Warning::UnstableClock));
     }
 
     #[test]
     fn a_verified_run_of_seconds_is_warm_up_enough() {
         let warm_up = WarmUp::after(Nanos(3e9), MAX_FIRST_WARM_UP);
-        assert!(warm_up.done(Duration::ZERO));
+        assert!(warm_up.is_done(Duration::ZERO));
         assert_eq!(warm_up.warning(), None);
     }
 
@@ -237,8 +252,9 @@ mod tests {
     /// Returns whether a dependency is found, and the number of pairs taken, for runs with these times over fresh and
     /// left contents, on a device where one run of three takes up to `noise` times as long. The samples' median is
     /// `left`.
-    fn looked(fresh: f64, left: f64, noise: f64, seed: u64) -> (bool, usize) {
-        let (mut pairs, mut state) = (0, seed.wrapping_mul(2).wrapping_add(1));
+    fn search_dependence(fresh: f64, left: f64, noise: f64, seed: u64) -> (bool, usize) {
+        let mut pairs = 0;
+        let mut state = seed.wrapping_mul(2).wrapping_add(1);
         let mut random = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) as f64 / f64::from(1u32 << 31)
@@ -256,9 +272,10 @@ mod tests {
         let mut missed = 0;
         for seed in 0..2000 {
             for noise in [1.0, 1.3, 10.0, 1000.0] {
-                assert!(!looked(1e5, 1e5, noise, seed).0, "noise of {noise}, seed {seed}");
-                assert!(looked(1.3e5, 1e5, 1.02, seed).0, "a third saved on a quiet device, seed {seed}");
-                let found = looked(5e6, 2e4, noise, seed).0;
+                let is_found = |fresh, left, noise| search_dependence(fresh, left, noise, seed).0;
+                assert!(!is_found(1e5, 1e5, noise), "noise of {noise}, seed {seed}");
+                assert!(is_found(1.3e5, 1e5, 1.02), "a third saved on a quiet device, seed {seed}");
+                let found = is_found(5e6, 2e4, noise);
                 assert!(found || noise > 10.0, "most of it saved, noise of {noise}, seed {seed}");
                 missed += u32::from(!found);
             }
@@ -269,8 +286,8 @@ mod tests {
 
     #[test]
     fn an_honest_program_of_seconds_costs_one_pair_of_runs() {
-        assert_eq!(looked(3e9, 3e9, 1.0, 1), (false, 1));
-        assert_eq!(looked(1e5, 1e5, 1.0, 1), (false, 5));
+        assert_eq!(search_dependence(3e9, 3e9, 1.0, 1), (false, 1));
+        assert_eq!(search_dependence(1e5, 1e5, 1.0, 1), (false, 5));
     }
 
     #[test]

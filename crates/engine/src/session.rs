@@ -86,7 +86,7 @@ impl Setup {
         Self { kernels, ..self.clone() }
     }
 
-    /// Whether robust buffer access is on: only for users' kernels, which may access memory out of bounds.
+    /// Whether robust buffer access is on: only with users' kernels, which may access memory out of bounds.
     pub(super) fn robust_access(&self) -> bool {
         !self.kernels.is_empty()
     }
@@ -120,9 +120,6 @@ pub(super) struct LoadedVulkan {
 
 impl LoadedVulkan {
     /// Loads Vulkan with its calls monitored by `calls`.
-    ///
-    /// # Errors
-    /// When there is no loader, no driver or no layer for validation.
     pub(super) fn load(setup: &Setup, calls: Arc<CallMonitor>) -> Result<Self, VulkanError> {
         let instance = Instance::monitored(setup.validation, setup.loader.as_deref().map(Path::new), calls)?;
         let physicals = instance.devices()?;
@@ -159,25 +156,25 @@ impl<'a> Session<'a> {
     /// # Errors
     /// When there is no loader or no layer for validation.
     pub fn open(setup: &'a Setup) -> Result<Self, Error> {
-        let (backend, devices) = match setup.isolation {
+        match setup.isolation {
             Isolation::InProcess => {
                 let vulkan = LoadedVulkan::load(setup, Arc::default())?;
                 let devices = vulkan.devices().into_iter().cloned().collect();
-                (Backend::InProcess(vulkan), devices)
+                Ok(Self { setup, devices, backend: Backend::InProcess(vulkan) })
             }
             Isolation::Workers => {
-                let (workers, devices) = Workers::open(setup)?;
-                (Backend::Workers(workers), devices)
+                let workers = Workers::open(setup)?;
+                let devices = workers.devices.clone();
+                Ok(Self { setup, devices, backend: Backend::Workers(workers) })
             }
-        };
-        Ok(Self { setup, devices, backend })
+        }
     }
 
     /// Returns one line per driver that crashed while listing its devices.
     pub fn dead_drivers(&self) -> Vec<String> {
         match &self.backend {
             Backend::InProcess(_) => vec![],
-            Backend::Workers(workers) => workers.dead.iter().map(ToString::to_string).collect(),
+            Backend::Workers(workers) => workers.dead_drivers.clone(),
         }
     }
 
@@ -212,14 +209,16 @@ impl<'a> Session<'a> {
         if self.devices.is_empty() {
             return Err(VulkanError::NoDriver.into());
         }
-        let chosen = self.select(selectors)?;
-        let usable: Vec<_> = chosen.iter().copied().filter(|device| self.unusable(device).is_none()).collect();
-        match chosen.iter().find_map(|device| self.unusable(device).map(|reason| (&device.name, reason))) {
-            Some((name, reason)) if usable.is_empty() => {
-                Err(Error::Usage(format!("cannot measure on '{name}': it {reason}; choose another --device")))
-            }
-            _ => Ok(usable),
+        let selected = self.select(selectors)?;
+        let usable: Vec<_> = selected.iter().copied().filter(|device| self.unusable(device).is_none()).collect();
+        if usable.is_empty()
+            && let Some(device) = selected.first()
+            && let Some(reason) = self.unusable(device)
+        {
+            let name = &device.name;
+            return Err(Error::Usage(format!("cannot measure on '{name}': it {reason}; choose another --device")));
         }
+        Ok(usable)
     }
 
     /// Returns one line per device that [`Self::select_usable`] leaves out.
@@ -238,9 +237,6 @@ impl<'a> Session<'a> {
     }
 
     /// Opens `device` and returns its executor.
-    ///
-    /// # Errors
-    /// When the device cannot be opened.
     pub fn executor<'s>(
         &'s self,
         device: &DeviceInfo,
@@ -276,8 +272,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Returns a function that makes a session with the same devices and separate workers in another thread; `None` if
-    /// device work runs in this process.
+    /// Returns a function that makes the session of another thread, with separate workers; `None` without workers.
     pub(super) fn for_another_thread(&self) -> Option<impl FnOnce() -> Session<'a> + Send + use<'a>> {
         let Backend::Workers(workers) = &self.backend else { return None };
         let setup = self.setup;
@@ -287,17 +282,12 @@ impl<'a> Session<'a> {
     }
 
     /// Turns messages of the validation layer into an error.
-    ///
-    /// # Errors
-    /// When there are any.
     pub fn check_validation(&self) -> Result<(), Error> {
         let messages = match &self.backend {
             Backend::InProcess(vulkan) => vulkan.instance.validation_messages(),
             Backend::Workers(workers) => workers.messages(),
         };
-        match messages.first() {
-            None => Ok(()),
-            Some(first) => Err(Error::Failure(format!("{} validation messages, the first: {first}", messages.len()))),
-        }
+        let Some(first) = messages.first() else { return Ok(()) };
+        Err(Error::Failure(format!("{} validation messages, the first: {first}", messages.len())))
     }
 }

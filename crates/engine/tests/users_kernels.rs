@@ -12,12 +12,12 @@ use gpukern_program::kernel::buffer::{Address, Role};
 use gpukern_program::kernel::interface::SlotKind;
 use gpukern_program::kernel::program::{BufferId, Dispatch};
 use gpukern_record::plan::options::{SamplingArgs, Selection};
-use gpukern_record::plan::{CaseGroup, DeviceClass, PlanSection};
+use gpukern_record::plan::{CaseGroup, PlanSection};
 use gpukern_record::record::{Case, Outcome};
 use gpukern_user::algorithm::{Save, UserKernels};
 use gpukern_user::array;
 use gpukern_user::fixture::{SHIFT, bound, buffer, compiled, constant, kernels, shift, shifted};
-use gpukern_user::resolved::{Builtin, Fill, PassList, Reference, ResolvedBuffer, Tolerance};
+use gpukern_user::resolved::{Builtin, Fill, Module, PassList, Reference, ResolvedBuffer, Tolerance};
 use gpukern_vulkan::{Device, Instance, Validation};
 use std::path::Path;
 use std::rc::Rc;
@@ -29,20 +29,21 @@ fn rejection(case: &Case) -> &str {
     &wrong.worst
 }
 
+/// Returns the group of users' kernels on their first problem.
+fn group(kernels: &UserKernels) -> CaseGroup {
+    let algorithm = kernels.clone().algorithm(&CATALOGUE).expect("it fits");
+    let spec = CaseSpec::new(&algorithm, kernels.problem.sizes()[0], kernels.dtype());
+    let variants = kernels.choices(0, true).map(|index| algorithm.variants[index].clone()).collect();
+    CaseGroup::new(algorithm, spec, variants)
+}
+
 /// Runs users' kernels on the software device, or else on the first device, with the validation layer if it is
 /// installed.
-fn run(own: &UserKernels) -> Vec<Case> {
+fn run(kernels: &UserKernels) -> Vec<Case> {
     let interrupted: &AtomicBool = Box::leak(Box::default());
-    let algorithm = own.clone().algorithm(&CATALOGUE).expect("it fits");
-    let spec = CaseSpec::new(&algorithm, own.problem.sizes()[0], own.dtype());
-    let variants = own.choices(0, true).map(|at| algorithm.variants[at].clone()).collect();
-    let (on, auto) = (DeviceClass::Any, false);
-    let group = CaseGroup { algorithm, spec, variants, on, auto, on_host: false };
-    let selection = Selection {
-        sampling: SamplingArgs { max_time: Some("20ms".into()), ..SamplingArgs::default() },
-        ..Selection::default()
-    };
-    let run = PlanSection::of(vec![group], &selection).expect("a run");
+    let sampling = SamplingArgs { max_time: Some("20ms".into()), ..SamplingArgs::default() };
+    let selection = Selection { sampling, ..Selection::default() };
+    let section = PlanSection::of(vec![group(kernels)], &selection).expect("a section");
     let instance = Instance::new(Validation::On, None).or_else(|_| Instance::new(Validation::Off, None));
     let instance = instance.expect("Vulkan");
     let devices = instance.devices().expect("devices");
@@ -50,7 +51,7 @@ fn run(own: &UserKernels) -> Vec<Case> {
     let device = Device::open_with(&instance, physical.expect("a device"), true).expect("it opens");
     let mut runner =
         Runner::new(&CATALOGUE, &device, Timing::VerifyOnly, &CacheFolder::none(), interrupted).expect("a runner");
-    let cases = runner.run(&run, &mut Silent);
+    let cases = runner.run(&section, &mut Silent);
     assert_eq!(device.validation_messages(), Vec::<String>::new());
     drop((runner, Rc::clone(&device)));
     cases
@@ -74,8 +75,9 @@ fn a_kernel_is_verified_by_another_kernel() {
     let buffers = shifted();
     let d = array::read(&path, DType::F32, &[100]).expect("it was saved");
     let a = buffers[0].contents(1, 0, Path::new(".")).expect("values");
-    let value = |bytes: &[u8], at: usize| DType::F32.value(&bytes[4 * at..]);
-    assert!((0..100).all(|i| (value(&d, i) - (2.0 - 2.0 * value(&a, i))).abs() < 1e-6));
+    for (d, a) in d.chunks_exact(4).zip(a.chunks_exact(4)) {
+        assert!((DType::F32.value(d) - (2.0 - 2.0 * DType::F32.value(a))).abs() < 1e-6);
+    }
 }
 
 /// Kernels, selected by MODE, for checks that accept wrong results.
@@ -97,7 +99,7 @@ const BLIND: &str = "#version 460
     }";
 
 /// Runs a mode of [`BLIND`] against another mode as reference, with this fill of A and this output.
-fn blind(kernel: u64, reference: u64, fill: Fill, output: &ResolvedBuffer) -> Case {
+fn blind(mode: u64, reference: u64, fill: Fill, output: &ResolvedBuffer) -> Case {
     let list = |mode| {
         let pass = Dispatch {
             constants: vec![constant(0, mode, 4)],
@@ -109,7 +111,7 @@ fn blind(kernel: u64, reference: u64, fill: Fill, output: &ResolvedBuffer) -> Ca
     };
     let buffers = vec![buffer("A", output.len(), Role::Input, Some(fill)), output.clone()];
     let (module, reference) = (compiled("blind", BLIND), Reference::Kernel(list(reference)));
-    run(&kernels("blind", vec![module], buffers, reference, vec![list(kernel)])).remove(0)
+    run(&kernels("blind", vec![module], buffers, reference, vec![list(mode)])).remove(0)
 }
 
 fn close(rtol: f64, atol: f64) -> Tolerance {
@@ -125,9 +127,9 @@ fn accepts(case: &Case) -> Vec<(Mutation, Option<u32>)> {
 #[test]
 fn an_output_that_starts_as_the_answer_is_unverified() {
     let fill = |high| Some(Fill::Uniform { low: -1.0, high });
-    let of = |kernel, high| blind(kernel, 2, Fill::Iota, &buffer("D", 1024, Role::InPlace, fill(high)));
-    for kernel in [2, 3] {
-        let case = of(kernel, 1.0);
+    let of = |mode, high| blind(mode, 2, Fill::Iota, &buffer("D", 1024, Role::InPlace, fill(high)));
+    for mode in [2, 3] {
+        let case = of(mode, 1.0);
         let unverified = case.measured().and_then(|measured| measured.verification.unverified()).expect("unverified");
         assert!(unverified.starts_with("unverified: a kernel that does nothing would pass: "), "{unverified}");
     }
@@ -180,12 +182,8 @@ fn a_case_is_labeled_with_the_type_of_its_output() {
         let mut buffers = shifted();
         buffers[2].element = element;
         let own = kernels("typed", vec![compiled("shift", SHIFT)], buffers, Reference::None, vec![shift(false, 1.0)]);
-        let algorithm = own.clone().algorithm(&CATALOGUE).expect("it fits");
-        let spec = CaseSpec::new(&algorithm, own.problem.sizes()[0], own.dtype());
-        let variants = vec![algorithm.variants[0].clone()];
-        let group = CaseGroup { algorithm, spec, variants, on: DeviceClass::Any, auto: false, on_host: false };
-        let problem = (group.algorithm.problem)(&group.spec).expect("a problem");
-        let case = group.case("k0", problem.as_ref(), 0, Outcome::Interrupted);
+        let group = group(&own);
+        let case = group.case("k0", group.problem().as_ref(), 0, Outcome::Interrupted);
         let read: Case = serde_json::from_str(&serde_json::to_string(&case).expect("JSON")).expect("a case");
         (read.kind(), read.of_input(), read.id)
     };
@@ -207,69 +205,69 @@ fn nan_is_reported_even_without_a_reference() {
 
 /// Returns a dispatch of two groups of 64, with `buffers` bound in order.
 fn over(module: usize, buffers: &[ResolvedBuffer]) -> PassList {
-    let descriptors = (0u32..).zip(0..buffers.len());
-    let descriptors = descriptors.map(|(binding, at)| bound(0, binding, SlotKind::Storage, at)).collect();
+    let numbers = 0..buffers.len();
+    let descriptors = numbers.map(|number| bound(0, number as u32, SlotKind::Storage, number)).collect();
     let pass = Dispatch { groups: [2, 1, 1], descriptors, ..Dispatch::bare(module) };
     PassList { passes: vec![pass], scratch: vec![] }
 }
 
+/// Runs a dispatch of `module` over `buffers` against the reference, if there is one.
+fn run_against(reference: Option<Module>, module: Module, buffers: Vec<ResolvedBuffer>) -> Case {
+    let mut modules = vec![module];
+    modules.extend(reference);
+    let reference = if modules.len() > 1 { Reference::Kernel(over(1, &buffers)) } else { Reference::None };
+    let list = over(0, &buffers);
+    run(&kernels("kernel", modules, buffers, reference, vec![list])).remove(0)
+}
+
+/// Returns a kernel in GLSL with invocation `i`.
+fn kernel(bindings: &str, body: &str) -> String {
+    format!(
+        "#version 460
+        layout(local_size_x = 64) in;
+        {bindings}
+        void main() {{ uint i = gl_GlobalInvocationID.x; {body} }}"
+    )
+}
+
 #[test]
 fn accesses_past_the_end_are_detected_although_nan_stays_nan() {
-    let copy = "#version 460
-        layout(local_size_x = 64) in;
-        layout(binding = 0) readonly buffer A { float a[]; };
-        layout(binding = 1) buffer D { float d[]; };
-        void main() { d[gl_GlobalInvocationID.x] = 2.0 * a[gl_GlobalInvocationID.x]; }";
-    let double = "#version 460
-        layout(local_size_x = 64) in;
-        layout(binding = 0) buffer D { float d[]; };
-        void main() { d[gl_GlobalInvocationID.x] *= 2.0; }";
+    let copy = kernel(
+        "layout(binding = 0) readonly buffer A { float a[]; }; layout(binding = 1) buffer D { float d[]; };",
+        "d[i] = 2.0 * a[i];",
+    );
+    let double = kernel("layout(binding = 0) buffer D { float d[]; };", "d[i] *= 2.0;");
     let numbers = Some(Fill::Uniform { low: 1.0, high: 2.0 });
     let copied = vec![buffer("A", 100, Role::Input, numbers.clone()), buffer("D", 100, Role::Output, None)];
     let doubled = vec![buffer("D", 100, Role::InPlace, numbers)];
     for (source, buffers) in [(copy, copied), (double, doubled)] {
-        let list = over(0, &buffers);
-        let cases = run(&kernels("beyond", vec![compiled("beyond", source)], buffers, Reference::None, vec![list]));
-        let wrong = rejection(&cases[0]);
+        let case = run_against(None, compiled("beyond", &source), buffers);
+        let wrong = rejection(&case);
         assert!(wrong.starts_with("the kernel wrote outside buffer D: it wrote byte 40"), "{wrong}");
     }
 }
 
 #[test]
 fn a_kernel_that_writes_nothing_fails_on_poisoned_memory() {
-    let [nothing, poison] = ["", "d[gl_GlobalInvocationID.x] = -127;"].map(|body| {
-        let source = format!(
-            "#version 460
-            layout(local_size_x = 64) in;
-            layout(binding = 0) buffer D {{ int d[]; }};
-            void main() {{ if (gl_GlobalInvocationID.x < d.length()) {{ {body} }} }}"
-        );
-        compiled("writes", &source)
-    });
+    let [nothing, poison] = ["if (i < d.length()) {}", "if (i < d.length()) d[i] = -127;"]
+        .map(|body| compiled("writes", &kernel("layout(binding = 0) buffer D { int d[]; };", body)));
     let buffers = vec![ResolvedBuffer { element: DType::I32, ..buffer("D", 128, Role::Output, None) }];
-    let (reference, list) = (Reference::Kernel(over(1, &buffers)), over(0, &buffers));
-    let cases = run(&kernels("nothing", vec![nothing, poison], buffers, reference, vec![list]));
-    let wrong = rejection(&cases[0]);
-    assert!(wrong.starts_with("right in one run, wrong in the next with other memory contents: "), "{}", wrong);
+    let case = run_against(Some(poison), nothing, buffers);
+    let wrong = rejection(&case);
+    assert!(wrong.starts_with("right in one run, wrong in the next with other memory contents: "), "{wrong}");
 }
 
 #[test]
 fn a_kernel_that_relies_on_zeroed_scratch_fails() {
-    let [counts, zero] = ["t[i] + 1", "0"].map(|value| {
-        let source = format!(
-            "#version 460
-            layout(local_size_x = 64) in;
-            layout(binding = 0) writeonly buffer D {{ int d[]; }};
-            layout(binding = 1) readonly buffer T {{ int t[]; }};
-            void main() {{ uint i = gl_GlobalInvocationID.x; if (i < d.length()) d[i] = {value}; }}"
-        );
-        compiled("scratch", &source)
-    });
+    let bindings = "layout(binding = 0) writeonly buffer D { int d[]; };
+        layout(binding = 1) readonly buffer T { int t[]; };";
+    let [counts, zero] = ["if (i < d.length()) d[i] = t[i] + 1;", "if (i < d.length()) d[i] = 0;"]
+        .map(|body| compiled("scratch", &kernel(bindings, body)));
     let with = |name, role| ResolvedBuffer { element: DType::I32, ..buffer(name, 128, role, None) };
     let buffers = [with("D", Role::Output), with("T", Role::Scratch)];
     let list = |module| PassList { scratch: vec![buffers[1].clone()], ..over(module, &buffers) };
-    let (outputs, reference) = (vec![buffers[0].clone()], Reference::Kernel(list(1)));
-    let cases = run(&kernels("counts", vec![counts, zero], outputs, reference, vec![list(0)]));
+    let outputs = vec![buffers[0].clone()];
+    let cases = run(&kernels("counts", vec![counts, zero], outputs, Reference::Kernel(list(1)), vec![list(0)]));
     // Scratch starts with all bits set, like counters in users' programs.
     assert!(matches!(cases[0].outcome, Outcome::Rejected(_)), "{:?}", cases[0].outcome);
 }
@@ -332,29 +330,24 @@ fn built_in_variants_share_buffers_and_oracle_with_a_kernel() {
 
 /// Returns why the kernel is rejected, with A and D of `len` elements.
 fn rejected(element: DType, [source, reference]: [&str; 2], fill: Fill, len: u64) -> String {
-    let modules = vec![compiled("k", source), compiled("reference", reference)];
-    let with = |own: ResolvedBuffer| ResolvedBuffer { element, ..own };
-    let buffers = vec![
-        with(buffer("A", len, Role::Input, Some(fill))),
-        ResolvedBuffer { tolerance: Tolerance::Exact, ..with(buffer("D", len, Role::Output, None)) },
-    ];
-    let (list, right) = (over(0, &buffers), Reference::Kernel(over(1, &buffers)));
-    let cases = run(&kernels("cause", modules, buffers, right, vec![list]));
-    match &cases[0].outcome {
-        Outcome::Rejected(wrong) => wrong.worst.clone(),
+    let output = ResolvedBuffer { tolerance: Tolerance::Exact, ..buffer("D", len, Role::Output, None) };
+    let mut buffers = vec![buffer("A", len, Role::Input, Some(fill)), output];
+    for buffer in &mut buffers {
+        buffer.element = element;
+    }
+    let case = run_against(Some(compiled("reference", reference)), compiled("k", source), buffers);
+    match case.outcome {
+        Outcome::Rejected(wrong) => wrong.worst,
         other => format!("{other:?}"),
     }
 }
 
 /// Returns a kernel on A and D of one type.
 fn over_two(element: &str, body: &str) -> String {
-    format!(
-        "#version 460
-        layout(local_size_x = 64) in;
-        layout(binding = 0) buffer A {{ {element} a[]; }};
-        layout(binding = 1) buffer D {{ {element} d[]; }};
-        void main() {{ uint i = gl_GlobalInvocationID.x; if (i < 100) {{ {body} }} }}"
-    )
+    let bindings = format!(
+        "layout(binding = 0) buffer A {{ {element} a[]; }}; layout(binding = 1) buffer D {{ {element} d[]; }};"
+    );
+    kernel(&bindings, &format!("if (i < 100) {{ {body} }}"))
 }
 
 #[test]
@@ -382,9 +375,9 @@ fn uninitialized_and_stray_reads_are_diagnosed() {
 #[test]
 fn padding_is_not_compared() {
     for (element, name) in [(DType::F32, "vec3"), (DType::U32, "uvec3"), (DType::I32, "ivec3")] {
-        let kernel = |body: &str| over_two(name, body).replace("i < 100", "i < 25");
-        let right = kernel("d[i] = 2 * a[i];");
-        let of = |body: &str| rejected(element, [&kernel(body), &right], Fill::Iota, 100);
+        let over_vectors = |body: &str| over_two(name, body).replace("i < 100", "i < 25");
+        let right = over_vectors("d[i] = 2 * a[i];");
+        let of = |body: &str| rejected(element, [&over_vectors(body), &right], Fill::Iota, 100);
         assert!(of("d[i] = a[i] + a[i];").starts_with("Measured"), "{}", of("d[i] = a[i] + a[i];"));
         assert!(of("d[i] = a[i];").starts_with("D["), "{}", of("d[i] = a[i];"));
         let unwritten = of("d[i].xy = a[i].xy + a[i].xy; if (i != 3) d[i].z = a[i].z + a[i].z;");
@@ -405,9 +398,8 @@ fn a_write_to_a_readonly_input_is_detected() {
     lying.spirv.splice(at..at, words);
     let numbers = Some(Fill::Uniform { low: 1.0, high: 2.0 });
     let buffers = vec![buffer("A", 100, Role::Input, numbers), buffer("D", 100, Role::Output, None)];
-    let right = compiled("reference", &over_two("float", "d[i] = 2 * a[i];"));
-    let (list, reference) = (over(0, &buffers), Reference::Kernel(over(1, &buffers)));
-    let cases = run(&kernels("lying", vec![lying, right], buffers, reference, vec![list]));
-    let wrong = rejection(&cases[0]);
+    let reference = compiled("reference", &over_two("float", "d[i] = 2 * a[i];"));
+    let case = run_against(Some(reference), lying, buffers);
+    let wrong = rejection(&case);
     assert!(wrong.starts_with("the kernel changed its input A"), "{wrong}");
 }

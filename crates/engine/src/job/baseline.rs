@@ -10,8 +10,7 @@ use crate::worker::{WorkerEnd, WorkerProcess};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 job! {
-    /// Job that measures the host's baseline of a group; `index` is the host's among the devices. No device needs to be
-    /// open.
+    /// Job that measures a group's baseline on the host, the device with this `index`. Needs no open device.
     HostBaseline("baseline") { group: SentGroup, index: usize, sampling: Sampling } -> Case
     |self, context| {
         let group = self.group.resolve(&context.algorithms)?;
@@ -34,25 +33,26 @@ impl<'a> HostWorker<'a> {
     /// Measures the baseline of a group.
     pub fn measure(&mut self, group: &CaseGroup, index: usize, sampling: &Sampling, interrupted: &AtomicBool) -> Case {
         let job = HostBaseline { group: group.into(), index, sampling: *sampling };
-        self.ask(&job, interrupted).unwrap_or_else(|ended| {
-            self.process = None;
-            let name = group.algorithm.baseline_of(&group.spec).map_or("host", |baseline| baseline.name);
-            let problem = group.problem();
-            let outcome = if interrupted.load(Ordering::Relaxed) {
-                Outcome::Interrupted
-            } else {
-                Outcome::failed(format!("its worker died: {ended}"))
-            };
-            group.case(name, problem.as_ref(), index, outcome)
-        })
+        let ended = match self.ask(&job, interrupted) {
+            Ok(case) => return case,
+            Err(ended) => ended,
+        };
+        self.process = None;
+        let outcome = if interrupted.load(Ordering::Relaxed) {
+            Outcome::Interrupted
+        } else {
+            Outcome::failed(format!("its worker died: {ended}"))
+        };
+        let name = group.algorithm.baseline_of(&group.spec).map_or("host", |baseline| baseline.name);
+        group.case(name, group.problem().as_ref(), index, outcome)
     }
 
     fn ask(&mut self, job: &HostBaseline, interrupted: &AtomicBool) -> Result<Case, WorkerEnd> {
         let process = match &mut self.process {
             Some(process) => process,
-            // Host baselines do not need Vulkan.
-            none => none.insert(WorkerProcess::start(self.setup, None, interrupted)?.0),
+            // The worker may be unable to load Vulkan, which host baselines do not need.
+            none => none.insert(WorkerProcess::start(self.setup, None, interrupted)?.process),
         };
-        process.ask(job, interrupted, &mut |()| true).map(|(case, _)| case)
+        Ok(process.ask(job, interrupted, &mut |()| true)?.done)
     }
 }

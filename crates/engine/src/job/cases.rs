@@ -2,7 +2,7 @@
 
 use super::group::SentGroup;
 use super::{Job, JobContext, Opened, Report};
-use crate::executor::{self, Executor, Observer, Silent, unmeasured};
+use crate::executor::{Executor, Observer, Silent, without_cases};
 use crate::limits::best_canary;
 use crate::plan::{CaseGroup, PlanSection, Sampling};
 use crate::record::Case;
@@ -37,7 +37,7 @@ impl Job for RunCases {
     const NAME: &'static str = "cases";
 
     fn run(self, context: &mut JobContext<'_>, report: Report<'_, CaseEvent>) -> Result<(), String> {
-        let groups = context.groups(self.groups)?;
+        let groups = context.resolve_groups(self.groups)?;
         let mut events = Events(report);
         match &mut context.opened {
             Opened::Nothing => return Err("no device was opened".into()),
@@ -68,25 +68,56 @@ impl Observer for Events<'_> {
 }
 
 impl Executor<'_> {
-    /// Runs every case of `run`.
-    pub fn run(&mut self, section: &PlanSection, observer: &mut dyn Observer) -> Vec<Case> {
+    /// Runs every case of `section`. A case with which a worker died runs once more, without others.
+    pub fn run_cases(&mut self, section: &PlanSection, observer: &mut dyn Observer) -> Vec<Case> {
         let mut section = section.clone();
         section.groups.retain(|group| group.on.suits(self.device.kind));
         let mut cases = vec![];
-        for death in self.pass_all(&section, observer, &mut cases) {
-            if let Some(case) = self.retry(&section, &death) {
+        for death in self.run_despite_deaths(&section, observer, &mut cases) {
+            if let Some(case) = self.run_again(&section, &death) {
                 observer.end(&case);
                 cases.push(case);
             }
         }
         mark_slow_clocks(&mut cases);
-        let order = self.ids(&section);
+        let order = self.case_ids(&section);
         cases.sort_by_key(|case| order.iter().position(|id| *id == case.id));
         cases
     }
 
-    /// Runs the cases of `run` until the end or a death of the worker. Appends finished cases to `cases`.
-    fn pass(
+    /// Runs the cases of `section`, with a new worker after each death. Appends finished cases to `cases`, and returns
+    /// the deaths that had a case on the device.
+    fn run_despite_deaths(
+        &mut self,
+        section: &PlanSection,
+        observer: &mut dyn Observer,
+        cases: &mut Vec<Case>,
+    ) -> Vec<WorkerEnd> {
+        let mut remaining = section.clone();
+        let mut deaths: Vec<WorkerEnd> = vec![];
+        let mut deaths_without_case = 0;
+        while !remaining.groups.is_empty() {
+            let Err(ended) = self.run_until_death(&remaining, observer, cases) else { break };
+            let finished: BTreeSet<_> = cases.iter().map(|case| case.id.clone()).collect();
+            match &ended.on_device {
+                Some(id) if !finished.contains(id) && self.case_ids(&remaining).contains(id) => {
+                    deaths.push(ended.clone());
+                }
+                _ => deaths_without_case += 1,
+            }
+            remaining = self.without_cases(&remaining, &|id| {
+                finished.contains(id) || deaths.iter().any(|death| death.was_on_device(id))
+            });
+            if self.is_interrupted() || deaths_without_case > MAX_DEATHS_WITHOUT_CASE {
+                self.give_up(&remaining, &ended, observer, cases);
+                break;
+            }
+        }
+        deaths
+    }
+
+    /// Runs the cases of `section` until the end or a death of the worker. Appends finished cases to `cases`.
+    fn run_until_death(
         &mut self,
         section: &PlanSection,
         observer: &mut dyn Observer,
@@ -107,78 +138,52 @@ impl Executor<'_> {
         })
     }
 
-    /// Runs the cases of `run`, with a new worker after each death. Returns the deaths that had a case on the device.
-    fn pass_all(
-        &mut self,
-        section: &PlanSection,
-        observer: &mut dyn Observer,
-        cases: &mut Vec<Case>,
-    ) -> Vec<WorkerEnd> {
-        let mut remaining = section.clone();
-        let mut deaths: Vec<WorkerEnd> = vec![];
-        let mut deaths_without_case = 0;
-        while !remaining.groups.is_empty() {
-            let Err(ended) = self.pass(&remaining, observer, cases) else { return deaths };
-            let ended_ids: BTreeSet<_> = cases.iter().map(|case| case.id.clone()).collect();
-            let is_remaining = |id: &String| !ended_ids.contains(id) && self.ids(&remaining).contains(id);
-            if ended.on_device.as_ref().is_some_and(is_remaining) {
-                deaths.push(ended.clone());
-            } else {
-                deaths_without_case += 1;
-            }
-            let is_settled = |id: &str| ended_ids.contains(id) || deaths.iter().any(|death| death.was_on_device(id));
-            remaining = self.without(&remaining, &is_settled);
-            if self.is_interrupted() || deaths_without_case > MAX_DEATHS_WITHOUT_CASE {
-                self.abandon(&remaining, &ended, observer, cases);
-                break;
-            }
-        }
-        deaths
-    }
-
-    /// Appends the cases of `run` as unmeasured, after a death that no case caused.
-    fn abandon(&self, section: &PlanSection, ended: &WorkerEnd, observer: &mut dyn Observer, cases: &mut Vec<Case>) {
-        for (group, chosen) in self.chosen(section) {
-            let outcome = self.outcome(group, &chosen, ended);
-            let mut case = unmeasured(group, &chosen, &self.device, outcome);
+    /// Appends the cases of `section` as lost, after an interruption or a death that no case caused.
+    fn give_up(&self, section: &PlanSection, ended: &WorkerEnd, observer: &mut dyn Observer, cases: &mut Vec<Case>) {
+        for (group, chosen) in self.configurations(section) {
+            let mut case = self.lost_case(group, &chosen, ended);
             case.attach_entry(self.setup.catalogue);
             observer.end(&case);
             cases.push(case);
         }
     }
 
-    /// Returns the configuration of every case of `run`, with its group.
-    fn chosen<'r>(&self, run: &'r PlanSection) -> Vec<(&'r CaseGroup, Configuration<'r>)> {
-        let choose =
-            |group| tuned::choose(group, &self.device, &self.tuned).into_iter().map(move |chosen| (group, chosen));
-        run.groups.iter().flat_map(choose).collect()
-    }
-
-    fn ids(&self, section: &PlanSection) -> Vec<String> {
-        self.chosen(section).iter().map(|(group, chosen)| group.id(chosen.variant).to_string()).collect()
-    }
-
-    /// Returns `run` without the cases that are `gone`.
-    fn without(&self, section: &PlanSection, gone: &dyn Fn(&str) -> bool) -> PlanSection {
-        executor::without(section, &self.device, &self.tuned, gone)
-    }
-
-    /// Measures the case that was on the device when a worker `ended` once more, in a fresh worker: a case that crashes
-    /// again is the culprit. A case that hung is not retried.
-    fn retry(&mut self, section: &PlanSection, ended: &WorkerEnd) -> Option<Case> {
-        let retried = self.without(section, &|id| !ended.was_on_device(id));
-        let (group, chosen) = self.chosen(&retried).into_iter().next()?;
+    /// Runs the case that was on the device when a worker `ended` once more, in a fresh worker: a case that crashes
+    /// again is the culprit. A case that hung does not run again.
+    fn run_again(&mut self, section: &PlanSection, ended: &WorkerEnd) -> Option<Case> {
+        let section = self.without_cases(section, &|id| !ended.was_on_device(id));
+        let (group, chosen) = self.configurations(&section).into_iter().next()?;
         if ended.how.is_death() && !self.is_interrupted() {
             self.renew();
             let mut cases = vec![];
-            if self.pass(&retried, &mut Silent, &mut cases).is_ok()
+            if self.run_until_death(&section, &mut Silent, &mut cases).is_ok()
                 && let Some(mut case) = cases.pop()
             {
                 case.notes.push(remeasured_note(ended));
                 return Some(case);
             }
         }
-        Some(unmeasured(group, &chosen, &self.device, self.outcome(group, &chosen, ended)))
+        Some(self.lost_case(group, &chosen, ended))
+    }
+
+    /// Returns the configuration of every case of `section`, with its group.
+    fn configurations<'s>(&self, section: &'s PlanSection) -> Vec<(&'s CaseGroup, Configuration<'s>)> {
+        let mut configurations = vec![];
+        for group in &section.groups {
+            for chosen in tuned::choose(group, &self.device, &self.tuned) {
+                configurations.push((group, chosen));
+            }
+        }
+        configurations
+    }
+
+    fn case_ids(&self, section: &PlanSection) -> Vec<String> {
+        let configurations = self.configurations(section);
+        configurations.iter().map(|(group, chosen)| group.id(chosen.variant).to_string()).collect()
+    }
+
+    fn without_cases(&self, section: &PlanSection, excluded: &dyn Fn(&str) -> bool) -> PlanSection {
+        without_cases(section, &self.device, &self.tuned, excluded)
     }
 }
 
@@ -213,19 +218,19 @@ mod tests {
     }
 
     fn is_slow(case: &Case) -> bool {
-        let slow = |warning: &Warning| matches!(warning, Warning::SlowClock { .. });
-        case.measured().is_some_and(|measured| measured.warnings.iter().any(slow))
+        let warnings = &case.measured().expect("it is measured").warnings;
+        warnings.iter().any(|warning| matches!(warning, Warning::SlowClock { .. }))
     }
 
     #[test]
     fn slow_clocks_are_marked_by_the_best_canary_of_all_cases() {
         // The first case of a cold device has seen nothing better than itself.
-        let mut cases = [case(284.0, 284.0), case(75.0, 75.0)];
-        assert!(!is_slow(&cases[0]));
-        mark_slow_clocks(&mut cases);
-        assert_eq!(cases.each_ref().map(is_slow), [true, false]);
-        let mut cases = [case(100.0, 75.0), case(100.0, 100.0)];
-        mark_slow_clocks(&mut cases);
-        assert_eq!(cases.each_ref().map(is_slow), [true, true]);
+        let cold_first = [case(284.0, 284.0), case(75.0, 75.0)];
+        assert!(!is_slow(&cold_first[0]));
+        let after_another_worker = [case(100.0, 75.0), case(100.0, 100.0)];
+        for (mut cases, are_slow) in [(cold_first, [true, false]), (after_another_worker, [true, true])] {
+            mark_slow_clocks(&mut cases);
+            assert_eq!(cases.each_ref().map(is_slow), are_slow);
+        }
     }
 }

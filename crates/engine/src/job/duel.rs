@@ -7,12 +7,12 @@ use crate::algorithms::Variant;
 use crate::basis::random::orders_seed;
 use crate::basis::units::Nanos;
 use crate::case::method::Round;
-use crate::executor::{Executor, unmeasured};
+use crate::executor::Executor;
 use crate::job::cases::remeasured_note;
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::Case;
 use crate::runner::{Preparation, PreparedCase, Runner, SharedProblem, TimedProgram};
-use crate::timekeeper::{CaseState, Decided, warn_of_clock};
+use crate::timekeeper::{CaseState, Role, warn_of_clock};
 use crate::tuning::tuned;
 use crate::vulkan::VulkanError;
 use crate::workbench::LoadedProblem;
@@ -61,8 +61,7 @@ impl Job for Duel {
 
     fn run(self, context: &mut JobContext<'_>, report: Report<'_, Round>) -> Result<[Case; 2], String> {
         let group = self.group.resolve(&context.algorithms)?;
-        let mut decided = |rounds: &[Round]| rounds.last().is_some_and(|round| !report(*round));
-        Ok(context.runner()?.duel(&group, &self.sides, &self.sampling, &mut decided))
+        Ok(context.runner()?.duel(&group, &self.sides, &self.sampling, report))
     }
 }
 
@@ -83,7 +82,7 @@ impl Executor<'_> {
         group: &CaseGroup,
         sides: &[Side; 2],
         sampling: &Sampling,
-        decided: Decided<'_>,
+        decided: &mut dyn FnMut(&[Round]) -> bool,
     ) -> ([Case; 2], Vec<Round>) {
         let job = Duel { group: group.into(), sides: sides.clone(), sampling: *sampling };
         let mut rounds = vec![];
@@ -95,13 +94,16 @@ impl Executor<'_> {
             Ok(cases) => return (cases, rounds),
             Err(ended) => ended,
         };
-        let culprit = SIDE_NAMES.iter().position(|side| ended.was_on_device(side));
-        let Some(culprit) = culprit else {
-            return (sides.each_ref().map(|side| self.lost_side(group, side, &ended)), rounds);
+        let [a, b] = sides;
+        let cases = if ended.was_on_device(SIDE_NAMES[0]) {
+            let b_case = self.run_side(group, b, sampling);
+            [self.retry_side(group, a, sampling, &ended), b_case]
+        } else if ended.was_on_device(SIDE_NAMES[1]) {
+            [self.run_side(group, a, sampling), self.retry_side(group, b, sampling, &ended)]
+        } else {
+            [self.lost_side(group, a, &ended), self.lost_side(group, b, &ended)]
         };
-        let other = self.run_side(group, &sides[1 - culprit], sampling);
-        let suspect = self.retry_side(group, &sides[culprit], sampling, &ended);
-        (if culprit == 0 { [suspect, other] } else { [other, suspect] }, rounds)
+        (cases, rounds)
     }
 
     /// Measures one side of a duel without the other.
@@ -125,25 +127,32 @@ impl Executor<'_> {
 
     fn lost_side(&self, group: &CaseGroup, side: &Side, ended: &WorkerEnd) -> Case {
         let chosen = tuned::with_tile(group, side.variant(group), &self.device, &self.tuned);
-        unmeasured(group, &chosen, &self.device, self.outcome(group, &chosen, ended))
+        self.lost_case(group, &chosen, ended)
     }
 }
 
 impl Runner {
-    /// Measures both sides in turns; returns their cases. Passes each round to `decided`.
-    fn duel(&mut self, group: &CaseGroup, sides: &[Side; 2], sampling: &Sampling, decided: Decided<'_>) -> [Case; 2] {
+    /// Measures both sides in turns; returns their cases. Passes each round to `report`, which says whether to go on.
+    fn duel(
+        &mut self,
+        group: &CaseGroup,
+        sides: &[Side; 2],
+        sampling: &Sampling,
+        report: Report<'_, Round>,
+    ) -> [Case; 2] {
         self.wake_canary();
         let mut shared = SharedProblem::new(group);
-        let mut prepare = |side: usize| self.prepare_side(&mut shared, SIDE_NAMES[side], &sides[side], sampling);
-        let mut a = prepare(0);
-        let mut b = prepare(1);
+        let mut a = self.prepare_side(&mut shared, SIDE_NAMES[0], &sides[0], sampling);
+        let mut b = self.prepare_side(&mut shared, SIDE_NAMES[1], &sides[1], sampling);
         self.workbench.pipelines.keep();
-        match self.control(&a.state, shared.loaded(), sampling) {
-            Ok(Some(control)) => {
-                self.rounds([&mut a.state, &mut b.state], control, sides, shared.loaded(), sampling, decided);
+        if let Some(loaded) = shared.loaded() {
+            match self.record_control(&a.state, loaded, sampling) {
+                Ok(Some(control)) => {
+                    self.run_rounds([&mut a.state, &mut b.state], control, sides, loaded, sampling, report);
+                }
+                Ok(None) => {}
+                Err(error) => a.state = CaseState::Ended(self.outcome_of_first_run(error)),
             }
-            Ok(None) => {}
-            Err(error) => a.state = CaseState::Ended(self.broken(error)),
         }
         let mut cases = [a, b].map(|prepared| self.finish(prepared, shared.loaded()));
         let best = self.best_canary();
@@ -156,7 +165,7 @@ impl Runner {
     /// Measures `side` without another.
     fn run_side(&mut self, group: &CaseGroup, side: &Side, sampling: &Sampling) -> Case {
         self.wake_canary();
-        // `shared` owns the sampled buffers.
+        // Owns the sampled buffers.
         let mut shared = SharedProblem::new(group);
         let mut prepared = self.prepare_side(&mut shared, SIDE_NAMES[0], side, sampling);
         self.keeper.sample(vec![&mut prepared.state], sampling);
@@ -178,35 +187,34 @@ impl Runner {
         self.prepare_case(shared, &chosen, &Preparation { name, substitute: side.substitute.as_ref(), sampling })
     }
 
-    /// Returns the control, which runs the program of the first side; `None` if that side has no measurement.
-    fn control(
+    /// Records the control, which runs A's program; `None` if A has no measurement.
+    fn record_control(
         &mut self,
-        first: &CaseState<TimedProgram>,
-        loaded: Option<&LoadedProblem>,
+        a_state: &CaseState<TimedProgram>,
+        loaded: &LoadedProblem,
         sampling: &Sampling,
     ) -> Result<Option<TimedProgram>, VulkanError> {
-        let (Some(contender), Some(loaded)) = (first.contender(), loaded) else { return Ok(None) };
-        let TimedProgram { name, program, .. } = contender.timed();
-        self.record_program(name, loaded, program, contender.measured().summary.median, sampling).map(Some)
+        let Some(contender) = a_state.contender() else { return Ok(None) };
+        let TimedProgram { name, program, .. } = &contender.timed;
+        self.record_program(name, loaded, program, contender.measured.summary.median, sampling).map(Some)
     }
 
-    /// Runs the rounds of a duel on the buffers of `loaded`. Each round creates pipelines, command buffers and scratch
-    /// buffers again.
-    fn rounds(
+    /// Runs the rounds of a duel. Each round creates pipelines, command buffers and scratch buffers again.
+    fn run_rounds(
         &mut self,
         states: [&mut CaseState<TimedProgram>; 2],
         control: TimedProgram,
         sides: &[Side; 2],
-        loaded: Option<&LoadedProblem>,
+        loaded: &LoadedProblem,
         sampling: &Sampling,
-        decided: Decided<'_>,
+        report: Report<'_, Round>,
     ) {
-        let Some(loaded) = loaded else { return };
         let bench = &mut self.workbench;
-        let mut remake = |timed: &mut TimedProgram, role: usize, run: Nanos| {
+        let mut remake = |timed: &mut TimedProgram, role: Role, run: Nanos| {
             let program = &timed.program;
-            // The control, role 2, runs the first side.
-            if let Some((label, spirv)) = &sides[usize::from(role == 1)].substitute
+            // The control runs A's program.
+            let side = if role == Role::B { &sides[1] } else { &sides[0] };
+            if let Some((label, spirv)) = &side.substitute
                 && let Some(replaced) = program.dispatches().find(|dispatch| dispatch.shader.label() == *label)
             {
                 bench.pipelines.substitute(&replaced.shader, spirv.clone());
@@ -216,6 +224,6 @@ impl Runner {
             bench.pipelines.restore();
             recorded
         };
-        self.keeper.duel(states, control, sampling, &mut remake, orders_seed(), decided);
+        self.keeper.duel(states, control, sampling, &mut remake, orders_seed(), report);
     }
 }

@@ -10,15 +10,12 @@ job! {
     |self, context| {
         let runner = context.runner()?;
         runner.watcher.on_device("a fill");
-        Ok(vulkan::executes(&runner.device).map_err(|error| runner.reason(&error)))
+        Ok(vulkan::executes(&runner.device).map_err(|error| runner.watcher.report_error(&error)))
     }
 }
 
 impl Executor<'_> {
     /// Whether the device executes anything.
-    ///
-    /// # Errors
-    /// When the check failed or its worker died.
     pub fn executes(&mut self) -> Result<bool, String> {
         self.perform(Executes {}, &mut |()| true).unwrap_or_else(|ended| Err(ended.to_string()))
     }

@@ -30,10 +30,7 @@ impl From<&CaseGroup> for SentGroup {
 }
 
 impl SentGroup {
-    /// Returns the group of one of these algorithms.
-    ///
-    /// # Errors
-    /// When there is no such algorithm or variant: the other process runs another version.
+    /// Returns the group of one of these algorithms; an error if the other process runs another version.
     pub fn resolve(self, algorithms: &[Handle<Algorithm>]) -> Result<CaseGroup, String> {
         if let Some(group) = self.group {
             return Ok(group);

@@ -5,7 +5,6 @@ use crate::basis::units::{Bytes, Nanos};
 use crate::device::conditions::HostLoad;
 use crate::executor::Executor;
 use crate::runner::Runner;
-use crate::vulkan::VulkanError;
 use serde::{Deserialize, Serialize};
 
 /// Number of timed submissions.
@@ -31,8 +30,8 @@ pub struct HostSide {
 impl HostSide {
     /// Returns a value without times.
     pub fn missing(reason: &str) -> Self {
-        let missing = || Err(reason.to_string());
-        Self { submissions: missing(), uploads: missing(), downloads: missing(), others: None }
+        let missing: Result<Vec<Nanos>, String> = Err(reason.to_string());
+        Self { submissions: missing.clone(), uploads: missing.clone(), downloads: missing, others: None }
     }
 }
 
@@ -51,15 +50,19 @@ impl Executor<'_> {
 
 impl Runner {
     fn host_side(&mut self) -> HostSide {
-        let text = |error: VulkanError| error.to_string();
-        let before = HostLoad::now();
-        let submissions = self.workbench.submissions(SUBMISSIONS / 2);
-        let uploads = self.workbench.uploads(TRANSFERRED, TRANSFERS).map_err(text);
-        let downloads = self.workbench.downloads(TRANSFERRED, TRANSFERS).map_err(text);
+        let load_before = HostLoad::now();
+        let submissions = self.workbench.time_submissions(SUBMISSIONS / 2);
+        let uploads = self.workbench.time_uploads(TRANSFERRED, TRANSFERS).map_err(|error| error.to_string());
+        let downloads = self.workbench.time_downloads(TRANSFERRED, TRANSFERS).map_err(|error| error.to_string());
         // In one batch, all submissions would end within 2 ms and see a single state of the scheduler.
-        let later = self.workbench.submissions(SUBMISSIONS / 2);
-        let submissions = submissions.and_then(|first| Ok([first, later?].concat())).map_err(text);
-        let others = HostLoad::now().zip(before).and_then(|(now, before)| now.others_since(before));
+        let submissions = match (submissions, self.workbench.time_submissions(SUBMISSIONS / 2)) {
+            (Ok(first), Ok(later)) => Ok([first, later].concat()),
+            (Err(error), _) | (_, Err(error)) => Err(error.to_string()),
+        };
+        let others = match (load_before, HostLoad::now()) {
+            (Some(before), Some(now)) => now.others_since(before),
+            _ => None,
+        };
         HostSide { submissions, uploads, downloads, others }
     }
 }

@@ -25,8 +25,7 @@ impl Inspector {
         Ok(Self { device: Rc::clone(device), pipelines, texts, tuned })
     }
 
-    /// Compiles the kernels of each case of `group`. Reports finished cases to `observer` and the next one to
-    /// `watcher`.
+    /// Compiles the kernels of each case of `group`. Reports cases to `observer` and, before that, to `watcher`.
     pub(super) fn inspect(
         &mut self,
         group: &CaseGroup,
@@ -45,9 +44,11 @@ impl Inspector {
                 Err(reason) => case.outcome = Outcome::Skipped { reason },
                 Ok(_) if interrupted.load(Ordering::Relaxed) => case.outcome = Outcome::Interrupted,
                 Ok(program) => {
-                    case.notes = program.note.map(String::from).into_iter().chain(chosen.notes()).collect();
+                    case.notes.extend(program.note.map(String::from));
+                    case.notes.extend(chosen.notes());
                     case.tile.clone_from(&chosen.tile);
-                    (case.launches, case.computes) = (program.launches(), program.computes);
+                    case.launches = program.launches();
+                    case.computes = program.computes;
                     match self.pipelines.inspect(&program, self.texts) {
                         Ok(kernels) => case.kernels = kernels,
                         Err(error) if error.is_loss() => watcher.lost(&error.to_string()),

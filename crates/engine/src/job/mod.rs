@@ -1,5 +1,5 @@
-//! Jobs: the operations on a device, a file for each, with the work itself and what its caller does when a worker dies
-//! of it. A new one is a file here and a line in [`JOBS`].
+//! Jobs: operations on a device. The file of each has the work itself, and the caller's answer to a worker's death. A new
+//! job is a file here and a line in [`JOBS`].
 
 pub mod baseline;
 pub mod cases;
@@ -26,19 +26,16 @@ use std::sync::atomic::AtomicBool;
 
 /// Operation on a device, carried out in this process or in a worker.
 pub trait Job: Serialize + DeserializeOwned + 'static {
-    /// Result.
+    /// Result of the work.
     type Done: Serialize + DeserializeOwned + 'static;
-    /// Report on the way.
+    /// Report that the job sends on the way; `()` if it sends none.
     type Event: Serialize + DeserializeOwned + 'static;
     /// Name by which a worker knows the operation.
     const NAME: &'static str;
     /// Whether the job waits for an answer to each event.
     const WAITS_FOR_ANSWERS: bool = false;
 
-    /// Does the work. `report` returns whether to go on, if the job waits for that.
-    ///
-    /// # Errors
-    /// When the context lacks what the job needs: no device was opened, or the other process is another program.
+    /// Does the work. An error means that no device was opened, or that the other process is another program.
     fn run(self, context: &mut JobContext<'_>, report: Report<'_, Self::Event>) -> Result<Self::Done, String>;
 }
 
@@ -72,13 +69,13 @@ macro_rules! job {
 }
 use job;
 
-/// Receiver of events, which answers whether to go on.
+/// Receiver of a job's events. Its answer says whether to go on; only jobs that wait for answers see it.
 pub type Report<'a, E> = &'a mut dyn FnMut(E) -> bool;
 
 /// Resources of jobs: Vulkan and a device that is open.
 pub struct JobContext<'a> {
     pub(super) setup: &'a Setup,
-    /// Algorithms of the groups that another process sends.
+    /// Algorithms by whose names another process sends groups.
     pub(super) algorithms: Vec<Handle<Algorithm>>,
     /// Vulkan, if it could be loaded.
     pub(super) vulkan: Option<LoadedVulkan>,
@@ -87,7 +84,7 @@ pub struct JobContext<'a> {
     opened: Opened,
 }
 
-/// Device that is open, as its use requires.
+/// Device that is open, if any, for running kernels or only for compiling them.
 enum Opened {
     Nothing,
     Runner(Box<Runner>),
@@ -95,7 +92,7 @@ enum Opened {
 }
 
 impl<'a> JobContext<'a> {
-    /// A context without an open device.
+    /// Returns a context without an open device.
     pub(super) fn new(
         setup: &'a Setup,
         algorithms: Vec<Handle<Algorithm>>,
@@ -113,14 +110,13 @@ impl<'a> JobContext<'a> {
         }
     }
 
-    /// Returns the groups that were sent.
-    fn groups(&self, sent: Vec<SentGroup>) -> Result<Vec<CaseGroup>, String> {
-        sent.into_iter().map(|group| group.resolve(&self.algorithms)).collect()
+    fn resolve_groups(&self, groups: Vec<SentGroup>) -> Result<Vec<CaseGroup>, String> {
+        groups.into_iter().map(|group| group.resolve(&self.algorithms)).collect()
     }
 }
 
-/// Function that carries out the job in a text, and returns the result as one. Events go to `report` with whether they
-/// wait for an answer.
+/// Function that carries out a job that arrived as JSON text, and returns its result as JSON text. Passes events as
+/// JSON text to a callback, and whether the job waits for its answer.
 type Perform = fn(&str, &mut JobContext<'_>, &mut dyn FnMut(String, bool) -> bool) -> Result<String, String>;
 
 /// Every job by name.
@@ -146,20 +142,20 @@ fn perform<J: Job>(
     report: &mut dyn FnMut(String, bool) -> bool,
 ) -> Result<String, String> {
     let job: J = serde_json::from_str(job).map_err(|e| e.to_string())?;
-    job.run(context, &mut |event| report(text(&event), J::WAITS_FOR_ANSWERS)).map(|done| text(&done))
+    let done = job.run(context, &mut |event| report(to_json(&event), J::WAITS_FOR_ANSWERS))?;
+    Ok(to_json(&done))
 }
 
-/// Returns the function for the job of this name.
-///
-/// # Errors
-/// When there is none: the other process is another program.
+/// Returns the function for the job of this name; an error if the other process is another program.
 pub(super) fn performer(name: &str) -> Result<Perform, String> {
-    let found = JOBS.iter().find(|(known, _)| *known == name);
-    found.map(|(_, perform)| *perform).ok_or_else(|| format!("there is no job {name}"))
+    match JOBS.iter().find(|(job_name, _)| *job_name == name) {
+        Some((_, perform)) => Ok(*perform),
+        None => Err(format!("there is no job {name}")),
+    }
 }
 
-/// Returns a job, an event or a result as a text for another process.
-pub(super) fn text(value: &impl Serialize) -> String {
+/// Returns a job, an event or a result as JSON text for another process.
+pub(super) fn to_json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("jobs have nothing that JSON lacks")
 }
 
@@ -178,7 +174,7 @@ mod tests {
     #[test]
     fn a_case_survives_serialization() {
         for case in six_cases().cases {
-            let sent = text(&cases::CaseEvent::End(Box::new(case.clone())));
+            let sent = to_json(&cases::CaseEvent::End(Box::new(case.clone())));
             let Ok(cases::CaseEvent::End(read)) = serde_json::from_str(&sent) else { panic!("{sent}") };
             assert_eq!(*read, case);
         }

@@ -11,24 +11,29 @@ use crate::executor::Executor;
 use crate::kernel::program::Program;
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::Outcome;
-use crate::runner::Runner;
-use crate::timekeeper::{CaseState, failed};
+use crate::runner::{Runner, TimedProgram};
+use crate::timekeeper::CaseState;
 use crate::tuning::tuned::{self, Configuration};
 use crate::tuning::{Refusal, Search, SearchResult};
 use crate::workbench::LoadedProblem;
-use crate::worker::EndKind;
+use crate::worker::{EndKind, WorkerEnd};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
 /// Number of candidates that are compiled and verified on a GPU before any is timed: a waiting GPU lowers its clock.
 const GPU_BATCH_SIZE: usize = 8;
+/// Number of tiles of the search space that are tried first. It begins with the built-in tiles for all sizes.
+const PROMISING_TILES: usize = 4;
 /// Share of the time budget reserved for the run-off.
 const RUN_OFF_SHARE: f64 = 0.25;
-/// Number of wrong answers and failures after which the search ends: the kernel or the driver is at fault, not the
-/// tiles.
+/// Number of wrong answers and failures that end the search: the kernel or the driver is at fault, not the tiles.
 const MAX_REFUSED: usize = 8;
 /// Host time that a run-off may take even when the budget is spent.
 const MIN_RUN_OFF: Duration = Duration::from_secs(1);
+/// Least time for the samples of each tile in the run-off: enough for a few even when the budget is spent.
+const MIN_RUN_OFF_SAMPLING: Duration = Duration::from_millis(20);
+/// Runs of each tile in the run-off: a verified one, a warm-up and three samples.
+const RUN_OFF_RUNS: f64 = 5.0;
 /// Number of candidates in the run-off, beside the built-in tile.
 const RUN_OFF_TILES: usize = 3;
 /// Smallest speed-up with which a tile replaces the built-in one: less is noise.
@@ -38,9 +43,9 @@ const MAX_DEAD_TILES: usize = 8;
 
 /// Parameters of a search for the fastest tile of a variant on a problem.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Question {
+pub struct SearchRequest {
     /// Tile that an earlier search found, tried first.
-    pub kept: Option<Tile>,
+    pub first_tile: Option<Tile>,
     /// Tiles to skip because they crashed their worker.
     pub avoid: Vec<Tile>,
     /// Host time budget.
@@ -50,116 +55,136 @@ pub struct Question {
 /// Callback with every tile before it is tried and after it is timed, and with the best so far and its time.
 pub type Progress<'a> = &'a mut dyn FnMut(Tile, Option<(Tile, Nanos)>);
 
+/// Result of a search; `None` if it was interrupted before it had timed a tile. The error is the reason why the device
+/// cannot run the case, or why no tile works.
+type TuneResult = Result<Option<SearchResult>, Refusal>;
+
 /// Job that searches the fastest tile of the group's variant. Its events are the arguments of [`Progress`].
 #[derive(Serialize, Deserialize)]
 pub struct Tune {
     pub group: SentGroup,
-    pub question: Question,
+    pub request: SearchRequest,
 }
 
 impl Job for Tune {
-    type Done = Result<Option<SearchResult>, Refusal>;
+    type Done = TuneResult;
     type Event = (Tile, Option<(Tile, Nanos)>);
     const NAME: &'static str = "tune";
 
-    fn run(self, context: &mut JobContext<'_>, report: Report<'_, Self::Event>) -> Result<Self::Done, String> {
+    fn run(self, context: &mut JobContext<'_>, report: Report<'_, Self::Event>) -> Result<TuneResult, String> {
         let group = self.group.resolve(&context.algorithms)?;
         let runner = context.runner()?;
         let mut progress = |tile, best| {
             report((tile, best));
         };
-        let search = TileSearch::new(runner, &group, self.question, &mut progress);
-        Ok(search.and_then(|search| search.result(runner)))
+        let search = TileSearch::new(runner, &group, self.request, &mut progress);
+        Ok(search.and_then(|search| search.run(runner)))
     }
+}
+
+/// Attempts at one search. Each death of a worker ends an attempt; the next one avoids the tile that was on the device.
+struct SearchAttempts {
+    /// Request of the next attempt.
+    request: SearchRequest,
+    /// Tiles that the current attempt has tried.
+    tried: Vec<Tile>,
+    /// Best tile of all attempts, with its time.
+    best: Option<(Tile, Nanos)>,
+    dead_tiles: Vec<(Tile, Refusal)>,
+    /// Whether another process has killed a worker.
+    was_killed: bool,
 }
 
 impl Executor<'_> {
-    /// Searches the tiles of the variant of `group` on its problem. An interrupted search returns its best tile so far;
-    /// `None` if there is none.
+    /// Searches the tiles of the variant of `group` on its problem, in a new worker after each death. An interrupted
+    /// search returns its best tile so far; `None` if there is none.
     ///
     /// # Errors
     /// When the device cannot run the case, or every tried tile gave a wrong answer.
-    pub fn tune(
-        &mut self,
-        group: &CaseGroup,
-        mut question: Question,
-        progress: Progress<'_>,
-    ) -> Result<Option<SearchResult>, Refusal> {
-        let budget = question.budget;
+    pub fn tune(&mut self, group: &CaseGroup, request: SearchRequest, progress: Progress<'_>) -> TuneResult {
+        let budget = request.budget;
         let start = Instant::now();
-        let mut dead_tiles: Vec<(Tile, Refusal)> = vec![];
-        let mut timed = None;
-        let mut was_killed = false;
+        let mut attempts = SearchAttempts { request, tried: vec![], best: None, dead_tiles: vec![], was_killed: false };
         loop {
-            question.budget = budget.saturating_sub(start.elapsed());
-            let job = Tune { group: group.into(), question: question.clone() };
-            let mut tried: Vec<Tile> = vec![];
+            attempts.request.budget = budget.saturating_sub(start.elapsed());
+            attempts.tried.clear();
+            let job = Tune { group: group.into(), request: attempts.request.clone() };
             let answer = self.perform(job, &mut |(tile, best)| {
-                if !tried.contains(&tile) {
-                    tried.push(tile);
-                }
-                question.kept = best.map(|(tile, _)| tile).or(question.kept);
-                timed = best.or(timed);
+                attempts.note_progress(tile, best);
                 progress(tile, best);
                 true
             });
-            let interrupted = self.is_interrupted();
-            let ended = match answer {
-                Ok(found) if !(interrupted && found == Ok(None)) => return with_dead(found, dead_tiles),
-                // If the worker was ended within a driver call, earlier times still count.
-                _ if interrupted => {
-                    let tried = question.avoid.len() + tried.len();
-                    return Ok(timed.and_then(|best| self.cut_off(group, best, tried, dead_tiles)));
-                }
-                Ok(_) => return Ok(None),
-                Err(ended) => ended,
-            };
-            // A kill from outside is not the fault of the tile on the device: continue once.
-            if ended.how == EndKind::Killed && !std::mem::replace(&mut was_killed, true) {
-                continue;
+            match answer {
+                // The interruption may have ended the worker within a driver call: earlier times still count.
+                Ok(Ok(None)) | Err(_) if self.is_interrupted() => return Ok(self.interrupted_result(group, attempts)),
+                Ok(result) => return attempts.complete(result),
+                Err(ended) => attempts.avoid_dead_tile(&ended)?,
             }
-            let refusal = Refusal::Failed(ended.to_string());
-            let tile = tried.into_iter().find(|tile| ended.was_on_device(&tile.to_string()));
-            let Some(tile) = tile.filter(|_| dead_tiles.len() < MAX_DEAD_TILES) else { return Err(refusal) };
-            dead_tiles.push((tile, refusal));
-            question.avoid.push(tile);
-            question.kept = question.kept.filter(|kept| *kept != tile);
         }
     }
 
-    /// Returns the result of a search that was cut off after `tried` tiles.
-    fn cut_off(
-        &self,
-        group: &CaseGroup,
-        best: (Tile, Nanos),
-        tried: usize,
-        dead_tiles: Vec<(Tile, Refusal)>,
-    ) -> Option<SearchResult> {
+    /// Returns the result of a search that was interrupted; `None` if it has timed no tile.
+    fn interrupted_result(&self, group: &CaseGroup, attempts: SearchAttempts) -> Option<SearchResult> {
         let CaseGroup { algorithm, spec, variants, .. } = group;
+        let best = attempts.best?;
         let tunable = algorithm.tunable(&variants[0])?;
         let built_in = tunable.built_in(spec, &self.device);
-        let built_in = (built_in, Some(best.1).filter(|_| best.0 == built_in));
-        let space = algorithm.tiles(tunable, spec, &self.device).len();
-        Some(SearchResult { best, built_in, rule: None, tried, space, refused: dead_tiles })
+        let built_in_time = if best.0 == built_in { Some(best.1) } else { None };
+        Some(SearchResult {
+            best,
+            built_in: (built_in, built_in_time),
+            rule: None,
+            tried: attempts.request.avoid.len() + attempts.tried.len(),
+            space: algorithm.tiles(tunable, spec, &self.device).len(),
+            refused: attempts.dead_tiles,
+        })
     }
 }
 
-/// Adds the tiles that crashed their worker to the result of a search.
-fn with_dead(
-    found: Result<Option<SearchResult>, Refusal>,
-    dead_tiles: Vec<(Tile, Refusal)>,
-) -> Result<Option<SearchResult>, Refusal> {
-    match found {
-        Ok(Some(mut found)) => {
-            found.tried += dead_tiles.len();
-            found.refused.extend(dead_tiles);
-            Ok(Some(found))
+impl SearchAttempts {
+    /// Notes a tile that is being tried, and the best so far, with which a further attempt would begin.
+    fn note_progress(&mut self, tile: Tile, best: Option<(Tile, Nanos)>) {
+        if !self.tried.contains(&tile) {
+            self.tried.push(tile);
         }
-        Ok(None) => match dead_tiles.into_iter().next() {
-            Some((_, refusal)) => Err(refusal),
-            None => Ok(None),
-        },
-        fruitless => fruitless,
+        if let Some((best_tile, _)) = best {
+            self.request.first_tile = Some(best_tile);
+            self.best = best;
+        }
+    }
+
+    /// Excludes the tile that killed its worker from the next attempt. Fails if no tile did, or too many have.
+    fn avoid_dead_tile(&mut self, ended: &WorkerEnd) -> Result<(), Refusal> {
+        // A kill from outside is not the fault of the tile on the device: continue once.
+        if ended.how == EndKind::Killed && !self.was_killed {
+            self.was_killed = true;
+            return Ok(());
+        }
+        let refusal = Refusal::Failed(ended.to_string());
+        let dead_tile = self.tried.iter().copied().find(|tile| ended.was_on_device(&tile.to_string()));
+        let Some(tile) = dead_tile else { return Err(refusal) };
+        if self.dead_tiles.len() >= MAX_DEAD_TILES {
+            return Err(refusal);
+        }
+        self.dead_tiles.push((tile, refusal));
+        self.request.avoid.push(tile);
+        if self.request.first_tile == Some(tile) {
+            self.request.first_tile = None;
+        }
+        Ok(())
+    }
+
+    /// Adds the tiles that killed their workers to the result of the last attempt.
+    fn complete(self, result: TuneResult) -> TuneResult {
+        let Some(mut result) = result? else {
+            return match self.dead_tiles.into_iter().next() {
+                Some((_, refusal)) => Err(refusal),
+                None => Ok(None),
+            };
+        };
+        result.tried += self.dead_tiles.len();
+        result.refused.extend(self.dead_tiles);
+        Ok(Some(result))
     }
 }
 
@@ -180,8 +205,8 @@ struct TileSearch<'a> {
     /// Time at which the run-off has to end.
     end: Duration,
     tiles: TriedTiles,
-    /// Largest host time of compilation and first run so far, in seconds per unrolled multiply-add.
-    cost: f64,
+    /// Host time of compilation and first run, in seconds per [`Tile::compile_cost`]: the largest so far.
+    seconds_per_cost: f64,
 }
 
 /// Results of the tiles that a search has tried.
@@ -203,64 +228,72 @@ struct RunOffEntry {
     wrong: Option<String>,
 }
 
-/// Tile with a right answer.
-struct VerifiedTile {
-    tile: Tile,
+/// Program whose first answer was right, to be timed.
+pub(super) struct Candidate {
+    /// Name by which the watcher knows the candidate.
+    pub(super) name: String,
     program: Program,
-    /// Time of its first run.
-    first_run: Nanos,
+    /// Device time of the first run.
+    pub(super) first_run: Nanos,
 }
 
 impl Runner {
-    /// Returns the device time of a candidate's first run. The watcher knows the candidate by `name`.
-    ///
-    /// # Errors
-    /// When the answer is wrong or the run failed.
+    /// Runs a candidate for the first time and checks its answer.
     pub(super) fn verify_candidate(
         &mut self,
-        name: &str,
+        name: String,
         loaded: &LoadedProblem,
-        program: &Program,
-    ) -> Result<Nanos, Refusal> {
-        self.watcher.on_device(name);
-        let prepared = self.workbench.pipelines.prepare(program);
-        let verified = prepared.and_then(|()| self.workbench.verify(loaded, program));
-        let verified = verified.map_err(|error| Refusal::Failed(self.reason(&error)))?;
+        program: Program,
+    ) -> Result<Candidate, Refusal> {
+        self.watcher.on_device(&name);
+        let prepared = self.workbench.pipelines.prepare(&program);
+        let verified = prepared.and_then(|()| self.workbench.verify(loaded, &program));
+        let verified = verified.map_err(|error| Refusal::Failed(self.watcher.report_error(&error)))?;
         match verified.check {
-            Ok(check) if check.passes() => Ok(verified.time),
+            Ok(check) if check.passes() => Ok(Candidate { name, program, first_run: verified.time }),
             Ok(check) => Err(Refusal::Rejected(check.worst)),
             Err(reason) => Err(Refusal::Rejected(reason)),
         }
     }
 
-    /// Returns the median of a candidate; `None` as soon as it cannot become the best.
-    fn time_tile(
+    /// Records a candidate with as many runs per sample as a run of this time needs.
+    pub(super) fn record_candidate(
         &mut self,
+        candidate: &Candidate,
         loaded: &LoadedProblem,
-        VerifiedTile { tile, program, first_run }: &VerifiedTile,
+        one_run: Nanos,
+        sampling: &Sampling,
+    ) -> Result<TimedProgram, String> {
+        let Candidate { name, program, .. } = candidate;
+        self.record_program(name, loaded, program, one_run, sampling).map_err(|error| error.to_string())
+    }
+
+    /// Returns the median of a candidate; `None` as soon as it cannot become the best.
+    fn time_candidate(
+        &mut self,
+        candidate: &Candidate,
+        loaded: &LoadedProblem,
         best: Option<Nanos>,
         until: Duration,
     ) -> Result<Option<Nanos>, String> {
         let sampling = Sampling::default();
-        // Warm up first: the verified run may have included compilation.
-        let name = tile.to_string();
-        let mut timed =
-            self.record_program(&name, loaded, program, *first_run, &sampling).map_err(|error| error.to_string())?;
-        let Some(heat) = self.keeper.heat(&mut timed, best)? else { return Ok(None) };
-        let mut timed =
-            self.record_program(&name, loaded, program, heat, &sampling).map_err(|error| error.to_string())?;
-        self.keeper.race(&mut timed, heat, best, until)
+        let mut timed = self.record_candidate(candidate, loaded, candidate.first_run, &sampling)?;
+        let Some(warm_run) = self.keeper.warm_candidate(&mut timed, best)? else { return Ok(None) };
+        // The first run may have included compilation, so only a warm one tells how many runs a sample needs.
+        let mut timed = self.record_candidate(candidate, loaded, warm_run, &sampling)?;
+        self.keeper.race(&mut timed, warm_run, best, until)
     }
 
     /// Samples `entries` in turns for about `time` and sets their medians. An entry that fails has none.
     fn run_off(&mut self, loaded: &LoadedProblem, entries: &mut [RunOffEntry], time: Duration) {
-        // Half of each entry's share is for its warm-up; at least a few samples even when the time is up.
-        let share = (time / (2 * entries.len() as u32)).max(Duration::from_millis(20));
-        let sampling = Sampling { max_time: share, patience: Some(share), ..Sampling::default() };
+        // Each entry gets an equal share of the time, half of it for its warm-up.
+        let half_share = time / (2 * entries.len() as u32);
+        let max_time = half_share.max(MIN_RUN_OFF_SAMPLING);
+        let sampling = Sampling { max_time, patience: Some(max_time), ..Sampling::default() };
         let mut states = vec![];
         for RunOffEntry { name, program, .. } in entries.iter() {
             let state = self.try_prepare(name, loaded, program, &sampling);
-            states.push(state.unwrap_or_else(|error| CaseState::Ended(failed(&error))));
+            states.push(state.unwrap_or_else(|error| CaseState::Ended(Outcome::failed(error.to_string()))));
         }
         self.keeper.sample(states.iter_mut().collect(), &sampling);
         for (entry, state) in entries.iter_mut().zip(states) {
@@ -280,39 +313,39 @@ impl<'a> TileSearch<'a> {
     fn new(
         runner: &mut Runner,
         group: &'a CaseGroup,
-        Question { kept, avoid, budget }: Question,
+        request: SearchRequest,
         progress: Progress<'a>,
     ) -> Result<Self, Refusal> {
+        let SearchRequest { first_tile, avoid, budget } = request;
         let CaseGroup { algorithm, spec, variants, .. } = group;
         let variant = &variants[0];
-        let spec = *spec;
         let tunable = algorithm.tunable(variant).ok_or_else(|| "the variant has no tiles".to_string())?;
-        let wanted = |tile: &Tile| !avoid.contains(tile);
-        let start = runner.keeper.time().now();
+        let start = runner.keeper.time.now();
         let info = runner.device.info.clone();
-        let problem: Box<dyn Problem> = (algorithm.problem)(&spec)?;
+        let problem: Box<dyn Problem> = (algorithm.problem)(spec)?;
         // If the case itself cannot run, report that once instead of for every tile.
-        let built_in = tunable.built_in(&spec, &info);
-        algorithm.feasible(variant, &CaseSpec { tile: Some(built_in), ..spec }, problem.as_ref(), &info)?;
-        let chosen = Configuration {
-            algorithm,
-            variant,
-            spec: CaseSpec { tile: Some(built_in), ..spec },
-            tile: None,
-            automatic: None,
-        };
+        let built_in = tunable.built_in(spec, &info);
+        let built_in_spec = CaseSpec { tile: Some(built_in), ..*spec };
+        algorithm.feasible(variant, &built_in_spec, problem.as_ref(), &info)?;
         runner.check_execution().map_err(|outcome| Refusal::Failed(outcome.failure().unwrap_or_default()))?;
-        if let Some(reason) = runner.too_long(&chosen, problem.as_ref()) {
+        let chosen = Configuration { algorithm, variant, spec: built_in_spec, tile: None, automatic: None };
+        if let Some(reason) = runner.refuse_if_too_long(&chosen, problem.as_ref()) {
             return Err(Refusal::Unsupported(reason));
         }
         runner.wake_canary();
-        let loaded = runner.workbench.load(problem.as_ref()).map_err(|error| Refusal::Failed(runner.reason(&error)))?;
-        let space = algorithm.tiles(tunable, &spec, &info);
-        let size = space.len();
-        // The kept tile comes first, so that even a search that is cut off early ends with nothing worse.
-        let first = kept.into_iter().chain([built_in]).chain(space.iter().copied().take(4));
-        let first: Vec<_> = first.filter(wanted).collect();
-        let space = space.into_iter().filter(wanted).collect();
+        let loaded = runner
+            .workbench
+            .load(problem.as_ref())
+            .map_err(|error| Refusal::Failed(runner.watcher.report_error(&error)))?;
+        let mut all_tiles = algorithm.tiles(tunable, spec, &info);
+        let space = all_tiles.len();
+        // The tile of an earlier search comes first, so that even a search that is cut off early finds nothing worse.
+        let mut first_tiles = vec![];
+        first_tiles.extend(first_tile);
+        first_tiles.push(built_in);
+        first_tiles.extend(all_tiles.iter().take(PROMISING_TILES));
+        first_tiles.retain(|tile| !avoid.contains(tile));
+        all_tiles.retain(|tile| !avoid.contains(tile));
         Ok(Self {
             group,
             progress,
@@ -321,22 +354,25 @@ impl<'a> TileSearch<'a> {
             problem,
             loaded,
             built_in,
-            search: Search::new(&first, space, spec.seed),
-            space: size,
+            search: Search::new(&first_tiles, all_tiles, spec.seed),
+            space,
             search_until: start.saturating_add(budget.mul_f64(1.0 - RUN_OFF_SHARE)),
             end: start.saturating_add(budget),
             tiles: TriedTiles::default(),
-            cost: 0.0,
+            seconds_per_cost: 0.0,
         })
     }
 
-    /// Runs the search and the run-off; returns the result.
-    ///
-    /// # Errors
-    /// When every tried tile failed or gave a wrong answer.
-    fn result(mut self, runner: &mut Runner) -> Result<Option<SearchResult>, Refusal> {
-        self.search(runner);
-        let mut entries = self.entries();
+    /// Tries tiles while there is time, at least one, then compares the best ones in a run-off.
+    fn run(mut self, runner: &mut Runner) -> TuneResult {
+        while self.tiles.tried == 0 || !self.time_left(runner).is_zero() {
+            if self.is_stopped(runner) {
+                break;
+            }
+            let Some(batch) = self.verify_batch(runner) else { break };
+            self.time_batch(runner, batch);
+        }
+        let mut entries = self.run_off_entries();
         self.run_off(runner, &mut entries);
         self.tiles.decide(self.built_in, self.space, &entries)
     }
@@ -348,79 +384,67 @@ impl<'a> TileSearch<'a> {
 
     /// Returns the remaining time of the search.
     fn time_left(&self, runner: &Runner) -> Duration {
-        self.search_until.saturating_sub(runner.keeper.time().now())
+        self.search_until.saturating_sub(runner.keeper.time.now())
     }
 
     /// Whether an interruption or too many refused tiles end the search.
-    fn stopped(&self, runner: &Runner) -> bool {
-        runner.keeper.interrupted() || self.tiles.refused.len() >= MAX_REFUSED
+    fn is_stopped(&self, runner: &Runner) -> bool {
+        runner.keeper.is_interrupted() || self.tiles.refused.len() >= MAX_REFUSED
     }
 
-    /// Tries tiles while there is time.
-    fn search(&mut self, runner: &mut Runner) {
-        loop {
-            // At least one tile is tried.
-            let over = self.time_left(runner).is_zero() && self.tiles.tried > 0;
-            if over || self.stopped(runner) {
-                return;
-            }
-            let Some(round) = self.verify_round(runner) else { return };
-            self.time_round(runner, round);
-        }
-    }
-
-    /// Compiles and verifies the next candidates together, because a device that waits for the host lowers its clock.
-    /// Returns `None` if no tile is left.
-    fn verify_round(&mut self, runner: &mut Runner) -> Option<Vec<VerifiedTile>> {
-        let most = if self.info.kind == DeviceKind::Cpu { 1 } else { GPU_BATCH_SIZE };
+    /// Compiles and verifies the next candidates together, because a GPU that waits for the host lowers its clock. Once
+    /// a tile is timed, skips tiles that would take longer than the search has left. Returns `None` if no tile is left.
+    fn verify_batch(&mut self, runner: &mut Runner) -> Option<Vec<(Tile, Candidate)>> {
+        let batch_size = if self.info.kind == DeviceKind::Cpu { 1 } else { GPU_BATCH_SIZE };
         let best = fastest(&self.tiles.timed);
-        let remaining = self.time_left(runner);
-        let mut round = vec![];
-        let mut exhausted = true;
-        while self.tiles.tried == 0 || (round.len() < most && !self.time_left(runner).is_zero()) {
-            let dearest = remaining.as_secs_f64() / self.cost;
-            let affordable = |tile: &Tile| best.is_none() || tile.code() <= dearest;
-            let Some(tile) = self.search.next(best.map(|(tile, _)| tile), affordable) else { break };
-            exhausted = false;
+        let seconds_left = self.time_left(runner).as_secs_f64();
+        let mut batch = vec![];
+        let mut has_tiles = false;
+        while self.tiles.tried == 0 || (batch.len() < batch_size && !self.time_left(runner).is_zero()) {
+            let max_cost = if best.is_some() { seconds_left / self.seconds_per_cost } else { f64::INFINITY };
+            let next = self.search.next(best.map(|(tile, _)| tile), |tile| tile.compile_cost() <= max_cost);
+            let Some(tile) = next else { break };
+            has_tiles = true;
             let Ok(program) = self.program(tile) else { continue };
             (self.progress)(tile, best);
             self.tiles.tried += 1;
-            let start = runner.keeper.time().now();
-            let verified = runner.verify_candidate(&tile.to_string(), &self.loaded, &program);
-            self.cost = self.cost.max(runner.keeper.time().since(start).as_secs_f64() / tile.code());
+            let start = runner.keeper.time.now();
+            let verified = runner.verify_candidate(tile.to_string(), &self.loaded, program);
+            let seconds = runner.keeper.time.since(start).as_secs_f64();
+            self.seconds_per_cost = self.seconds_per_cost.max(seconds / tile.compile_cost());
             match verified {
-                Ok(first_run) => round.push(VerifiedTile { tile, program, first_run }),
+                Ok(candidate) => batch.push((tile, candidate)),
                 Err(refusal) => self.tiles.refused.push((tile, refusal)),
             }
-            if self.stopped(runner) {
+            if self.is_stopped(runner) {
                 break;
             }
         }
-        (!exhausted).then_some(round)
+        if has_tiles { Some(batch) } else { None }
     }
 
-    /// Times the candidates of a round while there is time; at least one in the search.
-    fn time_round(&mut self, runner: &mut Runner, round: Vec<VerifiedTile>) {
-        for candidate in round {
+    /// Times verified candidates while there is time; at least one in the search.
+    fn time_batch(&mut self, runner: &mut Runner, batch: Vec<(Tile, Candidate)>) {
+        for (tile, candidate) in batch {
             if self.time_left(runner).is_zero() && !self.tiles.timed.is_empty() {
                 return;
             }
             let best = fastest(&self.tiles.timed).map(|(_, time)| time);
-            match runner.time_tile(&self.loaded, &candidate, best, self.search_until) {
+            match runner.time_candidate(&candidate, &self.loaded, best, self.search_until) {
                 Ok(Some(time)) => {
-                    self.tiles.timed.push((candidate.tile, time));
+                    self.tiles.timed.push((tile, time));
                     // Report at once, because the next driver call may crash.
-                    (self.progress)(candidate.tile, fastest(&self.tiles.timed));
+                    (self.progress)(tile, fastest(&self.tiles.timed));
                 }
                 Ok(None) => {}
-                Err(error) => self.tiles.refused.push((candidate.tile, Refusal::Failed(error))),
+                Err(error) => self.tiles.refused.push((tile, Refusal::Failed(error))),
             }
         }
     }
 
     /// Returns the participants of the run-off: the best tiles, the built-in tile and, if it is another one, the
     /// variant that the rule of `auto` selects. Empty if no tile was timed.
-    fn entries(&mut self) -> Vec<RunOffEntry> {
+    fn run_off_entries(&mut self) -> Vec<RunOffEntry> {
         let timed = &mut self.tiles.timed;
         timed.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
         let mut tiles: Vec<Tile> = timed.iter().take(RUN_OFF_TILES).map(|(tile, _)| *tile).collect();
@@ -447,14 +471,17 @@ impl<'a> TileSearch<'a> {
         entries
     }
 
-    /// Samples the entries in turns if there is time for it: each needs a verified run, a warm-up and three samples.
+    /// Samples the entries in turns if there is time for it.
     fn run_off(&self, runner: &mut Runner, entries: &mut [RunOffEntry]) {
-        let remaining = self.end.saturating_sub(runner.keeper.time().now());
-        let time = |entry: &RunOffEntry| time_of(entry.tile?, &self.tiles.timed);
-        let slowest = entries.iter().filter_map(time).map(Nanos::seconds).fold(0.0, f64::max);
-        let needed = Duration::from_secs_f64(5.0 * slowest * entries.len() as f64);
-        if !entries.is_empty() && needed <= remaining.max(MIN_RUN_OFF) && !runner.keeper.interrupted() {
-            runner.run_off(&self.loaded, entries, remaining);
+        let mut slowest = 0.0f64;
+        for tile in entries.iter().filter_map(|entry| entry.tile) {
+            let time = time_of(tile, &self.tiles.timed).unwrap_or_default();
+            slowest = slowest.max(time.seconds());
+        }
+        let time_needed = Duration::from_secs_f64(RUN_OFF_RUNS * slowest * entries.len() as f64);
+        let time_left = self.end.saturating_sub(runner.keeper.time.now());
+        if !entries.is_empty() && time_needed <= time_left.max(MIN_RUN_OFF) && !runner.keeper.is_interrupted() {
+            runner.run_off(&self.loaded, entries, time_left);
         }
     }
 }
@@ -462,48 +489,49 @@ impl<'a> TileSearch<'a> {
 impl TriedTiles {
     /// Returns the result by the medians of the run-off or, without any, the times of the search. The built-in tile
     /// wins unless another is faster by [`MIN_GAIN`].
-    fn decide(
-        mut self,
-        built_in: Tile,
-        space: usize,
-        entries: &[RunOffEntry],
-    ) -> Result<Option<SearchResult>, Refusal> {
-        for entry in entries {
-            if let (Some(tile), Some(wrong)) = (entry.tile, &entry.wrong) {
-                self.timed.retain(|(other, _)| *other != tile);
-                self.refused.push((tile, Refusal::Rejected(wrong.clone())));
+    fn decide(mut self, built_in: Tile, space: usize, entries: &[RunOffEntry]) -> TuneResult {
+        let mut rule = None;
+        let mut ranked = vec![];
+        for RunOffEntry { tile, name, median, wrong, .. } in entries {
+            match (tile, median) {
+                (Some(tile), Some(median)) => ranked.push((*tile, *median)),
+                (None, Some(median)) => rule = Some((name.clone(), *median)),
+                (_, None) => {}
+            }
+            if let (Some(tile), Some(wrong)) = (tile, wrong) {
+                self.timed.retain(|(timed_tile, _)| timed_tile != tile);
+                self.refused.push((*tile, Refusal::Rejected(wrong.clone())));
             }
         }
-        let mut ranked: Vec<_> = entries.iter().filter_map(|entry| Some((entry.tile?, entry.median?))).collect();
         if ranked.is_empty() {
             ranked.clone_from(&self.timed);
         }
         let Some(mut best) = fastest(&ranked) else {
-            return match self.fruitless() {
+            return match self.no_tile_works() {
                 Some(refusal) => Err(refusal),
                 None => Ok(None),
             };
         };
         let built_in_time = time_of(built_in, &ranked);
-        if let Some(time) = built_in_time.filter(|time| time.0 < best.1.0 * MIN_GAIN) {
+        if let Some(time) = built_in_time
+            && time.0 < best.1.0 * MIN_GAIN
+        {
             best = (built_in, time);
         }
         let Self { refused, tried, .. } = self;
-        let mut rule = entries.iter().filter(|entry| entry.tile.is_none());
-        let rule = rule.find_map(|entry| Some((entry.name.clone(), entry.median?)));
         Ok(Some(SearchResult { best, built_in: (built_in, built_in_time), rule, tried, space, refused }))
     }
 
-    /// Returns the reason why no tile was timed, preferably a wrong answer; `None` if no tile was refused.
-    fn fruitless(self) -> Option<Refusal> {
-        let Self { mut refused, tried, .. } = self;
-        refused.sort_by_key(|(_, refusal)| matches!(refusal, Refusal::Failed(_)));
-        let of_all = |tile: Tile, why: String| format!("none of {tried} tiles worked, for example {tile}: {why}");
-        let refusal = match refused.into_iter().next()? {
-            (tile, Refusal::Rejected(why)) => Refusal::Rejected(of_all(tile, why)),
-            (tile, Refusal::Failed(why) | Refusal::Unsupported(why)) => Refusal::Failed(of_all(tile, why)),
-        };
-        Some(refusal)
+    /// Returns why no tile was timed, for example a wrong answer; `None` if no tile was refused.
+    fn no_tile_works(&self) -> Option<Refusal> {
+        let wrong = self.refused.iter().find(|(_, refusal)| !matches!(refusal, Refusal::Failed(_)));
+        let (tile, refusal) = wrong.or(self.refused.first())?;
+        let (Refusal::Rejected(reason) | Refusal::Failed(reason) | Refusal::Unsupported(reason)) = refusal;
+        let message = format!("none of {} tiles worked, for example {tile}: {reason}", self.tried);
+        Some(match refusal {
+            Refusal::Rejected(_) => Refusal::Rejected(message),
+            Refusal::Failed(_) | Refusal::Unsupported(_) => Refusal::Failed(message),
+        })
     }
 }
 
@@ -512,7 +540,7 @@ fn fastest(timed: &[(Tile, Nanos)]) -> Option<(Tile, Nanos)> {
 }
 
 fn time_of(tile: Tile, timed: &[(Tile, Nanos)]) -> Option<Nanos> {
-    timed.iter().find(|(other, _)| *other == tile).map(|(_, time)| *time)
+    timed.iter().find(|(timed_tile, _)| *timed_tile == tile).map(|(_, time)| *time)
 }
 
 #[cfg(test)]
@@ -542,24 +570,24 @@ mod tests {
         for (other, best) in [(99.5, BUILT_IN), (98.0, OTHER), (100.0, BUILT_IN)] {
             let entries = [entry(Some(OTHER), Some(other)), entry(Some(BUILT_IN), Some(100.0))];
             // The run-off counts, not the search.
-            let found = decided(&[(OTHER, 50.0), (BUILT_IN, 100.0)], &entries);
-            assert_eq!((found.best.0, found.tried, found.space), (best, 2, 7), "{other}");
-            assert_eq!(found.built_in, (BUILT_IN, Some(Nanos(100.0))));
+            let result = decided(&[(OTHER, 50.0), (BUILT_IN, 100.0)], &entries);
+            assert_eq!((result.best.0, result.tried, result.space), (best, 2, 7), "{other}");
+            assert_eq!(result.built_in, (BUILT_IN, Some(Nanos(100.0))));
         }
     }
 
     #[test]
     fn without_a_run_off_the_times_of_the_search_decide() {
         let entries = [entry(Some(OTHER), None), entry(None, None)];
-        let found = decided(&[(OTHER, 50.0)], &entries);
-        assert_eq!((found.best, found.built_in, found.rule), ((OTHER, Nanos(50.0)), (BUILT_IN, None), None));
+        let result = decided(&[(OTHER, 50.0)], &entries);
+        assert_eq!((result.best, result.built_in, result.rule), ((OTHER, Nanos(50.0)), (BUILT_IN, None), None));
     }
 
     #[test]
     fn the_rule_s_choice_is_reported_and_never_the_best_tile() {
         let entries = [entry(Some(OTHER), Some(50.0)), entry(None, Some(10.0))];
-        let found = decided(&[(OTHER, 50.0)], &entries);
-        assert_eq!((found.best.0, found.rule), (OTHER, Some(("texel".to_string(), Nanos(10.0)))));
+        let result = decided(&[(OTHER, 50.0)], &entries);
+        assert_eq!((result.best.0, result.rule), (OTHER, Some(("texel".to_string(), Nanos(10.0)))));
     }
 
     #[test]

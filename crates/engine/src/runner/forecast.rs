@@ -3,7 +3,7 @@
 use super::Runner;
 use crate::algorithms::{CaseSpec, Problem};
 use crate::basis::size::Size;
-use crate::basis::units::{Nanos, Work};
+use crate::basis::units::{Bytes, Nanos, Work};
 use crate::case::CaseOptions;
 use crate::plan::axes;
 use crate::tuning::tuned::Configuration;
@@ -13,14 +13,17 @@ use std::time::Duration;
 
 /// Operations and bytes up to which a run starts without a forecast: some 15 s at 66 million operations per second, the
 /// lowest rate observed on a software device of a busy machine.
-const MAX_UNCHECKED_WORK: (u64, u64) = (1_000_000_000, 10_000_000_000);
+const MAX_UNCHECKED_WORK: Work = Work { operations: 1_000_000_000, bytes: Bytes(10_000_000_000) };
 /// Shortest run whose time scales with the work instead of being mostly launch overhead.
 const MIN_SCALING_TIME: Nanos = Nanos(10e6);
 /// Operations and bytes of the smallest useful probe.
-const MIN_PROBE_WORK: (u64, u64) = (1_000_000, 10_000_000);
+const MIN_PROBE_WORK: Work = Work { operations: 1_000_000, bytes: Bytes(10_000_000) };
 
 /// Largest predicted time of a probe, as a share of the longest permitted run.
 const MAX_PROBE_SHARE: f64 = 0.1;
+
+/// Factor by which a run may exceed its predicted time within the `--max-run` that a message suggests.
+const FORECAST_MARGIN: f64 = 1.2;
 
 /// Largest prediction in seconds.
 const MAX_FORECAST_SECONDS: f64 = 1e7;
@@ -45,21 +48,15 @@ impl PastRun {
     }
 
     /// Predicts the time of a run like this one with more work.
-    fn time_of(&self, work: Work) -> Nanos {
+    fn predict(&self, work: Work) -> Nanos {
         Nanos(self.time.0 * ratio(work, self.work))
     }
 
-    /// Whether the run was long enough for its time to scale with the work. Predictions from shorter runs are upper
-    /// bounds.
+    /// Whether the run was long enough for its time to scale with the work. Shorter runs predict upper bounds.
     fn scales_with_work(&self) -> bool {
         self.time.0 >= MIN_SCALING_TIME.0
     }
 }
-
-/// Function that runs a smaller case on the device and returns its time.
-type Probe = Box<dyn FnMut() -> Result<Nanos, VulkanError>>;
-/// Probe, or the error that prevented its preparation.
-type Prepared = Result<Probe, VulkanError>;
 
 /// Returns the ratio of `work` to `other`, in operations or, without any, in bytes.
 fn ratio(work: Work, other: Work) -> f64 {
@@ -69,87 +66,81 @@ fn ratio(work: Work, other: Work) -> f64 {
     }
 }
 
-/// Whether `work` exceeds these operations or bytes.
-fn is_more(work: Work, (operations, bytes): (u64, u64)) -> bool {
-    work.operations > operations || work.bytes.0 > bytes
+/// Whether `work` has more operations or more bytes than `limit`.
+fn exceeds(work: Work, limit: Work) -> bool {
+    work.operations > limit.operations || work.bytes.0 > limit.bytes.0
 }
 
 impl Forecasts {
     /// Adds the time of a run.
-    pub(super) fn note(
-        &mut self,
-        Configuration { algorithm, variant, spec, .. }: &Configuration,
-        work: Work,
-        time: Nanos,
-    ) {
+    pub(super) fn note(&mut self, chosen: &Configuration, work: Work, time: Nanos) {
         self.0.push(PastRun {
-            algorithm: algorithm.name.clone(),
-            variant: variant.name.clone(),
-            options: spec.options,
+            algorithm: chosen.algorithm.name.clone(),
+            variant: chosen.variant.name.clone(),
+            options: chosen.spec.options,
             work,
             time,
         });
     }
 
     /// Returns the largest run like `chosen` with at most `work`.
-    fn largest(&self, chosen: &Configuration, work: Work) -> Option<&PastRun> {
+    fn largest_run(&self, chosen: &Configuration, work: Work) -> Option<&PastRun> {
         let smaller = self.0.iter().filter(|run| run.is_like(chosen) && ratio(work, run.work) >= 1.0);
         smaller.min_by(|a, b| ratio(work, a.work).total_cmp(&ratio(work, b.work)))
     }
 
-    fn time_of(&self, chosen: &Configuration, work: Work) -> Option<Nanos> {
-        self.largest(chosen, work).map(|run| run.time_of(work))
+    fn predict(&self, chosen: &Configuration, work: Work) -> Option<Nanos> {
+        self.largest_run(chosen, work).map(|run| run.predict(work))
     }
 
-    /// Runs larger and larger probes of `chosen` until one shows that the run takes at most `longest`, or the next
-    /// probe would take long itself.
-    ///
-    /// # Errors
-    /// When the device is lost.
+    /// Runs larger and larger probes of `chosen` with `run_probe` until one shows that the run takes at most `longest`,
+    /// or the next probe would take long itself. Fails if the device is lost.
     fn probe_until_known(
         &mut self,
         chosen: &Configuration,
         work: Work,
         longest: Nanos,
-        prepare: &mut dyn FnMut(&CaseSpec, &dyn Problem) -> Option<Prepared>,
+        run_probe: &mut dyn FnMut(&CaseSpec, &dyn Problem) -> Result<Option<Nanos>, VulkanError>,
     ) -> Result<(), VulkanError> {
-        for times in (1..64).rev() {
-            if self.time_of(chosen, work).is_some_and(|time| time.0 <= longest.0) {
+        for times in (1..u64::BITS).rev() {
+            if self.predict(chosen, work).is_some_and(|time| time.0 <= longest.0) {
                 break;
             }
             let spec = CaseSpec { size: halved(chosen.spec.size, times), ..chosen.spec };
             let Ok(problem) = (chosen.algorithm.problem)(&spec) else { continue };
-            let smaller = problem.work();
-            let known = self.largest(chosen, smaller);
-            if known.is_some_and(|run| run.scales_with_work() && run.time_of(smaller).0 > longest.0 * MAX_PROBE_SHARE) {
-                break;
+            let probe_work = problem.work();
+            if let Some(run) = self.largest_run(chosen, probe_work) {
+                if run.scales_with_work() && run.predict(probe_work).0 > longest.0 * MAX_PROBE_SHARE {
+                    break;
+                }
+                if run.work == probe_work {
+                    continue;
+                }
             }
-            let is_new = known.is_none_or(|run| run.work != smaller);
-            if is_more(smaller, MIN_PROBE_WORK)
-                && is_new
-                && let Some(probe) = prepare(&spec, problem.as_ref())
-            {
-                let time = match probe.and_then(time_without_compilation) {
-                    // The probe took at least this long; larger ones would too.
-                    Err(VulkanError::TooLong(_)) => longest,
-                    // The case reports the error when it runs.
-                    Err(error) if !error.is_loss() => continue,
-                    time => time?,
-                };
-                self.note(chosen, smaller, time);
+            if !exceeds(probe_work, MIN_PROBE_WORK) {
+                continue;
+            }
+            match run_probe(&spec, problem.as_ref()) {
+                Ok(Some(time)) => self.note(chosen, probe_work, time),
+                Ok(None) => {}
+                // The probe took at least this long; larger ones would too.
+                Err(VulkanError::TooLong(_)) => self.note(chosen, probe_work, longest),
+                Err(error) if error.is_loss() => return Err(error),
+                // The case reports the error when it runs.
+                Err(_) => {}
             }
         }
         Ok(())
     }
 }
 
-/// Returns the time of a probe without compilation at the first run, which does not scale with the work.
-fn time_without_compilation(mut probe: Probe) -> Result<Nanos, VulkanError> {
-    let first = probe()?;
+/// Times a probe by `run`. Runs a long one twice: the compilation at the first run does not scale with the work.
+fn time_without_compilation(mut run: impl FnMut() -> Result<Nanos, VulkanError>) -> Result<Nanos, VulkanError> {
+    let first = run()?;
     if first.0 < MIN_SCALING_TIME.0 {
         return Ok(first);
     }
-    let second = probe()?;
+    let second = run()?;
     Ok(Nanos(first.0.min(second.0)))
 }
 
@@ -160,10 +151,12 @@ fn refusal(time: Nanos) -> String {
         seconds if seconds < 6000.0 => format!("{:.0} min", seconds / 60.0),
         seconds => format!("{:.0} h", seconds / 3600.0),
     };
-    let enough = 1.2 * time.seconds();
+    let sufficient = FORECAST_MARGIN * time.seconds();
     let steps = [(120.0, "2m"), (300.0, "5m"), (600.0, "10m"), (1200.0, "20m"), (1800.0, "30m"), (3600.0, "1h")];
-    let allowed = steps.iter().find(|(most, _)| enough <= *most).map(|(_, text)| (*text).to_string());
-    let allowed = allowed.unwrap_or_else(|| format!("{:.0}h", (enough / 3600.0).ceil()));
+    let allowed = match steps.iter().find(|(seconds, _)| sufficient <= *seconds) {
+        Some((_, text)) => (*text).to_string(),
+        None => format!("{:.0}h", (sufficient / 3600.0).ceil()),
+    };
     format!("predicted to take about {about} a run; `--max-run {allowed}` allows it")
 }
 
@@ -178,43 +171,44 @@ fn halved(size: Size, times: u32) -> Size {
 }
 
 impl Runner {
-    /// Returns the reason to skip a run of `chosen` if it would take too long. Passes the prediction to the call
-    /// monitor.
-    pub(crate) fn too_long(&mut self, chosen: &Configuration, problem: &dyn Problem) -> Option<String> {
+    /// Returns the reason to skip a run that would take too long. Passes the prediction to the call monitor.
+    pub(crate) fn refuse_if_too_long(&mut self, chosen: &Configuration, problem: &dyn Problem) -> Option<String> {
         self.device.calls().predict(None);
         let work = problem.work();
-        if !is_more(work, MAX_UNCHECKED_WORK) {
+        if !exceeds(work, MAX_UNCHECKED_WORK) {
             return None;
         }
         let mut forecasts = std::mem::take(&mut self.forecasts);
-        let longest = Nanos::from(self.max_run);
-        let found =
-            forecasts.probe_until_known(chosen, work, longest, &mut |spec, problem| self.probe(chosen, spec, problem));
+        let longest = Nanos::from(self.workbench.max_run);
+        let mut run_probe = |spec: &CaseSpec, problem: &dyn Problem| self.run_probe(chosen, spec, problem);
+        let probed = forecasts.probe_until_known(chosen, work, longest, &mut run_probe);
         self.forecasts = forecasts;
-        if let Err(error) = found {
+        if let Err(error) = probed {
             // Only reports a lost device here; the case reports other errors when it runs.
-            self.reason(&error);
+            self.watcher.report_error(&error);
         }
-        let time = self.forecasts.time_of(chosen, work)?;
+        let time = self.forecasts.predict(chosen, work)?;
         self.device.calls().predict(Some(Duration::from_secs_f64(time.seconds().clamp(0.0, MAX_FORECAST_SECONDS))));
         (time.0 > longest.0).then(|| refusal(time))
     }
 
-    /// Prepares a smaller case to run without verification.
-    fn probe(&mut self, chosen: &Configuration, spec: &CaseSpec, problem: &dyn Problem) -> Option<Prepared> {
-        if self.keeper.interrupted() {
-            return None;
+    /// Times a smaller case without verification; `None` if the device cannot run it, or the user interrupted.
+    fn run_probe(
+        &mut self,
+        chosen: &Configuration,
+        spec: &CaseSpec,
+        problem: &dyn Problem,
+    ) -> Result<Option<Nanos>, VulkanError> {
+        if self.keeper.is_interrupted() {
+            return Ok(None);
         }
-        let program = chosen.algorithm.feasible(chosen.variant, spec, problem, &self.device.info).ok()?;
-        Some(self.workbench.load(problem).and_then(|loaded| {
-            let sampler = self.workbench.sampler_of_one(&loaded, &program)?;
-            Ok(Box::new(move || {
-                // Captured in this order, so that the buffers outlive the sampler's commands.
-                let sampler = &sampler;
-                let _loaded = &loaded;
-                sampler.sample().map(|(_, time)| time)
-            }) as Probe)
-        }))
+        let Ok(program) = chosen.algorithm.feasible(chosen.variant, spec, problem, &self.device.info) else {
+            return Ok(None);
+        };
+        // Declared before the sampler, so that the buffers outlive the sampler's commands.
+        let loaded = self.workbench.load(problem)?;
+        let sampler = self.workbench.sampler_of_one(&loaded, &program)?;
+        time_without_compilation(|| Ok(sampler.sample()?.device_total)).map(Some)
     }
 }
 
@@ -223,11 +217,8 @@ mod tests {
     use super::*;
     use crate::basis::dtype::DType;
     use crate::basis::layout::Layout;
-    use crate::basis::units::Bytes;
     use crate::case::Goal;
     use crate::kernels::matmul::MATMUL;
-    use std::cell::RefCell;
-    use std::rc::Rc;
 
     fn case(variant: &str, n: u64, change: impl FnOnce(&mut CaseOptions)) -> Configuration<'static> {
         let spec = CaseSpec::new(&MATMUL, Size::Uniform(n), DType::F32).with(change);
@@ -252,8 +243,8 @@ mod tests {
     fn a_forecast_comes_from_the_largest_smaller_run_of_the_same_kind() {
         let mut forecasts = Forecasts::default();
         let forecast = |forecasts: &Forecasts, of| {
-            let run = forecasts.largest(&usual(), of);
-            run.map(|run| (run.scales_with_work(), run.work, run.time_of(of)))
+            let run = forecasts.largest_run(&usual(), of);
+            run.map(|run| (run.scales_with_work(), run.work, run.predict(of)))
         };
         assert_eq!(forecast(&forecasts, work(1000)), None);
         forecasts.note(&usual(), work(10), Nanos(5e3));
@@ -272,7 +263,7 @@ mod tests {
         let mut forecasts = Forecasts::default();
         let bytes = |bytes| Work { operations: 0, bytes: Bytes(bytes) };
         forecasts.note(&usual(), bytes(10), Nanos(20e6));
-        assert_eq!(forecasts.time_of(&usual(), bytes(30)), Some(Nanos(60e6)));
+        assert_eq!(forecasts.predict(&usual(), bytes(30)), Some(Nanos(60e6)));
     }
 
     /// Returns the predicted seconds for a product of size 1500 with a limit of 10 s, and the sizes of the probes. The
@@ -281,19 +272,20 @@ mod tests {
     fn forecast(compilation: f64, launches: f64, operation: f64) -> (Option<f64>, Vec<u64>) {
         let chosen = case("naive", 1500, |_| {});
         let work = (MATMUL.problem)(&chosen.spec).expect("a size").work();
-        let runs = Rc::new(RefCell::new(vec![]));
-        let mut prepare = |spec: &CaseSpec, problem: &dyn Problem| {
-            let Size::Uniform(n) = spec.size else { return None };
-            let (runs, time) = (Rc::clone(&runs), launches + problem.work().operations as f64 * operation);
-            Some(Ok(Box::new(move || {
-                let compiled = runs.borrow().contains(&n);
-                runs.borrow_mut().push(n);
-                Ok(Nanos(1e9 * (time + if compiled { 0.0 } else { compilation })))
-            }) as Probe))
+        let mut runs = vec![];
+        let mut run_probe = |spec: &CaseSpec, problem: &dyn Problem| {
+            let Size::Uniform(n) = spec.size else { return Ok(None) };
+            let warm_time = launches + problem.work().operations as f64 * operation;
+            let time = time_without_compilation(|| {
+                let is_compiled = runs.contains(&n);
+                runs.push(n);
+                Ok(Nanos::from_seconds(if is_compiled { warm_time } else { warm_time + compilation }))
+            });
+            time.map(Some)
         };
         let mut forecasts = Forecasts::default();
-        forecasts.probe_until_known(&chosen, work, Nanos(10e9), &mut prepare).expect("no probe fails");
-        (forecasts.time_of(&chosen, work).map(Nanos::seconds), runs.take())
+        forecasts.probe_until_known(&chosen, work, Nanos(10e9), &mut run_probe).expect("no probe fails");
+        (forecasts.predict(&chosen, work).map(Nanos::seconds), runs)
     }
 
     #[test]

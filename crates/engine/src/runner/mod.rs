@@ -5,7 +5,6 @@ mod forecast;
 use crate::algorithms::Problem;
 use crate::algorithms::catalogue::Catalogue;
 use crate::basis::units::{Nanos, percent};
-use crate::case::accepted::AcceptedMutation;
 use crate::case::compiled::CompiledKernel;
 use crate::case::method::Clock;
 use crate::device::cache::CacheFolder;
@@ -13,9 +12,9 @@ use crate::device::conditions::ClockSource;
 use crate::executor::{Observer, Silent};
 use crate::kernel::program::Program;
 use crate::plan::{CaseGroup, PlanSection, Sampling};
-use crate::record::{Case, Correctness, Measured, Outcome, Phases, Sample, Verification};
+use crate::record::{Case, Correctness, Measured, Outcome, Phases, Verification};
 use crate::sampling;
-use crate::timekeeper::{Canary, CaseState, SampleSource, Timekeeper, failed, once, warn_of_clock};
+use crate::timekeeper::{Canary, CaseState, SampleSource, TakenSample, Timekeeper, measured_once, warn_of_clock};
 use crate::tuning::tuned::{self, Configuration, Tuned};
 use crate::vulkan::{self, Device, VulkanError};
 use crate::workbench::{LaterAnswer, LoadedProblem, Sampler, VerificationError, Workbench, correctness};
@@ -34,6 +33,14 @@ pub trait DeviceWatcher {
     fn on_device(&self, _: &str) {}
     /// Called when the device is lost: this process cannot use it any longer.
     fn lost(&self, _: &str) {}
+    /// Returns the text of `error`; reports a lost device.
+    fn report_error(&self, error: &VulkanError) -> String {
+        let text = error.to_string();
+        if error.is_loss() {
+            self.lost(&text);
+        }
+        text
+    }
 }
 
 impl DeviceWatcher for Silent {}
@@ -78,14 +85,12 @@ pub struct Runner {
     pub(super) tuned: Tuned,
     pub(super) watcher: Rc<dyn DeviceWatcher>,
     forecasts: Forecasts,
-    /// Longest time of a run; runs predicted to take longer are skipped.
-    max_run: Duration,
     /// Number of further runs of each case whose answers are compared.
     pub(super) repeat: u32,
     /// Device time of the latest verified program.
     last_run: Option<Nanos>,
     /// Whether the device has run a case: the first one needs a longer warm-up to raise the clock.
-    warm: bool,
+    is_warm: bool,
     /// Whether the device executes commands; `None` until checked.
     executes: Option<bool>,
 }
@@ -149,10 +154,10 @@ impl TimedProgram {
 }
 
 impl SampleSource for TimedProgram {
-    fn sample(&mut self) -> Result<(Sample, Nanos), String> {
+    fn sample(&mut self) -> Result<TakenSample, String> {
         self.watcher.on_device(&self.name);
         self.runs += u64::from(self.sampler.repeats);
-        self.sampler.sample().map_err(|error| report_error(self.watcher.as_ref(), &error))
+        self.sampler.sample().map_err(|error| self.watcher.report_error(&error))
     }
 
     fn repeats(&self) -> u32 {
@@ -160,50 +165,47 @@ impl SampleSource for TimedProgram {
     }
 }
 
-/// Returns the text of `error`; reports a lost device to the watcher.
-fn report_error(watcher: &dyn DeviceWatcher, error: &VulkanError) -> String {
-    let text = error.to_string();
-    if error.is_loss() {
-        watcher.lost(&text);
-    }
-    text
-}
-
 /// Problem of a group, loaded on the device when the first case that can run needs it.
 pub(super) struct SharedProblem<'a> {
     pub(super) group: &'a CaseGroup,
     problem: Box<dyn Problem>,
-    /// Problem on the device, or the outcome of the group's cases if loading failed.
-    loaded: Option<Result<LoadedProblem, Outcome>>,
+    /// Problem on the device.
+    loaded: Option<LoadedProblem>,
+    /// Outcome of the group's cases if loading failed.
+    failure: Option<Outcome>,
 }
 
 impl<'a> SharedProblem<'a> {
     pub(super) fn new(group: &'a CaseGroup) -> Self {
         let problem = group.problem();
-        Self { group, problem, loaded: None }
+        Self { group, problem, loaded: None, failure: None }
     }
 
     /// Returns the problem on the device, loaded if necessary.
     fn load(&mut self, workbench: &mut Workbench, watcher: &dyn DeviceWatcher) -> Result<&LoadedProblem, Outcome> {
-        let loaded = self.loaded.get_or_insert_with(|| match workbench.load(self.problem.as_ref()) {
-            Ok(loaded) => Ok(loaded),
-            Err(VulkanError::Problem(error)) => Err(Outcome::of(&error)),
-            Err(error) => Err(Outcome::failed(report_error(watcher, &error))),
-        });
-        loaded.as_ref().map_err(Clone::clone)
+        if let Some(outcome) = &self.failure {
+            return Err(outcome.clone());
+        }
+        let loaded = match self.loaded.take() {
+            Some(loaded) => Ok(loaded),
+            None => workbench.load(self.problem.as_ref()),
+        };
+        let outcome = match loaded {
+            Ok(loaded) => return Ok(self.loaded.insert(loaded)),
+            Err(VulkanError::Problem(error)) => Outcome::of(&error),
+            Err(error) => Outcome::failed(watcher.report_error(&error)),
+        };
+        Err(self.failure.insert(outcome).clone())
     }
 
     /// Returns the problem on the device, if it was loaded.
     pub(super) fn loaded(&self) -> Option<&LoadedProblem> {
-        self.loaded.as_ref()?.as_ref().ok()
+        self.loaded.as_ref()
     }
 }
 
 impl Runner {
     /// Returns a runner on `device` that stops when `interrupted` becomes true, and caches compiled kernels in `cache`.
-    ///
-    /// # Errors
-    /// When the device cannot be prepared.
     pub fn new(
         catalogue: &'static Catalogue,
         device: &Rc<Device>,
@@ -213,10 +215,14 @@ impl Runner {
     ) -> Result<Self, VulkanError> {
         let mut keeper = Timekeeper::new(interrupted);
         let mut workbench = Workbench::new(&catalogue.probes, device, cache)?;
-        workbench.leave_rounds_when(interrupted);
-        workbench.leave_rounds_after(DEFAULT_MAX_RUN);
-        keeper.watch_clock((timing == Timing::Sample).then(|| ClockSource::of(&device.info)).flatten());
-        keeper.watch_host(timing == Timing::Sample && device.info.kind.runs_on_host_cores());
+        workbench.interrupted = Some(interrupted);
+        workbench.max_run = DEFAULT_MAX_RUN;
+        if timing == Timing::Sample {
+            keeper.clock = ClockSource::of(&device.info);
+            if device.info.kind.runs_on_host_cores() {
+                keeper.watch_host();
+            }
+        }
         Ok(Self {
             device: Rc::clone(device),
             workbench,
@@ -226,59 +232,37 @@ impl Runner {
             tuned: Tuned::none(),
             watcher: Rc::new(Silent),
             forecasts: Forecasts::default(),
-            max_run: DEFAULT_MAX_RUN,
             repeat: 0,
             last_run: None,
-            warm: false,
+            is_warm: false,
             executes: None,
         })
     }
 
     /// Returns the best time of the canary, if it ran.
     pub fn best_canary(&self) -> Option<Nanos> {
-        self.keeper.canary().map(Canary::best)
+        self.keeper.canary.as_ref().map(|canary| canary.best)
     }
 
-    /// Runs the canary, which shows that the device works.
-    ///
-    /// # Errors
-    /// When the device cannot run it.
-    pub fn start_canary(&mut self) -> Result<(), String> {
-        self.keeper.watch_canary(Canary::new(&mut self.workbench, &self.cache)?);
-        Ok(())
-    }
-
-    /// Sets the longest time of a run.
-    pub fn set_max_run(&mut self, max_run: Duration) {
-        self.max_run = max_run;
-        self.workbench.leave_rounds_after(max_run);
-    }
-
-    /// Checks once that the device executes commands, so that no kernel is blamed for a null driver, and that the
-    /// device's clock keeps time.
+    /// Checks once that the device executes commands and keeps time, so that no kernel is blamed for its driver.
     pub(super) fn check_execution(&mut self) -> Result<(), Outcome> {
         if self.executes.is_none() {
-            let executes = vulkan::executes(&self.device).and_then(|executes| {
-                if executes {
-                    vulkan::check_clock(&self.device)?;
-                }
-                Ok(executes)
-            });
-            self.executes = Some(executes.map_err(|error| Outcome::failed(self.reason(&error)))?);
+            let mut executes = vulkan::executes(&self.device);
+            if let Ok(true) = executes
+                && let Err(error) = vulkan::check_clock(&self.device)
+            {
+                executes = Err(error);
+            }
+            self.executes = Some(executes.map_err(|error| Outcome::failed(self.watcher.report_error(&error)))?);
         }
         if self.executes == Some(true) { Ok(()) } else { Err(Outcome::failed(EXECUTES_NOTHING.into())) }
     }
 
-    /// Returns the text of `error`; reports a lost device.
-    pub(super) fn reason(&self, error: &VulkanError) -> String {
-        report_error(self.watcher.as_ref(), error)
-    }
-
     /// Returns the outcome of a case whose first run failed.
-    pub(super) fn broken(&self, error: VulkanError) -> Outcome {
+    pub(super) fn outcome_of_first_run(&self, error: VulkanError) -> Outcome {
         match error {
             VulkanError::TooLong(reason) => Outcome::Skipped { reason },
-            error => self.keeper.broken(&self.reason(&error)),
+            error => self.keeper.outcome_of_error(&self.watcher.report_error(&error)),
         }
     }
 
@@ -287,27 +271,26 @@ impl Runner {
         &mut self.workbench
     }
 
-    pub(super) fn choose<'g>(&self, group: &'g CaseGroup) -> Vec<Configuration<'g>> {
+    fn choose<'g>(&self, group: &'g CaseGroup) -> Vec<Configuration<'g>> {
         tuned::choose(group, &self.device.info, &self.tuned)
     }
 
     /// Returns the program of a variant on the device.
-    ///
-    /// # Errors
-    /// Why the device cannot run it.
-    pub(super) fn plan(&self, chosen: &Configuration, problem: &dyn Problem) -> Result<Program, String> {
+    fn program_of(&self, chosen: &Configuration, problem: &dyn Problem) -> Result<Program, String> {
         chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem, &self.device.info)
     }
 
-    /// Runs every case of `run`.
+    /// Runs every case of `section`.
     pub fn run(&mut self, section: &PlanSection, observer: &mut dyn Observer) -> Vec<Case> {
         self.compile(section);
         self.wake_canary();
-        let groups = section.groups_on(self.device.info.kind);
-        let mut cases: Vec<_> = groups.flat_map(|group| self.run_group(group, &section.sampling, observer)).collect();
+        let mut cases = vec![];
+        for group in section.groups_on(self.device.info.kind) {
+            cases.extend(self.run_group(group, &section.sampling, observer));
+        }
         self.workbench.pipelines.keep();
-        if let Some(canary) = self.keeper.canary() {
-            canary.keep(&self.cache, &self.device.info);
+        if let Some(canary) = &self.keeper.canary {
+            canary.save_best(&self.cache, &self.device.info);
         }
         // The canary's best time may be later than a case's own check.
         let best = self.best_canary();
@@ -317,7 +300,7 @@ impl Runner {
         cases
     }
 
-    /// Compiles the kernels of `run` before any is timed: a device that waits for a compiler lowers its clock.
+    /// Compiles the kernels of `section` before any is timed: a device that waits for a compiler lowers its clock.
     fn compile(&mut self, section: &PlanSection) {
         if self.timing == Timing::VerifyOnly {
             return;
@@ -325,10 +308,10 @@ impl Runner {
         for group in section.groups_on(self.device.info.kind) {
             let Ok(problem) = (group.algorithm.problem)(&group.spec) else { continue };
             for chosen in self.choose(group) {
-                if self.keeper.interrupted() {
+                if self.keeper.is_interrupted() {
                     return;
                 }
-                if let Ok(program) = self.plan(&chosen, problem.as_ref()) {
+                if let Ok(program) = self.program_of(&chosen, problem.as_ref()) {
                     self.watcher.on_device(&group.id(chosen.variant).to_string());
                     // The error is recorded later, when the case runs.
                     let _ = self.workbench.pipelines.prepare(&program);
@@ -337,14 +320,15 @@ impl Runner {
         }
     }
 
+    /// Prepares the canary when the first case needs it.
     pub(super) fn wake_canary(&mut self) {
-        if self.timing == Timing::Sample && self.keeper.canary().is_none() && !self.keeper.interrupted() {
+        if self.timing == Timing::Sample && self.keeper.canary.is_none() && !self.keeper.is_interrupted() {
             self.watcher.on_device("canary");
             if self.check_execution().is_err() {
                 return;
             }
             // If the device cannot run the canary, the cases fail too and record the error.
-            self.keeper.watch_canary(Canary::new(&mut self.workbench, &self.cache).unwrap_or_default());
+            self.keeper.canary = Canary::new(&mut self.workbench, &self.cache).unwrap_or_default();
         }
     }
 
@@ -365,7 +349,9 @@ impl Runner {
         }
         let is_reported: Vec<_> = prepared.iter().map(|entry| entry.state.contender().is_none()).collect();
         self.keeper.sample(prepared.iter_mut().map(|entry| &mut entry.state).collect(), sampling);
-        if let Some(loaded) = shared.loaded().filter(|_| sampling.energy) {
+        if sampling.energy
+            && let Some(loaded) = shared.loaded()
+        {
             self.measure_energy(&mut prepared, loaded, sampling);
         }
         let best = self.best_canary();
@@ -388,8 +374,9 @@ impl Runner {
         for PreparedCase { case, state } in prepared {
             let Some(contender) = state.contender_mut() else { continue };
             let bench = &mut self.workbench;
-            let recount = |timed: &mut TimedProgram, run: Nanos| timed.record_again(bench, loaded, run, &host_timed);
-            match self.keeper.measure_energy(contender, recount) {
+            let set_repeats =
+                |timed: &mut TimedProgram, run: Nanos| timed.record_again(bench, loaded, run, &host_timed);
+            match contender.measure_energy(self.keeper.clock.as_ref(), set_repeats, self.keeper.time.as_ref()) {
                 Ok(energy) if energy.busy < MIN_BUSY_SHARE => {
                     let share = percent(energy.busy);
                     case.notes.push(format!(
@@ -397,7 +384,7 @@ impl Runner {
                     ));
                 }
                 Ok(_) => {}
-                Err(why) => case.notes.push(format!("no energy: {why}")),
+                Err(reason) => case.notes.push(format!("no energy: {reason}")),
             }
         }
     }
@@ -411,7 +398,7 @@ impl Runner {
         };
         let Some((measured, timed)) = contender.finish() else { return case };
         case.outcome = match (vulkan::check_clock(&self.device), loaded) {
-            (Err(error), _) if !self.keeper.interrupted() => Outcome::failed(self.reason(&error)),
+            (Err(error), _) if !self.keeper.is_interrupted() => Outcome::failed(self.watcher.report_error(&error)),
             (_, Some(loaded)) => self.verify_after_sampling(loaded, measured, &timed),
             (_, None) => Outcome::Measured(Box::new(measured)),
         };
@@ -427,7 +414,7 @@ impl Runner {
         mut measured: Measured,
         timed: &TimedProgram,
     ) -> Outcome {
-        let Some(answer) = timed.answer.filter(|_| !self.keeper.interrupted()) else {
+        let Some(answer) = timed.answer.filter(|_| !self.keeper.is_interrupted()) else {
             return Outcome::Measured(Box::new(measured));
         };
         self.watcher.on_device(&timed.name);
@@ -438,8 +425,8 @@ impl Runner {
             Ok(()) => Outcome::Measured(Box::new(measured)),
             Err(VerificationError::Rejected(wrong)) => Outcome::Rejected(wrong),
             // Samples from before an interruption count.
-            Err(VerificationError::Device(_)) if self.keeper.interrupted() => Outcome::Measured(Box::new(measured)),
-            Err(VerificationError::Device(error)) => Outcome::failed(self.reason(&error)),
+            Err(VerificationError::Device(_)) if self.keeper.is_interrupted() => Outcome::Measured(Box::new(measured)),
+            Err(VerificationError::Device(error)) => Outcome::failed(self.watcher.report_error(&error)),
         }
     }
 
@@ -460,7 +447,8 @@ impl Runner {
         }
         if self.timing == Timing::Sample {
             // Host times do not resolve a single run.
-            let sampled = if sampler.is_timed_by_device() { measured.summary.median } else { Nanos::default() };
+            let sampled =
+                if sampler.clock == Clock::DeviceTimestamps { measured.summary.median } else { Nanos::default() };
             self.workbench.check_contents_dependence(loaded, program, sampler, answer, sampled)?;
         }
         if self.repeat > 0 {
@@ -474,17 +462,14 @@ impl Runner {
         Ok(())
     }
 
-    /// Returns the problem of `shared` on the device.
-    ///
-    /// # Errors
-    /// When the device does not work or `chosen` would take too long, as the outcome of the case.
-    pub(super) fn loaded<'s>(
+    /// Loads the problem, or returns the case's outcome if the device does not work or the run would take too long.
+    fn load_shared<'s>(
         &mut self,
         shared: &'s mut SharedProblem<'_>,
         chosen: &Configuration,
     ) -> Result<&'s LoadedProblem, Outcome> {
         self.check_execution()?;
-        if let Some(reason) = self.too_long(chosen, shared.problem.as_ref()) {
+        if let Some(reason) = self.refuse_if_too_long(chosen, shared.problem.as_ref()) {
             return Err(Outcome::Skipped { reason });
         }
         shared.load(&mut self.workbench, self.watcher.as_ref())
@@ -497,27 +482,39 @@ impl Runner {
         chosen: &Configuration,
         preparation: &Preparation<'_>,
     ) -> PreparedCase {
-        let planned = self.plan(chosen, shared.problem.as_ref());
-        let mut case = self.describe_case(shared, chosen, planned.as_ref().ok());
-        let state = match planned {
-            Err(reason) => CaseState::Ended(Outcome::Skipped { reason }),
-            Ok(_) if self.keeper.interrupted() => CaseState::Ended(Outcome::Interrupted),
-            Ok(program) => match self.loaded(shared, chosen) {
-                Ok(loaded) => {
-                    case.notes.extend(loaded.notes());
-                    let state = self.prepare(loaded, &program, preparation);
-                    // The compiler's messages may explain a missing time.
-                    case.kernels = self.workbench.pipelines.made(&program);
-                    state
-                }
-                Err(Outcome::Failed { .. }) if self.keeper.interrupted() => CaseState::Ended(Outcome::Interrupted),
-                Err(outcome) => CaseState::Ended(outcome),
-            },
+        let program = self.program_of(chosen, shared.problem.as_ref());
+        let mut case = self.describe_case(shared, chosen, program.as_ref().ok());
+        let state = match program {
+            Ok(program) => self.load_and_prepare(shared, chosen, &program, preparation, &mut case),
+            Err(reason) => Err(Outcome::Skipped { reason }),
         };
         if let Some(time) = self.last_run.take() {
             self.forecasts.note(chosen, shared.problem.work(), time);
         }
-        PreparedCase { case, state }
+        PreparedCase { case, state: state.unwrap_or_else(CaseState::Ended) }
+    }
+
+    /// Loads the problem and prepares a program on it. Adds the problem's notes and the compiled kernels to `case`.
+    fn load_and_prepare(
+        &mut self,
+        shared: &mut SharedProblem<'_>,
+        chosen: &Configuration,
+        program: &Program,
+        preparation: &Preparation<'_>,
+        case: &mut Case,
+    ) -> Result<CaseState<TimedProgram>, Outcome> {
+        if self.keeper.is_interrupted() {
+            return Err(Outcome::Interrupted);
+        }
+        let loaded = match self.load_shared(shared, chosen) {
+            Err(Outcome::Failed { .. }) if self.keeper.is_interrupted() => return Err(Outcome::Interrupted),
+            loaded => loaded?,
+        };
+        case.notes.extend(loaded.notes());
+        let state = self.prepare(loaded, program, preparation);
+        // The compiler's messages may explain a missing time.
+        case.kernels = self.workbench.pipelines.made(program);
+        Ok(state)
     }
 
     /// Returns a case without its outcome; `program` is its program, if the device can run it.
@@ -550,7 +547,7 @@ impl Runner {
             // The device and the size determine which of a variant's kernels run.
             let Some(replaced) = program.dispatches().find(|dispatch| dispatch.shader.label() == *label) else {
                 let reason = format!("the case does not use {label} at this size; choose another size");
-                return CaseState::Ended(failed(&reason));
+                return CaseState::Ended(Outcome::failed(reason));
             };
             self.workbench.pipelines.substitute(&replaced.shader, spirv.clone());
         }
@@ -558,7 +555,7 @@ impl Runner {
         if preparation.substitute.is_some() {
             self.workbench.pipelines.restore();
         }
-        state.unwrap_or_else(|error| CaseState::Ended(self.broken(error)))
+        state.unwrap_or_else(|error| CaseState::Ended(self.outcome_of_first_run(error)))
     }
 
     /// Verifies a program and warms it up. The caller handles errors of the driver.
@@ -583,15 +580,14 @@ impl Runner {
         }
         // Free the buffers of the verified runs before those of the samples are created.
         drop(second_run);
-        let usual = if self.warm { sampling::MAX_WARM_UP } else { sampling::MAX_FIRST_WARM_UP };
-        self.warm = true;
+        let usual_patience = if self.is_warm { sampling::MAX_WARM_UP } else { sampling::MAX_FIRST_WARM_UP };
+        self.is_warm = true;
         let timed = self.record_program(name, loaded, program, measured.summary.median, sampling)?;
         let timed = TimedProgram { answer: Some(answer), ..timed };
         let bench = &mut self.workbench;
         // Repeats are counted from the first sample of the warm-up.
-        let recount = |timed: &mut TimedProgram, run: Nanos| timed.record_again(bench, loaded, run, sampling);
-        let warmed = self.keeper.warm(timed, measured, sampling.patience.unwrap_or(usual), recount);
-        Ok(CaseState::after_warm_up(warmed.map_err(|error| self.keeper.broken(&error))))
+        let set_repeats = |timed: &mut TimedProgram, run: Nanos| timed.record_again(bench, loaded, run, sampling);
+        Ok(self.keeper.warm_up(timed, measured, sampling.patience.unwrap_or(usual_patience), set_repeats))
     }
 
     /// Runs a program for the first time and checks its answer.
@@ -607,37 +603,35 @@ impl Runner {
             _ => verified.time,
         });
         let verification = correctness(verified.check, verified.unverified).map_err(VerificationError::Rejected)?;
-        let (verification, accepts, spent) = self.blind_spots(loaded, program, verification)?;
-        let verification_time = verified.phases.verification + spent;
-        let phases = Phases { device: verified.time, verification: verification_time, ..verified.phases };
-        let measured =
-            Measured { accepts, inputs: loaded.input_fingerprint.clone(), ..once(verification, verified.time, phases) };
+        let phases = Phases { device: verified.time, ..verified.phases };
+        let mut measured = measured_once(verification, verified.time, phases);
+        measured.inputs.clone_from(&loaded.input_fingerprint);
+        self.test_check(loaded, program, &mut measured)?;
         let second_run = verified.second_run.map(|second| second.sampler);
         Ok(VerifiedProgram { measured, answer: verified.answer, second_run })
     }
 
-    /// Looks for mistakes that the check of an answer would not notice; returns the correctness of the answer in view
-    /// of them, the mutations that the check accepts, and the time spent. A user's check may be any; that of a built-in
-    /// algorithm is asked by `verify` only, once for all variants.
-    fn blind_spots(
+    /// Looks for mistakes that the check of the answer would not notice, and notes them in `measured`. Tests every
+    /// user's check; those of built-in algorithms only for `verify`, once for all variants.
+    fn test_check(
         &mut self,
         loaded: &LoadedProblem,
         program: &Program,
-        verification: Correctness,
-    ) -> Result<(Correctness, Vec<AcceptedMutation>, Nanos), VulkanError> {
-        let asks = program.is_users() || self.timing == Timing::VerifyOnly && !loaded.check_was_tested.replace(true);
-        if !asks || verification.verified().is_none() {
-            return Ok((verification, vec![], Nanos::default()));
+        measured: &mut Measured,
+    ) -> Result<(), VulkanError> {
+        let is_due = program.is_users() || self.timing == Timing::VerifyOnly && !loaded.check_was_tested.replace(true);
+        if !is_due || measured.verification.verified().is_none() {
+            return Ok(());
         }
         let start = Instant::now();
-        let spots = self.workbench.blind_spots(loaded, program)?;
-        // Of one element, steps of the eigenvalue iteration leave the input as it was.
-        let verification = if spots.accepts_nothing_done && program.is_users() {
-            Correctness::Unverified { unverified: NOTHING_DONE_PASSES.into() }
-        } else {
-            verification
-        };
-        Ok((verification, spots.accepts, start.elapsed().into()))
+        let spots = self.workbench.find_blind_spots(loaded, program)?;
+        // Built-in kernels may do nothing: steps of the eigenvalue iteration leave a matrix of one element as it was.
+        if spots.accepts_nothing_done && program.is_users() {
+            measured.verification = Correctness::Unverified { unverified: NOTHING_DONE_PASSES.into() };
+        }
+        measured.accepts = spots.accepts;
+        measured.phases.verification = measured.phases.verification + start.elapsed().into();
+        Ok(())
     }
 
     /// Records `program` with as many repetitions as a sample needs, judging by the time of one run.

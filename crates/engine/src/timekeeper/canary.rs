@@ -15,32 +15,30 @@ const RUNS_PER_READING: usize = 5;
 
 /// Invocations of one small work-group.
 const SINGLE_GROUP_INVOCATIONS: u64 = 64;
-/// Invocations on a device that computes on the host's cores: a millisecond, compared with which a thread's wake-up
-/// time is negligible.
+/// Invocations on a device that computes on the host's cores: a millisecond, long compared with a thread's wake-up.
 const HOST_INVOCATIONS: u64 = 512;
 
-/// Steps per chain on other devices, as a multiple of those of the probe: 75 microseconds on an H100, compared with which the
-/// launch overhead is small.
+/// Steps per chain on a GPU, as a multiple of the probe's: 75 microseconds on an H100, long compared with a launch.
 const GPU_STEPS: u32 = 4;
 
 /// Chains of dependent multiply-adds in one work-group, independent of memory.
 pub struct Canary {
-    chains: Box<dyn SampleSource>,
+    pub(super) chains: Box<dyn SampleSource>,
     /// Steps per chain.
-    steps: u32,
+    pub(super) steps: u32,
     /// Best reading so far, including earlier processes.
-    best: Nanos,
+    pub best: Nanos,
     /// Whether the device speeds up under load: GPUs do, the host's cores do not.
-    rises: bool,
+    pub(super) rises: bool,
 }
 
 /// Prepares the chains; `None` if the device cannot run them.
-fn chains(
+fn prepare_chains(
     workbench: &mut Workbench,
     invocations: u64,
     steps: u32,
 ) -> Result<Option<Box<dyn SampleSource>>, VulkanError> {
-    let probes = workbench.probes();
+    let probes = workbench.probes;
     let case = CaseSpec::new(probes.fma, Size::Uniform(invocations), DType::F32);
     let problem: Box<dyn Problem> = (probes.fma.problem)(&case).expect("a power of two");
     let Some(program) = (probes.fma_with_steps)(&case, workbench.info(), steps) else { return Ok(None) };
@@ -56,68 +54,42 @@ fn chains(
 }
 
 impl Canary {
-    /// Prepares the kernel and reads it once; `None` if it cannot run. `cache` has the best reading of earlier
-    /// processes.
-    ///
-    /// # Errors
-    /// Why the device has no room for it, or failed.
+    /// Prepares the canary and reads it once; `None` if it cannot run. `cache` has earlier processes' best reading.
     pub fn new(workbench: &mut Workbench, cache: &CacheFolder) -> Result<Option<Self>, String> {
         let rises = !workbench.info().kind.runs_on_host_cores();
-        let usual = workbench.probes().fma_steps;
-        let (invocations, steps) =
-            if rises { (SINGLE_GROUP_INVOCATIONS, GPU_STEPS * usual) } else { (HOST_INVOCATIONS, usual) };
-        let Some(chains) = chains(workbench, invocations, steps).map_err(|error| error.to_string())? else {
-            return Ok(None);
+        let invocations = if rises { SINGLE_GROUP_INVOCATIONS } else { HOST_INVOCATIONS };
+        let steps = workbench.probes.fma_steps * if rises { GPU_STEPS } else { 1 };
+        let chains = prepare_chains(workbench, invocations, steps).map_err(|error| error.to_string())?;
+        let Some(chains) = chains else { return Ok(None) };
+        let saved = cache.get(&cache_kind(steps), workbench.info()).and_then(|bytes| bytes.try_into().ok());
+        let best = match saved.map(f64::from_le_bytes) {
+            Some(best) if best > 0.0 => best,
+            _ => f64::INFINITY,
         };
-        let kept = cache
-            .get(&cache_kind(steps), workbench.info())
-            .and_then(|bytes| bytes.try_into().ok())
-            .map(f64::from_le_bytes);
-        let best = Nanos(kept.filter(|best| *best > 0.0).unwrap_or(f64::INFINITY));
-        Self::of(chains, steps, best, rises).map(Some)
-    }
-
-    /// Creates a canary from `chains`, and reads it once.
-    pub(super) fn of(chains: Box<dyn SampleSource>, steps: u32, best: Nanos, rises: bool) -> Result<Self, String> {
-        let mut canary = Self { chains, steps, best, rises };
+        let mut canary = Self { chains, steps, best: Nanos(best), rises };
         canary.read()?;
-        Ok(canary)
+        Ok(Some(canary))
     }
 
     /// Reads the canary: the minimum of [`RUNS_PER_READING`] runs.
     pub(super) fn read(&mut self) -> Result<Nanos, String> {
         let mut reading = Nanos(f64::INFINITY);
         for _ in 0..RUNS_PER_READING {
-            let (sample, _) = self.chains.sample()?;
-            reading = Nanos(reading.0.min(sample.time.0));
+            let run = self.chains.sample()?.sample.time;
+            reading = Nanos(reading.0.min(run.0));
         }
         self.best = Nanos(self.best.0.min(reading.0));
         Ok(reading)
     }
 
     /// Saves the best reading for later processes.
-    pub fn keep(&self, cache: &CacheFolder, device: &DeviceInfo) {
+    pub fn save_best(&self, cache: &CacheFolder, device: &DeviceInfo) {
         cache.put(&cache_kind(self.steps), device, &self.best.0.to_le_bytes());
-    }
-
-    /// Whether the device speeds up under load.
-    pub(super) fn rises(&self) -> bool {
-        self.rises
-    }
-
-    /// Returns the steps of the chain that readings time.
-    pub(super) fn steps(&self) -> u32 {
-        self.steps
-    }
-
-    /// Returns the best reading so far, the reference for others.
-    pub fn best(&self) -> Nanos {
-        self.best
     }
 }
 
-/// Returns the kind of cache file for the best reading. It is shared between processes, because one that always saw a
-/// slow device could not notice.
+/// Returns the kind of cache file for the best reading. Processes share it, because a process in which the device is
+/// slow from beginning to end could not notice by itself.
 fn cache_kind(steps: u32) -> String {
     format!("canary-{steps}")
 }

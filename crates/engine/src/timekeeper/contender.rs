@@ -1,21 +1,18 @@
 //! Contenders: verified programs or baselines being sampled, alone or in turns with others on one problem.
 
-use super::{Reading, SampleSource, Time, energy};
-use crate::basis::threads;
+use super::{Reading, SampleSource, TakenSample, Time, energy};
 use crate::basis::units::Nanos;
-use crate::device::conditions::HostLoad;
+use crate::device::conditions::{ClockSource, HostLoad};
 use crate::plan::Sampling;
 use crate::record::{Conditions, Correctness, Energy, Measured, Outcome, Phases, Sample, Warning};
-use crate::sampling::{self, SamplingDecision};
+use crate::sampling::{self, SamplingDecision, WarmUp};
 use crate::stats::{self, Summary};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Host time of one turn: long compared with the cost of switching kernels, short compared with clock changes.
 pub(super) const TURN_TIME: Duration = Duration::from_millis(20);
-/// Most samples per turn of a duel's round: more add little, and would bloat records.
-const MAX_ROUND_SAMPLES: usize = 20;
+/// Most samples per turn of a duel: more add little, and would bloat records.
+const MAX_TURN_SAMPLES: usize = 20;
 /// Length from which a sample is not disturbed by what ran before it.
 const MIN_UNDISTURBED_SAMPLE: Nanos = Nanos(5e6);
 
@@ -28,14 +25,6 @@ pub enum CaseState<T> {
 }
 
 impl<T: SampleSource> CaseState<T> {
-    /// Returns the state of a case after its warm-up, which may have ended it.
-    pub fn after_warm_up(warmed: Result<Contender<T>, Outcome>) -> Self {
-        match warmed {
-            Ok(contender) => Self::Sampling(Box::new(contender)),
-            Err(outcome) => Self::Ended(outcome),
-        }
-    }
-
     /// Returns the contender, unless the case has ended.
     pub fn contender(&self) -> Option<&Contender<T>> {
         match self {
@@ -54,28 +43,21 @@ impl<T: SampleSource> CaseState<T> {
 
     /// Returns the contender if it needs more samples.
     pub(super) fn unfinished(&mut self) -> Option<&mut Contender<T>> {
-        self.contender_mut().filter(|contender| !contender.is_done())
+        self.contender_mut().filter(|contender| !contender.is_done)
     }
 }
 
-/// Creates the outcome of a case that failed with `error`.
-pub fn failed(error: &impl ToString) -> Outcome {
-    Outcome::failed(error.to_string())
-}
-
-/// Creates the measurement of a case whose verified first run took `time`: its only sample.
-pub fn once(verification: Correctness, time: Nanos, phases: Phases) -> Measured {
-    let summary = Summary::of(&[time]).expect("one time");
-    let conditions = Conditions::default();
+/// Returns the measurement of a case whose verified first run took `time`: its only sample.
+pub fn measured_once(verification: Correctness, time: Nanos, phases: Phases) -> Measured {
     Measured {
         verification,
         accepts: vec![],
         inputs: None,
-        summary,
+        summary: Summary::of(&[time]).expect("one time"),
         repeats: 1,
         samples: vec![],
         warnings: vec![],
-        conditions,
+        conditions: Conditions::default(),
         energy: None,
         repeated: None,
         phases,
@@ -84,23 +66,25 @@ pub fn once(verification: Correctness, time: Nanos, phases: Phases) -> Measured 
 
 /// Verified program or baseline, with its samples so far.
 pub struct Contender<T> {
-    timed: T,
+    pub timed: T,
     samples: Vec<Sample>,
-    times: Vec<Nanos>,
+    pub(super) times: Vec<Nanos>,
     /// CPU time per run of each sample, in nanoseconds, if the device runs on the host's processors.
     cpu_times: Vec<f64>,
     /// Host time spent in turns.
-    spent: Duration,
-    done: bool,
+    turn_time: Duration,
+    /// Whether it needs no more samples.
+    is_done: bool,
     /// Number of samples dropped because the process was suspended.
     dropped: u32,
     /// Host time of the dropped samples.
-    lost: Duration,
-    /// Load of the host's processors when its warm-up began.
+    dropped_time: Duration,
+    /// Load of the host's processors before the warm-up, if the contender runs on them too.
     load: Option<HostLoad>,
-    /// Canary readings around and between its samples.
-    canaries: Vec<f64>,
-    measured: Measured,
+    /// Canary times around and between the samples, in nanoseconds.
+    canary_times: Vec<f64>,
+    /// Measurement so far, without its samples.
+    pub measured: Measured,
 }
 
 impl<T: SampleSource> Contender<T> {
@@ -112,102 +96,97 @@ impl<T: SampleSource> Contender<T> {
             samples: vec![],
             times: vec![],
             cpu_times: vec![],
-            spent: Duration::ZERO,
-            done: false,
+            turn_time: Duration::ZERO,
+            is_done: false,
             dropped: 0,
-            lost: Duration::ZERO,
+            dropped_time: Duration::ZERO,
             load,
-            canaries: vec![],
+            canary_times: vec![],
         }
     }
 
-    /// Whether it has enough samples.
-    pub(super) fn is_done(&self) -> bool {
-        self.done
-    }
-
-    /// Whether it has no samples yet.
-    pub(super) fn has_no_samples(&self) -> bool {
-        self.samples.is_empty()
-    }
-
-    /// Takes samples for one turn.
-    pub(super) fn take_turn(&mut self, sampling: &Sampling, time: &dyn Time) -> Result<(), String> {
+    /// Takes samples, without keeping them, until their times are stable or `patience` is over. `set_repeats` sets the
+    /// number of runs per sample after the first one.
+    pub(super) fn warm_up(
+        &mut self,
+        patience: Duration,
+        set_repeats: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
+        time: &dyn Time,
+    ) -> Result<(), String> {
         let start = time.now();
-        while !self.done && time.since(start) < TURN_TIME {
-            if time.interrupted() {
-                self.measured.warnings.push(Warning::Interrupted);
-                self.done = true;
+        let mut warm_up = WarmUp::after(self.measured.summary.median, patience);
+        let mut set_repeats = Some(set_repeats);
+        while !warm_up.is_done(time.since(start)) && !time.is_interrupted() {
+            let TakenSample { sample, device_total } = self.timed.sample()?;
+            self.measured.phases.device = self.measured.phases.device + device_total;
+            warm_up.add(sample.time, device_total);
+            if let Some(set_repeats) = set_repeats.take() {
+                set_repeats(&mut self.timed, sample.time)?;
+                self.measured.repeats = self.timed.repeats();
+            }
+        }
+        self.measured.phases.warm_up = time.since(start).into();
+        self.measured.warnings.extend(warm_up.warning());
+        Ok(())
+    }
+
+    /// Takes samples for one turn. If there are others, which disturb the caches, discards a short first sample.
+    pub(super) fn take_turn(&mut self, sampling: &Sampling, has_others: bool, time: &dyn Time) -> Result<(), String> {
+        if has_others {
+            self.discard_disturbed_sample()?;
+        }
+        let start = time.now();
+        while !self.is_done && time.since(start) < TURN_TIME {
+            if time.is_interrupted() {
+                self.end_with(Warning::Interrupted);
                 break;
             }
             if let Some(pause) = sampling.pause {
                 time.sleep(pause);
             }
             self.take_sample(time)?;
-            let spent = (self.spent + time.since(start)).saturating_sub(self.lost);
-            match sampling::judge(&self.times, spent, sampling) {
+            let sampling_time = (self.turn_time + time.since(start)).saturating_sub(self.dropped_time);
+            match sampling::judge(&self.times, sampling_time, sampling) {
                 SamplingDecision::Continue => {}
-                SamplingDecision::Precise => self.done = true,
-                SamplingDecision::TimeUp => {
-                    self.measured.warnings.push(Warning::TimeLimit);
-                    self.done = true;
-                }
+                SamplingDecision::Precise => self.is_done = true,
+                SamplingDecision::TimeUp => self.end_with(Warning::TimeLimit),
             }
         }
-        self.spent += time.since(start);
+        self.turn_time += time.since(start);
         Ok(())
+    }
+
+    /// Ends sampling before the median is as precise as requested.
+    fn end_with(&mut self, warning: Warning) {
+        self.measured.warnings.push(warning);
+        self.is_done = true;
     }
 
     /// Takes one sample and discards it, to keep the device busy.
     pub(super) fn discard_sample(&mut self) -> Result<(), String> {
-        let (_, total) = self.timed.sample()?;
-        self.measured.phases.device = self.measured.phases.device + total;
+        let taken = self.timed.sample()?;
+        self.measured.phases.device = self.measured.phases.device + taken.device_total;
         Ok(())
     }
 
-    /// Runs back to back, as `recount` sets it up, while another thread reads the energy counter with `joules`; stores
-    /// the energy per run.
-    ///
-    /// # Errors
-    /// Why the energy cannot be measured.
-    pub(super) fn measure_energy(
+    /// Runs back to back, with the number of runs per sample that `set_repeats` sets, while another thread reads the
+    /// energy counter of `clock`; stores the energy per run.
+    pub fn measure_energy(
         &mut self,
-        joules: impl Fn() -> Option<f64> + Send,
-        recount: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
+        clock: Option<&ClockSource>,
+        set_repeats: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
         time: &dyn Time,
     ) -> Result<Energy, String> {
+        let joules = || clock.and_then(ClockSource::joules);
         if joules().is_none() {
             return Err("this device has no energy counter that gpukern can read; NVIDIA's GPUs since Volta have one, through NVML".into());
         }
-        let run = Summary::of(&self.times).map_or(self.measured.summary.median, |summary| summary.median);
-        recount(&mut self.timed, run)?;
-        let begun = Instant::now();
-        let ended = AtomicBool::new(false);
-        let (done, steps) = thread::scope(|scope| {
-            let counter = threads::start_scoped(scope, || energy::watch_counter(joules, begun, &ended));
-            let done = energy::keep_running(|| self.timed.sample(), begun, || time.interrupted());
-            ended.store(true, Ordering::Relaxed);
-            (done, counter.map(thread::ScopedJoinHandle::join))
-        });
-        let steps = steps.map_err(|e| e.to_string())?.map_err(|_| "its counter cannot be read")?;
-        let energy = energy::compute(&steps, &done?, self.timed.repeats())?;
+        let run = self.median_from(0).unwrap_or(self.measured.summary.median);
+        set_repeats(&mut self.timed, run)?;
+        let repeats = self.timed.repeats();
+        let energy = energy::measure(joules, || self.timed.sample(), repeats, || time.is_interrupted())?;
         self.measured.energy = Some(energy);
         Ok(energy)
-    }
-
-    /// Returns the timed object.
-    pub fn timed(&self) -> &T {
-        &self.timed
-    }
-
-    /// Returns the measurement so far, without its samples.
-    pub fn measured(&self) -> &Measured {
-        &self.measured
-    }
-
-    /// Returns the number of samples so far.
-    pub(super) fn count(&self) -> usize {
-        self.times.len()
     }
 
     /// Returns the median of the samples from number `first` on.
@@ -223,28 +202,31 @@ impl<T: SampleSource> Contender<T> {
     }
 
     /// Takes the samples of one turn of a duel, at least one; returns false when interrupted.
-    pub(super) fn duel_turn(&mut self, time: &dyn Time) -> Result<bool, String> {
+    pub(super) fn take_duel_turn(&mut self, time: &dyn Time) -> Result<bool, String> {
         self.discard_disturbed_sample()?;
         let start = time.now();
-        let first = self.times.len();
-        while self.times.len() - first < MAX_ROUND_SAMPLES
-            && (self.times.len() == first || time.since(start) < TURN_TIME)
-        {
-            if time.interrupted() {
+        let earlier_samples = self.times.len();
+        loop {
+            let samples = self.times.len() - earlier_samples;
+            let is_over = samples > 0 && time.since(start) >= TURN_TIME;
+            if is_over || samples >= MAX_TURN_SAMPLES {
+                break;
+            }
+            if time.is_interrupted() {
                 self.measured.warnings.push(Warning::Interrupted);
                 return Ok(false);
             }
             self.take_sample(time)?;
         }
-        self.spent += time.since(start);
+        self.turn_time += time.since(start);
         Ok(true)
     }
 
     /// Discards one sample if the next would be short enough to be disturbed by other contenders' cache contents.
-    pub(super) fn discard_disturbed_sample(&mut self) -> Result<(), String> {
+    fn discard_disturbed_sample(&mut self) -> Result<(), String> {
         // Without samples, the summary is that of the verified run.
-        let first = self.times.first().unwrap_or(&self.measured.summary.median);
-        if first.0 * f64::from(self.timed.repeats()) < MIN_UNDISTURBED_SAMPLE.0 {
+        let run = self.times.first().unwrap_or(&self.measured.summary.median);
+        if run.0 * f64::from(self.timed.repeats()) < MIN_UNDISTURBED_SAMPLE.0 {
             self.discard_sample()?;
         }
         Ok(())
@@ -255,44 +237,45 @@ impl<T: SampleSource> Contender<T> {
         // Clears suspensions between samples.
         time.was_suspended();
         let start = time.now();
-        // Only a device on the host's processors uses CPU time.
-        let cpu = self.load.and_then(|_| time.cpu());
-        let (sample, total) = match self.timed.sample() {
-            // An interruption ends multi-round runs; earlier samples count.
-            Err(_) if time.interrupted() => return Ok(()),
-            taken => taken?,
-        };
-        self.measured.phases.device = self.measured.phases.device + total;
-        if time.was_suspended() {
-            self.dropped += 1;
-            self.lost += time.since(start);
+        let cpu_before = if self.load.is_some() { time.cpu() } else { None };
+        let taken = self.timed.sample();
+        // An interruption ends multi-round runs; earlier samples count.
+        if taken.is_err() && time.is_interrupted() {
             return Ok(());
         }
-        if let (Some(before), Some(after)) = (cpu, cpu.and_then(|_| time.cpu())) {
-            let runs = f64::from(self.timed.repeats());
-            self.cpu_times.push(Nanos::from(after.saturating_sub(before)).0 / runs);
+        let TakenSample { sample, device_total } = taken?;
+        self.measured.phases.device = self.measured.phases.device + device_total;
+        if time.was_suspended() {
+            self.dropped += 1;
+            self.dropped_time += time.since(start);
+            return Ok(());
+        }
+        if let Some(before) = cpu_before
+            && let Some(after) = time.cpu()
+        {
+            let cpu_time = Nanos::from(after.saturating_sub(before));
+            self.cpu_times.push(cpu_time.0 / f64::from(self.timed.repeats()));
         }
         self.samples.push(sample);
         self.times.push(sample.time);
         Ok(())
     }
 
-    /// Stores a reading of canary and clock: as the one before the samples if it is the first, otherwise as the one
-    /// after.
-    pub(super) fn observe(&mut self, Reading { canary, clock_mhz, load }: Reading) {
-        fn note<T: Copy>(pair: &mut Option<[T; 2]>, reading: Option<T>) {
-            if let Some(reading) = reading {
-                *pair = Some([pair.map_or(reading, |[before, _]| before), reading]);
-            }
-        }
+    /// Stores a reading: as the one before the samples if it is the first, otherwise as the one after them.
+    pub(super) fn observe(&mut self, reading: Reading) {
         let conditions = &mut self.measured.conditions;
-        note(&mut conditions.canary, canary.map(|(time, _)| time));
-        conditions.canary_steps = canary.map(|(_, steps)| steps).or(conditions.canary_steps);
-        note(&mut conditions.clock_mhz, clock_mhz);
-        self.canaries.extend(canary.map(|(time, _)| time.0));
-        if let (Some(own), Some([now, begun])) = (self.load, load) {
+        if let Some((time, steps)) = reading.canary {
+            set_latest(&mut conditions.canary, time);
+            conditions.canary_steps = Some(steps);
+            self.canary_times.push(time.0);
+        }
+        if let Some(clock_mhz) = reading.clock_mhz {
+            set_latest(&mut conditions.clock_mhz, clock_mhz);
+        }
+        if let (Some(before), Some(load), Some(initial)) = (self.load, reading.load, reading.initial_load) {
             // If the case was too short to tell, use the share since the start of the run.
-            conditions.others = now.others_since(own).or_else(|| now.others_since(begun)).or(conditions.others);
+            let others = load.others_since(before).or_else(|| load.others_since(initial));
+            conditions.others = others.or(conditions.others);
         }
     }
 
@@ -306,9 +289,15 @@ impl<T: SampleSource> Contender<T> {
             sample.outlier = self.measured.summary.is_outlier(sample.time);
         }
         self.measured.conditions.cpu_time = stats::median(&self.cpu_times).map(Nanos);
-        self.measured.conditions.canary_median = stats::median(&self.canaries).map(Nanos);
+        self.measured.conditions.canary_median = stats::median(&self.canary_times).map(Nanos);
         self.measured.samples = self.samples;
-        self.measured.phases.sampling = self.spent.into();
+        self.measured.phases.sampling = self.turn_time.into();
         Some((self.measured, self.timed))
     }
+}
+
+/// Replaces the second of two readings, or sets both if there are none.
+fn set_latest<T: Copy>(readings: &mut Option<[T; 2]>, latest: T) {
+    let first = readings.map_or(latest, |[first, _]| first);
+    *readings = Some([first, latest]);
 }

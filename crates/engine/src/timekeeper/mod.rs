@@ -1,5 +1,13 @@
-//! The measuring loop: warm-up, turns, stopping, and the canary, which shows changes of the device's speed. It times a
-//! program on a device, a baseline on the host or, in tests, a script.
+//! The measuring loop: warm-up, sampling and stopping. It times a program on a device, a baseline on the host or, in
+//! tests, a script.
+//!
+//! - *contender*: a program with a right answer, of which the loop takes samples
+//! - *turn*: a few samples in a row of one contender; then it is the next one's turn
+//! - *canary*: a short fixed kernel whose time shows whether the device is as fast as before
+//! - *duel*: a comparison of two contenders, A and B
+//! - *control*: a third contender in a duel, with A's program: its difference from A is noise
+//! - *round*: a part of a duel, in which all three contenders are recorded again and take turns
+//! - *race*: sampling of a candidate that stops as soon as the candidate cannot become the best
 
 mod canary;
 mod contender;
@@ -12,19 +20,15 @@ use crate::basis::units::Nanos;
 use crate::case::method::Round;
 use crate::device::conditions::{ClockSource, HostLoad, cpu_time};
 use crate::plan::Sampling;
-use crate::record::{Energy, Measured, Outcome, SLOW, Sample, Warning};
-use crate::sampling::WarmUp;
+use crate::record::{Measured, Outcome, SLOW, Sample, Warning};
 use crate::stats;
 pub use canary::Canary;
 use contender::TURN_TIME;
-pub use contender::{CaseState, Contender, failed, once};
+pub use contender::{CaseState, Contender, measured_once};
 use rand::Rng;
 use rand::seq::SliceRandom;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// Test whether the rounds so far decide a duel.
-pub type Decided<'a> = &'a mut dyn FnMut(&[Round]) -> bool;
 
 /// Time that a device works to bring its clock up, as long as that has not been seen to fail.
 const MAX_CLOCK_WAIT: Duration = Duration::from_secs(3);
@@ -40,8 +44,7 @@ pub const MAX_ROUNDS: usize = 1000;
 
 /// Samples after which a candidate of a race may be dropped.
 const MIN_SAMPLES_TO_DROP: usize = 3;
-/// Ratio of a candidate's best sample to the best candidate's median that drops it: far beyond what noise does to a
-/// minimum.
+/// Ratio of a candidate's best sample to the best candidate's median that drops it: far above noise in a minimum.
 const DROP_RATIO: f64 = 1.15;
 /// Ratio of a candidate's first run to the best that drops it without further samples.
 const FIRST_RUN_DROP_RATIO: f64 = 2.0;
@@ -50,21 +53,43 @@ const RACE_SAMPLES: usize = 10;
 /// Host time for these samples, once there are a few.
 const RACE_TIME: Duration = Duration::from_millis(300);
 
-/// Orders in which the three contenders of a duel take turns: A, B and the control come first, second and last equally
-/// often.
-const TURN_ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+/// Contender of a duel; as a number, its place in a [`Round`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    A,
+    B,
+    Control,
+}
 
-/// Callback that creates a duel's contender again: A (0), B (1) or the control (2), with the number of runs per sample
-/// that suits a run of this time.
-pub type Remake<'a, T> = &'a mut dyn FnMut(&mut T, usize, Nanos) -> Result<(), String>;
+/// Orders in which the contenders of a duel take turns: each comes first, second and last equally often.
+const TURN_ORDERS: [[Role; 3]; 6] = {
+    use Role::{A, B, Control};
+    [[A, B, Control], [A, Control, B], [B, A, Control], [B, Control, A], [Control, A, B], [Control, B, A]]
+};
+
+/// Callback that records a duel's contender again, with as many runs per sample as a run of this time needs.
+pub type Remake<'a, T> = &'a mut dyn FnMut(&mut T, Role, Nanos) -> Result<(), String>;
+
+/// Failure that ends a duel.
+struct DuelFailure {
+    role: Role,
+    error: String,
+}
+
+/// Sample with the device time of all its runs, which differs from the sample's if the host is the clock.
+#[derive(Clone, Copy)]
+pub struct TakenSample {
+    pub sample: Sample,
+    pub device_total: Nanos,
+}
 
 /// Runnable that can be timed.
 pub trait SampleSource {
-    /// Takes one sample; returns it with the device time of all its runs.
+    /// Takes one sample.
     ///
     /// # Errors
     /// Why the run failed, for a person.
-    fn sample(&mut self) -> Result<(Sample, Nanos), String>;
+    fn sample(&mut self) -> Result<TakenSample, String>;
 
     /// Returns the number of runs per sample.
     fn repeats(&self) -> u32 {
@@ -73,8 +98,8 @@ pub trait SampleSource {
 }
 
 /// Closure that takes a sample.
-impl<F: FnMut() -> Result<(Sample, Nanos), String>> SampleSource for F {
-    fn sample(&mut self) -> Result<(Sample, Nanos), String> {
+impl<F: FnMut() -> Result<TakenSample, String>> SampleSource for F {
+    fn sample(&mut self) -> Result<TakenSample, String> {
         self()
     }
 }
@@ -86,7 +111,7 @@ pub trait Time {
     /// Waits for `pause`.
     fn sleep(&self, pause: Duration);
     /// Returns whether the user asked to stop.
-    fn interrupted(&self) -> bool;
+    fn is_interrupted(&self) -> bool;
     /// Returns whether the process was suspended and resumed since the last call.
     fn was_suspended(&self) -> bool;
     /// Returns the CPU time of this process, if known.
@@ -117,7 +142,7 @@ impl Time for WallTime<'_> {
         std::thread::sleep(pause);
     }
 
-    fn interrupted(&self) -> bool {
+    fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
 
@@ -137,21 +162,25 @@ pub(super) struct Reading {
     canary: Option<(Nanos, u32)>,
     /// Clock of the device in MHz.
     clock_mhz: Option<f64>,
-    /// Load of the host's processors at present, and at the start of the run.
-    load: Option<[HostLoad; 2]>,
+    /// Load of the host's processors.
+    load: Option<HostLoad>,
+    /// Load of the host's processors at the start of the run.
+    initial_load: Option<HostLoad>,
 }
 
 /// Measuring loop: takes contenders through warm-up and samples, and observes the conditions.
 pub struct Timekeeper<'a> {
-    time: Box<dyn Time + 'a>,
-    canary: Option<Canary>,
-    clock: Option<ClockSource>,
+    pub(crate) time: Box<dyn Time + 'a>,
+    /// Canary to read around samples.
+    pub canary: Option<Canary>,
+    /// Source of the device's clock frequency, read together with the canary.
+    pub clock: Option<ClockSource>,
     /// Load of the host's processors at the start of the run, if the contenders run on them too.
-    load: Option<HostLoad>,
+    initial_load: Option<HostLoad>,
     /// Longest wait for the device's clock to rise.
     clock_patience: Duration,
     /// Limit of every warm-up and every wait for the clock.
-    max_wait: Duration,
+    pub max_wait: Duration,
 }
 
 impl<'a> Timekeeper<'a> {
@@ -165,87 +194,47 @@ impl<'a> Timekeeper<'a> {
             time: Box::new(time),
             canary: None,
             clock: None,
-            load: None,
+            initial_load: None,
             clock_patience: MAX_CLOCK_WAIT,
             max_wait: Duration::MAX,
         }
     }
 
-    /// Sets the source of the device's clock frequency, read together with the canary.
-    pub fn watch_clock(&mut self, clock: Option<ClockSource>) {
-        self.clock = clock;
-    }
-
-    /// Turns on readings of other programs' CPU use, if the device shares the host's processors.
-    pub fn watch_host(&mut self, shares_host: bool) {
-        self.load = shares_host.then(HostLoad::now).flatten();
-    }
-
-    /// Limits every warm-up and every wait for the clock.
-    pub fn limit_waits(&mut self, max_wait: Duration) {
-        self.max_wait = max_wait;
-    }
-
-    /// Sets the canary to read around samples.
-    pub fn watch_canary(&mut self, canary: Option<Canary>) {
-        self.canary = canary;
-    }
-
-    /// Returns the canary, if there is one.
-    pub fn canary(&self) -> Option<&Canary> {
-        self.canary.as_ref()
-    }
-
-    /// Returns the clock of the loop.
-    pub fn time(&self) -> &dyn Time {
-        self.time.as_ref()
+    /// Turns on readings of other programs' CPU use, for devices that share the host's processors.
+    pub fn watch_host(&mut self) {
+        self.initial_load = HostLoad::now();
     }
 
     /// Returns whether the user asked to stop.
-    pub fn interrupted(&self) -> bool {
-        self.time.interrupted()
+    pub fn is_interrupted(&self) -> bool {
+        self.time.is_interrupted()
     }
 
     /// Warms `timed` up after its first run `measured`: until its times are stable, for at most `patience`. After the
-    /// first sample, `recount` sets the number of runs per sample from the time of one run, because the first run may
-    /// have included compilation.
-    ///
-    /// # Errors
-    /// Why a run failed.
-    pub fn warm<T: SampleSource>(
+    /// first sample, `set_repeats` sets the number of runs per sample from the time of one run, because the first run
+    /// may have included compilation. A run that fails ends the case.
+    pub fn warm_up<T: SampleSource>(
         &self,
-        mut timed: T,
-        mut measured: Measured,
+        timed: T,
+        measured: Measured,
         patience: Duration,
-        recount: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
-    ) -> Result<Contender<T>, String> {
-        let start = self.time.now();
-        let load = self.load.and_then(|_| HostLoad::now());
-        let mut warm_up = WarmUp::after(measured.summary.median, patience.min(self.max_wait));
-        let mut recount = Some(recount);
-        while !warm_up.done(self.time.since(start)) && !self.time.interrupted() {
-            let (sample, total) = timed.sample()?;
-            measured.phases.device = measured.phases.device + total;
-            warm_up.add(sample.time, total);
-            if let Some(recount) = recount.take() {
-                recount(&mut timed, sample.time)?;
-            }
+        set_repeats: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
+    ) -> CaseState<T> {
+        let load = if self.initial_load.is_some() { HostLoad::now() } else { None };
+        let mut contender = Contender::new(timed, measured, load);
+        match contender.warm_up(patience.min(self.max_wait), set_repeats, self.time.as_ref()) {
+            Ok(()) => CaseState::Sampling(Box::new(contender)),
+            Err(error) => CaseState::Ended(self.outcome_of_error(&error)),
         }
-        measured.phases.warm_up = self.time.since(start).into();
-        measured.warnings.extend(warm_up.warning());
-        Ok(Contender::new(timed, measured, load))
     }
 
     /// Keeps the device working until the canary is nearly as fast as at its best. A GPU's clock rises in steps, and a
     /// step may last longer than the warm-up: times would be steady, and wrong.
-    ///
-    /// # Errors
-    /// Why the work or the canary failed.
     pub fn bring_clock_up(&mut self, work: &mut dyn FnMut() -> Result<(), String>) -> Result<(), String> {
-        let Some(canary) = self.canary.as_mut().filter(|canary| canary.rises()) else { return Ok(()) };
+        let Some(canary) = self.canary.as_mut().filter(|canary| canary.rises) else { return Ok(()) };
         let start = self.time.now();
-        while canary.read()?.0 > SLOW * canary.best().0 {
-            if self.time.since(start) >= self.clock_patience.min(self.max_wait) || self.time.interrupted() {
+        while canary.read()?.0 > SLOW * canary.best.0 {
+            if self.time.since(start) >= self.clock_patience.min(self.max_wait) || self.time.is_interrupted() {
                 // The cause of the low clock is unlikely to go away; the case gets a warning.
                 self.clock_patience = MAX_LATER_CLOCK_WAIT;
                 break;
@@ -259,8 +248,8 @@ impl<'a> Timekeeper<'a> {
     }
 
     /// Returns the outcome of a failure; during an interruption, the interruption is the cause.
-    pub fn broken(&self, error: &impl ToString) -> Outcome {
-        if self.interrupted() { Outcome::Interrupted } else { failed(error) }
+    pub fn outcome_of_error(&self, error: &str) -> Outcome {
+        if self.is_interrupted() { Outcome::Interrupted } else { Outcome::failed(error.to_string()) }
     }
 
     /// Samples all warm contenders until each has enough, in turns, so that drift affects all equally.
@@ -276,17 +265,16 @@ impl<'a> Timekeeper<'a> {
             if states.is_empty() {
                 return;
             }
-            // Discard first samples so short that other contenders' cache contents would disturb them.
-            let settles = states.len() > 1 && sampling.pause.is_none();
+            // With pauses, every sample counts.
+            let has_others = states.len() > 1 && sampling.pause.is_none();
             let before = self.observe();
             for state in &mut states {
                 let Some(contender) = state.unfinished() else { continue };
-                if contender.has_no_samples() {
+                if contender.times.is_empty() {
                     contender.observe(before);
                 }
-                let settled = if settles { contender.discard_disturbed_sample() } else { Ok(()) };
-                if let Err(error) = settled.and_then(|()| contender.take_turn(sampling, self.time.as_ref())) {
-                    **state = CaseState::Ended(self.broken(&error));
+                if let Err(error) = contender.take_turn(sampling, has_others, self.time.as_ref()) {
+                    **state = CaseState::Ended(self.outcome_of_error(&error));
                 }
             }
             let after = self.observe();
@@ -298,40 +286,24 @@ impl<'a> Timekeeper<'a> {
         }
     }
 
-    /// Keeps a sampled contender running until its energy is known; `recount` sets the number of runs per sample from
-    /// the time of one run.
+    /// Samples A, B and a control, a second instance of A, in rounds, until `report` returns false for a round or
+    /// `sampling`'s `max_time` is over. If one of them fails, there is nothing to compare.
     ///
-    /// # Errors
-    /// Why the energy cannot be measured.
-    pub fn measure_energy<T: SampleSource>(
-        &self,
-        contender: &mut Contender<T>,
-        recount: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
-    ) -> Result<Energy, String> {
-        let clock = self.clock.as_ref();
-        contender.measure_energy(|| clock.and_then(ClockSource::joules), recount, self.time.as_ref())
-    }
-
-    /// Samples two sides and a control, a second instance of the first side, until `decided` returns true for the
-    /// rounds, or `sampling`'s `max_time` is over. If one side fails, there is nothing to compare.
-    ///
-    /// Each round creates all three again with `remake`, in random order, with the same number of runs per sample; then
+    /// Each round records all three again with `remake`, in random order, with the same number of runs per sample; then
     /// they take turns in random orders drawn from `seed`. If nothing differs, any of the three is equally likely to
     /// get any place, which the randomization test relies on.
     pub fn duel<T: SampleSource>(
         &mut self,
-        states: [&mut CaseState<T>; 2],
+        [a_state, b_state]: [&mut CaseState<T>; 2],
         control: T,
         sampling: &Sampling,
         remake: Remake<'_, T>,
         seed: u64,
-        decided: Decided<'_>,
-    ) -> Vec<Round> {
-        let mut rounds = vec![];
-        let [first, second] = states;
-        let Some(a) = first.contender_mut() else { return rounds };
-        let Some(b) = second.contender_mut() else { return rounds };
-        let mut control = Contender::new(control, a.measured().clone(), None);
+        report: &mut dyn FnMut(Round) -> bool,
+    ) {
+        let Some(a) = a_state.contender_mut() else { return };
+        let Some(b) = b_state.contender_mut() else { return };
+        let mut control = Contender::new(control, a.measured.clone(), None);
         if sampling.pause.is_none() {
             // If the device fails here, it will fail below as well, and be reported.
             let _ = self.bring_clock_up(&mut || a.discard_sample());
@@ -339,111 +311,117 @@ impl<'a> Timekeeper<'a> {
         let before = self.observe();
         a.observe(before);
         b.observe(before);
-        let mut orders = generator(seed, 0);
-        let ended =
-            self.rounds(&mut [&mut *a, &mut *b, &mut control], sampling, remake, &mut orders, decided, &mut rounds);
+        let mut generator = generator(seed, 0);
+        let contenders = &mut [&mut *a, &mut *b, &mut control];
+        let ended = self.run_rounds(contenders, sampling, remake, &mut generator, report);
         let after = self.observe();
         a.observe(after);
         b.observe(after);
-        if let Err((role, error)) = ended {
-            *[first, second][usize::from(role == 1)] = CaseState::Ended(self.broken(&error));
+        if let Err(DuelFailure { role, error }) = ended {
+            // The control runs A's program.
+            let state = if role == Role::B { b_state } else { a_state };
+            *state = CaseState::Ended(self.outcome_of_error(&error));
         }
-        rounds
     }
 
-    /// Runs the rounds of a duel; an error names the contender that failed, and why.
-    fn rounds<T: SampleSource>(
+    /// Runs the rounds of a duel between `contenders`, which are in the order of [`Role`].
+    fn run_rounds<T: SampleSource>(
         &self,
         contenders: &mut [&mut Contender<T>; 3],
         sampling: &Sampling,
         remake: Remake<'_, T>,
         generator: &mut impl Rng,
-        decided: Decided<'_>,
-        rounds: &mut Vec<Round>,
-    ) -> Result<(), (usize, String)> {
+        report: &mut dyn FnMut(Round) -> bool,
+    ) -> Result<(), DuelFailure> {
         let start = self.time.now();
-        while rounds.len() < MAX_ROUNDS {
-            let fastest = match rounds.last() {
-                Some(round) => round.map(|time| time.0),
-                None => contenders.each_ref().map(|contender| contender.measured().summary.median.0),
-            };
-            let run = Nanos(fastest.into_iter().fold(f64::INFINITY, f64::min));
+        let mut medians: Round = contenders.each_ref().map(|contender| contender.measured.summary.median);
+        for _ in 0..MAX_ROUNDS {
+            let shortest_run = Nanos(medians.iter().map(|median| median.0).fold(f64::INFINITY, f64::min));
             let mut orders = TURN_ORDERS;
             orders.shuffle(generator);
             for role in orders[0] {
-                contenders[role].replace(|timed| remake(timed, role, run)).map_err(|error| (role, error))?;
+                let recorded = contenders[role as usize].replace(|timed| remake(timed, role, shortest_run));
+                recorded.map_err(|error| DuelFailure { role, error })?;
             }
-            let firsts = contenders.each_ref().map(|contender| contender.count());
+            let earlier_samples = contenders.each_ref().map(|contender| contender.times.len());
             orders.shuffle(generator);
-            let turns = if run.0 < Nanos::from(TURN_TIME).0 { orders.len() } else { 1 };
+            // A run that fills a turn needs no more turns in a round.
+            let turns = if shortest_run.0 < Nanos::from(TURN_TIME).0 { orders.len() } else { 1 };
             for role in orders.into_iter().take(turns).flatten() {
-                if !contenders[role].duel_turn(self.time.as_ref()).map_err(|error| (role, error))? {
+                let turn = contenders[role as usize].take_duel_turn(self.time.as_ref());
+                let is_complete = turn.map_err(|error| DuelFailure { role, error })?;
+                if !is_complete {
                     return Ok(());
                 }
             }
-            let mut round = Round::default();
-            for (role, contender) in contenders.iter().enumerate() {
+            for (index, contender) in contenders.iter().enumerate() {
                 // A process that was suspended during every sample has no median.
-                let Some(median) = contender.median_from(firsts[role]) else { return Ok(()) };
-                round[role] = median;
+                let Some(median) = contender.median_from(earlier_samples[index]) else { return Ok(()) };
+                medians[index] = median;
             }
-            rounds.push(round);
-            if decided(rounds) || self.time.since(start) >= sampling.max_time {
+            if !report(medians) || self.time.since(start) >= sampling.max_time {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Measures one run of `timed` after the device's clock has risen; `None` if it cannot win against `best`.
-    ///
-    /// # Errors
-    /// Why a run failed.
-    pub fn heat(&mut self, timed: &mut impl SampleSource, best: Option<Nanos>) -> Result<Option<Nanos>, String> {
-        self.bring_clock_up(&mut || timed.sample().map(|_| ()))?;
-        let (warm, _) = timed.sample()?;
-        Ok((!best.is_some_and(|best| warm.time.0 > FIRST_RUN_DROP_RATIO * best.0)).then_some(warm.time))
+    /// Measures one run of `timed` after the device's clock has risen; `None` if it cannot win a race against `best`.
+    pub fn warm_candidate(
+        &mut self,
+        timed: &mut impl SampleSource,
+        best: Option<Nanos>,
+    ) -> Result<Option<Nanos>, String> {
+        self.bring_clock_up(&mut || timed.sample().map(drop))?;
+        let run = timed.sample()?.sample.time;
+        let is_too_slow = best.is_some_and(|best| run.0 > FIRST_RUN_DROP_RATIO * best.0);
+        if is_too_slow { Ok(None) } else { Ok(Some(run)) }
     }
 
     /// Measures the median of `timed`; `None` once it cannot win against `best`. Sampling ends at time `until`; without
-    /// any samples, returns the time of its `heat`.
-    ///
-    /// # Errors
-    /// Why a run failed.
+    /// any samples, returns `warm_run`, the time of the run before the race.
     pub fn race(
         &self,
         timed: &mut impl SampleSource,
-        heat: Nanos,
+        warm_run: Nanos,
         best: Option<Nanos>,
         until: Duration,
     ) -> Result<Option<Nanos>, String> {
         let start = self.time.now();
-        let mut times: Vec<f64> = vec![];
-        while times.len() < RACE_SAMPLES && !(times.len() >= MIN_SAMPLES_TO_DROP && self.time.since(start) >= RACE_TIME)
-        {
-            if self.time.now() >= until || self.time.interrupted() {
+        let mut times = vec![];
+        let mut shortest = f64::INFINITY;
+        while times.len() < RACE_SAMPLES && self.time.now() < until && !self.time.is_interrupted() {
+            if times.len() >= MIN_SAMPLES_TO_DROP && self.time.since(start) >= RACE_TIME {
                 break;
             }
-            times.push(timed.sample()?.0.time.0);
-            let least = times.iter().copied().fold(f64::INFINITY, f64::min);
-            if times.len() >= MIN_SAMPLES_TO_DROP && best.is_some_and(|best| least > DROP_RATIO * best.0) {
+            let run = timed.sample()?.sample.time.0;
+            times.push(run);
+            shortest = shortest.min(run);
+            if times.len() >= MIN_SAMPLES_TO_DROP && best.is_some_and(|best| shortest > DROP_RATIO * best.0) {
                 return Ok(None);
             }
         }
-        Ok(Some(stats::median(&times).map_or(heat, Nanos)))
+        Ok(Some(stats::median(&times).map_or(warm_run, Nanos)))
     }
 
     /// Reads the canary, the device's clock and the host's load.
     fn observe(&mut self) -> Reading {
+        let mut reading = Reading { initial_load: self.initial_load, ..Reading::default() };
         // If the device fails here, its cases fail too, where the error is recorded.
-        let canary = self.canary.as_mut().and_then(|canary| Some((canary.read().ok()?, canary.steps())));
-        let load = self.load.and_then(|initial| Some([HostLoad::now()?, initial]));
-        Reading { canary, clock_mhz: self.clock.as_ref().and_then(ClockSource::mhz), load }
+        if let Some(canary) = &mut self.canary
+            && let Ok(time) = canary.read()
+        {
+            reading.canary = Some((time, canary.steps));
+        }
+        reading.clock_mhz = self.clock.as_ref().and_then(ClockSource::mhz);
+        if self.initial_load.is_some() {
+            reading.load = HostLoad::now();
+        }
+        reading
     }
 }
 
-/// Adds a warning to a case around whose samples the canary changed, or was slower than its `best`; replaces earlier
-/// ones.
+/// Warns that the canary changed around a case's samples, or was slower than its `best`; replaces earlier warnings.
 pub fn warn_of_clock(best: Option<Nanos>, outcome: &mut Outcome) {
     let Outcome::Measured(measured) = outcome else { return };
     measured.conditions.canary_best = measured.conditions.canary.and(best);

@@ -1,8 +1,7 @@
 //! Tests of the timekeeper without a device: time, canary and samples follow a script.
 
 use super::*;
-use crate::case::check::CheckMethod;
-use crate::record::{Measured, Phases, Verification};
+use crate::record::{Phases, Verification};
 use crate::sampling::{MAX_FIRST_WARM_UP, MAX_WARM_UP};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -26,7 +25,7 @@ impl Time for ScriptedTime {
         self.now.set(self.now.get() + pause);
     }
 
-    fn interrupted(&self) -> bool {
+    fn is_interrupted(&self) -> bool {
         self.now.get() >= self.interrupted_at
     }
 
@@ -44,12 +43,12 @@ struct Scripted<'a> {
 }
 
 impl SampleSource for Scripted<'_> {
-    fn sample(&mut self) -> Result<(Sample, Nanos), String> {
+    fn sample(&mut self) -> Result<TakenSample, String> {
         let run = (self.run)(self.runs)?;
         self.runs += 1;
-        let total = run * f64::from(self.repeats);
-        self.time.sleep(Duration::from_nanos(total as u64));
-        Ok((Sample { time: Nanos(run), host: Nanos(total), outlier: false }, Nanos(total)))
+        let total = Nanos(run * f64::from(self.repeats));
+        self.time.sleep(Duration::from_nanos(total.0 as u64));
+        Ok(TakenSample { sample: Sample { time: Nanos(run), host: total, outlier: false }, device_total: total })
     }
 
     fn repeats(&self) -> u32 {
@@ -75,25 +74,18 @@ fn failing(time: &ScriptedTime) -> Scripted<'static> {
 
 /// Returns a canary whose n-th run takes `times(n)` ns, on a separate device.
 fn canary(time: &ScriptedTime, best: f64, times: impl FnMut(usize) -> f64 + 'static) -> Option<Canary> {
-    Canary::of(Box::new(run(time, times)), 2048, Nanos(best), true).ok()
+    let mut canary = Canary { chains: Box::new(run(time, times)), steps: 2048, best: Nanos(best), rises: true };
+    canary.read().ok()?;
+    Some(canary)
 }
 
 fn verified(time: f64) -> Measured {
-    let verification = Verification {
-        residual: None,
-        tolerance: 0.0,
-        method: CheckMethod::Elementwise,
-        worst: String::new(),
-        metrics: vec![],
-        wrong: crate::case::check::WrongElements::default(),
-    };
-    once(verification.into(), Nanos(time), Phases::default())
+    measured_once(Verification::without_answer(String::new()).into(), Nanos(time), Phases::default())
 }
 
-/// Warms `timed` up like any but the first case of a device.
-fn warm<'a>(keeper: &Timekeeper<'_>, timed: Scripted<'a>) -> CaseState<Scripted<'a>> {
-    let warmed = keeper.warm(timed, verified(MS), MAX_WARM_UP, |_, _| Ok(()));
-    CaseState::after_warm_up(warmed.map_err(|error| failed(&error)))
+/// Warms `timed` up for at most `patience`.
+fn warm<'a>(keeper: &Timekeeper<'_>, timed: Scripted<'a>, patience: Duration) -> CaseState<Scripted<'a>> {
+    keeper.warm_up(timed, verified(MS), patience, |_, _| Ok(()))
 }
 
 /// Returns a contender without a warm-up.
@@ -101,17 +93,12 @@ fn cold(timed: Scripted<'_>, first_run: f64) -> CaseState<Scripted<'_>> {
     CaseState::Sampling(Box::new(Contender::new(timed, verified(first_run), None)))
 }
 
-/// Samples `timed` without a warm-up.
+/// Samples `timed` without a warm-up, and adds the warnings that depend on the canary's best time.
 fn sample_cold(keeper: &mut Timekeeper<'_>, timed: Scripted<'_>, sampling: &Sampling) -> Measured {
     let mut state = cold(timed, MS);
     keeper.sample(vec![&mut state], sampling);
-    measured(state)
-}
-
-/// Returns `measured` with the warnings that depend on the canary's best time.
-fn with_clock_warnings(keeper: &Timekeeper<'_>, measured: Measured) -> Measured {
-    let mut outcome = Outcome::Measured(Box::new(measured));
-    warn_of_clock(keeper.canary().map(Canary::best), &mut outcome);
+    let mut outcome = Outcome::Measured(Box::new(measured(state)));
+    warn_of_clock(keeper.canary.as_ref().map(|canary| canary.best), &mut outcome);
     let Outcome::Measured(measured) = outcome else { panic!("{outcome:?}") };
     *measured
 }
@@ -121,6 +108,11 @@ fn measured(state: CaseState<Scripted<'_>>) -> Measured {
         CaseState::Sampling(contender) => contender.finish().expect("samples").0,
         CaseState::Ended(outcome) => panic!("{outcome:?}"),
     }
+}
+
+/// Returns the rules for sampling that ends after `max_ms` milliseconds.
+fn limited_to(max_ms: u64) -> Sampling {
+    Sampling { max_time: Duration::from_millis(max_ms), ..Sampling::default() }
 }
 
 fn times(measured: &Measured) -> Vec<f64> {
@@ -137,7 +129,7 @@ fn a_settled_case_is_sampled_until_its_median_is_precise() {
     let (mut keeper, time) = scripted(Duration::MAX);
     // A clock that comes up during the warm-up.
     let ramp = [40.0, 34.0, 30.0, 30.1, 30.05];
-    let mut state = warm(&keeper, run(&time, |index| ramp.get(index).unwrap_or(&30.0) * MS));
+    let mut state = warm(&keeper, run(&time, |index| ramp.get(index).unwrap_or(&30.0) * MS), MAX_WARM_UP);
     assert!((time.now().as_secs_f64() - 0.164_15).abs() < 1e-6, "{:?}", time.now());
     keeper.sample(vec![&mut state], &Sampling::default());
     let measured = measured(state);
@@ -152,9 +144,8 @@ fn an_unsettled_case_is_sampled_after_its_warm_up_limit_and_marked() {
     for patience in [MAX_WARM_UP, MAX_FIRST_WARM_UP] {
         let (mut keeper, time) = scripted(Duration::MAX);
         let timed = run(&time, |index| if index % 2 == 0 { 40.0 * MS } else { 30.0 * MS });
-        let contender = keeper.warm(timed, verified(MS), patience, |_, _| Ok(())).expect("warm");
+        let mut state = warm(&keeper, timed, patience);
         assert!(time.now() >= patience && time.now() < patience + Duration::from_millis(40), "{:?}", time.now());
-        let mut state = CaseState::Sampling(Box::new(contender));
         keeper.sample(vec![&mut state], &Sampling::default());
         assert_eq!(measured(state).warnings, [Warning::UnstableClock, Warning::TimeLimit]);
     }
@@ -165,16 +156,16 @@ fn repeats_are_counted_from_the_first_sample_of_the_warm_up() {
     let (keeper, time) = scripted(Duration::MAX);
     // The verified run included compilation.
     let timed = run(&time, |_| MS);
-    let mut counted = vec![];
-    let recount = |timed: &mut Scripted<'_>, run: Nanos| {
-        counted.push(run);
+    let mut runs = vec![];
+    let set_repeats = |timed: &mut Scripted<'_>, run: Nanos| {
+        runs.push(run);
         timed.repeats = 7;
         Ok(())
     };
-    let contender = keeper.warm(timed, verified(90.0 * MS), MAX_WARM_UP, recount).expect("warm");
-    let device = contender.finish();
-    assert!(device.is_none(), "a sample of the warm-up is none of the case");
-    assert_eq!(counted, [Nanos(MS)]);
+    let state = keeper.warm_up(timed, verified(90.0 * MS), MAX_WARM_UP, set_repeats);
+    let CaseState::Sampling(contender) = state else { panic!("no run fails") };
+    assert!(contender.finish().is_none(), "a sample of the warm-up is none of the case");
+    assert_eq!(runs, [Nanos(MS)]);
 }
 
 #[test]
@@ -182,9 +173,8 @@ fn a_canary_that_changes_while_a_case_is_sampled_marks_it() {
     for (after, drifted) in [(1.03, true), (0.97, true), (1.01, false)] {
         let (mut keeper, time) = scripted(Duration::MAX);
         // Read once when it wakes, once before the clock is brought up, once before the samples.
-        keeper.watch_canary(canary(&time, 75e3 * 0.97, move |run| if run < 15 { 75e3 } else { 75e3 * after }));
+        keeper.canary = canary(&time, 75e3 * 0.97, move |run| if run < 15 { 75e3 } else { 75e3 * after });
         let measured = sample_cold(&mut keeper, run(&time, |_| MS), &Sampling::default());
-        let measured = with_clock_warnings(&keeper, measured);
         assert_eq!(measured.conditions.canary, Some([Nanos(75e3), Nanos(75e3 * after)]));
         assert_eq!(measured.conditions.canary_steps, Some(2048));
         let expected: &[_] = if drifted { &[Warning::Drift { ratio: 75e3 * after / 75e3 }] } else { &[] };
@@ -196,31 +186,29 @@ fn a_canary_that_changes_while_a_case_is_sampled_marks_it() {
 fn a_clock_that_rises_is_waited_for_and_one_that_stays_low_marks_the_case() {
     // It rises after a second of work.
     let (mut keeper, time) = scripted(Duration::MAX);
-    let seen = time.clone();
-    keeper.watch_canary(canary(&time, 75e3, move |_| if seen.now() < Duration::from_secs(1) { 100e3 } else { 75e3 }));
+    let clock = time.clone();
+    keeper.canary = canary(&time, 75e3, move |_| if clock.now() < Duration::from_secs(1) { 100e3 } else { 75e3 });
     let measured = sample_cold(&mut keeper, run(&time, |_| MS), &Sampling::default());
-    let measured = with_clock_warnings(&keeper, measured);
     assert_eq!((measured.samples.len(), &measured.warnings[..]), (10, &[][..]));
     assert!(time.now() >= Duration::from_secs(1) && time.now() < Duration::from_millis(1100), "{:?}", time.now());
     assert!(measured.phases.device.0 > 900.0 * MS, "the work that brought it up is device time");
 
     // It never does: three seconds for the first case, a third of one for later ones.
     let (mut keeper, time) = scripted(Duration::MAX);
-    keeper.watch_canary(canary(&time, 75e3, |_| 100e3));
+    keeper.canary = canary(&time, 75e3, |_| 100e3);
     for patience in [3000, 300] {
         let start = time.now();
         let measured = sample_cold(&mut keeper, run(&time, |_| MS), &Sampling::default());
         let spent = time.since(start);
         assert!(spent >= Duration::from_millis(patience) && spent < Duration::from_millis(patience + 100), "{spent:?}");
-        assert_eq!(with_clock_warnings(&keeper, measured).warnings, [Warning::SlowClock { ratio: 100e3 / 75e3 }]);
+        assert_eq!(measured.warnings, [Warning::SlowClock { ratio: 100e3 / 75e3 }]);
     }
 }
 
 #[test]
 fn a_device_on_the_host_s_cores_has_no_clock_to_wait_for() {
     let (mut keeper, time) = scripted(Duration::MAX);
-    let low = run(&time, |_| 100e3);
-    keeper.watch_canary(Canary::of(Box::new(low), 512, Nanos(75e3), false).ok());
+    keeper.canary = canary(&time, 75e3, |_| 100e3).map(|canary| Canary { rises: false, ..canary });
     keeper.sample(vec![&mut cold(run(&time, |_| MS), MS)], &Sampling::default());
     assert!(time.now() < Duration::from_millis(20), "{:?}", time.now());
 }
@@ -228,8 +216,7 @@ fn a_device_on_the_host_s_cores_has_no_clock_to_wait_for() {
 #[test]
 fn an_imprecise_case_ends_at_the_time_limit_and_is_marked() {
     let (mut keeper, time) = scripted(Duration::MAX);
-    let sampling = Sampling { max_time: Duration::from_millis(200), ..Sampling::default() };
-    let measured = sample_cold(&mut keeper, run(&time, restless), &sampling);
+    let measured = sample_cold(&mut keeper, run(&time, restless), &limited_to(200));
     assert_eq!(measured.warnings, [Warning::TimeLimit]);
     // Five times 10 + 13 + 17 ms.
     assert_eq!((measured.samples.len(), measured.phases.sampling), (15, Nanos(200.0 * MS)));
@@ -239,8 +226,7 @@ fn an_imprecise_case_ends_at_the_time_limit_and_is_marked() {
 fn other_cases_turns_do_not_count_in_the_time_limit() {
     let (mut keeper, time) = scripted(Duration::MAX);
     let mut states = [cold(run(&time, restless), MS), cold(run(&time, restless), MS)];
-    let sampling = Sampling { max_time: Duration::from_millis(200), ..Sampling::default() };
-    keeper.sample(states.iter_mut().collect(), &sampling);
+    keeper.sample(states.iter_mut().collect(), &limited_to(200));
     for measured in states.map(measured) {
         assert!(measured.phases.sampling.0 >= 200.0 * MS && measured.phases.sampling.0 < 240.0 * MS);
         assert_eq!(measured.warnings, [Warning::TimeLimit]);
@@ -281,7 +267,7 @@ fn samples_while_the_process_was_stopped_are_dropped_and_counted() {
 #[test]
 fn an_interruption_before_the_first_sample_leaves_no_time() {
     let (mut keeper, time) = scripted(Duration::ZERO);
-    let mut state = warm(&keeper, run(&time, |_| MS));
+    let mut state = warm(&keeper, run(&time, |_| MS), MAX_WARM_UP);
     keeper.sample(vec![&mut state], &Sampling::default());
     let CaseState::Sampling(contender) = state else { panic!("it is warm") };
     assert!(contender.finish().is_none() && time.now() == Duration::ZERO);
@@ -329,14 +315,13 @@ fn a_single_case_keeps_all_samples() {
         runs = index + 1;
         MS
     });
-    let measured = sample_cold(&mut keeper, timed, &Sampling::default());
-    assert_eq!(measured.samples.len(), runs);
+    assert_eq!(sample_cold(&mut keeper, timed, &Sampling::default()).samples.len(), runs);
 }
 
 #[test]
 fn a_pause_precedes_each_sample_and_nothing_is_dropped_or_brought_up() {
     let (mut keeper, time) = scripted(Duration::MAX);
-    keeper.watch_canary(canary(&time, 75e3, |_| 100e3));
+    keeper.canary = canary(&time, 75e3, |_| 100e3);
     let start = time.now();
     let sampling = Sampling { pause: Some(Duration::from_millis(9)), ..Sampling::default() };
     let measured = sample_cold(&mut keeper, run(&time, |_| MS), &sampling);
@@ -354,22 +339,26 @@ fn a_failing_case_does_not_stop_the_others() {
     assert_eq!((error.as_str(), measured(second).samples.len()), ("the device is lost", 10));
 }
 
-/// Runs a duel of two and a control; returns the rounds, and the roles in the order in which they were made.
+/// Runs a duel with a control until `decided`; returns the rounds and the roles, as recorded.
 fn duel<'a>(
     keeper: &mut Timekeeper<'_>,
     time: &ScriptedTime,
     [a, b]: [&mut CaseState<Scripted<'a>>; 2],
     (sampling, seed): (&Sampling, u64),
     mut decided: impl FnMut(&[Round]) -> bool,
-) -> (Vec<Round>, Vec<usize>) {
-    let mut made = vec![];
+) -> (Vec<Round>, Vec<Role>) {
+    let mut recorded = vec![];
+    let mut rounds = vec![];
     let mut remake = |_: &mut Scripted<'a>, role, _| {
-        made.push(role);
+        recorded.push(role);
         Ok(())
     };
     let control = run(time, |_| 4.0 * MS);
-    let rounds = keeper.duel([a, b], control, sampling, &mut remake, seed, &mut decided);
-    (rounds, made)
+    keeper.duel([a, b], control, sampling, &mut remake, seed, &mut |round| {
+        rounds.push(round);
+        !decided(&rounds)
+    });
+    (rounds, recorded)
 }
 
 #[test]
@@ -377,12 +366,12 @@ fn a_duel_rebuilds_all_contenders_each_round_and_shuffles_turns() {
     let (mut keeper, time) = scripted(Duration::MAX);
     let (mut states, order) = disturbed(&time, 4.0 * MS);
     let [a, b] = &mut states;
-    let (rounds, made) = duel(&mut keeper, &time, [a, b], (&Sampling::default(), 1), |rounds| rounds.len() == 3);
+    let (rounds, recorded) = duel(&mut keeper, &time, [a, b], (&Sampling::default(), 1), |rounds| rounds.len() == 3);
     assert_eq!(rounds, [[Nanos(4.0 * MS); 3]; 3]);
-    for round in made.chunks(3) {
+    for round in recorded.chunks(3) {
         let mut round = round.to_vec();
         round.sort_unstable();
-        assert_eq!(round, [0, 1, 2], "{made:?}");
+        assert_eq!(round, [Role::A, Role::B, Role::Control], "{recorded:?}");
     }
     // Each is made once and takes six turns a round, of which two in a row may be one run of its own.
     let turns = order.borrow().chunk_by(|a, b| a == b).count();
@@ -398,16 +387,16 @@ fn each_contender_of_a_duel_is_equally_likely_to_come_first() {
     for seed in 0..60 {
         let (mut keeper, time) = scripted(Duration::MAX);
         let [mut a, mut b] = disturbed(&time, 25.0 * MS).0;
-        let sampling = Sampling { max_time: Duration::from_secs(600), ..Sampling::default() };
-        let (_, made) = duel(&mut keeper, &time, [&mut a, &mut b], (&sampling, seed), |rounds| rounds.len() == 10);
-        made.chunks(3).for_each(|round| firsts[round[0]] += 1);
+        let sampling = limited_to(600_000);
+        let (_, recorded) = duel(&mut keeper, &time, [&mut a, &mut b], (&sampling, seed), |rounds| rounds.len() == 10);
+        recorded.chunks(3).for_each(|round| firsts[round[0] as usize] += 1);
     }
     assert!(firsts.iter().all(|count| (150..=250).contains(count)), "{firsts:?}");
 }
 
 #[test]
 fn a_duel_ends_with_its_time_an_interruption_or_a_failure() {
-    let sampling = Sampling { max_time: Duration::from_millis(80), ..Sampling::default() };
+    let sampling = limited_to(80);
     let (mut keeper, time) = scripted(Duration::MAX);
     let [mut a, mut b] = disturbed(&time, 4.0 * MS).0;
     assert_eq!(duel(&mut keeper, &time, [&mut a, &mut b], (&sampling, 1), |_: &[Round]| false).0.len(), 1);
@@ -429,8 +418,8 @@ fn a_race_ends_as_soon_as_it_is_lost() {
     let (mut keeper, time) = scripted(Duration::MAX);
     let best = Some(Nanos(MS));
     let end = Duration::from_secs(60);
-    let mut heat = |run_time: f64| keeper.heat(&mut run(&time, |_| run_time), best).expect("it runs");
-    assert_eq!((heat(2.1 * MS), heat(1.9 * MS)), (None, Some(Nanos(1.9 * MS))));
+    let mut warm = |run_time: f64| keeper.warm_candidate(&mut run(&time, |_| run_time), best).expect("it runs");
+    assert_eq!((warm(2.1 * MS), warm(1.9 * MS)), (None, Some(Nanos(1.9 * MS))));
     let race = |run_time: f64, until: Duration| {
         let mut timed = run(&time, |_| run_time);
         let median = keeper.race(&mut timed, Nanos(7.0), best, until).expect("it runs");

@@ -1,6 +1,6 @@
 //! Searches the cause of a wrong answer of a user's kernel.
 
-use super::poison::{BufferPoison, Poison};
+use super::poison::Poison;
 use super::verify::{CheckedRun, fingerprint};
 use super::{LoadedProblem, Workbench, region};
 use crate::basis::dtype::HostArray;
@@ -9,7 +9,6 @@ use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::Program;
 use crate::vulkan::{DeviceBuffer, Recorder, Region, VulkanError};
 use std::collections::HashSet;
-use std::ops::Range;
 
 /// Longest run, in seconds, for which the cause of a wrong answer is searched by running it again.
 pub(super) const MAX_PROBED_SECONDS: f64 = 1.0;
@@ -18,32 +17,42 @@ pub(super) const MAX_PROBED_SECONDS: f64 = 1.0;
 #[derive(Clone, Copy)]
 enum PoisonedPart {
     Nothing,
-    /// Red zones: of all buffers; before one buffer's data; behind one buffer's data.
+    /// Red zones of all buffers.
     Zones,
+    /// Red zone before the data of the buffer with this number.
     Before(usize),
+    /// Red zone behind the data of the buffer with this number.
     Behind(usize),
-    /// Data: of outputs and scratch; of one output; of scratch.
+    /// Data of all outputs and scratch buffers.
     Data,
+    /// Data of the output with this number.
     DataOf(usize),
+    /// Data of all scratch buffers.
     Scratch,
 }
 
 impl PoisonedPart {
-    /// Returns the byte ranges of buffer `number` that belong to this part. Scratch buffers are not among the buffers.
-    fn ranges(self, number: usize, spec: &BufferSpec, buffer: &DeviceBuffer) -> Vec<Range<u64>> {
+    /// Returns the regions of buffer `number` that belong to this part. The problem's buffers do not include scratch.
+    fn regions<'b>(self, number: usize, spec: &BufferSpec, buffer: &'b DeviceBuffer) -> Vec<Region<'b>> {
         let data = region(buffer, spec);
-        let end = data.offset + data.bytes;
-        let before = 0..data.offset;
-        let behind = end..buffer.size.0;
+        let data_end = data.offset + data.bytes;
+        let before = Region { buffer, offset: 0, bytes: data.offset };
+        let behind = Region { buffer, offset: data_end, bytes: buffer.size.0 - data_end };
         match self {
             Self::Zones => vec![before, behind],
             Self::Before(changed) if changed == number => vec![before],
             Self::Behind(changed) if changed == number => vec![behind],
-            Self::Data if spec.role == Role::Output => std::iter::once(data.offset..end).collect(),
-            Self::DataOf(changed) if changed == number && spec.role == Role::Output => {
-                std::iter::once(data.offset..end).collect()
-            }
+            Self::Data if spec.role == Role::Output => vec![data],
+            Self::DataOf(changed) if changed == number && spec.role == Role::Output => vec![data],
             _ => vec![],
+        }
+    }
+
+    /// Returns the smallest parts of all zones or all data, with this number of buffers.
+    fn parts(self, buffers: usize) -> Vec<Self> {
+        match self {
+            Self::Zones => (0..buffers).flat_map(|number| [Self::Behind(number), Self::Before(number)]).collect(),
+            _ => (0..buffers).map(Self::DataOf).chain([Self::Scratch]).collect(),
         }
     }
 
@@ -76,7 +85,7 @@ impl PoisonedPart {
     }
 }
 
-/// Most elements that are tested for having been left unwritten.
+/// Number of unwritten elements after which no more are listed.
 const MAX_SUSPECTS: usize = 1 << 20;
 
 /// Iterates over the buffer numbers of the outputs.
@@ -90,15 +99,16 @@ fn find_unwritten(loaded: &LoadedProblem, outputs: &[HostArray], poison: Poison)
     let mut unwritten = vec![];
     for (output, (number, contents)) in numbers_of_outputs(loaded).zip(outputs).enumerate() {
         let BufferSpec { role, dtype, .. } = loaded.specs[number];
-        let size = dtype.bytes() as usize;
-        let words = poison.words(number).map(u32::to_le_bytes);
-        let words = words.as_flattened();
         if role != Role::Output {
             continue;
         }
+        let size = dtype.bytes() as usize;
+        let words = poison.words(number).map(u32::to_le_bytes);
+        let words = words.as_flattened();
         for (index, element) in contents.as_bytes().chunks_exact(size).enumerate() {
-            // Poison begins with the red zone, a multiple of its words.
-            if (index * size..).zip(element).all(|(at, byte)| *byte == words[at % words.len()]) {
+            // The poison's words also begin at the data, because the red zone before it is a multiple of them.
+            let mut poisoned = (index * size..).zip(element);
+            if poisoned.all(|(position, byte)| *byte == words[position % words.len()]) {
                 unwritten.push((output, index));
             }
         }
@@ -107,8 +117,8 @@ fn find_unwritten(loaded: &LoadedProblem, outputs: &[HostArray], poison: Poison)
     unwritten
 }
 
-/// Names the first element that `counts` and differs between the outputs of two runs.
-fn first_difference(
+/// Names the first element that differs between the outputs of two runs, among those for which `counts` returns true.
+fn find_difference(
     loaded: &LoadedProblem,
     a: &[HostArray],
     b: &[HostArray],
@@ -132,8 +142,7 @@ fn first_difference(
 }
 
 impl Workbench {
-    /// Lists the elements, each as (output, index), that a program never writes: they hold the poison of either pattern
-    /// after a run over it.
+    /// Lists the elements, each as (output, index), that still hold the poison after runs over both patterns.
     pub(super) fn list_unwritten(
         &mut self,
         loaded: &LoadedProblem,
@@ -143,14 +152,14 @@ impl Workbench {
         let mut suspects = find_unwritten(loaded, outputs, Poison::NaN);
         if !suspects.is_empty() {
             let CheckedRun { outputs, .. } = self.run_over_poison(loaded, program, Poison::Number)?;
-            let known: HashSet<_> = find_unwritten(loaded, &outputs, Poison::Number).into_iter().collect();
-            suspects.retain(|suspect| known.contains(suspect));
+            let unwritten: HashSet<_> = find_unwritten(loaded, &outputs, Poison::Number).into_iter().collect();
+            suspects.retain(|suspect| unwritten.contains(suspect));
         }
         Ok(suspects)
     }
 
-    /// Runs the program with `Poison::Number` instead of NaN in the `changed` memory; returns the outputs, or `None` if
-    /// it changed an input.
+    /// Runs the program with [`Poison::Number`] instead of NaN in the `changed` memory; returns the outputs, or `None`
+    /// if the program overwrote an input.
     fn run_with_changed_poison(
         &mut self,
         loaded: &LoadedProblem,
@@ -160,9 +169,8 @@ impl Workbench {
         self.poison(loaded, Poison::NaN)?;
         let mut recorder = Recorder::new(&self.device)?;
         for (number, (spec, buffer)) in loaded.specs.iter().zip(&loaded.buffers).enumerate() {
-            for Range { start, end } in changed.ranges(number, spec, buffer) {
-                let target = Region { buffer, offset: start, bytes: end - start };
-                self.record_poison(&mut recorder, &target, BufferPoison { kind: Poison::Number, buffer: number });
+            for target in changed.regions(number, spec, buffer) {
+                self.record_poison(&mut recorder, &target, Poison::Number, number);
             }
         }
         // The command buffer must not be empty.
@@ -191,32 +199,29 @@ impl Workbench {
             return Ok(None);
         };
         for changed in [PoisonedPart::Zones, PoisonedPart::Data] {
-            let Some(other) = self.run_with_changed_poison(loaded, program, changed)? else { return Ok(None) };
-            let Some(element) = first_difference(loaded, &first, &other, &|_| true) else { continue };
+            let Some(second) = self.run_with_changed_poison(loaded, program, changed)? else { return Ok(None) };
+            let Some(element) = find_difference(loaded, &first, &second, &|_| true) else { continue };
+            let Some(again) = self.run_with_changed_poison(loaded, program, PoisonedPart::Nothing)? else {
+                return Ok(None);
+            };
             // Fingerprints compare bits, so that NaN equals NaN.
-            let again = self.run_with_changed_poison(loaded, program, PoisonedPart::Nothing)?;
-            if again.is_none_or(|again| fingerprint(&again) != fingerprint(&first)) {
+            if fingerprint(&again) != fingerprint(&first) {
                 return Ok(None);
             }
             let unwritten: HashSet<_> = find_unwritten(loaded, &first, Poison::NaN).into_iter().collect();
-            let other_unwritten: HashSet<_> = find_unwritten(loaded, &other, Poison::Number).into_iter().collect();
+            let second_unwritten: HashSet<_> = find_unwritten(loaded, &second, Poison::Number).into_iter().collect();
             // A sum that includes poison may equal the poison, but not in every element.
-            let is_written = |place| !(unwritten.contains(&place) && other_unwritten.contains(&place));
-            if matches!(changed, PoisonedPart::Data) && first_difference(loaded, &first, &other, &is_written).is_none()
-            {
+            let is_written = |element| !(unwritten.contains(&element) && second_unwritten.contains(&element));
+            let is_data = matches!(changed, PoisonedPart::Data);
+            if is_data && find_difference(loaded, &first, &second, &is_written).is_none() {
                 return Ok(Some(format!("{element} was never written: does the grid, or an `if`, leave it out?")));
             }
-            let numbers = 0..loaded.specs.len();
-            let single: Vec<PoisonedPart> = match changed {
-                PoisonedPart::Zones => {
-                    numbers.flat_map(|own| [PoisonedPart::Behind(own), PoisonedPart::Before(own)]).collect()
-                }
-                _ => numbers.map(PoisonedPart::DataOf).chain([PoisonedPart::Scratch]).collect(),
-            };
-            for changed in single {
-                let own = self.run_with_changed_poison(loaded, program, changed)?;
-                if let Some(element) = own.and_then(|own| first_difference(loaded, &first, &own, &|_| true)) {
-                    return Ok(Some(changed.message(loaded, &element)));
+            for part in changed.parts(loaded.specs.len()) {
+                let outputs = self.run_with_changed_poison(loaded, program, part)?;
+                if let Some(outputs) = outputs
+                    && let Some(element) = find_difference(loaded, &first, &outputs, &|_| true)
+                {
+                    return Ok(Some(part.message(loaded, &element)));
                 }
             }
             return Ok(Some(changed.message(loaded, &element)));

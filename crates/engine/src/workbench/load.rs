@@ -1,31 +1,20 @@
 //! Loads a problem onto a device: buffers, inputs and the right answer.
 
-use super::poison::{BufferPoison, Poison};
+use super::poison::Poison;
 use super::verify::CheckedRun;
 use super::{LoadedProblem, Workbench, whole};
 use crate::algorithms::{MakeOracle, Oracle, Problem};
 use crate::basis::dtype::HostArray;
 use crate::basis::error::Error;
 use crate::device::cache;
-use crate::kernel::buffer::{BufferSpec, Role};
+use crate::kernel::buffer::Role;
 use crate::kernel::program::Program;
 use crate::record::Phases;
-use crate::vulkan::{DeviceBuffer, Recorder, Use, VulkanError};
+use crate::vulkan::{Recorder, VulkanError};
 use std::cell::{Cell, RefCell};
 use std::time::Instant;
 
 impl Workbench {
-    /// Creates a buffer for each of `specs`, and a second one for the initial contents of each in-place buffer.
-    fn create_buffers(
-        &self,
-        specs: &[BufferSpec],
-    ) -> Result<(Vec<DeviceBuffer>, Vec<Option<DeviceBuffer>>), VulkanError> {
-        let make = |spec: &BufferSpec| DeviceBuffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel);
-        let buffers = specs.iter().map(make).collect::<Result<_, _>>()?;
-        let initial = specs.iter().map(|spec| (spec.role == Role::InPlace).then(|| make(spec)).transpose());
-        Ok((buffers, initial.collect::<Result<_, _>>()?))
-    }
-
     /// Creates the buffers of `problem`, poisons them, uploads the inputs and computes the answer on the host.
     ///
     /// # Errors
@@ -33,7 +22,15 @@ impl Workbench {
     pub fn load(&mut self, problem: &dyn Problem) -> Result<LoadedProblem, VulkanError> {
         let mut phases = Phases::default();
         let specs = problem.buffers();
-        let (buffers, initial) = self.create_buffers(&specs)?;
+        let mut buffers = vec![];
+        for spec in &specs {
+            buffers.push(self.create_buffer(spec)?);
+        }
+        // In-place buffers have a second one for their initial contents.
+        let mut initial = vec![];
+        for spec in &specs {
+            initial.push(if spec.role == Role::InPlace { Some(self.create_buffer(spec)?) } else { None });
+        }
 
         let start = Instant::now();
         let inputs = problem.inputs().map_err(VulkanError::Problem)?;
@@ -42,21 +39,22 @@ impl Workbench {
         let mut recorder = Recorder::new(&self.device)?;
         for (number, (buffer, initial)) in buffers.iter().zip(&initial).enumerate() {
             for buffer in std::iter::once(buffer).chain(initial) {
-                self.record_poison(&mut recorder, &whole(buffer), BufferPoison { kind: Poison::NaN, buffer: number });
+                self.record_poison(&mut recorder, &whole(buffer), Poison::NaN, number);
             }
         }
         recorder.finish()?.run()?;
         let start = Instant::now();
-        let targets = specs.iter().zip(&buffers).zip(&initial).filter(|((spec, _), _)| spec.role.is_input());
-        for (((_, buffer), initial), input) in targets.zip(&inputs) {
-            self.upload(initial.as_ref().unwrap_or(buffer), input.as_bytes())?;
+        let input_numbers = (0..specs.len()).filter(|number| specs[*number].role.is_input());
+        for (number, input) in input_numbers.zip(&inputs) {
+            self.upload(initial[number].as_ref().unwrap_or(&buffers[number]), input.as_bytes())?;
         }
         phases.upload = start.elapsed().into();
 
-        let input_fingerprint = problem.inputs_are_given().then(|| {
+        let mut input_fingerprint = None;
+        if problem.inputs_are_given() {
             let contents: Vec<_> = inputs.iter().map(HostArray::as_bytes).collect();
-            cache::fingerprint(&contents)
-        });
+            input_fingerprint = Some(cache::fingerprint(&contents));
+        }
 
         let start = Instant::now();
         let reference = problem.reference(&self.device.info);
@@ -93,7 +91,7 @@ impl Workbench {
         program: Program,
         make_oracle: MakeOracle,
     ) -> Result<Box<dyn Oracle>, VulkanError> {
-        let unusable = |why: String| VulkanError::Problem(Error::Usage(format!("the reference is unusable: {why}")));
+        let unusable = |reason| VulkanError::Problem(Error::Usage(format!("the reference is unusable: {reason}")));
         let program = program
             .feasible(&loaded.specs, &self.device.info)
             .map_err(|reason| VulkanError::Problem(Error::Failure(format!("the reference {reason}"))))?;
@@ -103,11 +101,9 @@ impl Workbench {
         }
         let unwritten = self.list_unwritten(loaded, &program, &outputs)?;
         let oracle = make_oracle(outputs).map_err(VulkanError::Problem)?;
-        match unwritten.iter().find_map(|(output, index)| oracle.element(*output, *index)) {
-            Some(element) => {
-                Err(unusable(format!("it never writes {element}; does its grid, or an `if`, leave it out?")))
-            }
-            None => Ok(oracle),
+        if let Some(element) = unwritten.iter().find_map(|(output, index)| oracle.element(*output, *index)) {
+            return Err(unusable(format!("it never writes {element}; does its grid, or an `if`, leave it out?")));
         }
+        Ok(oracle)
     }
 }

@@ -17,7 +17,7 @@ use crate::kernel::buffer::{BufferSpec, RED_ZONE};
 use crate::record::Phases;
 use crate::vulkan::{Device, DeviceBuffer, Pipelines, Recorder, Region, Use, VulkanError};
 pub use mutate::BlindSpots;
-use poison::{PATTERN_BYTES, PATTERN_COUNT, Poison};
+use poison::{PATTERN_BYTES, PATTERN_COUNT, Poison, WORDS_BYTES};
 use sampler::Evictor;
 pub use sampler::Sampler;
 use std::cell::{Cell, RefCell};
@@ -35,7 +35,7 @@ const MAX_COPY_BYTES: u64 = 16 << 20;
 pub struct Workbench {
     device: Rc<Device>,
     /// Algorithms that measuring itself uses.
-    probes: &'static Probes,
+    pub(crate) probes: &'static Probes,
     /// Compiled pipelines.
     pub pipelines: Pipelines,
     upload_staging: DeviceBuffer,
@@ -47,9 +47,9 @@ pub struct Workbench {
     /// Buffer through which contents are moved; created on first use.
     copy_buffer: Option<Rc<DeviceBuffer>>,
     /// Interruption flag, checked between rounds of a multi-round run, which nothing else can end.
-    interrupted: Option<&'static AtomicBool>,
-    /// Time limit of multi-round runs, whose duration is unknown.
-    longest: Duration,
+    pub(crate) interrupted: Option<&'static AtomicBool>,
+    /// Longest time of a run. Multi-round runs, whose duration is unknown, are stopped after it.
+    pub(crate) max_run: Duration,
 }
 
 /// Problem loaded onto a device.
@@ -59,9 +59,9 @@ pub struct LoadedProblem {
     /// Initial contents of the in-place buffers.
     initial: Vec<Option<DeviceBuffer>>,
     oracle: Box<dyn Oracle>,
-    /// Copies of the inputs that kernels may write to, by buffer number.
+    /// Copies of the inputs that kernels could overwrite, by buffer number.
     input_copies: RefCell<BTreeMap<usize, Rc<DeviceBuffer>>>,
-    /// Fill pattern of the red zones at present.
+    /// Current fill pattern of the red zones.
     red_zone_poison: Cell<Poison>,
     /// First out-of-bounds or input write found after timed runs.
     first_bad_write: RefCell<Option<String>>,
@@ -86,12 +86,12 @@ impl LoadedProblem {
         self.buffers.iter().zip(&self.specs).map(|(buffer, spec)| region(buffer, spec)).collect()
     }
 
-    /// Whether runs must be preceded by [`Self::record_restore`].
+    /// Whether each run needs [`Self::record_restore`] before it.
     fn changes_in_place(&self) -> bool {
         self.initial.iter().any(Option::is_some)
     }
 
-    /// Records the restoration of in-place buffers.
+    /// Records the copying of initial contents to the in-place buffers.
     fn record_restore(&self, recorder: &mut Recorder) {
         for ((initial, buffer), spec) in self.initial.iter().zip(&self.buffers).zip(&self.specs) {
             if let Some(initial) = initial {
@@ -107,25 +107,24 @@ fn whole(buffer: &DeviceBuffer) -> Region<'_> {
     Region { buffer, offset: 0, bytes: buffer.size.0 }
 }
 
+/// Returns the region of a buffer's data, without its red zones, in whole words.
 fn region<'a>(buffer: &'a DeviceBuffer, spec: &BufferSpec) -> Region<'a> {
     Region { buffer, offset: RED_ZONE, bytes: spec.bytes().0.next_multiple_of(4) }
 }
 
 impl Workbench {
     /// Prepares `device`; compiled kernels are saved in `cache`.
-    ///
-    /// # Errors
-    /// When the staging buffers cannot be created.
     pub fn new(probes: &'static Probes, device: &Rc<Device>, cache: &cache::CacheFolder) -> Result<Self, VulkanError> {
         let upload_staging = DeviceBuffer::new(device, "upload staging", Bytes(MAX_COPY_BYTES), Use::Upload)?;
         let download_staging = DeviceBuffer::new(device, "download staging", Bytes(MAX_COPY_BYTES), Use::Download)?;
         let mut patterns =
             DeviceBuffer::new(device, "fillings", Bytes(PATTERN_COUNT as u64 * PATTERN_BYTES), Use::Upload)?;
-        for (number, pattern) in
-            patterns.mapped_mut().chunks_exact_mut(PATTERN_BYTES as usize).enumerate().take(PATTERN_COUNT)
-        {
+        let areas = patterns.mapped_mut().chunks_exact_mut(PATTERN_BYTES as usize).take(PATTERN_COUNT);
+        for (number, area) in areas.enumerate() {
             let words = Poison::Number.words(number).map(u32::to_le_bytes);
-            pattern.chunks_exact_mut(16).for_each(|part| part.copy_from_slice(words.as_flattened()));
+            for part in area.chunks_exact_mut(WORDS_BYTES as usize) {
+                part.copy_from_slice(words.as_flattened());
+            }
         }
         Ok(Self {
             probes,
@@ -135,25 +134,15 @@ impl Workbench {
             evictor: None,
             copy_buffer: None,
             interrupted: None,
-            longest: Duration::MAX,
+            max_run: Duration::MAX,
             pipelines: Pipelines::new(device, cache)?,
             device: Rc::clone(device),
         })
     }
 
-    /// Makes multi-round runs stop when `interrupted` becomes true.
-    pub(crate) fn leave_rounds_when(&mut self, interrupted: &'static AtomicBool) {
-        self.interrupted = Some(interrupted);
-    }
-
-    /// Limits the time of multi-round runs, in [`Self::sampler_of_one`] and during verification.
-    pub(crate) fn leave_rounds_after(&mut self, longest: Duration) {
-        self.longest = longest;
-    }
-
-    /// Returns the algorithms that measuring itself uses.
-    pub(crate) fn probes(&self) -> &'static Probes {
-        self.probes
+    /// Creates an uninitialized buffer on the device.
+    fn create_buffer(&self, spec: &BufferSpec) -> Result<DeviceBuffer, VulkanError> {
+        DeviceBuffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel)
     }
 
     /// Returns the description of the device.

@@ -1,11 +1,11 @@
-//! Poison: known contents of everything that a kernel may write, and of red zones around all data, which no kernel may
-//! write.
+//! Poison: known contents of all that a kernel may write, and of the red zones around all data, which it may not write.
 
 use super::sampler::Sampler;
 use super::{LoadedProblem, MAX_COPY_BYTES, Workbench, region, whole};
 use crate::kernel::buffer::{BufferSpec, FILLER, RED_ZONE, Role};
 use crate::kernel::program::{BufferId, Program};
-use crate::vulkan::{DeviceBuffer, Recorder, Region, Use, VulkanError};
+use crate::vulkan::{DeviceBuffer, Recorder, Region, VulkanError};
+use std::ops::Range;
 use std::rc::Rc;
 
 /// Initial word of a built-in program's scratch buffers, from which its counters start.
@@ -20,39 +20,31 @@ const MAX_GUARDED_BYTES: u64 = 512 << 20;
 pub(super) enum Poison {
     /// NaN in every floating-point type: a kernel that computes with memory it should not read gets NaN.
     NaN,
-    /// Ordinary numbers in every type, of four kinds in turn. Complements NaN: out-of-bounds arithmetic changes numbers
-    /// but not NaN; a correct answer with NaN's bits differs from it; and in comparisons numbers can win, whereas NaN
-    /// loses all.
+    /// Ordinary numbers in every type, of four kinds in turn. They show what NaN hides: out-of-bounds arithmetic
+    /// changes numbers but not NaN, a correct answer may have NaN's bits, and numbers can win a comparison, whereas NaN
+    /// loses them all.
     Number,
 }
 
 /// Four words that tile a buffer.
 type Words = [u32; 4];
+/// Bytes of [`Words`].
+pub(super) const WORDS_BYTES: u64 = 16;
 
 impl Poison {
-    /// Returns the words for a buffer by number; each buffer has different ones, so that copies from one to another are
-    /// detected.
+    /// Returns the words for a buffer by number. They differ, to reveal copies from one buffer to another.
     pub(super) fn words(self, number: usize) -> Words {
         match self {
             // Also NaN as two f16 or bf16 halves, and as f64 in pairs.
             Self::NaN => [FILLER.start() + (number % 0x7f) as u32; 4],
             Self::Number => {
                 let number = (number % PATTERN_COUNT) as u32;
-                let both = 0x0001_0001 * number;
-                // Large (1e30 as f32), large and negative, a small integer, about 1.5; finite in all floating-point
-                // types.
-                [0x7149_7b49 + both, 0xf149_8349 + both, 3 + number, 0x3fc0_3e00 + both]
+                let in_both_halves = 0x0001_0001 * number;
+                // Large (1e30 as f32), large and negative, a small integer, about 1.5; finite in all float types.
+                [0x7149_7b49 + in_both_halves, 0xf149_8349 + in_both_halves, 3 + number, 0x3fc0_3e00 + in_both_halves]
             }
         }
     }
-}
-
-/// Poison of a buffer.
-#[derive(Clone, Copy)]
-pub(super) struct BufferPoison {
-    pub(super) kind: Poison,
-    /// Number of the buffer.
-    pub(super) buffer: usize,
 }
 
 /// Number of different [`Poison::Number`] patterns.
@@ -68,37 +60,43 @@ pub(super) struct InputCopy {
     copy: Rc<DeviceBuffer>,
 }
 
+/// Bytes per zone when several are read at once; more than any zone has.
+const MAX_ZONE_BYTES: u64 = 2 * RED_ZONE;
+
 /// Bytes of a buffer that no kernel may write.
 struct RedZone<'a> {
     buffer: &'a DeviceBuffer,
     spec: &'a BufferSpec,
     /// Byte range within the buffer.
-    from: u64,
-    to: u64,
+    range: Range<u64>,
     /// Words that fill the zone.
     words: Words,
 }
 
-/// Returns the zones around the data of buffer `number`.
+/// Returns the zones around the data of buffer `number`. Scratch that was not poisoned started with all bits set.
 fn red_zones<'a>(
     number: usize,
     spec: &'a BufferSpec,
     buffer: &'a DeviceBuffer,
     poison: Poison,
-    poisoned: bool,
-) -> impl Iterator<Item = RedZone<'a>> {
+    is_poisoned: bool,
+) -> Vec<RedZone<'a>> {
     let end = RED_ZONE + spec.bytes().0;
     // Data are copied in whole words; the remainder of the last word keeps its value from that time.
-    let whole = end.next_multiple_of(4);
+    let word_end = end.next_multiple_of(4);
     let poison = poison.words(number);
-    let data = match spec.role {
+    let remainder = match spec.role {
         Role::Input | Role::InPlace => Poison::NaN.words(number),
-        Role::Scratch if !poisoned => [ALL_BITS; 4],
+        Role::Scratch if !is_poisoned => [ALL_BITS; 4],
         Role::Output | Role::Scratch => poison,
     };
-    let parts = [(0, RED_ZONE, poison), (end, whole, data), (whole, buffer.size.0, poison)];
-    let parts = parts.into_iter().filter(|(from, to, _)| from < to);
-    parts.map(move |(from, to, words)| RedZone { buffer, spec, from, to, words })
+    let mut zones = vec![];
+    for (range, words) in [(0..RED_ZONE, poison), (end..word_end, remainder), (word_end..buffer.size.0, poison)] {
+        if !range.is_empty() {
+            zones.push(RedZone { buffer, spec, range, words });
+        }
+    }
+    zones
 }
 
 impl RedZone<'_> {
@@ -106,13 +104,14 @@ impl RedZone<'_> {
     fn describe_write(&self, contents: &[u8]) -> Option<String> {
         let words = self.words.map(u32::to_le_bytes);
         let words = words.as_flattened();
-        let (at, _) = (self.from..).zip(contents).find(|(at, byte)| **byte != words[(at % 16) as usize])?;
-        let place = at as i64 - RED_ZONE as i64;
+        let expected = |position: u64| words[(position % WORDS_BYTES) as usize];
+        let (position, _) = self.range.clone().zip(contents).find(|(position, byte)| **byte != expected(*position))?;
+        let written = position as i64 - RED_ZONE as i64;
         let name = &self.spec.name;
         let bytes = self.spec.bytes().0;
         let last = bytes.saturating_sub(1);
         Some(format!(
-            "the kernel wrote outside buffer {name}: it wrote byte {place} of a buffer of {bytes} bytes (0 to {last})"
+            "the kernel wrote outside buffer {name}: it wrote byte {written} of a buffer of {bytes} bytes (0 to {last})"
         ))
     }
 }
@@ -123,30 +122,31 @@ impl Workbench {
         loaded.red_zone_poison.set(poison);
         let mut recorder = Recorder::new(&self.device)?;
         for (number, (spec, buffer)) in loaded.specs.iter().zip(&loaded.buffers).enumerate() {
-            let poison = BufferPoison { kind: poison, buffer: number };
             if spec.role != Role::Input {
-                self.record_poison(&mut recorder, &whole(buffer), poison);
+                self.record_poison(&mut recorder, &whole(buffer), poison, number);
                 continue;
             }
-            let Region { offset, bytes, .. } = region(buffer, spec);
-            for (offset, end) in [(0, offset), (offset + bytes, buffer.size.0)] {
-                self.record_poison(&mut recorder, &Region { buffer, offset, bytes: end - offset }, poison);
-            }
+            let data = region(buffer, spec);
+            let data_end = data.offset + data.bytes;
+            let before = Region { buffer, offset: 0, bytes: data.offset };
+            let behind = Region { buffer, offset: data_end, bytes: buffer.size.0 - data_end };
+            self.record_poison(&mut recorder, &before, poison, number);
+            self.record_poison(&mut recorder, &behind, poison, number);
         }
         recorder.finish()?.run().map(drop)
     }
 
-    /// Records the poisoning of `target`, a part of a buffer.
-    pub(super) fn record_poison(&self, recorder: &mut Recorder, target: &Region<'_>, poison: BufferPoison) {
+    /// Records the poisoning of `target`, a part of the buffer with this number.
+    pub(super) fn record_poison(&self, recorder: &mut Recorder, target: &Region<'_>, poison: Poison, number: usize) {
         let Region { buffer, offset, bytes } = *target;
-        if let Poison::NaN = poison.kind {
-            return recorder.fill(target, Poison::NaN.words(poison.buffer)[0]);
+        if let Poison::NaN = poison {
+            return recorder.fill(target, Poison::NaN.words(number)[0]);
         }
-        let pattern = (poison.buffer % PATTERN_COUNT) as u64 * PATTERN_BYTES;
-        // The phase of the pattern depends on the position in the buffer. The filled part doubles by copying it behind
-        // itself.
-        let mut filled = bytes.min(PATTERN_BYTES - 16);
-        recorder.copy((&self.patterns, pattern + offset % 16), (buffer, offset), filled);
+        let pattern = (number % PATTERN_COUNT) as u64 * PATTERN_BYTES;
+        // The words are aligned with the start of the buffer, not of the target.
+        let mut filled = bytes.min(PATTERN_BYTES - WORDS_BYTES);
+        recorder.copy((&self.patterns, pattern + offset % WORDS_BYTES), (buffer, offset), filled);
+        // Each copy of the filled part behind itself doubles it.
         while filled < bytes {
             let more = filled.min(bytes - filled);
             recorder.barrier();
@@ -160,24 +160,22 @@ impl Workbench {
     pub(super) fn copy_inputs(&self, loaded: &LoadedProblem, program: &Program) -> Result<Vec<InputCopy>, VulkanError> {
         let mut copies = vec![];
         let mut recorder = Recorder::new(&self.device)?;
-        let mut known = loaded.input_copies.borrow_mut();
+        let mut earlier_copies = loaded.input_copies.borrow_mut();
         let mut is_new = false;
-        for (place, (spec, buffer)) in loaded.specs.iter().zip(&loaded.buffers).enumerate() {
-            let guarded = spec.role == Role::Input && spec.bytes().0 <= MAX_GUARDED_BYTES;
-            if !guarded || !program.may_write(BufferId(place)) {
+        for (number, (spec, buffer)) in loaded.specs.iter().zip(&loaded.buffers).enumerate() {
+            let is_guarded = spec.role == Role::Input && spec.bytes().0 <= MAX_GUARDED_BYTES;
+            if !is_guarded || !program.may_write(BufferId(number)) {
                 continue;
             }
-            if let Some(copy) = known.get(&place) {
-                copies.push(InputCopy { number: place, copy: Rc::clone(copy) });
-                continue;
-            }
-            if let Ok(copy) = DeviceBuffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel) {
+            if let Some(copy) = earlier_copies.get(&number) {
+                copies.push(InputCopy { number, copy: Rc::clone(copy) });
+            } else if let Ok(copy) = self.create_buffer(spec) {
                 let Region { offset, bytes, .. } = region(buffer, spec);
                 recorder.copy((buffer, offset), (&copy, offset), bytes);
-                let copy = Rc::new(copy);
-                known.insert(place, Rc::clone(&copy));
                 is_new = true;
-                copies.push(InputCopy { number: place, copy });
+                let copy = Rc::new(copy);
+                earlier_copies.insert(number, Rc::clone(&copy));
+                copies.push(InputCopy { number, copy });
             }
         }
         if is_new {
@@ -186,8 +184,7 @@ impl Workbench {
         Ok(copies)
     }
 
-    /// Names the input that differs from its copy, if any, and restores all of them, because other kernels use them
-    /// too.
+    /// Restores the inputs, which other kernels use too, and names one that differed from its copy, if any.
     pub(super) fn restore_inputs(
         &mut self,
         loaded: &LoadedProblem,
@@ -218,41 +215,45 @@ impl Workbench {
         second: &DeviceBuffer,
     ) -> Result<bool, VulkanError> {
         let bytes = spec.bytes().0;
-        let mut is_same = true;
         for from in (0..bytes).step_by(MAX_COPY_BYTES as usize) {
             let mut contents = vec![0; MAX_COPY_BYTES.min(bytes - from) as usize];
             let mut other_contents = contents.clone();
             self.download(first, RED_ZONE + from, &mut contents)?;
             self.download(second, RED_ZONE + from, &mut other_contents)?;
-            is_same &= contents == other_contents;
+            if contents != other_contents {
+                return Ok(false);
+            }
         }
-        Ok(is_same)
+        Ok(true)
     }
 
     /// Describes a kernel's write outside its buffers, if there was one.
-    pub(super) fn out_of_bounds_write(
+    pub(super) fn find_out_of_bounds_write(
         &mut self,
         loaded: &LoadedProblem,
         sampler: &Sampler,
         poison: Poison,
     ) -> Result<Option<String>, VulkanError> {
-        let own = sampler.scratch.iter().map(|(spec, buffer)| (spec, buffer, sampler.poison));
-        let shared = loaded.specs.iter().zip(&loaded.buffers).map(|(spec, buffer)| (spec, buffer, poison));
-        let zones: Vec<_> = shared
-            .chain(own)
-            .enumerate()
-            .flat_map(|(number, (spec, buffer, poison))| red_zones(number, spec, buffer, poison, sampler.poisoned))
-            .collect();
+        let mut zones = vec![];
+        for (number, (spec, buffer)) in loaded.specs.iter().zip(&loaded.buffers).enumerate() {
+            zones.extend(red_zones(number, spec, buffer, poison, sampler.poisoned));
+        }
+        for (number, (spec, buffer)) in (loaded.specs.len()..).zip(&sampler.scratch) {
+            zones.extend(red_zones(number, spec, buffer, sampler.poison, sampler.poisoned));
+        }
         // Check as many zones at once as fit: each wait for the device costs more than the reading.
-        for zones in zones.chunks((MAX_COPY_BYTES / (2 * RED_ZONE)) as usize) {
+        for zones in zones.chunks((MAX_COPY_BYTES / MAX_ZONE_BYTES) as usize) {
             let mut recorder = Recorder::new(&self.device)?;
             recorder.barrier();
-            for (RedZone { buffer, from, to, .. }, at) in zones.iter().zip((0..).step_by(2 * RED_ZONE as usize)) {
-                recorder.copy((buffer, *from), (&self.download_staging, at), to - from);
+            let offsets = (0..).step_by(MAX_ZONE_BYTES as usize);
+            for (zone, offset) in zones.iter().zip(offsets.clone()) {
+                let bytes = zone.range.end - zone.range.start;
+                recorder.copy((zone.buffer, zone.range.start), (&self.download_staging, offset), bytes);
             }
             recorder.finish()?.run()?;
-            for (zone, at) in zones.iter().zip((0..).step_by(2 * RED_ZONE as usize)) {
-                let contents = &self.download_staging.mapped()[at..][..(zone.to - zone.from) as usize];
+            for (zone, offset) in zones.iter().zip(offsets) {
+                let bytes = (zone.range.end - zone.range.start) as usize;
+                let contents = &self.download_staging.mapped()[offset as usize..][..bytes];
                 if let Some(description) = zone.describe_write(contents) {
                     return Ok(Some(description));
                 }
@@ -275,7 +276,7 @@ mod tests {
                 let brain = |bits: u32| half::bf16::from_bits(bits as u16);
                 for (at, word) in words.into_iter().enumerate() {
                     let twice = u64::from(words[at ^ 1]) << 32 | u64::from(word);
-                    let found = [
+                    let are_nan = [
                         half(word).is_nan(),
                         half(word >> 16).is_nan(),
                         brain(word).is_nan(),
@@ -283,7 +284,7 @@ mod tests {
                         f32::from_bits(word).is_nan(),
                         f64::from_bits(twice).is_nan(),
                     ];
-                    assert_eq!(found, [is_nan; 6], "{word:x}");
+                    assert_eq!(are_nan, [is_nan; 6], "{word:x}");
                     let finite = half(word).is_finite() && half(word >> 16).is_finite();
                     assert!(is_nan || finite && f32::from_bits(word).is_finite() && f64::from_bits(twice).is_finite());
                     assert_ne!(word, poison.words(number + 1)[at]);

@@ -1,17 +1,18 @@
 //! Recorded programs that yield samples.
 
-use super::poison::{ALL_BITS, BufferPoison, Poison};
+use super::poison::{ALL_BITS, Poison};
 use super::{LoadedProblem, MAX_COPY_BYTES, Workbench, region, whole};
 use crate::algorithms::CaseSpec;
 use crate::basis::dtype::DType;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Nanos};
 use crate::case::method::{CacheState, Clock};
-use crate::kernel::buffer::{BufferSpec, RED_ZONE, Role, Start, write_addresses};
+use crate::kernel::buffer::{BufferSpec, RED_ZONE, Role, write_addresses};
 use crate::kernel::program::{Program, Repeat};
 use crate::plan::Sampling;
 use crate::record::Sample;
 use crate::sampling;
+use crate::timekeeper::TakenSample;
 use crate::vulkan::{Commands, DeviceBuffer, Recorder, Region, TimestampPool, Use, VulkanError};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +20,9 @@ use std::time::Duration;
 
 /// Bytes read to empty the caches: four times the largest last-level cache of a GPU (256 MiB).
 const EVICTION_BYTES: u64 = 1 << 30;
+
+/// Bytes read on a device with next to no memory.
+const MIN_EVICTION_BYTES: u64 = 1 << 16;
 
 /// Program that empties the caches, on its own problem.
 pub(super) struct Evictor {
@@ -28,35 +32,44 @@ pub(super) struct Evictor {
 
 /// Recorded program that yields samples.
 pub struct Sampler {
-    commands: Commands,
-    timestamps: TimestampPool,
+    commands: TimedCommands,
     rounds: Option<StoppableRound>,
-    clock: Clock,
+    pub(crate) clock: Clock,
     /// Runs of the program per sample.
     pub repeats: u32,
     /// Program's own buffers.
     pub(super) scratch: Vec<(BufferSpec, DeviceBuffer)>,
-    /// Initial contents of the own buffers that each run restores.
+    /// Initial contents of the own buffers that each run restores, with buffer numbers.
     initial: Vec<(usize, DeviceBuffer)>,
-    /// Whether the own buffers held poison before the first run, and the pattern around them.
+    /// Whether the own buffers held poison before the first run; otherwise all bits were set.
     pub(super) poisoned: bool,
+    /// Fill pattern of the red zones around the own buffers.
     pub(super) poison: Poison,
     /// Runs over fresh and over left contents, if the contents may make a difference.
-    contents_test: Option<[TimedRun; 2]>,
+    contents_test: Option<[TimedCommands; 2]>,
     /// Cache-emptying program, kept alive because the commands refer to its buffers.
     _evictor: Option<Rc<Evictor>>,
 }
 
-/// Recorded run with timestamps, and the buffer through which contents are moved.
-pub(super) struct TimedRun {
+/// Recorded commands with timestamps around each part that counts.
+pub(super) struct TimedCommands {
     commands: Commands,
     timestamps: TimestampPool,
-    _copy_buffer: Rc<DeviceBuffer>,
+    /// Buffer through which contents are moved, kept alive because the commands refer to it.
+    _copy_buffer: Option<Rc<DeviceBuffer>>,
 }
 
-impl TimedRun {
-    pub(super) fn run(&self) -> Result<Nanos, VulkanError> {
-        self.timestamps.elapsed(self.commands.run()?)
+/// Times of a sample.
+#[derive(Default)]
+pub(super) struct SampleTimes {
+    host: Nanos,
+    pub(super) device: Nanos,
+}
+
+impl TimedCommands {
+    pub(super) fn run(&self) -> Result<SampleTimes, VulkanError> {
+        let host = self.commands.run()?;
+        Ok(SampleTimes { host, device: self.timestamps.elapsed(host)? })
     }
 }
 
@@ -83,53 +96,43 @@ struct RunsToRecord<'a> {
 
 /// Recorded round of a program that repeats until the device sets the stop flag.
 struct StoppableRound {
-    commands: Commands,
-    timestamps: TimestampPool,
+    commands: TimedCommands,
     /// Buffer that a round's commands copy the stop flag to.
     flag: DeviceBuffer,
-    bound: u32,
+    max_rounds: u32,
     interrupted: Option<&'static AtomicBool>,
-    longest: Duration,
-}
-
-/// Time of all rounds of a sample.
-struct RoundTimes {
-    host: Nanos,
-    device: Nanos,
+    max_time: Duration,
 }
 
 impl StoppableRound {
-    /// Runs rounds until the device or the user stops them, or the time limit is exceeded; returns host and device
-    /// time.
-    pub(super) fn run(&self) -> Result<RoundTimes, VulkanError> {
-        let mut host = Nanos::default();
-        let mut device = Nanos::default();
-        for round in 0..self.bound {
+    /// Runs rounds until the device or the user stops them, or the time limit is exceeded; returns their total times.
+    fn run(&self) -> Result<SampleTimes, VulkanError> {
+        let mut total = SampleTimes::default();
+        for round in 0..self.max_rounds {
             if self.interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed)) {
                 return Err(VulkanError::Interrupted);
             }
-            if host.0 > Nanos::from(self.longest).0 {
+            if total.host.0 > Nanos::from(self.max_time).0 {
                 return Err(VulkanError::TooLong(format!(
                     "stopped after {:.0} s and {round} of at most {} submissions; allow longer with `--max-run`, or use \
                      fewer rounds",
-                    host.seconds(),
-                    self.bound
+                    total.host.seconds(),
+                    self.max_rounds
                 )));
             }
-            let waited = self.commands.run()?;
-            host = host + waited;
-            device = device + self.timestamps.elapsed(waited)?;
+            let SampleTimes { host, device } = self.commands.run()?;
+            total.host = total.host + host;
+            total.device = total.device + device;
             if self.flag.mapped().iter().any(|byte| *byte != 0) {
                 break;
             }
         }
-        Ok(RoundTimes { host, device })
+        Ok(total)
     }
 }
 
 impl RunsToRecord<'_> {
-    /// Records the restoration of outputs and scratch buffers to the selected contents, except buffers restored
-    /// otherwise.
+    /// Records copies of the selected contents to outputs and scratch buffers, except those with initial contents.
     fn record_contents(&self, recorder: &mut Recorder) {
         let Self { loaded, program, regions, .. } = self;
         let Some((contents, copy_buffer)) = self.contents else { return };
@@ -158,81 +161,68 @@ impl RunsToRecord<'_> {
 }
 
 impl Sampler {
-    /// Takes one sample; returns it with the device time of all its runs. If the host is the clock, the sample has the
-    /// host's time, which includes launches and the restoring of inputs.
-    ///
-    /// # Errors
-    /// When the device fails.
-    pub fn sample(&self) -> Result<(Sample, Nanos), VulkanError> {
-        let mut host = self.commands.run()?;
-        let mut total = self.timestamps.elapsed(host)?;
+    /// Takes one sample. The host's clock includes launches and the restoring of inputs.
+    pub fn sample(&self) -> Result<TakenSample, VulkanError> {
+        let SampleTimes { mut host, mut device } = self.commands.run()?;
         if let Some(rounds) = &self.rounds {
             let times = rounds.run()?;
             host = host + times.host;
-            total = total + times.device;
+            device = device + times.device;
         }
-        let timed = match self.clock {
-            Clock::DeviceTimestamps => total,
+        let total = match self.clock {
+            Clock::DeviceTimestamps => device,
             Clock::Host => host,
         };
-        Ok((Sample { time: Nanos(timed.0 / f64::from(self.repeats)), host, outlier: false }, total))
+        let time = Nanos(total.0 / f64::from(self.repeats));
+        Ok(TakenSample { sample: Sample { time, host, outlier: false }, device_total: device })
     }
 
     /// Lifts the time limit of a multi-round run.
     pub(super) fn lift_time_limit(&mut self) {
         if let Some(rounds) = &mut self.rounds {
-            rounds.longest = Duration::MAX;
+            rounds.max_time = Duration::MAX;
         }
-    }
-
-    /// Whether samples are timed by the device.
-    pub(crate) fn is_timed_by_device(&self) -> bool {
-        self.clock == Clock::DeviceTimestamps
     }
 
     /// Times one run over fresh contents of outputs and scratch, and one over left contents, in either order; `None` if
     /// contents cannot make a difference.
-    ///
-    /// # Errors
-    /// When the device fails.
-    pub(super) fn times_over_contents(&self, fresh_first: bool) -> Result<Option<[Nanos; 2]>, VulkanError> {
+    pub(super) fn time_over_contents(&self, fresh_first: bool) -> Result<Option<[Nanos; 2]>, VulkanError> {
         let Some([fresh, left]) = &self.contents_test else { return Ok(None) };
         if fresh_first {
-            return Ok(Some([fresh.run()?, left.run()?]));
+            return Ok(Some([fresh.run()?.device, left.run()?.device]));
         }
-        let left = left.run()?;
-        Ok(Some([fresh.run()?, left]))
+        let left_time = left.run()?.device;
+        Ok(Some([fresh.run()?.device, left_time]))
     }
 }
 
 impl Workbench {
     /// Records `program` with as many runs per sample as its run time requires.
-    ///
-    /// # Errors
-    /// When the device cannot record it, or has no room for the cache-emptying buffer.
     pub fn sampler(
         &mut self,
         loaded: &LoadedProblem,
         program: &Program,
         one_run: Nanos,
-        how: &Sampling,
+        options: &Sampling,
     ) -> Result<Sampler, VulkanError> {
         let tick = Nanos(f64::from(self.device.info.timestamps.period_ns));
-        let repeats = match (how.clock, how.cache) {
+        let repeats = match (options.clock, options.cache) {
             _ if program.repeat.is_some() => 1,
             (_, CacheState::Cold) => 1,
             (Clock::DeviceTimestamps, _) => sampling::repeats(one_run, tick),
             (Clock::Host, _) => sampling::host_repeats(one_run),
         };
-        let evictor = match how.cache {
+        let evictor = match options.cache {
             CacheState::Hot => None,
             CacheState::Cold => Some(self.evictor()?),
         };
-        let mut sampler = self.record_sampler(loaded, program, repeats, how.clock, Poison::NaN, evictor)?;
+        let mut sampler = self.record_sampler(loaded, program, repeats, options.clock, Poison::NaN, evictor)?;
         // The run was within the limit before: a slightly longer one must not fail.
         sampler.lift_time_limit();
-        // The comparison is skipped if there is no room for the buffer through which contents are moved.
-        if self.could_reuse_answer(program)
+        // Users' kernels could find their previous outputs and skip work. There may be no room for the test's buffer.
+        let could_reuse_answer = program.is_users() || self.pipelines.substitutes(program);
+        if could_reuse_answer
+            && program.repeat.is_none()
             && let Ok(fresh) = self.record_over(loaded, program, &sampler, Contents::Fresh)
             && let Ok(left) = self.record_over(loaded, program, &sampler, Contents::Left)
         {
@@ -242,9 +232,6 @@ impl Workbench {
     }
 
     /// Records `program` with one run per sample and warm caches, whatever its run time.
-    ///
-    /// # Errors
-    /// When a pipeline or buffer cannot be created.
     pub fn sampler_of_one(&mut self, loaded: &LoadedProblem, program: &Program) -> Result<Sampler, VulkanError> {
         self.record_sampler(loaded, program, 1, Clock::default(), Poison::NaN, None)
     }
@@ -255,8 +242,8 @@ impl Workbench {
             return Ok(Rc::clone(evictor));
         }
         // At most a quarter of the device's memory, because the case needs memory as well.
-        let most = self.device.info.memory().0.min(self.device.info.limits.buffer.0) / 4;
-        let bytes = EVICTION_BYTES.min(most).max(1 << 16);
+        let max_bytes = self.device.info.memory().0.min(self.device.info.limits.buffer.0) / 4;
+        let bytes = EVICTION_BYTES.min(max_bytes).max(MIN_EVICTION_BYTES);
         let words = 1 << (bytes / 4).ilog2();
         let reads = self.probes.memory_read;
         let case = CaseSpec::new(reads, Size::Two(words, words), DType::I32);
@@ -284,8 +271,8 @@ impl Workbench {
     ) -> Result<Sampler, VulkanError> {
         let scratch = self.create_own_buffers(loaded, program, poison)?;
         let initial = self.write_initial_contents(loaded, program, &scratch)?;
-        let regions: Vec<_> =
-            loaded.regions().into_iter().chain(scratch.iter().map(|(spec, buffer)| region(buffer, spec))).collect();
+        let mut regions = loaded.regions();
+        regions.extend(scratch.iter().map(|(spec, buffer)| region(buffer, spec)));
         let runs = RunsToRecord {
             loaded,
             program,
@@ -294,19 +281,20 @@ impl Workbench {
             evictor: evictor.as_deref(),
             contents: None,
         };
-        let (commands, timestamps) = self.record_runs(&runs, repeats)?;
-        let rounds = program.repeat.as_ref().map(|repeat| self.record_round(&regions, repeat)).transpose()?;
+        let commands = self.record_runs(&runs, repeats)?;
+        let mut rounds = None;
+        if let Some(repeat) = &program.repeat {
+            rounds = Some(self.record_round(&regions, repeat)?);
+        }
         drop(regions);
-        let poisoned = program.is_users();
         Ok(Sampler {
             commands,
-            timestamps,
             rounds,
             clock,
             repeats,
             scratch,
             initial,
-            poisoned,
+            poisoned: program.is_users(),
             poison,
             contents_test: None,
             _evictor: evictor,
@@ -320,38 +308,33 @@ impl Workbench {
         program: &Program,
         sampler: &Sampler,
         contents: Contents,
-    ) -> Result<TimedRun, VulkanError> {
+    ) -> Result<TimedCommands, VulkanError> {
         let copy_buffer = self.copy_buffer()?;
-        let scratch = sampler.scratch.iter().map(|(spec, buffer)| region(buffer, spec));
-        let regions: Vec<_> = loaded.regions().into_iter().chain(scratch).collect();
+        let mut regions = loaded.regions();
+        regions.extend(sampler.scratch.iter().map(|(spec, buffer)| region(buffer, spec)));
         let contents = Some((contents, copy_buffer.as_ref()));
         let runs =
             RunsToRecord { loaded, program, regions: &regions, initial: &sampler.initial, evictor: None, contents };
-        let (commands, timestamps) = self.record_runs(&runs, 1)?;
-        Ok(TimedRun { commands, timestamps, _copy_buffer: copy_buffer })
+        let commands = self.record_runs(&runs, 1)?;
+        Ok(TimedCommands { _copy_buffer: Some(copy_buffer), ..commands })
     }
 
-    /// Whether the program could read its previous outputs and skip work: users' kernels could.
-    fn could_reuse_answer(&self, program: &Program) -> bool {
-        program.repeat.is_none() && (program.is_users() || self.pipelines.substitutes(program))
-    }
-
-    /// Records runs of a program with timestamps.
-    fn record_runs(&mut self, runs: &RunsToRecord<'_>, repeats: u32) -> Result<(Commands, TimestampPool), VulkanError> {
+    /// Records runs of a program.
+    fn record_runs(&mut self, runs: &RunsToRecord<'_>, repeats: u32) -> Result<TimedCommands, VulkanError> {
         let RunsToRecord { loaded, program, regions, initial, evictor, contents } = *runs;
         // If contents must be restored before each run, outside the timestamps, each run gets its own pair of
         // timestamps; otherwise one pair encloses all runs.
-        let restore = loaded.changes_in_place() || evictor.is_some() || !initial.is_empty() || contents.is_some();
-        let timestamps = TimestampPool::new(&self.device, if restore { repeats } else { 1 })?;
+        let restores = loaded.changes_in_place() || evictor.is_some() || !initial.is_empty() || contents.is_some();
+        let timestamps = TimestampPool::new(&self.device, if restores { repeats } else { 1 })?;
         let mut recorder = Recorder::new(&self.device)?;
         recorder.reset(&timestamps);
         recorder.barrier();
         for repeat in 0..repeats {
-            if restore {
+            if restores {
                 loaded.record_restore(&mut recorder);
-                for (place, first) in initial {
-                    let target = &regions[*place];
-                    recorder.copy((first, target.offset), (target.buffer, target.offset), target.bytes);
+                for (number, initial) in initial {
+                    let Region { buffer, offset, bytes } = regions[*number];
+                    recorder.copy((initial, offset), (buffer, offset), bytes);
                 }
                 recorder.barrier();
                 runs.record_contents(&mut recorder);
@@ -365,14 +348,14 @@ impl Workbench {
             }
             recorder.steps(&program.steps, &mut self.pipelines, regions)?;
             recorder.barrier();
-            if restore {
+            if restores {
                 recorder.stamp(&timestamps, 2 * repeat + 1);
             }
         }
-        if !restore {
+        if !restores {
             recorder.stamp(&timestamps, 1);
         }
-        Ok((recorder.finish()?, timestamps))
+        Ok(TimedCommands { commands: recorder.finish()?, timestamps, _copy_buffer: None })
     }
 
     /// Returns the buffer through which contents are moved; creates it on first use.
@@ -392,27 +375,30 @@ impl Workbench {
         program: &Program,
         poison: Poison,
     ) -> Result<Vec<(BufferSpec, DeviceBuffer)>, VulkanError> {
-        let make = |spec: &BufferSpec| {
-            let new = || DeviceBuffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel);
-            // If memory is short, drop the copies of inputs, which only a check needs.
-            let buffer = new().or_else(|_| {
+        let mut scratch = vec![];
+        for spec in &program.scratch {
+            let mut buffer = self.create_buffer(spec);
+            if buffer.is_err() {
+                // If memory is short, drop the copies of inputs, which only a check needs.
                 loaded.input_copies.borrow_mut().clear();
-                new()
-            })?;
-            Ok((spec.clone(), buffer))
-        };
-        let scratch = program.scratch.iter().map(make).collect::<Result<Vec<_>, VulkanError>>()?;
-        if !scratch.is_empty() {
-            let mut recorder = Recorder::new(&self.device)?;
-            for (number, (_, buffer)) in (loaded.specs.len()..).zip(&scratch) {
-                self.record_poison(&mut recorder, &whole(buffer), BufferPoison { kind: poison, buffer: number });
+                buffer = self.create_buffer(spec);
             }
-            recorder.barrier();
-            for (spec, buffer) in scratch.iter().filter(|_| !program.is_users()) {
+            scratch.push((spec.clone(), buffer?));
+        }
+        if scratch.is_empty() {
+            return Ok(scratch);
+        }
+        let mut recorder = Recorder::new(&self.device)?;
+        for (number, (_, buffer)) in (loaded.specs.len()..).zip(&scratch) {
+            self.record_poison(&mut recorder, &whole(buffer), poison, number);
+        }
+        recorder.barrier();
+        if !program.is_users() {
+            for (spec, buffer) in &scratch {
                 recorder.fill(&region(buffer, spec), ALL_BITS);
             }
-            recorder.finish()?.run()?;
         }
+        recorder.finish()?.run()?;
         Ok(scratch)
     }
 
@@ -427,18 +413,19 @@ impl Workbench {
         let buffers = loaded.buffers.iter().chain(scratch.iter().map(|(_, buffer)| buffer));
         let addresses: Vec<u64> = buffers.map(|buffer| buffer.address() + RED_ZONE).collect();
         let mut initial = vec![];
-        for Start { buffer: id, bytes, addresses: places } in &program.starts {
-            let number = id.0 - loaded.specs.len();
-            let (spec, buffer) = &scratch[number];
-            let mut bytes = bytes.to_vec();
-            write_addresses(&mut bytes, places, &addresses);
-            let first = (spec.role == Role::InPlace)
-                .then(|| DeviceBuffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel))
-                .transpose()?;
-            let target = first.as_ref().unwrap_or(buffer);
+        for start in &program.starts {
+            let number = start.buffer.0;
+            let (spec, buffer) = &scratch[number - loaded.specs.len()];
+            let mut bytes = start.bytes.to_vec();
+            write_addresses(&mut bytes, &start.addresses, &addresses);
+            let mut restored = None;
+            if spec.role == Role::InPlace {
+                restored = Some(self.create_buffer(spec)?);
+            }
+            let target = restored.as_ref().unwrap_or(buffer);
             // The remainder of the last word counts as a red zone: see `red_zones`.
             let mut recorder = Recorder::new(&self.device)?;
-            self.record_poison(&mut recorder, &region(target, spec), BufferPoison { kind: Poison::NaN, buffer: id.0 });
+            self.record_poison(&mut recorder, &region(target, spec), Poison::NaN, number);
             recorder.barrier();
             match bytes.first_chunk() {
                 Some(word) if bytes.len() == 4 => {
@@ -450,11 +437,14 @@ impl Workbench {
                     self.upload(target, &bytes)?;
                 }
             }
-            initial.extend(first.map(|first| (id.0, first)));
+            if let Some(restored) = restored {
+                initial.push((number, restored));
+            }
         }
         Ok(initial)
     }
 
+    /// Records a round of a program that repeats, followed by a copy of its stop flag to the host.
     fn record_round(&mut self, regions: &[Region<'_>], repeat: &Repeat) -> Result<StoppableRound, VulkanError> {
         let timestamps = TimestampPool::new(&self.device, 1)?;
         let flag = DeviceBuffer::new(&self.device, "stop flag", Bytes(4), Use::Download)?;
@@ -467,13 +457,8 @@ impl Workbench {
         recorder.stamp(&timestamps, 1);
         let stop = &regions[repeat.stop.0];
         recorder.copy((stop.buffer, stop.offset), (&flag, 0), 4);
-        Ok(StoppableRound {
-            commands: recorder.finish()?,
-            timestamps,
-            flag,
-            bound: repeat.bound,
-            interrupted: self.interrupted,
-            longest: self.longest,
-        })
+        let commands = TimedCommands { commands: recorder.finish()?, timestamps, _copy_buffer: None };
+        let max_rounds = repeat.bound;
+        Ok(StoppableRound { commands, flag, max_rounds, interrupted: self.interrupted, max_time: self.max_run })
     }
 }

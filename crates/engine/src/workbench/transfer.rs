@@ -8,19 +8,13 @@ use std::time::Instant;
 
 impl Workbench {
     /// Measures `count` host times from the submission of an empty command buffer until its completion is known.
-    ///
-    /// # Errors
-    /// When the device fails.
-    pub fn submissions(&mut self, count: usize) -> Result<Vec<Nanos>, VulkanError> {
+    pub fn time_submissions(&mut self, count: usize) -> Result<Vec<Nanos>, VulkanError> {
         let empty = Recorder::new(&self.device)?.finish()?;
         (0..count).map(|_| empty.run()).collect()
     }
 
     /// Measures the host times of `count` uploads of `bytes`, each written by one thread, then copied.
-    ///
-    /// # Errors
-    /// When the device fails or has no room for the buffers.
-    pub fn uploads(&mut self, bytes: Bytes, count: usize) -> Result<Vec<Nanos>, VulkanError> {
+    pub fn time_uploads(&mut self, bytes: Bytes, count: usize) -> Result<Vec<Nanos>, VulkanError> {
         let mut staging = DeviceBuffer::new(&self.device, "upload probe", bytes, Use::Upload)?;
         let target = DeviceBuffer::new(&self.device, "upload probe", bytes, Use::Kernel)?;
         let mut recorder = Recorder::new(&self.device)?;
@@ -38,10 +32,7 @@ impl Workbench {
     }
 
     /// Measures the host times of `count` downloads of `bytes`, each copied, then read by one thread.
-    ///
-    /// # Errors
-    /// When the device fails or has no room for the buffers.
-    pub fn downloads(&mut self, bytes: Bytes, count: usize) -> Result<Vec<Nanos>, VulkanError> {
+    pub fn time_downloads(&mut self, bytes: Bytes, count: usize) -> Result<Vec<Nanos>, VulkanError> {
         let source = DeviceBuffer::new(&self.device, "download probe", bytes, Use::Kernel)?;
         let download_staging = DeviceBuffer::new(&self.device, "download probe", bytes, Use::Download)?;
         let mut recorder = Recorder::new(&self.device)?;

@@ -26,7 +26,7 @@ pub struct Verified {
     pub check: Result<CheckResult, String>,
     /// Fingerprint of the answer.
     pub answer: u64,
-    /// Run over other poison; none after a wrong answer.
+    /// Run over the other poison; `None` after a wrong answer.
     pub second_run: Option<SecondRun>,
     /// Reason why the answer cannot be judged, if so.
     pub unverified: Option<String>,
@@ -54,13 +54,17 @@ pub(super) fn fingerprint(outputs: &[HostArray]) -> u64 {
 }
 
 /// Describes the first element in which the outputs of two runs differ.
-fn first_change(loaded: &LoadedProblem, first: &[HostArray], second: &[HostArray]) -> Option<String> {
+fn find_change(loaded: &LoadedProblem, first: &[HostArray], second: &[HostArray]) -> Option<String> {
     let specs = loaded.specs.iter().filter(|spec| spec.role.is_output());
-    specs.zip(first.iter().zip(second)).find_map(|(spec, (a, b))| {
-        let byte = a.as_bytes().iter().zip(b.as_bytes()).position(|(a, b)| a != b)?;
-        let index = byte / spec.dtype.bytes() as usize;
-        Some(format!("{}[{index}] is {}, it was {}", spec.name, b.shown(index), a.shown(index)))
-    })
+    for (spec, (before, after)) in specs.zip(first.iter().zip(second)) {
+        let mut bytes = before.as_bytes().iter().zip(after.as_bytes());
+        if let Some(byte) = bytes.position(|(before, after)| before != after) {
+            let index = byte / spec.dtype.bytes() as usize;
+            let name = &spec.name;
+            return Some(format!("{name}[{index}] is {}, it was {}", after.shown(index), before.shown(index)));
+        }
+    }
+    None
 }
 
 /// Result of a run over poison.
@@ -73,25 +77,23 @@ pub(super) struct CheckedRun {
     pub(super) bad_write: Option<String>,
 }
 
-/// Saves `outputs` if requested, and checks them, with the program's allowance and promise.
+/// Saves `outputs` if the user asked for that, and checks them.
 fn save_and_check(loaded: &LoadedProblem, program: &Program, outputs: &[HostArray]) -> Result<CheckResult, String> {
     loaded.oracle.save(outputs)?;
-    check_outputs(loaded, program, outputs)
+    check(loaded, program, outputs)
 }
 
-/// Checks `outputs` without saving them.
-pub(super) fn check_outputs(
-    loaded: &LoadedProblem,
-    program: &Program,
-    outputs: &[HostArray],
-) -> Result<CheckResult, String> {
+/// Checks `outputs`, within what the program allows beyond the tolerance, and against what else it guarantees.
+pub(super) fn check(loaded: &LoadedProblem, program: &Program, outputs: &[HostArray]) -> Result<CheckResult, String> {
     let mut check = loaded.oracle.check(outputs)?;
     check.tolerance += program.allowance;
-    program.promise.into_iter().for_each(|promise| check.enforce(promise));
+    if let Some(promise) = program.promise {
+        check.enforce(promise);
+    }
     Ok(check)
 }
 
-/// Why an answer does not count.
+/// Reason why an answer does not count.
 pub(crate) enum VerificationError {
     /// The answer is wrong or missing, or the kernel wrote out of bounds.
     Rejected(Verification),
@@ -115,17 +117,17 @@ pub(crate) enum LaterAnswer {
     Wrong(Verification),
 }
 
-/// Converts a check to the correctness of the answer; `unverified` is the reason why it cannot be judged, if so.
-///
-/// # Errors
-/// When there is no answer, the kernel wrote out of bounds, or the answer is wrong.
+/// Converts a check to the correctness of the answer, or to the reason why there is no right answer. `unverified` is the
+/// reason why the answer cannot be judged, if so.
 pub(crate) fn correctness(
     check: Result<CheckResult, String>,
     unverified: Option<String>,
 ) -> Result<Correctness, Verification> {
     let check = check.map_err(Verification::without_answer)?;
+    if !check.passes() {
+        return Err(check.into());
+    }
     match unverified {
-        _ if !check.passes() => Err(check.into()),
         Some(unverified) => Ok(Correctness::Unverified { unverified }),
         None => Ok(Verification::from(check).into()),
     }
@@ -133,11 +135,11 @@ pub(crate) fn correctness(
 
 /// Rewords the check of a second answer, over different memory contents than the first, which was correct.
 fn reword_second_check(check: Result<CheckResult, String>) -> Result<CheckResult, String> {
-    let reworded = |wrong: &str| format!("right in one run, wrong in the next with other memory contents: {wrong}");
+    let reword = |wrong: &str| format!("right in one run, wrong in the next with other memory contents: {wrong}");
     match check {
         Ok(check) if check.passes() => Ok(check),
-        Ok(check) => Ok(CheckResult { worst: reworded(&check.worst), ..check }),
-        Err(reason) => Err(reworded(&reason)),
+        Ok(check) => Ok(CheckResult { worst: reword(&check.worst), ..check }),
+        Err(reason) => Err(reword(&reason)),
     }
 }
 
@@ -152,12 +154,12 @@ impl Workbench {
         self.poison(loaded, poison)?;
         let copies = self.copy_inputs(loaded, program)?;
         let sampler = self.record_sampler(loaded, &program.guarded(), 1, Clock::DeviceTimestamps, poison, None)?;
-        let (_, time) = sampler.sample()?;
+        let time = sampler.sample()?.device_total;
         let start = Instant::now();
         let outputs = self.download_outputs(loaded)?;
         let download = start.elapsed().into();
         let changed = self.restore_inputs(loaded, &copies)?;
-        let bad_write = self.out_of_bounds_write(loaded, &sampler, poison)?.or(changed);
+        let bad_write = self.find_out_of_bounds_write(loaded, &sampler, poison)?.or(changed);
         Ok(CheckedRun { sampler, time, download, outputs, bad_write })
     }
 
@@ -176,9 +178,6 @@ impl Workbench {
 
     /// Runs the program over poison and compares the outputs with the oracle; if they are correct, runs it again over
     /// different poison, on which the answer must not depend.
-    ///
-    /// # Errors
-    /// When the device fails.
     pub fn verify(&mut self, loaded: &LoadedProblem, program: &Program) -> Result<Verified, VulkanError> {
         let start = Instant::now();
         let mut phases = loaded.phases;
@@ -225,9 +224,6 @@ impl Workbench {
     /// differs. The program's own buffers keep their contents from earlier samples, which reveals a counter that is not
     /// reset, or a flag that says that all is done. The outputs start half plausible but wrong: the first half is the
     /// answer shifted by eight bytes, the rest zeros, as in fresh memory.
-    ///
-    /// # Errors
-    /// When the device fails.
     pub(crate) fn verify_another_sample(
         &mut self,
         loaded: &LoadedProblem,
@@ -236,14 +232,14 @@ impl Workbench {
         answer: u64,
     ) -> Result<LaterAnswer, VulkanError> {
         let copies = self.copy_inputs(loaded, program)?;
-        if let Some(bad_write) = self.first_bad_write(loaded, program, sampler, &copies)? {
+        if let Some(bad_write) = self.find_bad_write(loaded, program, sampler, &copies)? {
             return Ok(LaterAnswer::Wrong(Verification::without_answer(bad_write)));
         }
         self.write_half_plausible_outputs(loaded)?;
         sampler.sample()?;
         let outputs = self.download_outputs(loaded)?;
         let changed = self.restore_inputs(loaded, &copies)?;
-        if let Some(bad_write) = self.out_of_bounds_write(loaded, sampler, Poison::Number)?.or(changed) {
+        if let Some(bad_write) = self.find_out_of_bounds_write(loaded, sampler, Poison::Number)?.or(changed) {
             return Ok(LaterAnswer::Wrong(Verification::without_answer(bad_write)));
         }
         if fingerprint(&outputs) == answer {
@@ -259,18 +255,20 @@ impl Workbench {
     /// shifted by eight bytes, then zeros.
     fn write_half_plausible_outputs(&mut self, loaded: &LoadedProblem) -> Result<(), VulkanError> {
         let mut halves = vec![];
-        for (place, spec) in loaded.specs.iter().enumerate().filter(|(_, spec)| spec.role == Role::Output) {
+        let outputs: Vec<_> =
+            loaded.specs.iter().zip(&loaded.buffers).filter(|(spec, _)| spec.role == Role::Output).collect();
+        for (spec, buffer) in &outputs {
             let mut half = vec![0; (spec.bytes().0 / 2 / SHIFT_BYTES * SHIFT_BYTES) as usize];
-            self.download(&loaded.buffers[place], RED_ZONE, &mut half)?;
+            self.download(buffer, RED_ZONE, &mut half)?;
             if half.len() as u64 > SHIFT_BYTES {
                 half.rotate_left(SHIFT_BYTES as usize);
-                halves.push((place, half));
+                halves.push((buffer, half));
             }
         }
         self.poison(loaded, Poison::Number)?;
         let mut recorder = Recorder::new(&self.device)?;
-        for (buffer, spec) in loaded.buffers.iter().zip(&loaded.specs).filter(|(_, spec)| spec.role == Role::Output) {
-            // Keep the poison in a last partial word, so that it can be distinguished.
+        for (spec, buffer) in &outputs {
+            // The last partial word keeps its poison, which serves as a red zone.
             let bytes = spec.bytes().0 / 4 * 4;
             if bytes > 0 {
                 recorder.fill(&Region { buffer, offset: RED_ZONE, bytes }, 0);
@@ -278,15 +276,14 @@ impl Workbench {
         }
         recorder.barrier();
         recorder.finish()?.run()?;
-        for (place, half) in halves {
-            self.upload(&loaded.buffers[place], &half)?;
+        for (buffer, half) in halves {
+            self.upload(buffer, &half)?;
         }
         Ok(())
     }
 
-    /// Returns the first out-of-bounds or input write of timed runs, if any. All kernels that took turns over the same
-    /// buffers are suspects.
-    pub(super) fn first_bad_write(
+    /// Describes the first write of timed runs out of bounds or to an input, by this or another kernel in turn.
+    pub(super) fn find_bad_write(
         &mut self,
         loaded: &LoadedProblem,
         program: &Program,
@@ -296,20 +293,19 @@ impl Workbench {
         if !program.is_users() {
             return Ok(None);
         }
-        let changed = self.restore_inputs(loaded, copies)?;
-        let found = self.out_of_bounds_write(loaded, sampler, loaded.red_zone_poison.get())?.or(changed);
+        let changed_input = self.restore_inputs(loaded, copies)?;
+        let out_of_bounds = self.find_out_of_bounds_write(loaded, sampler, loaded.red_zone_poison.get())?;
         let mut first = loaded.first_bad_write.borrow_mut();
-        if let (Some(found), None) = (found, first.as_ref()) {
-            *first = Some(format!("in timed runs, {found} (or a kernel that took turns with it did)"));
+        if first.is_none()
+            && let Some(write) = out_of_bounds.or(changed_input)
+        {
+            *first = Some(format!("in timed runs, {write} (or a kernel that took turns with it did)"));
         }
         Ok(first.clone())
     }
 
     /// Checks that neither the time nor the answer of a run depends on previous contents of outputs and scratch.
     /// `answer` was correct over fresh contents, and `sampled` is the median of samples.
-    ///
-    /// # Errors
-    /// When one of them does, or the device fails.
     pub(crate) fn check_contents_dependence(
         &mut self,
         loaded: &LoadedProblem,
@@ -319,33 +315,30 @@ impl Workbench {
         sampled: Nanos,
     ) -> Result<(), VerificationError> {
         let dependence = sampling::depends_on_contents(sampled, |fresh_first| {
-            if self.is_interrupted() { Ok(None) } else { sampler.times_over_contents(fresh_first) }
+            if self.is_interrupted() { Ok(None) } else { sampler.time_over_contents(fresh_first) }
         })?;
         if let Some([fresh, left]) = dependence {
-            let worst = format!(
+            let mut wrong = Verification::without_answer(format!(
                 "its time depends on what its outputs and scratch hold: {left} if that is the answer of an earlier run, \
                  {fresh} if not, so timed runs leave work undone; scratch that runs may not keep needs a fill"
-            );
-            let residual = Some(fresh.0 / left.0).filter(|ratio| ratio.is_finite());
-            let wrong = Verification::without_answer(worst);
-            let tolerance = sampling::CONTENTS_RATIO;
-            return Err(VerificationError::Rejected(Verification { residual, tolerance, ..wrong }));
+            ));
+            wrong.residual = Some(fresh.0 / left.0).filter(|ratio| ratio.is_finite());
+            wrong.tolerance = sampling::CONTENTS_RATIO;
+            return Err(VerificationError::Rejected(wrong));
         }
-        // The last run was over fresh contents.
-        if self.is_interrupted() || sampler.times_over_contents(false)?.is_none() {
+        // The run over fresh contents comes last, so that its answer is in the outputs.
+        if self.is_interrupted() || sampler.time_over_contents(false)?.is_none() {
             return Ok(());
         }
         let outputs = self.download_outputs(loaded)?;
         if fingerprint(&outputs) == answer {
             return Ok(());
         }
-        match correctness(save_and_check(loaded, program, &outputs), None) {
-            Ok(_) => Ok(()),
-            Err(wrong) => {
-                let worst = format!("right at first, wrong right behind timed runs: {}", wrong.worst);
-                Err(VerificationError::Rejected(Verification { worst, ..wrong }))
-            }
+        if let Err(wrong) = correctness(save_and_check(loaded, program, &outputs), None) {
+            let worst = format!("right at first, wrong right behind timed runs: {}", wrong.worst);
+            return Err(VerificationError::Rejected(Verification { worst, ..wrong }));
         }
+        Ok(())
     }
 
     /// Runs a program `runs` times over the same contents and compares the answers with the first; `None` if
@@ -360,14 +353,15 @@ impl Workbench {
         sampler: &Sampler,
         runs: u32,
     ) -> Result<Option<Repeated>, VerificationError> {
-        let single_run = match program.repeat {
-            Some(_) => None,
-            None => Some(self.record_over(loaded, program, sampler, Contents::Fresh)?),
+        let single_run = if program.repeat.is_none() {
+            Some(self.record_over(loaded, program, sampler, Contents::Fresh)?)
+        } else {
+            None
         };
         let mut repeated = Repeated::default();
         let mut first: Option<Vec<HostArray>> = None;
-        // Whether the answer with a fingerprint is right.
-        let mut is_right: HashMap<u64, bool> = HashMap::new();
+        // Whether the answer with a fingerprint is right, so that each different answer is checked once.
+        let mut checked_answers: HashMap<u64, bool> = HashMap::new();
         let mut wrong_runs = 0;
         let mut first_wrong = None;
         while repeated.runs < runs && !self.is_interrupted() {
@@ -379,18 +373,24 @@ impl Workbench {
             }
             let outputs = self.download_outputs(loaded)?;
             repeated.runs += 1;
-            let is_right = *is_right.entry(fingerprint(&outputs)).or_insert_with(|| {
-                let wrong = correctness(save_and_check(loaded, program, &outputs), None).err();
-                let is_right = wrong.is_none();
-                first_wrong = first_wrong.take().or(wrong.map(|wrong| (repeated.runs, wrong)));
+            let is_right = *checked_answers.entry(fingerprint(&outputs)).or_insert_with(|| {
+                let checked = correctness(save_and_check(loaded, program, &outputs), None);
+                let is_right = checked.is_ok();
+                if let Err(wrong) = checked
+                    && first_wrong.is_none()
+                {
+                    first_wrong = Some((repeated.runs, wrong));
+                }
                 is_right
             });
-            wrong_runs += u32::from(!is_right);
+            if !is_right {
+                wrong_runs += 1;
+            }
             let Some(first) = &first else {
                 first = Some(outputs);
                 continue;
             };
-            if let Some(element) = first_change(loaded, first, &outputs) {
+            if let Some(element) = find_change(loaded, first, &outputs) {
                 repeated.differing += 1;
                 if repeated.first.is_none() {
                     repeated.first = Some(repeated.runs);
@@ -398,9 +398,11 @@ impl Workbench {
                 }
             }
         }
-        let Some((run, wrong)) = first_wrong else { return Ok((repeated.runs > 1).then_some(repeated)) };
-        let Repeated { runs, .. } = repeated;
-        let worst = format!("wrong in {wrong_runs} of {runs} runs, first in run {run}: {}", wrong.worst);
-        Err(VerificationError::Rejected(Verification { worst, ..wrong }))
+        if let Some((run, wrong)) = first_wrong {
+            let runs = repeated.runs;
+            let worst = format!("wrong in {wrong_runs} of {runs} runs, first in run {run}: {}", wrong.worst);
+            return Err(VerificationError::Rejected(Verification { worst, ..wrong }));
+        }
+        Ok((repeated.runs > 1).then_some(repeated))
     }
 }

@@ -10,7 +10,7 @@ use crate::session::Setup;
 use serde::de::DeserializeOwned;
 use std::ffi::OsStr;
 use std::io;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
@@ -35,8 +35,19 @@ const MAX_LINE_LENGTH: usize = 400;
 /// Time after an interruption within which a worker has to end its case: a stopped one never answers.
 const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Worker with the devices that it sees, or the reason why it cannot load Vulkan.
-pub(super) type Started = (WorkerProcess, Result<Vec<DeviceInfo>, String>);
+/// Worker that has started.
+pub struct StartedWorker {
+    pub process: WorkerProcess,
+    /// Devices that the worker sees, or the reason why it cannot load Vulkan.
+    pub(super) devices: Result<Vec<DeviceInfo>, String>,
+}
+
+/// Answer of a worker to an order.
+pub struct Answer<T> {
+    pub done: T,
+    /// Messages of the validation layer since the previous answer.
+    pub(super) validation_messages: Vec<String>,
+}
 
 /// Worker process.
 pub struct WorkerProcess {
@@ -58,7 +69,7 @@ pub struct WorkerEnd {
     /// Signal, exit code, or the worker's reason: `SIGSEGV`, `exit code 1`.
     pub cause: String,
     /// Last lines of the worker's standard error.
-    pub said: Vec<String>,
+    pub stderr_tail: Vec<String>,
     /// Name of the case, tile or side on the device.
     pub on_device: Option<String>,
 }
@@ -86,7 +97,7 @@ impl EndKind {
 impl WorkerEnd {
     /// Returns the end of a worker that could not open its device.
     pub fn refused(cause: String) -> Self {
-        Self { how: EndKind::Refused, cause, said: vec![], on_device: None }
+        Self { how: EndKind::Refused, cause, stderr_tail: vec![], on_device: None }
     }
 
     /// Whether `name` was on the device.
@@ -98,7 +109,7 @@ impl WorkerEnd {
 impl std::fmt::Display for WorkerEnd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.cause)?;
-        match self.said.last() {
+        match self.stderr_tail.last() {
             Some(last) => write!(f, "; its process last printed: {last}"),
             None => Ok(()),
         }
@@ -107,28 +118,31 @@ impl std::fmt::Display for WorkerEnd {
 
 impl WorkerProcess {
     /// Starts a worker. Retries once if the worker is killed before it lists its devices, which is no driver's fault.
-    pub fn start(setup: &Setup, drivers: Option<&OsStr>, interrupted: &AtomicBool) -> Result<Started, WorkerEnd> {
-        match Self::begin(setup, drivers, interrupted) {
+    pub fn start(setup: &Setup, drivers: Option<&OsStr>, interrupted: &AtomicBool) -> Result<StartedWorker, WorkerEnd> {
+        match Self::try_start(setup, drivers, interrupted) {
             Err(ended) if ended.how == EndKind::Killed && !interrupted.load(Ordering::Relaxed) => {
-                Self::begin(setup, drivers, interrupted)
+                Self::try_start(setup, drivers, interrupted)
             }
             started => started,
         }
     }
 
-    fn begin(setup: &Setup, drivers: Option<&OsStr>, interrupted: &AtomicBool) -> Result<Started, WorkerEnd> {
-        let program = setup.program.clone().map_or_else(std::env::current_exe, Ok);
-        let mut process = Self::spawn(program, drivers, setup).map_err(|error| cannot_start(&error))?;
+    fn try_start(setup: &Setup, drivers: Option<&OsStr>, interrupted: &AtomicBool) -> Result<StartedWorker, WorkerEnd> {
+        let program = match &setup.program {
+            Some(program) => program.clone(),
+            None => std::env::current_exe().map_err(|error| cannot_start(&error))?,
+        };
+        let mut process = Self::spawn(&program, drivers, setup).map_err(|error| cannot_start(&error))?;
         process.time_left = Some(setup.timeout.saturating_mul(START_TIMEOUT_FACTOR));
-        let (devices, _) =
-            process.send_and_wait(&Order::Begin(Box::new(setup.clone())), interrupted, &mut |()| true)?;
+        let order = Order::Begin(Box::new(setup.clone()));
+        let devices = process.send_and_wait(&order, interrupted, &mut |()| true)?.done;
         process.time_left = None;
-        Ok((process, devices))
+        Ok(StartedWorker { process, devices })
     }
 
-    /// Starts `program` as a worker; without driver caches if it inspects.
-    fn spawn(program: io::Result<PathBuf>, drivers: Option<&OsStr>, setup: &Setup) -> io::Result<Self> {
-        let mut command = Command::new(program?);
+    /// Starts `program` as a worker; without driver caches if it only compiles.
+    fn spawn(program: &Path, drivers: Option<&OsStr>, setup: &Setup) -> io::Result<Self> {
+        let mut command = Command::new(program);
         command.arg(SUBCOMMAND);
         if let Some(drivers) = drivers {
             command.envs(DRIVER_FILES.map(|name| (name, drivers)));
@@ -140,18 +154,14 @@ impl WorkerProcess {
         Ok(Self { helper, interrupt_sent: None, time_left: None, device: None, on_device: None })
     }
 
-    /// Runs a job in the worker. Passes events to `report`, whose answer says whether to continue. Returns the result
-    /// with the messages of the validation layer.
-    ///
-    /// # Errors
-    /// When the worker ended unexpectedly.
+    /// Runs a job in the worker. Passes events to `report`, whose answer says whether to continue.
     pub fn ask<J: Job>(
         &mut self,
         job: &J,
         interrupted: &AtomicBool,
         report: job::Report<'_, J::Event>,
-    ) -> Result<(J::Done, Vec<String>), WorkerEnd> {
-        let order = Order::Do(J::NAME.into(), job::text(job));
+    ) -> Result<Answer<J::Done>, WorkerEnd> {
+        let order = Order::Do(J::NAME.into(), job::to_json(job));
         self.send_and_wait(&order, interrupted, report)
     }
 
@@ -161,7 +171,7 @@ impl WorkerProcess {
         order: &Order,
         interrupted: &AtomicBool,
         report: job::Report<'_, E>,
-    ) -> Result<(T, Vec<String>), WorkerEnd> {
+    ) -> Result<Answer<T>, WorkerEnd> {
         let other_build = |_| WorkerEnd::refused("the worker runs another build of gpukern; repeat the command".into());
         self.on_device = None;
         self.helper.send(order);
@@ -169,23 +179,21 @@ impl WorkerProcess {
             match self.receive(interrupted)? {
                 WorkerReport::OnDevice(name) => self.on_device = Some(name),
                 WorkerReport::Event(event, waits) => {
-                    let go_on = report(serde_json::from_str(&event).map_err(other_build)?);
+                    let goes_on = report(serde_json::from_str(&event).map_err(other_build)?);
                     if waits {
-                        self.helper.send(&Order::GoOn(go_on));
+                        self.helper.send(&Order::GoOn(goes_on));
                     }
                 }
-                WorkerReport::Done(result, messages) => {
-                    return Ok((serde_json::from_str(&result).map_err(other_build)?, messages));
+                WorkerReport::Done(result, validation_messages) => {
+                    let done = serde_json::from_str(&result).map_err(other_build)?;
+                    return Ok(Answer { done, validation_messages });
                 }
                 WorkerReport::Lost(_) | WorkerReport::Hung(_) => unreachable!("they end the worker"),
             }
         }
     }
 
-    /// Waits for the next report; forwards an interruption to the worker meanwhile.
-    ///
-    /// # Errors
-    /// When the worker died, lost its device or hangs.
+    /// Waits for the next report, and forwards an interruption. Fails if the worker died, lost its device or hangs.
     fn receive(&mut self, interrupted: &AtomicBool) -> Result<WorkerReport, WorkerEnd> {
         loop {
             match self.helper.receive(POLL_INTERVAL) {
@@ -193,20 +201,19 @@ impl WorkerProcess {
                 Ok(WorkerReport::Hung(cause)) => return Err(self.end(EndKind::Hung, Some(cause))),
                 Ok(report) => return Ok(report),
                 Err(RecvTimeoutError::Disconnected) => return Err(self.end(EndKind::Crashed, None)),
-                Err(RecvTimeoutError::Timeout) => {
-                    // Polls are counted instead of time, because this process may have been stopped meanwhile.
-                    self.time_left = self.time_left.map(|left| left.saturating_sub(POLL_INTERVAL));
-                    if self.time_left == Some(Duration::ZERO) {
-                        return Err(self.end(EndKind::Hung, Some("it has not listed its devices".into())));
-                    }
-                    if self.interrupt_sent.is_some_and(|sent| sent.elapsed() > INTERRUPT_TIMEOUT) {
-                        return Err(self.end(EndKind::Killed, Some("it ignored the request to end".into())));
-                    }
-                    if interrupted.load(Ordering::Relaxed) && self.interrupt_sent.is_none() {
-                        self.interrupt_sent = Some(Instant::now());
-                        self.helper.send(&Order::Interrupt);
-                    }
-                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            // Polls are counted instead of time, because this process may have been stopped meanwhile.
+            self.time_left = self.time_left.map(|left| left.saturating_sub(POLL_INTERVAL));
+            if self.time_left == Some(Duration::ZERO) {
+                return Err(self.end(EndKind::Hung, Some("it has not listed its devices".into())));
+            }
+            if self.interrupt_sent.is_some_and(|sent| sent.elapsed() > INTERRUPT_TIMEOUT) {
+                return Err(self.end(EndKind::Killed, Some("it ignored the request to end".into())));
+            }
+            if interrupted.load(Ordering::Relaxed) && self.interrupt_sent.is_none() {
+                self.interrupt_sent = Some(Instant::now());
+                self.helper.send(&Order::Interrupt);
             }
         }
     }
@@ -217,11 +224,11 @@ impl WorkerProcess {
             self.helper.wait(FAREWELL);
         }
         let status = self.helper.kill();
-        let killed = cause.is_none() && status.as_ref().is_ok_and(|status| is_kill(*status));
-        let how = if killed { EndKind::Killed } else { how };
+        let was_killed = cause.is_none() && status.as_ref().is_ok_and(|status| is_kill(*status));
+        let how = if was_killed { EndKind::Killed } else { how };
         let cause = cause.unwrap_or_else(|| status.map_or_else(|e| e.to_string(), ending));
-        let said = last_lines(&self.helper.last_words(FAREWELL));
-        WorkerEnd { how, cause, said, on_device: self.on_device.take() }
+        let stderr_tail = last_lines(&self.helper.last_words(FAREWELL));
+        WorkerEnd { how, cause, stderr_tail, on_device: self.on_device.take() }
     }
 }
 
@@ -235,11 +242,13 @@ fn cannot_start(error: &io::Error) -> WorkerEnd {
     WorkerEnd::refused(format!("cannot start a worker process: {error}{proc}; --in-process works without one"))
 }
 
-/// Returns the last non-empty lines of a text.
+/// Returns the last non-empty lines of a text, each cut to [`MAX_LINE_LENGTH`].
 fn last_lines(text: &str) -> Vec<String> {
-    let lines = text.lines().map(|line| line.trim_end().chars().take(MAX_LINE_LENGTH).collect::<String>());
-    let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
-    lines[lines.len().saturating_sub(MAX_STDERR_LINES)..].to_vec()
+    let mut lines = vec![];
+    for line in text.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
+        lines.push(line.chars().take(MAX_LINE_LENGTH).collect());
+    }
+    lines.split_off(lines.len().saturating_sub(MAX_STDERR_LINES))
 }
 
 #[cfg(test)]
@@ -248,12 +257,13 @@ mod tests {
     use crate::device::cache::CacheFolder;
     use crate::kernels::CATALOGUE;
 
+    fn spawn(program: &Path) -> io::Result<WorkerProcess> {
+        WorkerProcess::spawn(program, None, &Setup::in_process(&CATALOGUE, CacheFolder::none()))
+    }
+
     #[test]
     fn a_missing_executable_suggests_in_process() {
-        let missing = || io::Error::from(io::ErrorKind::NotFound);
-        let error = WorkerProcess::spawn(Err(missing()), None, &Setup::in_process(&CATALOGUE, CacheFolder::none()))
-            .map(drop)
-            .expect_err("there is no program");
+        let error = spawn(Path::new("/nonexistent/gpukern")).map(drop).expect_err("there is no program");
         let ended = cannot_start(&error);
         assert_eq!(ended.how, EndKind::Refused);
         let proc = if cfg!(target_os = "linux") { " (is /proc mounted?)" } else { "" };
@@ -269,8 +279,7 @@ mod tests {
         let program = folder.path().join("silent");
         std::fs::write(&program, "#!/bin/sh\nexec sleep 600\n").expect("written");
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("allowed");
-        let mut process = WorkerProcess::spawn(Ok(program), None, &Setup::in_process(&CATALOGUE, CacheFolder::none()))
-            .expect("it starts");
+        let mut process = spawn(&program).expect("it starts");
         process.time_left = Some(3 * POLL_INTERVAL);
         let ended = process.receive(&AtomicBool::new(false)).map(drop).expect_err("nothing is reported");
         assert_eq!((ended.how, ended.cause.as_str()), (EndKind::Hung, "it has not listed its devices"));
@@ -281,11 +290,11 @@ mod tests {
     fn a_kill_is_distinguished_from_a_crash() {
         use std::os::unix::process::ExitStatusExt;
         use std::process::ExitStatus;
-        for (signal, killed, text) in
+        for (signal, was_killed, text) in
             [(9, true, "killed (SIGKILL; out of memory?)"), (15, true, "killed (SIGTERM)"), (11, false, "SIGSEGV")]
         {
             let status = ExitStatus::from_raw(signal);
-            assert_eq!((is_kill(status), ending(status).as_str()), (killed, text));
+            assert_eq!((is_kill(status), ending(status).as_str()), (was_killed, text));
         }
     }
 }

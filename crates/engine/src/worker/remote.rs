@@ -1,7 +1,7 @@
 //! The worker of an executor, replaced when it dies.
 
 use super::Workers;
-use super::process::{EndKind, WorkerEnd, WorkerProcess};
+use super::process::{EndKind, StartedWorker, WorkerEnd, WorkerProcess};
 use crate::device::capability::DeviceInfo;
 use crate::job::open::Open;
 use crate::job::{Job, Report};
@@ -19,8 +19,8 @@ pub struct Remote<'a> {
     /// Live worker with the device open.
     process: Option<WorkerProcess>,
     /// Whether the previous worker hung: the next one has to run the canary before anything else.
-    hung: bool,
-    /// Death of the worker while it opened the device; no other worker starts after it.
+    previous_hung: bool,
+    /// Death of a worker that was opening the device, after which no further worker starts.
     dead: Option<WorkerEnd>,
 }
 
@@ -43,17 +43,20 @@ impl<'a> Remote<'a> {
             tuned: tuned.clone(),
             interrupted,
             process: None,
-            hung: false,
+            previous_hung: false,
             dead: None,
         };
-        let idle = workers.idle.borrow_mut().take();
+        let mut idle = workers.idle.borrow_mut().take();
+        let opened_device = idle.as_ref().and_then(|process| process.device);
         // A worker serves a single device.
-        let idle = idle.filter(|process| process.device.is_none_or(|index| index == remote.device.index));
-        let was_used = idle.as_ref().is_some_and(|process| process.device.is_some());
-        let mut opened = remote.opened(idle);
+        if opened_device.is_some_and(|index| index != device.index) {
+            idle = None;
+        }
+        let was_used = idle.is_some() && opened_device.is_some();
+        let mut opened = remote.open_in(idle);
         // Some drivers open a device only once per process, so a used worker gets a second chance as a fresh one.
         if opened.as_ref().is_err_and(|ended| was_used && ended.how.is_death()) {
-            opened = remote.opened(None);
+            opened = remote.open_in(None);
         }
         match opened {
             Ok(()) => {}
@@ -67,34 +70,33 @@ impl<'a> Remote<'a> {
     }
 
     /// Returns the worker, started if necessary, with the device open.
-    fn ready(&mut self) -> Result<&mut WorkerProcess, WorkerEnd> {
+    fn worker(&mut self) -> Result<&mut WorkerProcess, WorkerEnd> {
         if self.process.is_none() {
-            self.opened(None)?;
+            self.open_in(None)?;
         }
         Ok(self.process.as_mut().expect("it was just opened"))
     }
 
     /// Opens the device in `process`, or in a new one.
-    fn opened(&mut self, process: Option<WorkerProcess>) -> Result<(), WorkerEnd> {
+    fn open_in(&mut self, process: Option<WorkerProcess>) -> Result<(), WorkerEnd> {
         let mut process = match process {
             Some(process) => process,
             None => self.start()?,
         };
-        let Self { timing, hung, .. } = *self;
         // An inspection runs no kernel, so not the canary either.
-        let canary = hung && !timing.inspects();
-        let open = Open { device: self.device.index, timing, tuned: self.tuned.clone(), canary };
-        let (opened, _) = process.ask(&open, self.interrupted, &mut |()| true)?;
-        opened.map_err(WorkerEnd::refused)?;
+        let canary = self.previous_hung && !self.timing.inspects();
+        let open = Open { device: self.device.index, timing: self.timing, tuned: self.tuned.clone(), canary };
+        let answer = process.ask(&open, self.interrupted, &mut |()| true)?;
+        answer.done.map_err(WorkerEnd::refused)?;
         process.device = Some(self.device.index);
-        self.hung = false;
+        self.previous_hung = false;
         self.process = Some(process);
         Ok(())
     }
 
     /// Starts a new worker; refuses it if it sees another device.
     fn start(&self) -> Result<WorkerProcess, WorkerEnd> {
-        let (process, devices) = self.workers.start(self.interrupted)?;
+        let StartedWorker { process, devices } = self.workers.start(self.interrupted)?;
         let devices = devices.map_err(WorkerEnd::refused)?;
         match devices.get(self.device.index) {
             Some(device) if device.uuid == self.device.uuid && device.name == self.device.name => Ok(process),
@@ -103,22 +105,19 @@ impl<'a> Remote<'a> {
     }
 
     /// Runs a job. Passes events to `report`, whose answer says whether to continue.
-    ///
-    /// # Errors
-    /// When the worker ended unexpectedly.
     pub fn perform<J: Job>(&mut self, job: &J, report: Report<'_, J::Event>) -> Result<J::Done, WorkerEnd> {
         if let Some(ended) = self.dead.clone() {
             return Err(ended);
         }
         let interrupted = self.interrupted;
-        match self.ready()?.ask(job, interrupted, report) {
-            Ok((done, messages)) => {
-                self.workers.hear(messages);
-                Ok(done)
+        match self.worker()?.ask(job, interrupted, report) {
+            Ok(answer) => {
+                self.workers.add_messages(answer.validation_messages);
+                Ok(answer.done)
             }
             Err(ended) => {
                 self.renew();
-                self.hung = ended.how == EndKind::Hung;
+                self.previous_hung = ended.how == EndKind::Hung;
                 Err(ended)
             }
         }

@@ -25,8 +25,7 @@ use std::time::{Duration, Instant};
 
 /// Interval between checks of the current driver call.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Multiple of its expected time after which a driver call counts as hung. A compilation is expected to take the
-/// timeout per pipeline.
+/// Multiple of its expected time (for a compilation, the timeout per pipeline) after which a call counts as hung.
 const CALL_TIMEOUT_FACTOR: u32 = 10;
 /// Multiple of its expected time after which a call counts as hung once the run is interrupted.
 const INTERRUPTED_TIMEOUT_FACTOR: u32 = 2;
@@ -39,7 +38,7 @@ const ORPHAN_GRACE: Duration = Duration::from_secs(1);
 
 /// Reports that the worker cannot start.
 fn report_refusal(error: String) {
-    report(&WorkerReport::Done(job::text(&Err::<(), _>(error)), vec![]));
+    report(&WorkerReport::Done(job::to_json(&Err::<(), _>(error)), vec![]));
 }
 
 /// Runs the jobs that arrive on standard input until it closes.
@@ -60,16 +59,16 @@ pub fn serve(catalogue: &'static Catalogue) -> Result<(), Error> {
     let Ok(Order::Begin(setup)) = orders.recv() else { return Ok(()) };
     let setup = Setup { catalogue, ..*setup };
     let calls = Arc::default();
-    let watched = watch(&setup, &calls, interrupted).map_err(VulkanError::Problem);
+    let watching = watch_calls(&setup, &calls, interrupted).map_err(VulkanError::Problem);
     guarded::limit(ProgramLimits {
         timeout: setup.timeout,
         interrupted: Some(interrupted),
         front_ends: FrontEnds::Here,
     });
-    let algorithms = with_users(setup.catalogue, &setup.kernels).map_err(Error::Failure)?;
-    let vulkan = match watched.and_then(|()| LoadedVulkan::load(&setup, calls)) {
+    let algorithms = list_algorithms(setup.catalogue, &setup.kernels).map_err(Error::Failure)?;
+    let vulkan = match watching.and_then(|()| LoadedVulkan::load(&setup, calls)) {
         Ok(vulkan) => {
-            report(&WorkerReport::Done(job::text(&Ok::<_, String>(vulkan.devices())), vec![]));
+            report(&WorkerReport::Done(job::to_json(&Ok::<_, String>(vulkan.devices())), vec![]));
             Some(vulkan)
         }
         // Host baselines do not need Vulkan.
@@ -98,33 +97,38 @@ pub fn serve(catalogue: &'static Catalogue) -> Result<(), Error> {
 }
 
 /// Returns the built-in algorithms and the user's.
-fn with_users(catalogue: &'static Catalogue, kernels: &[UserKernels]) -> Result<Vec<Handle<Algorithm>>, String> {
-    let users = kernels.iter().cloned().map(|kernel| kernel.algorithm(catalogue));
-    catalogue.algorithms.iter().map(|algorithm| Ok(Handle::Static(*algorithm))).chain(users).collect()
+fn list_algorithms(catalogue: &'static Catalogue, kernels: &[UserKernels]) -> Result<Vec<Handle<Algorithm>>, String> {
+    let mut algorithms: Vec<_> = catalogue.algorithms.iter().map(|algorithm| Handle::Static(*algorithm)).collect();
+    for kernel in kernels {
+        algorithms.push(kernel.clone().algorithm(catalogue)?);
+    }
+    Ok(algorithms)
 }
 
 /// Starts a thread that reads orders; returns their receiver. An interruption sets `interrupted` at once.
 fn listen(interrupted: &'static AtomicBool) -> Result<Receiver<Order>, Error> {
     let (sender, orders) = mpsc::channel();
-    let listening = threads::start(move || {
+    threads::start(move || {
         read_orders(&sender, interrupted);
         drop(sender);
         // The parent is gone, so nobody would receive the result of the current case.
         interrupted.store(true, Ordering::Relaxed);
         std::thread::sleep(ORPHAN_GRACE);
         std::process::exit(0);
-    });
-    listening.map(|_| orders).map_err(|e| Error::Failure(e.to_string()))
+    })
+    .map_err(|error| Error::Failure(error.to_string()))?;
+    Ok(orders)
 }
 
 fn read_orders(sender: &Sender<Order>, interrupted: &AtomicBool) {
     for line in message::lines(std::io::stdin().lock()) {
         match message::parse(&line) {
             Some(Ok(Order::Interrupt)) => interrupted.store(true, Ordering::Relaxed),
-            Some(Ok(order)) => match sender.send(order) {
-                Ok(()) => {}
-                Err(_) => return,
-            },
+            Some(Ok(order)) => {
+                if sender.send(order).is_err() {
+                    return;
+                }
+            }
             _ => return,
         }
     }
@@ -134,31 +138,32 @@ fn read_orders(sender: &Sender<Order>, interrupted: &AtomicBool) {
 ///
 /// Returns once the thread runs and has written for the first time: both need the dynamic linker's lock, which a
 /// library whose constructor hangs would hold.
-fn watch(setup: &Setup, calls: &Arc<CallMonitor>, interrupted: &'static AtomicBool) -> Result<(), Error> {
+fn watch_calls(setup: &Setup, calls: &Arc<CallMonitor>, interrupted: &'static AtomicBool) -> Result<(), Error> {
     let Setup { timeout, inspects, .. } = *setup;
-    let seen = Arc::clone(calls);
+    let calls = Arc::clone(calls);
     let (sender, started) = mpsc::channel();
-    let watching = threads::start(move || {
+    threads::start(move || {
+        let resident = || if inspects { process::resident() } else { None };
         let _ = std::io::stdout().lock().write(&[]);
-        let _ = process::resident().filter(|_| inspects);
+        let _ = resident();
         let _ = sender.send(());
         let timeout_factor = if inspects { 1 } else { CALL_TIMEOUT_FACTOR };
-        let mut calls = CallWatch { timeout_factor, ..CallWatch::new(timeout, Instant::now()) };
-        let mut memory = MemoryWatch::default();
+        let mut call_watch = CallWatch { timeout_factor, ..CallWatch::new(timeout, Instant::now()) };
+        let mut memory_watch = MemoryWatch::default();
         loop {
             std::thread::sleep(POLL_INTERVAL);
-            let wait = seen.waiting();
-            if let Some(reason) = calls.overdue(wait, interrupted.load(Ordering::Relaxed), Instant::now()) {
+            let wait = calls.waiting();
+            if let Some(reason) = call_watch.check(wait, interrupted.load(Ordering::Relaxed), Instant::now()) {
                 report(&WorkerReport::Hung(reason));
                 return;
             }
-            if let Some(reason) = memory.outgrown(wait, || process::resident().filter(|_| inspects)) {
+            if let Some(reason) = memory_watch.check(wait, resident) {
                 report(&WorkerReport::Lost(reason));
                 return;
             }
         }
-    });
-    watching.map_err(|e| Error::Failure(e.to_string()))?;
+    })
+    .map_err(|error| Error::Failure(error.to_string()))?;
     let _ = started.recv();
     Ok(())
 }
@@ -166,22 +171,21 @@ fn watch(setup: &Setup, calls: &Arc<CallMonitor>, interrupted: &'static AtomicBo
 /// Watchdog for the memory growth of the current driver call.
 #[derive(Default)]
 struct MemoryWatch {
-    /// Start of the call, and the process's memory when the watchdog first saw the call.
-    first: Option<(Instant, Bytes)>,
+    /// Start of the call, and the process's memory when the watchdog first looked at the call.
+    call_start: Option<(Instant, Bytes)>,
 }
 
 impl MemoryWatch {
     /// Returns a description of the call if it is a compilation that takes too much memory.
-    fn outgrown(&mut self, wait: Option<Wait>, resident: impl FnOnce() -> Option<Bytes>) -> Option<String> {
+    fn check(&mut self, wait: Option<Wait>, resident: impl FnOnce() -> Option<Bytes>) -> Option<String> {
         let wait = wait.filter(|wait| wait.pipelines > 0)?;
-        let now = resident()?;
-        let (started, first) = *self.first.get_or_insert((wait.started, now));
-        if started != wait.started {
-            self.first = Some((wait.started, now));
+        let resident = resident()?;
+        let Some((_, initial)) = self.call_start.filter(|(started, _)| *started == wait.started) else {
+            self.call_start = Some((wait.started, resident));
             return None;
-        }
-        let grown = Bytes(now.0.saturating_sub(first.0));
-        (grown > MAX_MEMORY_GROWTH).then(|| format!("{} took more than {MAX_MEMORY_GROWTH} of memory", wait.call))
+        };
+        let growth = Bytes(resident.0.saturating_sub(initial.0));
+        (growth > MAX_MEMORY_GROWTH).then(|| format!("{} took more than {MAX_MEMORY_GROWTH} of memory", wait.call))
     }
 }
 
@@ -192,9 +196,10 @@ struct CallWatch {
     timeout_factor: u32,
     last_poll: Instant,
     started: Option<Instant>,
-    /// Time that the call has taken so far, and the part since the run was interrupted.
+    /// Time that the call has taken so far.
     waited: Duration,
-    interrupted: Duration,
+    /// Part of this time since the run was interrupted.
+    waited_interrupted: Duration,
 }
 
 impl CallWatch {
@@ -205,31 +210,35 @@ impl CallWatch {
             last_poll: now,
             started: None,
             waited: Duration::ZERO,
-            interrupted: Duration::ZERO,
+            waited_interrupted: Duration::ZERO,
         }
     }
 
     /// Returns a description of the call if it takes longer than `timeout` and `timeout_factor` times its expected
     /// time: the time of an earlier call, or the timeout per pipeline.
-    fn overdue(&mut self, wait: Option<Wait>, interrupted: bool, now: Instant) -> Option<String> {
+    fn check(&mut self, wait: Option<Wait>, interrupted: bool, now: Instant) -> Option<String> {
         // Time during which the process was stopped, or the computer asleep, does not count.
         let passed = now.saturating_duration_since(self.last_poll).min(2 * POLL_INTERVAL);
         self.last_poll = now;
-        if self.started != wait.map(|wait| wait.started) {
-            (self.started, self.waited, self.interrupted) =
-                (wait.map(|wait| wait.started), Duration::ZERO, Duration::ZERO);
+        let started = wait.map(|wait| wait.started);
+        if self.started != started {
+            self.started = started;
+            self.waited = Duration::ZERO;
+            self.waited_interrupted = Duration::ZERO;
         }
         let wait = wait?;
         let passed = passed.min(now.saturating_duration_since(wait.started));
         self.waited += passed;
-        self.interrupted += if interrupted { passed } else { Duration::ZERO };
+        if interrupted {
+            self.waited_interrupted += passed;
+        }
         let expected = wait.expected.unwrap_or(self.timeout * wait.pipelines);
-        let over = if interrupted {
-            self.waited >= expected * INTERRUPTED_TIMEOUT_FACTOR && self.interrupted >= MIN_INTERRUPTED_TIME
+        let is_overdue = if interrupted {
+            self.waited >= expected * INTERRUPTED_TIMEOUT_FACTOR && self.waited_interrupted >= MIN_INTERRUPTED_TIME
         } else {
             self.waited >= (expected * self.timeout_factor).max(self.timeout)
         };
-        over.then(|| format!("{} has not returned after {:.1} s", wait.call, self.waited.as_secs_f64()))
+        is_overdue.then(|| format!("{} has not returned after {:.1} s", wait.call, self.waited.as_secs_f64()))
     }
 }
 
@@ -262,8 +271,10 @@ impl DeviceWatcher for Reporter {
 
     fn lost(&self, error: &str) {
         // The parent shows the last lines of standard error.
-        for line in self.device.borrow().upgrade().iter().flat_map(|device| device.fault()) {
-            Messages::default().say(&format!("{line}\n"));
+        if let Some(device) = self.device.borrow().upgrade() {
+            for line in device.fault() {
+                Messages::default().say(&format!("{line}\n"));
+            }
         }
         report(&WorkerReport::Lost(error.into()));
         // The parent ends this process now.
@@ -290,16 +301,16 @@ mod tests {
     fn seconds_to_hang(wait: Wait, timeout: u64, interrupted_after: f64, gap: Option<u64>) -> f64 {
         let started = wait.started;
         let mut calls = CallWatch::new(Duration::from_secs(timeout), started);
-        let mut looks = 0;
+        let mut polls = 0;
         let mut now = started;
         loop {
-            looks += 1;
+            polls += 1;
             now += POLL_INTERVAL;
-            let seconds = f64::from(looks) * POLL_INTERVAL.as_secs_f64();
-            if gap.is_some_and(|gap| looks % (10 * gap as u32) == 0) {
+            let seconds = f64::from(polls) * POLL_INTERVAL.as_secs_f64();
+            if gap.is_some_and(|gap| polls % (10 * gap as u32) == 0) {
                 now += Duration::from_secs(60);
             }
-            if let Some(reason) = calls.overdue(Some(wait), seconds >= interrupted_after, now) {
+            if let Some(reason) = calls.check(Some(wait), seconds >= interrupted_after, now) {
                 assert!(reason.starts_with(&format!("{} has not returned after ", wait.call)), "{reason}");
                 return seconds;
             }
@@ -333,14 +344,14 @@ mod tests {
         let gib = |count: u64| move || Some(Bytes(count << 30));
         let (first, second) = (compilation(1), compilation(1));
         let mut memory = MemoryWatch::default();
-        assert_eq!(memory.outgrown(Some(first), gib(1)), None);
-        assert_eq!(memory.outgrown(Some(first), gib(5)), None);
+        assert_eq!(memory.check(Some(first), gib(1)), None);
+        assert_eq!(memory.check(Some(first), gib(5)), None);
         // Memory that earlier calls kept does not count.
-        assert_eq!(memory.outgrown(Some(second), gib(6)), None);
-        assert_eq!(memory.outgrown(Some(second), gib(10)), None);
-        assert_eq!(memory.outgrown(None, gib(20)), None);
-        assert_eq!(memory.outgrown(Some(compilation(0)), gib(20)), None);
-        let reason = memory.outgrown(Some(second), gib(11));
+        assert_eq!(memory.check(Some(second), gib(6)), None);
+        assert_eq!(memory.check(Some(second), gib(10)), None);
+        assert_eq!(memory.check(None, gib(20)), None);
+        assert_eq!(memory.check(Some(compilation(0)), gib(20)), None);
+        let reason = memory.check(Some(second), gib(11));
         assert_eq!(reason.as_deref(), Some("vkCreateComputePipelines took more than 4 GiB of memory"));
     }
 
@@ -354,12 +365,12 @@ mod tests {
     fn each_call_has_its_own_time() {
         let started = Instant::now();
         let mut calls = CallWatch::new(Duration::from_secs(1), started);
-        for look in 1..100 {
-            let now = started + look * POLL_INTERVAL;
-            let started = started + (look / 5) * 5 * POLL_INTERVAL;
+        for poll in 1..100 {
+            let now = started + poll * POLL_INTERVAL;
+            let started = started + (poll / 5) * 5 * POLL_INTERVAL;
             let wait = Wait { call: "vkQueueSubmit", started, expected: None, pipelines: 0 };
-            assert_eq!(calls.overdue(Some(wait), false, now), None, "{look}");
+            assert_eq!(calls.check(Some(wait), false, now), None, "{poll}");
         }
-        assert_eq!(calls.overdue(None, false, started + Duration::from_secs(60)), None);
+        assert_eq!(calls.check(None, false, started + Duration::from_secs(60)), None);
     }
 }

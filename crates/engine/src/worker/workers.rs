@@ -1,7 +1,7 @@
 //! The workers of a session, for devices and for the host. If loading all drivers crashes a worker, each driver is
 //! tried in a separate process, and the session continues without the drivers that crash.
 
-use super::process::{DRIVER_FILES, EndKind, Started, WorkerEnd, WorkerProcess};
+use super::process::{DRIVER_FILES, EndKind, StartedWorker, WorkerEnd, WorkerProcess};
 use crate::basis::error::Error;
 use crate::basis::printable::Shown;
 use crate::device::capability::DeviceInfo;
@@ -31,7 +31,9 @@ pub struct Workers<'a> {
     /// Manifests of the drivers to load; `None` for the system's.
     drivers: Option<OsString>,
     /// One line per driver that crashes.
-    pub dead: Vec<String>,
+    pub dead_drivers: Vec<String>,
+    /// Devices that workers see.
+    pub devices: Vec<DeviceInfo>,
 }
 
 impl<'a> Workers<'a> {
@@ -39,37 +41,36 @@ impl<'a> Workers<'a> {
     ///
     /// # Errors
     /// When the worker cannot start or load Vulkan, or a driver crashes it.
-    pub fn open(setup: &'a Setup) -> Result<(Self, Vec<DeviceInfo>), Error> {
+    pub fn open(setup: &'a Setup) -> Result<Self, Error> {
         let mut workers = Self {
             setup,
             idle: RefCell::default(),
             messages: Arc::default(),
             drivers: setup.drivers.clone(),
-            dead: vec![],
+            dead_drivers: vec![],
+            devices: vec![],
         };
         let started = match workers.start(&AtomicBool::new(false)) {
             Err(ended) if ended.how != EndKind::Refused => workers.start_without_dead_drivers(&ended),
             started => started.map_err(|ended| ended.to_string()),
         };
-        let (process, devices) = started.map_err(Error::Failure)?;
+        let StartedWorker { process, devices } = started.map_err(Error::Failure)?;
+        workers.devices = devices.map_err(Error::Failure)?;
         workers.idle = RefCell::new(Some(process));
-        Ok((workers, devices.map_err(Error::Failure)?))
+        Ok(workers)
     }
 
     /// Tries each driver in a separate worker, after the worker with all drivers `ended`, and starts a worker that
-    /// loads those that do not crash.
-    ///
-    /// # Errors
-    /// When every driver crashes, or none does.
-    fn start_without_dead_drivers(&mut self, ended: &WorkerEnd) -> Result<Started, String> {
+    /// loads those that do not crash. Fails if every driver crashes, or none does.
+    fn start_without_dead_drivers(&mut self, ended: &WorkerEnd) -> Result<StartedWorker, String> {
         let uninterrupted = AtomicBool::new(false);
-        let mut alive = vec![];
         // If a worker dies even without drivers, the loader or a layer is at fault.
         let suspects = match WorkerProcess::start(self.setup, Some(OsStr::new(NO_DRIVER)), &uninterrupted) {
             Err(ended) if ended.how != EndKind::Refused => vec![],
             _ => manifests(self.drivers.as_ref()),
         };
         let culprit = if suspects.is_empty() { "the Vulkan loader or a layer" } else { "a driver or a layer" };
+        let mut alive = vec![];
         for manifest in suspects {
             match WorkerProcess::start(self.setup, Some(manifest.as_os_str()), &uninterrupted) {
                 Err(ended) if ended.how != EndKind::Refused => {
@@ -79,13 +80,13 @@ impl<'a> Workers<'a> {
                         EndKind::Crashed | EndKind::Refused => "crashed",
                     };
                     let manifest = manifest.shown();
-                    self.dead.push(format!("driver {manifest} {how} while listing its devices: {ended}"));
+                    self.dead_drivers.push(format!("driver {manifest} {how} while listing its devices: {ended}"));
                 }
                 _ => alive.push(manifest),
             }
         }
-        let crashes = self.dead.iter().map(|driver| format!("; {driver}")).collect::<String>();
-        if self.dead.is_empty() || alive.is_empty() {
+        let crashes: String = self.dead_drivers.iter().map(|driver| format!("; {driver}")).collect();
+        if self.dead_drivers.is_empty() || alive.is_empty() {
             let what = match ended.how {
                 EndKind::Killed => "the worker that lists devices died twice".into(),
                 EndKind::Hung => format!("{culprit} hung while listing devices"),
@@ -96,14 +97,15 @@ impl<'a> Workers<'a> {
         let alive =
             env::join_paths(&alive).map_err(|e| format!("cannot pass a driver manifest's path to a worker: {e}"))?;
         self.drivers = Some(alive);
-        let started = self.start(&uninterrupted);
-        let (process, devices) =
-            started.map_err(|ended| format!("a driver crashes only when others are loaded too: {ended}{crashes}"))?;
-        Ok((process, devices.map_err(|error| format!("{error}{crashes}"))))
+        let mut started = self
+            .start(&uninterrupted)
+            .map_err(|ended| format!("a driver crashes only when others are loaded too: {ended}{crashes}"))?;
+        started.devices = started.devices.map_err(|error| format!("{error}{crashes}"));
+        Ok(started)
     }
 
     /// Starts a worker with the same drivers.
-    pub(super) fn start(&self, interrupted: &AtomicBool) -> Result<Started, WorkerEnd> {
+    pub(super) fn start(&self, interrupted: &AtomicBool) -> Result<StartedWorker, WorkerEnd> {
         WorkerProcess::start(self.setup, self.drivers.as_deref(), interrupted)
     }
 
@@ -124,30 +126,30 @@ impl<'a> Workers<'a> {
             idle: RefCell::default(),
             messages: Arc::clone(&self.messages),
             drivers: self.drivers.clone(),
-            dead: self.dead.clone(),
+            dead_drivers: self.dead_drivers.clone(),
+            devices: self.devices.clone(),
         }
     }
 
     /// Adds messages of the validation layer.
-    pub(super) fn hear(&self, messages: Vec<String>) {
+    pub(super) fn add_messages(&self, messages: Vec<String>) {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner).extend(messages);
     }
 }
 
-/// Returns the manifests that the loader reads: the `chosen` ones, or those from the environment, or those in its
-/// folders.
+/// Returns the manifests that the loader reads: the `chosen` ones, the environment's, or those in its folders.
 pub fn manifests(chosen: Option<&OsString>) -> Vec<PathBuf> {
-    let mut manifests = vec![];
-    if let Some(list) = chosen.cloned().or_else(|| DRIVER_FILES.iter().find_map(|name| path_list(name))) {
-        manifests.extend(env::split_paths(&list).flat_map(|path| manifest_files(&path)));
+    let list = chosen.cloned().or_else(|| DRIVER_FILES.iter().find_map(|name| path_list(name)));
+    let mut paths: Vec<PathBuf> = vec![];
+    if let Some(list) = list {
+        paths.extend(env::split_paths(&list));
     } else {
-        if let Some(list) = path_list(MORE_DRIVER_FILES) {
-            manifests.extend(env::split_paths(&list).flat_map(|path| manifest_files(&path)));
-        }
-        manifests.extend(folders().iter().flat_map(|folder| manifest_files(&folder.join(MANIFESTS))));
+        paths.extend(path_list(MORE_DRIVER_FILES).iter().flat_map(env::split_paths));
+        paths.extend(folders().iter().map(|folder| folder.join(MANIFESTS)));
     }
-    let mut seen = BTreeSet::new();
-    manifests.retain(|path| seen.insert(path.clone()));
+    let mut manifests: Vec<_> = paths.iter().flat_map(|path| manifest_files(path)).collect();
+    let mut unique = BTreeSet::new();
+    manifests.retain(|path| unique.insert(path.clone()));
     manifests
 }
 
@@ -161,22 +163,25 @@ pub fn manifest_files(path: &Path) -> Vec<PathBuf> {
     if !path.is_dir() {
         return vec![path.to_path_buf()];
     }
-    let entries = std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut files: Vec<_> = entries.filter(|path| path.extension() == Some(OsStr::new("json"))).collect();
+    // A folder or an entry that cannot be read counts as empty, as it does for the loader.
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    let mut files: Vec<_> = entries.map(|entry| entry.path()).collect();
+    files.retain(|file| file.extension() == Some(OsStr::new("json")));
     files.sort();
     files
 }
 
 /// Returns the folders that the loader searches, in order ("Driver Discovery on Linux" in its documentation).
 fn folders() -> Vec<PathBuf> {
-    let list = |name: &str, default: &str| {
-        let list = env::var_os(name).filter(|list| !list.is_empty()).unwrap_or_else(|| default.into());
-        env::split_paths(&list).collect::<Vec<_>>()
-    };
-    let fixed = ["/usr/local/etc", "/etc"].map(PathBuf::from);
-    let config = dirs::config_dir().into_iter().chain(list("XDG_CONFIG_DIRS", "/etc/xdg"));
-    let data = dirs::data_dir().into_iter().chain(list("XDG_DATA_DIRS", "/usr/local/share:/usr/share"));
-    config.chain(fixed).chain(data).collect()
+    let mut folders = vec![];
+    folders.extend(dirs::config_dir());
+    let config = path_list("XDG_CONFIG_DIRS").unwrap_or_else(|| "/etc/xdg".into());
+    folders.extend(env::split_paths(&config));
+    folders.extend(["/usr/local/etc", "/etc"].map(PathBuf::from));
+    folders.extend(dirs::data_dir());
+    let data = path_list("XDG_DATA_DIRS").unwrap_or_else(|| "/usr/local/share:/usr/share".into());
+    folders.extend(env::split_paths(&data));
+    folders
 }
 
 #[cfg(test)]

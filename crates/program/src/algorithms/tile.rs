@@ -30,7 +30,7 @@ impl Tile {
     }
 
     /// Returns the unrolled multiply-adds of the kernel, a measure of its compile time.
-    pub fn code(self) -> f64 {
+    pub fn compile_cost(self) -> f64 {
         match self {
             Self::Product(tile) => f64::from(tile.bk) * f64::from(tile.tm) * f64::from(tile.tn),
             Self::Columns(columns) => f64::from(columns),
