@@ -105,7 +105,7 @@ fn blind(kernel: u64, reference: u64, fill: Fill, output: &ResolvedBuffer) -> Ca
             descriptors: vec![bound(0, 0, SlotKind::Storage, 0), bound(0, 1, SlotKind::Storage, 1)],
             ..Dispatch::bare(0usize)
         };
-        PassList { passes: vec![pass], scratch: vec![] }
+        PassList { dispatches: vec![pass], scratch: vec![] }
     };
     let buffers = vec![buffer("A", output.len(), Role::Input, Some(fill)), output.clone()];
     let (module, reference) = (compiled("blind", BLIND), Reference::Kernel(list(reference)));
@@ -210,7 +210,7 @@ fn over(module: usize, buffers: &[ResolvedBuffer]) -> PassList {
     let descriptors = (0u32..).zip(0..buffers.len());
     let descriptors = descriptors.map(|(binding, at)| bound(0, binding, SlotKind::Storage, at)).collect();
     let pass = Dispatch { groups: [2, 1, 1], descriptors, ..Dispatch::bare(module) };
-    PassList { passes: vec![pass], scratch: vec![] }
+    PassList { dispatches: vec![pass], scratch: vec![] }
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn built_in_variants_share_buffers_and_oracle_with_a_kernel() {
         descriptors: vec![bound(0, 0, SlotKind::Storage, 0)],
         ..Dispatch::bare(0usize)
     };
-    let list = |push| PassList { passes: vec![pass(push)], scratch: vec![] };
+    let list = |push| PassList { dispatches: vec![pass(push)], scratch: vec![] };
     let mut short = push.clone();
     short[24..].copy_from_slice(&16u32.to_le_bytes());
     // The buffers are in a different order than the built-in algorithm's.

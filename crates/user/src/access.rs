@@ -478,7 +478,7 @@ mod tests {
     use super::super::compile::KernelSource;
     use super::*;
     use crate::kernel::interface::{ArgumentKind, Interface};
-    use crate::loaded::{bytes, interface};
+    use crate::loaded::{bytes, read_interface};
     use std::time::{Duration, Instant};
 
     fn compiled(ending: &str, text: &str) -> (Vec<u32>, Interface) {
@@ -487,7 +487,7 @@ mod tests {
         std::fs::write(&path, text).expect("written");
         let compiled = KernelSource { path, ..KernelSource::default() }.compile(&[]).expect(text);
         let words = compiled.spirv(&[]).expect("SPIR-V");
-        let interface = interface(&bytes(&words)).expect("a kernel");
+        let interface = read_interface(&bytes(&words)).expect("a kernel");
         (words, interface)
     }
 

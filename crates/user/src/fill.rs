@@ -118,7 +118,7 @@ impl Fill {
             | Self::Uniform { .. }
             | Self::Whole { .. }
             | Self::Made
-            | Self::Block { .. } => None,
+            | Self::Block(_) => None,
         }
     }
 
@@ -184,7 +184,7 @@ impl ResolvedBuffer {
             Some(Fill::Mask) => (0..len).for_each(|_| {
                 element.push((random.next_u64() >> 63) as f64, &mut bytes);
             }),
-            Some(Fill::Block { bytes: block, .. }) => bytes.extend(block),
+            Some(Fill::Block(block)) => bytes.extend(&block.bytes),
             Some(Fill::Npy(path)) => return array::read(path, element, &self.shape),
             Some(Fill::Raw(path)) => return array::read_raw(path, self.bytes()),
             Some(Fill::Made) => {

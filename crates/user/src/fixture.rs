@@ -86,7 +86,7 @@ pub fn shift(negate: bool, scale: f64) -> PassList {
         ],
         ..Dispatch::bare(0usize)
     };
-    PassList { passes: vec![pass], scratch: vec![] }
+    PassList { dispatches: vec![pass], scratch: vec![] }
 }
 
 /// Returns the buffers of [`SHIFT`].

@@ -184,7 +184,7 @@ fn constants_push_constants_and_bindings_match_the_kernel() {
     let text = RIGHT.replace("< 65536", "<= 65536").replace("M = \"512..1024\"", "M = 1024");
     let run = resolved(folder.path(), &text).expect("it is right");
     let job = run.points[1].pass_lists[1].as_ref().expect("it is legal");
-    let pass = &job.passes[0];
+    let pass = &job.dispatches[0];
     let constants: Vec<_> = pass.constants.iter().map(|c| (c.id, c.bits, c.bytes)).collect();
     let slope = u64::from(0.25f32.to_bits());
     assert_eq!(constants, [(1, 128, 4), (2, 1, 4), (3, slope, 4), (0, 32, 4)]);
@@ -216,7 +216,7 @@ fn wgsl_overrides_are_compiled_in_for_each_choice() {
                 [buffer.a]\ntype = 'f32'\nshape = ['N']\nfill = 'normal'\n[buffer.d]\ntype = 'f32'\nshape = 'N'\n\
                 [dispatch]\ngroups = 'cdiv(N, local_x)'\n";
     let run = resolved(folder.path(), text).expect("it is right");
-    let groups: Vec<_> = run.points[0].pass_lists.iter().flatten().map(|job| job.passes[0].groups[0]).collect();
+    let groups: Vec<_> = run.points[0].pass_lists.iter().flatten().map(|job| job.dispatches[0].groups[0]).collect();
     assert_eq!((groups, run.modules.len()), (vec![128, 64], 2));
     assert_eq!(run.points[0].buffers[1].role, Role::Output);
 }
@@ -234,10 +234,13 @@ fn addresses_passes_scratch_and_references_use_the_right_buffers() {
     assert_eq!(point.buffers.iter().map(|b| b.name.as_str()).collect::<Vec<_>>(), ["A", "D"]);
     let job = point.pass_lists[0].as_ref().expect("a job");
     assert_eq!(job.scratch[0].name, "T");
-    assert_eq!(job.passes[0].descriptors.iter().map(|own| own.at.buffer.0).collect::<Vec<_>>(), [0, 2]);
-    assert_eq!(job.passes[1].addresses.iter().map(|a| (a.offset, a.buffer.0)).collect::<Vec<_>>(), [(0, 2), (8, 1)]);
+    assert_eq!(job.dispatches[0].descriptors.iter().map(|own| own.at.buffer.0).collect::<Vec<_>>(), [0, 2]);
+    assert_eq!(
+        job.dispatches[1].addresses.iter().map(|a| (a.offset, a.buffer.0)).collect::<Vec<_>>(),
+        [(0, 2), (8, 1)]
+    );
     let Reference::Kernel(reference) = &point.reference else { panic!("{:?}", point.reference) };
-    assert_eq!(reference.passes[0].descriptors.iter().map(|own| own.at.buffer.0).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(reference.dispatches[0].descriptors.iter().map(|own| own.at.buffer.0).collect::<Vec<_>>(), [0, 1]);
 }
 
 /// Resolves kernels and descriptions with these values of `--size` and `--set`.
@@ -305,7 +308,7 @@ fn what_init_prints_is_a_description() {
         assert_eq!(roles, expected[usize::from(name == "grid.comp")], "{name}");
         if name == "grid.comp" {
             insta::assert_snapshot!(text.replace(&folder.path().display().to_string(), ""));
-            assert_eq!(run.points[0].pass_lists[0].as_ref().expect("a job").passes[0].groups, [16, 17, 1]);
+            assert_eq!(run.points[0].pass_lists[0].as_ref().expect("a job").dispatches[0].groups, [16, 17, 1]);
         }
     }
 }
@@ -669,7 +672,7 @@ fn messages_about_an_argument_name_no_field() {
     let copy = folder.path().join("copy.comp").display().to_string();
     let run = typed(&[&plain], &[], &[&format!("reference.kernel={copy}")]).expect("it has groups");
     let Reference::Kernel(list) = &run.points[0].reference else { panic!("{:?}", run.points[0].reference) };
-    assert_eq!(list.passes[0].groups, [2, 1, 1]);
+    assert_eq!(list.dispatches[0].groups, [2, 1, 1]);
 }
 
 #[test]
@@ -721,7 +724,7 @@ fn a_kernel_beside_a_case_may_name_its_entry_point_differently() {
     let others = [("own.wgsl", several.as_str()), ("mine.comp", &glsl), ("broken.comp", "#version 460\nvoid main() {")];
     let of = |(name, text): (&str, &str)| {
         let described = describe(&[case.clone(), write(name, text)], None, &FieldOptions::default()).expect("a case");
-        super::loaded::programs(&described[0])
+        super::loaded::load_kernels(&described[0])
     };
     let [own, mine, broken] = others.map(of);
     let named = |programs: Vec<super::loaded::LoadedKernel>| {
@@ -754,7 +757,7 @@ fn a_description_beside_a_case_states_only_differences() {
     let mine = write("mine.toml", b"[kernel]\nsource = 'mine.comp'\n[dispatch]\ngroups = [2]\n");
     let described = describe(&[case, mine], None, &FieldOptions::default()).expect("two descriptions");
     let run = resolve(&CATALOGUE, &described).expect("one problem");
-    let groups = run.points[0].pass_lists.iter().map(|list| list.as_ref().expect("passes").passes[0].groups);
+    let groups = run.points[0].pass_lists.iter().map(|list| list.as_ref().expect("passes").dispatches[0].groups);
     assert_eq!(groups.collect::<Vec<_>>(), [[4, 1, 1], [2, 1, 1]]);
     assert_eq!(run.points[0].buffers.len(), 2);
 }

@@ -1,7 +1,7 @@
 //! Runs hand-made users' kernels on a device: descriptors, uniform data, constants, references, red zones; and the
 //! commands of a description.
 
-use super::{REFERENCE, command_folders, guarded, run_shell};
+use super::{REFERENCE, guarded, make_folders, run_shell};
 use crate::algorithms::CaseSpec;
 use crate::basis::destination::Scratch;
 use crate::basis::error::Error;
@@ -30,10 +30,10 @@ fn a_misfit_with_a_built_in_algorithm_is_refused_without_a_device() {
 /// Runs a shell command in `folder`, and returns what it wrote to `{out}/said`.
 #[cfg(unix)]
 fn of_shell(line: &str, folder: &Path) -> Result<String, String> {
-    let (scratch, [out]) = command_folders(REFERENCE, ["out"]).expect("a folder");
+    let scratch = make_folders(REFERENCE, &["out"]).expect("a folder");
     let command = ShellCommand { line: line.into(), folder: folder.into() };
-    run_shell(REFERENCE, &command, &scratch, &[("out", &out)]).map_err(|e| e.to_string())?;
-    Ok(std::fs::read_to_string(out.join("said")).unwrap_or_default())
+    run_shell(REFERENCE, &command, &scratch, &["out"]).map_err(|e| e.to_string())?;
+    Ok(std::fs::read_to_string(scratch.path().join("out/said")).unwrap_or_default())
 }
 
 #[test]
