@@ -22,19 +22,16 @@ pub(crate) fn span_points(axes: &OrderedMap<OneOrMany>) -> Result<Vec<Vec<i64>>,
             format!("has {} axes; {MAX_AXES} are the most: write what depends on others where it is used", names.len());
         return Err(Fault::new("axes", message));
     }
-    let mut listed = vec![];
-    for (name, values) in axes.iter() {
-        listed.push(parse_axis(name, values, &names)?);
-    }
-    let order = sort_by_dependency(&names, &listed)?;
-    let count = listed.iter().try_fold(1usize, |count, values| count.checked_mul(values.len()));
+    let lists = axes.iter().map(|(name, values)| parse_axis(name, values, &names)).collect::<Result<Vec<_>, _>>()?;
+    let order = sort_by_dependency(&names, &lists)?;
+    let count = lists.iter().try_fold(1usize, |count, values| count.checked_mul(values.len()));
     let Some(count) = count.filter(|count| *count <= MAX_POINTS) else {
         return Err(Fault::new("axes", format!("span more than {MAX_POINTS} points; list fewer values")));
     };
     let mut points = Vec::with_capacity(count);
     let mut known = HashSet::new();
     for number in 0..count {
-        let point = evaluate_point(&names, &listed, &order, number)?;
+        let point = evaluate_point(&names, &lists, &order, number)?;
         // Axes that follow others may be equal at several combinations.
         if known.insert(point.clone()) {
             points.push(point);
@@ -47,13 +44,13 @@ pub(crate) fn span_points(axes: &OrderedMap<OneOrMany>) -> Result<Vec<Vec<i64>>,
 /// whose lengths are the bases; the last axis is the lowest digit.
 fn evaluate_point(
     names: &[&str],
-    listed: &[Vec<Expression>],
+    lists: &[Vec<Expression>],
     order: &[usize],
     number: usize,
 ) -> Result<Vec<i64>, Fault> {
     let mut chosen = vec![];
     let mut rest = number;
-    for values in listed.iter().rev() {
+    for values in lists.iter().rev() {
         chosen.push(&values[rest % values.len()]);
         rest /= values.len();
     }
@@ -81,13 +78,19 @@ pub(crate) fn find_independent(axes: &OrderedMap<OneOrMany>) -> Vec<usize> {
     if independent.len() == names.len() { vec![] } else { independent }
 }
 
+/// Checks the name of an axis or a loop index.
+pub(super) fn check_expression_name(name: &str) -> Result<(), String> {
+    let is_word = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    if !is_word || name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(format!("'{}' cannot stand in expressions; use letters, digits and _", brief(name)));
+    }
+    Ok(())
+}
+
 /// Parses the values of an axis, which may refer to the axes `names`.
 fn parse_axis(name: &str, values: &OneOrMany, names: &[&str]) -> Result<Vec<Expression>, Fault> {
     let fault = |message: String| Fault::new(format!("axes.{name}"), message);
-    let is_plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    if !is_plain || name.starts_with(|c: char| c.is_ascii_digit()) {
-        return Err(fault(format!("'{}' cannot stand in expressions; use letters, digits and _", brief(name))));
-    }
+    check_expression_name(name).map_err(fault)?;
     if ["local_x", "local_y", "local_z"].contains(&name) {
         return Err(fault("stands for the size of the work-group in expressions; call the axis something else".into()));
     }
@@ -163,12 +166,12 @@ fn evaluate_range_end(text: &str) -> Result<i64, String> {
 }
 
 /// Sorts the axes so that each depends only on earlier ones.
-fn sort_by_dependency(names: &[&str], listed: &[Vec<Expression>]) -> Result<Vec<usize>, Fault> {
+fn sort_by_dependency(names: &[&str], lists: &[Vec<Expression>]) -> Result<Vec<usize>, Fault> {
     let mut order: Vec<usize> = vec![];
     while order.len() < names.len() {
         let is_sorted = |name: &str| order.iter().any(|axis| names[*axis] == name);
         let mut left = (0..names.len()).filter(|axis| !order.contains(axis));
-        if let Some(next) = left.find(|axis| listed[*axis].iter().flat_map(Expression::names).all(is_sorted)) {
+        if let Some(next) = left.find(|axis| lists[*axis].iter().flat_map(Expression::names).all(is_sorted)) {
             order.push(next);
             continue;
         }

@@ -1,14 +1,14 @@
 //! Resolves the passes of a configuration at a point: constants, grid, push constants and bindings.
 
+use super::axes::check_expression_name;
 use super::buffers::{bound_parts, check_block_size, find_grid_buffer};
-use super::description::{BoundRange, Described, Fault, Formula, Kernel};
+use super::description::{BoundRange, Described, Description, Fault, Formula, Kernel};
 use super::expression::Values;
 use super::loaded::{self, LoadedPass, bytes};
 use super::members::{Members, pack};
 use super::resolve::{Configuration, Resolver};
 use super::resolved::{Fill, Module, PassList, ResolvedBuffer};
 use crate::basis::dtype::DType;
-use crate::basis::printable::brief;
 use crate::kernel::buffer::{Binding, Descriptor, Role, SpecValue};
 use crate::kernel::interface::{Slot, SpecConstant};
 use crate::kernel::program::{BufferId, Dispatch};
@@ -38,12 +38,15 @@ impl Resolver<'_> {
         Ok(scope)
     }
 
-    /// Returns the first condition that does not hold, as the reason why a configuration does not run.
-    pub(super) fn failed_condition(&self, scope: &Values) -> Result<Option<String>, Fault> {
-        for (name, formula) in self.described.description.conditions.iter() {
+    /// Returns the first condition that does not hold, as the reason why a configuration does not run. Before there is a
+    /// configuration, `only_axes` leaves out conditions on specialization constants.
+    pub(super) fn find_failed_condition(&self, scope: &Values, only_axes: bool) -> Result<Option<String>, Fault> {
+        let Description { conditions, axes, .. } = &self.described.description;
+        for (name, formula) in conditions.iter() {
             let fault = |message: String| Fault::new(format!("where.{name}"), message);
             let condition = formula.expression().map_err(fault)?;
-            if condition.value(scope).map_err(fault)? == 0 {
+            let is_left_out = only_axes && condition.names().into_iter().any(|name| axes.get(name).is_none());
+            if !is_left_out && condition.value(scope).map_err(fault)? == 0 {
                 return Ok(Some(format!("where.{name} does not hold: {}", condition.text())));
             }
         }
@@ -77,11 +80,7 @@ fn index_name(pass: &Kernel) -> &str {
 fn set_indices(passes: &[Kernel], scope: &mut Values) -> Result<(), Fault> {
     for pass in passes.iter().filter(|pass| pass.times.is_some()) {
         let index = index_name(pass);
-        let is_name = index.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-        if index.is_empty() || !is_name || index.as_bytes()[0].is_ascii_digit() {
-            let message = format!("'{}' cannot stand in expressions; use letters, digits and _", brief(index));
-            return Err(Fault::new("pass.index", message));
-        }
+        check_expression_name(index).map_err(|message| Fault::new("pass.index", message))?;
         if scope.get(index).is_ok() {
             let message = format!("'{index}' is an axis or the index of another loop; write index = \"round\"");
             return Err(Fault::new("pass.index", message));
@@ -136,17 +135,12 @@ impl Unroller<'_, '_> {
             return self.unroll(&pass.pass, source, scope, round);
         }
         let kernel = self.configuration.kernel;
-        let dispatch = self.resolve_dispatch(&kernel.passes[source], scope.clone(), round)?;
+        let dispatch = self.resolve_pass(&kernel.passes[source], scope.clone(), round)?;
         self.dispatches.push(dispatch);
         Ok(())
     }
 
-    fn resolve_dispatch(
-        &mut self,
-        pass: &LoadedPass,
-        mut scope: Values,
-        round: usize,
-    ) -> Result<Dispatch<usize>, Fault> {
+    fn resolve_pass(&mut self, pass: &LoadedPass, mut scope: Values, round: usize) -> Result<Dispatch<usize>, Fault> {
         let constants = PassConstants::evaluate(pass, &self.configuration.choice, &scope)?;
         let fault = |message: String| Fault::new(pass.field("spec"), message);
         // WGSL has overrides in place of specialization constants. Their values are compiled in.
@@ -177,7 +171,7 @@ impl Unroller<'_, '_> {
         } else {
             dispatch.groups = evaluate_groups(pass, &scope)?;
         }
-        dispatch.descriptors = self.resolve_descriptors(pass, &scope, round)?;
+        dispatch.descriptors = self.bind_slots(pass, &scope, round)?;
         Ok(dispatch)
     }
 
@@ -197,12 +191,7 @@ impl Unroller<'_, '_> {
     }
 
     /// Binds a buffer to each slot of a pass in a round of the loop around it.
-    fn resolve_descriptors(
-        &mut self,
-        pass: &LoadedPass,
-        scope: &Values,
-        round: usize,
-    ) -> Result<Vec<Descriptor>, Fault> {
+    fn bind_slots(&mut self, pass: &LoadedPass, scope: &Values, round: usize) -> Result<Vec<Descriptor>, Fault> {
         let description = &self.resolver.described.description;
         let mut descriptors = vec![];
         for slot in pass.interface.slots.iter() {

@@ -209,7 +209,7 @@ impl Resolver<'_> {
         let mut points: Vec<ResolvedPoint> = vec![];
         for values in spanned {
             let scope = Values::of(axes, &values);
-            if !conditions_hold(description, &scope)? {
+            if self.find_failed_condition(&scope, true)?.is_some() {
                 continue;
             }
             let first_point = self.first.and_then(|first| first.points.get(points.len()));
@@ -254,7 +254,7 @@ impl Resolver<'_> {
         let mut pass_lists = vec![];
         for configuration in configurations {
             let scope = self.first_round_scope(configuration, axes)?;
-            pass_lists.push(match self.failed_condition(&scope)? {
+            pass_lists.push(match self.find_failed_condition(&scope, false)? {
                 Some(reason) => Err(reason),
                 None => Ok(self.resolve_passes(configuration, axes, &scope, &buffers)?),
             });
@@ -345,19 +345,6 @@ fn evaluate_count(field: &str, formula: &Formula, axes: &Values) -> Result<u64, 
     Ok(count as u64)
 }
 
-/// Returns whether the conditions that use only axes hold at a point.
-fn conditions_hold(description: &Description, axes: &Values) -> Result<bool, Fault> {
-    for (name, formula) in description.conditions.iter() {
-        let fault = |message: String| Fault::new(format!("where.{name}"), message);
-        let condition = formula.expression().map_err(fault)?;
-        let uses_only_axes = condition.names().into_iter().all(|name| description.axes.get(name).is_some());
-        if uses_only_axes && condition.value(axes).map_err(fault)? == 0 {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
 /// Checks that some pass has each specialization constant, push constant and block of the description, and that each
 /// pass has those of its own table.
 fn check_fields(description: &Description, passes: &[&LoadedPass]) -> Result<(), Fault> {
@@ -366,12 +353,12 @@ fn check_fields(description: &Description, passes: &[&LoadedPass]) -> Result<(),
     }
     let Description { spec, push, uniform, .. } = description;
     check_names(passes, [spec.names(), push.names()], uniform, |kind, field, name, known| {
-        unknown_name(description, passes, kind, field, name, known)
+        unknown_name(passes, kind, field, name, known)
     })?;
     for pass in passes {
         let Kernel { spec, push, uniform, .. } = &pass.fields;
         check_names(&[*pass], [spec.names(), push.names()], uniform, |kind, field, name, known| {
-            unknown_name(description, passes, kind, &pass.field(field), name, known)
+            unknown_name(passes, kind, &pass.field(field), name, known)
         })?;
     }
     Ok(())
@@ -392,14 +379,7 @@ fn check_repeated_constants(description: &Description, pass: &LoadedPass) -> Res
 }
 
 /// Explains that no kernel has the constant, block or member that `field` sets. `known` lists the names that they have.
-fn unknown_name(
-    description: &Description,
-    passes: &[&LoadedPass],
-    kind: &str,
-    field: &str,
-    name: &str,
-    mut known: Vec<String>,
-) -> Fault {
+fn unknown_name(passes: &[&LoadedPass], kind: &str, field: &str, name: &str, mut known: Vec<String>) -> Fault {
     known.retain(|name| !name.is_empty());
     known.sort();
     known.dedup();
@@ -409,8 +389,8 @@ fn unknown_name(
     }
     let sources = distinct(passes.iter().map(|pass| pass.file()));
     let has = if sources.len() == 1 { "has" } else { "have" };
-    // The description may fit a different kernel.
-    let remedy = if description.kernel.is_some() { ", or describe the kernel in a file of its own" } else { "" };
+    // The description may fit a different file of [kernel], whose fields have no prefix.
+    let remedy = if passes[0].prefix.is_empty() { ", or describe the kernel in a file of its own" } else { "" };
     Fault::new(field, format!("{} {has} no {kind}s; leave '{}' out{remedy}", sources.join(", "), brief(name)))
 }
 
