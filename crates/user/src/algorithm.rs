@@ -61,7 +61,7 @@ pub struct Save {
 }
 
 /// Kernels with all that their algorithm and its variants share.
-struct PreparedKernels {
+struct KernelSet {
     catalogue: &'static Catalogue,
     user: UserKernels,
     /// Shaders of the problem's modules.
@@ -70,7 +70,7 @@ struct PreparedKernels {
     sizes: Vec<Size>,
 }
 
-impl PreparedKernels {
+impl KernelSet {
     /// Returns the index of a case's point.
     fn find_point(&self, case: &CaseSpec) -> Result<usize, String> {
         let index = self.sizes.iter().position(|size| *size == case.size);
@@ -83,7 +83,7 @@ impl PreparedKernels {
         let configuration_count = point.pass_lists.len();
         if variant < configuration_count {
             let list = point.pass_lists[variant].as_ref().map_err(String::clone)?;
-            return build_program(&self.shaders, point, list, case.seed, device);
+            return self.build(point, list, case.seed, device);
         }
         let Reference::Builtin(builtin) = &point.reference else {
             return Err("has no built-in reference to run beside".into());
@@ -91,32 +91,57 @@ impl PreparedKernels {
         let name = &self.user.against[variant - configuration_count];
         Ok(Counterpart::new(self.catalogue, builtin, point)?.program(name, device))
     }
+
+    /// Builds the program of a list of passes at a point.
+    fn build(&self, point: &ResolvedPoint, list: &PassList, seed: u64, device: &DeviceInfo) -> Result<Program, String> {
+        let buffers: Vec<&ResolvedBuffer> = point.buffers.iter().chain(&list.scratch).collect();
+        let mut program = Program::default();
+        let mut unguarded = vec![];
+        for pass in &list.dispatches {
+            let dispatch = build_dispatch(&self.shaders[pass.shader], pass, &buffers, device);
+            let descriptors = dispatch.guarded.as_ref().map_or(&dispatch.descriptors, |(_, descriptors)| descriptors);
+            for Descriptor { at, bytes } in descriptors {
+                // An explicit `range` excludes the red zone on purpose.
+                let has_red_zone = at.range.is_some() || *bytes != Some(visible_bytes(at, &buffers));
+                if at.kind == SlotKind::Storage && !has_red_zone {
+                    unguarded.push(buffers[at.buffer.0].name.clone());
+                }
+            }
+            program.steps.push(Step::Dispatch(dispatch));
+        }
+        program.unguarded = distinct(unguarded);
+        program.scratch = list.scratch.iter().map(buffer_spec).collect();
+        for (index, buffer) in list.scratch.iter().enumerate() {
+            let number = point.buffers.len() + index;
+            if buffer.fill.is_some() {
+                program.starts.push(initial_contents(number, buffer, seed)?);
+                // Buffers that kernels change are refilled before each run.
+                let is_changed = program.may_write(BufferId(number));
+                program.scratch[index].role = if is_changed { Role::InPlace } else { Role::Input };
+            }
+        }
+        Ok(program)
+    }
 }
 
 /// Makes the variants: the configurations, and then those of the built-in algorithm `solver` that run beside them.
-fn make_variants(prepared: &Arc<PreparedKernels>, solver: Option<&Algorithm>) -> Vec<Variant> {
-    let user = &prepared.user;
+fn make_variants(kernels: &Arc<KernelSet>, solver: Option<&Algorithm>) -> Vec<Variant> {
     let mut variants = vec![];
-    for configuration in &user.problem.configurations {
-        variants.push(make_variant(prepared, variants.len(), label(configuration), &[]));
+    for configuration in &kernels.user.problem.configurations {
+        variants.push(make_variant(kernels, variants.len(), label(configuration), &[]));
     }
     let algorithm = solver.map_or("builtin", |solver| &solver.name);
-    for name in &user.against {
+    for name in &kernels.user.against {
         // `auto` is a choice among variants, so it has no entry of its own.
         let builtin = solver.and_then(|solver| solver.variant(name).ok());
         let shortcuts = builtin.map_or(&[][..], Variant::shortcuts);
-        variants.push(make_variant(prepared, variants.len(), format!("{algorithm}:{name}"), shortcuts));
+        variants.push(make_variant(kernels, variants.len(), format!("{algorithm}:{name}"), shortcuts));
     }
     variants
 }
 
-fn make_variant(
-    prepared: &Arc<PreparedKernels>,
-    index: usize,
-    name: String,
-    shortcuts: &'static [Shortcut],
-) -> Variant {
-    let prepared = Arc::clone(prepared);
+fn make_variant(kernels: &Arc<KernelSet>, index: usize, name: String, shortcuts: &'static [Shortcut]) -> Variant {
+    let kernels = Arc::clone(kernels);
     Variant {
         name: name.into(),
         aliases: &[],
@@ -125,7 +150,7 @@ fn make_variant(
         measures: Measures::Shortcuts(shortcuts),
         kernels: Kernels::NONE,
         program: Handle::Shared(Arc::new(move |_: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo| {
-            prepared.build_variant(index, case, device).unwrap_or_else(Program::refused)
+            kernels.build_variant(index, case, device).unwrap_or_else(Program::refused)
         })),
     }
 }
@@ -162,9 +187,9 @@ impl UserKernels {
             set_layouts(point, &shaders);
         }
         let sizes = self.problem.sizes();
-        let prepared = Arc::new(PreparedKernels { catalogue, user: self, shaders, sizes });
+        let kernels = Arc::new(KernelSet { catalogue, user: self, shaders, sizes });
         Ok(Handle::Shared(Arc::new(Algorithm {
-            name: prepared.user.name.clone().into(),
+            name: kernels.user.name.clone().into(),
             fingerprint: Some(fingerprint),
             summary: "users' kernels",
             work: "as the description states it",
@@ -173,15 +198,15 @@ impl UserKernels {
             iterative: false,
             inputs: &[Input::Uniform],
             layouts: &[Layout::Nn],
-            variants: make_variants(&prepared, solver).into(),
+            variants: make_variants(&kernels, solver).into(),
             tunable: &[],
             candidates: None,
             solution: None,
             baseline: None,
             exact: None,
             problem: Handle::Shared(Arc::new(move |case: &CaseSpec| {
-                let point = prepared.find_point(case)?;
-                let problem = PointProblem { prepared: Arc::clone(&prepared), point, seed: case.seed };
+                let point = kernels.find_point(case)?;
+                let problem = PointProblem { kernels: Arc::clone(&kernels), point, seed: case.seed };
                 Ok(Box::new(problem) as Box<dyn Problem>)
             })),
         })))
@@ -322,43 +347,6 @@ fn buffer_spec(buffer: &ResolvedBuffer) -> BufferSpec {
     BufferSpec::new(buffer.name.clone(), buffer.role, buffer.element, buffer.len())
 }
 
-/// Builds the program of a configuration at a point.
-fn build_program(
-    shaders: &[Handle<Shader>],
-    point: &ResolvedPoint,
-    list: &PassList,
-    seed: u64,
-    device: &DeviceInfo,
-) -> Result<Program, String> {
-    let buffers: Vec<&ResolvedBuffer> = point.buffers.iter().chain(&list.scratch).collect();
-    let mut program = Program::default();
-    let mut unguarded = vec![];
-    for pass in &list.dispatches {
-        let dispatch = build_dispatch(&shaders[pass.shader], pass, &buffers, device);
-        let descriptors = dispatch.guarded.as_ref().map_or(&dispatch.descriptors, |(_, descriptors)| descriptors);
-        for Descriptor { at, bytes } in descriptors {
-            // An explicit `range` excludes the red zone on purpose.
-            let has_red_zone = at.range.is_some() || *bytes != Some(visible_bytes(at, &buffers));
-            if at.kind == SlotKind::Storage && !has_red_zone {
-                unguarded.push(buffers[at.buffer.0].name.clone());
-            }
-        }
-        program.steps.push(Step::Dispatch(dispatch));
-    }
-    program.unguarded = distinct(unguarded);
-    program.scratch = list.scratch.iter().map(buffer_spec).collect();
-    for (index, buffer) in list.scratch.iter().enumerate() {
-        let number = point.buffers.len() + index;
-        if buffer.fill.is_some() {
-            program.starts.push(initial_contents(number, buffer, seed)?);
-            // Buffers that kernels change are refilled before each run.
-            let is_changed = program.may_write(BufferId(number));
-            program.scratch[index].role = if is_changed { Role::InPlace } else { Role::Input };
-        }
-    }
-    Ok(program)
-}
-
 /// Returns the contents of scratch buffer `number` before each run.
 fn initial_contents(number: usize, buffer: &ResolvedBuffer, seed: u64) -> Result<Start, String> {
     let bytes = if buffer.fill == Some(Fill::Zero) && buffer.bytes().is_multiple_of(4) {
@@ -380,17 +368,13 @@ fn build_dispatch(
     buffers: &[&ResolvedBuffer],
     device: &DeviceInfo,
 ) -> Dispatch {
-    let asks_lengths = shader.interface.asks_lengths;
+    let limit = device.limits.storage_buffer_range.0;
+    let mut descriptors = size_descriptors(pass, buffers, limit);
     let mut guarded = None;
-    if asks_lengths && let Some(shader) = with_lengths(shader, pass, buffers) {
-        guarded = Some((shader, guard_descriptors(pass, buffers, device)));
+    if shader.interface.asks_lengths {
+        guarded = with_lengths(shader, pass, buffers).map(|shader| (shader, descriptors));
+        descriptors = size_descriptors(pass, buffers, 0);
     }
-    let descriptors = if asks_lengths {
-        let exact = |descriptor: &Descriptor| Some(visible_bytes(&descriptor.at, buffers));
-        pass.descriptors.iter().map(|descriptor| Descriptor { bytes: exact(descriptor), ..*descriptor }).collect()
-    } else {
-        guard_descriptors(pass, buffers, device)
-    };
     // Constants of 32 bits come first, by id.
     let mut constants = pass.constants.clone();
     constants.sort_by_key(|constant| if constant.bytes == 4 { (0, constant.id) } else { (1, 0) });
@@ -409,17 +393,14 @@ fn build_dispatch(
     }
 }
 
-/// Sizes the descriptors of a pass to include the red zone behind each storage buffer. An explicit `range`, and a buffer
-/// at the device's limit, stay as they are.
-fn guard_descriptors(pass: &Dispatch<usize>, buffers: &[&ResolvedBuffer], device: &DeviceInfo) -> Vec<Descriptor> {
-    let limit = device.limits.storage_buffer_range.0;
-    let mut descriptors = vec![];
-    for Descriptor { at, .. } in &pass.descriptors {
-        let mut bytes = visible_bytes(at, buffers);
-        if at.kind == SlotKind::Storage && at.range.is_none() && bytes + RED_ZONE <= limit {
-            bytes += RED_ZONE;
-        }
-        descriptors.push(Descriptor { at: *at, bytes: Some(bytes) });
+/// Sizes the descriptors of a pass. They include the red zones of storage buffers without an explicit range, unless that
+/// makes them longer than `limit`.
+fn size_descriptors(pass: &Dispatch<usize>, buffers: &[&ResolvedBuffer], limit: u64) -> Vec<Descriptor> {
+    let mut descriptors = pass.descriptors.clone();
+    for Descriptor { at, bytes } in &mut descriptors {
+        let visible = visible_bytes(at, buffers);
+        let is_guarded = at.kind == SlotKind::Storage && at.range.is_none() && visible + RED_ZONE <= limit;
+        *bytes = Some(if is_guarded { visible + RED_ZONE } else { visible });
     }
     descriptors
 }
@@ -430,11 +411,7 @@ fn visible_bytes(at: &Binding, buffers: &[&ResolvedBuffer]) -> u64 {
 }
 
 /// Compiles the lengths of bound arrays into the kernel of a pass; `None` if a length is not constant.
-fn with_lengths(
-    shader: &Handle<Shader>,
-    pass: &Dispatch<usize>,
-    buffers: &[&ResolvedBuffer],
-) -> Option<Handle<Shader>> {
+fn with_lengths(shader: &Shader, pass: &Dispatch<usize>, buffers: &[&ResolvedBuffer]) -> Option<Handle<Shader>> {
     // An array of buffers has one length only if all its buffers are equally long.
     let bytes_at = |set, binding| {
         let bound = pass.descriptors.iter().filter(|descriptor| descriptor.at.set == set);
@@ -447,13 +424,13 @@ fn with_lengths(
     let spirv = loaded::bytes(&module);
     // Pipelines are cached by kernel name.
     let name = format!("{} with lengths {}", shader.name, fingerprint(&[&spirv])).into();
-    Some(Handle::Shared(Arc::new(Shader { name, spirv: spirv.into(), ..Shader::clone(shader) })))
+    Some(Handle::Shared(Arc::new(Shader { name, spirv: spirv.into(), ..shader.clone() })))
 }
 
 /// Problem at one point.
 #[derive(Clone)]
 struct PointProblem {
-    prepared: Arc<PreparedKernels>,
+    kernels: Arc<KernelSet>,
     /// Index of the point.
     point: usize,
     seed: u64,
@@ -461,7 +438,7 @@ struct PointProblem {
 
 impl PointProblem {
     fn point(&self) -> &ResolvedPoint {
-        &self.prepared.user.problem.points[self.point]
+        &self.kernels.user.problem.points[self.point]
     }
 
     /// Iterates over the buffers that the host fills, with their indices among all.
@@ -486,7 +463,7 @@ impl PointProblem {
                 }
             }
         }
-        expected.saves.clone_from(&self.prepared.user.saves);
+        expected.saves.clone_from(&self.kernels.user.saves);
         Ok(expected)
     }
 
@@ -524,7 +501,6 @@ impl PointProblem {
         }
         write_names(REFERENCE, &input_folder, self.filled().map(|(_, buffer)| buffer).chain(self.outputs()))?;
         run_shell(REFERENCE, command, &scratch, &["in", "out"])?;
-        let written = list_names(&output_folder);
         let mut answers = vec![];
         let mut unanswered = vec![];
         for (index, buffer) in self.outputs().enumerate() {
@@ -536,42 +512,38 @@ impl PointProblem {
                 unanswered.push(buffer);
             }
         }
-        if let Some(mistake) = self.find_missing_answer(&written, answers.is_empty(), &unanswered) {
+        let written = list_names(&output_folder);
+        let refused = |written: &str, wanted: &str| {
             let line = excerpt(&command.line);
-            return Err(Error::Usage(format!("the reference command `{line}` wrote {mistake}")));
+            let message = format!("the reference command `{line}` wrote {written} to {{out}}; make it write {wanted}");
+            Err(Error::Usage(message))
+        };
+        if answers.is_empty() {
+            let written = if written.is_empty() { "nothing".into() } else { written.join(", ") };
+            let wanted: Vec<String> = self.outputs().map(|buffer| file_name(&buffer.name) + ".npy").collect();
+            return refused(&written, &wanted.join(" or "));
+        }
+        if let Some(missing) = unanswered.iter().find(|buffer| buffer.checked) {
+            let name = file_name(&missing.name);
+            return refused(&written.join(", "), &format!("{name}.npy too, which has a check"));
         }
         let mut expected = self.expect(answers, inputs)?;
+        expected.notes.extend(self.note_other_files(&written));
+        expected.unknown = unanswered.into_iter().map(|buffer| buffer.name.clone()).collect();
+        Ok(expected)
+    }
+
+    /// Notes the arrays that a reference command wrote and that belong to no output.
+    fn note_other_files(&self, written: &[String]) -> Option<String> {
         let names: Vec<String> = self.outputs().map(|buffer| file_name(&buffer.name)).collect();
         let is_other = |file: &&String| {
             let stem = file.strip_suffix(".npy").or(file.strip_suffix(".bin"));
             stem.is_some_and(|stem| !names.iter().any(|name| name == stem))
         };
-        let others: Vec<_> = written.iter().filter(is_other).cloned().collect();
-        if !others.is_empty() {
-            let others = others.join(", ");
-            expected.notes.push(format!(
-                "the reference command also wrote {others}, which is no output of the kernel; not compared"
-            ));
-        }
-        expected.unknown = unanswered.into_iter().map(|buffer| buffer.name.clone()).collect();
-        Ok(expected)
-    }
-
-    /// Explains that a reference command `written` no answer at all, or none for an output with a check.
-    fn find_missing_answer(
-        &self,
-        written: &[String],
-        is_without_answer: bool,
-        unanswered: &[&ResolvedBuffer],
-    ) -> Option<String> {
-        if is_without_answer {
-            let written = if written.is_empty() { "nothing".into() } else { written.join(", ") };
-            let wanted: Vec<String> = self.outputs().map(|buffer| file_name(&buffer.name) + ".npy").collect();
-            return Some(format!("{written} to {{out}}; make it write {}", wanted.join(" or ")));
-        }
-        let checked = unanswered.iter().find(|buffer| buffer.checked)?;
-        let (written, name) = (written.join(", "), file_name(&checked.name));
-        Some(format!("{written} to {{out}}; make it write {name}.npy too, which has a check"))
+        let others = written.iter().filter(is_other).cloned().collect::<Vec<_>>().join(", ");
+        let note =
+            || format!("the reference command also wrote {others}, which is no output of the kernel; not compared");
+        (!others.is_empty()).then(note)
     }
 }
 
@@ -627,7 +599,7 @@ fn read_answer(index: usize, buffer: &ResolvedBuffer, fill: Fill, folder: &Path)
 
 impl Problem for PointProblem {
     fn extents(&self) -> String {
-        self.prepared.user.problem.extents(self.point)
+        self.kernels.user.problem.extents(self.point)
     }
 
     fn buffers(&self) -> Vec<BufferSpec> {
@@ -679,7 +651,7 @@ impl Problem for PointProblem {
             }
             Reference::Command(command) => self.run_reference(command, inputs)?,
             Reference::Builtin(builtin) => {
-                let counterpart = Counterpart::new(self.prepared.catalogue, builtin, point).map_err(Error::Usage)?;
+                let counterpart = Counterpart::new(self.kernels.catalogue, builtin, point).map_err(Error::Usage)?;
                 match counterpart.exact(inputs, point) {
                     Some(answer) => self.expect(vec![answer], inputs)?,
                     None => {
@@ -705,7 +677,7 @@ impl Problem for PointProblem {
             let inputs = if needs_inputs { problem.inputs()? } else { vec![] };
             Ok(Box::new(problem.expect(answers, &inputs)?))
         });
-        let program = build_program(&self.prepared.shaders, self.point(), list, self.seed, device);
+        let program = self.kernels.build(self.point(), list, self.seed, device);
         Some((program.unwrap_or_else(Program::refused), oracle))
     }
 }

@@ -204,16 +204,9 @@ fn deserialize_element<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DTy
 impl ResolvedBuffer {
     /// Returns a buffer without a fill whose elements have to be exact.
     pub fn new(name: &str, element: DType, shape: Vec<u64>, role: Role) -> Self {
-        Self {
-            name: name.to_string(),
-            element,
-            shape,
-            role,
-            fill: None,
-            tolerance: Tolerance::Exact,
-            checked: false,
-            members: MemberMap::default(),
-        }
+        let name = name.to_string();
+        let members = MemberMap::default();
+        Self { name, element, shape, role, fill: None, tolerance: Tolerance::Exact, checked: false, members }
     }
 
     /// Returns the number of elements. The resolver has checked that it and the number of bytes fit 64 bits.
