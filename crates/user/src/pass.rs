@@ -108,17 +108,26 @@ struct Unroller<'a, 'r> {
 impl Unroller<'_, '_> {
     /// Appends the dispatches of `passes`, which are one level of the nested loops. The first source among them is
     /// number `source` of the kernel, and `round` is the round of the enclosing loop.
-    fn unroll(&mut self, passes: &[Kernel], source: usize, scope: &Values, round: usize) -> Result<(), Fault> {
-        let mut source = source;
+    fn unroll(&mut self, passes: &[Kernel], mut source: usize, scope: &Values, round: usize) -> Result<(), Fault> {
+        let kernel = self.configuration.kernel;
         for pass in passes {
-            if let Some(times) = &pass.times {
-                for index in 0..evaluate_times(times, scope)? {
-                    let mut scope = scope.clone();
+            let times = match &pass.times {
+                Some(times) => evaluate_times(times, scope)?,
+                None => 1,
+            };
+            for index in 0..times {
+                let mut scope = scope.clone();
+                let mut round = round;
+                if pass.times.is_some() {
                     scope.set(index_name(pass), index);
-                    self.unroll_round(pass, source, &scope, index as usize)?;
+                    round = index as usize;
                 }
-            } else {
-                self.unroll_round(pass, source, scope, round)?;
+                if pass.pass.is_empty() {
+                    let dispatch = self.resolve_pass(&kernel.passes[source], scope, round)?;
+                    self.dispatches.push(dispatch);
+                } else {
+                    self.unroll(&pass.pass, source, &scope, round)?;
+                }
             }
             if self.dispatches.len() > MAX_DISPATCHES {
                 let message = format!("makes more than {MAX_DISPATCHES} dispatches; use fewer");
@@ -126,17 +135,6 @@ impl Unroller<'_, '_> {
             }
             source += count_sources(pass);
         }
-        Ok(())
-    }
-
-    /// Appends the dispatch of a pass with a source, or those of the passes in it.
-    fn unroll_round(&mut self, pass: &Kernel, source: usize, scope: &Values, round: usize) -> Result<(), Fault> {
-        if !pass.pass.is_empty() {
-            return self.unroll(&pass.pass, source, scope, round);
-        }
-        let kernel = self.configuration.kernel;
-        let dispatch = self.resolve_pass(&kernel.passes[source], scope.clone(), round)?;
-        self.dispatches.push(dispatch);
         Ok(())
     }
 
@@ -243,7 +241,6 @@ impl Unroller<'_, '_> {
     }
 }
 
-/// Evaluates the number of rounds of a loop.
 fn evaluate_times(times: &Formula, scope: &Values) -> Result<i64, Fault> {
     let fault = |message: String| Fault::new("pass.times", message);
     let count = times.expression().and_then(|expression| expression.value(scope)).map_err(fault)?;
@@ -281,41 +278,35 @@ impl<'a> PassConstants<'a> {
         let subgroup = subgroup.map(|size| evaluate_subgroup_size(pass, size, axes)).transpose()?;
         let mut constants = PassConstants { pass, subgroup, stated: vec![], integers: vec![], overrides: vec![] };
         let mut scope = axes.clone();
-        for (name, value) in pass.fields.spec.iter() {
-            constants.set(&pass.field(&format!("spec.{name}")), name, value, &mut scope)?;
-        }
-        for (name, value) in choice.spec.iter() {
-            constants.set(&format!("spec.{name}"), name, value, &mut scope)?;
+        for (name, value) in pass.fields.spec.iter().chain(choice.spec.iter()) {
+            let Some(constant) = pass.constant(name) else { continue };
+            if constants.has_value(constant) {
+                continue;
+            }
+            let (bits, number) = pack(value, constant.scalar, &scope).map_err(|message| {
+                let is_of_pass = pass.fields.spec.get(name).is_some();
+                let field = format!("spec.{name}");
+                Fault::new(if is_of_pass { pass.field(&field) } else { field }, message)
+            })?;
+            if let Some(integer) = constant.scalar.integer(bits) {
+                scope.set(&constant.name, integer);
+                constants.integers.push((constant, integer));
+            }
+            // Booleans are `VkBool32`.
+            constants.stated.push(SpecValue { id: constant.id, bits, bytes: constant.scalar.bytes() });
+            constants.overrides.push((loaded::constant_key(constant), number));
         }
         for constant in pass.interface.constants.iter() {
-            if !constants.is_set(constant)
-                && let Some(integer) = constant.scalar.integer(constant.default)
-            {
-                constants.integers.push((constant, integer));
+            let default = constant.scalar.integer(constant.default);
+            if !constants.has_value(constant) {
+                constants.integers.extend(default.map(|default| (constant, default)));
             }
         }
         Ok(constants)
     }
 
-    fn is_set(&self, constant: &SpecConstant) -> bool {
+    fn has_value(&self, constant: &SpecConstant) -> bool {
         self.stated.iter().any(|stated| stated.id == constant.id)
-    }
-
-    /// Sets a constant that `field` states, unless the pass lacks it or it is already set.
-    fn set(&mut self, field: &str, name: &str, value: &Formula, scope: &mut Values) -> Result<(), Fault> {
-        let Some(constant) = self.pass.constant(name) else { return Ok(()) };
-        if self.is_set(constant) {
-            return Ok(());
-        }
-        let (bits, number) = pack(value, constant.scalar, scope).map_err(|e| Fault::new(field, e))?;
-        if let Some(integer) = constant.scalar.integer(bits) {
-            scope.set(&constant.name, integer);
-            self.integers.push((constant, integer));
-        }
-        // Booleans are `VkBool32`.
-        self.stated.push(SpecValue { id: constant.id, bits, bytes: constant.scalar.bytes() });
-        self.overrides.push((loaded::constant_key(constant), number));
-        Ok(())
     }
 
     /// Makes the constants and the work-group size available to expressions.
@@ -333,7 +324,6 @@ impl<'a> PassConstants<'a> {
     }
 }
 
-/// Evaluates a required sub-group size.
 fn evaluate_subgroup_size(pass: &LoadedPass, formula: &Formula, scope: &Values) -> Result<u32, Fault> {
     let fault = |message: String| Fault::new(pass.field("subgroup"), message);
     let value = formula.expression().and_then(|expression| expression.value(scope)).map_err(fault)?;

@@ -312,27 +312,24 @@ fn check_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Evaluates the nominal work at a point.
+/// Evaluates the nominal work at a point. Unless bytes are stated, each input and output crosses the memory interface
+/// once.
 fn evaluate_work(description: &Description, buffers: &[ResolvedBuffer], axes: &Values) -> Result<Work, Fault> {
     let stated = description.work.clone().unwrap_or_default();
+    let crossing_bytes = |buffer: &ResolvedBuffer| match buffer.role {
+        Role::InPlace => 2 * buffer.bytes(),
+        Role::Input | Role::Output => buffer.bytes(),
+        Role::Scratch => 0,
+    };
     let bytes = match &stated.bytes {
         Some(formula) => evaluate_count("work.bytes", formula, axes)?,
-        None => buffers.iter().map(count_crossing_bytes).sum(),
+        None => buffers.iter().map(crossing_bytes).sum(),
     };
     let operations = match &stated.flops {
         Some(formula) => evaluate_count("work.flops", formula, axes)?,
         None => 0,
     };
     Ok(Work { operations, bytes: Bytes(bytes) })
-}
-
-/// Returns the bytes of a buffer that must cross the memory interface: each input is read once, each output written once.
-fn count_crossing_bytes(buffer: &ResolvedBuffer) -> u64 {
-    match buffer.role {
-        Role::InPlace => 2 * buffer.bytes(),
-        Role::Input | Role::Output => buffer.bytes(),
-        Role::Scratch => 0,
-    }
 }
 
 /// Evaluates a count in f64, because intermediate values may exceed 64 bits or have fractions.

@@ -1,7 +1,7 @@
 //! Runs hand-made users' kernels on a device: descriptors, uniform data, constants, references, red zones; and the
 //! commands of a description.
 
-use super::{REFERENCE, guarded, make_folders, run_shell};
+use super::{REFERENCE, UserKernels, guarded, make_folders, run_shell};
 use crate::algorithms::CaseSpec;
 use crate::basis::destination::Scratch;
 use crate::basis::error::Error;
@@ -16,7 +16,7 @@ fn a_misfit_with_a_built_in_algorithm_is_refused_without_a_device() {
     let refused = |[b, c]: [usize; 2], against: &str| {
         let input = |name| buffer(name, 16, Role::Input, Some(Fill::Zero));
         let buffers = vec![input("a"), input("b"), buffer("c", 16, Role::Output, None)];
-        let roles = [("A", 0), ("B", b), ("C", c)].map(|(role, place)| (role.to_string(), place)).to_vec();
+        let roles = [("A", 0), ("B", b), ("C", c)].map(|(role, index)| (role.to_string(), index)).to_vec();
         let builtin = Builtin { algorithm: "matmul".into(), size: vec![4], layout: None, roles };
         let mut own = kernels("misfit", vec![compiled("shift", SHIFT)], buffers, Reference::Builtin(builtin), vec![]);
         own.against = vec![against.into()];
@@ -64,6 +64,15 @@ fn only_the_end_of_a_long_output_is_stored() {
     }
 }
 
+/// Makes the inputs at the only point of kernels, and the oracle for them.
+#[cfg(unix)]
+fn judge(kernels: &UserKernels) -> Result<(), Error> {
+    let algorithm = kernels.clone().algorithm(&CATALOGUE).expect("it fits");
+    let spec = CaseSpec::new(&algorithm, kernels.problem.sizes()[0], kernels.dtype());
+    let problem = (algorithm.problem)(&spec).expect("a problem");
+    problem.oracle(&problem.inputs()?).map(drop)
+}
+
 /// Returns the error for a reference or for inputs that these commands make.
 #[cfg(unix)]
 fn fault(inputs: Option<&str>, reference: &str) -> String {
@@ -72,13 +81,9 @@ fn fault(inputs: Option<&str>, reference: &str) -> String {
     let buffers = vec![buffer("A", 100, Role::Input, fill), buffer("D", 100, Role::Output, None)];
     let mut own = kernels("faulty", vec![], buffers, Reference::Command(command(reference)), vec![]);
     own.problem.points[0].inputs = inputs.map(command);
-    let algorithm = own.clone().algorithm(&CATALOGUE).expect("it fits");
-    let spec = CaseSpec::new(&algorithm, own.problem.sizes()[0], own.dtype());
-    let problem = (algorithm.problem)(&spec).expect("a problem");
-    let judged = problem.inputs().and_then(|inputs| problem.oracle(&inputs));
-    match judged.err().expect("it is wrong") {
-        // Error that the user can fix.
-        Error::Usage(said) => said,
+    match judge(&own).expect_err("it is wrong") {
+        // The user can fix it.
+        Error::Usage(message) => message,
         other => panic!("{other}"),
     }
 }
@@ -87,18 +92,15 @@ fn fault(inputs: Option<&str>, reference: &str) -> String {
 #[cfg(unix)]
 fn faulty_files_are_blamed_on_their_command() {
     for (line, expected) in [
-        ("cp {in}/A.npy {out}/D.npy; exit 7", "the reference command `cp {in}/A.npy {out}/D.npy; exit 7` failed (exit"),
-        ("true", "the reference command `true` wrote nothing to {out}; make it write D.npy"),
-        ("mkdir {out}/D.npy", "the reference command `mkdir {out}/D.npy` wrote D.npy/ to {out}; make it write D.npy"),
-        (
-            "cp {in}/A.npy {out}/E.npy",
-            "the reference command `cp {in}/A.npy {out}/E.npy` wrote E.npy to {out}; make it write D.npy",
-        ),
+        ("cp {in}/A.npy {out}/D.npy; exit 7", "the reference command `{line}` failed (exit"),
+        ("true", "the reference command `{line}` wrote nothing to {out}; make it write D.npy"),
+        ("mkdir {out}/D.npy", "the reference command `{line}` wrote D.npy/ to {out}; make it write D.npy"),
+        ("cp {in}/A.npy {out}/E.npy", "the reference command `{line}` wrote E.npy to {out}; make it write D.npy"),
         ("echo no > {out}/D.npy", "the reference for D: D.npy: it is shorter than the header of a .npy"),
         ("head -c 7 /dev/zero > {out}/D.bin", "the reference for D: D.bin: its data ends: it has 7 bytes"),
     ] {
-        let said = fault(None, line);
-        assert!(said.starts_with(expected), "{line}: {said}");
+        let message = fault(None, line);
+        assert!(message.starts_with(&expected.replace("{line}", line)), "{line}: {message}");
     }
     // The last line of a script's traceback is shown with its position.
     let traceback = "printf 'Traceback:\\n  File \"ref.py\", line 3, in <module>\\n  File \"/usr/lib/python3/x.py\", line 9\\n\\
@@ -127,14 +129,8 @@ fn unusual_buffer_names_cannot_escape_the_folder() {
     let line = "test $(ls {in}/*.npy | wc -l) = 6 && d=$(sed 's/.*\"..\\/D\":\"\\([^\"]*\\).*/\\1/' {in}/names.json) && \
                 cp {in}/A.npy \"{out}/$d.npy\"";
     let own = kernels("unusual", vec![], buffers, Reference::Command(command(line)), vec![]);
-    let algorithm = own.clone().algorithm(&CATALOGUE).expect("it fits");
-    let spec = CaseSpec::new(&algorithm, own.problem.sizes()[0], own.dtype());
-    let problem = (algorithm.problem)(&spec).expect("a problem");
-    let inputs = problem.inputs().expect("inputs");
-    if let Err(error) = problem.oracle(&inputs) {
-        panic!("{error}");
-    }
-    for place in [std::env::temp_dir(), "/tmp".into()] {
-        assert!(!place.join("gpukern-escape.npy").exists(), "a name was a path");
+    judge(&own).expect("the reference has an answer");
+    for folder in [std::env::temp_dir(), "/tmp".into()] {
+        assert!(!folder.join("gpukern-escape.npy").exists(), "a name was a path");
     }
 }
