@@ -143,8 +143,7 @@ impl<'a> Flow<'a> {
 
     /// Returns the storage class of a pointer type.
     fn storage_class(&self, kind: u32) -> Option<u32> {
-        let words = self.types.get(&kind).filter(|words| words[0] & 0xffff == Op::TypePointer as u32)?;
-        words.get(2).copied()
+        self.types.get(&kind).filter(|words| words[0] & 0xffff == Op::TypePointer as u32)?.get(2).copied()
     }
 
     /// Returns the access to a root, by index.
@@ -503,27 +502,25 @@ fn is_arithmetic(op: Op) -> bool {
 mod tests {
     use super::super::compile::KernelSource;
     use super::*;
-    use crate::kernel::interface::{ArgumentKind, Interface};
+    use crate::kernel::interface::ArgumentKind;
     use crate::loaded::{bytes, read_interface};
     use std::time::{Duration, Instant};
 
-    fn compiled(ending: &str, text: &str) -> (Vec<u32>, Interface) {
+    fn compile(ending: &str, text: &str) -> Vec<u32> {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join(format!("k.{ending}"));
         std::fs::write(&path, text).expect("written");
         let compiled = KernelSource { path, ..KernelSource::default() }.compile(&[]).expect(text);
-        let words = compiled.spirv(&[]).expect("SPIR-V");
-        let interface = read_interface(&bytes(&words)).expect("a kernel");
-        (words, interface)
+        compiled.spirv(&[]).expect("SPIR-V")
     }
 
     /// Analyzes a kernel; returns the access to each buffer, by set, binding or offset: `r`, `w`, `rw` or `-`.
-    fn done(ending: &str, text: &str) -> String {
-        let (words, interface) = compiled(ending, text);
+    fn analyze(words: &[u32]) -> String {
+        let interface = read_interface(&bytes(words)).expect("a kernel");
         let slots = interface.slots.iter().map(|slot| Root::Slot(slot.set, slot.binding));
         let addresses = interface.arguments.iter().filter(|member| member.kind == ArgumentKind::Address);
         let roots: Vec<Root> = slots.chain(addresses.map(|member| Root::Address(member.offset))).collect();
-        let shown = accesses(&words, &roots).into_iter().map(|access| match (access.reads, access.writes) {
+        let shown = accesses(words, &roots).into_iter().map(|access| match (access.reads, access.writes) {
             (true, true) => "rw",
             (true, false) => "r",
             (false, true) => "w",
@@ -532,13 +529,13 @@ mod tests {
         shown.collect::<Vec<_>>().join(" ")
     }
 
-    fn glsl(declarations: &str, body: &str) -> String {
+    fn glsl(declarations: &str, body: &str) -> Vec<u32> {
         let head = "#version 460
             #extension GL_EXT_buffer_reference : require
             #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
             layout(local_size_x = 64) in;
             layout(buffer_reference, std430) buffer Floats { float at[]; };";
-        done("comp", &format!("{head}\n{declarations}\nvoid main() {{ uint i = gl_GlobalInvocationID.x; {body} }}"))
+        compile("comp", &format!("{head}\n{declarations}\nvoid main() {{ uint i = gl_GlobalInvocationID.x; {body} }}"))
     }
 
     #[test]
@@ -559,26 +556,23 @@ mod tests {
             // The same binding under two names.
             ("layout(binding = 0) buffer D { uint d[]; };", "b[i] = a[i]; d[0] = 1u;", "rw w"),
         ] {
-            assert_eq!(glsl(&format!("{ABC}{declared}"), body), expected, "{declared} {body}");
+            assert_eq!(analyze(&glsl(&format!("{ABC}{declared}"), body)), expected, "{declared} {body}");
         }
-        let wgsl = |body: &str| {
-            done(
-                "wgsl",
-                &format!(
-                    "struct S {{ n: u32, x: array<f32> }}
-                @group(0) @binding(0) var<storage, read_write> a: array<vec4<f32>>;
-                @group(0) @binding(1) var<storage, read_write> b: S;
-                @group(1) @binding(0) var<storage, read_write> c: array<atomic<u32>>;
-                fn put(p: ptr<function, f32>) {{ b.x[0] = *p; }}
-                @compute @workgroup_size(64) fn main(@builtin(local_invocation_index) i: u32) {{ {body} }}"
-                ),
-            )
-        };
+        let declared = "struct S { n: u32, x: array<f32> }
+            @group(0) @binding(0) var<storage, read_write> a: array<vec4<f32>>;
+            @group(0) @binding(1) var<storage, read_write> b: S;
+            @group(1) @binding(0) var<storage, read_write> c: array<atomic<u32>>;
+            fn put(p: ptr<function, f32>) { b.x[0] = *p; }
+            @compute @workgroup_size(64) fn main(@builtin(local_invocation_index) i: u32)";
         // naga leaves out unused variables.
-        assert_eq!(wgsl("b.x[i] = a[i].x;"), "r w");
-        assert_eq!(wgsl("var f = a[i].x; put(&f);"), "r w");
-        assert_eq!(wgsl("let p = &a[i]; (*p).y = 1.0; atomicStore(&c[0], b.n);"), "w r rw");
-        assert_eq!(wgsl("if i < arrayLength(&b.x) { a[i] = vec4(0.0); }"), "w -");
+        for (body, expected) in [
+            ("b.x[i] = a[i].x;", "r w"),
+            ("var f = a[i].x; put(&f);", "r w"),
+            ("let p = &a[i]; (*p).y = 1.0; atomicStore(&c[0], b.n);", "w r rw"),
+            ("if i < arrayLength(&b.x) { a[i] = vec4(0.0); }", "w -"),
+        ] {
+            assert_eq!(analyze(&compile("wgsl", &format!("{declared} {{ {body} }}"))), expected, "{body}");
+        }
     }
 
     #[test]
@@ -596,23 +590,15 @@ mod tests {
             ("", "c[min(a[i], 7u)] = c[a[i] % 8u];", "", ""),
             ("", "atomicAdd(c[a[i]], 1u);", "A", "C"),
         ] {
-            let head = "#version 460\nlayout(local_size_x = 64) in;";
-            let text = format!("{head}\n{ABC}{declared}\nvoid main() {{ uint i = gl_GlobalInvocationID.x; {body} }}");
-            let (words, _) = compiled("comp", &text);
-            let found = accesses(&words, &[0, 1, 2].map(|at| Root::Slot(0, at)));
-            let named = |is: fn(&Access) -> bool| {
-                found
-                    .iter()
-                    .zip(["A", "B", "C"])
-                    .filter(|(access, _)| is(access))
-                    .map(|(_, name)| name)
-                    .collect::<String>()
+            let words = glsl(&format!("{ABC}{declared}"), body);
+            let accesses = accesses(&words, &[0, 1, 2].map(|binding| Root::Slot(0, binding)));
+            let named = |has: fn(&Access) -> bool| {
+                let names =
+                    accesses.iter().zip(["A", "B", "C"]).filter(|(access, _)| has(access)).map(|(_, name)| name);
+                names.collect::<String>()
             };
-            assert_eq!(
-                [named(|access| access.indexes), named(|access| access.counts)],
-                [indexes, counts],
-                "{declared} {body}"
-            );
+            assert_eq!(named(|access| access.indexes), indexes, "{declared} {body}");
+            assert_eq!(named(|access| access.counts), counts, "{declared} {body}");
         }
     }
 
@@ -638,14 +624,18 @@ mod tests {
             ),
             ("", "Floats f = Floats(p.C); f.at[i] = p.A.at[i];", "r -"),
         ] {
-            assert_eq!(glsl(&format!("{PUSH}{declared}"), body), expected, "{declared} {body}");
+            assert_eq!(analyze(&glsl(&format!("{PUSH}{declared}"), body)), expected, "{declared} {body}");
         }
         // An address loaded from memory may be any that was stored there.
-        let memory = "layout(binding = 0) buffer T { uint64_t t[]; };";
-        assert_eq!(glsl(&format!("{PUSH}{memory}"), "t[i] = uint64_t(p.A); Floats(t[0]).at[i] = 1.0;"), "rw w -");
+        let memory = format!("{PUSH}layout(binding = 0) buffer T {{ uint64_t t[]; }};");
         let arrays = "layout(push_constant) uniform P { Floats A[2]; Floats B; } p;";
-        assert_eq!(glsl(arrays, "p.A[1].at[i] = p.B.at[i];"), "- w r");
-        assert_eq!(glsl(arrays, "p.A[i & 1u].at[i] = p.A[0].at[i];"), "rw w w");
+        for (declared, body, expected) in [
+            (&*memory, "t[i] = uint64_t(p.A); Floats(t[0]).at[i] = 1.0;", "rw w -"),
+            (arrays, "p.A[1].at[i] = p.B.at[i];", "- w r"),
+            (arrays, "p.A[i & 1u].at[i] = p.A[0].at[i];", "rw w w"),
+        ] {
+            assert_eq!(analyze(&glsl(declared, body)), expected, "{body}");
+        }
     }
 
     #[test]
@@ -654,7 +644,7 @@ mod tests {
         let text = "#version 460\nlayout(local_size_x = 1) in; layout(binding = 0) buffer A { float a[]; };
             float f(inout float x) { x += a[0]; return x; }
             void main() { float x = 1.0; a[1] = f(x) + f(a[2]); }";
-        let (words, _) = compiled("comp", text);
+        let words = compile("comp", text);
         for at in 0..words.len() {
             for other in [0, words[at] ^ 1, words[at] ^ 1 << 16, words[at.max(1) - 1], u32::MAX] {
                 let mut hostile = words.clone();

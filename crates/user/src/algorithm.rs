@@ -82,8 +82,7 @@ impl KernelSet {
         let point = &self.user.problem.points[self.find_point(case)?];
         let configuration_count = point.pass_lists.len();
         if variant < configuration_count {
-            let list = point.pass_lists[variant].as_ref().map_err(String::clone)?;
-            return self.build(point, list, case.seed, device);
+            return self.build(point, point.pass_lists[variant].as_ref().map_err(String::clone)?, case.seed, device);
         }
         let Reference::Builtin(builtin) = &point.reference else {
             return Err("has no built-in reference to run beside".into());
@@ -368,8 +367,7 @@ fn build_dispatch(
     buffers: &[&ResolvedBuffer],
     device: &DeviceInfo,
 ) -> Dispatch {
-    let limit = device.limits.storage_buffer_range.0;
-    let mut descriptors = size_descriptors(pass, buffers, limit);
+    let mut descriptors = size_descriptors(pass, buffers, device.limits.storage_buffer_range.0);
     let mut guarded = None;
     if shader.interface.asks_lengths {
         guarded = with_lengths(shader, pass, buffers).map(|shader| (shader, descriptors));

@@ -337,21 +337,16 @@ mod tests {
             let size = element.bytes() as usize;
             let contents = bytes(element, "varied", LEN);
             let elements: Vec<&[u8]> = contents.chunks_exact(size).collect();
-            let kinds = [0.0, 1.0].map(|kind| {
-                let mask = bytes(element, "mask", LEN);
-                mask.chunks_exact(size).filter(|bytes| element.value(bytes) == kind).count()
-            });
-            assert!(kinds.iter().all(|count| *count > LEN as usize / 3), "{element}: {kinds:?}");
+            let mask = values(element, "mask", LEN);
+            let counts = [0.0, 1.0].map(|kind| mask.iter().filter(|value| **value == kind).count());
+            assert!(counts.iter().all(|count| *count > LEN as usize / 3), "{element}: {counts:?}");
             if element.is_float() {
                 let values = values(element, "varied", LEN);
                 assert!(values.windows(2).all(|pair| pair[0] != pair[1]), "{element}");
-                for exponent in -6..=0 {
-                    for sign in [-1.0, 1.0] {
-                        let from = 2f64.powi(exponent);
-                        let count =
-                            values.iter().filter(|value| (from..2.0 * from).contains(&(sign * **value))).count();
-                        assert!(count > 500, "{element}: {count} of {sign} 2^{exponent}");
-                    }
+                for (sign, exponent) in (-6..=0).flat_map(|exponent| [(-1.0, exponent), (1.0, exponent)]) {
+                    let range = 2f64.powi(exponent)..2f64.powi(exponent + 1);
+                    let count = values.iter().filter(|value| range.contains(&(sign * **value))).count();
+                    assert!(count > 500, "{element}: {count} of {sign} 2^{exponent}");
                 }
             } else {
                 let zeros = elements.iter().filter(|bytes| bytes.iter().all(|byte| *byte == 0)).count();
