@@ -141,20 +141,11 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Returns the storage class of a pointer type.
-    fn storage_class(&self, kind: u32) -> Option<u32> {
-        self.types.get(&kind).filter(|words| words[0] & 0xffff == Op::TypePointer as u32)?.get(2).copied()
-    }
-
     /// Returns the access to a root, by index.
     fn access(&self, root: usize) -> Access {
-        let has = |set: RootSet| set >> root & 1 == 1;
-        Access {
-            reads: has(self.reads),
-            writes: has(self.writes),
-            counts: has(self.counts),
-            indexes: has(self.indexes),
-        }
+        let [reads, writes, counts, indexes] =
+            [self.reads, self.writes, self.counts, self.indexes].map(|set| set >> root & 1 == 1);
+        Access { reads, writes, counts, indexes }
     }
 
     fn roots_where(&self, is_wanted: impl Fn(Root) -> bool) -> RootSet {
@@ -405,9 +396,7 @@ impl<'a> Flow<'a> {
             (Op::Select, &[_, id, _, a, b]) | (Op::CompositeInsert | Op::VectorShuffle, &[_, id, a, b, ..]) => {
                 self.join_origins(id, &[a, b]);
             }
-            (Op::Phi, [_, id, pairs @ ..]) => {
-                pairs.chunks(2).for_each(|pair| self.join_origins(*id, &pair[..1]));
-            }
+            (Op::Phi, [_, id, pairs @ ..]) => pairs.chunks(2).for_each(|pair| self.join_origins(*id, &pair[..1])),
             (Op::CompositeExtract | Op::CopyObject, &[_, id, from, ..]) => self.join_origins(id, &[from]),
             (Op::ExtInst, [_, id, _, number, operands @ ..]) if !BOUNDING_INSTRUCTIONS.contains(number) => {
                 self.join_origins(*id, operands);
@@ -443,7 +432,8 @@ impl<'a> Flow<'a> {
 
     /// Whether pointers of type `kind` point to local variables.
     fn is_local(&self, kind: u32) -> bool {
-        self.storage_class(kind).is_some_and(|class| LOCAL_CLASSES.contains(&class))
+        let Some([head, _, class, ..]) = self.types.get(&kind) else { return false };
+        head & 0xffff == Op::TypePointer as u32 && LOCAL_CLASSES.contains(class)
     }
 
     fn call_function(&mut self, id: u32, function: u32, arguments: &[u32]) {
