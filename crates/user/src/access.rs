@@ -316,7 +316,7 @@ impl<'a> Flow<'a> {
                 self.copy_pointer(kind, id, b);
             }
             (Op::Phi, [kind, id, pairs @ ..]) => {
-                pairs.chunks(2).for_each(|pair| self.copy_pointer(*kind, *id, pair[0]))
+                pairs.chunks(2).for_each(|pair| self.copy_pointer(*kind, *id, pair[0]));
             }
             // The further operands are literals, not ids.
             (Op::CompositeExtract, &[_, id, from, ..]) => self.join_pointees(id, &[from]),
@@ -386,8 +386,8 @@ impl<'a> Flow<'a> {
                 self.join_origins(pointer, &[value]);
             }
             (Op::FunctionCall, [_, id, function, arguments @ ..]) => {
-                for (parameter, argument) in self.parameters.get(function).cloned().into_iter().flatten().zip(arguments)
-                {
+                let parameters = self.parameters.get(function).cloned().unwrap_or_default();
+                for (parameter, argument) in parameters.into_iter().zip(arguments) {
                     self.join_origins(parameter, &[*argument]);
                 }
                 self.join_origins(*id, &[*function]);
@@ -410,6 +410,7 @@ impl<'a> Flow<'a> {
         }
     }
 
+    /// Registers a buffer, the push constants or a local variable.
     fn declare_variable(&mut self, kind: u32, id: u32, class: u32) {
         let decoration = |kind: Decoration| self.decorations.get(&(id, None, kind as u32)).copied();
         if let (Some(set), Some(binding)) = (decoration(Decoration::DescriptorSet), decoration(Decoration::Binding)) {

@@ -190,7 +190,7 @@ fn find_unused_variables(
         }
     }
     // A second view of a used buffer stays, because its names are names of the buffer.
-    unused.retain(|(id, class)| !numbers.get(id).is_some_and(|binding| used_bindings.contains(&(binding, *class))));
+    unused.retain(|(id, class)| numbers.get(id).is_none_or(|binding| !used_bindings.contains(&(binding, *class))));
     unused.into_iter().map(|(id, _)| id).collect()
 }
 

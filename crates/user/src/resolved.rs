@@ -374,9 +374,9 @@ pub struct ShellCommand {
 mod tests {
     use super::*;
 
-    fn problem(axes: &[&str], points: &[&[i64]]) -> ResolvedProblem {
+    fn problem(axes: &str, points: &[&[i64]]) -> ResolvedProblem {
         let point = |values: &&[i64]| ResolvedPoint { values: values.to_vec(), ..ResolvedPoint::default() };
-        let axes = axes.iter().map(ToString::to_string).collect();
+        let axes = axes.split_whitespace().map(String::from).collect();
         ResolvedProblem { axes, points: points.iter().map(point).collect(), ..ResolvedProblem::default() }
     }
 
@@ -392,7 +392,7 @@ mod tests {
             Reference::Command(command("python3 'ref.py' {in} {out}; cat absent")),
             Reference::None,
         ];
-        let mut problem = problem(&["N"], &[&[1], &[2], &[3]]);
+        let mut problem = problem("N", &[&[1], &[2], &[3]]);
         for (point, reference) in problem.points.iter_mut().zip(references) {
             point.reference = reference;
             point.buffers = vec![buffer(Fill::Npy("a.npy".into())), buffer(Fill::Iota), buffer(Fill::Made)];
@@ -420,22 +420,22 @@ mod tests {
 
     #[test]
     fn points_have_unique_sizes() {
-        let cases: [(&[&str], &[&[i64]], &str); 7] = [
-            (&[], &[&[]], "1"),
-            (&["N"], &[&[7], &[9]], "7 9"),
-            (&["M", "N"], &[&[7, 8], &[7, 9]], "7x8 7x9"),
-            (&["M", "N", "K", "R"], &[&[1, 1, 2, 5], &[3, 3, 2, 5]], "1 3"),
-            (&["A", "B", "C", "D"], &[&[1, 2, 3, 4], &[2, 3, 4, 5], &[3, 5, 7, 1]], "1 2 3"),
-            (&["N"], &[&[0], &[5]], "1 2"),
-            (&["N"], &[&[1 << 40], &[5]], "1 2"),
+        let cases: [(&str, &[&[i64]], &str); 7] = [
+            ("", &[&[]], "1"),
+            ("N", &[&[7], &[9]], "7 9"),
+            ("M N", &[&[7, 8], &[7, 9]], "7x8 7x9"),
+            ("M N K R", &[&[1, 1, 2, 5], &[3, 3, 2, 5]], "1 3"),
+            ("A B C D", &[&[1, 2, 3, 4], &[2, 3, 4, 5], &[3, 5, 7, 1]], "1 2 3"),
+            ("N", &[&[0], &[5]], "1 2"),
+            ("N", &[&[1 << 40], &[5]], "1 2"),
         ];
         for (axes, points, expected) in cases {
             let sizes: Vec<String> = problem(axes, points).sizes().iter().map(Size::to_string).collect();
             assert_eq!(sizes.join(" "), expected);
         }
-        let reduction = ResolvedProblem { free: vec![0], ..problem(&["N", "GROUPS"], &[&[1000, 4], &[65536, 64]]) };
+        let reduction = ResolvedProblem { free: vec![0], ..problem("N GROUPS", &[&[1000, 4], &[65536, 64]]) };
         assert_eq!(reduction.sizes(), [1000, 65536].map(Size::Uniform));
         assert_eq!(reduction.extents(1), "N=65536,GROUPS=64", "ids stay what they were");
-        assert_eq!(problem(&["M", "K"], &[&[3, 4]]).extents(0), "M=3,K=4");
+        assert_eq!(problem("M K", &[&[3, 4]]).extents(0), "M=3,K=4");
     }
 }
