@@ -97,7 +97,8 @@ impl KernelSet {
         let mut program = Program::default();
         let mut unguarded = vec![];
         for pass in &list.dispatches {
-            let dispatch = build_dispatch(&self.shaders[pass.shader], pass, &buffers, device);
+            let dispatch =
+                make_dispatch(&self.shaders[pass.shader], pass, &buffers, device.limits.storage_buffer_range.0);
             let descriptors = dispatch.guarded.as_ref().map_or(&dispatch.descriptors, |(_, descriptors)| descriptors);
             for Descriptor { at, bytes } in descriptors {
                 // An explicit `range` excludes the red zone on purpose.
@@ -358,16 +359,11 @@ fn initial_contents(number: usize, buffer: &ResolvedBuffer, seed: u64) -> Result
     Ok(Start { buffer: BufferId(number), bytes: bytes.into(), addresses: buffer.addresses().to_vec() })
 }
 
-/// Builds a dispatch for a device. Its descriptors include the red zones, so that writes past the data land there and
-/// are noticed. A kernel that asks for the lengths of its arrays would see the red zones in them, so it has a guarded
-/// version for untimed runs, with the true lengths compiled in.
-fn build_dispatch(
-    shader: &Handle<Shader>,
-    pass: &Dispatch<usize>,
-    buffers: &[&ResolvedBuffer],
-    device: &DeviceInfo,
-) -> Dispatch {
-    let mut descriptors = size_descriptors(pass, buffers, device.limits.storage_buffer_range.0);
+/// Makes a dispatch for a device whose descriptors have up to `limit` bytes. Descriptors include the red zones, so that
+/// writes past the data land there and are noticed. A kernel that asks for the lengths of its arrays would see the red
+/// zones in them, so it has a guarded version for untimed runs, with the true lengths compiled in.
+fn make_dispatch(shader: &Handle<Shader>, pass: &Dispatch<usize>, buffers: &[&ResolvedBuffer], limit: u64) -> Dispatch {
+    let mut descriptors = size_descriptors(pass, buffers, limit);
     let mut guarded = None;
     if shader.interface.asks_lengths {
         guarded = with_lengths(shader, pass, buffers).map(|shader| (shader, descriptors));

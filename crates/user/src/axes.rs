@@ -30,8 +30,8 @@ pub(crate) fn span_points(axes: &OrderedMap<OneOrMany>) -> Result<Vec<Vec<i64>>,
     };
     let mut points = Vec::with_capacity(count);
     let mut known = HashSet::new();
-    for number in 0..count {
-        let point = evaluate_point(&names, &lists, &order, number)?;
+    for index in 0..count {
+        let point = evaluate_point(&names, &lists, &order, index)?;
         // Axes that follow others may be equal at several combinations.
         if known.insert(point.clone()) {
             points.push(point);
@@ -40,16 +40,11 @@ pub(crate) fn span_points(axes: &OrderedMap<OneOrMany>) -> Result<Vec<Vec<i64>>,
     Ok(points)
 }
 
-/// Evaluates the axes at the combination of listed values with this number. Its digits are the indices into the lists,
-/// whose lengths are the bases; the last axis is the lowest digit.
-fn evaluate_point(
-    names: &[&str],
-    lists: &[Vec<Expression>],
-    order: &[usize],
-    number: usize,
-) -> Result<Vec<i64>, Fault> {
+/// Evaluates the axes at the combination of listed values with this index. Its digits are indices into the lists, whose
+/// lengths are the bases; the last axis is the lowest digit.
+fn evaluate_point(names: &[&str], lists: &[Vec<Expression>], order: &[usize], index: usize) -> Result<Vec<i64>, Fault> {
     let mut chosen = vec![];
-    let mut rest = number;
+    let mut rest = index;
     for values in lists.iter().rev() {
         chosen.push(&values[rest % values.len()]);
         rest /= values.len();

@@ -185,22 +185,19 @@ const MAX_BYTES: u64 = 1 << 42;
 const MAX_EXTENTS: usize = 8;
 
 impl Resolver<'_> {
-    /// Resolves the buffers with certain roles at a point. Only scratch may depend on specialization constants.
-    pub(super) fn resolve_buffers(
-        &self,
-        scope: &Values,
-        is_wanted: impl Fn(Role) -> bool,
-    ) -> Result<Vec<ResolvedBuffer>, Fault> {
-        let mut shared_scope = scope.clone();
-        for constant in &self.constants {
-            let reason = "a specialization constant: only scratch may depend on one, not what is checked";
-            shared_scope.set_reason(constant, reason);
+    /// Resolves the scratch buffers at a point, or all others. Only scratch may depend on specialization constants.
+    pub(super) fn resolve_buffers(&self, scope: &Values, is_scratch: bool) -> Result<Vec<ResolvedBuffer>, Fault> {
+        let mut scope = scope.clone();
+        if !is_scratch {
+            for constant in &self.constants {
+                let reason = "a specialization constant: only scratch may depend on one, not what is checked";
+                scope.set_reason(constant, reason);
+            }
         }
         let mut buffers = vec![];
         for ((name, buffer), role) in self.described.description.buffer.iter().zip(&self.roles) {
-            if is_wanted(*role) {
-                let scope = if *role == Role::Scratch { scope } else { &shared_scope };
-                buffers.push(self.resolve_buffer(name, buffer, *role, scope)?);
+            if is_scratch == (*role == Role::Scratch) {
+                buffers.push(self.resolve_buffer(name, buffer, *role, &scope)?);
             }
         }
         Ok(buffers)

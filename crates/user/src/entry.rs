@@ -68,7 +68,7 @@ pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<(Vec<u32>, 
     let (bodies, removed_bodies): (Vec<_>, Vec<_>) =
         bodies().partition(|body| function_id(body).is_some_and(|id| called.contains(&id)));
     let code = bodies.concat();
-    let mut removed = find_unused_variables(head, &code, interface, words[1]);
+    let mut removed = find_unused(head, &code, interface, words[1]);
     removed.extend(removed_bodies.concat().into_iter().filter_map(result));
     if removed.is_empty() && points().count() == 1 && name == "main" {
         return Ok((words.to_vec(), vec![]));
@@ -164,12 +164,7 @@ fn find_called<'a>(entry: u32, bodies: impl Iterator<Item = &'a [Instruction<'a>
 
 /// Returns the ids of variables that `code` never uses. Newer versions of SPIR-V list used variables in the `interface`
 /// of the entry point.
-fn find_unused_variables(
-    head: &[Instruction<'_>],
-    code: &[Instruction<'_>],
-    interface: &[u32],
-    version: u32,
-) -> BTreeSet<u32> {
+fn find_unused(head: &[Instruction<'_>], code: &[Instruction<'_>], interface: &[u32], version: u32) -> BTreeSet<u32> {
     let mentioned: BTreeSet<u32> = code.iter().flat_map(mentioned).collect();
     let interface: BTreeSet<u32> = interface.iter().copied().collect();
     let is_used = |id: u32| mentioned.contains(&id) && (version < LISTS_ALL_VARIABLES || interface.contains(&id));

@@ -45,8 +45,7 @@ pub fn load_kernels(described: &Described) -> Result<Vec<LoadedKernel>, Fault> {
             if dispatch.is_some() {
                 return Err(Fault::new("dispatch", "is for a single [kernel]; give each [[pass]] its groups"));
             }
-            let mut loaded = vec![];
-            load_passes(described, passes, MAX_NESTING, &mut loaded)?;
+            let loaded = load_passes(described, passes, MAX_NESTING)?;
             let name = name.clone().or_else(|| loaded.first().map(|pass| stem(&pass.source))).unwrap_or_default();
             Ok(vec![LoadedKernel { name, passes: loaded, pass_tree: passes.to_vec() }])
         }
@@ -91,15 +90,11 @@ fn load_sources(described: &Described, kernel: &Kernel) -> Result<Vec<LoadedKern
 }
 
 /// Loads the passes with a source, in order. `levels` are the levels of nesting that are still allowed.
-fn load_passes(
-    described: &Described,
-    passes: &[Kernel],
-    levels: usize,
-    loaded: &mut Vec<LoadedPass>,
-) -> Result<(), Fault> {
+fn load_passes(described: &Described, passes: &[Kernel], levels: usize) -> Result<Vec<LoadedPass>, Fault> {
     if levels == 0 {
         return Err(Fault::new("pass.pass", format!("is nested more than {MAX_NESTING} deep; write the passes out")));
     }
+    let mut loaded = vec![];
     for pass in passes {
         match (pass.source.values(), pass.pass.as_slice()) {
             ([source], []) => loaded.push(load(described, pass, source, "pass.")?),
@@ -112,12 +107,12 @@ fn load_passes(
                 if pass.times.is_none() {
                     return Err(Fault::new("pass.times", "is missing: say how often its passes run"));
                 }
-                load_passes(described, &pass.pass, levels - 1, loaded)?;
+                loaded.extend(load_passes(described, &pass.pass, levels - 1)?);
             }
             _ => return Err(Fault::new("pass.source", "must name one file in each [[pass]]")),
         }
     }
-    Ok(())
+    Ok(loaded)
 }
 
 /// Loads the kernel that is the reference, if there is one.

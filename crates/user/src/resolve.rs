@@ -242,7 +242,7 @@ impl Resolver<'_> {
         first: Option<&ResolvedPoint>,
     ) -> Result<ResolvedPoint, Fault> {
         let Described { description, folder, .. } = self.described;
-        let mut buffers = self.resolve_buffers(axes, |role| role != Role::Scratch)?;
+        let mut buffers = self.resolve_buffers(axes, false)?;
         if !buffers.iter().any(|buffer| buffer.role.is_output()) {
             let message = "has no output: every one is filled; add `check` to that which kernels write";
             return Err(Fault::new("buffer", message));
@@ -440,7 +440,7 @@ fn list_choices(description: &Description, kernel: &LoadedKernel) -> Result<Vec<
         if listed.values().is_empty() {
             return Err(Fault::new(format!("spec.{name}"), "is an empty list; give it a value, or leave it out"));
         }
-        choices = with_each_value(&choices, listed.values(), |choice, value| choice.spec.set(name, value))?;
+        choices = multiply(&choices, listed.values(), |choice, value| choice.spec.set(name, value))?;
     }
     for pass in &kernel.passes {
         let sizes = pass.fields.subgroups();
@@ -450,17 +450,13 @@ fn list_choices(description: &Description, kernel: &LoadedKernel) -> Result<Vec<
         if !pass.prefix.is_empty() {
             return Err(Fault::new(pass.field("subgroup"), "is a list, which [kernel] alone may have; write one size"));
         }
-        choices = with_each_value(&choices, sizes, |choice, size| choice.subgroup = Some(OneOrMany::One(size)))?;
+        choices = multiply(&choices, sizes, |choice, size| choice.subgroup = Some(OneOrMany::One(size)))?;
     }
     Ok(choices)
 }
 
 /// Combines each of `choices` with each of `values`.
-fn with_each_value(
-    choices: &[Kernel],
-    values: &[Formula],
-    set: impl Fn(&mut Kernel, Formula),
-) -> Result<Vec<Kernel>, Fault> {
+fn multiply(choices: &[Kernel], values: &[Formula], set: impl Fn(&mut Kernel, Formula)) -> Result<Vec<Kernel>, Fault> {
     if choices.len().saturating_mul(values.len()) > MAX_CHOICES {
         return Err(Fault::new("spec", format!("spans more than {MAX_CHOICES} choices; list fewer values")));
     }
