@@ -30,7 +30,7 @@ pub struct Members<'a> {
     /// Size of the block.
     bytes: u64,
     /// Values by name, of the pass and of the description; the first table that has a name decides.
-    stated: Vec<&'a OrderedMap<Formula>>,
+    tables: Vec<&'a OrderedMap<Formula>>,
 }
 
 impl<'a> Members<'a> {
@@ -38,8 +38,8 @@ impl<'a> Members<'a> {
     pub fn of_push_constants(description: &'a Description, pass: &'a LoadedPass) -> Self {
         let bytes = u64::from(pass.interface.argument_bytes()).next_multiple_of(4);
         let members = pass.interface.arguments.to_vec();
-        let stated = vec![&pass.fields.push, &description.push];
-        Self { pass, description, table: "push".into(), members, bytes, stated }
+        let tables = vec![&pass.fields.push, &description.push];
+        Self { pass, description, table: "push".into(), members, bytes, tables }
     }
 
     /// Returns the block of a slot, if it is given by member; `None` if a buffer is bound to it. Members are given by a
@@ -47,11 +47,11 @@ impl<'a> Members<'a> {
     /// are enough. Refuses a table for a block without members.
     pub fn of_slot(description: &'a Description, pass: &'a LoadedPass, slot: &Slot) -> Result<Option<Self>, Fault> {
         let mut name = None;
-        let mut stated = vec![];
+        let mut tables = vec![];
         for blocks in [&pass.fields.uniform, &description.uniform] {
             if let Some((block, members)) = blocks.iter().find(|(block, _)| slot.is_called(block)) {
                 name = name.or(Some(block));
-                stated.push(members);
+                tables.push(members);
             }
         }
         let Some(block) = slot.blocks.iter().find(|block| !block.members.is_empty()) else {
@@ -61,7 +61,7 @@ impl<'a> Members<'a> {
                 format!("is no block of numbers in {source}; write [buffer.{name}] with type, shape and fill");
             return Err(Fault::new(format!("uniform.{name}"), message));
         };
-        if stated.is_empty() {
+        if tables.is_empty() {
             let needs_table = slot.kind != SlotKind::Uniform && !block.is_addresses();
             let mut buffers = pass.fields.bind.names();
             buffers.extend(description.buffer.names());
@@ -71,9 +71,9 @@ impl<'a> Members<'a> {
         }
         let table = format!("uniform.{}", name.map_or_else(|| slot_key(slot), ToString::to_string));
         let fault = |message: String| Fault::new(&table, message);
-        let count = count_elements(block, &stated).map_err(fault)?;
+        let count = count_elements(block, &tables).map_err(fault)?;
         let bytes = block_bytes(block, count).map_err(fault)?;
-        Ok(Some(Self { pass, description, table, members: list_members(block, count), bytes, stated }))
+        Ok(Some(Self { pass, description, table, members: list_members(block, count), bytes, tables }))
     }
 
     /// Returns the name of its buffer.
@@ -93,14 +93,14 @@ impl<'a> Members<'a> {
         if self.description.axes.get(&member.name).is_some() {
             return Some(Formula::Text(member.name.to_string()));
         }
-        self.stated.iter().find_map(|table| table.get(OTHERS)).cloned()
+        self.tables.iter().find_map(|table| table.get(OTHERS)).cloned()
     }
 
     /// Returns the stated value of a member, by name or by offset.
     fn find_stated(&self, member: &Argument) -> Option<&'a Formula> {
         let by_offset = |table: &&'a OrderedMap<Formula>| table.iter().find(|(key, _)| member.is_called(key));
-        let by_name = self.stated.iter().find_map(|table| table.get(&member.name));
-        by_name.or_else(|| self.stated.iter().find_map(by_offset).map(|(_, value)| value))
+        let by_name = self.tables.iter().find_map(|table| table.get(&member.name));
+        by_name.or_else(|| self.tables.iter().find_map(by_offset).map(|(_, value)| value))
     }
 
     /// Returns the part of a buffer that a member is the address of; `None` for a number. Refuses an address without a
@@ -174,10 +174,10 @@ impl<'a> Members<'a> {
 }
 
 /// Counts the elements of the array at the end of a block up to the last one with a stated value; 0 without an array.
-fn count_elements(block: &Block, stated: &[&OrderedMap<Formula>]) -> Result<u64, String> {
+fn count_elements(block: &Block, tables: &[&OrderedMap<Formula>]) -> Result<u64, String> {
     let Some(array) = block.array else { return Ok(0) };
     let mut count = 0;
-    for name in stated.iter().flat_map(|table| table.names()) {
+    for name in tables.iter().flat_map(|table| table.names()) {
         if let Some(member) = block.member(name)
             && let Some(offset) = u64::from(member.offset).checked_sub(block.fixed)
         {

@@ -158,7 +158,7 @@ impl Unroller<'_, '_> {
         let description = &self.resolver.described.description;
         let push = Members::of_push_constants(description, pass).pack(&self.buffers, &scope)?;
         let mut dispatch = Dispatch {
-            constants: if has_overrides { vec![] } else { constants.stated },
+            constants: if has_overrides { vec![] } else { constants.spec_values },
             subgroup_size: constants.subgroup,
             push: push.bytes,
             addresses: push.addresses,
@@ -263,7 +263,7 @@ struct PassConstants<'a> {
     /// Sub-group size to require of the device.
     subgroup: Option<u32>,
     /// Stated values, as a pipeline takes them.
-    stated: Vec<SpecValue>,
+    spec_values: Vec<SpecValue>,
     /// Integer constants with their stated or default values, as expressions see them.
     integers: Vec<(&'a SpecConstant, i64)>,
     /// Stated values by the constant's key, as WGSL takes them.
@@ -276,7 +276,7 @@ impl<'a> PassConstants<'a> {
     fn evaluate(pass: &'a LoadedPass, choice: &Kernel, axes: &Values) -> Result<Self, Fault> {
         let subgroup = choice.subgroups().first().or(pass.fields.subgroups().first());
         let subgroup = subgroup.map(|size| evaluate_subgroup_size(pass, size, axes)).transpose()?;
-        let mut constants = PassConstants { pass, subgroup, stated: vec![], integers: vec![], overrides: vec![] };
+        let mut constants = PassConstants { pass, subgroup, spec_values: vec![], integers: vec![], overrides: vec![] };
         let mut scope = axes.clone();
         for (name, value) in pass.fields.spec.iter().chain(choice.spec.iter()) {
             let Some(constant) = pass.constant(name) else { continue };
@@ -293,7 +293,7 @@ impl<'a> PassConstants<'a> {
                 constants.integers.push((constant, integer));
             }
             // Booleans are `VkBool32`.
-            constants.stated.push(SpecValue { id: constant.id, bits, bytes: constant.scalar.bytes() });
+            constants.spec_values.push(SpecValue { id: constant.id, bits, bytes: constant.scalar.bytes() });
             constants.overrides.push((loaded::constant_key(constant), number));
         }
         for constant in pass.interface.constants.iter() {
@@ -306,7 +306,7 @@ impl<'a> PassConstants<'a> {
     }
 
     fn has_value(&self, constant: &SpecConstant) -> bool {
-        self.stated.iter().any(|stated| stated.id == constant.id)
+        self.spec_values.iter().any(|value| value.id == constant.id)
     }
 
     /// Makes the constants and the work-group size available to expressions.
