@@ -288,10 +288,13 @@ mod tests {
 
     #[test]
     fn iota_wraps_with_its_type() {
-        assert_eq!([DType::I8, DType::U8, DType::F32].map(|of| wrap_to(of, 200)), [-56.0, 200.0, 200.0]);
-        assert_eq!([DType::I32, DType::U32].map(|of| wrap_to(of, 1 << 31)), [-2_147_483_648.0, 2_147_483_648.0]);
-        assert_eq!([DType::I64, DType::U64].map(|of| wrap_to(of, 1 << 31)), [2_147_483_648.0; 2]);
-        assert_eq!([DType::I64, DType::U64].map(|of| wrap_to(of, 1 << 40)), [2f64.powi(40); 2]);
+        assert_eq!([DType::I8, DType::U8, DType::F32].map(|element| wrap_to(element, 200)), [-56.0, 200.0, 200.0]);
+        assert_eq!(
+            [DType::I32, DType::U32].map(|element| wrap_to(element, 1 << 31)),
+            [-2_147_483_648.0, 2_147_483_648.0]
+        );
+        assert_eq!([DType::I64, DType::U64].map(|element| wrap_to(element, 1 << 31)), [2_147_483_648.0; 2]);
+        assert_eq!([DType::I64, DType::U64].map(|element| wrap_to(element, 1 << 40)), [2f64.powi(40); 2]);
     }
 
     fn bytes(element: DType, fill: &str, len: u64) -> Vec<u8> {

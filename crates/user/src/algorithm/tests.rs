@@ -27,24 +27,24 @@ fn a_misfit_with_a_built_in_algorithm_is_refused_without_a_device() {
     assert!(refused([1, 2], "tilde").starts_with("unknown variant 'tilde' for matmul; did you mean 'tiled'?"));
 }
 
-/// Runs a shell command in `folder`, and returns what it wrote to `{out}/said`.
+/// Runs a shell command in `folder`, and returns what it wrote to `{out}/text`.
 #[cfg(unix)]
-fn of_shell(line: &str, folder: &Path) -> Result<String, String> {
+fn run_line(line: &str, folder: &Path) -> Result<String, String> {
     let scratch = make_folders(REFERENCE, &["out"]).expect("a folder");
     let command = ShellCommand { line: line.into(), folder: folder.into() };
     run_shell(REFERENCE, &command, &scratch, &["out"]).map_err(|e| e.to_string())?;
-    Ok(std::fs::read_to_string(scratch.path().join("out/said")).unwrap_or_default())
+    Ok(std::fs::read_to_string(scratch.path().join("out/text")).unwrap_or_default())
 }
 
 #[test]
 #[cfg(unix)]
 fn a_command_runs_in_its_folder_and_reports_its_failure() {
     let folder = tempfile::tempdir().expect("a folder");
-    let said = of_shell("pwd > {out}/said", folder.path()).expect("it runs");
-    assert!(said.contains(&*folder.path().to_string_lossy()));
-    let failed = of_shell("echo wrong >&2; exit 7", folder.path()).expect_err("it fails");
+    let written = run_line("pwd > {out}/text", folder.path()).expect("it runs");
+    assert!(written.contains(&*folder.path().to_string_lossy()));
+    let failed = run_line("echo wrong >&2; exit 7", folder.path()).expect_err("it fails");
     assert_eq!(failed, "the reference command `echo wrong >&2; exit 7` failed (exit code 7): wrong; fix it");
-    let missing = of_shell("no-such-program-here", Path::new("")).expect_err("there is none");
+    let missing = run_line("no-such-program-here", Path::new("")).expect_err("there is none");
     assert!(missing.contains("no-such-program-here"), "{missing}");
 }
 
@@ -53,14 +53,14 @@ fn a_command_runs_in_its_folder_and_reports_its_failure() {
 fn only_the_end_of_a_long_output_is_stored() {
     // 40 MB on each stream.
     let line = "head -c 40000000 /dev/zero; head -c 40000000 /dev/zero >&2; echo >&2; echo last >&2; exit 1";
-    let failed = of_shell(line, Path::new("")).expect_err("it fails");
+    let failed = run_line(line, Path::new("")).expect_err("it fails");
     assert!(failed.ends_with("(exit code 1): last; fix it"), "{failed}");
     let scratch = Scratch::new().expect("a folder");
     let mut program = std::process::Command::new("sh");
     program.args(["-c", "head -c 40000000 /dev/zero; head -c 40000000 /dev/zero >&2; printf end >&2"]);
     for joined in [false, true] {
-        let said = guarded::run(&program, &scratch, joined).expect("it runs").said;
-        assert!(said.len() == 64 << 10 && said.ends_with("\0end"), "{}", said.len());
+        let tail = guarded::run(&program, &scratch, joined).expect("it runs").said;
+        assert!(tail.len() == 64 << 10 && tail.ends_with("\0end"), "{}", tail.len());
     }
 }
 
@@ -75,7 +75,7 @@ fn judge(kernels: &UserKernels) -> Result<(), Error> {
 
 /// Returns the error for a reference or for inputs that these commands make.
 #[cfg(unix)]
-fn fault(inputs: Option<&str>, reference: &str) -> String {
+fn find_mistake(inputs: Option<&str>, reference: &str) -> String {
     let command = |line: &str| ShellCommand { line: line.into(), folder: "".into() };
     let fill = Some(if inputs.is_some() { Fill::Made } else { Fill::Iota });
     let buffers = vec![buffer("A", 100, Role::Input, fill), buffer("D", 100, Role::Output, None)];
@@ -99,23 +99,23 @@ fn faulty_files_are_blamed_on_their_command() {
         ("echo no > {out}/D.npy", "the reference for D: D.npy: it is shorter than the header of a .npy"),
         ("head -c 7 /dev/zero > {out}/D.bin", "the reference for D: D.bin: its data ends: it has 7 bytes"),
     ] {
-        let message = fault(None, line);
+        let message = find_mistake(None, line);
         assert!(message.starts_with(&expected.replace("{line}", line)), "{line}: {message}");
     }
     // The last line of a script's traceback is shown with its position.
     let traceback = "printf 'Traceback:\\n  File \"ref.py\", line 3, in <module>\\n  File \"/usr/lib/python3/x.py\", line 9\\n\\
                      FileNotFoundError: {in}/B.npy\\n' >&2; exit 1";
-    let said = fault(None, traceback);
+    let message = find_mistake(None, traceback);
     let expected = "failed (exit code 1): FileNotFoundError: {in}/B.npy (File \"ref.py\", line 3, in <module>); \
                     fix it ({in} has A.npy)";
-    assert!(said.ends_with(expected), "{said}");
+    assert!(message.ends_with(expected), "{message}");
     for (line, expected) in [
         ("exit 7", "the inputs command `exit 7` failed (exit code 7): it said nothing; fix it"),
         ("echo no > {out}/A.npy", "buffer A, from the inputs command: A.npy: it is shorter than the header of a .npy"),
         ("true", "buffer A, from the inputs command: neither A.npy nor A.bin is in {out}"),
     ] {
-        let said = fault(Some(line), "true");
-        assert!(said.starts_with(expected), "{line}: {said}");
+        let message = find_mistake(Some(line), "true");
+        assert!(message.starts_with(expected), "{line}: {message}");
     }
 }
 
