@@ -189,7 +189,8 @@ impl<'a> Flow<'a> {
 
     /// Makes two pointers point into the same variable.
     fn unite(&mut self, a: u32, b: u32) {
-        let (a, b) = (self.find_local(a), self.find_local(b));
+        let a = self.find_local(a);
+        let b = self.find_local(b);
         if a != b {
             let set = self.pointees(b);
             self.locals.insert(b, a);

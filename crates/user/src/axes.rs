@@ -32,7 +32,7 @@ pub(crate) fn span_points(axes: &OrderedMap<OneOrMany>) -> Result<Vec<Vec<i64>>,
     let mut known = HashSet::new();
     for index in 0..count {
         let point = evaluate_point(&names, &lists, &order, index)?;
-        // Axes that follow others may be equal at several combinations.
+        // Listed values may be equal at a point, as 512 and M are at M = 512.
         if known.insert(point.clone()) {
             points.push(point);
         }
@@ -64,10 +64,9 @@ pub(crate) fn find_independent(axes: &OrderedMap<OneOrMany>) -> Vec<usize> {
     let names = axes.names();
     let mut independent = vec![];
     for (index, (name, values)) in axes.iter().enumerate() {
-        let expressions = parse_axis(name, values, &names).unwrap_or_default();
-        let is_dependent = matches!(&expressions[..], [only] if !only.names().is_empty());
-        if !is_dependent {
-            independent.push(index);
+        match parse_axis(name, values, &names).as_deref() {
+            Ok([only]) if !only.names().is_empty() => {}
+            _ => independent.push(index),
         }
     }
     if independent.len() == names.len() { vec![] } else { independent }
@@ -182,7 +181,7 @@ mod tests {
     use super::*;
 
     fn spanned(text: &str) -> Result<Vec<Vec<i64>>, String> {
-        let description = super::super::description::Description::parse(text)?;
+        let description = crate::description::Description::parse(text)?;
         span_points(&description.axes).map_err(|fault| fault.to_string())
     }
 
@@ -191,10 +190,8 @@ mod tests {
         let text = "[axes]\nM = '2..8'\nK = [10, 20]\nN = '2*M'";
         let expected = [[2, 10, 4], [2, 20, 4], [4, 10, 8], [4, 20, 8], [8, 10, 16], [8, 20, 16]];
         assert_eq!(spanned(text), Ok(expected.map(Vec::from).to_vec()));
-        assert_eq!(
-            spanned("[axes]\nA = 'B'\nB = '1,5..9:2,min(3,4)'"),
-            Ok([1, 5, 7, 9, 3].map(|v| vec![v, v]).to_vec())
-        );
+        let text = "[axes]\nA = 'B'\nB = '1,5..9:2,min(3,4)'";
+        assert_eq!(spanned(text), Ok([1, 5, 7, 9, 3].map(|value| vec![value, value]).to_vec()));
         assert_eq!(spanned(""), Ok(vec![vec![]]));
     }
 

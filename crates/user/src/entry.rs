@@ -54,8 +54,9 @@ pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<(Vec<u32>, 
     let Some((_, entry)) = entries.iter().find(|(known, _)| known == name) else {
         return Err("its entry points changed while they were read".into());
     };
-    let (function, rest) = (entry.operands()[1], &entry.operands()[2..]);
-    let interface = &rest[string(rest).1..];
+    let function = entry.operands()[1];
+    let name_and_interface = &entry.operands()[2..];
+    let interface = &name_and_interface[string(name_and_interface).1..];
     // Debug information may refer to removed instructions.
     let debug_sets: BTreeSet<u32> = head.iter().filter_map(|instruction| debug_set(*instruction)).collect();
     let is_debug = |instruction: &Instruction<'_>| match instruction.operands() {
@@ -124,23 +125,15 @@ fn names_of(head: &[Instruction<'_>], ids: &BTreeSet<u32>) -> Vec<String> {
             called.extend(pointees.get(pointer));
         }
     }
-    let mut names = vec![];
-    for words in operands_of(head, Op::Name) {
-        if let [id, name @ ..] = words
-            && called.contains(id)
-        {
-            names.push(string(name).0);
-        }
-    }
-    for words in operands_of(head, Op::MemberName) {
-        if let [block, 0, name @ ..] = words
-            && called.contains(block)
-        {
-            names.push(string(name).0);
-        }
-    }
-    names.retain(|name| !name.is_empty());
-    names
+    let names = operands_of(head, Op::Name).filter_map(|words| match words {
+        [id, name @ ..] if called.contains(id) => Some(name),
+        _ => None,
+    });
+    let member_names = operands_of(head, Op::MemberName).filter_map(|words| match words {
+        [block, 0, name @ ..] if called.contains(block) => Some(name),
+        _ => None,
+    });
+    names.chain(member_names).map(|name| string(name).0).filter(|name| !name.is_empty()).collect()
 }
 
 /// Returns the id of the function that a body defines.

@@ -152,10 +152,11 @@ impl ResolvedBuffer {
                     } else if element.is_float() {
                         element.push(low + random_unit(&mut random) * (high - low), &mut bytes);
                     } else {
-                        let (low, high) = (low.ceil(), high.floor());
-                        let steps = (random_unit(&mut random) * (high - low + 1.0)).floor();
+                        let least = low.ceil();
+                        let most = high.floor();
+                        let steps = (random_unit(&mut random) * (most - least + 1.0)).floor();
                         // Rounding may give one step too many.
-                        element.push((low + steps).min(high), &mut bytes);
+                        element.push((least + steps).min(most), &mut bytes);
                     }
                 }
             }

@@ -151,7 +151,8 @@ impl Described {
         let mut sized = vec![];
         for text in sizes {
             let (name, values) = text.split_once('=').unwrap_or((text, ""));
-            let (name, values) = (name.trim(), values.trim());
+            let name = name.trim();
+            let values = values.trim();
             if name.is_empty() || values.is_empty() {
                 let example = axes.first().unwrap_or(&"M");
                 return Err(format!("--size '{}' is not NAME=VALUE; write --size {example}=512..4096", brief(text)));
@@ -206,7 +207,8 @@ fn key_value(text: &str) -> Result<(Vec<String>, &str), String> {
         return Err(refused());
     }
     for (at, _) in text.match_indices('=') {
-        let (key, value) = (&text[..at], text[at + 1..].trim());
+        let key = &text[..at];
+        let value = text[at + 1..].trim();
         let Ok(mut table) = toml::from_str::<Table>(&format!("{key} = 0")) else { continue };
         if table.len() != 1 {
             continue;
@@ -288,7 +290,8 @@ fn put(fields: &mut Table, path: &[String], value: Value) -> Result<(), String> 
         fields.insert(whole, value);
         return Ok(());
     }
-    let (first, rest) = (&path[0], &path[1..]);
+    let first = &path[0];
+    let rest = &path[1..];
     match fields.entry(first).or_insert_with(|| Table::new().into()) {
         Value::Table(inner) => put(inner, rest, value),
         Value::Array(passes) => {

@@ -215,8 +215,8 @@ fn constants_push_constants_and_bindings_match_the_kernel() {
     .concat();
     assert_eq!(dispatch.push, push);
     let bindings = dispatch.descriptors.iter().map(|own| (own.at.set, own.at.binding, own.at.kind, own.at.buffer.0));
-    let (storage, uniform) = (SlotKind::Storage, SlotKind::Uniform);
-    assert_eq!(bindings.collect::<Vec<_>>(), [(0, 0, storage, 0), (0, 2, uniform, 2), (1, 3, storage, 1)]);
+    let expected = [(0, 0, SlotKind::Storage, 0), (0, 2, SlotKind::Uniform, 2), (1, 3, SlotKind::Storage, 1)];
+    assert_eq!(bindings.collect::<Vec<_>>(), expected);
 }
 
 #[test]
@@ -504,7 +504,8 @@ fn every_mistake_is_reported_with_field_and_remedy() {
     assert!(resolved(folder.path(), PLAIN).is_ok());
     let of_plain = PLAIN_MISTAKES.iter().map(|mistake| (PLAIN, mistake));
     let of_right = RIGHT_MISTAKES.iter().map(|mistake| (RIGHT, mistake));
-    let (mut count, mut failures) = (0, vec![]);
+    let mut count = 0;
+    let mut failures = vec![];
     for (right, (from, to, expected)) in of_plain.chain(of_right) {
         let changed = match to.split_at_checked(1) {
             Some(("+", added)) => format!("{from}\n{added}"),
