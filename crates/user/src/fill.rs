@@ -115,7 +115,19 @@ impl Fill {
 
     /// Returns the file of the fill.
     pub fn path(&self) -> Option<&Path> {
-        if let Self::Npy(path) | Self::Raw(path) = self { Some(path) } else { None }
+        // A new kind of fill has to be considered here: outputs must not overwrite its file.
+        match self {
+            Self::Npy(path) | Self::Raw(path) => Some(path),
+            Self::Zero
+            | Self::Iota
+            | Self::Varied
+            | Self::Mask
+            | Self::Normal { .. }
+            | Self::Uniform { .. }
+            | Self::Whole { .. }
+            | Self::Made
+            | Self::Block(_) => None,
+        }
     }
 
     /// Checks that a file or an integer fits a buffer.
