@@ -107,7 +107,7 @@ fn blind(mode: u64, reference: u64, fill: Fill, output: &ResolvedBuffer) -> Case
             descriptors: vec![bound(0, 0, SlotKind::Storage, 0), bound(0, 1, SlotKind::Storage, 1)],
             ..Dispatch::bare(0usize)
         };
-        PassList { passes: vec![pass], scratch: vec![] }
+        PassList { dispatches: vec![pass], scratch: vec![] }
     };
     let buffers = vec![buffer("A", output.len(), Role::Input, Some(fill)), output.clone()];
     let (module, reference) = (compiled("blind", BLIND), Reference::Kernel(list(reference)));
@@ -208,7 +208,7 @@ fn over(module: usize, buffers: &[ResolvedBuffer]) -> PassList {
     let numbers = 0..buffers.len();
     let descriptors = numbers.map(|number| bound(0, number as u32, SlotKind::Storage, number)).collect();
     let pass = Dispatch { groups: [2, 1, 1], descriptors, ..Dispatch::bare(module) };
-    PassList { passes: vec![pass], scratch: vec![] }
+    PassList { dispatches: vec![pass], scratch: vec![] }
 }
 
 /// Runs a dispatch of `module` over `buffers` against the reference, if there is one.
@@ -302,7 +302,7 @@ fn built_in_variants_share_buffers_and_oracle_with_a_kernel() {
         descriptors: vec![bound(0, 0, SlotKind::Storage, 0)],
         ..Dispatch::bare(0usize)
     };
-    let list = |push| PassList { passes: vec![pass(push)], scratch: vec![] };
+    let list = |push| PassList { dispatches: vec![pass(push)], scratch: vec![] };
     let mut short = push.clone();
     short[24..].copy_from_slice(&16u32.to_le_bytes());
     // The buffers are in a different order than the built-in algorithm's.

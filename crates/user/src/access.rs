@@ -33,37 +33,33 @@ pub(super) enum Root {
 
 /// Returns the access of the kernel `words` to the buffer of each root.
 pub(super) fn accesses(words: &[u32], roots: &[Root]) -> Vec<Access> {
-    let both = || vec![Access::UNKNOWN; roots.len()];
-    let Ok(all) = instructions(words).collect::<Result<Vec<_>, _>>() else { return both() };
+    let unknown = vec![Access::UNKNOWN; roots.len()];
+    let Ok(all) = instructions(words).collect::<Result<Vec<_>, _>>() else { return unknown };
     if roots.len() > RootSet::BITS as usize {
-        return both();
+        return unknown;
     }
     let mut flow = Flow { roots, ..Flow::default() };
     for instruction in &all {
         flow.declare(*instruction);
     }
-    let begin = all.iter().position(|instruction| instruction.op() == Some(Op::Function)).unwrap_or(all.len());
-    let (head, body) = all.split_at(begin);
-    head.iter()
-        .filter(|instruction| instruction.op() == Some(Op::Variable))
-        .for_each(|instruction| flow.follow(*instruction));
-    // Each pass carries facts one step further against the order of the module.
-    for _ in 0..MAX_PASSES {
-        flow.changed = false;
-        for instruction in body {
-            flow.follow(*instruction);
-            flow.follow_value(*instruction);
-        }
-        if !flow.changed {
-            let access = |at: usize| {
-                let is = |set: RootSet| set >> at & 1 == 1;
-                let [reads, writes] = [flow.reads, flow.writes].map(is);
-                Access { reads, writes, counts: is(flow.counts), indexes: is(flow.indexes) }
-            };
-            return (0..roots.len()).map(access).collect();
+    let body = all.iter().position(|instruction| instruction.op() == Some(Op::Function)).unwrap_or(all.len());
+    for instruction in &all[..body] {
+        if instruction.op() == Some(Op::Variable) {
+            flow.follow_pointers(*instruction);
         }
     }
-    both()
+    // Within a pass, facts travel along the order of the module; against it, they travel one step further per pass.
+    for _ in 0..MAX_PASSES {
+        flow.changed = false;
+        for instruction in &all[body..] {
+            flow.follow_pointers(*instruction);
+            flow.follow_values(*instruction);
+        }
+        if !flow.changed {
+            return (0..roots.len()).map(|root| flow.access(root)).collect();
+        }
+    }
+    unknown
 }
 
 /// Most passes over a module before the analysis gives up.
@@ -72,51 +68,59 @@ const MAX_PASSES: usize = 32;
 /// Roots, as a bit mask of their indices.
 type RootSet = u128;
 
-/// Pointer into the push constants; without an offset if an index is unknown.
+/// Pointer into the push constants.
 #[derive(Clone, Copy)]
 struct PushPointer {
-    kind: u32,
+    /// Id of the type that it points to.
+    pointee: u32,
+    /// Bytes from the start of the push constants; `None` if an index is unknown.
     offset: Option<u32>,
 }
 
-/// Data-flow analysis of which values point to which buffers. Facts are added until a pass adds none.
+/// Data-flow analysis of the buffers that values point to and come from. Maps are keyed by result ids of SPIR-V. Facts are
+/// only added, so the analysis is complete when a pass over the module adds none.
 #[derive(Default)]
 struct Flow<'a> {
     roots: &'a [Root],
     /// Buffers that a value may point to. A local variable, and every pointer into it, stand for the pointers stored in
     /// the variable.
-    points: HashMap<u32, RootSet>,
-    /// Local variable that a pointer points into.
+    pointer_targets: HashMap<u32, RootSet>,
+    /// Buffers that a value was read from, or computed from.
+    value_origins: HashMap<u32, RootSet>,
+    /// Local variable that a pointer points into, directly or by further entries, as in a union-find forest.
     locals: HashMap<u32, u32>,
-    /// Pointers into the push constants.
-    pushed: HashMap<u32, PushPointer>,
+    push_pointers: HashMap<u32, PushPointer>,
     /// Buffers to which the kernel stored pointers in memory.
-    stored: RootSet,
+    stored_targets: RootSet,
     reads: RootSet,
     writes: RootSet,
-    /// Buffers that atomic operations change, and buffers that hold indices.
+    /// Buffers that atomic operations change.
     counts: RootSet,
+    /// Buffers that hold indices.
     indexes: RootSet,
-    /// Buffers that a value was read from, or computed from.
-    values: HashMap<u32, RootSet>,
+    /// Whether this pass over the module added a fact.
     changed: bool,
+    /// Instructions that declare the types.
     types: HashMap<u32, &'a [u32]>,
     constants: HashMap<u32, u32>,
+    /// Values of decorations by id, member and decoration.
     decorations: HashMap<(u32, Option<u32>, u32), u32>,
     /// Parameters of each function.
     parameters: HashMap<u32, Vec<u32>>,
     /// Sets of debug instructions.
     descriptive: Vec<u32>,
+    /// Function that the current instruction belongs to.
     function: u32,
 }
 
 const PUSH_CONSTANT: u32 = StorageClass::PushConstant as u32;
+
 /// Storage classes of variables that are local to an invocation or a work-group.
 const LOCAL_CLASSES: [u32; 3] =
     [StorageClass::Function as u32, StorageClass::Private as u32, StorageClass::Workgroup as u32];
 
 impl<'a> Flow<'a> {
-    /// Processes a declaration.
+    /// Notes what the analysis needs of a declaration.
     fn declare(&mut self, instruction: Instruction<'a>) {
         let words = instruction.operands();
         match (instruction.op(), words) {
@@ -137,218 +141,233 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Returns the storage class of a pointer type.
-    fn class(&self, kind: u32) -> Option<u32> {
-        let words = self.types.get(&kind)?;
-        (words[0] & 0xffff == Op::TypePointer as u32).then(|| words.get(2).copied()).flatten()
+    /// Returns the access to a root, by index.
+    fn access(&self, root: usize) -> Access {
+        let [reads, writes, counts, indexes] =
+            [self.reads, self.writes, self.counts, self.indexes].map(|set| set >> root & 1 == 1);
+        Access { reads, writes, counts, indexes }
     }
 
-    fn bits(&self, is: impl Fn(Root) -> bool) -> RootSet {
-        self.roots.iter().enumerate().filter(|(_, root)| is(**root)).fold(0, |set, (at, _)| set | 1 << at)
+    fn roots_where(&self, is_wanted: impl Fn(Root) -> bool) -> RootSet {
+        let mut set = 0;
+        for (index, root) in self.roots.iter().enumerate() {
+            set |= RootSet::from(is_wanted(*root)) << index;
+        }
+        set
     }
 
     /// Returns the variable that represents all pointers into it.
-    fn local(&mut self, id: u32) -> u32 {
+    fn find_local(&mut self, id: u32) -> u32 {
         let mut last = id;
         while let Some(next) = self.locals.get(&last).filter(|next| **next != last) {
             last = *next;
         }
         // Path compression, as in union-find.
-        let mut at = id;
-        while at != last {
-            at = self.locals.insert(at, last).unwrap_or(last);
+        let mut current = id;
+        while current != last {
+            current = self.locals.insert(current, last).unwrap_or(last);
         }
         last
     }
 
-    fn get(&mut self, id: u32) -> RootSet {
-        let id = self.local(id);
-        self.points.get(&id).copied().unwrap_or_default()
+    /// Returns the buffers that a value may point to.
+    fn pointees(&mut self, id: u32) -> RootSet {
+        let id = self.find_local(id);
+        self.pointer_targets.get(&id).copied().unwrap_or_default()
     }
 
-    /// Adds what `from` point to, to what `to` points to.
-    fn join(&mut self, to: u32, from: &[u32]) {
-        let set = from.iter().fold(0, |set, id| set | self.get(*id));
-        self.add(to, set);
+    /// Makes `to` point to every buffer that `from` point to.
+    fn join_pointees(&mut self, to: u32, from: &[u32]) {
+        let set = from.iter().fold(0, |set, id| set | self.pointees(*id));
+        self.add_pointees(to, set);
     }
 
-    fn add(&mut self, id: u32, set: RootSet) {
-        let id = self.local(id);
-        self.changed |= extend(self.points.entry(id).or_default(), set);
+    fn add_pointees(&mut self, id: u32, set: RootSet) {
+        let id = self.find_local(id);
+        self.changed |= extend(self.pointer_targets.entry(id).or_default(), set);
     }
 
     /// Makes two pointers point into the same variable.
     fn unite(&mut self, a: u32, b: u32) {
-        let (a, b) = (self.local(a), self.local(b));
+        let a = self.find_local(a);
+        let b = self.find_local(b);
         if a != b {
-            let set = self.get(b);
+            let set = self.pointees(b);
             self.locals.insert(b, a);
-            self.add(a, set);
+            self.add_pointees(a, set);
             self.changed = true;
         }
     }
 
     /// Makes `to`, of type `kind`, equal to `from`.
-    fn pass(&mut self, kind: u32, to: u32, from: u32) {
-        if let Some(push) = self.pushed.get(&from).copied() {
-            self.push(to, push);
-        } else if self.class(kind).is_some_and(|class| LOCAL_CLASSES.contains(&class)) {
+    fn copy_pointer(&mut self, kind: u32, to: u32, from: u32) {
+        if let Some(push) = self.push_pointers.get(&from).copied() {
+            self.set_push_pointer(to, push);
+        } else if self.is_local(kind) {
             // A value that is used before its definition is known in the next pass.
             if self.locals.contains_key(&from) {
                 self.unite(from, to);
             }
         } else {
-            self.join(to, &[from]);
+            self.join_pointees(to, &[from]);
         }
     }
 
     /// Makes a pointer point into the push constants, at an unknown offset if it pointed elsewhere before.
-    fn push(&mut self, id: u32, push: PushPointer) {
-        let known = self.pushed.get(&id).copied();
-        let offset = push.offset.filter(|offset| known.is_none_or(|known| known.offset == Some(*offset)));
-        if known.is_none_or(|known| known.offset != offset) {
-            self.pushed.insert(id, PushPointer { offset, ..push });
-            self.changed = true;
+    fn set_push_pointer(&mut self, id: u32, push: PushPointer) {
+        let mut joined = push;
+        if let Some(earlier) = self.push_pointers.get(&id) {
+            if earlier.offset != push.offset {
+                joined.offset = None;
+            }
+            if earlier.offset == joined.offset {
+                return;
+            }
         }
+        self.push_pointers.insert(id, joined);
+        self.changed = true;
     }
 
-    /// Follows indices into the push constants.
-    fn member(&self, mut at: PushPointer, indices: &[u32]) -> PushPointer {
+    /// Follows the indices of an access chain into the push constants.
+    fn follow_indices(&self, base: PushPointer, indices: &[u32]) -> PushPointer {
         let decoration = |id, member, kind: Decoration| self.decorations.get(&(id, member, kind as u32)).copied();
+        let mut pointer = base;
         for index in indices {
             let index = self.constants.get(index).copied();
-            let (kind, step) = match self.types.get(&at.kind).copied() {
+            let mut step = None;
+            pointer.pointee = match self.types.get(&pointer.pointee).copied() {
                 Some([head, id, members @ ..]) if head & 0xffff == Op::TypeStruct as u32 => {
-                    let member = index.and_then(|index| members.get(index as usize)).copied();
-                    (
-                        member.unwrap_or_default(),
-                        index.and_then(|index| decoration(*id, Some(index), Decoration::Offset)),
-                    )
+                    step = index.and_then(|index| decoration(*id, Some(index), Decoration::Offset));
+                    index.and_then(|index| members.get(index as usize)).copied().unwrap_or_default()
                 }
                 Some([head, id, element, ..]) if head & 0xffff == Op::TypeArray as u32 => {
                     let stride = decoration(*id, None, Decoration::ArrayStride);
-                    (*element, index.zip(stride).and_then(|(index, stride)| index.checked_mul(stride)))
+                    step = index.zip(stride).and_then(|(index, stride)| index.checked_mul(stride));
+                    *element
                 }
                 // Components of a vector hold no addresses.
-                Some([_, _, element, ..]) => (*element, None),
-                _ => (0, None),
+                Some([_, _, element, ..]) => *element,
+                _ => 0,
             };
-            at = PushPointer { kind, offset: at.offset.zip(step).and_then(|(offset, step)| offset.checked_add(step)) };
+            pointer.offset = pointer.offset.zip(step).and_then(|(offset, step)| offset.checked_add(step));
         }
-        at
+        pointer
     }
 
     /// Returns the buffers that a value loaded through a pointer may point to.
-    fn loaded(&mut self, pointer: u32) -> RootSet {
-        if let Some(push) = self.pushed.get(&pointer).copied() {
-            let is_whole = self
-                .types
-                .get(&push.kind)
-                .is_some_and(|words| [Op::TypeStruct as u32, Op::TypeArray as u32].contains(&(words[0] & 0xffff)));
-            let at = push.offset.filter(|_| !is_whole);
-            return self.bits(|root| matches!(root, Root::Address(byte) if at.is_none_or(|at| at == byte)));
+    fn load(&mut self, pointer: u32) -> RootSet {
+        if let Some(push) = self.push_pointers.get(&pointer).copied() {
+            // A structure or an array may hold any of the addresses.
+            let op = self.types.get(&push.pointee).map(|words| words[0] & 0xffff);
+            let is_whole = op == Some(Op::TypeStruct as u32) || op == Some(Op::TypeArray as u32);
+            return self.roots_where(|root| match root {
+                Root::Address(offset) => is_whole || push.offset.is_none_or(|pushed| pushed == offset),
+                Root::Slot(..) => false,
+            });
         }
         if self.locals.contains_key(&pointer) {
-            return self.get(pointer);
+            return self.pointees(pointer);
         }
-        let set = self.get(pointer);
+        let set = self.pointees(pointer);
         self.changed |= extend(&mut self.reads, set);
-        self.stored
+        self.stored_targets
     }
 
-    /// Stores a value that may point to `set` through a pointer.
-    fn put(&mut self, pointer: u32, set: RootSet) {
+    /// Stores a value that may point to the buffers `set` through a pointer.
+    fn store(&mut self, pointer: u32, set: RootSet) {
         if self.locals.contains_key(&pointer) {
-            return self.add(pointer, set);
+            return self.add_pointees(pointer, set);
         }
-        let target = self.get(pointer);
+        let target = self.pointees(pointer);
         self.changed |= extend(&mut self.writes, target);
-        self.changed |= extend(&mut self.stored, set);
+        self.changed |= extend(&mut self.stored_targets, set);
     }
 
     /// Assumes reads and writes through all pointers among the operands.
-    fn both(&mut self, operands: &[u32]) {
+    fn access_all(&mut self, operands: &[u32]) {
         for id in operands {
-            let set = if self.locals.contains_key(id) { 0 } else { self.get(*id) };
+            let set = if self.locals.contains_key(id) { 0 } else { self.pointees(*id) };
             self.changed |= extend(&mut self.reads, set);
             self.changed |= extend(&mut self.writes, set);
         }
     }
 
     /// Follows pointers through an instruction.
-    fn follow(&mut self, instruction: Instruction<'a>) {
+    fn follow_pointers(&mut self, instruction: Instruction<'a>) {
         let words = instruction.operands();
-        let Some(op) = instruction.op() else { return self.both(words) };
+        let Some(op) = instruction.op() else { return self.access_all(words) };
         match (op, words) {
-            (Op::Variable, &[kind, id, class, ..]) => self.variable(kind, id, class),
+            (Op::Variable, &[kind, id, class, ..]) => self.declare_variable(kind, id, class),
             (Op::Function, &[_, id, ..]) => self.function = id,
             (Op::FunctionParameter, &[kind, id]) => self.add_local(kind, id),
-            (Op::FunctionCall, [_, id, function, given @ ..]) => self.call(*id, *function, given),
-            (Op::ReturnValue, &[id]) => self.join(self.function, &[id]),
+            (Op::FunctionCall, [_, id, function, arguments @ ..]) => self.call_function(*id, *function, arguments),
+            (Op::ReturnValue, &[id]) => self.join_pointees(self.function, &[id]),
             (Op::AccessChain | Op::InBoundsAccessChain, [kind, id, base, indices @ ..]) => {
-                match self.pushed.get(base).copied() {
-                    Some(push) => self.push(*id, self.member(push, indices)),
-                    None => self.pass(*kind, *id, *base),
+                match self.push_pointers.get(base).copied() {
+                    Some(push) => self.set_push_pointer(*id, self.follow_indices(push, indices)),
+                    None => self.copy_pointer(*kind, *id, *base),
                 }
             }
             (
                 Op::PtrAccessChain | Op::InBoundsPtrAccessChain | Op::CopyObject | Op::CopyLogical,
                 &[kind, id, base, ..],
-            ) => self.pass(kind, id, base),
+            ) => self.copy_pointer(kind, id, base),
             (Op::Select, &[kind, id, _, a, b]) => {
-                self.pass(kind, id, a);
-                self.pass(kind, id, b);
+                self.copy_pointer(kind, id, a);
+                self.copy_pointer(kind, id, b);
             }
-            (Op::Phi, [kind, id, pairs @ ..]) => pairs.chunks(2).for_each(|pair| self.pass(*kind, *id, pair[0])),
+            (Op::Phi, [kind, id, pairs @ ..]) => {
+                pairs.chunks(2).for_each(|pair| self.copy_pointer(*kind, *id, pair[0]));
+            }
             // The further operands are literals, not ids.
-            (Op::CompositeExtract, &[_, id, from, ..]) => self.join(id, &[from]),
-            (Op::CompositeInsert | Op::VectorShuffle, &[_, id, a, b, ..]) => self.join(id, &[a, b]),
+            (Op::CompositeExtract, &[_, id, from, ..]) => self.join_pointees(id, &[from]),
+            (Op::CompositeInsert | Op::VectorShuffle, &[_, id, a, b, ..]) => self.join_pointees(id, &[a, b]),
             (Op::Load | Op::CooperativeMatrixLoadKHR | Op::CooperativeMatrixLoadNV, &[_, id, pointer, ..]) => {
-                let set = self.loaded(pointer);
-                self.add(id, set);
+                let set = self.load(pointer);
+                self.add_pointees(id, set);
             }
             (Op::Store | Op::CooperativeMatrixStoreKHR | Op::CooperativeMatrixStoreNV, &[pointer, value, ..]) => {
-                let set = self.get(value);
-                self.put(pointer, set);
+                let set = self.pointees(value);
+                self.store(pointer, set);
             }
             (Op::CopyMemory | Op::CopyMemorySized, &[to, from, ..]) => {
-                let set = self.loaded(from);
-                self.put(to, set);
+                let set = self.load(from);
+                self.store(to, set);
             }
             (Op::ExtInst, [_, _, set, ..]) if self.descriptive.contains(set) => {}
             (Op::ExtInst, [_, id, _, _, operands @ ..]) => {
-                self.join(*id, operands);
-                self.both(operands);
+                self.join_pointees(*id, operands);
+                self.access_all(operands);
             }
-            (_, [_, id, operands @ ..]) if is_arithmetic(op) => self.join(*id, operands),
+            (_, [_, id, operands @ ..]) if is_arithmetic(op) => self.join_pointees(*id, operands),
             _ if is_silent(op) => {}
             // Atomics, and other instructions with pointers.
             (_, [_, id, operands @ ..]) => {
-                self.join(*id, operands);
-                self.both(words);
+                self.join_pointees(*id, operands);
+                self.access_all(words);
             }
-            _ => self.both(words),
+            _ => self.access_all(words),
         }
     }
 
-    /// Returns the buffers that a value, or the contents of a local variable, come from.
-    fn value(&mut self, id: u32) -> RootSet {
-        let id = self.local(id);
-        self.values.get(&id).copied().unwrap_or_default()
+    /// Returns the buffers that a value, or the contents of a local variable, were computed from.
+    fn origins(&mut self, id: u32) -> RootSet {
+        let id = self.find_local(id);
+        self.value_origins.get(&id).copied().unwrap_or_default()
     }
 
-    fn add_value(&mut self, id: u32, set: RootSet) {
-        let id = self.local(id);
-        self.changed |= extend(self.values.entry(id).or_default(), set);
+    fn add_origins(&mut self, id: u32, set: RootSet) {
+        let id = self.find_local(id);
+        self.changed |= extend(self.value_origins.entry(id).or_default(), set);
     }
 
-    fn join_values(&mut self, to: u32, from: &[u32]) {
-        let set = from.iter().fold(0, |set, id| set | self.value(*id));
-        self.add_value(to, set);
+    fn join_origins(&mut self, to: u32, from: &[u32]) {
+        let set = from.iter().fold(0, |set, id| set | self.origins(*id));
+        self.add_origins(to, set);
     }
 
-    /// Follows values of buffers through an instruction, to where they serve as indices.
-    fn follow_value(&mut self, instruction: Instruction<'a>) {
+    /// Follows values of buffers through an instruction, to the indices that they become.
+    fn follow_values(&mut self, instruction: Instruction<'a>) {
         let words = instruction.operands();
         let Some(op) = instruction.op() else { return };
         match (op, words) {
@@ -356,82 +375,88 @@ impl<'a> Flow<'a> {
                 Op::AccessChain | Op::InBoundsAccessChain | Op::PtrAccessChain | Op::InBoundsPtrAccessChain,
                 [_, _, _, indices @ ..],
             ) => {
-                let set = indices.iter().fold(0, |set, index| set | self.value(*index));
+                let set = indices.iter().fold(0, |set, index| set | self.origins(*index));
                 self.changed |= extend(&mut self.indexes, set);
             }
             (Op::Load, &[_, id, pointer, ..]) => {
                 let is_local = self.locals.contains_key(&pointer);
-                let set = if is_local { self.value(pointer) } else { self.get(pointer) };
-                self.add_value(id, set);
+                let set = if is_local { self.origins(pointer) } else { self.pointees(pointer) };
+                self.add_origins(id, set);
             }
             (Op::Store, &[pointer, value, ..]) if self.locals.contains_key(&pointer) => {
-                self.join_values(pointer, &[value]);
+                self.join_origins(pointer, &[value]);
             }
-            (Op::FunctionCall, [_, id, function, given @ ..]) => {
+            (Op::FunctionCall, [_, id, function, arguments @ ..]) => {
                 let parameters = self.parameters.get(function).cloned().unwrap_or_default();
-                parameters.into_iter().zip(given).for_each(|(to, from)| self.join_values(to, &[*from]));
-                self.join_values(*id, &[*function]);
+                for (parameter, argument) in parameters.into_iter().zip(arguments) {
+                    self.join_origins(parameter, &[*argument]);
+                }
+                self.join_origins(*id, &[*function]);
             }
-            (Op::ReturnValue, &[id]) => self.join_values(self.function, &[id]),
+            (Op::ReturnValue, &[id]) => self.join_origins(self.function, &[id]),
             (Op::Select, &[_, id, _, a, b]) | (Op::CompositeInsert | Op::VectorShuffle, &[_, id, a, b, ..]) => {
-                self.join_values(id, &[a, b]);
+                self.join_origins(id, &[a, b]);
             }
-            (Op::Phi, [_, id, pairs @ ..]) => {
-                pairs.chunks(2).for_each(|pair| self.join_values(*id, &pair[..1]));
-            }
-            (Op::CompositeExtract | Op::CopyObject, &[_, id, from, ..]) => self.join_values(id, &[from]),
+            (Op::Phi, [_, id, pairs @ ..]) => pairs.chunks(2).for_each(|pair| self.join_origins(*id, &pair[..1])),
+            (Op::CompositeExtract | Op::CopyObject, &[_, id, from, ..]) => self.join_origins(id, &[from]),
             (Op::ExtInst, [_, id, _, number, operands @ ..]) if !BOUNDING_INSTRUCTIONS.contains(number) => {
-                self.join_values(*id, operands);
+                self.join_origins(*id, operands);
             }
             (_, &[_, _, pointer, ..]) if is_atomic(op) => {
-                let set = self.get(pointer);
+                let set = self.pointees(pointer);
                 self.changed |= extend(&mut self.counts, set);
             }
-            (_, [_, id, operands @ ..]) if is_arithmetic(op) && !is_bounding(op) => self.join_values(*id, operands),
+            (_, [_, id, operands @ ..]) if is_arithmetic(op) && !is_bounding(op) => self.join_origins(*id, operands),
             _ => {}
         }
     }
 
-    fn variable(&mut self, kind: u32, id: u32, class: u32) {
-        let place = |decoration: Decoration| self.decorations.get(&(id, None, decoration as u32)).copied();
-        if let (Some(set), Some(binding)) = (place(Decoration::DescriptorSet), place(Decoration::Binding)) {
-            let bits = self.bits(|root| root == Root::Slot(set, binding));
-            self.add(id, bits);
+    /// Registers a buffer, the push constants or a local variable.
+    fn declare_variable(&mut self, kind: u32, id: u32, class: u32) {
+        let decoration = |kind: Decoration| self.decorations.get(&(id, None, kind as u32)).copied();
+        if let (Some(set), Some(binding)) = (decoration(Decoration::DescriptorSet), decoration(Decoration::Binding)) {
+            let bits = self.roots_where(|root| root == Root::Slot(set, binding));
+            self.add_pointees(id, bits);
         } else if class == PUSH_CONSTANT {
             let pointee = self.types.get(&kind).and_then(|words| words.get(3)).copied().unwrap_or_default();
-            self.push(id, PushPointer { kind: pointee, offset: Some(0) });
+            self.set_push_pointer(id, PushPointer { pointee, offset: Some(0) });
         } else {
             self.add_local(kind, id);
         }
     }
 
-    /// Registers a pointer to a local variable.
+    /// Registers a pointer of type `kind` if it points to a local variable.
     fn add_local(&mut self, kind: u32, id: u32) {
-        if self.class(kind).is_some_and(|class| LOCAL_CLASSES.contains(&class)) {
+        if self.is_local(kind) {
             self.locals.entry(id).or_insert(id);
         }
     }
 
-    fn call(&mut self, id: u32, function: u32, given: &[u32]) {
-        let parameters = self.parameters.get(&function).cloned().unwrap_or_default();
-        for (parameter, argument) in parameters.into_iter().zip(given) {
-            if let Some(push) = self.pushed.get(argument).copied() {
-                self.push(parameter, push);
+    /// Whether pointers of type `kind` point to local variables.
+    fn is_local(&self, kind: u32) -> bool {
+        let Some([head, _, class, ..]) = self.types.get(&kind) else { return false };
+        head & 0xffff == Op::TypePointer as u32 && LOCAL_CLASSES.contains(class)
+    }
+
+    fn call_function(&mut self, id: u32, function: u32, arguments: &[u32]) {
+        for (parameter, argument) in self.parameters.get(&function).cloned().into_iter().flatten().zip(arguments) {
+            if let Some(push) = self.push_pointers.get(argument).copied() {
+                self.set_push_pointer(parameter, push);
             } else if self.locals.contains_key(argument) && self.locals.contains_key(&parameter) {
                 self.unite(*argument, parameter);
             } else {
-                self.join(parameter, &[*argument]);
+                self.join_pointees(parameter, &[*argument]);
             }
         }
-        self.join(id, &[function]);
+        self.join_pointees(id, &[function]);
     }
 }
 
-/// Adds `set` to `known`; returns whether `known` changed.
-fn extend(known: &mut RootSet, set: RootSet) -> bool {
-    let before = *known;
-    *known |= set;
-    *known != before
+/// Adds `roots` to `set`; returns whether they were not all in it.
+fn extend(set: &mut RootSet, roots: RootSet) -> bool {
+    let before = *set;
+    *set |= roots;
+    *set != before
 }
 
 /// Instructions of GLSL.std.450 with a bounded result: `min` and `clamp`.
@@ -439,18 +464,10 @@ const BOUNDING_INSTRUCTIONS: [u32; 6] = [37, 38, 39, 43, 44, 45];
 
 /// Returns whether an instruction bounds its result, as taking a digit of a key or comparing does.
 fn is_bounding(op: Op) -> bool {
-    let part = [
-        Op::BitwiseAnd,
-        Op::UMod,
-        Op::SRem,
-        Op::SMod,
-        Op::ShiftRightLogical,
-        Op::ShiftRightArithmetic,
-        Op::BitFieldUExtract,
-        Op::BitFieldSExtract,
-        Op::BitCount,
-    ];
-    part.contains(&op) || (Op::LogicalEqual as u32..=Op::FUnordGreaterThanEqual as u32).contains(&(op as u32))
+    (Op::LogicalEqual as u32..=Op::FUnordGreaterThanEqual as u32).contains(&(op as u32))
+        || matches!(op, Op::BitwiseAnd | Op::UMod | Op::SRem | Op::SMod | Op::BitCount)
+        || matches!(op, Op::ShiftRightLogical | Op::ShiftRightArithmetic)
+        || matches!(op, Op::BitFieldUExtract | Op::BitFieldSExtract)
 }
 
 /// Returns whether an instruction is an atomic read-modify-write.
@@ -477,27 +494,25 @@ fn is_arithmetic(op: Op) -> bool {
 mod tests {
     use super::super::compile::KernelSource;
     use super::*;
-    use crate::kernel::interface::{ArgumentKind, Interface};
-    use crate::loaded::{bytes, interface};
+    use crate::kernel::interface::ArgumentKind;
+    use crate::loaded::{bytes, read_interface};
     use std::time::{Duration, Instant};
 
-    fn compiled(ending: &str, text: &str) -> (Vec<u32>, Interface) {
+    fn compile(ending: &str, text: &str) -> Vec<u32> {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join(format!("k.{ending}"));
         std::fs::write(&path, text).expect("written");
         let compiled = KernelSource { path, ..KernelSource::default() }.compile(&[]).expect(text);
-        let words = compiled.spirv(&[]).expect("SPIR-V");
-        let interface = interface(&bytes(&words)).expect("a kernel");
-        (words, interface)
+        compiled.spirv(&[]).expect("SPIR-V")
     }
 
     /// Analyzes a kernel; returns the access to each buffer, by set, binding or offset: `r`, `w`, `rw` or `-`.
-    fn done(ending: &str, text: &str) -> String {
-        let (words, interface) = compiled(ending, text);
+    fn analyze(words: &[u32]) -> String {
+        let interface = read_interface(&bytes(words)).expect("a kernel");
         let slots = interface.slots.iter().map(|slot| Root::Slot(slot.set, slot.binding));
         let addresses = interface.arguments.iter().filter(|member| member.kind == ArgumentKind::Address);
         let roots: Vec<Root> = slots.chain(addresses.map(|member| Root::Address(member.offset))).collect();
-        let shown = accesses(&words, &roots).into_iter().map(|access| match (access.reads, access.writes) {
+        let shown = accesses(words, &roots).into_iter().map(|access| match (access.reads, access.writes) {
             (true, true) => "rw",
             (true, false) => "r",
             (false, true) => "w",
@@ -506,13 +521,13 @@ mod tests {
         shown.collect::<Vec<_>>().join(" ")
     }
 
-    fn glsl(declarations: &str, body: &str) -> String {
+    fn glsl(declarations: &str, body: &str) -> Vec<u32> {
         let head = "#version 460
             #extension GL_EXT_buffer_reference : require
             #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
             layout(local_size_x = 64) in;
             layout(buffer_reference, std430) buffer Floats { float at[]; };";
-        done("comp", &format!("{head}\n{declarations}\nvoid main() {{ uint i = gl_GlobalInvocationID.x; {body} }}"))
+        compile("comp", &format!("{head}\n{declarations}\nvoid main() {{ uint i = gl_GlobalInvocationID.x; {body} }}"))
     }
 
     #[test]
@@ -533,26 +548,23 @@ mod tests {
             // The same binding under two names.
             ("layout(binding = 0) buffer D { uint d[]; };", "b[i] = a[i]; d[0] = 1u;", "rw w"),
         ] {
-            assert_eq!(glsl(&format!("{ABC}{declared}"), body), expected, "{declared} {body}");
+            assert_eq!(analyze(&glsl(&format!("{ABC}{declared}"), body)), expected, "{declared} {body}");
         }
-        let wgsl = |body: &str| {
-            done(
-                "wgsl",
-                &format!(
-                    "struct S {{ n: u32, x: array<f32> }}
-                @group(0) @binding(0) var<storage, read_write> a: array<vec4<f32>>;
-                @group(0) @binding(1) var<storage, read_write> b: S;
-                @group(1) @binding(0) var<storage, read_write> c: array<atomic<u32>>;
-                fn put(p: ptr<function, f32>) {{ b.x[0] = *p; }}
-                @compute @workgroup_size(64) fn main(@builtin(local_invocation_index) i: u32) {{ {body} }}"
-                ),
-            )
-        };
+        let declared = "struct S { n: u32, x: array<f32> }
+            @group(0) @binding(0) var<storage, read_write> a: array<vec4<f32>>;
+            @group(0) @binding(1) var<storage, read_write> b: S;
+            @group(1) @binding(0) var<storage, read_write> c: array<atomic<u32>>;
+            fn put(p: ptr<function, f32>) { b.x[0] = *p; }
+            @compute @workgroup_size(64) fn main(@builtin(local_invocation_index) i: u32)";
         // naga leaves out unused variables.
-        assert_eq!(wgsl("b.x[i] = a[i].x;"), "r w");
-        assert_eq!(wgsl("var f = a[i].x; put(&f);"), "r w");
-        assert_eq!(wgsl("let p = &a[i]; (*p).y = 1.0; atomicStore(&c[0], b.n);"), "w r rw");
-        assert_eq!(wgsl("if i < arrayLength(&b.x) { a[i] = vec4(0.0); }"), "w -");
+        for (body, expected) in [
+            ("b.x[i] = a[i].x;", "r w"),
+            ("var f = a[i].x; put(&f);", "r w"),
+            ("let p = &a[i]; (*p).y = 1.0; atomicStore(&c[0], b.n);", "w r rw"),
+            ("if i < arrayLength(&b.x) { a[i] = vec4(0.0); }", "w -"),
+        ] {
+            assert_eq!(analyze(&compile("wgsl", &format!("{declared} {{ {body} }}"))), expected, "{body}");
+        }
     }
 
     #[test]
@@ -570,23 +582,15 @@ mod tests {
             ("", "c[min(a[i], 7u)] = c[a[i] % 8u];", "", ""),
             ("", "atomicAdd(c[a[i]], 1u);", "A", "C"),
         ] {
-            let head = "#version 460\nlayout(local_size_x = 64) in;";
-            let text = format!("{head}\n{ABC}{declared}\nvoid main() {{ uint i = gl_GlobalInvocationID.x; {body} }}");
-            let (words, _) = compiled("comp", &text);
-            let found = accesses(&words, &[0, 1, 2].map(|at| Root::Slot(0, at)));
-            let named = |is: fn(&Access) -> bool| {
-                found
-                    .iter()
-                    .zip(["A", "B", "C"])
-                    .filter(|(access, _)| is(access))
-                    .map(|(_, name)| name)
-                    .collect::<String>()
+            let words = glsl(&format!("{ABC}{declared}"), body);
+            let accesses = accesses(&words, &[0, 1, 2].map(|binding| Root::Slot(0, binding)));
+            let named = |has: fn(&Access) -> bool| {
+                let names =
+                    accesses.iter().zip(["A", "B", "C"]).filter(|(access, _)| has(access)).map(|(_, name)| name);
+                names.collect::<String>()
             };
-            assert_eq!(
-                [named(|access| access.indexes), named(|access| access.counts)],
-                [indexes, counts],
-                "{declared} {body}"
-            );
+            assert_eq!(named(|access| access.indexes), indexes, "{declared} {body}");
+            assert_eq!(named(|access| access.counts), counts, "{declared} {body}");
         }
     }
 
@@ -612,14 +616,18 @@ mod tests {
             ),
             ("", "Floats f = Floats(p.C); f.at[i] = p.A.at[i];", "r -"),
         ] {
-            assert_eq!(glsl(&format!("{PUSH}{declared}"), body), expected, "{declared} {body}");
+            assert_eq!(analyze(&glsl(&format!("{PUSH}{declared}"), body)), expected, "{declared} {body}");
         }
         // An address loaded from memory may be any that was stored there.
-        let memory = "layout(binding = 0) buffer T { uint64_t t[]; };";
-        assert_eq!(glsl(&format!("{PUSH}{memory}"), "t[i] = uint64_t(p.A); Floats(t[0]).at[i] = 1.0;"), "rw w -");
+        let memory = format!("{PUSH}layout(binding = 0) buffer T {{ uint64_t t[]; }};");
         let arrays = "layout(push_constant) uniform P { Floats A[2]; Floats B; } p;";
-        assert_eq!(glsl(arrays, "p.A[1].at[i] = p.B.at[i];"), "- w r");
-        assert_eq!(glsl(arrays, "p.A[i & 1u].at[i] = p.A[0].at[i];"), "rw w w");
+        for (declared, body, expected) in [
+            (&*memory, "t[i] = uint64_t(p.A); Floats(t[0]).at[i] = 1.0;", "rw w -"),
+            (arrays, "p.A[1].at[i] = p.B.at[i];", "- w r"),
+            (arrays, "p.A[i & 1u].at[i] = p.A[0].at[i];", "rw w w"),
+        ] {
+            assert_eq!(analyze(&glsl(declared, body)), expected, "{body}");
+        }
     }
 
     #[test]
@@ -628,7 +636,7 @@ mod tests {
         let text = "#version 460\nlayout(local_size_x = 1) in; layout(binding = 0) buffer A { float a[]; };
             float f(inout float x) { x += a[0]; return x; }
             void main() { float x = 1.0; a[1] = f(x) + f(a[2]); }";
-        let (words, _) = compiled("comp", text);
+        let words = compile("comp", text);
         for at in 0..words.len() {
             for other in [0, words[at] ^ 1, words[at] ^ 1 << 16, words[at.max(1) - 1], u32::MAX] {
                 let mut hostile = words.clone();

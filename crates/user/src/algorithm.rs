@@ -23,17 +23,18 @@ use crate::basis::messages::Messages;
 use crate::basis::printable::{Shown, excerpt, printable};
 use crate::basis::size::Size;
 use crate::basis::units::Work;
+use crate::case::Shortcut;
 use crate::case::input::Input;
 use crate::device::cache::fingerprint;
 use crate::device::capability::DeviceInfo;
-use crate::kernel::buffer::{Address, Binding, BufferSpec, Descriptor, RED_ZONE, Role, SpecValue, Start};
+use crate::kernel::buffer::{Binding, BufferSpec, Descriptor, RED_ZONE, Role, Start};
 use crate::kernel::interface::{Slot, SlotKind};
 use crate::kernel::lengths::with_constant_lengths;
 use crate::kernel::program::{BufferId, Dispatch, Program, Step};
 use crate::kernel::shaders::{Kernels, Shader};
 use crate::process::guarded;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -59,67 +60,108 @@ pub struct Save {
     pub path: PathBuf,
 }
 
-/// Kernels with their interfaces, shared by the algorithm and its variants.
-struct LoadedKernels {
+/// Kernels with all that their algorithm and its variants share.
+struct KernelSet {
     catalogue: &'static Catalogue,
     user: UserKernels,
-    /// Shaders of the run's modules.
+    /// Shaders of the problem's modules.
     shaders: Vec<Handle<Shader>>,
-    /// Sizes of the run's points.
+    /// Sizes of the problem's points, which identify them in cases.
     sizes: Vec<Size>,
 }
 
-impl LoadedKernels {
+impl KernelSet {
     /// Returns the index of a case's point.
-    fn place(&self, case: &CaseSpec) -> Result<usize, String> {
-        let found = self.sizes.iter().position(|size| *size == case.size);
-        found.ok_or_else(|| format!("{} is no point of its axes", case.size))
+    fn find_point(&self, case: &CaseSpec) -> Result<usize, String> {
+        let index = self.sizes.iter().position(|size| *size == case.size);
+        index.ok_or_else(|| format!("{} is no point of its axes", case.size))
     }
 
     /// Builds the program of a variant: of a configuration, or else of a built-in variant.
-    fn program(&self, variant: usize, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
-        let point = &self.user.problem.points[self.place(case)?];
-        match (point.pass_lists.get(variant), &point.reference) {
-            (Some(list), _) => program(&self.shaders, point, list.as_ref().map_err(String::clone)?, case.seed, device),
-            (None, Reference::Builtin(builtin)) => {
-                let name = &self.user.against[variant - point.pass_lists.len()];
-                Ok(Counterpart::new(self.catalogue, builtin, point)?.program(name, device))
-            }
-            (None, _) => Err("has no built-in reference to run beside".into()),
+    fn build_variant(&self, variant: usize, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
+        let point = &self.user.problem.points[self.find_point(case)?];
+        let configuration_count = point.pass_lists.len();
+        if variant < configuration_count {
+            return self.build(point, point.pass_lists[variant].as_ref().map_err(String::clone)?, case.seed, device);
         }
+        let Reference::Builtin(builtin) = &point.reference else {
+            return Err("has no built-in reference to run beside".into());
+        };
+        let name = &self.user.against[variant - configuration_count];
+        Ok(Counterpart::new(self.catalogue, builtin, point)?.program(name, device))
+    }
+
+    /// Builds the program of a list of passes at a point.
+    fn build(&self, point: &ResolvedPoint, list: &PassList, seed: u64, device: &DeviceInfo) -> Result<Program, String> {
+        let buffers: Vec<&ResolvedBuffer> = point.buffers.iter().chain(&list.scratch).collect();
+        let mut program = Program::default();
+        let mut unguarded = vec![];
+        for pass in &list.dispatches {
+            let dispatch =
+                make_dispatch(&self.shaders[pass.shader], pass, &buffers, device.limits.storage_buffer_range.0);
+            let descriptors = dispatch.guarded.as_ref().map_or(&dispatch.descriptors, |(_, descriptors)| descriptors);
+            for Descriptor { at, bytes } in descriptors {
+                // An explicit `range` excludes the red zone on purpose.
+                let has_red_zone = at.range.is_some() || *bytes != Some(visible_bytes(at, &buffers));
+                if at.kind == SlotKind::Storage && !has_red_zone {
+                    unguarded.push(buffers[at.buffer.0].name.clone());
+                }
+            }
+            program.steps.push(Step::Dispatch(dispatch));
+        }
+        program.unguarded = distinct(unguarded);
+        program.scratch = list.scratch.iter().map(buffer_spec).collect();
+        for (index, buffer) in list.scratch.iter().enumerate() {
+            let number = point.buffers.len() + index;
+            if buffer.fill.is_some() {
+                program.starts.push(initial_contents(number, buffer, seed)?);
+                // Buffers that kernels change are refilled before each run.
+                let is_changed = program.may_write(BufferId(number));
+                program.scratch[index].role = if is_changed { Role::InPlace } else { Role::Input };
+            }
+        }
+        Ok(program)
     }
 }
 
 /// Makes the variants: the configurations, and then those of the built-in algorithm `solver` that run beside them.
-fn variants(loaded: &Arc<LoadedKernels>, solver: Option<&Algorithm>) -> Vec<Variant> {
-    let user = &loaded.user;
-    let kernels = user.problem.configurations.iter().map(|configuration| (label(configuration), &[][..]));
-    let against = user.against.iter().map(|name| {
-        let known = solver.and_then(|solver| solver.variant(name).ok());
-        let label = format!("{}:{name}", solver.map_or("builtin", |solver| &solver.name));
-        (label, known.map_or(&[][..], Variant::shortcuts))
-    });
-    let variant = |(index, (name, shortcuts)): (usize, (String, _))| {
-        let loaded = Arc::clone(loaded);
-        Variant {
-            name: name.into(),
-            aliases: &[],
-            summary: "a user's kernel",
-            source: "the user",
-            measures: Measures::Shortcuts(shortcuts),
-            kernels: Kernels::NONE,
-            program: Handle::Shared(Arc::new(move |_: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo| {
-                loaded.program(index, case, device).unwrap_or_else(Program::refused)
-            })),
-        }
-    };
-    kernels.chain(against).enumerate().map(variant).collect()
+fn make_variants(kernels: &Arc<KernelSet>, solver: Option<&Algorithm>) -> Vec<Variant> {
+    let mut variants = vec![];
+    for configuration in &kernels.user.problem.configurations {
+        variants.push(make_variant(kernels, variants.len(), label(configuration), &[]));
+    }
+    let algorithm = solver.map_or("builtin", |solver| &solver.name);
+    for name in &kernels.user.against {
+        // `auto` is a choice among variants, so it has no entry of its own.
+        let builtin = solver.and_then(|solver| solver.variant(name).ok());
+        let shortcuts = builtin.map_or(&[][..], Variant::shortcuts);
+        variants.push(make_variant(kernels, variants.len(), format!("{algorithm}:{name}"), shortcuts));
+    }
+    variants
+}
+
+fn make_variant(kernels: &Arc<KernelSet>, index: usize, name: String, shortcuts: &'static [Shortcut]) -> Variant {
+    let kernels = Arc::clone(kernels);
+    Variant {
+        name: name.into(),
+        aliases: &[],
+        summary: "a user's kernel",
+        source: "the user",
+        measures: Measures::Shortcuts(shortcuts),
+        kernels: Kernels::NONE,
+        program: Handle::Shared(Arc::new(move |_: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo| {
+            kernels.build_variant(index, case, device).unwrap_or_else(Program::refused)
+        })),
+    }
 }
 
 /// Formats the name of a configuration: `mul_mm`, `mul_mm[BM=64]`.
 fn label(KernelConfiguration { kernel, choice }: &KernelConfiguration) -> String {
-    let chosen: Vec<_> = choice.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    if chosen.is_empty() { kernel.clone() } else { format!("{kernel}[{}]", chosen.join(",")) }
+    if choice.is_empty() {
+        return kernel.clone();
+    }
+    let values: Vec<_> = choice.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    format!("{kernel}[{}]", values.join(","))
 }
 
 impl UserKernels {
@@ -135,14 +177,19 @@ impl UserKernels {
                 solver = solver.or(Some(algorithm));
             }
         }
-        let kernel = |(index, module): (_, &Module)| shader(module, format!("{}/{}#{index}", self.name, module.name));
-        let shaders = self.problem.modules.iter().enumerate().map(kernel).collect::<Result<Vec<_>, _>>()?;
+        let mut shaders = vec![];
+        for (index, module) in self.problem.modules.iter().enumerate() {
+            shaders.push(load_shader(module, format!("{}/{}#{index}", self.name, module.name))?);
+        }
         // Records of other kernels with the same names must not be mistaken for records of these.
         let fingerprint = fingerprint(&[&serde_json::to_vec(&self).unwrap_or_default()]);
-        self.problem.points.iter_mut().for_each(|point| set_layouts(point, &shaders));
-        let loaded = Arc::new(LoadedKernels { catalogue, shaders, sizes: self.problem.sizes(), user: self });
+        for point in &mut self.problem.points {
+            set_layouts(point, &shaders);
+        }
+        let sizes = self.problem.sizes();
+        let kernels = Arc::new(KernelSet { catalogue, user: self, shaders, sizes });
         Ok(Handle::Shared(Arc::new(Algorithm {
-            name: loaded.user.name.clone().into(),
+            name: kernels.user.name.clone().into(),
             fingerprint: Some(fingerprint),
             summary: "users' kernels",
             work: "as the description states it",
@@ -151,15 +198,16 @@ impl UserKernels {
             iterative: false,
             inputs: &[Input::Uniform],
             layouts: &[Layout::Nn],
-            variants: variants(&loaded, solver).into(),
+            variants: make_variants(&kernels, solver).into(),
             tunable: &[],
             candidates: None,
             solution: None,
             baseline: None,
             exact: None,
             problem: Handle::Shared(Arc::new(move |case: &CaseSpec| {
-                let (at, loaded) = (loaded.place(case)?, Arc::clone(&loaded));
-                Ok(Box::new(PointProblem { loaded, at, seed: case.seed }) as Box<dyn Problem>)
+                let point = kernels.find_point(case)?;
+                let problem = PointProblem { kernels: Arc::clone(&kernels), point, seed: case.seed };
+                Ok(Box::new(problem) as Box<dyn Problem>)
             })),
         })))
     }
@@ -168,13 +216,16 @@ impl UserKernels {
     /// then the built-in variants.
     pub fn choices(&self, point: usize, all: bool) -> impl Iterator<Item = usize> {
         let ResolvedProblem { configurations, points, .. } = &self.problem;
-        let possible = move |at: &usize| points[point].pass_lists[*at].is_ok();
-        let first = move |at: &usize| {
-            let same = |other: &usize| configurations[*other].kernel == configurations[*at].kernel;
-            all || !(0..*at).filter(same).any(|other| possible(&other))
-        };
-        let chosen = (0..configurations.len()).filter(possible).filter(first);
-        chosen.chain(configurations.len()..configurations.len() + self.against.len())
+        let mut kernels = BTreeSet::new();
+        let mut variants = vec![];
+        for (index, configuration) in configurations.iter().enumerate() {
+            let is_possible = points[point].pass_lists[index].is_ok();
+            if is_possible && (kernels.insert(&configuration.kernel) || all) {
+                variants.push(index);
+            }
+        }
+        variants.extend((0..self.against.len()).map(|index| configurations.len() + index));
+        variants.into_iter()
     }
 
     /// Returns the first variant's name; in a case, that of the captured kernel.
@@ -186,30 +237,38 @@ impl UserKernels {
     /// first of 4 choices`.
     pub fn first_choices(&self) -> Option<String> {
         let ResolvedProblem { configurations, points, .. } = &self.problem;
-        let mut all = vec![];
-        for kernel in distinct(configurations.iter().map(|configuration| configuration.kernel.as_str())) {
-            let several = configurations.iter().filter(|configuration| configuration.kernel == kernel).count();
-            let places = (0..points.len()).flat_map(|point| self.choices(point, false));
-            let chosen = places.filter_map(|at| configurations.get(at).filter(|chosen| chosen.kernel == kernel));
-            let chosen = distinct(chosen.map(|chosen| choice_text(&chosen.choice)));
-            if several > 1 {
-                all.push(format!("{}, the first of {several} choices", chosen.join(" or ")));
+        let mut notes = vec![];
+        for kernel in distinct(configurations.iter().map(|configuration| &configuration.kernel)) {
+            let count = configurations.iter().filter(|configuration| configuration.kernel == *kernel).count();
+            if count == 1 {
+                continue;
             }
+            // Conditions may exclude the first choice at some points.
+            let mut chosen = vec![];
+            for variant in (0..points.len()).flat_map(|point| self.choices(point, false)) {
+                if let Some(configuration) = configurations.get(variant)
+                    && configuration.kernel == *kernel
+                {
+                    chosen.push(choice_text(&configuration.choice));
+                }
+            }
+            notes.push(format!("{}, the first of {count} choices", distinct(chosen).join(" or ")));
         }
-        (!all.is_empty()).then(|| distinct(all).join("; "))
+        if notes.is_empty() { None } else { Some(distinct(notes).join("; ")) }
     }
 
     /// Whether more than one kernel competes.
     pub fn has_several_kernels(&self) -> bool {
-        let all = &self.problem.configurations;
-        all.iter().any(|configuration| configuration.kernel != all[0].kernel)
+        let configurations = &self.problem.configurations;
+        configurations.iter().any(|configuration| configuration.kernel != configurations[0].kernel)
     }
 
     /// Describes the choice of specialization constants in a variant's name, `BM = 64, BN = 32`, or else repeats it.
     pub fn choice(&self, variant: &str) -> String {
-        let found = self.problem.configurations.iter().find(|configuration| label(configuration) == variant);
-        let choice = found.map(|configuration| choice_text(&configuration.choice)).filter(|text| !text.is_empty());
-        choice.unwrap_or_else(|| variant.into())
+        match self.problem.configurations.iter().find(|configuration| label(configuration) == variant) {
+            Some(configuration) if !configuration.choice.is_empty() => choice_text(&configuration.choice),
+            _ => variant.into(),
+        }
     }
 
     /// Returns the reason why there is nothing to run.
@@ -219,15 +278,18 @@ impl UserKernels {
         format!("nothing to run: {}", reason.map_or("there is no kernel", String::as_str))
     }
 
-    /// Returns the element type of the first output, which cases are labeled with.
+    /// Returns the element type of the first output, which cases are labeled with. Labels have the types of built-in
+    /// algorithms, so outputs of other types do not count.
     pub fn dtype(&self) -> DType {
         let buffers = self.problem.points.first().map_or(&[][..], |point| &point.buffers);
-        let first = |role| {
-            let mut elements = buffers.iter().filter(|buffer| buffer.role == role).map(|buffer| buffer.element);
-            // Built-in algorithms, and so the labels of cases, lack some types.
-            elements.find(|element| DType::ALL.contains(element))
-        };
-        first(Role::Output).or_else(|| first(Role::InPlace)).unwrap_or(DType::F32)
+        for role in [Role::Output, Role::InPlace] {
+            for buffer in buffers {
+                if buffer.role == role && DType::ALL.contains(&buffer.element) {
+                    return buffer.element;
+                }
+            }
+        }
+        DType::F32
     }
 }
 
@@ -236,126 +298,81 @@ fn choice_text(choice: &[(String, String)]) -> String {
     choice.iter().map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Reads the interface of a module.
-fn shader(module: &Module, name: String) -> Result<Handle<Shader>, String> {
+/// Reads the interface of a module, and marks the blocks that it writes to.
+fn load_shader(module: &Module, name: String) -> Result<Handle<Shader>, String> {
     let spirv = loaded::bytes(&module.spirv);
-    let mut interface = loaded::interface(&spirv).map_err(|reason| format!("{}: {reason}", module.name))?;
+    let mut interface = loaded::read_interface(&spirv).map_err(|reason| format!("{}: {reason}", module.name))?;
     let roots: Vec<_> = interface.slots.iter().map(|slot| Root::Slot(slot.set, slot.binding)).collect();
     // Declarations may be wrong, so writes are also found by analysis.
     for (slot, access) in interface.slots.to_mut().iter_mut().zip(accesses(&module.spirv, &roots)) {
-        slot.blocks.to_mut().iter_mut().for_each(|block| block.writable |= access.writes);
+        for block in slot.blocks.to_mut() {
+            block.writable |= access.writes;
+        }
     }
-    let (name, spirv) = (name.into(), spirv.into());
-    let shader = Shader { name, dtype: None, layout: None, spirv, interface, built_in: false };
+    let shader =
+        Shader { name: name.into(), dtype: None, layout: None, spirv: spirv.into(), interface, built_in: false };
     Ok(Handle::Shared(Arc::new(shader)))
 }
 
 /// Sets the layout of each buffer at a point from the blocks that the kernels bind it to. The reference's blocks do not
 /// count: the comparison covers what the kernels can write.
 fn set_layouts(point: &mut ResolvedPoint, shaders: &[Handle<Shader>]) {
-    let mut all = vec![MemberMap::default(); point.buffers.len()];
+    for buffer in &mut point.buffers {
+        buffer.members = MemberMap::default();
+    }
     for list in point.pass_lists.iter().flatten() {
-        let mut addresses: Vec<Address> = vec![];
-        for pass in &list.passes {
-            for Descriptor { at, .. } in &pass.descriptors {
-                let Some(members) = all.get_mut(at.buffer.0) else { continue };
-                let same = |slot: &&Slot| (slot.set, slot.binding, slot.element) == (at.set, at.binding, at.element);
-                match shaders[pass.shader].interface.slots.iter().find(same) {
-                    Some(slot) => slot.blocks.iter().for_each(|block| members.add(block, at.offset)),
-                    None => members.open(),
+        for dispatch in &list.dispatches {
+            for Descriptor { at, .. } in &dispatch.descriptors {
+                // Scratch buffers are numbered after the point's, and nobody compares them.
+                let Some(buffer) = point.buffers.get_mut(at.buffer.0) else { continue };
+                let is_bound =
+                    |slot: &&Slot| slot.set == at.set && slot.binding == at.binding && slot.element == at.element;
+                match shaders[dispatch.shader].interface.slots.iter().find(is_bound) {
+                    Some(slot) => slot.blocks.iter().for_each(|block| buffer.members.add(block, at.offset)),
+                    None => buffer.members.open(),
                 }
             }
-            addresses.extend(&pass.addresses);
         }
-        list.scratch.iter().for_each(|scratch| addresses.extend(scratch.addresses()));
-        for address in addresses {
-            all.get_mut(address.buffer.0).into_iter().for_each(MemberMap::open);
+        let pushed = list.dispatches.iter().flat_map(|dispatch| &dispatch.addresses);
+        let stored = list.scratch.iter().flat_map(ResolvedBuffer::addresses);
+        for address in pushed.chain(stored) {
+            if let Some(buffer) = point.buffers.get_mut(address.buffer.0) {
+                buffer.members.open();
+            }
         }
-    }
-    for (buffer, members) in point.buffers.iter_mut().zip(all) {
-        buffer.members = members;
     }
 }
 
-/// Converts a buffer for programs.
-fn spec(buffer: &ResolvedBuffer) -> BufferSpec {
+fn buffer_spec(buffer: &ResolvedBuffer) -> BufferSpec {
     BufferSpec::new(buffer.name.clone(), buffer.role, buffer.element, buffer.len())
 }
 
-/// Builds the program of a configuration at a point.
-fn program(
-    shaders: &[Handle<Shader>],
-    point: &ResolvedPoint,
-    list: &PassList,
-    seed: u64,
-    device: &DeviceInfo,
-) -> Result<Program, String> {
-    let buffers: Vec<&ResolvedBuffer> = point.buffers.iter().chain(&list.scratch).collect();
-    let mut program = Program::default();
-    let mut unguarded = vec![];
-    for pass in &list.passes {
-        let dispatch = dispatch(&shaders[pass.shader], pass, &buffers, device);
-        let bound = dispatch.guarded.as_ref().map_or(&dispatch.descriptors, |(_, descriptors)| descriptors);
-        for Descriptor { at, bytes } in bound {
-            // An explicit `range` excludes the red zone on purpose.
-            let reaches = at.range.is_some() || *bytes != Some(visible(at, &buffers));
-            if at.kind == SlotKind::Storage && !reaches {
-                unguarded.push(buffers[at.buffer.0].name.clone());
-            }
-        }
-        program.steps.push(Step::Dispatch(dispatch));
-    }
-    program.unguarded = distinct(unguarded);
-    let placed = || (point.buffers.len()..).zip(&list.scratch);
-    for (place, buffer) in placed() {
-        program.starts.extend(start(place, buffer, seed)?);
-        program.scratch.push(spec(buffer));
-    }
-    // Buffers that kernels change are refilled before each run.
-    for (place, _) in placed().filter(|(_, buffer)| buffer.fill.is_some()) {
-        let role = if program.may_write(BufferId(place)) { Role::InPlace } else { Role::Input };
-        program.scratch[place - point.buffers.len()].role = role;
-    }
-    Ok(program)
-}
-
-/// Returns the contents of a scratch buffer before each run, if it has a fill.
-fn start(place: usize, buffer: &ResolvedBuffer, seed: u64) -> Result<Option<Start>, String> {
-    let Some(fill) = &buffer.fill else { return Ok(None) };
-    let bytes = if *fill == Fill::Zero && buffer.bytes().is_multiple_of(4) {
+/// Returns the contents of scratch buffer `number` before each run.
+fn initial_contents(number: usize, buffer: &ResolvedBuffer, seed: u64) -> Result<Start, String> {
+    let bytes = if buffer.fill == Some(Fill::Zero) && buffer.bytes().is_multiple_of(4) {
+        // One word tiles the buffer.
         vec![0; 4]
     } else {
-        let contents = buffer.contents(seed, place as u64, Path::new("."));
+        let contents = buffer.contents(seed, number as u64, Path::new("."));
         contents.map_err(|reason| format!("cannot fill {}: {reason}", buffer.name))?
     };
-    Ok(Some(Start { buffer: BufferId(place), bytes: bytes.into(), addresses: buffer.addresses().to_vec() }))
+    Ok(Start { buffer: BufferId(number), bytes: bytes.into(), addresses: buffer.addresses().to_vec() })
 }
 
-/// Builds a dispatch for a device.
-fn dispatch(
-    shader: &Handle<Shader>,
-    pass: &Dispatch<usize>,
-    buffers: &[&ResolvedBuffer],
-    device: &DeviceInfo,
-) -> Dispatch {
-    // The descriptor includes the red zone, so that writes past the data land there instead of being dropped by robust
-    // access. For kernels that query array lengths, the true lengths are compiled in.
-    let descriptor = |is_guarded: bool, at: Binding| {
-        let bytes = visible(&at, buffers);
-        let guarded = bytes + RED_ZONE;
-        let fits = guarded <= device.limits.storage_buffer_range.0 && at.range.is_none();
-        let bytes = if is_guarded && fits && at.kind == SlotKind::Storage { guarded } else { bytes };
-        Descriptor { at, bytes: Some(bytes) }
-    };
-    let asks = shader.interface.asks_lengths;
-    let bound =
-        |is_guarded| pass.descriptors.iter().map(|declared| descriptor(is_guarded, declared.at)).collect::<Vec<_>>();
-    let guarded = if asks { with_lengths(shader, pass, buffers).map(|shader| (shader, bound(true))) } else { None };
-    let (mut constants, others): (Vec<SpecValue>, Vec<_>) =
-        pass.constants.iter().copied().partition(|constant| constant.bytes == 4);
-    constants.sort_unstable_by_key(|constant| constant.id);
-    constants.extend(others);
-    let blocks = pass.descriptors.iter().flat_map(|declared| buffers[declared.at.buffer.0].addresses());
+/// Makes a dispatch for a device whose descriptors have up to `limit` bytes. Descriptors include the red zones, so that
+/// writes past the data land there and are noticed. A kernel that asks for the lengths of its arrays would see the red
+/// zones in them, so it has a guarded version for untimed runs, with the true lengths compiled in.
+fn make_dispatch(shader: &Handle<Shader>, pass: &Dispatch<usize>, buffers: &[&ResolvedBuffer], limit: u64) -> Dispatch {
+    let mut descriptors = size_descriptors(pass, buffers, limit);
+    let mut guarded = None;
+    if shader.interface.asks_lengths {
+        guarded = with_lengths(shader, pass, buffers).map(|shader| (shader, descriptors));
+        descriptors = size_descriptors(pass, buffers, 0);
+    }
+    // Constants of 32 bits come first, by id.
+    let mut constants = pass.constants.clone();
+    constants.sort_by_key(|constant| if constant.bytes == 4 { (0, constant.id) } else { (1, 0) });
+    let blocks = pass.descriptors.iter().flat_map(|descriptor| buffers[descriptor.at.buffer.0].addresses());
     Dispatch {
         constants,
         groups: pass.groups,
@@ -363,50 +380,59 @@ fn dispatch(
         subgroup_size: pass.subgroup_size,
         push: pass.push.clone(),
         addresses: pass.addresses.clone(),
-        descriptors: bound(!asks),
+        descriptors,
         reached: blocks.map(|address| address.buffer).collect(),
         guarded,
         ..Dispatch::bare(shader.clone())
     }
 }
 
-/// Returns the bytes of a buffer that a binding exposes to the kernel.
-fn visible(at: &Binding, buffers: &[&ResolvedBuffer]) -> u64 {
+/// Sizes the descriptors of a pass. They include the red zones of storage buffers without an explicit range, unless that
+/// makes them longer than `limit`.
+fn size_descriptors(pass: &Dispatch<usize>, buffers: &[&ResolvedBuffer], limit: u64) -> Vec<Descriptor> {
+    let mut descriptors = pass.descriptors.clone();
+    for Descriptor { at, bytes } in &mut descriptors {
+        let visible = visible_bytes(at, buffers);
+        let is_guarded = at.kind == SlotKind::Storage && at.range.is_none() && visible + RED_ZONE <= limit;
+        *bytes = Some(if is_guarded { visible + RED_ZONE } else { visible });
+    }
+    descriptors
+}
+
+/// Returns the bytes of a buffer that a binding exposes to the kernel, without the red zone.
+fn visible_bytes(at: &Binding, buffers: &[&ResolvedBuffer]) -> u64 {
     at.range.unwrap_or_else(|| buffers[at.buffer.0].bytes() - at.offset)
 }
 
 /// Compiles the lengths of bound arrays into the kernel of a pass; `None` if a length is not constant.
-fn with_lengths(
-    shader: &Handle<Shader>,
-    pass: &Dispatch<usize>,
-    buffers: &[&ResolvedBuffer],
-) -> Option<Handle<Shader>> {
-    let bytes = |set, binding| {
-        let mut bound =
-            pass.descriptors.iter().map(|declared| &declared.at).filter(|at| (at.set, at.binding) == (set, binding));
-        let first = visible(bound.next()?, buffers);
-        bound.all(|at| visible(at, buffers) == first).then_some(first)
+fn with_lengths(shader: &Shader, pass: &Dispatch<usize>, buffers: &[&ResolvedBuffer]) -> Option<Handle<Shader>> {
+    // An array of buffers has one length only if all its buffers are equally long.
+    let bytes_at = |set, binding| {
+        let bound = pass.descriptors.iter().filter(|descriptor| descriptor.at.set == set);
+        let bound = bound.filter(|descriptor| descriptor.at.binding == binding);
+        let bytes = distinct(bound.map(|descriptor| visible_bytes(&descriptor.at, buffers)));
+        if let [bytes] = bytes[..] { Some(bytes) } else { None }
     };
     let module: Vec<u32> = shader.spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
-    let module = with_constant_lengths(&module, &bytes)?;
-    let spirv: Vec<u8> = module.into_iter().flat_map(u32::to_le_bytes).collect();
+    let module = with_constant_lengths(&module, &bytes_at)?;
+    let spirv = loaded::bytes(&module);
     // Pipelines are cached by kernel name.
     let name = format!("{} with lengths {}", shader.name, fingerprint(&[&spirv])).into();
-    Some(Handle::Shared(Arc::new(Shader { name, spirv: spirv.into(), ..Shader::clone(shader) })))
+    Some(Handle::Shared(Arc::new(Shader { name, spirv: spirv.into(), ..shader.clone() })))
 }
 
 /// Problem at one point.
 #[derive(Clone)]
 struct PointProblem {
-    loaded: Arc<LoadedKernels>,
+    kernels: Arc<KernelSet>,
     /// Index of the point.
-    at: usize,
+    point: usize,
     seed: u64,
 }
 
 impl PointProblem {
     fn point(&self) -> &ResolvedPoint {
-        &self.loaded.user.problem.points[self.at]
+        &self.kernels.user.problem.points[self.point]
     }
 
     /// Iterates over the buffers that the host fills, with their indices among all.
@@ -420,82 +446,98 @@ impl PointProblem {
     }
 
     /// Makes the oracle that compares with `answers`.
-    fn expected(&self, answers: Vec<Contents>, inputs: &[HostArray]) -> Result<Expected, Error> {
+    fn expect(&self, answers: Vec<Contents>, inputs: &[HostArray]) -> Result<Expected, Error> {
         let mut expected = Expected::new(answers).map_err(Error::Usage)?;
         expected.all = self.outputs().cloned().collect();
         for output in &expected.all {
-            if let Tolerance::Picks(place) = output.tolerance
-                && let Some(((index, buffer), input)) = self.filled().zip(inputs).find(|((at, _), _)| *at == place)
-            {
-                expected.keys.push(Contents { index, buffer: buffer.clone(), bytes: input.as_bytes().to_vec() });
+            let Tolerance::Picks(keys) = output.tolerance else { continue };
+            for ((index, buffer), input) in self.filled().zip(inputs) {
+                if index == keys {
+                    expected.keys.push(Contents { index, buffer: buffer.clone(), bytes: input.as_bytes().to_vec() });
+                }
             }
         }
-        expected.saves.clone_from(&self.loaded.user.saves);
+        expected.saves.clone_from(&self.kernels.user.saves);
         Ok(expected)
     }
 
     /// Makes the oracle without a reference: it still checks random numbers.
-    fn without_reference(&self, inputs: &[HostArray]) -> Result<Expected, Error> {
-        let (mut answers, mut unknown) = (vec![], vec![]);
+    fn expect_anything(&self, inputs: &[HostArray]) -> Result<Expected, Error> {
+        let mut answers = vec![];
+        let mut unknown = vec![];
         for (index, buffer) in self.outputs().enumerate() {
             match buffer.tolerance {
                 Tolerance::Moments { .. } => answers.push(Contents { index, buffer: buffer.clone(), bytes: vec![] }),
                 _ => unknown.push(buffer.name.clone()),
             }
         }
-        Ok(Expected { unknown, ..self.expected(answers, inputs)? })
+        Ok(Expected { unknown, ..self.expect(answers, inputs)? })
+    }
+
+    /// Runs the command that makes inputs, and returns the folder in whose `out` they are.
+    fn run_inputs(&self, command: &ShellCommand) -> Result<Scratch, Error> {
+        let scratch = make_folders(INPUTS, &["out"])?;
+        write_names(INPUTS, &scratch.path().join("out"), self.filled().map(|(_, buffer)| buffer))?;
+        run_shell(INPUTS, command, &scratch, &["out"])?;
+        Ok(scratch)
     }
 
     /// Runs the reference command on `inputs`, and reads the answers.
     fn run_reference(&self, command: &ShellCommand, inputs: &[HostArray]) -> Result<Expected, Error> {
-        let (scratch, [given, answered]) = command_folders(REFERENCE, ["in", "out"])?;
+        let scratch = make_folders(REFERENCE, &["in", "out"])?;
+        let input_folder = scratch.path().join("in");
+        let output_folder = scratch.path().join("out");
         for ((_, buffer), input) in self.filled().zip(inputs) {
-            let path = given.join(file_name(&buffer.name) + ".npy");
-            let written = array::write(&path, buffer.element, &buffer.shape, input.as_bytes());
-            written.map_err(|e| {
+            let path = input_folder.join(file_name(&buffer.name) + ".npy");
+            array::write(&path, buffer.element, &buffer.shape, input.as_bytes()).map_err(|e| {
                 Error::Failure(format!("cannot write '{}' for the reference command: {e}", path.shown()))
             })?;
         }
-        name_files(REFERENCE, &given, self.filled().map(|(_, buffer)| buffer).chain(self.outputs()))?;
-        run_shell(REFERENCE, command, &scratch, &[("in", &given), ("out", &answered)])?;
-        let names: Vec<String> = self.outputs().map(|buffer| file_name(&buffer.name)).collect();
-        let (mut answers, mut without) = (vec![], vec![]);
-        for ((index, buffer), name) in self.outputs().enumerate().zip(&names) {
-            if ["npy", "bin"].iter().any(|kind| answered.join(format!("{name}.{kind}")).is_file()) {
-                answers.push(answer(index, buffer, Fill::Made, &answered)?);
+        write_names(REFERENCE, &input_folder, self.filled().map(|(_, buffer)| buffer).chain(self.outputs()))?;
+        run_shell(REFERENCE, command, &scratch, &["in", "out"])?;
+        let mut answers = vec![];
+        let mut unanswered = vec![];
+        for (index, buffer) in self.outputs().enumerate() {
+            let name = file_name(&buffer.name);
+            if ["npy", "bin"].iter().any(|ending| output_folder.join(format!("{name}.{ending}")).is_file()) {
+                answers.push(read_answer(index, buffer, Fill::Made, &output_folder)?);
             } else if !matches!(buffer.tolerance, Tolerance::Moments { .. }) {
                 // Random numbers have no reference.
-                without.push(buffer);
+                unanswered.push(buffer);
             }
         }
-        let wrote = names_in(&answered);
-        let refused = |wrote: &str, wanted: String| {
-            let shown = excerpt(&command.line);
-            Err(Error::Usage(format!(
-                "the reference command `{shown}` wrote {wrote} to {{out}}; make it write {wanted}"
-            )))
+        let written = list_names(&output_folder);
+        let refused = |written: &str, wanted: &str| {
+            let line = excerpt(&command.line);
+            let message = format!("the reference command `{line}` wrote {written} to {{out}}; make it write {wanted}");
+            Err(Error::Usage(message))
         };
         if answers.is_empty() {
-            let wrote = if wrote.is_empty() { "nothing".into() } else { wrote.join(", ") };
-            return refused(&wrote, names.iter().map(|name| format!("{name}.npy")).collect::<Vec<_>>().join(" or "));
+            let written = if written.is_empty() { "nothing".into() } else { written.join(", ") };
+            let wanted: Vec<String> = self.outputs().map(|buffer| file_name(&buffer.name) + ".npy").collect();
+            return refused(&written, &wanted.join(" or "));
         }
-        if let Some(missing) = without.iter().find(|buffer| buffer.checked) {
-            return refused(&wrote.join(", "), format!("{}.npy too, which has a check", file_name(&missing.name)));
+        if let Some(missing) = unanswered.iter().find(|buffer| buffer.checked) {
+            let name = file_name(&missing.name);
+            return refused(&written.join(", "), &format!("{name}.npy too, which has a check"));
         }
-        let is_other = |name: &&String| {
-            let stem = name.strip_suffix(".npy").or(name.strip_suffix(".bin"));
+        let mut expected = self.expect(answers, inputs)?;
+        expected.notes.extend(self.note_other_files(&written));
+        expected.unknown = unanswered.into_iter().map(|buffer| buffer.name.clone()).collect();
+        Ok(expected)
+    }
+
+    /// Notes the arrays that a reference command wrote and that belong to no output.
+    fn note_other_files(&self, written: &[String]) -> Option<String> {
+        let names: Vec<String> = self.outputs().map(|buffer| file_name(&buffer.name)).collect();
+        let is_other = |file: &&String| {
+            let stem = file.strip_suffix(".npy").or(file.strip_suffix(".bin"));
             stem.is_some_and(|stem| !names.iter().any(|name| name == stem))
         };
-        let others: Vec<_> = wrote.iter().filter(is_other).cloned().collect();
-        let mut expected = self.expected(answers, inputs)?;
-        if !others.is_empty() {
-            let others = others.join(", ");
-            expected.notes.push(format!(
-                "the reference command also wrote {others}, which is no output of the kernel; not compared"
-            ));
-        }
-        expected.unknown = without.into_iter().map(|buffer| buffer.name.clone()).collect();
-        Ok(expected)
+        let others = written.iter().filter(is_other).cloned().collect::<Vec<_>>().join(", ");
+        let note =
+            || format!("the reference command also wrote {others}, which is no output of the kernel; not compared");
+        (!others.is_empty()).then(note)
     }
 }
 
@@ -503,51 +545,59 @@ impl PointProblem {
 const NAMES: &str = "names.json";
 
 /// Writes [`NAMES`] to `folder` if there are unusual buffer names.
-fn name_files<'a>(what: &str, folder: &Path, buffers: impl Iterator<Item = &'a ResolvedBuffer>) -> Result<(), Error> {
+fn write_names<'a>(
+    purpose: &str,
+    folder: &Path,
+    buffers: impl Iterator<Item = &'a ResolvedBuffer>,
+) -> Result<(), Error> {
     let unusual = buffers.filter(|buffer| !is_plain(&buffer.name));
     let files: BTreeMap<_, _> = unusual.map(|buffer| (&buffer.name, file_name(&buffer.name))).collect();
     if files.is_empty() {
         return Ok(());
     }
-    let refused = |e| Error::Failure(format!("cannot write {NAMES} for the {what} command: {e}"));
+    let refused = |e| Error::Failure(format!("cannot write {NAMES} for the {purpose} command: {e}"));
     let text = serde_json::to_string(&files).map_err(|e| refused(e.into()))?;
     std::fs::write(folder.join(NAMES), text).map_err(refused)
 }
 
-/// Lists the names of a folder's entries, sorted.
-fn names_in(folder: &Path) -> Vec<String> {
-    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let name = |file: std::fs::DirEntry| {
-        let folder = if file.path().is_dir() { "/" } else { "" };
-        format!("{}{folder}", printable(&file.file_name().to_string_lossy()))
-    };
-    let mut names: Vec<_> = files.map(name).filter(|name| name != NAMES).collect();
+/// Lists the names of a folder's entries, sorted; folders end in a slash.
+fn list_names(folder: &Path) -> Vec<String> {
+    let mut names = vec![];
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let slash = if entry.path().is_dir() { "/" } else { "" };
+        let name = format!("{}{slash}", printable(&entry.file_name().to_string_lossy()));
+        if name != NAMES {
+            names.push(name);
+        }
+    }
     names.sort();
     names
 }
 
 /// Removes the path of a temporary folder from an error: the folder no longer exists when the message is read.
-fn named_in(folder: &Path, reason: &str) -> String {
-    let prefix = format!("{}/", folder.display());
-    reason.strip_prefix(&prefix).filter(|_| folder.is_absolute()).unwrap_or(reason).to_string()
+fn without_folder(folder: &Path, reason: &str) -> String {
+    if !folder.is_absolute() {
+        return reason.to_string();
+    }
+    reason.strip_prefix(&format!("{}/", folder.display())).unwrap_or(reason).to_string()
 }
 
 /// Reads the answer for output `index` from `fill`.
-fn answer(index: usize, buffer: &ResolvedBuffer, fill: Fill, folder: &Path) -> Result<Contents, Error> {
+fn read_answer(index: usize, buffer: &ResolvedBuffer, fill: Fill, folder: &Path) -> Result<Contents, Error> {
     let filled = ResolvedBuffer { fill: Some(fill), ..buffer.clone() };
-    let bytes = filled
-        .contents(0, 0, folder)
-        .map_err(|reason| Error::Usage(format!("the reference for {}: {}", buffer.name, named_in(folder, &reason))))?;
+    let bytes = filled.contents(0, 0, folder).map_err(|reason| {
+        Error::Usage(format!("the reference for {}: {}", buffer.name, without_folder(folder, &reason)))
+    })?;
     Ok(Contents { index, buffer: buffer.clone(), bytes })
 }
 
 impl Problem for PointProblem {
     fn extents(&self) -> String {
-        self.loaded.user.problem.extents(self.at)
+        self.kernels.user.problem.extents(self.point)
     }
 
     fn buffers(&self) -> Vec<BufferSpec> {
-        self.point().buffers.iter().map(spec).collect()
+        self.point().buffers.iter().map(buffer_spec).collect()
     }
 
     fn work(&self) -> Work {
@@ -567,45 +617,39 @@ impl Problem for PointProblem {
     }
 
     fn inputs(&self) -> Result<Vec<HostArray>, Error> {
-        let made = match &self.point().inputs {
-            None => None,
-            Some(command) => {
-                let (scratch, [out]) = command_folders(INPUTS, ["out"])?;
-                name_files(INPUTS, &out, self.filled().map(|(_, buffer)| buffer))?;
-                run_shell(INPUTS, command, &scratch, &[("out", &out)])?;
-                Some((scratch, out))
-            }
-        };
-        let folder = made.as_ref().map_or(Path::new("."), |(_, out)| out);
-        let contents = self.filled().map(|(stream, buffer)| {
-            let contents = buffer.contents(self.seed, stream as u64, folder);
-            let contents = contents.map(|bytes| HostArray::of_bytes(buffer.element, &bytes));
-            let from = if buffer.fill == Some(Fill::Made) { ", from the inputs command" } else { "" };
-            contents
-                .map_err(|reason| Error::Usage(format!("buffer {}{from}: {}", buffer.name, named_in(folder, &reason))))
-        });
-        contents.collect()
+        // Dropping the scratch folder removes the files.
+        let scratch = self.point().inputs.as_ref().map(|command| self.run_inputs(command)).transpose()?;
+        let folder = scratch.as_ref().map_or(PathBuf::from("."), |scratch| scratch.path().join("out"));
+        let mut inputs = vec![];
+        for (index, buffer) in self.filled() {
+            let contents = buffer.contents(self.seed, index as u64, &folder).map_err(|reason| {
+                let origin = if buffer.fill == Some(Fill::Made) { ", from the inputs command" } else { "" };
+                Error::Usage(format!("buffer {}{origin}: {}", buffer.name, without_folder(&folder, &reason)))
+            })?;
+            inputs.push(HostArray::of_bytes(buffer.element, &contents));
+        }
+        Ok(inputs)
     }
 
     fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, Error> {
         let point = self.point();
         let expected = match &point.reference {
-            Reference::None => self.without_reference(inputs)?,
+            Reference::None => self.expect_anything(inputs)?,
             Reference::Files(files) => {
                 let mut answers = vec![];
-                for (place, fill) in files {
-                    let index = point.buffers[..*place].iter().filter(|buffer| buffer.role.is_output()).count();
-                    answers.push(answer(index, &point.buffers[*place], fill.clone(), Path::new("."))?);
+                for (buffer, fill) in files {
+                    let output = point.buffers[..*buffer].iter().filter(|buffer| buffer.role.is_output()).count();
+                    answers.push(read_answer(output, &point.buffers[*buffer], fill.clone(), Path::new("."))?);
                 }
-                self.expected(answers, inputs)?
+                self.expect(answers, inputs)?
             }
             Reference::Command(command) => self.run_reference(command, inputs)?,
             Reference::Builtin(builtin) => {
-                let counterpart = Counterpart::new(self.loaded.catalogue, builtin, point).map_err(Error::Usage)?;
+                let counterpart = Counterpart::new(self.kernels.catalogue, builtin, point).map_err(Error::Usage)?;
                 match counterpart.exact(inputs, point) {
-                    Some(answer) => self.expected(vec![answer], inputs)?,
+                    Some(answer) => self.expect(vec![answer], inputs)?,
                     None => {
-                        Expected { builtin: Some(counterpart.oracle(inputs, point)?), ..self.expected(vec![], inputs)? }
+                        Expected { builtin: Some(counterpart.oracle(inputs, point)?), ..self.expect(vec![], inputs)? }
                     }
                 }
             }
@@ -618,16 +662,16 @@ impl Problem for PointProblem {
         let Reference::Kernel(list) = &self.point().reference else { return None };
         let problem = self.clone();
         let oracle: MakeOracle = Box::new(move |outputs| {
-            let answers = problem.outputs().zip(outputs).enumerate().map(|(index, (buffer, output))| Contents {
-                index,
-                buffer: buffer.clone(),
-                bytes: output.as_bytes().to_vec(),
-            });
-            let picks = problem.outputs().any(|buffer| matches!(buffer.tolerance, Tolerance::Picks(_)));
-            let inputs = if picks { problem.inputs()? } else { vec![] };
-            Ok(Box::new(problem.expected(answers.collect(), &inputs)?))
+            let mut answers = vec![];
+            for (index, (buffer, output)) in problem.outputs().zip(outputs).enumerate() {
+                answers.push(Contents { index, buffer: buffer.clone(), bytes: output.as_bytes().to_vec() });
+            }
+            // Only outputs that hold indices are compared by means of an input.
+            let needs_inputs = problem.outputs().any(|buffer| matches!(buffer.tolerance, Tolerance::Picks(_)));
+            let inputs = if needs_inputs { problem.inputs()? } else { vec![] };
+            Ok(Box::new(problem.expect(answers, &inputs)?))
         });
-        let program = program(&self.loaded.shaders, self.point(), list, self.seed, device);
+        let program = self.kernels.build(self.point(), list, self.seed, device);
         Some((program.unwrap_or_else(Program::refused), oracle))
     }
 }
@@ -637,53 +681,61 @@ const REFERENCE: &str = "reference";
 const INPUTS: &str = "inputs";
 
 /// Makes a private folder for a command, with subfolders of these names.
-fn command_folders<const N: usize>(what: &str, names: [&str; N]) -> Result<(Scratch, [PathBuf; N]), Error> {
-    let refused = |e: std::io::Error| Error::Failure(format!("cannot make a folder for the {what} command: {e}"));
+fn make_folders(purpose: &str, names: &[&str]) -> Result<Scratch, Error> {
+    let refused = |e: std::io::Error| Error::Failure(format!("cannot make a folder for the {purpose} command: {e}"));
     let scratch = Scratch::new().map_err(refused)?;
-    let folders = names.map(|name| scratch.path().join(name));
-    folders.iter().try_for_each(std::fs::create_dir).map_err(refused)?;
-    Ok((scratch, folders))
+    for name in names {
+        std::fs::create_dir(scratch.path().join(name)).map_err(refused)?;
+    }
+    Ok(scratch)
 }
 
-/// Runs a command in the shell, with the names in braces replaced by the paths of `places` in `scratch`; these paths
-/// need no quotes. The error has the last line that the command wrote.
-fn run_shell(what: &str, command: &ShellCommand, scratch: &Scratch, places: &[(&str, &Path)]) -> Result<(), Error> {
-    let ShellCommand { line, folder } = command;
-    let mut text = line.clone();
-    for (name, path) in places {
-        text = text.replace(&format!("{{{name}}}"), &path.to_string_lossy());
+/// Runs a command in the shell. In its line, the `names` of subfolders of `scratch` stand in braces, as `{in}` does, and
+/// are replaced by their paths, which need no quotes. The error has the last line that the command wrote.
+fn run_shell(purpose: &str, command: &ShellCommand, scratch: &Scratch, names: &[&str]) -> Result<(), Error> {
+    let path_of = |name: &str| scratch.path().join(name).to_string_lossy().into_owned();
+    let mut text = command.line.clone();
+    for name in names {
+        text = text.replace(&format!("{{{name}}}"), &path_of(name));
     }
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let mut program = std::process::Command::new(guarded::SHELL);
-    // With /S, cmd.exe removes the outer quotes and keeps the others.
-    let (options, text): (&[_], _) =
-        if cfg!(windows) { (&["/S", "/C"], format!("\"{text}\"")) } else { (&["-c"], text) };
-    program.args(options).arg(text).current_dir(folder);
-    let shown = excerpt(line);
+    if cfg!(windows) {
+        // With /S, cmd.exe removes the outer quotes and keeps the others.
+        program.args(["/S", "/C"]).arg(format!("\"{text}\""));
+    } else {
+        program.arg("-c").arg(text);
+    }
+    program.current_dir(if command.folder.as_os_str().is_empty() { Path::new(".") } else { &command.folder });
+    let line = excerpt(&command.line);
     let ended = guarded::run(&program, scratch, false)
-        .map_err(|e| Error::Failure(format!("the {what} command `{shown}` {e}")))?;
+        .map_err(|e| Error::Failure(format!("the {purpose} command `{line}` {e}")))?;
     if ended.left {
-        let note = format!("note      the {what} command `{shown}` left processes running; gpukern ended them\n");
+        let note = format!("note      the {purpose} command `{line}` left processes running; gpukern ended them\n");
         Messages::default().say(&note);
     }
     let Some(status) = ended.failed else { return Ok(()) };
-    // These paths no longer exist when the message is read.
-    let said = places
-        .iter()
-        .fold(ended.said, |said, (name, path)| said.replace(&*path.to_string_lossy(), &format!("{{{name}}}")));
-    let given = places.iter().find(|(name, _)| *name == "in").map(|(_, path)| names_in(path).join(", "));
-    let given = given.map_or_else(String::new, |names| format!(" ({{in}} has {names})"));
-    let reason = excerpt(&last_words(&said));
-    Err(Error::Usage(format!("the {what} command `{shown}` failed ({status}): {reason}; fix it{given}")))
+    let mut output = ended.said;
+    let mut hint = String::new();
+    for name in names {
+        // These paths no longer exist when the message is read.
+        output = output.replace(&path_of(name), &format!("{{{name}}}"));
+        if *name == "in" {
+            hint = format!(" ({{in}} has {})", list_names(&scratch.path().join(name)).join(", "));
+        }
+    }
+    let reason = excerpt(&last_line(&output));
+    Err(Error::Usage(format!("the {purpose} command `{line}` failed ({status}): {reason}; fix it{hint}")))
 }
 
-/// Returns the last line that a command wrote, with the line of the user's script from a Python traceback.
-fn last_words(said: &str) -> String {
-    let mut lines = said.lines().rev().map(str::trim).filter(|line| !line.is_empty());
+/// Returns the last line that a command wrote. In a Python traceback, the line of the user's script is added.
+fn last_line(output: &str) -> String {
+    let mut lines = output.lines().rev().map(str::trim).filter(|line| !line.is_empty());
     let last = lines.next().unwrap_or("it said nothing");
-    let of_library = |line: &&str| line.contains("-packages") || line.contains("/lib/python");
-    let place = lines.find(|line| line.starts_with("File \"") && !of_library(line));
-    place.map_or_else(|| last.to_string(), |place| format!("{last} ({place})"))
+    let is_library = |line: &str| line.contains("-packages") || line.contains("/lib/python");
+    match lines.find(|line| line.starts_with("File \"") && !is_library(line)) {
+        Some(script) => format!("{last} ({script})"),
+        None => last.to_string(),
+    }
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use super::description::{BoundBuffer, BoundRange, DescribedBuffer, Description, 
 use super::expression::Values;
 use super::fill;
 use super::init;
-use super::loaded::{LoadedKernel, LoadedPass, slot_key};
-use super::members::{Members, part};
+use super::loaded::{LoadedPass, slot_key};
+use super::members::{Members, resolve_part};
 use super::resolve::Resolver;
 use super::resolved::{Fill, ResolvedBuffer, Tolerance};
 use super::written;
@@ -15,154 +15,152 @@ use crate::basis::printable::brief;
 use crate::basis::units::Bytes;
 use crate::kernel::buffer::Role;
 use crate::kernel::interface::{Block, Scalar, Slot};
+use std::collections::BTreeSet;
 
 /// Determines the role of each buffer. Every buffer must be bound by a kernel, and every block to a buffer.
-pub(super) fn roles(description: &Description, programs: &[&LoadedKernel]) -> Result<Vec<Role>, Fault> {
-    // Whether a kernel may write to each buffer; `None` without a kernel that binds it.
-    let mut writable: Vec<Option<bool>> = vec![None; description.buffer.0.len()];
-    let passes = || programs.iter().flat_map(|program| &program.passes);
-    let mut see = |buffer: &str, writes: bool| {
-        if let Some(at) = description.buffer.0.iter().position(|(name, _)| name == buffer) {
-            writable[at] = Some(writable[at] == Some(true) || writes);
-        }
-    };
-    for pass in passes() {
-        check_binds(description, pass, programs)?;
+pub(super) fn find_roles(description: &Description, passes: &[&LoadedPass]) -> Result<Vec<Role>, Fault> {
+    let mut bound = BTreeSet::new();
+    let mut written = BTreeSet::new();
+    for pass in passes {
+        check_binds(description, pass, passes)?;
+        let mut pointers = vec![];
         for slot in pass.interface.slots.iter() {
             if let Some(members) = Members::of_slot(description, pass, slot)? {
-                members.pointers()?.iter().for_each(|pointer| see(&pointer.buffer, true));
+                pointers.extend(members.pointers()?);
                 continue;
             }
-            for part in bound(description, pass, slot)? {
-                fits_type(description, &part.buffer, pass, slot)?;
-                see(&part.buffer, slot.is_writable());
+            for part in bound_parts(description, pass, slot)? {
+                check_float_type(description, &part.buffer, pass, slot)?;
+                if slot.is_writable() {
+                    written.insert(part.buffer.clone());
+                }
+                bound.insert(part.buffer);
             }
         }
-        Members::push(description, pass).pointers()?.iter().for_each(|pointer| see(&pointer.buffer, true));
-        if let Some(counts) = indirect(description, pass)? {
-            see(&counts.buffer, false);
+        pointers.extend(Members::of_push_constants(description, pass).pointers()?);
+        // A kernel may write to any buffer whose address it has.
+        written.extend(pointers.into_iter().map(|pointer| pointer.buffer));
+        bound.extend(find_grid_buffer(description, pass)?.map(|grid| grid.buffer));
+        // Nothing is known of blocks that the kernel declares and never uses.
+        written.extend(pass.compiled.unused.iter().cloned());
+    }
+    for name in description.buffer.names() {
+        if !bound.contains(name) && !written.contains(name) {
+            return Err(explain_unbound(description, name, passes));
         }
-        pass.compiled.unused.iter().for_each(|name| see(name, true));
     }
-    let mut roles = vec![];
-    for ((name, stated), writable) in description.buffer.iter().zip(writable) {
-        roles.push((name, stated, writable.ok_or_else(|| unbound(description, name, programs))?));
-    }
-    roles.into_iter().map(|(name, stated, writable)| role(description, name, stated, writable)).collect()
+    let buffers = description.buffer.iter();
+    buffers.map(|(name, buffer)| find_role(description, name, buffer, written.contains(name))).collect()
 }
 
 /// Explains that no kernel binds a buffer.
-fn unbound(description: &Description, name: &str, programs: &[&LoadedKernel]) -> Fault {
-    let passes = || programs.iter().flat_map(|program| &program.passes);
-    let slots = || passes().flat_map(|pass| pass.interface.slots.iter());
-    let by_member = |slot: &Slot| {
-        slot.is_called(name) && description.uniform.names().into_iter().any(|block| slot.is_called(block))
-    };
-    let message = if slots().any(by_member) {
-        "is given member by member in [uniform]; keep one of them".into()
-    } else {
-        let all: Vec<String> = passes().map(LoadedPass::listing).filter(|listing| !listing.is_empty()).collect();
-        let known: Vec<_> = slots().flat_map(Slot::names).collect();
-        let question = error::meant(name, &known).map_or_else(String::new, |question| format!("{question} "));
-        format!("unknown block '{}'; {question}kernels bind: {}", brief(name), all.join("; "))
-    };
-    Fault::new(format!("buffer.{name}"), message)
+fn explain_unbound(description: &Description, name: &str, passes: &[&LoadedPass]) -> Fault {
+    let slots = || passes.iter().flat_map(|pass| pass.interface.slots.iter());
+    let field = format!("buffer.{name}");
+    let blocks = description.uniform.names();
+    if slots().any(|slot| slot.is_called(name) && blocks.iter().any(|block| slot.is_called(block))) {
+        return Fault::new(field, "is given member by member in [uniform]; keep one of them");
+    }
+    let known: Vec<_> = slots().flat_map(Slot::names).collect();
+    let question = error::meant(name, &known).map_or_else(String::new, |question| format!("{question} "));
+    let listings: Vec<String> = passes.iter().map(|pass| pass.listing()).filter(|text| !text.is_empty()).collect();
+    let listings = listings.join("; ");
+    Fault::new(field, format!("unknown block '{}'; {question}kernels bind: {listings}", brief(name)))
 }
 
-/// Determines the role of a buffer.
-fn role(description: &Description, name: &str, stated: &DescribedBuffer, writable: bool) -> Result<Role, Fault> {
+/// Determines the role of a buffer from its fields and from whether a kernel may write to it.
+fn find_role(description: &Description, name: &str, buffer: &DescribedBuffer, is_written: bool) -> Result<Role, Fault> {
     let fault = |field: &str, message: String| Err(Fault::new(format!("buffer.{name}.{field}"), message));
-    let supplied = description.inputs.as_ref().is_some_and(|inputs| inputs.command.is_some());
-    match (stated.scratch, &stated.fill, &stated.check) {
-        (true, _, None) => Ok(Role::Scratch),
-        (true, _, Some(_)) => fault("scratch", "cannot be checked; leave out check, or scratch".into()),
-        (false, _, Some(_)) if !writable => {
+    let has_inputs_command = description.inputs.as_ref().is_some_and(|inputs| inputs.command.is_some());
+    match (buffer.fill.is_some(), buffer.check.is_some()) {
+        (_, false) if buffer.scratch => Ok(Role::Scratch),
+        (_, true) if buffer.scratch => fault("scratch", "cannot be checked; leave out check, or scratch".into()),
+        (_, true) if !is_written => {
             fault("check", "is for buffers that kernels write, and every block of this one is readonly".into())
         }
-        (false, Some(_), Some(_)) => Ok(Role::InPlace),
-        (false, Some(_), None) => Ok(Role::Input),
-        (false, None, Some(_)) => Ok(Role::Output),
-        (false, None, None) if writable => Ok(Role::Output),
-        (false, None, None) if supplied => Ok(Role::Input),
-        (false, None, None) => {
-            fault("fill", format!("is missing, and no kernel writes to it; write {}", fill::FILL_FORMS))
-        }
+        (true, true) => Ok(Role::InPlace),
+        (true, false) => Ok(Role::Input),
+        (false, true) => Ok(Role::Output),
+        (false, false) if is_written => Ok(Role::Output),
+        (false, false) if has_inputs_command => Ok(Role::Input),
+        (false, false) => fault("fill", format!("is missing, and no kernel writes to it; write {}", fill::FILL_FORMS)),
     }
 }
 
-/// Returns the element type of a buffer.
-fn element(description: &Description, name: &str) -> Result<DType, Fault> {
-    let stated = description.buffer.get(name).and_then(|buffer| buffer.element.as_deref());
+fn parse_element(name: &str, buffer: &DescribedBuffer) -> Result<DType, Fault> {
     let field = format!("buffer.{name}.type");
-    let Some(text) = stated else {
+    let Some(text) = &buffer.element else {
         let known = DType::OF_BUFFERS.map(DType::name).join(", ");
         return Err(Fault::new(field, format!("is missing; write one of {known}")));
     };
     DType::of_buffer(text).map_err(|e| Fault::new(field, e))
 }
 
-/// Checks that `bind` of a pass names described buffers, and blocks of this kernel or of another with the same `bind`.
-fn check_binds(description: &Description, pass: &LoadedPass, programs: &[&LoadedKernel]) -> Result<(), Fault> {
-    for (block, bounds) in pass.stated.bind.iter() {
+/// Checks that `bind` of a pass names described buffers, and blocks that the kernel has. Kernels of one `[kernel]` share
+/// its `bind`, so it is enough if one of them has the block.
+fn check_binds(description: &Description, pass: &LoadedPass, passes: &[&LoadedPass]) -> Result<(), Fault> {
+    for (block, bounds) in pass.fields.bind.iter() {
         let field = pass.field(&format!("bind.{block}"));
-        let has = |pass: &LoadedPass| {
-            pass.interface.slots.iter().any(|slot| slot.is_called(block))
-                || pass.compiled.unused.iter().any(|variable| variable == block)
-        };
-        let same = |other: &&LoadedPass| other.prefix == pass.prefix && pass.prefix.is_empty();
-        if !has(pass) && !programs.iter().flat_map(|program| &program.passes).filter(same).any(has) {
+        let has_block =
+            |pass: &LoadedPass| pass.interface.slots.iter().any(|slot| slot.is_called(block)) || pass.has_unused(block);
+        let shares_bind = |other: &LoadedPass| pass.prefix.is_empty() && other.prefix.is_empty();
+        if !has_block(pass) && !passes.iter().any(|other| shares_bind(other) && has_block(other)) {
             let known: Vec<&str> = pass.interface.slots.iter().flat_map(Slot::names).collect();
             return Err(Fault::new(field, error::unknown("block", block, "", &known)));
         }
         if bounds.values().is_empty() {
             return Err(Fault::new(field, "is an empty list; name a buffer"));
         }
-        bounds.values().iter().try_for_each(|bound| part(description, &field, bound).map(drop))?;
+        for bound in bounds.values() {
+            resolve_part(description, &field, bound)?;
+        }
     }
     Ok(())
 }
 
 /// Returns the buffer that holds the grid of a pass. Refuses a grid stated in addition.
-pub(super) fn indirect(description: &Description, pass: &LoadedPass) -> Result<Option<BoundRange>, Fault> {
-    let (Some(text), field) = (&pass.stated.indirect, pass.field("indirect")) else { return Ok(None) };
-    if pass.stated.groups.is_some() {
+pub(super) fn find_grid_buffer(description: &Description, pass: &LoadedPass) -> Result<Option<BoundRange>, Fault> {
+    let Some(text) = &pass.fields.indirect else { return Ok(None) };
+    let field = pass.field("indirect");
+    if pass.fields.groups.is_some() {
         return Err(Fault::new(field, "stands beside groups; keep one of them"));
     }
-    part(description, &field, &BoundBuffer::Name(text.clone())).map(Some)
+    resolve_part(description, &field, &BoundBuffer::Name(text.clone())).map(Some)
 }
 
-/// Returns the buffers that are bound to a slot of a pass: one, or one per round.
-pub(super) fn bound(description: &Description, pass: &LoadedPass, slot: &Slot) -> Result<Vec<BoundRange>, Fault> {
-    if let Some((block, bounds)) = pass.stated.bind.iter().find(|(block, _)| slot.is_called(block)) {
+/// Returns the parts of buffers that are bound to a slot of a pass: one, or one per round of the loop around the pass.
+pub(super) fn bound_parts(description: &Description, pass: &LoadedPass, slot: &Slot) -> Result<Vec<BoundRange>, Fault> {
+    if let Some((block, bounds)) = pass.fields.bind.iter().find(|(block, _)| slot.is_called(block)) {
         let field = pass.field(&format!("bind.{block}"));
-        return bounds.values().iter().map(|bound| part(description, &field, bound)).collect();
+        return bounds.values().iter().map(|bound| resolve_part(description, &field, bound)).collect();
     }
     let Slot { set, binding, .. } = slot;
-    match &description.buffer.names().into_iter().filter(|name| slot.is_called(name)).collect::<Vec<_>>()[..] {
+    let buffers: Vec<&str> = description.buffer.names().into_iter().filter(|name| slot.is_called(name)).collect();
+    match buffers[..] {
         [buffer] => Ok(vec![BoundRange::whole(buffer)]),
         [] => {
             let name = slot_key(slot);
-            let what = if slot.names().is_empty() { "a block without a name".into() } else { slot.names().join(" = ") };
-            Err(Fault::new(
-                format!("buffer.{name}"),
-                format!(
-                    "is missing: {} binds {what} at set {set}, binding {binding}; write [buffer.{}] with type and shape",
-                    pass.source,
-                    written::key(&name)
-                ),
-            ))
+            let block =
+                if slot.names().is_empty() { "a block without a name".into() } else { slot.names().join(" = ") };
+            let message = format!(
+                "is missing: {} binds {block} at set {set}, binding {binding}; write [buffer.{}] with type and shape",
+                pass.source,
+                written::key(&name)
+            );
+            Err(Fault::new(format!("buffer.{name}"), message))
         }
-        [first, second, ..] => Err(Fault::new(
-            format!("buffer.{second}"),
-            format!("is the same buffer as {first}: set {set}, binding {binding}; describe it once"),
-        )),
+        [first, second, ..] => {
+            let message = format!("is the same buffer as {first}: set {set}, binding {binding}; describe it once");
+            Err(Fault::new(format!("buffer.{second}"), message))
+        }
     }
 }
 
-/// Checks the element type of a buffer against a block. Kernels may access numbers by their bits, so only floats of a
-/// different width are certainly a mistake.
-fn fits_type(description: &Description, name: &str, pass: &LoadedPass, slot: &Slot) -> Result<(), Fault> {
-    let element = element(description, name)?;
+/// Checks the element type of a float buffer against the blocks of a slot. Kernels may access numbers by their bits, so
+/// only a block of floats of a different width is certainly a mistake.
+fn check_float_type(description: &Description, name: &str, pass: &LoadedPass, slot: &Slot) -> Result<(), Fault> {
+    let Some(buffer) = description.buffer.get(name) else { return Ok(()) };
+    let element = parse_element(name, buffer)?;
     if !element.is_float() {
         return Ok(());
     }
@@ -173,65 +171,63 @@ fn fits_type(description: &Description, name: &str, pass: &LoadedPass, slot: &Sl
             _ => return Ok(()),
         }
     }
-    if !floats.is_empty() && !floats.iter().any(|float| float == element.name()) {
-        let message =
-            format!("is {element}, but {} declares elements of {}; make them the same", pass.source, floats[0]);
-        return Err(Fault::new(format!("buffer.{name}.type"), message));
+    if floats.is_empty() || floats.iter().any(|float| float == element.name()) {
+        return Ok(());
     }
-    Ok(())
+    let message = format!("is {element}, but {} declares elements of {}; make them the same", pass.source, floats[0]);
+    Err(Fault::new(format!("buffer.{name}.type"), message))
 }
 
 /// Most bytes of one buffer, more than any device has.
 const MAX_BYTES: u64 = 1 << 42;
 
+/// Most extents of one buffer.
+const MAX_EXTENTS: usize = 8;
+
 impl Resolver<'_> {
-    /// Resolves the buffers with certain roles at a point. Only scratch may depend on specialization constants.
-    pub(super) fn buffers(&self, scope: &Values, wanted: impl Fn(Role) -> bool) -> Result<Vec<ResolvedBuffer>, Fault> {
-        let mut of_problem = scope.clone();
-        for constant in &self.constants {
-            of_problem
-                .set_reason(constant, "a specialization constant: only scratch may depend on one, not what is checked");
-        }
-        let mut all = vec![];
-        for ((name, stated), role) in self.described.description.buffer.iter().zip(&self.roles) {
-            if wanted(*role) {
-                let scope = if *role == Role::Scratch { scope } else { &of_problem };
-                all.push(self.buffer(name, stated, *role, scope)?);
+    /// Resolves the scratch buffers at a point, or all others. Only scratch may depend on specialization constants.
+    pub(super) fn resolve_buffers(&self, scope: &Values, is_scratch: bool) -> Result<Vec<ResolvedBuffer>, Fault> {
+        let mut scope = scope.clone();
+        if !is_scratch {
+            for constant in &self.constants {
+                let reason = "a specialization constant: only scratch may depend on one, not what is checked";
+                scope.set_reason(constant, reason);
             }
         }
-        Ok(all)
+        let mut buffers = vec![];
+        for ((name, buffer), role) in self.described.description.buffer.iter().zip(&self.roles) {
+            if is_scratch == (*role == Role::Scratch) {
+                buffers.push(self.resolve_buffer(name, buffer, *role, &scope)?);
+            }
+        }
+        Ok(buffers)
     }
 
-    /// Resolves a buffer at a point.
-    fn buffer(
+    fn resolve_buffer(
         &self,
         name: &str,
-        stated: &DescribedBuffer,
+        buffer: &DescribedBuffer,
         role: Role,
         scope: &Values,
     ) -> Result<ResolvedBuffer, Fault> {
-        let description = &self.described.description;
-        let element = element(description, name)?;
+        let element = parse_element(name, buffer)?;
         let fault = |field: &str, message: String| Fault::new(format!("buffer.{name}.{field}"), message);
-        let shape = shape(stated, element, scope).map_err(|message| fault("shape", message))?;
+        let shape = evaluate_shape(buffer, element, scope).map_err(|message| fault("shape", message))?;
         // Inputs without a fill come from a program.
-        let fill = match &stated.fill {
-            None => role.is_input().then_some(Fill::Made),
-            Some(text) => {
-                let fill = fill::parse(&scope.replace(text), &self.described.folder, scope);
-                let fill = fill.and_then(|fill| fill.check(element, &shape).map(|()| fill));
-                Some(fill.map_err(|message| fault("fill", message))?)
-            }
-        };
-        let tolerance = match &stated.check {
-            Some(check) => {
-                // Programs number scratch buffers last.
-                let of_problem = description.buffer.iter().filter(|(_, buffer)| !buffer.scratch);
-                let names: Vec<&str> = of_problem.map(|(name, _)| name).collect();
-                check.tolerance(&format!("buffer.{name}.check"), &names)?
-            }
-            None => init::default_tolerance(element),
-        };
+        let mut fill = role.is_input().then_some(Fill::Made);
+        if let Some(text) = &buffer.fill {
+            let parsed = fill::parse(&scope.replace(text), &self.described.folder, scope);
+            let parsed = parsed.map_err(|message| fault("fill", message))?;
+            parsed.check(element, &shape).map_err(|message| fault("fill", message))?;
+            fill = Some(parsed);
+        }
+        let mut tolerance = init::default_tolerance(element);
+        if let Some(check) = &buffer.check {
+            // Scratch buffers are numbered last, and a check cannot name them.
+            let shared = self.described.description.buffer.iter().filter(|(_, buffer)| !buffer.scratch);
+            let names: Vec<&str> = shared.map(|(name, _)| name).collect();
+            tolerance = check.tolerance(&format!("buffer.{name}.check"), &names)?;
+        }
         match (&tolerance, shape.last()) {
             (Tolerance::Ulp(_), _) if element == DType::Bytes => {
                 let message = "counts representable values, which bytes are not; use \"exact\"";
@@ -243,19 +239,19 @@ impl Resolver<'_> {
             }
             _ => {}
         }
-        let checked = stated.check.is_some();
+        let checked = buffer.check.is_some();
         Ok(ResolvedBuffer { fill, tolerance, checked, ..ResolvedBuffer::new(name, element, shape, role) })
     }
 }
 
 /// Evaluates the extents of a buffer.
-fn shape(stated: &DescribedBuffer, element: DType, scope: &Values) -> Result<Vec<u64>, String> {
-    let Some(shape) = &stated.shape else {
+fn evaluate_shape(buffer: &DescribedBuffer, element: DType, scope: &Values) -> Result<Vec<u64>, String> {
+    let Some(stated) = &buffer.shape else {
         return Err("is missing; write its extents, the slowest first: [\"M\", \"K\"]".into());
     };
-    let expressions = shape.values().iter().map(Formula::expression).collect::<Result<Vec<_>, _>>()?;
-    if expressions.is_empty() || expressions.len() > 8 {
-        return Err(format!("has {} extents; write 1 to 8", expressions.len()));
+    let expressions = stated.values().iter().map(Formula::expression).collect::<Result<Vec<_>, _>>()?;
+    if expressions.is_empty() || expressions.len() > MAX_EXTENTS {
+        return Err(format!("has {} extents; write 1 to {MAX_EXTENTS}", expressions.len()));
     }
     let mut shape = vec![];
     for expression in &expressions {
@@ -266,29 +262,28 @@ fn shape(stated: &DescribedBuffer, element: DType, scope: &Values) -> Result<Vec
         shape.push(value.cast_unsigned());
     }
     let bytes = shape.iter().try_fold(element.bytes(), |bytes, extent| bytes.checked_mul(*extent));
-    if bytes.is_some_and(|bytes| bytes <= MAX_BYTES) {
-        return Ok(shape);
+    if bytes.is_none_or(|bytes| bytes > MAX_BYTES) {
+        let limit = Bytes(MAX_BYTES);
+        return Err(format!("{shape:?} is larger than {limit}, which no device holds; use smaller extents"));
     }
-    Err(format!("{shape:?} is larger than {}, which no device holds; use smaller extents", Bytes(MAX_BYTES)))
+    Ok(shape)
 }
 
 /// Checks that `bytes` fits at least one of a slot's blocks.
-pub fn fits_blocks(name: &str, bytes: u64, source: &str, slot: &Slot) -> Result<(), Fault> {
-    let fits = |block: &Block| match block.array {
+pub fn check_block_size(name: &str, bytes: u64, source: &str, slot: &Slot) -> Result<(), Fault> {
+    let is_fit = |block: &Block| match block.array {
         Some(array) => bytes > block.fixed && (bytes - block.fixed).is_multiple_of(array.stride.max(1)),
         None => bytes >= block.fixed,
     };
-    if slot.blocks.is_empty() || slot.blocks.iter().any(fits) {
+    if slot.blocks.is_empty() || slot.blocks.iter().any(is_fit) {
         return Ok(());
     }
-    let wanted = slot.blocks.iter().map(|block| match block.array {
+    let declared = slot.blocks.iter().map(|block| match block.array {
         Some(array) if block.fixed > 0 => format!("{} bytes and elements of {}", block.fixed, array.stride),
         Some(array) => format!("elements of {} bytes", array.stride),
         None => format!("{} bytes at least", block.fixed),
     });
-    let wanted = wanted.collect::<Vec<_>>().join(" or ");
-    Err(Fault::new(
-        format!("buffer.{name}.shape"),
-        format!("makes {bytes} bytes, but {source} declares {wanted}; make them fit"),
-    ))
+    let declared = declared.collect::<Vec<_>>().join(" or ");
+    let message = format!("makes {bytes} bytes, but {source} declares {declared}; make them fit");
+    Err(Fault::new(format!("buffer.{name}.shape"), message))
 }

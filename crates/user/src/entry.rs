@@ -14,21 +14,21 @@ const LISTS_ALL_VARIABLES: u32 = 0x1_0400;
 
 /// Selects an entry point among the compute shaders of a module.
 pub(super) fn chosen<'a>(wanted: Option<&str>, kernels: &[&'a str]) -> Result<&'a str, String> {
-    match (wanted, kernels) {
-        (_, []) => Err("it has no compute shader; write one, with a work-group size".into()),
-        (Some(wanted), all) => {
-            let found = all.iter().find(|name| **name == wanted.replace('\n', "\\n"));
-            found.copied().ok_or_else(|| error::unknown("entry point", wanted, "", all))
-        }
-        (None, [only]) => Ok(only),
-        (None, all) => {
-            let main = all.iter().find(|name| **name == "main").copied();
-            main.ok_or_else(|| {
-                let names = all.join(", ");
-                format!("it has several entry points ({names}); choose one with --entry or `entry`")
-            })
-        }
+    if kernels.is_empty() {
+        return Err("it has no compute shader; write one, with a work-group size".into());
     }
+    if let Some(wanted) = wanted {
+        let kernel = kernels.iter().find(|name| **name == wanted.replace('\n', "\\n"));
+        return kernel.copied().ok_or_else(|| error::unknown("entry point", wanted, "", kernels));
+    }
+    if let [only] = kernels {
+        return Ok(only);
+    }
+    let main = kernels.iter().find(|name| **name == "main").copied();
+    main.ok_or_else(|| {
+        let names = kernels.join(", ");
+        format!("it has several entry points ({names}); choose one with --entry or `entry`")
+    })
 }
 
 /// Returns the module with only the selected entry point, renamed to `main`, without functions and variables that it
@@ -51,157 +51,171 @@ pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<(Vec<u32>, 
         }
     }
     let name = chosen(wanted, &entries.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>())?;
-    let Some(entry) = entries.iter().find(|(known, _)| known == name).map(|(_, entry)| entry) else {
+    let Some((_, entry)) = entries.iter().find(|(known, _)| known == name) else {
         return Err("its entry points changed while they were read".into());
     };
-    let (function, rest) = (entry.operands()[1], &entry.operands()[2..]);
-    let listed = &rest[string(rest).1..];
+    let function = entry.operands()[1];
+    let name_and_interface = &entry.operands()[2..];
+    let interface = &name_and_interface[string(name_and_interface).1..];
     // Debug information may refer to removed instructions.
-    let described: BTreeSet<u32> = head.iter().filter_map(|instruction| description(*instruction)).collect();
-    let describes = |instruction: &&Instruction<'_>| match instruction.operands() {
-        [_, _, set, ..] if instruction.op() == Some(Op::ExtInst) => described.contains(set),
+    let debug_sets: BTreeSet<u32> = head.iter().filter_map(|instruction| debug_set(*instruction)).collect();
+    let is_debug = |instruction: &Instruction<'_>| match instruction.operands() {
+        [_, _, set, ..] if instruction.op() == Some(Op::ExtInst) => debug_sets.contains(set),
         _ => false,
     };
-    let functions: Vec<_> = functions.iter().filter(|instruction| !describes(instruction)).copied().collect();
-    let (functions, removed) = reached(function, listed, words[1], head, &functions);
+    let functions: Vec<_> = functions.iter().filter(|instruction| !is_debug(instruction)).copied().collect();
+    let bodies = || functions.split_inclusive(|instruction| instruction.op() == Some(Op::FunctionEnd));
+    let called = find_called(function, bodies());
+    let (bodies, removed_bodies): (Vec<_>, Vec<_>) =
+        bodies().partition(|body| function_id(body).is_some_and(|id| called.contains(&id)));
+    let code = bodies.concat();
+    let mut removed = find_unused(head, &code, interface, words[1]);
+    removed.extend(removed_bodies.concat().into_iter().filter_map(result));
     if removed.is_empty() && points().count() == 1 && name == "main" {
         return Ok((words.to_vec(), vec![]));
     }
     let mut module = words[..HEADER].to_vec();
-    for instruction in head.iter().filter(|instruction| !describes(instruction)) {
-        let (op, operands) = (instruction.op(), instruction.operands());
-        let is_gone = |place: usize| operands.get(place).is_some_and(|id| removed.contains(id));
-        match op {
+    for instruction in head.iter().filter(|instruction| !is_debug(instruction)) {
+        let operands = instruction.operands();
+        let is_removed = |operand: usize| operands.get(operand).is_some_and(|id| removed.contains(id));
+        match instruction.op() {
             Some(Op::EntryPoint) if instruction.at == entry.at => {
-                let renamed = [COMPUTE, function, u32::from_le_bytes(*b"main"), 0];
-                let variables: Vec<u32> = listed.iter().copied().filter(|id| !removed.contains(id)).collect();
-                module.push(((1 + renamed.len() + variables.len()) as u32) << 16 | Op::EntryPoint as u32);
+                let mut renamed = vec![COMPUTE, function, u32::from_le_bytes(*b"main"), 0];
+                renamed.extend(interface.iter().filter(|id| !removed.contains(id)));
+                module.push(((1 + renamed.len()) as u32) << 16 | Op::EntryPoint as u32);
                 module.extend(renamed);
-                module.extend(variables);
             }
             Some(Op::EntryPoint) => {}
             Some(Op::ExecutionMode | Op::ExecutionModeId) if operands.first() != Some(&function) => {}
-            Some(Op::Variable) if is_gone(1) => {}
-            Some(Op::Name | Op::Decorate | Op::DecorateId | Op::DecorateString) if is_gone(0) => {}
+            Some(Op::Variable) if is_removed(1) => {}
+            Some(Op::Name | Op::Decorate | Op::DecorateId | Op::DecorateString) if is_removed(0) => {}
             _ => module.extend(instruction.words),
         }
     }
-    module.extend(functions.iter().flat_map(|instruction| instruction.words));
+    module.extend(code.iter().flat_map(|instruction| instruction.words));
     Ok((module, names_of(head, &removed)))
 }
 
 /// Returns the id of an imported set of debug instructions.
-fn description(instruction: Instruction<'_>) -> Option<u32> {
+fn debug_set(instruction: Instruction<'_>) -> Option<u32> {
     let (id, name) = instruction.operands().split_first().filter(|_| instruction.op() == Some(Op::ExtInstImport))?;
     let name = string(name).0;
     ["NonSemantic.Shader.DebugInfo", "OpenCL.DebugInfo"].iter().any(|set| name.starts_with(set)).then_some(*id)
 }
 
+/// Iterates over the operands of the instructions with this opcode.
+fn operands_of<'a>(head: &'a [Instruction<'a>], op: Op) -> impl Iterator<Item = &'a [u32]> {
+    head.iter().filter(move |instruction| instruction.op() == Some(op)).map(|instruction| instruction.operands())
+}
+
 /// Returns the names of the variables among `ids`, of their blocks and of the blocks' first members.
 fn names_of(head: &[Instruction<'_>], ids: &BTreeSet<u32>) -> Vec<String> {
-    let of = |op: Op| {
-        head.iter().filter(move |instruction| instruction.op() == Some(op)).map(|instruction| instruction.operands())
-    };
-    let pointees: BTreeMap<u32, u32> =
-        of(Op::TypePointer).filter_map(|words| Some((*words.first()?, *words.get(2)?))).collect();
-    let variables = of(Op::Variable).filter(|words| words.get(1).is_some_and(|id| ids.contains(id)));
-    let called: BTreeSet<u32> =
-        variables.flat_map(|words| [Some(words[1]), pointees.get(&words[0]).copied()]).flatten().collect();
-    let named = of(Op::Name).filter(|words| words.first().is_some_and(|id| called.contains(id)));
-    let named = named.map(|words| string(&words[1..]).0);
-    let members = of(Op::MemberName).filter(|words| words.len() > 2 && words[1] == 0 && called.contains(&words[0]));
-    let members = members.map(|words| string(&words[2..]).0);
-    named.chain(members).filter(|name| !name.is_empty()).collect()
-}
-
-/// Collects set and binding of each bound variable.
-fn places(head: &[Instruction<'_>]) -> BTreeMap<u32, BTreeMap<u32, u32>> {
-    let mut found: BTreeMap<u32, BTreeMap<u32, u32>> = BTreeMap::new();
-    for instruction in head.iter().filter(|instruction| instruction.op() == Some(Op::Decorate)) {
-        if let [id, decoration @ (SET | BINDING), number] = *instruction.operands() {
-            found.entry(id).or_default().insert(decoration, number);
+    let mut pointees = BTreeMap::new();
+    for words in operands_of(head, Op::TypePointer) {
+        if let [pointer, _, pointee, ..] = words {
+            pointees.insert(pointer, pointee);
         }
     }
-    found
+    let mut called = BTreeSet::new();
+    for words in operands_of(head, Op::Variable) {
+        if let [pointer, variable, ..] = words
+            && ids.contains(variable)
+        {
+            called.insert(variable);
+            called.extend(pointees.get(pointer));
+        }
+    }
+    let names = operands_of(head, Op::Name).filter_map(|words| match words {
+        [id, name @ ..] if called.contains(id) => Some(name),
+        _ => None,
+    });
+    let member_names = operands_of(head, Op::MemberName).filter_map(|words| match words {
+        [block, 0, name @ ..] if called.contains(block) => Some(name),
+        _ => None,
+    });
+    names.chain(member_names).map(|name| string(name).0).filter(|name| !name.is_empty()).collect()
 }
 
-/// Returns the functions that function `entry` calls, directly or not, as instructions, and the ids that only removed
-/// code defines or uses. The entry point lists the variables `listed`.
-fn reached<'a>(
-    entry: u32,
-    listed: &[u32],
-    version: u32,
-    head: &[Instruction<'a>],
-    functions: &[Instruction<'a>],
-) -> (Vec<Instruction<'a>>, BTreeSet<u32>) {
-    let bodies = || functions.split_inclusive(|instruction| instruction.op() == Some(Op::FunctionEnd));
-    let id = |body: &[Instruction<'_>]| body.first().and_then(|instruction| instruction.operands().get(1)).copied();
-    let by_id: BTreeMap<u32, &[Instruction<'_>]> = bodies().filter_map(|body| Some((id(body)?, body))).collect();
-    let (mut reached, mut next) = (BTreeSet::new(), vec![entry]);
+/// Returns the id of the function that a body defines.
+fn function_id(body: &[Instruction<'_>]) -> Option<u32> {
+    body.first()?.operands().get(1).copied()
+}
+
+/// Returns the functions that function `entry` calls, directly or not, and itself.
+fn find_called<'a>(entry: u32, bodies: impl Iterator<Item = &'a [Instruction<'a>]>) -> BTreeSet<u32> {
+    let bodies: BTreeMap<u32, _> = bodies.filter_map(|body| Some((function_id(body)?, body))).collect();
+    let mut called = BTreeSet::new();
+    let mut next = vec![entry];
     while let Some(function) = next.pop() {
-        if reached.insert(function) {
-            let body = by_id.get(&function).copied().unwrap_or_default();
-            let calls = body.iter().filter(|instruction| instruction.op() == Some(Op::FunctionCall));
-            next.extend(calls.filter_map(|instruction| instruction.operands().get(2)));
+        if called.insert(function) {
+            let body = bodies.get(&function).copied().unwrap_or_default();
+            next.extend(operands_of(body, Op::FunctionCall).filter_map(|words| words.get(2)));
         }
     }
-    let is_reached = |body: &&[Instruction<'_>]| id(body).is_some_and(|id| reached.contains(&id));
-    let (called, removed): (Vec<_>, Vec<_>) = bodies().partition(is_reached);
-    let functions = called.concat();
-    let mentioned: BTreeSet<u32> = functions.iter().flat_map(mentioned).collect();
-    let listed: BTreeSet<u32> = listed.iter().copied().collect();
-    let is_used = |id: &u32| mentioned.contains(id) && (version < LISTS_ALL_VARIABLES || listed.contains(id));
-    let variables = || {
-        head.iter()
-            .filter(|instruction| instruction.op() == Some(Op::Variable))
-            .map(|instruction| instruction.operands())
-    };
-    let variables = || variables().filter_map(|words| Some((*words.get(1)?, *words.get(2)?)));
-    let places = places(head);
-    let bound = |(id, class): (u32, u32)| Some((places.get(&id)?, class));
-    let seen: BTreeSet<_> = variables().filter(|(id, _)| is_used(id)).filter_map(bound).collect();
+    called
+}
+
+/// Returns the ids of variables that `code` never uses. Newer versions of SPIR-V list used variables in the `interface`
+/// of the entry point.
+fn find_unused(head: &[Instruction<'_>], code: &[Instruction<'_>], interface: &[u32], version: u32) -> BTreeSet<u32> {
+    let mentioned: BTreeSet<u32> = code.iter().flat_map(mentioned).collect();
+    let interface: BTreeSet<u32> = interface.iter().copied().collect();
+    let is_used = |id: u32| mentioned.contains(&id) && (version < LISTS_ALL_VARIABLES || interface.contains(&id));
+    let mut numbers: BTreeMap<u32, BTreeMap<u32, u32>> = BTreeMap::new();
+    for words in operands_of(head, Op::Decorate) {
+        if let [id, decoration @ (SET | BINDING), number] = *words {
+            numbers.entry(id).or_default().insert(decoration, number);
+        }
+    }
+    let mut unused = BTreeSet::new();
+    let mut used_bindings = BTreeSet::new();
+    for words in operands_of(head, Op::Variable) {
+        let [_, id, class, ..] = *words else { continue };
+        if !is_used(id) {
+            unused.insert((id, class));
+        } else if let Some(binding) = numbers.get(&id) {
+            used_bindings.insert((binding, class));
+        }
+    }
     // A second view of a used buffer stays, because its names are names of the buffer.
-    let is_view = |variable| bound(variable).is_some_and(|place| seen.contains(&place));
-    let unused = variables().filter(|variable| !is_used(&variable.0) && !is_view(*variable)).map(|(id, _)| id);
-    let defined = removed.concat().into_iter().filter_map(result);
-    (functions, unused.chain(defined).collect())
+    unused.retain(|(id, class)| numbers.get(id).is_none_or(|binding| !used_bindings.contains(&(binding, *class))));
+    unused.into_iter().map(|(id, _)| id).collect()
 }
 
 /// Returns the operands that may be variables: all but the literals of instructions with many of them.
 fn mentioned(instruction: &Instruction<'_>) -> Vec<u32> {
-    let numbers = match instruction.op() {
-        Some(Op::Function | Op::Variable | Op::Load | Op::Store | Op::CopyMemory | Op::Switch) => 0..2,
-        Some(Op::CompositeExtract) => 0..3,
-        Some(Op::CompositeInsert | Op::VectorShuffle) => 0..4,
-        _ => 0..usize::MAX,
-    };
-    let operands = instruction.operands().iter().copied().enumerate();
+    let operands = instruction.operands();
+    let first = |count: usize| operands[..operands.len().min(count)].to_vec();
     match instruction.op() {
+        Some(Op::Function | Op::Variable | Op::Store | Op::CopyMemory | Op::Switch) => first(2),
+        Some(Op::CompositeExtract) => first(3),
+        Some(Op::CompositeInsert | Op::VectorShuffle) => first(4),
         // The pointer follows type and result.
-        Some(Op::Load) => operands.filter(|(at, _)| *at == 2).map(|(_, id)| id).collect(),
-        // The third operand is the opcode in the extended set.
-        Some(Op::ExtInst) => operands.filter(|(at, _)| *at != 3).map(|(_, id)| id).collect(),
-        _ => operands.filter(|(at, _)| numbers.contains(at)).map(|(_, id)| id).collect(),
+        Some(Op::Load) => operands.iter().copied().skip(2).take(1).collect(),
+        // The fourth operand is the opcode in the extended set.
+        Some(Op::ExtInst) => operands.iter().enumerate().filter(|(index, _)| *index != 3).map(|(_, id)| *id).collect(),
+        _ => operands.to_vec(),
     }
 }
 
 /// Returns the id that an instruction defines.
 fn result(instruction: Instruction<'_>) -> Option<u32> {
     let grammar = INSTRUCTION_TABLE.lookup_opcode(instruction.op()? as u32)?;
-    let place = grammar.operands.iter().position(|operand| operand.kind == OperandKind::IdResult)?;
-    instruction.operands().get(place).copied()
+    let index = grammar.operands.iter().position(|operand| operand.kind == OperandKind::IdResult)?;
+    instruction.operands().get(index).copied()
 }
 
 /// Sets the work-group size of a module whose source states none: glslang then writes 1×1×1.
 pub(super) fn resize(words: &mut [u32], size: [u32; 3]) -> Result<(), String> {
     const LOCAL_SIZE: u32 = ExecutionMode::LocalSize as u32;
-    let of_one = |instruction: &Instruction<'_>| {
+    let is_default = |instruction: &Instruction<'_>| {
         instruction.op() == Some(Op::ExecutionMode) && matches!(instruction.operands(), [_, LOCAL_SIZE, 1, 1, 1])
     };
-    let Some(at) = instructions(words).flatten().find(of_one).map(|instruction| instruction.at) else {
+    let Some(start) = instructions(words).flatten().find(is_default).map(|instruction| instruction.at) else {
         return Err("it states a work-group size itself; leave out `local_size`".into());
     };
-    words[at + 3..at + 6].copy_from_slice(&size);
+    // The extents follow the opcode, the entry point and the mode.
+    words[start + 3..start + 6].copy_from_slice(&size);
     Ok(())
 }
 
@@ -227,10 +241,6 @@ mod tests {
         @compute @workgroup_size(64) fn double(@builtin(local_invocation_index) i: u32) { d[i] = twice(d[i]); }
         @compute @workgroup_size(1) fn triple(@builtin(local_invocation_index) i: u32) { e[i] = thrice(e[i]); }";
 
-    fn two() -> Vec<u32> {
-        spirv(TWO)
-    }
-
     fn spirv(wgsl: &str) -> Vec<u32> {
         let module = naga::front::wgsl::parse_str(wgsl).expect("WGSL");
         let (flags, all) = (naga::valid::ValidationFlags::all(), naga::valid::Capabilities::all());
@@ -240,20 +250,17 @@ mod tests {
     }
 
     fn count(words: &[u32], op: Op) -> usize {
-        instructions(words)
-            .filter(|instruction| instruction.as_ref().is_ok_and(|instruction| instruction.op() == Some(op)))
-            .count()
+        instructions(words).flatten().filter(|instruction| instruction.op() == Some(op)).count()
     }
 
     #[test]
     fn an_isolated_entry_point_keeps_the_functions_that_it_calls() {
-        let of = |wanted| isolate(&two(), Some(wanted)).expect("it is there").0;
-        for (wanted, functions) in [("double", 2), ("triple", 3)] {
-            assert_eq!((count(&of(wanted), Op::Function), count(&of(wanted), Op::EntryPoint)), (functions, 1));
-        }
-        let error = resize(&mut of("double"), [8, 4, 2]).expect_err("64 invocations");
+        let [mut double, mut triple] =
+            ["double", "triple"].map(|name| isolate(&spirv(TWO), Some(name)).expect("it is there").0);
+        assert_eq!([&double, &triple].map(|module| count(module, Op::Function)), [2, 3]);
+        assert_eq!([&double, &triple].map(|module| count(module, Op::EntryPoint)), [1, 1]);
+        let error = resize(&mut double, [8, 4, 2]).expect_err("64 invocations");
         assert_eq!(error, "it states a work-group size itself; leave out `local_size`");
-        let mut triple = of("triple");
         resize(&mut triple, [8, 4, 2]).expect("one invocation");
         assert!(triple.windows(4).any(|words| words == [ExecutionMode::LocalSize as u32, 8, 4, 2]));
     }
@@ -269,15 +276,14 @@ mod tests {
             @compute @workgroup_size(1) fn other(@builtin(local_invocation_index) i: u32) { f[i] = u.x; }
             @compute @workgroup_size(1) fn third(@builtin(local_invocation_index) i: u32) { e[i] = 1u; }";
         let (module, _) = isolate(&spirv(views), Some("double")).expect("it is there");
-        let module: Vec<u8> = module.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let slots = Interface::read(&module).expect("an interface").slots;
+        let slots = Interface::read(&crate::loaded::bytes(&module)).expect("an interface").slots;
         let [slot] = &slots[..] else { panic!("{slots:?}") };
         assert_eq!((slot.kind, slot.blocks.len()), (SlotKind::Storage, 2), "{slot:?}");
     }
 
     #[test]
     fn damaged_modules_cause_no_panic() {
-        let words = two();
+        let words = spirv(TWO);
         for at in 0..words.len() {
             let _ = isolate(&words[..at], Some("double"));
             for other in [0, 1, words[at] ^ 1, words[at] ^ 1 << 16, words[at.max(1) - 1], u32::MAX] {

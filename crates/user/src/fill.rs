@@ -18,18 +18,20 @@ pub(crate) const FILL_FORMS: &str = "zero, a number, varied, mask, iota, normal,
 pub(crate) fn parse(text: &str, folder: &Path, scope: &Values) -> Result<Fill, String> {
     let text = text.trim();
     if let Some(name) = text.strip_prefix('@') {
-        let neither = || format!("fill '{text}' is no .npy, .bin or .bin.zst; name it after what it is");
-        return Fill::file(folder.join(name)).ok_or_else(neither);
+        let fill = Fill::file(folder.join(name));
+        return fill.ok_or_else(|| format!("fill '{text}' is no .npy, .bin or .bin.zst; name it after what it is"));
     }
-    let (name, arguments) = match text.split_once('(') {
-        None => (text, vec![]),
-        Some((name, rest)) => {
-            let inner =
-                rest.strip_suffix(')').ok_or_else(|| format!("fill '{text}' lacks a ')'; write {FILL_FORMS}"))?;
-            (name.trim(), split(inner))
+    let mut name = text;
+    let mut numbers = vec![];
+    if let Some((before, rest)) = text.split_once('(') {
+        name = before.trim();
+        let Some(arguments) = rest.strip_suffix(')') else {
+            return Err(format!("fill '{text}' lacks a ')'; write {FILL_FORMS}"));
+        };
+        for argument in split(arguments) {
+            numbers.push(evaluate_argument(argument, scope)?);
         }
-    };
-    let numbers = arguments.iter().map(|text| bound(text, scope)).collect::<Result<Vec<_>, _>>()?;
+    }
     match (name, numbers.as_slice()) {
         ("zero", []) => Ok(Fill::Zero),
         ("iota", []) => Ok(Fill::Iota),
@@ -45,8 +47,8 @@ pub(crate) fn parse(text: &str, folder: &Path, scope: &Values) -> Result<Fill, S
         // A single number fills the whole buffer.
         _ if !text.starts_with(|c: char| c.is_ascii_alphabetic()) => {
             let expression = Expression::parse(text)?;
-            if let Some(whole) = beyond_f64(&expression, scope) {
-                return Ok(Fill::Whole { bits: whole as u64, negative: whole < 0 });
+            if let Some(integer) = integer_beyond_f64(&expression, scope) {
+                return Ok(Fill::Whole { bits: integer as u64, negative: integer < 0 });
             }
             let value = expression.number(scope)?;
             Ok(Fill::Uniform { low: value, high: value })
@@ -59,24 +61,29 @@ pub(crate) fn parse(text: &str, folder: &Path, scope: &Values) -> Result<Fill, S
 }
 
 /// Evaluates an expression to an integer that f64 cannot represent; `None` for other values.
-fn beyond_f64(expression: &Expression, scope: &Values) -> Option<i128> {
-    expression.wide_value(scope).ok().filter(|whole| *whole as f64 as i128 != *whole)
+fn integer_beyond_f64(expression: &Expression, scope: &Values) -> Option<i128> {
+    expression.wide_value(scope).ok().filter(|integer| *integer as f64 as i128 != *integer)
 }
 
-/// Evaluates a bound of random numbers: a limit of an integer type, or a number that f64 represents.
-fn bound(text: &str, scope: &Values) -> Result<f64, String> {
+/// Evaluates an argument of a random fill: a number that f64 represents, or a limit of an integer type, which its
+/// nearest f64 stands for.
+fn evaluate_argument(text: &str, scope: &Values) -> Result<f64, String> {
     let expression = Expression::parse(text)?;
-    match beyond_f64(&expression, scope) {
-        Some(whole) if ![i64::MAX.into(), u64::MAX.into()].contains(&whole) => {
-            Err(format!("expression '{text}' is {whole}, a bound that f64 does not have; use {}", whole as f64 as i128))
-        }
-        _ => expression.number(scope),
+    if let Some(integer) = integer_beyond_f64(&expression, scope)
+        && integer != i64::MAX.into()
+        && integer != u64::MAX.into()
+    {
+        let nearest = integer as f64 as i128;
+        return Err(format!("expression '{text}' is {integer}, a bound that f64 does not have; use {nearest}"));
     }
+    expression.number(scope)
 }
 
 /// Splits a list at commas outside of parentheses.
 pub fn split(list: &str) -> Vec<&str> {
-    let (mut parts, mut start, mut depth) = (vec![], 0, 0i32);
+    let mut parts = vec![];
+    let mut start = 0;
+    let mut depth = 0i32;
     for (at, c) in list.char_indices() {
         match c {
             '(' | '[' => depth += 1,
@@ -108,6 +115,7 @@ impl Fill {
 
     /// Returns the file of the fill.
     pub fn path(&self) -> Option<&Path> {
+        // A new kind of fill has to be considered here: outputs must not overwrite its file.
         match self {
             Self::Npy(path) | Self::Raw(path) => Some(path),
             Self::Zero
@@ -118,7 +126,7 @@ impl Fill {
             | Self::Uniform { .. }
             | Self::Whole { .. }
             | Self::Made
-            | Self::Block { .. } => None,
+            | Self::Block(_) => None,
         }
     }
 
@@ -141,79 +149,105 @@ impl ResolvedBuffer {
     /// Generates the contents before a run: random ones from `seed` and `stream`, the index of the buffer, and those
     /// that a program wrote from `folder`.
     pub fn contents(&self, seed: u64, stream: u64, folder: &Path) -> Result<Vec<u8>, String> {
-        let (element, len) = (self.element, self.len() as usize);
+        let element = self.element;
         let mut bytes = Vec::with_capacity(self.bytes() as usize);
         let mut random = generator(seed, stream);
         match &self.fill {
             None | Some(Fill::Zero) => bytes.resize(self.bytes() as usize, 0),
-            Some(Fill::Iota) => (0..len).for_each(|at| {
-                element.push(counted(element, at as u64), &mut bytes);
-            }),
-            // The 53 random bits of an f64 would leave some bits of these constant.
-            Some(Fill::Uniform { low, high }) if element.is_integer() && high - low >= 2f64.powi(53) => {
-                let most: i128 = if element.is_signed_integer() { i64::MAX.into() } else { u64::MAX.into() };
-                let least: i128 = if element.is_signed_integer() { i64::MIN.into() } else { 0 };
-                let [low, high] = [low.ceil(), high.floor()].map(|end| (end as i128).clamp(least, most));
-                (0..len).for_each(|_| {
-                    let above = (u128::from(random.next_u64()) * ((high - low) as u128 + 1)) >> 64;
-                    let value = low + above as i128;
-                    if element.bytes() == 8 {
-                        bytes.extend((value as u64).to_le_bytes());
+            Some(Fill::Iota) => (0..self.len()).for_each(|index| element.push(wrap_to(element, index), &mut bytes)),
+            Some(Fill::Uniform { low, high }) => {
+                // The 53 random bits of an f64 would leave some bits of wider integers constant.
+                let is_wide = element.is_integer() && high - low >= 2f64.powi(53);
+                for _ in 0..self.len() {
+                    if is_wide {
+                        push_wide_integer(element, *low, *high, &mut random, &mut bytes);
+                    } else if element.is_float() {
+                        element.push(low + random_unit(&mut random) * (high - low), &mut bytes);
                     } else {
-                        element.push(value as f64, &mut bytes);
+                        let least = low.ceil();
+                        let most = high.floor();
+                        let steps = (random_unit(&mut random) * (most - least + 1.0)).floor();
+                        // Rounding may give one step too many.
+                        element.push((least + steps).min(most), &mut bytes);
                     }
-                });
+                }
             }
-            Some(Fill::Uniform { low, high }) => (0..len).for_each(|_| {
-                let unit = (random.next_u64() >> 11) as f64 * 2f64.powi(-53);
-                let value = if element.is_float() {
-                    low + unit * (high - low)
-                } else {
-                    (low.ceil() + (unit * (high.floor() - low.ceil() + 1.0)).floor()).min(high.floor())
-                };
-                element.push(value, &mut bytes);
-            }),
-            Some(Fill::Normal { mean, deviation }) => (0..len).for_each(|_| {
-                // Box and Muller, 1958; the first uniform number must not be 0.
-                let [first, second] = [0, 1].map(|_| ((random.next_u64() >> 11) as f64 + 0.5) * 2f64.powi(-53));
-                let value = mean + deviation * (-2.0 * first.ln()).sqrt() * (TAU * second).cos();
-                element.push(if element.is_float() { value } else { value.round() }, &mut bytes);
-            }),
-            Some(Fill::Whole { bits, .. }) => (0..len).for_each(|_| bytes.extend(bits.to_le_bytes())),
-            Some(Fill::Varied) => (0..len).for_each(|_| varied(element, &mut random, &mut bytes)),
-            Some(Fill::Mask) => (0..len).for_each(|_| {
-                element.push((random.next_u64() >> 63) as f64, &mut bytes);
-            }),
-            Some(Fill::Block { bytes: block, .. }) => bytes.extend(block),
+            Some(Fill::Normal { mean, deviation }) => {
+                for _ in 0..self.len() {
+                    let value = mean + random_normal(*deviation, &mut random);
+                    element.push(if element.is_float() { value } else { value.round() }, &mut bytes);
+                }
+            }
+            Some(Fill::Whole { bits, .. }) => (0..self.len()).for_each(|_| bytes.extend(bits.to_le_bytes())),
+            Some(Fill::Varied) => (0..self.len()).for_each(|_| push_varied(element, &mut random, &mut bytes)),
+            Some(Fill::Mask) => {
+                (0..self.len()).for_each(|_| element.push((random.next_u64() >> 63) as f64, &mut bytes));
+            }
+            Some(Fill::Block(block)) => bytes.extend(&block.bytes),
             Some(Fill::Npy(path)) => return array::read(path, element, &self.shape),
             Some(Fill::Raw(path)) => return array::read_raw(path, self.bytes()),
             Some(Fill::Made) => {
                 let file = file_name(&self.name);
-                let [npy, raw] = ["npy", "bin"].map(|ending| folder.join(format!("{file}.{ending}")));
-                return match (npy.is_file(), raw.is_file()) {
-                    (true, _) => array::read(&npy, element, &self.shape),
-                    (false, true) => array::read_raw(&raw, self.bytes()),
-                    (false, false) => Err(format!(
-                        "neither {file}.npy nor {file}.bin is in {{out}}; write one, or state buffer.{}.fill",
-                        self.name
-                    )),
-                };
+                let npy = folder.join(format!("{file}.npy"));
+                let raw = folder.join(format!("{file}.bin"));
+                if npy.is_file() {
+                    return array::read(&npy, element, &self.shape);
+                }
+                if raw.is_file() {
+                    return array::read_raw(&raw, self.bytes());
+                }
+                let field = format!("buffer.{}.fill", self.name);
+                return Err(format!("neither {file}.npy nor {file}.bin is in {{out}}; write one, or state {field}"));
             }
         }
         Ok(bytes)
     }
 }
 
-/// Least binary exponent of varied floats, and number of exponents, for magnitudes from 2^-6 to 8: these reach the
-/// saturation of common functions, and their products, sums and exponentials stay within f16.
+/// Distance between neighbors among the numbers that [`random_unit`] returns: 53 bits, as in the mantissa of f64.
+const UNIT_STEP: f64 = 1.0 / (1u64 << 53) as f64;
+
+/// Returns a uniform random number from 0 up to, but without, 1.
+fn random_unit(random: &mut impl Rng) -> f64 {
+    (random.next_u64() >> 11) as f64 * UNIT_STEP
+}
+
+/// Returns a normal random number of mean 0 (Box and Muller, 1958).
+fn random_normal(deviation: f64, random: &mut impl Rng) -> f64 {
+    // Half a step keeps the first number from being 0, which has no logarithm.
+    let first = random_unit(random) + UNIT_STEP / 2.0;
+    let second = random_unit(random) + UNIT_STEP / 2.0;
+    deviation * (-2.0 * first.ln()).sqrt() * (TAU * second).cos()
+}
+
+/// Appends a uniform random integer of a range of 2^53 or more, by scaling 64 random bits to its width.
+fn push_wide_integer(element: DType, low: f64, high: f64, random: &mut impl Rng, bytes: &mut Vec<u8>) {
+    let is_signed = element.is_signed_integer();
+    let min: i128 = if is_signed { i64::MIN.into() } else { 0 };
+    let max: i128 = if is_signed { i64::MAX.into() } else { u64::MAX.into() };
+    let low = (low.ceil() as i128).clamp(min, max);
+    let high = (high.floor() as i128).clamp(min, max);
+    let width = (high - low) as u128 + 1;
+    let value = low + ((u128::from(random.next_u64()) * width) >> 64) as i128;
+    if element.bytes() == 8 {
+        bytes.extend((value as u64).to_le_bytes());
+    } else {
+        element.push(value as f64, bytes);
+    }
+}
+
+/// Least binary exponent of varied floats.
 const LEAST_EXPONENT: i32 = -6;
+
+/// Number of exponents of varied floats, for magnitudes from 2^-6 to 8: these reach the saturation of common functions,
+/// and their products, sums and exponentials stay within f16.
 const EXPONENT_COUNT: u64 = 9;
 
 /// Reciprocal of the share of zeros among varied integers: masks need both values, and keys need duplicates.
 const ELEMENTS_PER_ZERO: u64 = 8;
 
 /// Appends a value of [`Fill::Varied`].
-fn varied(element: DType, random: &mut impl Rng, bytes: &mut Vec<u8>) {
+fn push_varied(element: DType, random: &mut impl Rng, bytes: &mut Vec<u8>) {
     let size = element.bytes() as usize;
     if element.is_integer() {
         return bytes.extend(&varied_integer(8 * element.bytes(), random).to_le_bytes()[..size]);
@@ -229,7 +263,8 @@ fn varied(element: DType, random: &mut impl Rng, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Returns an integer of `width` bits: now and then zero, or one of a random magnitude, whose high bits are zero.
+/// Returns an integer in the low `width` bits of the result: one in eight is zero, one in eight has a random number of
+/// high bits cleared, to cover small magnitudes, and the others have all bits random.
 fn varied_integer(width: u64, random: &mut impl Rng) -> u64 {
     match random.next_u64() % ELEMENTS_PER_ZERO {
         0 => 0,
@@ -238,24 +273,25 @@ fn varied_integer(width: u64, random: &mut impl Rng) -> u64 {
     }
 }
 
-/// Returns a float whose sign is the lowest of 64 random bits; the others give its exponent and mantissa.
+/// Returns a float made of 64 random bits. Bit 0 is the sign, and bits 11 to 63 are the fraction of a mantissa between 1
+/// and 2. The exponent is a remainder of bits 1 to 63. Ten of these are not in the mantissa, so the two are independent.
 fn varied_float(random: &mut impl Rng) -> f64 {
     let bits = random.next_u64();
+    let sign = if bits & 1 == 0 { 1.0 } else { -1.0 };
     let exponent = ((bits >> 1) % EXPONENT_COUNT) as i32 + LEAST_EXPONENT;
-    let mantissa = 1.0 + (bits >> 11) as f64 * 2f64.powi(-53);
-    let magnitude = mantissa * 2f64.powi(exponent);
-    if bits & 1 == 0 { magnitude } else { -magnitude }
+    let mantissa = 1.0 + (bits >> 11) as f64 * UNIT_STEP;
+    sign * mantissa * 2f64.powi(exponent)
 }
 
-/// Returns element `at` of a count from 0, wrapped to the range of an integer type.
-fn counted(element: DType, at: u64) -> f64 {
+/// Wraps a number to the range of an integer type of up to 32 bits.
+fn wrap_to(element: DType, number: u64) -> f64 {
     let bits = 8 * element.bytes();
     if element.is_float() || bits == 64 {
-        return at as f64;
+        return number as f64;
     }
-    let value = at & ((1 << bits) - 1);
-    let negative = element.is_signed_integer() && value >> (bits - 1) == 1;
-    value as f64 - if negative { 2f64.powi(bits as i32) } else { 0.0 }
+    let value = number & ((1 << bits) - 1);
+    let is_negative = element.is_signed_integer() && value >> (bits - 1) == 1;
+    if is_negative { value as f64 - 2f64.powi(bits as i32) } else { value as f64 }
 }
 
 #[cfg(test)]
@@ -265,10 +301,13 @@ mod tests {
 
     #[test]
     fn iota_wraps_with_its_type() {
-        assert_eq!([DType::I8, DType::U8, DType::F32].map(|of| counted(of, 200)), [-56.0, 200.0, 200.0]);
-        assert_eq!([DType::I32, DType::U32].map(|of| counted(of, 1 << 31)), [-2_147_483_648.0, 2_147_483_648.0]);
-        assert_eq!([DType::I64, DType::U64].map(|of| counted(of, 1 << 31)), [2_147_483_648.0; 2]);
-        assert_eq!([DType::I64, DType::U64].map(|of| counted(of, 1 << 40)), [2f64.powi(40); 2]);
+        assert_eq!([DType::I8, DType::U8, DType::F32].map(|element| wrap_to(element, 200)), [-56.0, 200.0, 200.0]);
+        assert_eq!(
+            [DType::I32, DType::U32].map(|element| wrap_to(element, 1 << 31)),
+            [-2_147_483_648.0, 2_147_483_648.0]
+        );
+        assert_eq!([DType::I64, DType::U64].map(|element| wrap_to(element, 1 << 31)), [2_147_483_648.0; 2]);
+        assert_eq!([DType::I64, DType::U64].map(|element| wrap_to(element, 1 << 40)), [2f64.powi(40); 2]);
     }
 
     fn bytes(element: DType, fill: &str, len: u64) -> Vec<u8> {
@@ -314,21 +353,16 @@ mod tests {
             let size = element.bytes() as usize;
             let contents = bytes(element, "varied", LEN);
             let elements: Vec<&[u8]> = contents.chunks_exact(size).collect();
-            let kinds = [0.0, 1.0].map(|kind| {
-                let mask = bytes(element, "mask", LEN);
-                mask.chunks_exact(size).filter(|bytes| element.value(bytes) == kind).count()
-            });
-            assert!(kinds.iter().all(|count| *count > LEN as usize / 3), "{element}: {kinds:?}");
+            let mask = values(element, "mask", LEN);
+            let counts = [0.0, 1.0].map(|kind| mask.iter().filter(|value| **value == kind).count());
+            assert!(counts.iter().all(|count| *count > LEN as usize / 3), "{element}: {counts:?}");
             if element.is_float() {
                 let values = values(element, "varied", LEN);
                 assert!(values.windows(2).all(|pair| pair[0] != pair[1]), "{element}");
-                for exponent in -6..=0 {
-                    for sign in [-1.0, 1.0] {
-                        let from = 2f64.powi(exponent);
-                        let count =
-                            values.iter().filter(|value| (from..2.0 * from).contains(&(sign * **value))).count();
-                        assert!(count > 500, "{element}: {count} of {sign} 2^{exponent}");
-                    }
+                for (sign, exponent) in (-6..=0).flat_map(|exponent| [(-1.0, exponent), (1.0, exponent)]) {
+                    let range = 2f64.powi(exponent)..2f64.powi(exponent + 1);
+                    let count = values.iter().filter(|value| range.contains(&(sign * **value))).count();
+                    assert!(count > 500, "{element}: {count} of {sign} 2^{exponent}");
                 }
             } else {
                 let zeros = elements.iter().filter(|bytes| bytes.iter().all(|byte| *byte == 0)).count();

@@ -15,8 +15,8 @@ pub fn spirv(glsl: &str) -> Vec<u32> {
     let mut options = shaderc::CompileOptions::new().expect("options");
     options.set_target_env(shaderc::TargetEnv::Vulkan, shaderc::EnvVersion::Vulkan1_2 as u32);
     let kind = shaderc::ShaderKind::Compute;
-    let made = compiler.compile_into_spirv(glsl, kind, "k.comp", "main", Some(&options)).expect("it compiles");
-    made.as_binary().to_vec()
+    let artifact = compiler.compile_into_spirv(glsl, kind, "k.comp", "main", Some(&options));
+    artifact.expect("it compiles").as_binary().to_vec()
 }
 
 /// Scales and shifts, with a bool, a 64-bit constant, a uniform buffer, two sets, and a push constant at an offset.
@@ -54,7 +54,7 @@ pub fn constant(id: u32, bits: u64, bytes: u32) -> SpecValue {
     SpecValue { id, bits, bytes }
 }
 
-/// Returns kernels with one point.
+/// Returns kernels `k0`, `k1`, … with one point, from a list of passes for each.
 pub fn kernels(
     name: &str,
     modules: Vec<Module>,
@@ -67,11 +67,11 @@ pub fn kernels(
     let pass_lists = lists.into_iter().map(Ok).collect();
     let points = vec![ResolvedPoint { buffers, reference, pass_lists, ..ResolvedPoint::default() }];
     let name = name.to_string();
-    let run = ResolvedProblem { name: name.clone(), modules, configurations, points, ..ResolvedProblem::default() };
-    UserKernels { name, problem: run, against: vec![], saves: vec![] }
+    let problem = ResolvedProblem { name: name.clone(), modules, configurations, points, ..ResolvedProblem::default() };
+    UserKernels { name, problem, against: vec![], saves: vec![] }
 }
 
-/// Returns the passes of [`SHIFT`] on buffers A, U, D.
+/// Returns the passes of [`SHIFT`] on the buffers of [`shifted`].
 pub fn shift(negate: bool, scale: f64) -> PassList {
     let mut push = vec![0; 20];
     push[16..].copy_from_slice(&100u32.to_le_bytes());
@@ -86,10 +86,10 @@ pub fn shift(negate: bool, scale: f64) -> PassList {
         ],
         ..Dispatch::bare(0usize)
     };
-    PassList { passes: vec![pass], scratch: vec![] }
+    PassList { dispatches: vec![pass], scratch: vec![] }
 }
 
-/// Returns the buffers of [`SHIFT`].
+/// Returns the buffers A, U and D of [`SHIFT`].
 pub fn shifted() -> Vec<ResolvedBuffer> {
     vec![
         buffer("A", 100, Role::Input, Some(Fill::Uniform { low: -1.0, high: 1.0 })),

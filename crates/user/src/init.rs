@@ -4,7 +4,7 @@ use super::access::Access;
 use super::description::{
     Described, DescribedBuffer, Fault, Formula, GridFields, Kernel, OTHERS, OneOrMany, OrderedMap,
 };
-use super::loaded::{LoadedPass, constant_key, programs};
+use super::loaded::{LoadedPass, constant_key, load_kernels};
 use super::members::number;
 use super::options::typed;
 use super::resolved::Tolerance;
@@ -34,8 +34,8 @@ pub fn init(described: &Described) -> Result<String, Error> {
 }
 
 fn template(described: &Described) -> Result<Commented, Fault> {
-    let programs = programs(described)?;
-    let pass = &programs[0].passes[0];
+    let kernels = load_kernels(described)?;
+    let pass = &kernels[0].passes[0];
     let mut commented = Commented::default();
     let name = Path::new(&pass.source).file_name().map_or(pass.source.as_str().into(), OsStr::to_string_lossy);
     commented.head = format!(
@@ -44,9 +44,9 @@ fn template(described: &Described) -> Result<Commented, Fault> {
     );
     let stated = described.description.kernel.clone().unwrap_or_default();
     let Kernel { entry, include, define, .. } = stated;
-    let source = match programs.as_slice() {
+    let source = match kernels.as_slice() {
         [_] => OneOrMany::One(pass.source.clone()),
-        several => OneOrMany::Many(several.iter().map(|program| program.passes[0].source.clone()).collect()),
+        several => OneOrMany::Many(several.iter().map(|kernel| kernel.passes[0].source.clone()).collect()),
     };
     commented.description.kernel = Some(Kernel { source, entry, include, define, ..Kernel::default() });
     commented.remark("axes", "swept; expressions below may use these names");
@@ -389,7 +389,7 @@ pub fn missing(described: &Described) -> Result<Option<String>, Fault> {
     }
     let sizes: Vec<_> = inner("axes").map(|(axis, values)| format!("-s {axis}={}", bare(values))).collect();
     lacks.push(format!("the axes that these name: {}", sizes.join(" ")));
-    let source = programs(described)?[0].passes[0].source.clone();
+    let source = load_kernels(described)?[0].passes[0].source.clone();
     Ok(Some(format!(
         "{} cannot run yet; it needs\n  {}\nor a description:\n  gpukern run {} --init > k.toml    # edit it, then\n  gpukern run k.toml",
         printable(&source),

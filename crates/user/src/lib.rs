@@ -1,9 +1,9 @@
 //! Users' kernels, from their descriptions to algorithms like the built-in ones, without a device.
 //!
-//! A `Description` is what a user writes; with its file it is a `Described`. Its kernels, compiled and reflected, are
-//! `LoadedKernel`s of passes. `resolve` makes a `ResolvedProblem` of it: at each point of the axes the buffers, the
-//! reference, and the passes as dispatches. `UserKernels` names that run and what is saved of it, which workers receive;
-//! its `algorithm` is measured like any other.
+//! A user writes a `Description`; with its file it is a `Described`. Its kernels, compiled and reflected, are
+//! `LoadedKernel`s of passes. `resolve` turns it into a `ResolvedProblem`: at each point of the axes the buffers, the
+//! reference, and the passes as dispatches. `UserKernels` adds the name of the algorithm and the buffers to save.
+//! Workers receive it, and its `algorithm` is measured like any other.
 
 pub mod access;
 pub mod algorithm;
@@ -64,7 +64,7 @@ pub fn check_description(text: &str, folder: &Path, catalogue: &Catalogue) -> Re
 pub fn check_kernel(spirv: &[u8]) -> Result<(), String> {
     let words: Vec<u32> = spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
     let (module, _) = entry::isolate(&words, None)?;
-    loaded::interface(&loaded::bytes(&module)).map(drop)
+    loaded::read_interface(&loaded::bytes(&module)).map(drop)
 }
 
 /// Checks that the `.npy` at `path` is an array of 2×3 numbers, for fuzzing.
@@ -81,11 +81,12 @@ pub fn check_array(path: &Path) -> Result<(), String> {
 /// The expression is invalid, or has no value.
 pub fn check_expression(text: &str) -> Result<(), String> {
     let expression = Expression::parse(text)?;
+    Expression::parse(expression.text())?;
     let scope = Values::of(&["M", "N", "K"].map(String::from), &[512, 0, i64::MAX]);
     // A value that is not an integer may still be a number.
-    let (value, number) = (expression.value(&scope), expression.number(&scope));
-    Expression::parse(expression.text())?;
-    value.map(drop).or(number.map(drop))
+    let integer = expression.value(&scope).map(drop);
+    let number = expression.number(&scope).map(drop);
+    integer.or(number)
 }
 
 #[cfg(test)]

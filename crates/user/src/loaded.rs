@@ -6,17 +6,21 @@ use super::description::{Described, Description, Fault, Kernel};
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Slot, SlotKind, SpecConstant, Word};
 use std::path::Path;
 
-/// Kernel that solves the problem, or a sequence of kernels.
+/// Most levels of nested rounds.
+const MAX_NESTING: usize = 8;
+
+/// Kernel that solves the problem, in one pass or several.
 #[derive(Debug)]
 pub struct LoadedKernel {
     /// Name of the kernel in configurations.
     pub name: String,
+    /// Passes with a source, in order.
     pub passes: Vec<LoadedPass>,
-    /// Passes as the description states them, which may repeat and nest; `passes` are those with a source, in order.
-    pub stated: Vec<Kernel>,
+    /// Passes as in the description, where they may repeat and nest.
+    pub pass_tree: Vec<Kernel>,
 }
 
-/// Loaded kernel of one pass.
+/// Compiled source of a kernel.
 #[derive(Debug)]
 pub struct LoadedPass {
     /// Source as named in the description.
@@ -26,78 +30,71 @@ pub struct LoadedPass {
     pub(super) compiled: Compiled,
     /// Interface with the defaults of all constants; in WGSL, the constants are the overrides.
     pub interface: Interface,
-    /// Fields that the description states.
-    pub stated: Kernel,
+    /// Fields of the pass in the description.
+    pub fields: Kernel,
 }
 
-/// Loads the programs of a description: one for each source of `[kernel]`, or one from all `[[pass]]`.
-pub fn programs(described: &Described) -> Result<Vec<LoadedKernel>, Fault> {
+/// Loads the kernels of a description: one for each source of `[kernel]`, or one from all `[[pass]]`.
+pub fn load_kernels(described: &Described) -> Result<Vec<LoadedKernel>, Fault> {
     let Description { kernel, pass, name, dispatch, .. } = &described.description;
     match (kernel, pass.as_slice()) {
         (Some(_), [_, ..]) => Err(Fault::new("pass", "stands beside [kernel]; keep one of them")),
         (None, []) => Err(Fault::new("kernel", "is missing; name a source: [kernel] source = \"k.comp\"")),
-        (Some(kernel), []) => {
-            if kernel.source.values().is_empty() {
-                return Err(Fault::new(
-                    "kernel.source",
-                    "is missing; name a file: `gpukern run k.comp`, or source = \"k.comp\" in a description",
-                ));
-            }
-            if kernel.groups.is_some() && dispatch.as_ref().is_some_and(|dispatch| dispatch.groups.is_some()) {
-                return Err(Fault::new("kernel.groups", "stands beside dispatch.groups; keep one of them"));
-            }
-            if !kernel.pass.is_empty() {
-                return Err(Fault::new("kernel.pass", "is for [[pass]]; write [[pass]] in place of [kernel]"));
-            }
-            let grid = dispatch.clone().unwrap_or_default();
-            let kernel = &Kernel {
-                groups: grid.groups.or_else(|| kernel.groups.clone()),
-                indirect: grid.indirect.or_else(|| kernel.indirect.clone()),
-                ..kernel.clone()
-            };
-            let program = |(at, source): (usize, &String)| {
-                let mut pass = load(described, kernel, source, "");
-                // Kernels compared with a captured one may name their entry points differently.
-                if described.of_case && at > 0 && kernel.entry.is_some() && pass.is_err() {
-                    pass = load(described, &Kernel { entry: None, ..kernel.clone() }, source, "");
-                }
-                Ok(LoadedKernel { name: stem(source), passes: vec![pass?], stated: vec![kernel.clone()] })
-            };
-            let mut programs = kernel.source.values().iter().enumerate().map(program).collect::<Result<Vec<_>, _>>()?;
-            // Files of the same name in different folders are distinguished by path.
-            let names: Vec<String> = programs.iter().map(|program| program.name.clone()).collect();
-            for (program, source) in programs.iter_mut().zip(kernel.source.values()) {
-                if names.iter().filter(|name| **name == program.name).count() > 1 {
-                    program.name.clone_from(source);
-                }
-            }
-            Ok(programs)
-        }
+        (Some(kernel), []) => load_sources(described, kernel),
         (None, passes) => {
             if dispatch.is_some() {
                 return Err(Fault::new("dispatch", "is for a single [kernel]; give each [[pass]] its groups"));
             }
-            let mut loaded = vec![];
-            load_passes(described, passes, MAX_NESTING, &mut loaded)?;
+            let loaded = load_passes(described, passes, MAX_NESTING)?;
             let name = name.clone().or_else(|| loaded.first().map(|pass| stem(&pass.source))).unwrap_or_default();
-            Ok(vec![LoadedKernel { name, passes: loaded, stated: passes.to_vec() }])
+            Ok(vec![LoadedKernel { name, passes: loaded, pass_tree: passes.to_vec() }])
         }
     }
 }
 
-/// Most levels of nested rounds.
-const MAX_NESTING: usize = 8;
-
-/// Loads the passes with a source, in order.
-fn load_passes(
-    described: &Described,
-    passes: &[Kernel],
-    depth: usize,
-    loaded: &mut Vec<LoadedPass>,
-) -> Result<(), Fault> {
-    let Some(depth) = depth.checked_sub(1) else {
-        return Err(Fault::new("pass.pass", format!("is nested more than {MAX_NESTING} deep; write the passes out")));
+/// Loads each source of `[kernel]` as a kernel of one pass.
+fn load_sources(described: &Described, kernel: &Kernel) -> Result<Vec<LoadedKernel>, Fault> {
+    let dispatch = described.description.dispatch.clone().unwrap_or_default();
+    let sources = kernel.source.values();
+    if sources.is_empty() {
+        return Err(Fault::new(
+            "kernel.source",
+            "is missing; name a file: `gpukern run k.comp`, or source = \"k.comp\" in a description",
+        ));
+    }
+    if kernel.groups.is_some() && dispatch.groups.is_some() {
+        return Err(Fault::new("kernel.groups", "stands beside dispatch.groups; keep one of them"));
+    }
+    if !kernel.pass.is_empty() {
+        return Err(Fault::new("kernel.pass", "is for [[pass]]; write [[pass]] in place of [kernel]"));
+    }
+    let fields = Kernel {
+        groups: dispatch.groups.or_else(|| kernel.groups.clone()),
+        indirect: dispatch.indirect.or_else(|| kernel.indirect.clone()),
+        ..kernel.clone()
     };
+    let stems: Vec<String> = sources.iter().map(|source| stem(source)).collect();
+    let mut kernels = vec![];
+    for (index, source) in sources.iter().enumerate() {
+        let mut pass = load(described, &fields, source, "");
+        // Kernels compared with a captured one may name their entry points differently.
+        if described.of_case && index > 0 && fields.entry.is_some() && pass.is_err() {
+            pass = load(described, &Kernel { entry: None, ..fields.clone() }, source, "");
+        }
+        // Files of the same name in different folders are distinguished by path.
+        let is_unique = stems.iter().filter(|stem| **stem == stems[index]).count() == 1;
+        let name = if is_unique { &stems[index] } else { source };
+        kernels.push(LoadedKernel { name: name.clone(), passes: vec![pass?], pass_tree: vec![fields.clone()] });
+    }
+    Ok(kernels)
+}
+
+/// Loads the passes with a source, in order. `levels` are the levels of nesting that are still allowed.
+fn load_passes(described: &Described, passes: &[Kernel], levels: usize) -> Result<Vec<LoadedPass>, Fault> {
+    if levels == 0 {
+        return Err(Fault::new("pass.pass", format!("is nested more than {MAX_NESTING} deep; write the passes out")));
+    }
+    let mut loaded = vec![];
     for pass in passes {
         match (pass.source.values(), pass.pass.as_slice()) {
             ([source], []) => loaded.push(load(described, pass, source, "pass.")?),
@@ -110,20 +107,20 @@ fn load_passes(
                 if pass.times.is_none() {
                     return Err(Fault::new("pass.times", "is missing: say how often its passes run"));
                 }
-                load_passes(described, &pass.pass, depth, loaded)?;
+                loaded.extend(load_passes(described, &pass.pass, levels - 1)?);
             }
             _ => return Err(Fault::new("pass.source", "must name one file in each [[pass]]")),
         }
     }
-    Ok(())
+    Ok(loaded)
 }
 
 /// Loads the kernel that is the reference, if there is one.
-pub fn reference(described: &Described) -> Result<Option<LoadedKernel>, Fault> {
+pub fn load_reference(described: &Described) -> Result<Option<LoadedKernel>, Fault> {
     let Description { reference, kernel, dispatch, .. } = &described.description;
     let Some(reference) = reference else { return Ok(None) };
     let Kernel { source, local_size, subgroup, indirect, times, index, pass, .. } = &reference.kernel_fields;
-    let others = [
+    for (field, is_stated) in [
         ("source", !source.values().is_empty()),
         ("local_size", !local_size.is_empty()),
         ("subgroup", subgroup.is_some()),
@@ -131,21 +128,24 @@ pub fn reference(described: &Described) -> Result<Option<LoadedKernel>, Fault> {
         ("times", times.is_some()),
         ("index", index.is_some()),
         ("pass", !pass.is_empty()),
-    ];
-    if let Some((field, _)) = others.iter().find(|(_, is_stated)| *is_stated) {
-        return Err(Fault::new(format!("reference.{field}"), "is no field of [reference]; leave it out"));
+    ] {
+        if is_stated {
+            return Err(Fault::new(format!("reference.{field}"), "is no field of [reference]; leave it out"));
+        }
     }
     let source = match reference.kernel.values() {
         [] => return Ok(None),
         [source] => source,
         _ => return Err(Fault::new("reference.kernel", "names several files; one is the reference")),
     };
+    let mut fields = reference.kernel_fields.clone();
     // Without a grid of its own, the reference uses the kernel's.
-    let of_kernels = || Some(dispatch.as_ref()?.groups.as_ref()?.clone());
-    let groups = reference.kernel_fields.groups.clone().or_else(of_kernels).or_else(|| kernel.as_ref()?.groups.clone());
-    let kernel = Kernel { groups, ..reference.kernel_fields.clone() };
-    let pass = load(described, &kernel, source, "reference.")?;
-    Ok(Some(LoadedKernel { name: stem(source), passes: vec![pass], stated: vec![kernel] }))
+    if fields.groups.is_none() {
+        let dispatch_groups = dispatch.as_ref().and_then(|dispatch| dispatch.groups.clone());
+        fields.groups = dispatch_groups.or_else(|| kernel.as_ref()?.groups.clone());
+    }
+    let pass = load(described, &fields, source, "reference.")?;
+    Ok(Some(LoadedKernel { name: stem(source), passes: vec![pass], pass_tree: vec![fields] }))
 }
 
 /// Returns a file name without folder and extension.
@@ -154,53 +154,51 @@ fn stem(source: &str) -> String {
     stem.unwrap_or(source).to_string()
 }
 
-/// Compiles a kernel. Messages use `prefix` for its fields.
-fn load(described: &Described, kernel: &Kernel, source: &str, prefix: &'static str) -> Result<LoadedPass, Fault> {
-    let field = |rest: &str| if prefix.is_empty() { format!("kernel.{rest}") } else { format!("{prefix}{rest}") };
-    let newest = match kernel.vulkan.as_deref() {
+/// Compiles the source of a pass, and reads its interface. Messages use `prefix` for its fields.
+fn load(described: &Described, fields: &Kernel, source: &str, prefix: &'static str) -> Result<LoadedPass, Fault> {
+    let field_prefix = if prefix.is_empty() { "kernel." } else { prefix };
+    let newest = match fields.vulkan.as_deref() {
         None | Some("1.2") => false,
         Some("1.3") => true,
         Some(other) => {
-            return Err(Fault::new(field("vulkan"), format!("'{other}' is not supported; write \"1.2\" or \"1.3\"")));
+            let message = format!("'{other}' is not supported; write \"1.2\" or \"1.3\"");
+            return Err(Fault::new(format!("{field_prefix}vulkan"), message));
         }
     };
-    let mut folders: Vec<_> = kernel.include.iter().map(|folder| described.path(folder)).collect();
-    folders.push(described.folder.clone());
-    let text = KernelSource {
-        path: described.path(source),
-        entry: kernel.entry.clone(),
-        include: folders,
-        define: kernel
-            .define
-            .iter()
-            .filter_map(|(name, value)| Some((name.to_string(), value.macro_text()?)))
-            .collect(),
-        newest,
-        local_size: match kernel.local_size.as_slice() {
-            [] => None,
-            &[x] if x > 0 => Some([x, 1, 1]),
-            &[x, y] if x > 0 && y > 0 => Some([x, y, 1]),
-            &[x, y, z] if x > 0 && y > 0 && z > 0 => Some([x, y, z]),
-            other => {
-                return Err(Fault::new(field("local_size"), format!("is {other:?}; write 1 to 3 extents above zero")));
-            }
-        },
+    let local_size = match *fields.local_size.as_slice() {
+        [] => None,
+        [x] if x > 0 => Some([x, 1, 1]),
+        [x, y] if x > 0 && y > 0 => Some([x, y, 1]),
+        [x, y, z] if x > 0 && y > 0 && z > 0 => Some([x, y, z]),
+        _ => {
+            let message = format!("is {:?}; write 1 to 3 extents above zero", fields.local_size);
+            return Err(Fault::new(format!("{field_prefix}local_size"), message));
+        }
     };
-    let stated_by = match prefix {
+    let mut include: Vec<_> = fields.include.iter().map(|folder| described.path(folder)).collect();
+    include.push(described.folder.clone());
+    let mut define = vec![];
+    for (name, value) in fields.define.iter() {
+        if let Some(text) = value.macro_text() {
+            define.push((name.to_string(), text));
+        }
+    }
+    let path = described.path(source);
+    let kernel_source = KernelSource { path, entry: fields.entry.clone(), include, define, newest, local_size };
+    let source_field = match prefix {
         "" => "kernel.source",
         "pass." => "pass",
         _ => "reference.kernel",
     };
-    let fault = |message: String| Fault::new(stated_by, message);
-    let compiled = text.compile(&[]).map_err(fault)?;
+    let fault = |message: String| Fault::new(source_field, message);
+    let compiled = kernel_source.compile(&[]).map_err(fault)?;
     let words = compiled.spirv(&[]).map_err(fault)?;
-    let named = |reason: String| fault(format!("{source}: {reason}"));
-    let mut interface = interface(&bytes(&words)).map_err(named)?;
+    let mut interface = read_interface(&bytes(&words)).map_err(|reason| fault(format!("{source}: {reason}")))?;
     let overrides = compiled.overrides();
     if !overrides.is_empty() {
         interface.constants = overrides.into();
     }
-    Ok(LoadedPass { source: source.to_string(), prefix, compiled, interface, stated: kernel.clone() })
+    Ok(LoadedPass { source: source.to_string(), prefix, compiled, interface, fields: fields.clone() })
 }
 
 /// Returns the key of a specialization constant: its name, or its id.
@@ -219,15 +217,13 @@ pub fn bytes(words: &[u32]) -> Vec<u8> {
 }
 
 /// Reads the interface of a user's kernel. Refuses images, samplers and texel buffers.
-pub fn interface(spirv: &[u8]) -> Result<Interface, String> {
+pub fn read_interface(spirv: &[u8]) -> Result<Interface, String> {
     let interface = Interface::read(spirv)?;
-    match interface.slots.iter().find(|slot| slot.kind == SlotKind::Texel) {
-        Some(view) => Err(format!(
-            "'{}' is an image, a sampler or a texel buffer; use storage and uniform buffers",
-            view.names().first().copied().unwrap_or_default()
-        )),
-        None => Ok(interface),
+    if let Some(view) = interface.slots.iter().find(|slot| slot.kind == SlotKind::Texel) {
+        let name = view.names().first().copied().unwrap_or_default();
+        return Err(format!("'{name}' is an image, a sampler or a texel buffer; use storage and uniform buffers"));
     }
+    Ok(interface)
 }
 
 impl LoadedPass {
@@ -258,33 +254,44 @@ impl LoadedPass {
     /// Returns the access to each slot, then to the buffer of each of [`Self::addresses`].
     pub fn accesses(&self) -> Result<Vec<Access>, String> {
         let slots = self.interface.slots.iter();
-        let roots = slots.clone().map(|slot| Root::Slot(slot.set, slot.binding));
-        let roots: Vec<_> = roots.chain(self.addresses().map(|member| Root::Address(member.offset))).collect();
-        let mut found = accesses(&self.compiled.spirv(&[])?, &roots);
-        for (access, slot) in found.iter_mut().zip(slots) {
+        let mut roots: Vec<_> = slots.clone().map(|slot| Root::Slot(slot.set, slot.binding)).collect();
+        roots.extend(self.addresses().map(|member| Root::Address(member.offset)));
+        let mut accesses = accesses(&self.compiled.spirv(&[])?, &roots);
+        for (access, slot) in accesses.iter_mut().zip(slots) {
             access.reads &= slot.is_readable();
             access.writes &= slot.is_writable();
         }
-        Ok(found)
+        Ok(accesses)
     }
 
-    /// Returns the name of a field of this pass.
+    /// Whether the source declares a block of this name that the kernel never uses, and that its interface lacks.
+    pub(super) fn has_unused(&self, block: &str) -> bool {
+        self.compiled.unused.iter().any(|name| name == block)
+    }
+
+    /// Returns the name of a field of this pass, such as `dispatch.groups`, `pass.groups` or `reference.groups`.
     pub fn field(&self, rest: &str) -> String {
-        match (self.prefix, rest) {
-            ("", "groups" | "indirect") => format!("dispatch.{rest}"),
-            ("", rest) if ["bind", "times", "index", "subgroup"].iter().any(|field| rest.starts_with(field)) => {
-                format!("kernel.{rest}")
-            }
-            (prefix, rest) => format!("{prefix}{rest}"),
+        if !self.prefix.is_empty() {
+            return format!("{}{rest}", self.prefix);
         }
+        if rest == "groups" || rest == "indirect" {
+            return format!("dispatch.{rest}");
+        }
+        // A single kernel states the other tables, such as `push`, at the top level.
+        let is_of_kernel = ["bind", "times", "index", "subgroup"].iter().any(|field| rest.starts_with(field));
+        if is_of_kernel { format!("kernel.{rest}") } else { rest.to_string() }
     }
 
     /// Formats the bound blocks: `A (0.0), B (0.1)`.
     pub fn listing(&self) -> String {
-        let slot = |slot: &Slot| match slot.names().first() {
-            Some(name) => format!("{name} ({}.{})", slot.set, slot.binding),
-            None => format!("{}.{}", slot.set, slot.binding),
-        };
-        self.interface.slots.iter().map(slot).collect::<Vec<_>>().join(", ")
+        let mut blocks = vec![];
+        for slot in self.interface.slots.iter() {
+            let numbers = format!("{}.{}", slot.set, slot.binding);
+            blocks.push(match slot.names().first() {
+                Some(name) => format!("{name} ({numbers})"),
+                None => numbers,
+            });
+        }
+        blocks.join(", ")
     }
 }

@@ -1,6 +1,6 @@
 //! Layout of a buffer as kernels declare it: padding, and integers in structures with floats.
 
-use crate::kernel::interface::{Argument, ArgumentKind, Block, Scalar};
+use crate::kernel::interface::{ArgumentKind, Block, Scalar};
 use std::borrow::Cow;
 
 /// Kind of a byte.
@@ -25,10 +25,22 @@ struct BlockLayout {
     element: Vec<ByteKind>,
 }
 
+impl BlockLayout {
+    /// Returns the kind of a byte of the buffer; `None` outside of the block.
+    fn byte(&self, index: u64) -> Option<ByteKind> {
+        let index = index.checked_sub(self.offset)? as usize;
+        match index.checked_sub(self.fixed.len()) {
+            None => Some(self.fixed[index]),
+            Some(_) if self.element.is_empty() => None,
+            Some(index) => Some(self.element[index % self.element.len()]),
+        }
+    }
+}
+
 /// Layout of a buffer from the blocks that bind it. Without known blocks, every byte is a number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MemberMap {
-    views: Vec<BlockLayout>,
+    blocks: Vec<BlockLayout>,
     /// Whether an unknown block or an address may access any byte.
     open: bool,
 }
@@ -43,26 +55,23 @@ impl MemberMap {
         if members.is_empty() || start > MAX_BYTES || stride > MAX_BYTES {
             return self.open();
         }
-        let is = |wanted: fn(Scalar) -> bool| {
-            members.iter().any(|member| matches!(member.kind, ArgumentKind::Scalar(scalar) if wanted(scalar)))
-        };
-        let is_float = |scalar| matches!(scalar, Scalar::Float { .. } | Scalar::Bfloat16);
-        let mixed = is(is_float) && is(|scalar| matches!(scalar, Scalar::Int { .. }));
-        let kind = |member: &Argument| match member.kind {
-            ArgumentKind::Scalar(Scalar::Int { signed, .. }) if mixed => ByteKind::Integer { signed },
-            _ => ByteKind::Number,
-        };
-        let [fixed, element] = [start, stride].map(|bytes| vec![ByteKind::Padding; bytes as usize]);
-        let mut view = BlockLayout { offset, fixed, element };
+        let has = |is_kind: fn(&ArgumentKind) -> bool| members.iter().any(|member| is_kind(&member.kind));
+        let is_mixed = has(|kind| matches!(kind, ArgumentKind::Scalar(Scalar::Int { .. })))
+            && has(|kind| matches!(kind, ArgumentKind::Scalar(Scalar::Float { .. } | Scalar::Bfloat16)));
+        let mut fixed = vec![ByteKind::Padding; start as usize];
+        let mut element = vec![ByteKind::Padding; stride as usize];
         for member in members {
-            let (at, bytes) = (member.offset as usize, member.kind.bytes() as usize);
-            let (part, at) = match at.checked_sub(view.fixed.len()) {
-                Some(at) => (&mut view.element, at),
-                None => (&mut view.fixed, at),
+            let kind = match member.kind {
+                ArgumentKind::Scalar(Scalar::Int { signed, .. }) if is_mixed => ByteKind::Integer { signed },
+                _ => ByteKind::Number,
             };
-            part.iter_mut().skip(at).take(bytes).for_each(|byte| *byte = kind(member));
+            let offset = member.offset as usize;
+            let (part, offset) =
+                if offset < fixed.len() { (&mut fixed, offset) } else { (&mut element, offset - start as usize) };
+            // In a damaged file, members may exceed their part.
+            part.iter_mut().skip(offset).take(member.kind.bytes() as usize).for_each(|byte| *byte = kind);
         }
-        self.views.push(view);
+        self.blocks.push(BlockLayout { offset, fixed, element });
     }
 
     /// Marks the buffer as accessed through an address or an unknown block.
@@ -72,37 +81,30 @@ impl MemberMap {
 
     /// Returns the number of elements, of `bytes` each, in a structure or vector, if the buffer is an array of these.
     pub(super) fn period(&self, bytes: usize) -> Option<usize> {
-        let (first, others) = self.views.split_first().filter(|_| !self.open)?;
-        let is_alike =
-            |view: &BlockLayout| view.offset == 0 && view.fixed.is_empty() && view.element.len() == first.element.len();
-        let whole = is_alike(first) && others.iter().all(is_alike) && first.element.len().is_multiple_of(bytes);
-        (whole && first.element.len() > bytes).then(|| first.element.len() / bytes)
+        let stride = self.blocks.first()?.element.len();
+        let is_array =
+            |block: &BlockLayout| block.offset == 0 && block.fixed.is_empty() && block.element.len() == stride;
+        if self.open || !self.blocks.iter().all(is_array) || !stride.is_multiple_of(bytes) || stride <= bytes {
+            return None;
+        }
+        Some(stride / bytes)
     }
 
     /// Whether every byte is a number.
     pub(super) fn is_plain(&self) -> bool {
-        let plain = |view: &BlockLayout| view.fixed.iter().chain(&view.element).all(|byte| *byte == ByteKind::Number);
-        self.open || self.views.iter().all(plain)
+        let mut bytes = self.blocks.iter().flat_map(|block| block.fixed.iter().chain(&block.element));
+        self.open || bytes.all(|byte| *byte == ByteKind::Number)
     }
 
     /// Returns the kind of a byte; of several blocks, the one with the most specific kind decides.
-    fn byte(&self, at: u64) -> ByteKind {
-        let seen = self.views.iter().filter_map(|view| {
-            let at = at.checked_sub(view.offset)? as usize;
-            match at.checked_sub(view.fixed.len()) {
-                None => view.fixed.get(at).copied(),
-                Some(at) => view.element.get(at.checked_rem(view.element.len())?).copied(),
-            }
-        });
-        seen.max().unwrap_or(ByteKind::Number)
+    fn byte(&self, index: u64) -> ByteKind {
+        self.blocks.iter().filter_map(|block| block.byte(index)).max().unwrap_or(ByteKind::Number)
     }
 
-    /// Returns the kind of an element of `bytes` bytes.
+    /// Returns the kind of an element of `bytes` bytes. A member may cover it only in part.
     pub(super) fn kind(&self, index: usize, bytes: usize) -> ByteKind {
         let start = (index * bytes) as u64;
-        let kinds = (start..start + bytes as u64).map(|at| self.byte(at));
-        // A member may cover the element only in part.
-        kinds.max().unwrap_or(ByteKind::Number)
+        (start..start + bytes as u64).map(|index| self.byte(index)).max().unwrap_or(ByteKind::Number)
     }
 
     /// Returns the contents with zeros in place of padding.
@@ -111,8 +113,8 @@ impl MemberMap {
             return contents.into();
         }
         let mut contents = contents.to_vec();
-        for (at, byte) in (0..).zip(&mut contents) {
-            if self.byte(at) == ByteKind::Padding {
+        for (index, byte) in (0..).zip(&mut contents) {
+            if self.byte(index) == ByteKind::Padding {
                 *byte = 0;
             }
         }

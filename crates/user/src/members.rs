@@ -3,8 +3,8 @@
 use super::description::{BoundBuffer, BoundRange, Description, Fault, Formula, OTHERS, OrderedMap};
 use super::expression::Values;
 use super::loaded::{LoadedPass, slot_key};
-use super::pass::place;
-use super::resolved::ResolvedBuffer;
+use super::pass::find_buffer;
+use super::resolved::{PackedBlock, ResolvedBuffer};
 use super::written;
 use crate::basis::error;
 use crate::basis::printable::brief;
@@ -12,64 +12,68 @@ use crate::kernel::buffer::Address;
 use crate::kernel::interface::{Argument, ArgumentKind, Block, Scalar, Slot, SlotKind};
 use crate::kernel::program::BufferId;
 use half::{bf16, f16};
+use std::ops::RangeInclusive;
 
-/// Most stated elements of an array at the end of a block, and most bytes of a block.
+/// Most stated elements of an array at the end of a block.
 const MAX_ELEMENTS: u64 = 1 << 16;
+
+/// Most bytes of a block.
 const MAX_BYTES: u64 = 1 << 24;
 
-/// Block with the values that a description states for it.
+/// Block with the values that a description states for its members.
 pub struct Members<'a> {
     pass: &'a LoadedPass,
     description: &'a Description,
     /// Table with the values: `push`, `uniform.Params`.
     table: String,
-    parts: Vec<Argument>,
+    members: Vec<Argument>,
+    /// Size of the block.
     bytes: u64,
-    /// Values by name; the pass's take precedence.
-    stated: Vec<&'a OrderedMap<Formula>>,
+    /// Values by name, of the pass and of the description; the first table that has a name decides.
+    tables: Vec<&'a OrderedMap<Formula>>,
 }
 
 impl<'a> Members<'a> {
     /// Returns the push constants of a pass.
-    pub fn push(description: &'a Description, pass: &'a LoadedPass) -> Self {
+    pub fn of_push_constants(description: &'a Description, pass: &'a LoadedPass) -> Self {
         let bytes = u64::from(pass.interface.argument_bytes()).next_multiple_of(4);
-        let (parts, stated) = (pass.interface.arguments.to_vec(), vec![&pass.stated.push, &description.push]);
-        Self { pass, description, table: "push".into(), parts, bytes, stated }
+        let members = pass.interface.arguments.to_vec();
+        let tables = vec![&pass.fields.push, &description.push];
+        Self { pass, description, table: "push".into(), members, bytes, tables }
     }
 
-    /// Returns the block of a slot, if its members are stated, or implied by axes of the same names as in uniform
-    /// blocks. Refuses values for blocks that have no members.
+    /// Returns the block of a slot, if it is given by member; `None` if a buffer is bound to it. Members are given by a
+    /// table in `uniform`. Uniform blocks and blocks of addresses need no table: axes and buffers of the members' names
+    /// are enough. Refuses a table for a block without members.
     pub fn of_slot(description: &'a Description, pass: &'a LoadedPass, slot: &Slot) -> Result<Option<Self>, Fault> {
-        let tables = [&pass.stated.uniform, &description.uniform];
-        let called =
-            |table: &&'a OrderedMap<OrderedMap<Formula>>| table.0.iter().find(|(name, _)| slot.is_called(name));
-        let found: Vec<_> = tables.iter().filter_map(called).collect();
-        let is_buffer = || {
-            let described = description.buffer.names();
-            pass.stated.bind.names().into_iter().chain(described).any(|name| slot.is_called(name))
-        };
-        let Some(block) = slot.blocks.iter().find(|block| !block.members.is_empty()) else {
-            return match found.first() {
-                None => Ok(None),
-                Some((name, _)) => Err(Fault::new(
-                    format!("uniform.{name}"),
-                    format!(
-                        "is no block of numbers in {}; write [buffer.{name}] with type, shape and fill",
-                        pass.source
-                    ),
-                )),
-            };
-        };
-        // Addresses always have to be written.
-        let goes_without_saying = slot.kind == SlotKind::Uniform || block.is_addresses();
-        if found.is_empty() && (!goes_without_saying || is_buffer()) {
-            return Ok(None);
+        let mut name = None;
+        let mut tables = vec![];
+        for blocks in [&pass.fields.uniform, &description.uniform] {
+            if let Some((block, members)) = blocks.iter().find(|(block, _)| slot.is_called(block)) {
+                name = name.or(Some(block));
+                tables.push(members);
+            }
         }
-        let name = found.first().map_or_else(|| slot_key(slot), |(name, _)| name.clone());
-        let stated: Vec<_> = found.into_iter().map(|(_, members)| members).collect();
-        let table = format!("uniform.{name}");
-        let (parts, bytes) = all_members(block, &stated).map_err(|message| Fault::new(&table, message))?;
-        Ok(Some(Self { pass, description, table, parts, bytes, stated }))
+        let Some(block) = slot.blocks.iter().find(|block| !block.members.is_empty()) else {
+            let Some(name) = name else { return Ok(None) };
+            let source = &pass.source;
+            let message =
+                format!("is no block of numbers in {source}; write [buffer.{name}] with type, shape and fill");
+            return Err(Fault::new(format!("uniform.{name}"), message));
+        };
+        if tables.is_empty() {
+            let needs_table = slot.kind != SlotKind::Uniform && !block.is_addresses();
+            let mut buffers = pass.fields.bind.names();
+            buffers.extend(description.buffer.names());
+            if needs_table || buffers.into_iter().any(|buffer| slot.is_called(buffer)) {
+                return Ok(None);
+            }
+        }
+        let table = format!("uniform.{}", name.map_or_else(|| slot_key(slot), ToString::to_string));
+        let fault = |message: String| Fault::new(&table, message);
+        let count = count_elements(block, &tables).map_err(fault)?;
+        let bytes = block_bytes(block, count).map_err(fault)?;
+        Ok(Some(Self { pass, description, table, members: list_members(block, count), bytes, tables }))
     }
 
     /// Returns the name of its buffer.
@@ -82,140 +86,169 @@ impl<'a> Members<'a> {
     }
 
     /// Returns the value of a member: stated by name or offset, the axis of this name, or the value for all others.
-    fn value(&self, member: &Argument) -> Option<Formula> {
-        let axis = || self.description.axes.get(&member.name).map(|_| Formula::Text(member.name.to_string()));
-        let others = || self.stated.iter().find_map(|table| table.get(OTHERS)).cloned();
-        self.stated(member).cloned().or_else(axis).or_else(others)
+    fn find_value(&self, member: &Argument) -> Option<Formula> {
+        if let Some(stated) = self.find_stated(member) {
+            return Some(stated.clone());
+        }
+        if self.description.axes.get(&member.name).is_some() {
+            return Some(Formula::Text(member.name.to_string()));
+        }
+        self.tables.iter().find_map(|table| table.get(OTHERS)).cloned()
     }
 
     /// Returns the stated value of a member, by name or by offset.
-    fn stated(&self, member: &Argument) -> Option<&'a Formula> {
-        let by_place = |table: &&'a OrderedMap<Formula>| table.iter().find(|(key, _)| member.is_called(key));
-        let by_name = self.stated.iter().find_map(|table| table.get(&member.name));
-        by_name.or_else(|| self.stated.iter().find_map(by_place).map(|(_, value)| value))
+    fn find_stated(&self, member: &Argument) -> Option<&'a Formula> {
+        let by_offset = |table: &&'a OrderedMap<Formula>| table.iter().find(|(key, _)| member.is_called(key));
+        let by_name = self.tables.iter().find_map(|table| table.get(&member.name));
+        by_name.or_else(|| self.tables.iter().find_map(by_offset).map(|(_, value)| value))
     }
 
     /// Returns the part of a buffer that a member is the address of; `None` for a number. Refuses an address without a
     /// buffer.
-    fn pointer(&self, member: &Argument) -> Result<Option<BoundRange>, Fault> {
-        let stated = self.stated(member);
+    fn find_pointer(&self, member: &Argument) -> Result<Option<BoundRange>, Fault> {
+        let stated = self.find_stated(member);
         match (member.kind, stated) {
             (ArgumentKind::Address, Some(Formula::Text(text))) if text.starts_with(BITS_PREFIX) => Ok(None),
             (ArgumentKind::Address, stated) => {
-                let name = stated.map(ToString::to_string);
-                let name = name.unwrap_or_else(|| member.name.rsplit('.').next().unwrap_or_default().to_string());
-                located(self.description, &name).map(Some).ok_or_else(|| {
-                    let known = self.description.buffer.names().join(", ");
-                    let known =
-                        if known.is_empty() { "describe it in [buffer]".into() } else { format!("buffers: {known}") };
-                    let message = format!("is the address of a buffer, and there is no buffer '{name}'; {known}");
-                    Fault::new(self.field(&member.name), message)
-                })
+                // Without a value, the member has the name of the buffer.
+                let last_name = member.name.rsplit('.').next().unwrap_or_default();
+                let name = stated.map_or_else(|| last_name.to_string(), ToString::to_string);
+                let part = parse_part(self.description, &name);
+                part.map(Some).ok_or_else(|| self.explain_missing_buffer(member, &name))
             }
+            // Kernels may take an address as a 64-bit integer. A text that begins with an axis is a number, though.
             (ArgumentKind::Scalar(Scalar::Int { bits: 64, .. }), Some(Formula::Text(text))) => {
-                let of_axis = self.description.axes.get(text.split('+').next().unwrap_or_default().trim()).is_some();
-                Ok(if of_axis { None } else { located(self.description, text) })
+                let first_term = text.split('+').next().unwrap_or_default().trim();
+                let is_number = self.description.axes.get(first_term).is_some();
+                Ok(if is_number { None } else { parse_part(self.description, text) })
             }
             _ => Ok(None),
         }
     }
 
+    fn explain_missing_buffer(&self, member: &Argument, name: &str) -> Fault {
+        let buffers = self.description.buffer.names().join(", ");
+        let hint = if buffers.is_empty() { "describe it in [buffer]".into() } else { format!("buffers: {buffers}") };
+        let message = format!("is the address of a buffer, and there is no buffer '{name}'; {hint}");
+        Fault::new(self.field(&member.name), message)
+    }
+
     /// Returns the parts of buffers whose addresses the block holds.
     pub fn pointers(&self) -> Result<Vec<BoundRange>, Fault> {
-        self.parts.iter().filter_map(|member| self.pointer(member).transpose()).collect()
+        self.members.iter().filter_map(|member| self.find_pointer(member).transpose()).collect()
     }
 
     /// Packs the bytes of the block, and lists the addresses in it. Refuses members without a value.
-    pub fn pack(&self, buffers: &[ResolvedBuffer], scope: &Values) -> Result<(Vec<u8>, Vec<Address>), Fault> {
-        let mut block = vec![0; self.bytes as usize];
-        let (mut addresses, mut missing) = (vec![], vec![]);
-        for member in &self.parts {
+    pub fn pack(&self, buffers: &[ResolvedBuffer], scope: &Values) -> Result<PackedBlock, Fault> {
+        let mut block = PackedBlock { bytes: vec![0; self.bytes as usize], addresses: vec![] };
+        let mut missing = vec![];
+        for member in &self.members {
             let start = member.offset as usize;
             let fault = |message| Fault::new(self.field(&member.name), message);
-            if let Some(pointer) = self.pointer(member)? {
+            if let Some(pointer) = self.find_pointer(member)? {
                 let (skipped, _) = pointer.bytes(scope).map_err(fault)?;
-                let buffer = BufferId(place(buffers, &pointer.buffer));
-                addresses.push(Address { offset: member.offset, buffer, skipped });
+                let buffer = BufferId(find_buffer(buffers, &pointer.buffer));
+                block.addresses.push(Address { offset: member.offset, buffer, skipped });
                 continue;
             }
+            let Some(value) = self.find_value(member) else {
+                missing.push(if member.name.is_empty() { format!("byte {start}") } else { member.name.to_string() });
+                continue;
+            };
             let scalar = match member.kind {
                 ArgumentKind::Scalar(scalar) => scalar,
                 ArgumentKind::Address => Scalar::Int { bits: 64, signed: false },
             };
-            let Some(value) = self.value(member) else {
-                missing.push(if member.name.is_empty() { format!("byte {start}") } else { member.name.to_string() });
-                continue;
-            };
             let (bits, _) = pack(&value, scalar, scope).map_err(fault)?;
-            let bytes = scalar.bytes() as usize;
-            block[start..start + bytes].copy_from_slice(&bits.to_le_bytes()[..bytes]);
+            let size = scalar.bytes() as usize;
+            block.bytes[start..start + size].copy_from_slice(&bits.to_le_bytes()[..size]);
         }
-        let Some(first) = missing.first() else { return Ok((block, addresses)) };
-        let (table, source) = (&self.table, &self.pass.source);
+        let Some(first) = missing.first() else { return Ok(block) };
+        let key = written::key(first);
         let names = missing.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
-        let first = written::key(first);
-        let message = format!("sets no value for {names}, which {source} declares; add {first} = … to [{table}]");
-        Err(Fault::new(self.pass.field(table), message))
+        let Self { table, pass, .. } = self;
+        let source = &pass.source;
+        let message = format!("sets no value for {names}, which {source} declares; add {key} = … to [{table}]");
+        Err(Fault::new(pass.field(table), message))
     }
 }
 
-/// Returns the members of a block, with as many elements of the array at its end as are stated, and its size in bytes.
-fn all_members(block: &Block, stated: &[&OrderedMap<Formula>]) -> Result<(Vec<Argument>, u64), String> {
-    let too_large = |bytes: u64| format!("has {bytes} bytes; {MAX_BYTES} are the most: use a buffer with a fill");
-    let Some(array) = block.array else {
-        return if block.fixed <= MAX_BYTES {
-            Ok((block.members.to_vec(), block.fixed))
-        } else {
-            Err(too_large(block.fixed))
-        };
-    };
-    let (mut members, of_element): (Vec<_>, Vec<_>) =
-        block.members.iter().cloned().partition(|member| u64::from(member.offset) < block.fixed);
-    let names = stated.iter().flat_map(|table| table.names());
-    let last = names.filter_map(|name| block.member(name)).map(|member| u64::from(member.offset));
-    let last = last.filter(|offset| *offset >= block.fixed).max();
-    let Some(count) = last.map(|last| (last - block.fixed) / array.stride.max(1) + 1) else {
-        let name = of_element.first().map_or("", |member| &member.name);
+/// Counts the elements of the array at the end of a block up to the last one with a stated value; 0 without an array.
+fn count_elements(block: &Block, tables: &[&OrderedMap<Formula>]) -> Result<u64, String> {
+    let Some(array) = block.array else { return Ok(0) };
+    let mut count = 0;
+    for name in tables.iter().flat_map(|table| table.names()) {
+        if let Some(member) = block.member(name)
+            && let Some(offset) = u64::from(member.offset).checked_sub(block.fixed)
+        {
+            count = count.max(offset / array.stride.max(1) + 1);
+        }
+    }
+    if count == 0 {
+        let first = block.members.iter().find(|member| u64::from(member.offset) >= block.fixed);
+        let name = first.map_or("", |member| &member.name);
         return Err(format!("has an array at its end of which nothing is stated; write \"{name}\" = …, and so on"));
-    };
+    }
     if count > MAX_ELEMENTS {
         return Err(format!("has {count} elements; {MAX_ELEMENTS} are the most: use a buffer with a fill"));
     }
-    // In a damaged file, elements may overlap or exceed their stride.
-    let end = |member: &Argument| u64::from(member.offset) + u64::from(member.kind.bytes());
-    let longest = of_element.iter().chain(&members).map(end).max().unwrap_or_default().max(block.fixed);
-    let bytes = longest.max(block.fixed + array.stride).saturating_add((count - 1).saturating_mul(array.stride));
+    Ok(count)
+}
+
+/// Returns the size of a block with `count` elements of the array at its end.
+fn block_bytes(block: &Block, count: u64) -> Result<u64, String> {
+    let mut bytes = block.fixed;
+    if let Some(array) = block.array {
+        // In a damaged file, elements may overlap or exceed their stride.
+        let ends = block.members.iter().map(|member| u64::from(member.offset) + u64::from(member.kind.bytes()));
+        let with_one_element = ends.max().unwrap_or_default().max(block.fixed + array.stride);
+        bytes = with_one_element.saturating_add((count - 1).saturating_mul(array.stride));
+    }
     if bytes > MAX_BYTES {
-        return Err(too_large(bytes));
+        return Err(format!("has {bytes} bytes; {MAX_BYTES} are the most: use a buffer with a fill"));
     }
+    Ok(bytes)
+}
+
+/// Lists the members of a block with `count` elements of the array at its end.
+fn list_members(block: &Block, count: u64) -> Vec<Argument> {
+    if block.array.is_none() {
+        return block.members.to_vec();
+    }
+    let is_fixed = |member: &Argument| u64::from(member.offset) < block.fixed;
+    let (mut members, first_element): (Vec<_>, Vec<_>) = block.members.iter().cloned().partition(is_fixed);
     for index in 0..count {
-        members.extend(of_element.iter().filter_map(|first| {
-            let (head, rest) = first.name.split_once("[0]")?;
-            block.member(&format!("{head}[{index}]{rest}"))
-        }));
+        for member in &first_element {
+            if let Some((head, rest)) = member.name.split_once("[0]") {
+                members.extend(block.member(&format!("{head}[{index}]{rest}")));
+            }
+        }
     }
-    Ok((members, bytes))
+    members
 }
 
 /// Parses `NAME` or `NAME + EXPRESSION` to a part of a described buffer.
-fn located(description: &Description, text: &str) -> Option<BoundRange> {
-    let known = |name: &str| description.buffer.get(name.trim()).map(|_| BoundRange::whole(name.trim()));
-    known(text).or_else(|| {
-        let (name, rest) = text.split_once('+')?;
-        Some(BoundRange { offset: Some(Formula::Text(rest.trim().into())), ..known(name)? })
-    })
+fn parse_part(description: &Description, text: &str) -> Option<BoundRange> {
+    // A buffer's name may contain a plus sign.
+    let whole = text.trim();
+    if description.buffer.get(whole).is_some() {
+        return Some(BoundRange::whole(whole));
+    }
+    let (name, offset) = text.split_once('+')?;
+    description.buffer.get(name.trim())?;
+    Some(BoundRange { offset: Some(Formula::Text(offset.trim().into())), ..BoundRange::whole(name.trim()) })
 }
 
 /// Resolves the part of a described buffer that `field` states.
-pub(super) fn part(description: &Description, field: &str, bound: &BoundBuffer) -> Result<BoundRange, Fault> {
-    let (name, found) = match bound {
-        BoundBuffer::Name(text) => (text, located(description, text)),
+pub(super) fn resolve_part(description: &Description, field: &str, bound: &BoundBuffer) -> Result<BoundRange, Fault> {
+    let (name, part) = match bound {
+        BoundBuffer::Name(text) => (text, parse_part(description, text)),
         BoundBuffer::Range(range) => {
-            let whole = located(description, &range.buffer).filter(|whole| whole.offset.is_none());
+            let whole = parse_part(description, &range.buffer).filter(|part| part.offset.is_none());
             (&range.buffer, whole.map(|whole| BoundRange { buffer: whole.buffer, ..range.clone() }))
         }
     };
-    found.ok_or_else(|| Fault::new(field, error::unknown("buffer", name, "", &description.buffer.names())))
+    part.ok_or_else(|| Fault::new(field, error::unknown("buffer", name, "", &description.buffer.names())))
 }
 
 /// Prefix of a value stated by its bits: `bits 0x7fc00001`.
@@ -226,11 +259,7 @@ pub fn pack(formula: &Formula, scalar: Scalar, scope: &Values) -> Result<(u64, f
     if let Formula::Text(text) = formula
         && let Some(digits) = text.strip_prefix(BITS_PREFIX)
     {
-        let bits = u64::from_str_radix(digits, 16).ok().filter(|bits| bits >> (8 * scalar.bytes() - 1) < 2);
-        let bits = bits.ok_or_else(|| {
-            let (name, most) = (scalar.name(), 2 * scalar.bytes());
-            format!("'{}' are no bits of {name}; write 1 to {most} hexadecimal digits behind 0x", brief(text))
-        })?;
+        let bits = parse_bits(text, digits, scalar)?;
         return Ok((bits, number(scalar, bits)));
     }
     let expression = formula.expression()?;
@@ -245,20 +274,37 @@ pub fn pack(formula: &Formula, scalar: Scalar, scope: &Values) -> Result<(u64, f
         return Ok((bits, value));
     }
     let value = expression.wide_value(scope)?;
-    let (low, high): (i128, i128) = match scalar {
-        Scalar::Int { bits, signed: true } => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
-        Scalar::Int { bits, signed: false } => (0, (1 << bits) - 1),
-        _ => (0, 1),
+    let range: RangeInclusive<i128> = match scalar {
+        Scalar::Int { bits, signed: true } => -(1 << (bits - 1))..=(1 << (bits - 1)) - 1,
+        Scalar::Int { bits, signed: false } => 0..=(1 << bits) - 1,
+        _ => 0..=1,
     };
-    if !(low..=high).contains(&value) {
+    if !range.contains(&value) {
         return Err(format!(
-            "is {value} ('{}'), but the kernel takes {} from {low} to {high}",
+            "is {value} ('{}'), but the kernel takes {} from {} to {}",
             expression.text(),
-            scalar.name()
+            scalar.name(),
+            range.start(),
+            range.end()
         ));
     }
-    let unused = 64 - 8 * scalar.bytes();
-    Ok(((value as u64) << unused >> unused, value as f64))
+    // Clears the sign bits of a negative number that lie above its type's.
+    let unused_bits = 64 - 8 * scalar.bytes();
+    Ok(((value as u64) << unused_bits >> unused_bits, value as f64))
+}
+
+/// Parses the hexadecimal digits of `text`, which must fit the type.
+fn parse_bits(text: &str, digits: &str, scalar: Scalar) -> Result<u64, String> {
+    let highest_bit = 8 * scalar.bytes() - 1;
+    match u64::from_str_radix(digits, 16) {
+        Ok(bits) if bits >> highest_bit < 2 => Ok(bits),
+        _ => Err(format!(
+            "'{}' are no bits of {}; write 1 to {} hexadecimal digits behind 0x",
+            brief(text),
+            scalar.name(),
+            2 * scalar.bytes()
+        )),
+    }
 }
 
 /// Interprets the low bits of `bits` as a number.

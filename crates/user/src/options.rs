@@ -12,8 +12,8 @@ use toml::{Table, Value};
 /// File name of a captured case's description.
 pub const CASE: &str = "case.toml";
 
-/// Reads the descriptions of each problem that a command line names. Several folders are separate problems, beside
-/// which no other file may stand.
+/// Reads the descriptions of each problem on a command line. Several folders are separate problems, and then no other
+/// file may be given: it would not be clear which of them it belongs to.
 pub fn problems(
     kernels: &[PathBuf],
     config: Option<&Path>,
@@ -34,43 +34,32 @@ pub fn problems(
 /// kernels replace the description's, or are added to a folder's; `fields` override the descriptions.
 pub fn describe(kernels: &[PathBuf], config: Option<&Path>, fields: &FieldOptions) -> Result<Vec<Described>, Error> {
     let is_description = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "toml") || path.is_dir();
-    let files: Vec<&Path> =
-        config.into_iter().chain(kernels.iter().filter(is_description).map(PathBuf::as_path)).collect();
-    let sources: Vec<&PathBuf> = kernels.iter().filter(|path| !is_description(path)).collect();
-    let mut described = files.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
-    if described.is_empty() {
-        described.push(Described::default());
-    }
+    let (files, sources): (Vec<&PathBuf>, Vec<&PathBuf>) = kernels.iter().partition(is_description);
+    let files = config.into_iter().chain(files.into_iter().map(PathBuf::as_path));
+    let mut described = files.map(read).collect::<Result<Vec<_>, _>>()?;
     if let ([_, _, ..], Some(source)) = (described.as_slice(), sources.first()) {
+        let source = source.shown();
         return Err(Error::Usage(format!(
-            "kernel '{}' stands beside several descriptions; name it in one of them",
-            source.shown()
+            "kernel '{source}' stands beside several descriptions; name it in one of them"
         )));
     }
-    if let Some((_, twice)) = sources.iter().enumerate().find(|(at, source)| sources[..*at].contains(source)) {
-        let twice = twice.shown();
-        return Err(Error::Usage(format!("kernel '{twice}' is named twice; copy it to compare it with itself")));
+    for (index, source) in sources.iter().enumerate() {
+        if sources[..index].contains(source) {
+            let source = source.shown();
+            return Err(Error::Usage(format!("kernel '{source}' is named twice; copy it to compare it with itself")));
+        }
     }
-    if files.is_empty() && sources.is_empty() {
-        let message = "no kernel given; name a file, such as `gpukern run k.comp`";
-        return Err(Error::Usage(message.into()));
+    if described.is_empty() {
+        if sources.is_empty() {
+            return Err(Error::Usage("no kernel given; name a file, such as `gpukern run k.comp`".into()));
+        }
+        described.push(Described::default());
     }
     if !sources.is_empty() {
-        let relative = described[0].file.is_none();
-        let names = sources.iter().map(|source| absolute_path(source, relative)).collect::<Result<Vec<_>, _>>();
-        let names = names.map_err(Error::Usage)?;
-        let of_case = described[0].of_case;
-        let description = &mut described[0].description;
-        if !description.pass.is_empty() {
-            return Err(Error::Usage("a kernel stands beside a description with [[pass]]; name it in a pass".into()));
-        }
-        let kernel = description.kernel.get_or_insert_default();
-        // Other kernels are compared with the captured one.
-        let captured = if of_case { kernel.source.values().to_vec() } else { vec![] };
-        kernel.source = OneOrMany::Many([captured, names].concat());
+        described[0].set_sources(&sources).map_err(Error::Usage)?;
     }
-    let applied = described.into_iter().map(|description| description.with(fields)).collect::<Result<Vec<_>, _>>();
-    let mut described = applied.map_err(Error::Usage)?;
+    let changed = described.into_iter().map(|described| described.with(fields)).collect::<Result<Vec<_>, _>>();
+    let mut described = changed.map_err(Error::Usage)?;
     if !sources.is_empty() {
         // Messages about an argument need no option before the text.
         described[0].options.push(("kernel.source".into(), String::new()));
@@ -81,97 +70,145 @@ pub fn describe(kernels: &[PathBuf], config: Option<&Path>, fields: &FieldOption
 /// Reads the description in a file, or of the case in a folder.
 fn read(path: &Path) -> Result<Described, Error> {
     let of_case = path.is_dir();
-    let path = &if of_case { path.join(CASE) } else { path.to_path_buf() };
+    let path = if of_case { path.join(CASE) } else { path.to_path_buf() };
+    let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
     if of_case && !path.exists() {
-        let folder = path.parent().unwrap_or(path).shown();
+        let folder = folder.shown();
         return Err(Error::Usage(format!(
             "{folder} has no {CASE}; name a kernel, or a folder of `gpukern capture -o`"
         )));
     }
-    let usage = |reason: String| Error::Usage(format!("{}: {reason}", path.shown()));
-    let unread = |e| Error::Usage(format!("cannot read '{}': {e}", path.shown()));
-    let text = input_file::read_text(path).map_err(unread)?;
-    let description = Description::parse(&text).map_err(usage)?;
-    let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
-    Ok(Described { description, folder, file: Some((path.clone(), text)), options: vec![], of_case })
+    let shown = path.shown();
+    let text = input_file::read_text(&path).map_err(|e| Error::Usage(format!("cannot read '{shown}': {e}")))?;
+    let description = Description::parse(&text).map_err(|reason| Error::Usage(format!("{shown}: {reason}")))?;
+    Ok(Described { description, folder, file: Some((path, text)), options: vec![], of_case })
 }
 
-/// Makes a path from the command line absolute, unless the description's paths are relative to the working folder too.
-fn absolute_path(path: impl AsRef<Path>, relative: bool) -> Result<String, String> {
+/// Converts a path of the command line, which is relative to the working folder, to one for a description: absolute,
+/// unless the description's own paths are relative to the working folder as well.
+fn description_path(path: impl AsRef<Path>, in_working_folder: bool) -> Result<String, String> {
     let path = path.as_ref();
-    let named = |reason: String| format!("{}: {reason}", path.shown());
-    let path =
-        if relative { path.to_path_buf() } else { std::path::absolute(path).map_err(|e| named(e.to_string()))? };
-    path.into_os_string().into_string().map_err(|_| named("its name is not UTF-8; rename it".into()))
+    let with_path = |reason: String| format!("{}: {reason}", path.shown());
+    let mut moved = path.to_path_buf();
+    if !in_working_folder {
+        moved = std::path::absolute(path).map_err(|e| with_path(e.to_string()))?;
+    }
+    moved.into_os_string().into_string().map_err(|_| with_path("its name is not UTF-8; rename it".into()))
 }
 
 impl Described {
+    /// Sets the sources of the kernel. A captured case keeps its own, to which the others are compared.
+    fn set_sources(&mut self, sources: &[&PathBuf]) -> Result<(), String> {
+        let mut names = vec![];
+        for source in sources {
+            names.push(description_path(source, self.file.is_none())?);
+        }
+        if !self.description.pass.is_empty() {
+            return Err("a kernel stands beside a description with [[pass]]; name it in a pass".into());
+        }
+        let kernel = self.description.kernel.get_or_insert_default();
+        let captured = if self.of_case { kernel.source.values() } else { &[] };
+        kernel.source = OneOrMany::Many([captured, &names].concat());
+        Ok(())
+    }
+
     /// Applies `fields`, and stores which option changed which field.
     pub(super) fn with(mut self, fields: &FieldOptions) -> Result<Self, String> {
-        // Paths on the command line are relative to the working folder.
-        let relative = self.file.is_none();
-        let (description, options) = (&mut self.description, &mut self.options);
-        let mut note = |field: String, option: String| options.push((field, brief(&option).into_owned()));
-        let known: Vec<String> = description.axes.names().into_iter().map(String::from).collect();
-        let mut sized = vec![];
-        for axis in &fields.size {
-            let (name, values) =
-                axis.split_once('=').map_or((&**axis, ""), |(name, values)| (name.trim(), values.trim()));
-            if name.is_empty() || values.is_empty() {
-                let example = known.first().map_or("M", String::as_str);
-                return Err(format!("--size '{}' is not NAME=VALUE; write --size {example}=512..4096", brief(axis)));
-            }
-            // An axis that the description lacks would have no effect, so it is probably a typo.
-            if !known.is_empty() && !known.iter().any(|known| known == name) {
-                let known: Vec<&str> = known.iter().map(String::as_str).collect();
-                return Err(unknown("axis", name, " for --size", &known));
-            }
-            if sized.contains(&name) {
-                return Err(format!("--size states {name} twice; write its values in one: -s {name}=64,128"));
-            }
-            sized.push(name);
-            description.axes.set(name, OneOrMany::One(Formula::Text(values.into())));
-            note(format!("axes.{name}"), format!("--size {axis}"));
-        }
+        self.set_axes(&fields.size)?;
         for text in &fields.set {
-            let (path, typed_as) = key_value(text)?;
-            let field = path.join(".");
-            let quoted = |reason: String| format!("--set {}: {reason}", brief(text));
-            let mut value = typed(typed_as).map_err(quoted)?;
-            if !relative {
-                value = with_absolute_paths(&field, value)?;
-            }
-            // The text may look like a number, as the version of Vulkan does.
-            let as_text = |reason| description.with(&path, Value::String(typed_as.into())).map_err(|_| reason);
-            *description = description.with(&path, value).or_else(as_text).map_err(quoted)?;
-            note(field, format!("--set {text}"));
+            self.set_field(text)?;
         }
-        let mut kernel = description.kernel.take().unwrap_or_default();
+        let mut kernel = self.description.kernel.take().unwrap_or_default();
         for define in &fields.define {
             let (name, value) = define.split_once('=').unwrap_or((define, "1"));
             kernel.define.set(name, Formula::Text(value.into()));
-            note(format!("kernel.define.{name}"), format!("--define {define}"));
+            self.note(format!("kernel.define.{name}"), &format!("--define {define}"));
         }
         for folder in &fields.include {
-            kernel.include.push(absolute_path(folder, relative)?);
+            kernel.include.push(description_path(folder, self.file.is_none())?);
         }
         if let Some(entry) = &fields.entry {
             kernel.entry = Some(entry.clone());
-            note("kernel.entry".into(), format!("--entry {entry}"));
+            self.note("kernel.entry".into(), &format!("--entry {entry}"));
         }
-        if description.pass.is_empty() {
-            description.kernel = Some(kernel);
+        if self.description.pass.is_empty() {
+            self.description.kernel = Some(kernel);
         } else if kernel != Kernel::default() {
             return Err("--define, --include and --entry are for one kernel; write them in [[pass]]".into());
         }
         Ok(self)
     }
+
+    /// Stores that an option set a field, so that messages about the field quote the option.
+    fn note(&mut self, field: String, option: &str) {
+        self.options.push((field, brief(option).into_owned()));
+    }
+
+    /// Applies options `--size NAME=VALUES`.
+    fn set_axes(&mut self, sizes: &[String]) -> Result<(), String> {
+        let axes: Vec<String> = self.description.axes.names().into_iter().map(String::from).collect();
+        let axes: Vec<&str> = axes.iter().map(String::as_str).collect();
+        let mut sized = vec![];
+        for text in sizes {
+            let (name, values) = text.split_once('=').unwrap_or((text, ""));
+            let name = name.trim();
+            let values = values.trim();
+            if name.is_empty() || values.is_empty() {
+                let example = axes.first().unwrap_or(&"M");
+                return Err(format!("--size '{}' is not NAME=VALUE; write --size {example}=512..4096", brief(text)));
+            }
+            // An axis that the description lacks would have no effect, so it is probably a typo.
+            if !axes.is_empty() && !axes.contains(&name) {
+                return Err(unknown("axis", name, " for --size", &axes));
+            }
+            if sized.contains(&name) {
+                return Err(format!("--size states {name} twice; write its values in one: -s {name}=64,128"));
+            }
+            sized.push(name);
+            self.description.axes.set(name, OneOrMany::One(Formula::Text(values.into())));
+            self.note(format!("axes.{name}"), &format!("--size {text}"));
+        }
+        Ok(())
+    }
+
+    /// Applies an option `--set KEY=VALUE`.
+    fn set_field(&mut self, text: &str) -> Result<(), String> {
+        let (path, value_text) = key_value(text)?;
+        let field = path.join(".");
+        let quoted = |reason: String| format!("--set {}: {reason}", brief(text));
+        let mut value = typed(value_text).map_err(quoted)?;
+        if self.file.is_some() {
+            value = with_absolute_paths(&field, value)?;
+        }
+        self.description = match self.description.with(&path, value) {
+            Ok(changed) => changed,
+            // The text may look like a number, as the version of Vulkan does.
+            Err(reason) => {
+                let changed = self.description.with(&path, Value::String(value_text.into()));
+                changed.map_err(|_| quoted(reason))?
+            }
+        };
+        self.note(field, &format!("--set {text}"));
+        Ok(())
+    }
 }
 
-/// Splits `KEY=VALUE` of `--set` into the path of the field and the text of its value.
+/// Splits `KEY=VALUE` of `--set` into the path of the field and the text of its value. Quoted keys may contain `=`, so
+/// the first part that TOML reads as a key is the key.
 fn key_value(text: &str) -> Result<(Vec<String>, &str), String> {
-    for (at, _) in text.match_indices('=').filter(|_| !text.contains('\n')) {
-        let (key, value) = (&text[..at], text[at + 1..].trim());
+    let refused = || {
+        format!(
+            "--set '{}' is not KEY=VALUE in one line; write --set dispatch.groups=64, or with quotes \
+             --set 'uniform.\"P[0]\".\"size.x\"=N'",
+            brief(text)
+        )
+    };
+    if text.contains('\n') {
+        return Err(refused());
+    }
+    for (at, _) in text.match_indices('=') {
+        let key = &text[..at];
+        let value = text[at + 1..].trim();
         let Ok(mut table) = toml::from_str::<Table>(&format!("{key} = 0")) else { continue };
         if table.len() != 1 {
             continue;
@@ -179,6 +216,7 @@ fn key_value(text: &str) -> Result<(Vec<String>, &str), String> {
         if value.is_empty() {
             break;
         }
+        // A dotted key makes nested tables of one entry each.
         let mut path = vec![];
         while let Some((key, inner)) = table.into_iter().next() {
             path.push(key);
@@ -186,17 +224,14 @@ fn key_value(text: &str) -> Result<(Vec<String>, &str), String> {
         }
         return Ok((path, value));
     }
-    Err(format!(
-        "--set '{}' is not KEY=VALUE in one line; write --set dispatch.groups=64, or with quotes \
-         --set 'uniform.\"P[0]\".\"size.x\"=N'",
-        brief(text)
-    ))
+    Err(refused())
 }
 
 /// Parses a typed value: TOML, a list of such values, or else an unquoted string.
 pub fn typed(text: &str) -> Result<Value, String> {
     if let Ok(mut table) = toml::from_str::<Table>(&format!("value = {text}"))
-        && let (1, Some(value)) = (table.len(), table.remove("value"))
+        && table.len() == 1
+        && let Some(value) = table.remove("value")
     {
         return Ok(value);
     }
@@ -209,28 +244,31 @@ pub fn typed(text: &str) -> Result<Value, String> {
     Ok(Value::String(text.into()))
 }
 
-/// Makes the paths in a value absolute, for a description in another folder.
+/// Makes the paths in the value of a field absolute, for a description in another folder.
 fn with_absolute_paths(field: &str, value: Value) -> Result<Value, String> {
-    let is_of = |table: &str, key: &str| field.starts_with(table) && field.ends_with(key);
+    let is_in = |table: &str, key: &str| field.starts_with(table) && field.ends_with(key);
     let names_file = ["kernel.source", "kernel.include", "reference.kernel", "reference.include", "reference.file"]
         .contains(&field)
         || field.starts_with("reference.file.")
-        || is_of("pass.", ".source")
-        || is_of("pass.", ".include");
+        || is_in("pass.", ".source")
+        || is_in("pass.", ".include");
     Ok(match value {
         Value::Table(fields) => {
-            let moved =
-                |(key, value)| Ok((String::clone(&key), with_absolute_paths(&format!("{field}.{key}"), value)?));
-            Value::Table(fields.into_iter().map(moved).collect::<Result<_, String>>()?)
+            let mut moved = Table::new();
+            for (key, value) in fields {
+                let value = with_absolute_paths(&format!("{field}.{key}"), value)?;
+                moved.insert(key, value);
+            }
+            Value::Table(moved)
         }
-        Value::Array(all) => {
-            Value::Array(all.into_iter().map(|item| with_absolute_paths(field, item)).collect::<Result<_, _>>()?)
+        Value::Array(values) => {
+            let moved = values.into_iter().map(|value| with_absolute_paths(field, value));
+            Value::Array(moved.collect::<Result<_, _>>()?)
         }
-        Value::String(path) if names_file => Value::String(absolute_path(path, false)?),
-        Value::String(fill) => match fill.strip_prefix('@').filter(|_| is_of("buffer.", ".fill")) {
-            Some(file) => Value::String(format!("@{}", absolute_path(file, false)?)),
-            None => Value::String(fill),
-        },
+        Value::String(path) if names_file => Value::String(description_path(path, false)?),
+        Value::String(fill) if is_in("buffer.", ".fill") && fill.starts_with('@') => {
+            Value::String(format!("@{}", description_path(&fill[1..], false)?))
+        }
         other => other,
     })
 }
@@ -244,25 +282,25 @@ impl Description {
     }
 }
 
-/// Sets the value at a path, and creates missing tables.
+/// Sets the value at a path, and creates missing tables. A number in the path is the index of a pass.
 fn put(fields: &mut Table, path: &[String], value: Value) -> Result<(), String> {
     let whole = path.join(".");
-    match path {
-        // Members of structures are stored under their full names.
-        [first, rest @ ..] if !rest.is_empty() && !fields.contains_key(&whole) => {
-            let inner = fields.entry(first.clone()).or_insert_with(|| Table::new().into());
-            match inner {
-                Value::Table(inner) => put(inner, rest, value),
-                Value::Array(all) => {
-                    let pass = rest[0].parse::<usize>().ok().and_then(|at| all.get_mut(at)?.as_table_mut());
-                    put(pass.ok_or_else(|| format!("there is no {first}.{}", rest[0]))?, &rest[1..], value)
-                }
-                other => Err(format!("{first} is {other}, which has no fields; set {first} itself")),
+    // Members of structures are stored under their full names, with dots.
+    if path.len() <= 1 || fields.contains_key(&whole) {
+        fields.insert(whole, value);
+        return Ok(());
+    }
+    let first = &path[0];
+    let rest = &path[1..];
+    match fields.entry(first).or_insert_with(|| Table::new().into()) {
+        Value::Table(inner) => put(inner, rest, value),
+        Value::Array(passes) => {
+            let index: Option<usize> = rest[0].parse().ok();
+            match index.and_then(|index| passes.get_mut(index)?.as_table_mut()) {
+                Some(pass) => put(pass, &rest[1..], value),
+                None => Err(format!("there is no {first}.{}", rest[0])),
             }
         }
-        _ => {
-            fields.insert(whole, value);
-            Ok(())
-        }
+        other => Err(format!("{first} is {other}, which has no fields; set {first} itself")),
     }
 }

@@ -1,73 +1,86 @@
-//! Resolves the passes of a configuration: constants, grid, push constants and bindings at a point.
+//! Resolves the passes of a configuration at a point: constants, grid, push constants and bindings.
 
-use super::buffers::{bound, fits_blocks, indirect};
-use super::description::{BoundRange, Described, Fault, Formula, Kernel};
+use super::axes::check_expression_name;
+use super::buffers::{bound_parts, check_block_size, find_grid_buffer};
+use super::description::{BoundRange, Described, Description, Fault, Formula, Kernel};
 use super::expression::Values;
-use super::loaded::{self, LoadedKernel, LoadedPass, bytes};
+use super::loaded::{self, LoadedPass, bytes};
 use super::members::{Members, pack};
-use super::resolve::Resolver;
+use super::resolve::{Configuration, Resolver};
 use super::resolved::{Fill, Module, PassList, ResolvedBuffer};
 use crate::basis::dtype::DType;
-use crate::basis::printable::brief;
 use crate::kernel::buffer::{Binding, Descriptor, Role, SpecValue};
-use crate::kernel::interface::SpecConstant;
+use crate::kernel::interface::{Slot, SpecConstant};
 use crate::kernel::program::{BufferId, Dispatch};
 
-/// Most dispatches of one program.
+/// Most dispatches of one kernel.
 const MAX_DISPATCHES: usize = 1 << 14;
 
+/// Largest sub-group that Vulkan allows.
+const MAX_SUBGROUP_SIZE: u32 = 128;
+
+/// Bytes of a grid in a buffer: three words, as in `VkDispatchIndirectCommand`.
+const INDIRECT_GRID_BYTES: u64 = 12;
+
 impl Resolver<'_> {
-    /// Resolves a program with a choice of its `spec` and `subgroup` at a point, whose `shared` buffers come first;
-    /// the inner error says which condition excludes it.
-    pub(super) fn passes(
-        &mut self,
-        program: &LoadedKernel,
-        choice: &Kernel,
-        axes: &Values,
-        shared: &[ResolvedBuffer],
-    ) -> Result<Result<PassList, String>, Fault> {
-        let mut everything = axes.clone();
-        // Expressions outside of a loop see its first round.
-        set_indices(&program.stated, &mut everything)?;
-        let first = everything.clone();
-        for pass in &program.passes {
-            PassConstants::new(pass, choice, &first)?.enter(&mut everything);
+    /// Returns the values that expressions outside of loops see: axes, constants, the work-group size, and the loop
+    /// indices of the first round.
+    pub(super) fn first_round_scope(&self, configuration: &Configuration<'_>, axes: &Values) -> Result<Values, Fault> {
+        let mut indexed = axes.clone();
+        set_indices(&configuration.kernel.pass_tree, &mut indexed)?;
+        let mut scope = indexed.clone();
+        for pass in &configuration.kernel.passes {
+            PassConstants::evaluate(pass, &configuration.choice, &indexed)?.add_to(&mut scope);
         }
-        if let [pass] = program.passes.as_slice() {
-            explain_missing_constants(self.described, pass, &mut everything);
+        if let [pass] = configuration.kernel.passes.as_slice() {
+            explain_missing_constants(self.described, pass, &mut scope);
         }
-        // Conditions do not apply to a reference.
-        let judged = program.passes.iter().all(|pass| pass.prefix != "reference.");
-        for (name, formula) in self.described.description.conditions.iter().filter(|_| judged) {
+        Ok(scope)
+    }
+
+    /// Returns the first condition that does not hold, as the reason why a configuration does not run. Before there is a
+    /// configuration, `only_axes` leaves out conditions on specialization constants.
+    pub(super) fn find_failed_condition(&self, scope: &Values, only_axes: bool) -> Result<Option<String>, Fault> {
+        let Description { conditions, axes, .. } = &self.described.description;
+        for (name, formula) in conditions.iter() {
             let fault = |message: String| Fault::new(format!("where.{name}"), message);
             let condition = formula.expression().map_err(fault)?;
-            if condition.value(&everything).map_err(fault)? == 0 {
-                return Ok(Err(format!("where.{name} does not hold: {}", condition.text())));
+            let is_left_out = only_axes && condition.names().into_iter().any(|name| axes.get(name).is_none());
+            if !is_left_out && condition.value(scope).map_err(fault)? == 0 {
+                return Ok(Some(format!("where.{name} does not hold: {}", condition.text())));
             }
         }
+        Ok(None)
+    }
+
+    /// Resolves the dispatches of a configuration, whose buffers are the `shared` ones of the point, followed by
+    /// scratch. `first_round` are the values for the shapes of scratch.
+    pub(super) fn resolve_passes(
+        &mut self,
+        configuration: &Configuration<'_>,
+        axes: &Values,
+        first_round: &Values,
+        shared: &[ResolvedBuffer],
+    ) -> Result<PassList, Fault> {
         let mut buffers = shared.to_vec();
-        buffers.extend(self.buffers(&everything, |role| role == Role::Scratch)?);
-        let mut run = Unrolled { resolver: self, program, choice, buffers, passes: vec![] };
-        run.unroll(&program.stated, 0, axes, 0)?;
-        let Unrolled { mut buffers, passes, .. } = run;
-        Ok(Ok(PassList { passes, scratch: buffers.split_off(shared.len()) }))
+        buffers.extend(self.resolve_buffers(first_round, true)?);
+        let mut unroller = Unroller { resolver: self, configuration, buffers, dispatches: vec![] };
+        unroller.unroll(&configuration.kernel.pass_tree, 0, axes, 0)?;
+        let Unroller { mut buffers, dispatches, .. } = unroller;
+        Ok(PassList { dispatches, scratch: buffers.split_off(shared.len()) })
     }
 }
 
-/// Returns the name of the round's number in a pass that runs several times.
-fn index(pass: &Kernel) -> &str {
+/// Returns the name that expressions in a loop use for the number of the round.
+fn index_name(pass: &Kernel) -> &str {
     pass.index.as_deref().unwrap_or("i")
 }
 
-/// Sets the loop indices to the first round.
+/// Sets the indices of all loops to 0. Refuses names that are not unique or cannot stand in expressions.
 fn set_indices(passes: &[Kernel], scope: &mut Values) -> Result<(), Fault> {
     for pass in passes.iter().filter(|pass| pass.times.is_some()) {
-        let index = index(pass);
-        let is_name = index.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-        if index.is_empty() || !is_name || index.as_bytes()[0].is_ascii_digit() {
-            let message = format!("'{}' cannot stand in expressions; use letters, digits and _", brief(index));
-            return Err(Fault::new("pass.index", message));
-        }
+        let index = index_name(pass);
+        check_expression_name(index).map_err(|message| Fault::new("pass.index", message))?;
         if scope.get(index).is_ok() {
             let message = format!("'{index}' is an axis or the index of another loop; write index = \"round\"");
             return Err(Fault::new("pass.index", message));
@@ -78,239 +91,262 @@ fn set_indices(passes: &[Kernel], scope: &mut Values) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Counts the passes with a source in `pass`.
-fn sources(pass: &Kernel) -> usize {
-    if pass.pass.is_empty() { 1 } else { pass.pass.iter().map(sources).sum() }
+/// Counts the sources in a pass and the passes nested in it.
+fn count_sources(pass: &Kernel) -> usize {
+    if pass.pass.is_empty() { 1 } else { pass.pass.iter().map(count_sources).sum() }
 }
 
-/// Dispatches of a program, with its loops unrolled.
-struct Unrolled<'a, 'r> {
+/// Turns the nested loops of a configuration's passes into a list of dispatches.
+struct Unroller<'a, 'r> {
     resolver: &'a mut Resolver<'r>,
-    program: &'a LoadedKernel,
-    /// Chosen `spec` and `subgroup`.
-    choice: &'a Kernel,
-    /// Buffers of the point, scratch of the description, and blocks that are given by member.
+    configuration: &'a Configuration<'a>,
+    /// Buffers of the point, then the description's scratch, then blocks that are given by member.
     buffers: Vec<ResolvedBuffer>,
-    passes: Vec<Dispatch<usize>>,
+    dispatches: Vec<Dispatch<usize>>,
 }
 
-impl Unrolled<'_, '_> {
-    /// Appends the dispatches of `passes`, the first of which is loaded as number `at`, in this round of the enclosing
-    /// loop.
-    fn unroll(&mut self, passes: &[Kernel], mut at: usize, scope: &Values, round: usize) -> Result<(), Fault> {
+impl Unroller<'_, '_> {
+    /// Appends the dispatches of `passes`, which are one level of the nested loops. The first source among them is
+    /// number `source` of the kernel, and `round` is the round of the enclosing loop.
+    fn unroll(&mut self, passes: &[Kernel], mut source: usize, scope: &Values, round: usize) -> Result<(), Fault> {
+        let kernel = self.configuration.kernel;
         for pass in passes {
-            let fault = |message: String| Fault::new("pass.times", message);
-            let times = pass.times.as_ref().map(|times| times.expression().and_then(|times| times.value(scope)));
-            let times = times.transpose().map_err(fault)?;
-            if let (Some(count), Some(stated)) = (times, &pass.times)
-                && !(0..=MAX_DISPATCHES as i64).contains(&count)
-            {
-                let message = format!("is {count} ('{stated}'); a program has 0 to {MAX_DISPATCHES} rounds");
-                return Err(fault(message));
-            }
-            for number in 0..times.unwrap_or(1) {
-                let (mut scope, mut round) = (scope.clone(), round);
-                if times.is_some() {
-                    scope.set(index(pass), number);
-                    round = number as usize;
+            let times = match &pass.times {
+                Some(times) => evaluate_times(times, scope)?,
+                None => 1,
+            };
+            for index in 0..times {
+                let mut scope = scope.clone();
+                let mut round = round;
+                if pass.times.is_some() {
+                    scope.set(index_name(pass), index);
+                    round = index as usize;
                 }
                 if pass.pass.is_empty() {
-                    let dispatch = self.pass(&self.program.passes[at], scope, round)?;
-                    self.passes.push(dispatch);
+                    let dispatch = self.resolve_pass(&kernel.passes[source], scope, round)?;
+                    self.dispatches.push(dispatch);
                 } else {
-                    self.unroll(&pass.pass, at, &scope, round)?;
+                    self.unroll(&pass.pass, source, &scope, round)?;
                 }
             }
-            if self.passes.len() > MAX_DISPATCHES {
-                return Err(fault(format!("makes more than {MAX_DISPATCHES} dispatches; use fewer")));
+            if self.dispatches.len() > MAX_DISPATCHES {
+                let message = format!("makes more than {MAX_DISPATCHES} dispatches; use fewer");
+                return Err(Fault::new("pass.times", message));
             }
-            at += sources(pass);
+            source += count_sources(pass);
         }
         Ok(())
     }
 
-    /// Resolves a dispatch of a pass.
-    fn pass(&mut self, pass: &LoadedPass, mut scope: Values, round: usize) -> Result<Dispatch<usize>, Fault> {
-        let setting = PassConstants::new(pass, self.choice, &scope)?;
+    fn resolve_pass(&mut self, pass: &LoadedPass, mut scope: Values, round: usize) -> Result<Dispatch<usize>, Fault> {
+        let constants = PassConstants::evaluate(pass, &self.configuration.choice, &scope)?;
         let fault = |message: String| Fault::new(pass.field("spec"), message);
-        // Overrides of WGSL are compiled in.
-        let baked = !pass.compiled.overrides().is_empty();
-        let overrides: &[(String, f64)] = if baked { &setting.overrides } else { &[] };
+        // WGSL has overrides in place of specialization constants. Their values are compiled in.
+        let has_overrides = !pass.compiled.overrides().is_empty();
+        let overrides: &[(String, f64)] = if has_overrides { &constants.overrides } else { &[] };
         let spirv = pass.compiled.spirv(overrides).map_err(fault)?;
-        let module = Module { name: pass.source.clone(), spirv, files: pass.compiled.files.clone() };
-        if baked {
-            // Overrides may have changed the work-group size.
-            let interface =
-                loaded::interface(&bytes(&module.spirv)).map_err(|e| fault(format!("{}: {e}", pass.source)))?;
+        if has_overrides {
+            // They may have changed the work-group size.
+            let interface = loaded::read_interface(&bytes(&spirv));
+            let interface = interface.map_err(|reason| fault(format!("{}: {reason}", pass.source)))?;
             set_local_size(&mut scope, interface.local_size.map(|word| i64::from(word.value(&[]))));
         }
-        setting.enter(&mut scope);
-        let description = &self.resolver.described.description;
+        constants.add_to(&mut scope);
         explain_missing_constants(self.resolver.described, pass, &mut scope);
-        let modules = &mut self.resolver.modules;
-        let place = modules.iter().position(|known| *known == module).unwrap_or_else(|| {
-            modules.push(module);
-            modules.len() - 1
-        });
-        let place = self.resolver.first_module + place;
-        let (push, addresses) = Members::push(description, pass).pack(&self.buffers, &scope)?;
-        let indirect = indirect(description, pass)?.map(|counts| self.counts(pass, &counts, &scope)).transpose()?;
-        Ok(Dispatch {
-            constants: if baked { vec![] } else { setting.stated },
-            groups: if indirect.is_some() { [1; 3] } else { groups(pass, &scope)? },
-            indirect,
-            subgroup_size: setting.subgroup,
-            push,
-            addresses,
-            descriptors: self.descriptors(pass, &scope, round)?,
-            ..Dispatch::bare(place)
-        })
+        let module = Module { name: pass.source.clone(), spirv, files: pass.compiled.files.clone() };
+        let shader = self.resolver.number_module(module);
+        let description = &self.resolver.described.description;
+        let push = Members::of_push_constants(description, pass).pack(&self.buffers, &scope)?;
+        let mut dispatch = Dispatch {
+            constants: if has_overrides { vec![] } else { constants.spec_values },
+            subgroup_size: constants.subgroup,
+            push: push.bytes,
+            addresses: push.addresses,
+            ..Dispatch::bare(shader)
+        };
+        if let Some(grid) = find_grid_buffer(description, pass)? {
+            dispatch.indirect = Some(self.resolve_indirect(pass, &grid, &scope)?);
+        } else {
+            dispatch.groups = evaluate_groups(pass, &scope)?;
+        }
+        dispatch.descriptors = self.bind_slots(pass, &scope, round)?;
+        Ok(dispatch)
     }
 
-    /// Resolves the buffer and the offset of a pass's indirect grid.
-    fn counts(&self, pass: &LoadedPass, counts: &BoundRange, scope: &Values) -> Result<(BufferId, u64), Fault> {
+    /// Resolves the buffer that holds the grid of a pass, and the grid's offset in it.
+    fn resolve_indirect(&self, pass: &LoadedPass, grid: &BoundRange, scope: &Values) -> Result<(BufferId, u64), Fault> {
         let fault = |message: String| Fault::new(pass.field("indirect"), message);
-        let (offset, _) = counts.bytes(scope).map_err(fault)?;
-        let place = place(&self.buffers, &counts.buffer);
-        let buffer = &self.buffers[place];
-        if !offset.is_multiple_of(4) || offset.checked_add(12).is_none_or(|end| end > buffer.bytes()) {
-            let (name, bytes) = (&buffer.name, buffer.bytes());
+        let (offset, _) = grid.bytes(scope).map_err(fault)?;
+        let index = find_buffer(&self.buffers, &grid.buffer);
+        let name = &self.buffers[index].name;
+        let bytes = self.buffers[index].bytes();
+        if !offset.is_multiple_of(4) || offset.checked_add(INDIRECT_GRID_BYTES).is_none_or(|end| end > bytes) {
             return Err(fault(format!(
                 "begins at byte {offset} of {name}, which has {bytes} bytes; a grid is three words, at a multiple of four"
             )));
         }
-        Ok((BufferId(place), offset))
+        Ok((BufferId(index), offset))
     }
 
-    fn descriptors(&mut self, pass: &LoadedPass, scope: &Values, round: usize) -> Result<Vec<Descriptor>, Fault> {
+    /// Binds a buffer to each slot of a pass in a round of the loop around it.
+    fn bind_slots(&mut self, pass: &LoadedPass, scope: &Values, round: usize) -> Result<Vec<Descriptor>, Fault> {
         let description = &self.resolver.described.description;
         let mut descriptors = vec![];
         for slot in pass.interface.slots.iter() {
-            let mut at = Binding::whole(slot.set, slot.binding, slot.kind, BufferId(0));
-            at.element = slot.element;
-            if let Some(members) = Members::of_slot(description, pass, slot)? {
-                at.buffer = BufferId(self.block(&members, scope)?);
-                descriptors.push(Descriptor { at, bytes: None });
-                continue;
-            }
-            let parts = bound(description, pass, slot)?;
-            let part = &parts[round % parts.len()];
-            at.buffer = BufferId(place(&self.buffers, &part.buffer));
-            let ResolvedBuffer { name, .. } = &self.buffers[at.buffer.0];
-            let bytes = self.buffers[at.buffer.0].bytes();
-            let fault = |message: String| Fault::new(pass.field(&format!("bind.{}", loaded::slot_key(slot))), message);
-            (at.offset, at.range) = part.bytes(scope).map_err(fault)?;
-            let left = bytes.saturating_sub(at.offset);
-            if left == 0 || at.range.is_some_and(|range| range == 0 || range > left) {
-                let range = at.range.map_or_else(String::new, |range| format!(" {range} bytes"));
-                let offset = at.offset;
-                let message = format!("sees{range} from byte {offset} of {name}, which has {bytes}; keep within it");
-                return Err(fault(message));
-            }
-            // An explicit range counts, whatever the block's size is.
-            if at.range.is_none() {
-                fits_blocks(name, left, &pass.source, slot)?;
-            }
-            descriptors.push(Descriptor { at, bytes: None });
+            let mut binding = if let Some(members) = Members::of_slot(description, pass, slot)? {
+                let buffer = self.add_block(&members, scope)?;
+                Binding::whole(slot.set, slot.binding, slot.kind, BufferId(buffer))
+            } else {
+                let parts = bound_parts(description, pass, slot)?;
+                self.bind_part(pass, slot, &parts[round % parts.len()], scope)?
+            };
+            binding.element = slot.element;
+            descriptors.push(Descriptor { at: binding, bytes: None });
         }
         Ok(descriptors)
     }
 
-    /// Returns the index of the buffer for a block that is given by member.
-    fn block(&mut self, members: &Members<'_>, scope: &Values) -> Result<usize, Fault> {
-        let (bytes, addresses) = members.pack(&self.buffers, scope)?;
-        let mut block = ResolvedBuffer::new(members.name(), DType::Bytes, vec![bytes.len() as u64], Role::Scratch);
-        block.fill = Some(Fill::Block { bytes, addresses });
-        let known = self.buffers.iter().position(|known| known.name == block.name && known.fill == block.fill);
-        Ok(known.unwrap_or_else(|| {
-            self.buffers.push(block);
-            self.buffers.len() - 1
-        }))
+    /// Binds a part of a buffer to a slot. Refuses parts beyond its end, and parts that do not fit the slot's blocks.
+    fn bind_part(&self, pass: &LoadedPass, slot: &Slot, part: &BoundRange, scope: &Values) -> Result<Binding, Fault> {
+        let index = find_buffer(&self.buffers, &part.buffer);
+        let name = &self.buffers[index].name;
+        let bytes = self.buffers[index].bytes();
+        let fault = |message: String| Fault::new(pass.field(&format!("bind.{}", loaded::slot_key(slot))), message);
+        let (offset, range) = part.bytes(scope).map_err(fault)?;
+        let left = bytes.saturating_sub(offset);
+        if left == 0 || range.is_some_and(|range| range == 0 || range > left) {
+            let range = range.map_or_else(String::new, |range| format!(" {range} bytes"));
+            let message = format!("sees{range} from byte {offset} of {name}, which has {bytes}; keep within it");
+            return Err(fault(message));
+        }
+        // An explicit range counts, whatever the block's size is.
+        if range.is_none() {
+            check_block_size(name, left, &pass.source, slot)?;
+        }
+        Ok(Binding { offset, range, ..Binding::whole(slot.set, slot.binding, slot.kind, BufferId(index)) })
+    }
+
+    /// Returns the index of the buffer for a block that is given by member. Equal blocks share a buffer.
+    fn add_block(&mut self, members: &Members<'_>, scope: &Values) -> Result<usize, Fault> {
+        let block = members.pack(&self.buffers, scope)?;
+        let bytes = block.bytes.len() as u64;
+        let fill = Some(Fill::Block(block));
+        if let Some(index) = self.buffers.iter().position(|buffer| buffer.name == members.name() && buffer.fill == fill)
+        {
+            return Ok(index);
+        }
+        let buffer = ResolvedBuffer::new(members.name(), DType::Bytes, vec![bytes], Role::Scratch);
+        self.buffers.push(ResolvedBuffer { fill, ..buffer });
+        Ok(self.buffers.len() - 1)
     }
 }
 
-/// Returns the index of a described buffer. Scratch may have the name of a buffer of another description, and a block
-/// that of a buffer.
-pub(super) fn place(buffers: &[ResolvedBuffer], name: &str) -> usize {
-    let is_described =
-        |buffer: &ResolvedBuffer| buffer.name == name && !matches!(buffer.fill, Some(Fill::Block { .. }));
+fn evaluate_times(times: &Formula, scope: &Values) -> Result<i64, Fault> {
+    let fault = |message: String| Fault::new("pass.times", message);
+    let count = times.expression().and_then(|expression| expression.value(scope)).map_err(fault)?;
+    if !(0..=MAX_DISPATCHES as i64).contains(&count) {
+        return Err(fault(format!("is {count} ('{times}'); a program has 0 to {MAX_DISPATCHES} rounds")));
+    }
+    Ok(count)
+}
+
+/// Returns the index of a described buffer. The search starts at the end: scratch may have the name of a buffer that
+/// another description shares, and is then meant. Blocks given by member may have the same name, too, and are skipped.
+pub(super) fn find_buffer(buffers: &[ResolvedBuffer], name: &str) -> usize {
+    let is_described = |buffer: &ResolvedBuffer| buffer.name == name && !matches!(buffer.fill, Some(Fill::Block(_)));
     buffers.iter().rposition(is_described).expect("each buffer of the description is resolved")
 }
 
-/// Pass with the values of its constants.
+/// Values of a pass's specialization constants.
 struct PassConstants<'a> {
     pass: &'a LoadedPass,
-    /// Required sub-group size.
+    /// Sub-group size to require of the device.
     subgroup: Option<u32>,
-    /// Constants with stated values.
-    stated: Vec<SpecValue>,
-    /// Integer constants with their values.
+    /// Stated values, as a pipeline takes them.
+    spec_values: Vec<SpecValue>,
+    /// Integer constants with their stated or default values, as expressions see them.
     integers: Vec<(&'a SpecConstant, i64)>,
-    /// Values of WGSL overrides.
+    /// Stated values by the constant's key, as WGSL takes them.
     overrides: Vec<(String, f64)>,
 }
 
 impl<'a> PassConstants<'a> {
-    fn new(pass: &'a LoadedPass, choice: &Kernel, axes: &Values) -> Result<Self, Fault> {
-        let subgroup = choice.subgroups().first().or(pass.stated.subgroups().first());
-        let subgroup = subgroup.map(|size| subgroup_size(pass, size, axes)).transpose()?;
-        let mut setting = PassConstants { pass, subgroup, stated: vec![], integers: vec![], overrides: vec![] };
+    /// Evaluates the values that the pass states, then those of the choice for constants that it leaves open. Each
+    /// expression sees the constants before it.
+    fn evaluate(pass: &'a LoadedPass, choice: &Kernel, axes: &Values) -> Result<Self, Fault> {
+        let subgroup = choice.subgroups().first().or(pass.fields.subgroups().first());
+        let subgroup = subgroup.map(|size| evaluate_subgroup_size(pass, size, axes)).transpose()?;
+        let mut constants = PassConstants { pass, subgroup, spec_values: vec![], integers: vec![], overrides: vec![] };
         let mut scope = axes.clone();
-        let own = pass.stated.spec.iter().map(|(name, value)| (pass.field(&format!("spec.{name}")), name, value));
-        let chosen = choice.spec.iter().map(|(name, value)| (format!("spec.{name}"), name, value));
-        for (field, name, value) in own.chain(chosen) {
+        for (name, value) in pass.fields.spec.iter().chain(choice.spec.iter()) {
             let Some(constant) = pass.constant(name) else { continue };
-            if setting.stated.iter().any(|known| known.id == constant.id) {
+            if constants.has_value(constant) {
                 continue;
             }
-            let (bits, number) = pack(value, constant.scalar, &scope).map_err(|e| Fault::new(field, e))?;
+            let (bits, number) = pack(value, constant.scalar, &scope).map_err(|message| {
+                let is_of_pass = pass.fields.spec.get(name).is_some();
+                let field = format!("spec.{name}");
+                Fault::new(if is_of_pass { pass.field(&field) } else { field }, message)
+            })?;
             if let Some(integer) = constant.scalar.integer(bits) {
                 scope.set(&constant.name, integer);
-                setting.integers.push((constant, integer));
+                constants.integers.push((constant, integer));
             }
             // Booleans are `VkBool32`.
-            setting.stated.push(SpecValue { id: constant.id, bits, bytes: constant.scalar.bytes() });
-            setting.overrides.push((loaded::constant_key(constant), number));
+            constants.spec_values.push(SpecValue { id: constant.id, bits, bytes: constant.scalar.bytes() });
+            constants.overrides.push((loaded::constant_key(constant), number));
         }
         for constant in pass.interface.constants.iter() {
-            let known = setting.stated.iter().any(|stated| stated.id == constant.id);
-            if let (false, Some(integer)) = (known, constant.scalar.integer(constant.default)) {
-                setting.integers.push((constant, integer));
+            let default = constant.scalar.integer(constant.default);
+            if !constants.has_value(constant) {
+                constants.integers.extend(default.map(|default| (constant, default)));
             }
         }
-        Ok(setting)
+        Ok(constants)
+    }
+
+    fn has_value(&self, constant: &SpecConstant) -> bool {
+        self.spec_values.iter().any(|value| value.id == constant.id)
     }
 
     /// Makes the constants and the work-group size available to expressions.
-    fn enter(&self, scope: &mut Values) {
-        for (constant, value) in self.integers.iter().filter(|(constant, _)| !constant.name.is_empty()) {
-            scope.set(&constant.name, *value);
+    fn add_to(&self, scope: &mut Values) {
+        for (constant, value) in &self.integers {
+            if !constant.name.is_empty() {
+                scope.set(&constant.name, *value);
+            }
         }
         if let Some(size) = self.subgroup {
             scope.set("subgroup", size.into());
         }
-        let value = |id| self.integers.iter().find(|(constant, _)| constant.id == id).map(|(_, value)| *value);
-        set_local_size(scope, self.pass.local_size(value));
+        let value_of = |id| self.integers.iter().find(|(constant, _)| constant.id == id).map(|(_, value)| *value);
+        set_local_size(scope, self.pass.local_size(value_of));
     }
 }
-/// Evaluates a required sub-group size.
-fn subgroup_size(pass: &LoadedPass, stated: &Formula, scope: &Values) -> Result<u32, Fault> {
+
+fn evaluate_subgroup_size(pass: &LoadedPass, formula: &Formula, scope: &Values) -> Result<u32, Fault> {
     let fault = |message: String| Fault::new(pass.field("subgroup"), message);
-    let value = stated.expression().and_then(|e| e.value(scope)).map_err(fault)?;
-    let size = u32::try_from(value).ok().filter(|size| size.is_power_of_two() && *size <= 128);
-    size.ok_or_else(|| fault(format!("is {value} ('{stated}'); sub-groups have 1, 2, 4, … 128 invocations")))
+    let value = formula.expression().and_then(|expression| expression.value(scope)).map_err(fault)?;
+    match u32::try_from(value) {
+        Ok(size) if size.is_power_of_two() && size <= MAX_SUBGROUP_SIZE => Ok(size),
+        _ => {
+            Err(fault(format!("is {value} ('{formula}'); sub-groups have 1, 2, 4, … {MAX_SUBGROUP_SIZE} invocations")))
+        }
+    }
 }
 
-/// Explains in expressions why the description's specialization constants that the kernel lacks have no value.
+/// Makes expressions explain why a specialization constant of the description has no value: the pass lacks it.
 fn explain_missing_constants(described: &Described, pass: &LoadedPass, scope: &mut Values) {
-    let spec = &described.description.spec;
     let remedy = match pass.prefix {
         "" => "describe it in a file of its own, with its own groups, and name both files",
         "reference." => "state the groups of [reference]",
         _ => "leave it out of this expression",
     };
-    for name in spec.names().into_iter().filter(|name| pass.constant(name).is_none()) {
-        scope.set_reason(name, &format!("a specialization constant that {} does not have; {remedy}", pass.file()));
+    for name in described.description.spec.names() {
+        if pass.constant(name).is_none() {
+            let file = pass.file();
+            scope.set_reason(name, &format!("a specialization constant that {file} does not have; {remedy}"));
+        }
     }
 }
 
@@ -321,24 +357,29 @@ fn set_local_size(scope: &mut Values, extents: [i64; 3]) {
     }
 }
 
-/// Evaluates the work-groups along x, y, z.
-fn groups(pass: &LoadedPass, scope: &Values) -> Result<[u64; 3], Fault> {
-    let field = pass.field("groups");
-    let Some(stated) = &pass.stated.groups else {
+/// Evaluates the work-groups along x, y, z; 1 where fewer than three extents are stated.
+fn evaluate_groups(pass: &LoadedPass, scope: &Values) -> Result<[u64; 3], Fault> {
+    let fault = |message: String| Fault::new(pass.field("groups"), message);
+    let Some(stated) = &pass.fields.groups else {
         let message = "is missing; say how many work-groups along x, y, z: [\"cdiv(N, local_x)\", 1, 1]";
-        return Err(Fault::new(field, message));
+        return Err(fault(message.into()));
     };
-    if !(1..=3).contains(&stated.values().len()) {
-        return Err(Fault::new(field, format!("has {} extents; write 1 to 3, for x, y, z", stated.values().len())));
+    let formulas = stated.values();
+    if !(1..=3).contains(&formulas.len()) {
+        return Err(fault(format!("has {} extents; write 1 to 3, for x, y, z", formulas.len())));
     }
     let mut groups = [1; 3];
-    for ((extent, formula), axis) in groups.iter_mut().zip(stated.values()).zip(["x", "y", "z"]) {
-        let expression = formula.expression().map_err(|e| Fault::new(&field, e))?;
-        let value = expression.value(scope).map_err(|e| Fault::new(&field, e))?;
-        *extent = u64::from(u32::try_from(value).ok().filter(|value| *value > 0).ok_or_else(|| {
-            let message = format!("is {value} along {axis} ('{}'); use 1 to 2^32 - 1 work-groups", expression.text());
-            Fault::new(&field, message)
-        })?);
+    for (axis, formula) in formulas.iter().enumerate() {
+        let expression = formula.expression().map_err(fault)?;
+        let value = expression.value(scope).map_err(fault)?;
+        groups[axis] = match u32::try_from(value) {
+            Ok(count) if count > 0 => count.into(),
+            _ => {
+                let name = ["x", "y", "z"][axis];
+                let text = expression.text();
+                return Err(fault(format!("is {value} along {name} ('{text}'); use 1 to 2^32 - 1 work-groups")));
+            }
+        };
     }
     Ok(groups)
 }

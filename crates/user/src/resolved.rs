@@ -1,4 +1,4 @@
-//! Data model of a resolved run: numbers and bytes, without expressions or unresolved names. Workers receive it.
+//! Resolved problems: numbers and bytes, without expressions or names to look up. Workers receive them as JSON.
 
 use super::command_files;
 use super::description::Captured;
@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Everything one `run` can measure: kernels with their specialization constants, at the points that the axes span. The
-/// hash of a plan includes its JSON, whose names therefore stay those of the first version.
+/// Everything that one `run` can measure: kernels with their specialization constants, at the points that the axes span.
+/// The hash of a plan includes its JSON, so the names of the first version stay.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ResolvedProblem {
     /// Name of the problem in tables: the description's, or else the first source's without extension.
@@ -31,8 +31,8 @@ pub struct ResolvedProblem {
     pub configurations: Vec<KernelConfiguration>,
     /// Problems, in the order of the sweep.
     pub points: Vec<ResolvedPoint>,
-    /// Descriptions, and all sources with their includes, even if a condition excludes them. Workers do not need the
-    /// list.
+    /// Descriptions, and all sources with their includes, even those of kernels that a condition excludes. Not sent to
+    /// workers.
     #[serde(skip)]
     pub sources: Vec<PathBuf>,
     /// Shell commands of the description, each with its field, to be shown before they run. Not sent to workers.
@@ -49,59 +49,71 @@ impl ResolvedProblem {
     pub fn files(&self) -> BTreeSet<(&'static str, PathBuf)> {
         let Self { name: _, axes: _, free: _, modules, configurations: _, points, sources, commands: _, captured: _ } =
             self;
-        let compiled = modules.iter().flat_map(|Module { name: _, spirv: _, files }| files);
-        let mut files: BTreeSet<_> = sources.iter().chain(compiled).map(|path| ("a source", path.clone())).collect();
+        let mut files: BTreeSet<_> = sources.iter().map(|path| ("a source", path.clone())).collect();
+        for Module { name: _, spirv: _, files: compiled } in modules {
+            files.extend(compiled.iter().map(|path| ("a source", path.clone())));
+        }
         let mut commands = BTreeSet::new();
         for ResolvedPoint { values: _, buffers, reference, inputs, work: _, pass_lists } in points {
-            let scratch = pass_lists.iter().flatten().flat_map(|PassList { passes: _, scratch }| scratch);
+            let scratch = pass_lists.iter().flatten().flat_map(|PassList { dispatches: _, scratch }| scratch);
             let fills = buffers.iter().chain(scratch).filter_map(|buffer| buffer.fill.as_ref()?.path());
             files.extend(fills.map(|path| ("a fill", path.to_path_buf())));
             commands.extend(inputs);
             match reference {
                 Reference::Files(answers) => {
-                    let answers = answers.iter().filter_map(|(_, answer)| answer.path());
-                    files.extend(answers.map(|path| ("the reference", path.to_path_buf())));
+                    let paths = answers.iter().filter_map(|(_, answer)| answer.path());
+                    files.extend(paths.map(|path| ("the reference", path.to_path_buf())));
                 }
                 Reference::Command(command) => commands.extend([command]),
                 // A kernel is one of the modules.
                 Reference::None | Reference::Kernel(_) | Reference::Builtin(_) => {}
             }
         }
-        let named =
-            commands.into_iter().flat_map(|ShellCommand { line, folder }| command_files::files_of_line(line, folder));
-        files.extend(named.map(|path| ("a file of a command", path)));
+        for ShellCommand { line, folder } in commands {
+            let paths = command_files::files_of_line(line, folder);
+            files.extend(paths.into_iter().map(|path| ("a file of a command", path)));
+        }
         files
     }
 
     /// Returns a unique size for each point: the values of up to three axes, or else the point's number.
     pub fn sizes(&self) -> Vec<Size> {
-        let points = &self.points;
-        let column = |axis: usize| points.iter().map(|point| point.values[axis]).collect::<Vec<_>>();
-        let shown = |axis: &usize| self.free.is_empty() || self.free.contains(axis);
-        let mut columns: Vec<Vec<i64>> = (0..self.axes.len()).filter(shown).map(column).collect();
+        let mut columns: Vec<Vec<i64>> = vec![];
+        for axis in 0..self.axes.len() {
+            if self.free.is_empty() || self.free.contains(&axis) {
+                columns.push(self.points.iter().map(|point| point.values[axis]).collect());
+            }
+        }
         if columns.len() > 3 {
             // Axes that are constant, or equal to another axis, do not distinguish points.
             let mut known = BTreeSet::new();
             columns.retain(|values| values.iter().any(|value| *value != values[0]) && known.insert(values.clone()));
         }
-        let size = |point: usize| {
-            let values: Option<Vec<u64>> =
-                columns.iter().map(|values| u64::try_from(values[point]).ok().filter(|value| *value > 0)).collect();
-            let size = size_of(&values?)?;
-            // Workers receive the size as text.
-            (size.to_string().parse() == Ok(size)).then_some(size)
-        };
-        let sizes: Option<Vec<Size>> = (0..points.len()).map(size).collect();
-        let unlike = |sizes: &Vec<Size>| sizes.iter().collect::<BTreeSet<_>>().len() == sizes.len();
-        sizes.filter(unlike).unwrap_or_else(|| (1..=points.len() as u64).map(Size::Uniform).collect())
+        let count = self.points.len();
+        let sizes: Option<Vec<Size>> = (0..count).map(|point| size_at(&columns, point)).collect();
+        match sizes {
+            Some(sizes) if sizes.iter().collect::<BTreeSet<_>>().len() == count => sizes,
+            _ => (1..=count as u64).map(Size::Uniform).collect(),
+        }
     }
 
     /// Returns the axes of a point with their values, for ids: `M=512,K=64`.
     pub fn extents(&self, point: usize) -> String {
         let values = &self.points[point].values;
-        let named: Vec<_> = self.axes.iter().zip(values).map(|(axis, value)| format!("{axis}={value}")).collect();
-        if named.is_empty() { "1".into() } else { named.join(",") }
+        let extents: Vec<_> = self.axes.iter().zip(values).map(|(axis, value)| format!("{axis}={value}")).collect();
+        if extents.is_empty() { "1".into() } else { extents.join(",") }
     }
+}
+
+/// Returns the size of a point from the columns of axis values; `None` if they are too many, or one is not positive.
+fn size_at(columns: &[Vec<i64>], point: usize) -> Option<Size> {
+    let mut extents = vec![];
+    for values in columns {
+        extents.push(u64::try_from(values[point]).ok().filter(|extent| *extent > 0)?);
+    }
+    let size = size_of(&extents)?;
+    // Workers receive the size as text, which must mean the same.
+    (size.to_string().parse() == Ok(size)).then_some(size)
 }
 
 /// Converts one to three extents to a size.
@@ -125,7 +137,7 @@ pub struct Module {
     pub files: Vec<PathBuf>,
 }
 
-/// Kernel or sequence of kernels with one choice of its specialization constants.
+/// Names of a kernel and of one choice of its specialization constants.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KernelConfiguration {
     /// Stem of the kernel's source, or the description's name if there are several passes.
@@ -139,7 +151,7 @@ pub struct KernelConfiguration {
 pub struct ResolvedPoint {
     /// Values of the axes, in order.
     pub values: Vec<i64>,
-    /// Buffers that all configurations share; scratch is not among them.
+    /// Buffers that all configurations share, without scratch.
     pub buffers: Vec<ResolvedBuffer>,
     /// Source of the correct answer.
     pub reference: Reference,
@@ -152,13 +164,14 @@ pub struct ResolvedPoint {
     pub pass_lists: Vec<Result<PassList, String>>,
 }
 
-/// Passes of one configuration at a point.
+/// Passes of one configuration at a point, with their loops unrolled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PassList {
-    /// Dispatches, each of which waits for the previous one. Kernels are indices into [`ResolvedProblem::modules`]; buffers
+    /// Dispatches, each of which waits for the previous one. Shaders are indices into [`ResolvedProblem::modules`]; buffers
     /// are numbered like the point's, followed by the scratch buffers.
-    pub passes: Vec<Dispatch<usize>>,
-    /// Scratch buffers, numbered after the point's.
+    #[serde(rename = "passes")]
+    pub dispatches: Vec<Dispatch<usize>>,
+    /// Scratch buffers, and blocks that are given by member.
     pub scratch: Vec<ResolvedBuffer>,
 }
 
@@ -167,42 +180,43 @@ pub struct PassList {
 pub struct ResolvedBuffer {
     /// Name in the description.
     pub name: String,
-    #[serde(deserialize_with = "any_type")]
+    #[serde(deserialize_with = "deserialize_element")]
     pub element: DType,
     /// Extents, the slowest first.
     pub shape: Vec<u64>,
     pub role: Role,
-    /// Contents before a run; `None` for a buffer without a fill.
+    /// Contents before a run; `None` for an output or scratch that starts with any contents.
     pub fill: Option<Fill>,
     /// Tolerance of the elements.
     pub tolerance: Tolerance,
     /// Whether the description states the tolerance, rather than the element type's default.
     pub checked: bool,
-    /// Layout of the blocks that bind the buffer, which a worker reads from the modules.
+    /// Layout of the blocks that bind the buffer. Each process reads it from the modules.
     #[serde(skip)]
     pub members: MemberMap,
 }
 
-/// Reads the type of a buffer, which may be one that built-in kernels lack.
-fn any_type<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DType, D::Error> {
+/// Reads the element type of a buffer, which may be one that built-in kernels lack.
+fn deserialize_element<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DType, D::Error> {
     DType::of_buffer(&String::deserialize(deserializer)?).map_err(de::Error::custom)
 }
 
 impl ResolvedBuffer {
     /// Returns a buffer without a fill whose elements have to be exact.
     pub fn new(name: &str, element: DType, shape: Vec<u64>, role: Role) -> Self {
-        let (name, members) = (name.to_string(), MemberMap::default());
+        let name = name.to_string();
+        let members = MemberMap::default();
         Self { name, element, shape, role, fill: None, tolerance: Tolerance::Exact, checked: false, members }
     }
 
-    /// Returns the number of elements, which fits 64 bits with its bytes: the resolver checks it.
+    /// Returns the number of elements. The resolver has checked that it and the number of bytes fit 64 bits.
     pub fn len(&self) -> u64 {
         self.shape.iter().product()
     }
 
-    /// Returns the addresses of buffers in its initial contents.
+    /// Returns the addresses of other buffers in its initial contents.
     pub(crate) fn addresses(&self) -> &[Address] {
-        if let Some(Fill::Block { addresses, .. }) = &self.fill { addresses } else { &[] }
+        if let Some(Fill::Block(block)) = &self.fill { &block.addresses } else { &[] }
     }
 
     /// Returns the size in bytes.
@@ -215,7 +229,10 @@ impl fmt::Display for ResolvedBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shape: Vec<_> = self.shape.iter().map(ToString::to_string).collect();
         write!(f, "{} {}[{}]", self.name, self.element.name(), shape.join(","))?;
-        self.fill.iter().try_for_each(|fill| write!(f, " {fill}"))
+        if let Some(fill) = &self.fill {
+            write!(f, " {fill}")?;
+        }
+        Ok(())
     }
 }
 
@@ -235,7 +252,7 @@ impl fmt::Display for Fill {
                 write!(f, "@{}", path.file_name().unwrap_or_default().to_string_lossy())
             }
             Self::Made => f.write_str("inputs.command"),
-            Self::Block { bytes, .. } => write!(f, "block({} bytes)", bytes.len()),
+            Self::Block(block) => write!(f, "block({} bytes)", block.bytes.len()),
         }
     }
 }
@@ -261,12 +278,19 @@ pub enum Fill {
     Mask,
     /// Elements of a `NumPy` array with the shape of the buffer.
     Npy(PathBuf),
-    /// Bytes of a file, as many as the buffer has.
+    /// Raw bytes of a file, exactly as long as the buffer.
     Raw(PathBuf),
     /// Output of [`ResolvedPoint::inputs`]: `<name>.npy` or `<name>.bin` in its folder.
     Made,
     /// Literal bytes with addresses of buffers in them.
-    Block { bytes: Vec<u8>, addresses: Vec<Address> },
+    Block(PackedBlock),
+}
+
+/// Bytes of a block that a description gives by member, with places for the addresses of buffers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PackedBlock {
+    pub bytes: Vec<u8>,
+    pub addresses: Vec<Address>,
 }
 
 /// Tolerance of elements x against the reference r.
@@ -297,12 +321,12 @@ impl fmt::Display for Tolerance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Close { rtol, atol } => write!(f, "{{ rtol = {rtol:e}, atol = {atol:e} }}"),
-            Self::Nmse(most) => write!(f, "{{ nmse = {most:e} }}"),
-            Self::Ulp(most) => write!(f, "{{ ulp = {most} }}"),
+            Self::Nmse(limit) => write!(f, "{{ nmse = {limit:e} }}"),
+            Self::Ulp(limit) => write!(f, "{{ ulp = {limit} }}"),
             Self::Exact => f.write_str("\"exact\""),
             Self::Columns { rtol, atol } => write!(f, "{{ rtol = {rtol:e}, atol = {atol:?} }}"),
             Self::Set => f.write_str("\"set\""),
-            Self::Picks(place) => write!(f, "{{ picks = {place} }}"),
+            Self::Picks(index) => write!(f, "{{ picks = {index} }}"),
             Self::Moments { mean, deviation } => write!(f, "{{ mean = {mean}, deviation = {deviation} }}"),
         }
     }
@@ -317,9 +341,9 @@ pub enum Reference {
     None,
     /// Files for the outputs, each with the index of its buffer.
     Files(Vec<(usize, Fill)>),
-    /// Program that reads the inputs as `.npy` from one folder and writes the outputs as `.npy` to another.
+    /// Program that reads the inputs from the folder `{in}`, and writes the outputs to `{out}`, as `.npy`.
     Command(ShellCommand),
-    /// Passes of another kernel or sequence of kernels.
+    /// Passes of another kernel, which run on the same device.
     Kernel(PassList),
     /// Built-in algorithm, whose oracle runs on the host.
     Builtin(Builtin),
@@ -338,7 +362,7 @@ pub struct Builtin {
     pub roles: Vec<(String, usize)>,
 }
 
-/// Program that `sh -c` runs, with placeholders replaced except for the folders `{in}` and `{out}`.
+/// Command for the shell, with all placeholders but the folders `{in}` and `{out}` replaced.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ShellCommand {
     pub line: String,
@@ -350,9 +374,9 @@ pub struct ShellCommand {
 mod tests {
     use super::*;
 
-    fn run(axes: &[&str], points: &[&[i64]]) -> ResolvedProblem {
+    fn problem(axes: &str, points: &[&[i64]]) -> ResolvedProblem {
         let point = |values: &&[i64]| ResolvedPoint { values: values.to_vec(), ..ResolvedPoint::default() };
-        let axes = axes.iter().map(ToString::to_string).collect();
+        let axes = axes.split_whitespace().map(String::from).collect();
         ResolvedProblem { axes, points: points.iter().map(point).collect(), ..ResolvedProblem::default() }
     }
 
@@ -368,15 +392,16 @@ mod tests {
             Reference::Command(command("python3 'ref.py' {in} {out}; cat absent")),
             Reference::None,
         ];
-        let mut run = run(&["N"], &[&[1], &[2], &[3]]);
-        for (point, reference) in run.points.iter_mut().zip(references) {
+        let mut problem = problem("N", &[&[1], &[2], &[3]]);
+        for (point, reference) in problem.points.iter_mut().zip(references) {
             point.reference = reference;
             point.buffers = vec![buffer(Fill::Npy("a.npy".into())), buffer(Fill::Iota), buffer(Fill::Made)];
         }
-        run.points[0].inputs = Some(command("./make<seed.txt"));
+        problem.points[0].inputs = Some(command("./make<seed.txt"));
         std::fs::write(folder.path().join("seed.txt"), "").expect("written");
-        run.modules = vec![Module { name: "k".into(), spirv: vec![], files: vec!["k.comp".into(), "k.glsl".into()] }];
-        run.sources = vec!["k.toml".into(), "k.comp".into()];
+        let files = vec!["k.comp".into(), "k.glsl".into()];
+        problem.modules = vec![Module { name: "k".into(), spirv: vec![], files }];
+        problem.sources = vec!["k.toml".into(), "k.comp".into()];
         let of_command = |name: &str| ("a file of a command", folder.path().join(name));
         let expected = BTreeSet::from([
             ("a source", "k.toml".into()),
@@ -388,26 +413,29 @@ mod tests {
             of_command("seed.txt"),
         ]);
         // Programs in PATH are files of a command, too.
-        let mut files = run.files();
+        let mut files = problem.files();
         files.retain(|(what, path)| *what != "a file of a command" || path.starts_with(folder.path()));
         assert_eq!(files, expected);
     }
 
     #[test]
     fn points_have_unique_sizes() {
-        let text = |axes: &[&str], points: &[&[i64]]| {
-            run(axes, points).sizes().iter().map(Size::to_string).collect::<Vec<_>>().join(" ")
-        };
-        assert_eq!(text(&[], &[&[]]), "1");
-        assert_eq!(text(&["N"], &[&[7], &[9]]), "7 9");
-        assert_eq!(text(&["M", "N"], &[&[7, 8], &[7, 9]]), "7x8 7x9");
-        assert_eq!(text(&["M", "N", "K", "R"], &[&[1, 1, 2, 5], &[3, 3, 2, 5]]), "1 3");
-        assert_eq!(text(&["A", "B", "C", "D"], &[&[1, 2, 3, 4], &[2, 3, 4, 5], &[3, 5, 7, 1]]), "1 2 3");
-        assert_eq!(text(&["N"], &[&[0], &[5]]), "1 2");
-        assert_eq!(text(&["N"], &[&[1 << 40], &[5]]), "1 2");
-        let reduction = ResolvedProblem { free: vec![0], ..run(&["N", "GROUPS"], &[&[1000, 4], &[65536, 64]]) };
+        let cases: [(&str, &[&[i64]], &str); 7] = [
+            ("", &[&[]], "1"),
+            ("N", &[&[7], &[9]], "7 9"),
+            ("M N", &[&[7, 8], &[7, 9]], "7x8 7x9"),
+            ("M N K R", &[&[1, 1, 2, 5], &[3, 3, 2, 5]], "1 3"),
+            ("A B C D", &[&[1, 2, 3, 4], &[2, 3, 4, 5], &[3, 5, 7, 1]], "1 2 3"),
+            ("N", &[&[0], &[5]], "1 2"),
+            ("N", &[&[1 << 40], &[5]], "1 2"),
+        ];
+        for (axes, points, expected) in cases {
+            let sizes: Vec<String> = problem(axes, points).sizes().iter().map(Size::to_string).collect();
+            assert_eq!(sizes.join(" "), expected);
+        }
+        let reduction = ResolvedProblem { free: vec![0], ..problem("N GROUPS", &[&[1000, 4], &[65536, 64]]) };
         assert_eq!(reduction.sizes(), [1000, 65536].map(Size::Uniform));
         assert_eq!(reduction.extents(1), "N=65536,GROUPS=64", "ids stay what they were");
-        assert_eq!(run(&["M", "K"], &[&[3, 4]]).extents(0), "M=3,K=4");
+        assert_eq!(problem("M K", &[&[3, 4]]).extents(0), "M=3,K=4");
     }
 }

@@ -1,15 +1,17 @@
 //! Resolves descriptions as users write them, and checks the messages for wrong ones.
 
-use super::description::{Described, Description};
+use super::description::{Described, Description, Formula, OneOrMany};
+use super::loaded::load_kernels;
 use super::options::describe;
 use super::resolve::resolve;
-use super::resolved::{Fill, Reference, ResolvedProblem, Tolerance};
-use crate::basis::error::Error;
+use super::resolved::{Fill, PassList, Reference, ResolvedProblem, Tolerance};
+use crate::basis::dtype::DType;
 use crate::kernel::buffer::Role;
 use crate::kernel::interface::SlotKind;
 use crate::kernels::CATALOGUE;
 use crate::plan::request::FieldOptions;
 use std::path::{Path, PathBuf};
+use tempfile::TempDir;
 
 /// Three aliases of one binding, a uniform block, a specialized work-group size, push constants of several types.
 const KERNEL: &str = r#"#version 460
@@ -110,69 +112,79 @@ groups = ["cdiv(M, local_x)", "cdiv(BM, local_y)"]
 flops = "2*M*K"
 "#;
 
+/// Writes a file in `folder`, and the folders on the way to it. Returns its path.
+fn write(folder: &TempDir, name: &str, text: impl AsRef<[u8]>) -> String {
+    let path = folder.path().join(name);
+    std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+    std::fs::write(&path, text).expect("written");
+    path.display().to_string()
+}
+
 /// Writes the kernels to a folder.
-fn folder() -> tempfile::TempDir {
+fn folder() -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
-    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("written");
-    write("k.comp", KERNEL);
-    write("scale.glsl", "#define SCALE 2.0\n");
-    write("k.wgsl", WGSL);
-    write("copy.comp", COPY);
-    write("copy2.comp", COPY);
-    write("address.comp", ADDRESS);
-    write("broken.comp", "#version 460\nvoid main() { undeclared = 1; }\n");
-    write("broken.wgsl", "fn main() { let x: f32 = 1u; }\n");
-    write("two.wgsl", &format!("{WGSL}@compute @workgroup_size(1) fn other() {{ d[0] = a[0]; }}\n"));
-    write("nothing.wgsl", "fn helper() {}\n");
-    write(
-        "image.comp",
-        "#version 460\nlayout(local_size_x = 1) in;\nlayout(set = 0, binding = 0, r32f) uniform image2D I;\n\
-                         void main() { imageStore(I, ivec2(0), vec4(0)); }\n",
-    );
-    write(
-        "array.comp",
-        "#version 460\nlayout(local_size_x = 1) in;\nlayout(set = 0, binding = 0) buffer A { float a[]; } many[2];\n\
-                         void main() { many[0].a[0] = 0; }\n",
-    );
-    write("k.spv", "SPIR-V it is not");
-    write("k.txt", "");
-    write("k.slang", "");
+    let head = "#version 460\nlayout(local_size_x = 1) in;\nlayout(set = 0, binding = 0";
+    let two = format!("{WGSL}@compute @workgroup_size(1) fn other() {{ d[0] = a[0]; }}\n");
+    let image = format!("{head}, r32f) uniform image2D I;\nvoid main() {{ imageStore(I, ivec2(0), vec4(0)); }}\n");
+    let array = format!("{head}) buffer A {{ float a[]; }} many[2];\nvoid main() {{ many[0].a[0] = 0; }}\n");
+    for (name, text) in [
+        ("k.comp", KERNEL),
+        ("scale.glsl", "#define SCALE 2.0\n"),
+        ("k.wgsl", WGSL),
+        ("copy.comp", COPY),
+        ("copy2.comp", COPY),
+        ("address.comp", ADDRESS),
+        ("broken.comp", "#version 460\nvoid main() { undeclared = 1; }\n"),
+        ("broken.wgsl", "fn main() { let x: f32 = 1u; }\n"),
+        ("two.wgsl", &two),
+        ("nothing.wgsl", "fn helper() {}\n"),
+        ("image.comp", &image),
+        ("array.comp", &array),
+        ("k.spv", "SPIR-V it is not"),
+        ("k.txt", ""),
+        ("k.slang", ""),
+    ] {
+        write(&folder, name, text);
+    }
     folder
 }
 
-fn described(folder: &Path, text: &str) -> Result<Described, Error> {
-    let description = Description::parse(text).map_err(Error::Usage)?;
+/// Resolves the description `text` of a file in `folder`.
+fn resolved(folder: &Path, text: &str) -> Result<ResolvedProblem, String> {
+    let description = Description::parse(text)?;
     let file = Some((folder.join("k.toml"), text.to_string()));
-    Ok(Described { description, folder: folder.to_path_buf(), file, ..Described::default() })
+    let described = Described { description, folder: folder.to_path_buf(), file, ..Described::default() };
+    resolve(&CATALOGUE, &[described]).map_err(|e| e.to_string())
 }
 
-fn resolved(folder: &Path, text: &str) -> Result<ResolvedProblem, String> {
-    let described = described(folder, text).map_err(|e| e.to_string())?;
-    resolve(&CATALOGUE, &[described]).map_err(|e| e.to_string())
+/// Returns the passes of a configuration at a point.
+fn passes(problem: &ResolvedProblem, point: usize, configuration: usize) -> &PassList {
+    problem.points[point].pass_lists[configuration].as_ref().expect("it is not excluded")
+}
+
+/// Returns the indices of the buffers that a dispatch binds.
+fn bound(list: &PassList, dispatch: usize) -> Vec<usize> {
+    list.dispatches[dispatch].descriptors.iter().map(|descriptor| descriptor.at.buffer.0).collect()
 }
 
 #[test]
 fn a_description_becomes_numbers_and_bytes() {
     let folder = folder();
-    let run = resolved(folder.path(), RIGHT).expect("it is right");
-    assert_eq!((run.name.as_str(), run.axes.as_slice()), ("k", &["M".to_string(), "K".to_string()][..]));
-    assert_eq!(run.modules.len(), 1);
-    assert_eq!(run.modules[0].files.len(), 2, "{:?}", run.modules[0].files);
-    let choices: Vec<_> = run.configurations.iter().map(|configuration| configuration.choice.clone()).collect();
+    let problem = resolved(folder.path(), RIGHT).expect("it is right");
+    assert_eq!((&*problem.name, problem.axes.join(" ")), ("k", "M K".to_string()));
+    assert_eq!(problem.modules.len(), 1);
+    assert_eq!(problem.modules[0].files.len(), 2, "{:?}", problem.modules[0].files);
+    let choices: Vec<_> = problem.configurations.iter().map(|configuration| configuration.choice.clone()).collect();
     assert_eq!(choices, [64, 128].map(|bm| vec![("BM".to_string(), bm.to_string())]));
-    assert_eq!(
-        run.points.iter().map(|p| p.values.clone()).collect::<Vec<_>>(),
-        [[512, 4], [512, 256], [1024, 4], [1024, 512]]
-    );
-    let point = &run.points[3];
+    let points: Vec<_> = problem.points.iter().map(|point| point.values.clone()).collect();
+    assert_eq!(points, [[512, 4], [512, 256], [1024, 4], [1024, 512]]);
+    let point = &problem.points[3];
     assert_eq!(point.work.operations, 2 * 1024 * 512);
     assert_eq!(point.work.bytes.0, 1024 * 512 * 2 + 1024 * 4 + 32);
     let [a, d, shape] = &point.buffers[..] else { panic!("{:?}", point.buffers) };
-    assert_eq!(
-        (a.role, a.fill.clone(), a.shape.as_slice()),
-        (Role::Input, Some(Fill::Uniform { low: -1.0, high: 1.0 }), &[1024, 512][..])
-    );
-    assert_eq!((d.role, d.tolerance.clone(), d.fill.clone()), (Role::Output, Tolerance::Nmse(1e-6), None));
+    assert_eq!((a.role, &a.shape[..]), (Role::Input, &[1024, 512][..]));
+    assert_eq!(a.fill, Some(Fill::Uniform { low: -1.0, high: 1.0 }));
+    assert_eq!((d.role, &d.tolerance, &d.fill), (Role::Output, &Tolerance::Nmse(1e-6), &None));
     assert_eq!(shape.bytes(), 32);
     assert_eq!(point.reference, Reference::None);
     assert_eq!(point.pass_lists[1], Err("where.legal does not hold: BM * K < 65536".into()), "128 × 512 is 65536");
@@ -182,13 +194,12 @@ fn a_description_becomes_numbers_and_bytes() {
 fn constants_push_constants_and_bindings_match_the_kernel() {
     let folder = folder();
     let text = RIGHT.replace("< 65536", "<= 65536").replace("M = \"512..1024\"", "M = 1024");
-    let run = resolved(folder.path(), &text).expect("it is right");
-    let job = run.points[1].pass_lists[1].as_ref().expect("it is legal");
-    let pass = &job.passes[0];
-    let constants: Vec<_> = pass.constants.iter().map(|c| (c.id, c.bits, c.bytes)).collect();
+    let problem = resolved(folder.path(), &text).expect("it is right");
+    let dispatch = &passes(&problem, 1, 1).dispatches[0];
+    let constants: Vec<_> = dispatch.constants.iter().map(|c| (c.id, c.bits, c.bytes)).collect();
     let slope = u64::from(0.25f32.to_bits());
     assert_eq!(constants, [(1, 128, 4), (2, 1, 4), (3, slope, 4), (0, 32, 4)]);
-    assert_eq!(pass.groups, [32, 64, 1]);
+    assert_eq!(dispatch.groups, [32, 64, 1]);
     let push: Vec<u8> = [
         &1024u32.to_le_bytes()[..],
         &(-7i32).to_le_bytes(),
@@ -202,11 +213,10 @@ fn constants_push_constants_and_bindings_match_the_kernel() {
         &[0; 2],
     ]
     .concat();
-    assert_eq!(pass.push, push);
-    let bindings: Vec<_> =
-        pass.descriptors.iter().map(|own| (own.at.set, own.at.binding, own.at.kind, own.at.buffer.0)).collect();
-    let (storage, uniform) = (SlotKind::Storage, SlotKind::Uniform);
-    assert_eq!(bindings, [(0, 0, storage, 0), (0, 2, uniform, 2), (1, 3, storage, 1)]);
+    assert_eq!(dispatch.push, push);
+    let bindings = dispatch.descriptors.iter().map(|own| (own.at.set, own.at.binding, own.at.kind, own.at.buffer.0));
+    let expected = [(0, 0, SlotKind::Storage, 0), (0, 2, SlotKind::Uniform, 2), (1, 3, SlotKind::Storage, 1)];
+    assert_eq!(bindings.collect::<Vec<_>>(), expected);
 }
 
 #[test]
@@ -215,10 +225,10 @@ fn wgsl_overrides_are_compiled_in_for_each_choice() {
     let text = "[kernel]\nsource = 'k.wgsl'\n[axes]\nN = 4096\n[spec]\nBLOCK = [32, 64]\n\
                 [buffer.a]\ntype = 'f32'\nshape = ['N']\nfill = 'normal'\n[buffer.d]\ntype = 'f32'\nshape = 'N'\n\
                 [dispatch]\ngroups = 'cdiv(N, local_x)'\n";
-    let run = resolved(folder.path(), text).expect("it is right");
-    let groups: Vec<_> = run.points[0].pass_lists.iter().flatten().map(|job| job.passes[0].groups[0]).collect();
-    assert_eq!((groups, run.modules.len()), (vec![128, 64], 2));
-    assert_eq!(run.points[0].buffers[1].role, Role::Output);
+    let problem = resolved(folder.path(), text).expect("it is right");
+    assert_eq!([0, 1].map(|choice| passes(&problem, 0, choice).dispatches[0].groups[0]), [128, 64]);
+    assert_eq!((problem.points[0].pass_lists.len(), problem.modules.len()), (2, 2));
+    assert_eq!(problem.points[0].buffers[1].role, Role::Output);
 }
 
 #[test]
@@ -229,20 +239,21 @@ fn addresses_passes_scratch_and_references_use_the_right_buffers() {
                 [axes]\nN = 128\n[buffer.T]\ntype = 'f32'\nshape = 'N'\nscratch = true\n\
                 [buffer.A]\ntype = 'f32'\nshape = 'N'\nfill = 'iota'\n[buffer.D]\ntype = 'f32'\nshape = 'N'\n\
                 [reference]\nkernel = 'copy.comp'\ngroups = 2\n";
-    let run = resolved(folder.path(), text).expect("it is right");
-    let point = &run.points[0];
-    assert_eq!(point.buffers.iter().map(|b| b.name.as_str()).collect::<Vec<_>>(), ["A", "D"]);
-    let job = point.pass_lists[0].as_ref().expect("a job");
-    assert_eq!(job.scratch[0].name, "T");
-    assert_eq!(job.passes[0].descriptors.iter().map(|own| own.at.buffer.0).collect::<Vec<_>>(), [0, 2]);
-    assert_eq!(job.passes[1].addresses.iter().map(|a| (a.offset, a.buffer.0)).collect::<Vec<_>>(), [(0, 2), (8, 1)]);
+    let problem = resolved(folder.path(), text).expect("it is right");
+    let point = &problem.points[0];
+    assert_eq!(point.buffers.iter().map(|buffer| &*buffer.name).collect::<Vec<_>>(), ["A", "D"]);
+    let list = passes(&problem, 0, 0);
+    assert_eq!(list.scratch[0].name, "T");
+    assert_eq!(bound(list, 0), [0, 2]);
+    let addresses: Vec<_> = list.dispatches[1].addresses.iter().map(|a| (a.offset, a.buffer.0)).collect();
+    assert_eq!(addresses, [(0, 2), (8, 1)]);
     let Reference::Kernel(reference) = &point.reference else { panic!("{:?}", point.reference) };
-    assert_eq!(reference.passes[0].descriptors.iter().map(|own| own.at.buffer.0).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(bound(reference, 0), [0, 1]);
 }
 
 /// Resolves kernels and descriptions with these values of `--size` and `--set`.
 fn typed(kernels: &[&str], size: &[&str], set: &[&str]) -> Result<ResolvedProblem, String> {
-    let [size, set] = [size, set].map(|all| all.iter().map(ToString::to_string).collect());
+    let [size, set] = [size, set].map(|texts| texts.iter().map(ToString::to_string).collect());
     let kernels: Vec<_> = kernels.iter().map(PathBuf::from).collect();
     let described = describe(&kernels, None, &FieldOptions { size, set, ..FieldOptions::default() });
     resolve(&CATALOGUE, &described.map_err(|e| e.to_string())?).map_err(|e| e.to_string())
@@ -251,7 +262,8 @@ fn typed(kernels: &[&str], size: &[&str], set: &[&str]) -> Result<ResolvedProble
 #[test]
 fn options_and_descriptions_are_equivalent() {
     let folder = folder();
-    let [copy, k] = ["copy.comp", "k.comp"].map(|name| folder.path().join(name).display().to_string());
+    let [copy, copy2, k] =
+        ["copy.comp", "copy2.comp", "k.comp"].map(|name| folder.path().join(name).display().to_string());
     let sets = [
         "buffer.A={ type = 'f32', shape = ['N'], fill = 'uniform(-1,1)' }",
         "buffer.D.type=f32",
@@ -261,19 +273,14 @@ fn options_and_descriptions_are_equivalent() {
         "work.flops=N",
         &format!("reference.kernel={copy}"),
     ];
-    let run = typed(&[&copy], &["N=64,128"], &sets);
-    assert_eq!(run.expect("a reference that states no grid has that of the kernel").points.len(), 2);
-    let description = folder.path().join("copy.toml");
-    let text = "[kernel]\nsource='copy.comp'\n[axes]\nN=64\n[buffer.A]\ntype='f32'\nshape='N'\nfill='zero'\n[buffer.D]\ntype='f32'\n\
-                shape='N'\n[dispatch]\ngroups='N/64'\n";
-    std::fs::write(&description, text).expect("written");
-    let description = description.display().to_string();
-    let run = typed(&[&description], &["N=64,128"], &["buffer.D.check={ ulp = 2 }"]).expect("it is right");
-    assert_eq!(run.points.len(), 2);
-    assert_eq!(run.points[1].buffers[1].tolerance, Tolerance::Ulp(2));
-    let two = typed(&[&description, &folder.path().join("copy2.comp").display().to_string(), &copy], &[], &[])
-        .expect("two kernels");
-    assert_eq!(two.configurations.iter().map(|c| c.kernel.as_str()).collect::<Vec<_>>(), ["copy2", "copy"]);
+    let problem = typed(&[&copy], &["N=64,128"], &sets);
+    assert_eq!(problem.expect("a reference that states no grid has that of the kernel").points.len(), 2);
+    let description = write(&folder, "copy.toml", PLAIN.replace("N = 128", "N = 64"));
+    let problem = typed(&[&description], &["N=64,128"], &["buffer.D.check={ ulp = 2 }"]).expect("it is right");
+    assert_eq!(problem.points.len(), 2);
+    assert_eq!(problem.points[1].buffers[1].tolerance, Tolerance::Ulp(2));
+    let two = typed(&[&description, &copy2, &copy], &[], &[]).expect("two kernels");
+    assert_eq!(two.configurations.iter().map(|c| &*c.kernel).collect::<Vec<_>>(), ["copy2", "copy"]);
     let lacks = typed(&[&k], &[], &["kernel.define.A_TYPE=float"]).expect_err("nothing is described");
     for part in [
         "(set 0, binding 0: read; also data_a, A4, data_a4): --set 'buffer.A={ type = \"f32\", shape = [\"M\", \"N\"], fill = \"varied\" }'",
@@ -288,25 +295,24 @@ fn options_and_descriptions_are_equivalent() {
 #[test]
 fn what_init_prints_is_a_description() {
     let folder = folder();
-    std::fs::write(folder.path().join("grid.comp"), GRID).expect("written");
+    write(&folder, "grid.comp", GRID);
     let members = "struct P { n: u32, s: array<vec4<f32>, 20> }\n@group(1) @binding(0) var<uniform> p: P;\n";
-    let members = format!("{members}{}", WGSL.replace("2.0 * ", "f32(p.n) * p.s[3].y * "));
-    std::fs::write(folder.path().join("members.wgsl"), members).expect("written");
+    write(&folder, "members.wgsl", format!("{members}{}", WGSL.replace("2.0 * ", "f32(p.n) * p.s[3].y * ")));
     for name in ["copy.comp", "k.wgsl", "members.wgsl", "address.comp", "grid.comp"] {
         let path = folder.path().join(name);
         let described = describe(&[path], None, &FieldOptions::default()).expect("a kernel");
         let text = super::init::init(&described[0]).expect("a description");
         assert!(text.lines().skip(2).all(|line| line.chars().count() <= 80 || line.starts_with("source")), "{text}");
         let text = text.replace(",1024..65536", "").replace(",256..4096", "");
-        let run = resolved(Path::new(""), &text);
-        let run = run.unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
-        let roles: Vec<_> = run.points[0].buffers.iter().map(|buffer| buffer.role).collect();
-        let expected = [&[Role::Input, Role::Output][..], &[Role::Input, Role::InPlace, Role::Output]];
-        assert_eq!(roles, expected[usize::from(name == "grid.comp")], "{name}");
-        if name == "grid.comp" {
-            insta::assert_snapshot!(text.replace(&folder.path().display().to_string(), ""));
-            assert_eq!(run.points[0].pass_lists[0].as_ref().expect("a job").passes[0].groups, [16, 17, 1]);
+        let problem = resolved(Path::new(""), &text).unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
+        let roles: Vec<_> = problem.points[0].buffers.iter().map(|buffer| buffer.role).collect();
+        if name != "grid.comp" {
+            assert_eq!(roles, [Role::Input, Role::Output], "{name}");
+            continue;
         }
+        assert_eq!(roles, [Role::Input, Role::InPlace, Role::Output]);
+        insta::assert_snapshot!(text.replace(&folder.path().display().to_string(), ""));
+        assert_eq!(passes(&problem, 0, 0).dispatches[0].groups, [16, 17, 1]);
     }
 }
 
@@ -330,58 +336,55 @@ groups = ['cdiv(N, 64)']
 /// starts with `+` is added on a new line after the text, with `^` before it.
 type Mistake = (&'static str, &'static str, &'static str);
 
+const SOURCE: &str = "source = 'copy.comp'";
+const GROUPS: &str = "groups = ['cdiv(N, 64)']";
+const TYPE_AND_SHAPE: &str = "type = 'f32'\nshape = ['N']\nfill";
+const SHAPE_BUFFER: &str = "[buffer.Shape]\ntype = \"bytes\"\nshape = 32\nfill = \"zero\"";
+
 /// Mistakes in `PLAIN`.
-const OF_PLAIN: &[Mistake] = &[
-    ("source = 'copy.comp'", "source = 'gone.comp'", "kernel.source: "),
-    ("source = 'copy.comp'", "+times = 3", ""),
-    ("source = 'copy.comp'", "+times = -1", "pass.times: is -1 ('-1'); a program has 0 to 16384"),
-    ("source = 'copy.comp'", "+times = '2^40'", "pass.times: is 1099511627776"),
-    ("source = 'copy.comp'", "+times = 2\nindex = 'N'", "pass.index: 'N' is an axis"),
-    ("source = 'copy.comp'", "+times = 2\nindex = 'a b'", "pass.index: 'a b' cannot stand"),
-    ("source = 'copy.comp'", "+subgroup = 12", "kernel.subgroup: is 12 ('12'); sub-groups have"),
-    ("source = 'copy.comp'", "+subgroup = [8, 16]", ""),
-    ("source = 'copy.comp'", "+bind = { A = 'A + 4*N' }", "kernel.bind.A: sees from byte 512 of A"),
-    ("source = 'copy.comp'", "+bind = { A = 'A + 64*N' }", "A, which has 512; keep within it"),
-    ("source = 'copy.comp'", "+times = 2\nbind = { A = ['A', 'A + 256'] }", ""),
-    ("source = 'copy.comp'", "+bind = { A = 'A - 4' }", "unknown buffer 'A - 4'"),
-    ("source = 'copy.comp'", "+bind = { A = [] }", "kernel.bind.A: is an empty list"),
-    ("source = 'copy.comp'", "+bind = { A = { buffer = 'A', range = 1000 } }", "sees 1000 bytes from byte 0 of A"),
-    ("groups = ['cdiv(N, 64)']", "indirect = 'A + 504'", "begins at byte 504 of A, which has 512 bytes"),
-    ("groups = ['cdiv(N, 64)']", "indirect = 'A + 16'", ""),
-    ("groups = ['cdiv(N, 64)']", "indirect = 'A'\ngroups = 1", "dispatch.indirect: stands beside groups"),
-    ("groups = ['cdiv(N, 64)']", "indirect = 'Z'", "dispatch.indirect: unknown buffer 'Z'"),
+const PLAIN_MISTAKES: &[Mistake] = &[
+    (SOURCE, "source = 'gone.comp'", "kernel.source: "),
+    (SOURCE, "+times = 3", ""),
+    (SOURCE, "+times = -1", "pass.times: is -1 ('-1'); a program has 0 to 16384"),
+    (SOURCE, "+times = '2^40'", "pass.times: is 1099511627776"),
+    (SOURCE, "+times = 2\nindex = 'N'", "pass.index: 'N' is an axis"),
+    (SOURCE, "+times = 2\nindex = 'a b'", "pass.index: 'a b' cannot stand"),
+    (SOURCE, "+subgroup = 12", "kernel.subgroup: is 12 ('12'); sub-groups have"),
+    (SOURCE, "+subgroup = [8, 16]", ""),
+    (SOURCE, "+bind = { A = 'A + 4*N' }", "kernel.bind.A: sees from byte 512 of A"),
+    (SOURCE, "+bind = { A = 'A + 64*N' }", "A, which has 512; keep within it"),
+    (SOURCE, "+times = 2\nbind = { A = ['A', 'A + 256'] }", ""),
+    (SOURCE, "+bind = { A = 'A - 4' }", "unknown buffer 'A - 4'"),
+    (SOURCE, "+bind = { A = [] }", "kernel.bind.A: is an empty list"),
+    (SOURCE, "+bind = { A = { buffer = 'A', range = 1000 } }", "sees 1000 bytes from byte 0 of A"),
+    (GROUPS, "indirect = 'A + 504'", "begins at byte 504 of A, which has 512 bytes"),
+    (GROUPS, "indirect = 'A + 16'", ""),
+    (GROUPS, "indirect = 'A'\ngroups = 1", "dispatch.indirect: stands beside groups"),
+    (GROUPS, "indirect = 'Z'", "dispatch.indirect: unknown buffer 'Z'"),
     ("[axes]", "^[uniform.B]\nx = 1", "uniform.B: unknown block 'B'"),
     ("[axes]", "^[uniform.A]\n'a[1]' = 1", "buffer.A: is given member by member"),
-    ("source = 'copy.comp'", "source = ''", "is a folder; name a file"),
-    ("source = 'copy.comp'", "+entry = 'nope'", "GLSL begins at main, not at 'nope'"),
+    (SOURCE, "source = ''", "is a folder; name a file"),
+    (SOURCE, "+entry = 'nope'", "GLSL begins at main, not at 'nope'"),
     ("[kernel]", "^name = ''", "name: '' is not a valid name"),
     ("[kernel]", "^name = 'a/b'", "name: 'a/b' is not a valid name"),
     ("N = 128", "+local_x = 4", "axes.local_x: stands for the size of the work-group"),
     ("[dispatch]", "^[work]\nbytes = '2^63'", "it is a count from 0 to 2^63 - 1"),
-    ("source = 'copy.comp'", "source = 'k.txt'", "gpukern does not know this extension"),
-    ("source = 'copy.comp'", "source = 'k.spv'", "it is not SPIR-V"),
-    ("source = 'copy.comp'", "source = 'k.slang'", "slangc"),
-    ("source = 'copy.comp'", "source = 'broken.comp'", "broken.comp:2: error: 'undeclared'"),
-    ("source = 'copy.comp'", "source = 'broken.wgsl'", "broken.wgsl:1"),
-    ("source = 'copy.comp'", "source = 'nothing.wgsl'", "it has no compute shader"),
-    (
-        "source = 'copy.comp'",
-        "source = 'two.wgsl'",
-        "it has several entry points (double, other); choose one with --entry or `entry`",
-    ),
-    ("source = 'copy.comp'", "source = 'two.wgsl'\nentry = 'othr'", "did you mean 'other'?"),
-    ("source = 'copy.comp'", "source = 'k.wgsl'\ndefine = { X = 1 }", "WGSL has no macros ('X')"),
-    ("source = 'copy.comp'", "source = 'image.comp'", "'I' is an image"),
-    (
-        "source = 'copy.comp'",
-        "source = 'array.comp'",
-        "binds A[0] = many[0] = a[0] at set 0, binding 0; write [buffer.\"A[0]\"] with",
-    ),
-    ("source = 'copy.comp'", "source = []", "kernel.source: is missing"),
-    ("source = 'copy.comp'", "sources = 'copy.comp'", "unknown field `sources`"),
-    ("source = 'copy.comp'", "+vulkan = '1.1'", "kernel.vulkan: '1.1' is not supported"),
-    ("source = 'copy.comp'", "+bind = { X = 'A' }", "kernel.bind.X: unknown block 'X'"),
-    ("source = 'copy.comp'", "+bind = { A = 'B' }", "kernel.bind.A: unknown buffer 'B'"),
+    (SOURCE, "source = 'k.txt'", "gpukern does not know this extension"),
+    (SOURCE, "source = 'k.spv'", "it is not SPIR-V"),
+    (SOURCE, "source = 'k.slang'", "slangc"),
+    (SOURCE, "source = 'broken.comp'", "broken.comp:2: error: 'undeclared'"),
+    (SOURCE, "source = 'broken.wgsl'", "broken.wgsl:1"),
+    (SOURCE, "source = 'nothing.wgsl'", "it has no compute shader"),
+    (SOURCE, "source = 'two.wgsl'", "it has several entry points (double, other); choose one with --entry or `entry`"),
+    (SOURCE, "source = 'two.wgsl'\nentry = 'othr'", "did you mean 'other'?"),
+    (SOURCE, "source = 'k.wgsl'\ndefine = { X = 1 }", "WGSL has no macros ('X')"),
+    (SOURCE, "source = 'image.comp'", "'I' is an image"),
+    (SOURCE, "source = 'array.comp'", "binds A[0] = many[0] = a[0] at set 0, binding 0; write [buffer.\"A[0]\"] with"),
+    (SOURCE, "source = []", "kernel.source: is missing"),
+    (SOURCE, "sources = 'copy.comp'", "unknown field `sources`"),
+    (SOURCE, "+vulkan = '1.1'", "kernel.vulkan: '1.1' is not supported"),
+    (SOURCE, "+bind = { X = 'A' }", "kernel.bind.X: unknown block 'X'"),
+    (SOURCE, "+bind = { A = 'B' }", "kernel.bind.A: unknown buffer 'B'"),
     ("[kernel]", "[kernels]", "unknown field `kernels`"),
     ("[kernel]\nsource = 'copy.comp'", "", "kernel: is missing"),
     ("[axes]", "^[[pass]]\nsource = 'copy.comp'", "pass: stands beside [kernel]"),
@@ -400,17 +403,9 @@ const OF_PLAIN: &[Mistake] = &[
     ("N = 128", "N = 'ceil(2)'", "unknown function 'ceil'"),
     ("N = 128", "N = '1 +'", "ends where a number"),
     ("N = 128", "N = '2^70'", "beyond 64 bits"),
-    (
-        "type = 'f32'\nshape = ['N']\nfill",
-        "type = 'f23'\nshape = ['N']\nfill",
-        "buffer.A.type: unknown type 'f23'; did you mean",
-    ),
-    (
-        "type = 'f32'\nshape = ['N']\nfill",
-        "type = 'f16'\nshape = ['N']\nfill",
-        "is f16, but copy.comp declares elements of f32",
-    ),
-    ("type = 'f32'\nshape = ['N']\nfill", "shape = ['N']\nfill", "buffer.A.type: is missing"),
+    (TYPE_AND_SHAPE, "type = 'f23'\nshape = ['N']\nfill", "buffer.A.type: unknown type 'f23'; did you mean"),
+    (TYPE_AND_SHAPE, "type = 'f16'\nshape = ['N']\nfill", "is f16, but copy.comp declares elements of f32"),
+    (TYPE_AND_SHAPE, "shape = ['N']\nfill", "buffer.A.type: is missing"),
     ("shape = ['N']\nfill", "fill", "buffer.A.shape: is missing"),
     ("shape = ['N']\nfill", "shape = []\nfill", "has 0 extents"),
     ("shape = ['N']\nfill", "shape = ['N - 128']\nfill", "has the extent 0 ('N - 128')"),
@@ -443,13 +438,13 @@ const OF_PLAIN: &[Mistake] = &[
         "shape = ['N']\ncheck = 'exactly'\n[dispatch]",
         "unknown check 'exactly'; did you mean 'exact'?",
     ),
-    ("groups = ['cdiv(N, 64)']", "", "dispatch.groups: is missing"),
-    ("groups = ['cdiv(N, 64)']", "groups = [0]", "dispatch.groups: is 0 along x"),
-    ("groups = ['cdiv(N, 64)']", "groups = [1, 'N - 129']", "is -1 along y"),
-    ("groups = ['cdiv(N, 64)']", "groups = [1, 1, 1, 1]", "has 4 extents"),
-    ("groups = ['cdiv(N, 64)']", "groups = ['2^40']", "use 1 to 2^32 - 1 work-groups"),
-    ("groups = ['cdiv(N, 64)']", "groups = ['cdiv(N, BM)']", "unknown name 'BM'; available: N, local_x"),
-    ("groups = ['cdiv(N, 64)']", "group = [1]", "unknown field `group`"),
+    (GROUPS, "", "dispatch.groups: is missing"),
+    (GROUPS, "groups = [0]", "dispatch.groups: is 0 along x"),
+    (GROUPS, "groups = [1, 'N - 129']", "is -1 along y"),
+    (GROUPS, "groups = [1, 1, 1, 1]", "has 4 extents"),
+    (GROUPS, "groups = ['2^40']", "use 1 to 2^32 - 1 work-groups"),
+    (GROUPS, "groups = ['cdiv(N, BM)']", "unknown name 'BM'; available: N, local_x"),
+    (GROUPS, "group = [1]", "unknown field `group`"),
     ("[dispatch]", "^[spec]\nBM = 64", "spec.BM: copy.comp has no specialization constants"),
     ("[dispatch]", "^[push]\nM = 64", "push.M: copy.comp has no push constants"),
     ("[dispatch]", "^[where]\nsmall = 'N < 64'", "where: rules out every combination of the axes"),
@@ -474,16 +469,16 @@ const OF_PLAIN: &[Mistake] = &[
 ];
 
 /// Mistakes in `RIGHT`.
-const OF_RIGHT: &[Mistake] = &[
+const RIGHT_MISTAKES: &[Mistake] = &[
     ("define = { A_TYPE = \"float16_t\" }", "", "k.comp:9: error: "),
     ("define = {", "include = [\"gone\"]\ndefine = { X = 1,", ""),
     ("BM = [64, 128]", "BN = 64", "spec.BN: unknown specialization constant 'BN'; did you mean 'BM'?"),
     ("BM = [64, 128]", "BM = []", "spec.BM: is an empty list"),
     ("BM = [64, 128]", "BM = -1", "spec.BM: is -1 ('-1'), but the kernel takes u32 from 0 to 4294967295"),
-    ("[buffer.Shape]\ntype = \"bytes\"\nshape = 32\nfill = \"zero\"", "", "sets no value for 'width', 'bias.x'"),
-    ("[buffer.Shape]\ntype = \"bytes\"\nshape = 32\nfill = \"zero\"", "[uniform.Shape]\nwidth = 'M'\n'*' = 0", ""),
+    (SHAPE_BUFFER, "", "sets no value for 'width', 'bias.x'"),
+    (SHAPE_BUFFER, "[uniform.Shape]\nwidth = 'M'\n'*' = 0", ""),
     (
-        "[buffer.Shape]\ntype = \"bytes\"\nshape = 32\nfill = \"zero\"",
+        SHAPE_BUFFER,
         "[uniform.Shape]\nwidht = 'M'\n'*' = 0",
         "uniform.Shape.widht: unknown member 'widht'; did you mean 'width'?",
     ),
@@ -503,15 +498,15 @@ const OF_RIGHT: &[Mistake] = &[
 #[test]
 fn every_mistake_is_reported_with_field_and_remedy() {
     let folder = folder();
-    let path = |name: &str| folder.path().join(name);
-    super::array::write(&path("short.npy"), crate::basis::dtype::DType::F32, &[4], &[0; 16]).expect("written");
-    super::array::write(&path("bytes.npy"), crate::basis::dtype::DType::U8, &[64, 2], &[0; 128]).expect("written");
-    std::fs::write(path("k.bin"), [1, 2, 3]).expect("written");
+    super::array::write(&folder.path().join("short.npy"), DType::F32, &[4], &[0; 16]).expect("written");
+    super::array::write(&folder.path().join("bytes.npy"), DType::U8, &[64, 2], &[0; 128]).expect("written");
+    write(&folder, "k.bin", [1, 2, 3]);
     assert!(resolved(folder.path(), PLAIN).is_ok());
-    let mistakes =
-        OF_PLAIN.iter().map(|mistake| (PLAIN, mistake)).chain(OF_RIGHT.iter().map(|mistake| (RIGHT, mistake)));
-    let (mut count, mut others) = (0, vec![]);
-    for (right, (from, to, expected)) in mistakes {
+    let of_plain = PLAIN_MISTAKES.iter().map(|mistake| (PLAIN, mistake));
+    let of_right = RIGHT_MISTAKES.iter().map(|mistake| (RIGHT, mistake));
+    let mut count = 0;
+    let mut failures = vec![];
+    for (right, (from, to, expected)) in of_plain.chain(of_right) {
         let changed = match to.split_at_checked(1) {
             Some(("+", added)) => format!("{from}\n{added}"),
             Some(("^", added)) => format!("{added}\n{from}"),
@@ -521,28 +516,27 @@ fn every_mistake_is_reported_with_field_and_remedy() {
         assert_ne!(wrong, right, "'{from}' is not there");
         match resolved(folder.path(), &wrong) {
             Ok(_) if expected.is_empty() => {}
-            Err(said) if !expected.is_empty() && said.contains(expected) => count += 1,
-            other => others.push(format!("{to}\n  expected: {expected}\n  said: {:?}", other.err())),
+            Err(message) if !expected.is_empty() && message.contains(expected) => count += 1,
+            other => failures.push(format!("{to}\n  expected: {expected}\n  said: {:?}", other.err())),
         }
     }
-    assert!(others.is_empty(), "{}", others.join("\n"));
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
     assert!(count >= 90, "{count}");
 }
 
 #[test]
 fn a_mistake_is_reported_with_file_and_line() {
     let folder = folder();
-    let wrong = PLAIN.replace("groups = ['cdiv(N, 64)']", "groups = [0]");
-    let said = resolved(folder.path(), &wrong).expect_err("no groups");
+    let message = resolved(folder.path(), &PLAIN.replace(GROUPS, "groups = [0]")).expect_err("no groups");
     let expected = format!("{}:13: dispatch.groups: is 0 along x", folder.path().join("k.toml").display());
-    assert!(said.starts_with(&expected), "{said}");
+    assert!(message.starts_with(&expected), "{message}");
 }
 
 #[test]
 fn a_mistake_in_an_option_names_the_option() {
     let folder = folder();
-    let [copy, plain] = ["copy.comp", "plain.toml"].map(|name| folder.path().join(name).display().to_string());
-    std::fs::write(&plain, PLAIN).expect("written");
+    let copy = folder.path().join("copy.comp").display().to_string();
+    let plain = write(&folder, "plain.toml", PLAIN);
     for (file, text, expected) in [
         (&copy, "buffer", "--set 'buffer' is not KEY=VALUE in one line; write --set dispatch.groups=64"),
         (&copy, "buffer.A[0].type=f32", "--set 'buffer.A[0].type=f32' is not KEY=VALUE in one line"),
@@ -565,11 +559,15 @@ fn a_mistake_in_an_option_names_the_option() {
         ),
         (&plain, "buffer.A.fill=@gone.npy", "--set buffer.A.fill=@gone.npy: buffer.A.fill: "),
     ] {
-        let said = typed(&[file], &[], &[text]).expect_err(text);
-        assert!(said.starts_with(expected), "{text}: {said}");
+        let message = typed(&[file], &[], &[text]).expect_err(text);
+        assert!(message.starts_with(expected), "{text}: {message}");
     }
-    let said = typed(&[&copy], &["N"], &[]).expect_err("no value");
-    assert_eq!(said, "--size 'N' is not NAME=VALUE; write --size M=512..4096");
+    for (file, text, expected) in [
+        (&copy, "N", "--size 'N' is not NAME=VALUE; write --size M=512..4096"),
+        (&plain, "65536", "--size '65536' is not NAME=VALUE; write --size N=512..4096"),
+    ] {
+        assert_eq!(typed(&[file], &[text], &[]).expect_err(text), expected);
+    }
 }
 
 #[test]
@@ -580,8 +578,7 @@ fn a_written_description_parses_to_the_same_value() {
     // One file is a configuration of `bench`.
     let is_description =
         |path: &PathBuf| path.extension().is_some_and(|ending| ending == "toml") && !path.ends_with("all.toml");
-    let files = files.filter(is_description);
-    let texts = files.map(|path| std::fs::read_to_string(path).expect("an example"));
+    let texts = files.filter(is_description).map(|path| std::fs::read_to_string(path).expect("an example"));
     let texts: Vec<String> = texts.chain([RIGHT, PLAIN].map(String::from)).collect();
     assert!(texts.len() > 40, "{}", texts.len());
     for text in texts {
@@ -599,55 +596,44 @@ fn set_takes_a_key_and_an_unquoted_value() {
         let fields = FieldOptions { set: vec![change.into()], ..FieldOptions::default() };
         described.with(&fields).map(|described| described.description)
     };
-    let same = |text: &str, change: &str, expected: &str| {
-        let expected = Description {
-            kernel: Some(super::description::Kernel::default()),
-            ..Description::parse(expected).expect("a description")
-        };
+    for (text, change, expected) in [
+        ("", "dispatch.groups=[64,1,1]", "dispatch = { groups = [64, 1, 1] }"),
+        ("", "dispatch.groups=[cdiv(N,64),1]", "dispatch = { groups = ['cdiv(N,64)', 1] }"),
+        ("", "push.n=2*N", "push = { n = '2*N' }"),
+        ("", "buffer.A.fill=7", "buffer.A.fill = 7"),
+        ("", "buffer.'a=b'.type = f16", "buffer.'a=b'.type = 'f16'"),
+        // Members of structures, whether or not the table exists.
+        ("[push]\nsize.x = 1\nsize.y = 2", "push.size.y=N", "[push]\nsize.x = 1\nsize.y = 'N'"),
+        ("[push]\n'size.x' = 1", "push.size.z=3", "[push]\n'size.x' = 1\n'size.z' = 3"),
+        // A value or a table is replaced; others stay.
+        ("[reference]\ncommand = 'x'", "reference={ kernel = 'k.comp' }", "[reference]\nkernel = 'k.comp'"),
+        ("[buffer.A]\ntype = 'f32'\nshape = 4", "buffer.A.type=f16", "[buffer.A]\ntype = 'f16'\nshape = 4"),
+        // A number becomes text if the field takes text.
+        ("", "kernel.vulkan=1.3", "kernel.vulkan = '1.3'"),
+    ] {
+        let mut expected = Description::parse(expected).expect("a description");
+        expected.kernel.get_or_insert_default();
         assert_eq!(set(text, change), Ok(expected), "{change}");
-    };
-    same("", "dispatch.groups=[64,1,1]", "dispatch = { groups = [64, 1, 1] }");
-    same("", "dispatch.groups=[cdiv(N,64),1]", "dispatch = { groups = ['cdiv(N,64)', 1] }");
-    same("", "push.n=2*N", "push = { n = '2*N' }");
-    same("", "buffer.A.fill=7", "buffer.A.fill = 7");
-    same("", "buffer.'a=b'.type = f16", "buffer.'a=b'.type = 'f16'");
-    // Members of structures, whether or not the table exists.
-    same("[push]\nsize.x = 1\nsize.y = 2", "push.size.y=N", "[push]\nsize.x = 1\nsize.y = 'N'");
-    same("[push]\n'size.x' = 1", "push.size.z=3", "[push]\n'size.x' = 1\n'size.z' = 3");
-    // A value or a table is replaced; others stay.
-    same("[reference]\ncommand = 'x'", "reference={ kernel = 'k.comp' }", "[reference]\nkernel = 'k.comp'");
-    same("[buffer.A]\ntype = 'f32'\nshape = 4", "buffer.A.type=f16", "[buffer.A]\ntype = 'f16'\nshape = 4");
-    // A number becomes text if the field takes text.
-    assert_eq!(
-        set("", "kernel.vulkan=1.3").expect("a version").kernel.expect("a kernel").vulkan.as_deref(),
-        Some("1.3")
-    );
-    let passes =
-        set("[[pass]]\nsource = 'a.comp'\n[[pass]]\nsource = 'b.comp'", "pass.1.groups=N").expect("passes").pass;
-    assert_eq!(
-        passes[1].groups,
-        Some(super::description::OneOrMany::One(super::description::Formula::Text("N".into())))
-    );
+    }
+    let passes = set("[[pass]]\nsource = 'a.comp'\n[[pass]]\nsource = 'b.comp'", "pass.1.groups=N").expect("passes");
+    assert_eq!(passes.pass[1].groups, Some(OneOrMany::One(Formula::Text("N".into()))));
 }
 
 #[test]
 fn a_kernel_without_a_constant_of_the_grid_is_named() {
     let folder = folder();
-    let path = |name: &str| folder.path().join(name).display().to_string();
     let tiled = PLAIN.replace("[dispatch]", "[spec]\nBM = [64, 128]\n[dispatch]").replace("cdiv(N, 64)", "cdiv(N, BM)");
-    let tiled = tiled.replace("source = 'copy.comp'", "source = ['sized.comp', 'copy.comp']");
+    let tiled = tiled.replace(SOURCE, "source = ['sized.comp', 'copy.comp']");
     let sized = COPY.replace("layout(local", "layout(constant_id = 0) const uint BM = 64;\nlayout(local");
-    std::fs::write(path("sized.comp"), sized.replace("x]; }", "x] + BM; }")).expect("written");
-    let said = resolved(folder.path(), &tiled).expect_err("copy.comp has no BM");
+    write(&folder, "sized.comp", sized.replace("x]; }", "x] + BM; }"));
+    let message = resolved(folder.path(), &tiled).expect_err("copy.comp has no BM");
     let why = "'BM', a specialization constant that copy.comp does not have; describe it in a file of its own";
-    assert!(said.contains(why), "{said}");
+    assert!(message.contains(why), "{message}");
     // Follows the remedy.
-    let both = tiled.replace("['sized.comp', 'copy.comp']", "'sized.comp'");
-    std::fs::write(path("sized.toml"), both).expect("written");
-    std::fs::write(path("own.toml"), "[kernel]\nsource = 'copy.comp'\n[dispatch]\ngroups = ['cdiv(N, 64)']\n")
-        .expect("written");
-    let run = typed(&[&path("sized.toml"), &path("own.toml")], &[], &[]).expect("each has its grid");
-    assert_eq!(run.configurations.len(), 3);
+    let sized = write(&folder, "sized.toml", tiled.replace("['sized.comp', 'copy.comp']", "'sized.comp'"));
+    let own = write(&folder, "own.toml", format!("[kernel]\n{SOURCE}\n[dispatch]\n{GROUPS}\n"));
+    let problem = typed(&[&sized, &own], &[], &[]).expect("each has its grid");
+    assert_eq!(problem.configurations.len(), 3);
 }
 
 #[test]
@@ -655,21 +641,18 @@ fn messages_about_an_argument_name_no_field() {
     let folder = folder();
     let gone = folder.path().join("gone.comp").display().to_string();
     assert_eq!(typed(&[&gone], &[], &[]).expect_err("no file"), format!("cannot read '{gone}': no such file"));
-    assert!(
-        typed(&[], &[], &[])
-            .expect_err("nothing")
-            .starts_with("no kernel given; name a file, such as `gpukern run k.comp`")
-    );
-    let plain = folder.path().join("plain.toml");
-    std::fs::write(&plain, PLAIN).expect("written");
-    let plain = plain.display().to_string();
-    let said = typed(&[&plain], &["65536"], &[]).expect_err("no axis");
-    assert_eq!(said, "--size '65536' is not NAME=VALUE; write --size N=512..4096");
-    // A reference from an option uses the grid of the kernel.
+    let message = typed(&[], &[], &[]).expect_err("nothing");
+    assert!(message.starts_with("no kernel given; name a file, such as `gpukern run k.comp`"), "{message}");
+}
+
+#[test]
+fn a_reference_from_an_option_uses_the_grid_of_the_kernel() {
+    let folder = folder();
+    let plain = write(&folder, "plain.toml", PLAIN);
     let copy = folder.path().join("copy.comp").display().to_string();
-    let run = typed(&[&plain], &[], &[&format!("reference.kernel={copy}")]).expect("it has groups");
-    let Reference::Kernel(list) = &run.points[0].reference else { panic!("{:?}", run.points[0].reference) };
-    assert_eq!(list.passes[0].groups, [2, 1, 1]);
+    let problem = typed(&[&plain], &[], &[&format!("reference.kernel={copy}")]).expect("it has groups");
+    let Reference::Kernel(list) = &problem.points[0].reference else { panic!("{:?}", problem.points[0].reference) };
+    assert_eq!(list.dispatches[0].groups, [2, 1, 1]);
 }
 
 #[test]
@@ -687,74 +670,54 @@ fn glsl_versions_without_vulkan_are_refused() {
         ("#version 440 compatibility", &refused("440 compatibility")),
         ("#version", &refused("")),
     ] {
-        std::fs::write(folder.path().join("copy.comp"), format!("{first}\nvoid main() {{}}\n")).expect("written");
-        let said = typed(&[&folder.path().join("copy.comp").display().to_string()], &[], &[]).expect_err(first);
-        assert!(said.ends_with(expected), "{said}");
+        let copy = write(&folder, "copy.comp", format!("{first}\nvoid main() {{}}\n"));
+        let message = typed(&[&copy], &[], &[]).expect_err(first);
+        assert!(message.ends_with(expected), "{message}");
     }
     for right in ["#version 310 es", "#version 450 core /* as ever */", "#version 460//"] {
         let source = format!("{right}\nlayout(local_size_x = 64) in;\nvoid main() {{}}\n");
-        std::fs::write(folder.path().join("copy.comp"), source).expect("written");
-        let said = typed(&[&folder.path().join("copy.comp").display().to_string()], &[], &[])
-            .expect_err("nothing is said of it");
-        assert!(!said.contains("version"), "{said}");
+        let message = typed(&[&write(&folder, "copy.comp", source)], &[], &[]).expect_err("nothing is described");
+        assert!(!message.contains("version"), "{message}");
     }
 }
 
 #[test]
 fn a_kernel_beside_a_case_may_name_its_entry_point_differently() {
     let folder = tempfile::tempdir().expect("a folder");
-    let write = |name: &str, text: &str| {
-        let path = folder.path().join(name);
-        std::fs::write(&path, text).expect("written");
-        path
-    };
-    let case = folder.path().join("01-double");
-    std::fs::create_dir(&case).expect("made");
-    write("01-double/kernel.wgsl", WGSL);
+    write(&folder, "01-double/kernel.wgsl", WGSL);
     let description = "name = 'double'\n[axes]\nN = 256\n[kernel]\nsource = 'kernel.wgsl'\nentry = 'double'\n\
                        [buffer.a]\ntype = 'f32'\nshape = ['N']\nfill = 'iota'\n[buffer.d]\ntype = 'f32'\nshape = ['N']\n\
                        [dispatch]\ngroups = ['N / 64']\n";
-    write("01-double/case.toml", description);
-    let glsl = COPY.replace("= a[", "= 2 * a[");
-    // Unchanged, in a file with other entry points, in another language, and with a syntax error.
-    let several = format!("{WGSL}\n@compute @workgroup_size(1) fn main() {{}}");
-    let others = [("own.wgsl", several.as_str()), ("mine.comp", &glsl), ("broken.comp", "#version 460\nvoid main() {")];
-    let of = |(name, text): (&str, &str)| {
-        let described = describe(&[case.clone(), write(name, text)], None, &FieldOptions::default()).expect("a case");
-        super::loaded::programs(&described[0])
+    write(&folder, "01-double/case.toml", description);
+    let load = |name: &str, text: &str| {
+        let kernels = [folder.path().join("01-double"), write(&folder, name, text).into()];
+        let described = describe(&kernels, None, &FieldOptions::default()).expect("a case");
+        let kernels = load_kernels(&described[0]).map_err(|fault| fault.to_string())?;
+        Ok(kernels.into_iter().map(|kernel| kernel.name).collect::<Vec<_>>().join(", "))
     };
-    let [own, mine, broken] = others.map(of);
-    let named = |programs: Vec<super::loaded::LoadedKernel>| {
-        programs.iter().map(|own| own.name.clone()).collect::<Vec<_>>().join(", ")
-    };
-    assert_eq!(own.map(named).map_err(|fault| fault.to_string()), Ok("kernel, own".into()));
-    assert_eq!(mine.map(named).map_err(|fault| fault.to_string()), Ok("kernel, mine".into()));
-    let said = broken.expect_err("a syntax error").to_string();
-    assert!(said.contains("broken.comp") && !said.contains("begins at main"), "{said}");
+    // In a file with another entry point, in another language, and with a syntax error.
+    let two = format!("{WGSL}\n@compute @workgroup_size(1) fn main() {{}}");
+    assert_eq!(load("own.wgsl", &two), Ok("kernel, own".to_string()));
+    assert_eq!(load("mine.comp", &COPY.replace("= a[", "= 2 * a[")), Ok("kernel, mine".to_string()));
+    let message: String = load("broken.comp", "#version 460\nvoid main() {").expect_err("a syntax error");
+    assert!(message.contains("broken.comp") && !message.contains("begins at main"), "{message}");
 }
 
 #[test]
 fn a_description_beside_a_case_states_only_differences() {
     let folder = tempfile::tempdir().expect("a folder");
-    let write = |name: &str, bytes: &[u8]| {
-        let path = folder.path().join(name);
-        std::fs::write(&path, bytes).expect("written");
-        path
-    };
-    let case = folder.path().join("01-copy");
-    std::fs::create_dir_all(case.join("in")).expect("made");
-    write("01-copy/kernel.comp", COPY.as_bytes());
-    write("01-copy/in/from.bin", &[0; 1024]);
-    let description = b"[kernel]\nsource = 'kernel.comp'\n[kernel.bind]\n'0.0' = 'from'\n'0.1' = 'to'\n\
-                        [buffer.from]\ntype = 'f32'\nshape = [256]\nfill = '@in/from.bin'\n\
-                        [buffer.to]\ntype = 'f32'\nshape = [256]\n[dispatch]\ngroups = [4]\n";
-    write("01-copy/case.toml", description);
+    write(&folder, "01-copy/kernel.comp", COPY);
+    write(&folder, "01-copy/in/from.bin", [0; 1024]);
+    let description = "[kernel]\nsource = 'kernel.comp'\n[kernel.bind]\n'0.0' = 'from'\n'0.1' = 'to'\n\
+                       [buffer.from]\ntype = 'f32'\nshape = [256]\nfill = '@in/from.bin'\n\
+                       [buffer.to]\ntype = 'f32'\nshape = [256]\n[dispatch]\ngroups = [4]\n";
+    write(&folder, "01-copy/case.toml", description);
     // Different block names, and half as many work-groups of twice the size.
-    write("mine.comp", COPY.replace("local_size_x = 64", "local_size_x = 128").replace("a[", "x[").as_bytes());
-    let mine = write("mine.toml", b"[kernel]\nsource = 'mine.comp'\n[dispatch]\ngroups = [2]\n");
-    let described = describe(&[case, mine], None, &FieldOptions::default()).expect("two descriptions");
-    let run = resolve(&CATALOGUE, &described).expect("one problem");
-    let groups = run.points[0].pass_lists.iter().map(|list| list.as_ref().expect("passes").passes[0].groups);
-    assert_eq!(groups.collect::<Vec<_>>(), [[4, 1, 1], [2, 1, 1]]);
-    assert_eq!(run.points[0].buffers.len(), 2);
+    write(&folder, "mine.comp", COPY.replace("local_size_x = 64", "local_size_x = 128").replace("a[", "x["));
+    let mine = write(&folder, "mine.toml", "[kernel]\nsource = 'mine.comp'\n[dispatch]\ngroups = [2]\n");
+    let case = folder.path().join("01-copy").display().to_string();
+    let problem = typed(&[&case, &mine], &[], &[]).expect("one problem");
+    assert_eq!(problem.points[0].pass_lists.len(), 2);
+    assert_eq!([0, 1].map(|kernel| passes(&problem, 0, kernel).dispatches[0].groups), [[4, 1, 1], [2, 1, 1]]);
+    assert_eq!(problem.points[0].buffers.len(), 2);
 }

@@ -11,7 +11,7 @@ use crate::basis::printable::Shown;
 use crate::kernel::interface::Slot;
 use crate::user::description::{Described, Description, Kernel, OneOrMany};
 use crate::user::init::place;
-use crate::user::loaded::{LoadedPass, programs};
+use crate::user::loaded::{LoadedPass, load_kernels};
 use crate::user::options::CASE;
 use buffers::{AddressMember, BoundSlot, CaseBuffer, data};
 use gpukern_layer::format::{CapturedDispatch, DeviceProperties, LayerEvent, PipelineInfo, ProcessInfo};
@@ -212,8 +212,8 @@ fn loaded(pipeline: &PipelineInfo, folder: &Path) -> Result<LoadedPass, String> 
     let kernel = Kernel { source: OneOrMany::One(MODULE.into()), entry, ..Kernel::default() };
     let description = Description { kernel: Some(kernel), ..Description::default() };
     let described = Described { description, folder: folder.to_path_buf(), ..Described::default() };
-    let programs = programs(&described).map_err(|fault| fault.message)?;
-    let pass = programs.into_iter().flat_map(|program| program.passes).next();
+    let kernels = load_kernels(&described).map_err(|fault| fault.message)?;
+    let pass = kernels.into_iter().flat_map(|kernel| kernel.passes).next();
     pass.ok_or_else(|| Error::Failure("has no kernel".into()).to_string())
 }
 

@@ -4,7 +4,7 @@ use super::buffers::BoundSlot;
 use super::{Draft, MODULE};
 use crate::basis::printable::printable;
 use crate::kernel::interface::{Argument, ArgumentKind, Scalar};
-use crate::user::buffers::fits_blocks;
+use crate::user::buffers::check_block_size;
 use crate::user::description::{
     BoundBuffer, BoundRange, Captured, DescribedBuffer, Formula, GridFields, Kernel, OneOrMany, OrderedMap,
     OutputFiles, ReferenceTable,
@@ -82,7 +82,7 @@ impl Draft<'_> {
             let data = self.data.iter().find(|data| data.members.is_none() && data.is_bound(bound));
             let Some(data) = data else { continue };
             let whole = bound.offset == 0 && bound.range >= data.bytes;
-            let fits = fits_blocks(&data.name, data.bytes, MODULE, slot).is_ok();
+            let fits = check_block_size(&data.name, data.bytes, MODULE, slot).is_ok();
             let to = if bound.region.is_none() || whole && fits && pipeline.robustness.is_none() {
                 BoundBuffer::Name(data.name.clone())
             } else {
