@@ -643,10 +643,13 @@ fn further_rounds_measure_the_hosts_cores_where_those_are_undecided() {
     let options = ["--host", "--process-noise", "900%", "--budget", "6s", "--compare"];
     let mut bench = short_bench(&options);
     let output = run(bench.arg(&first).arg("--rounds").arg(&folder).arg("--json").arg(&again));
-    line(&stderr(&output), "round 2: 2 undecided, ");
+    let notes = stderr(&output);
+    // On a busy machine one of the two may have become ten times as slow, which is decided.
+    let undecided = line(&notes, "round 2: ").split(' ').nth(2).expect("a count");
     let round = read_json(&folder.join("round-2.json"));
     let ids: Vec<_> = round["cases"].as_array().expect("cases").iter().map(|case| &case["id"]).collect();
-    assert_eq!(ids, ["matmul/naive/f32/16x16x16", "matmul/faer/f32/16x16x16"]);
+    assert_eq!(ids.len().to_string(), undecided, "{ids:?}");
+    assert!(undecided == "1" || ids == ["matmul/naive/f32/16x16x16", "matmul/faer/f32/16x16x16"], "{ids:?}");
     // A record of the host alone can be pooled with records that have other devices.
     let alone = records.0.path().join("alone.json");
     let only = ["--host", "--only", "matmul/faer/f32/16x16x16", "--json"];

@@ -5,6 +5,7 @@ use super::job;
 use crate::host;
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::{Case, Outcome};
+use crate::sampling::MAX_WARM_UP;
 use crate::session::Setup;
 use crate::worker::{WorkerEnd, WorkerProcess};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +15,9 @@ job! {
     HostBaseline("baseline") { group: SentGroup, index: usize, sampling: Sampling } -> Case
     |self, context| {
         let group = self.group.resolve(&context.algorithms)?;
-        Ok(host::measure(&group, self.index, &self.sampling, context.interrupted))
+        let patience = self.sampling.patience.unwrap_or(MAX_WARM_UP).min(context.setup.max_wait);
+        let sampling = Sampling { patience: Some(patience), ..self.sampling };
+        Ok(host::measure(&group, self.index, &sampling, context.interrupted))
     }
 }
 
