@@ -54,7 +54,43 @@ pub(super) fn buffer(index: usize) -> ArgumentValue {
     ArgumentValue::Buffer(BufferId(index))
 }
 
-/// Dispatches `shader` with one invocation per element of a vector; adds `n` to the arguments.
+/// Converts a count to an argument. It fits in 32 bits if the buffers do; programs with longer buffers are refused.
+pub(super) fn number(value: u64) -> ArgumentValue {
+    ArgumentValue::U32(u32::try_from(value).unwrap_or(u32::MAX))
+}
+
+/// Lists a kernel's arguments: its buffers, then its numbers.
+pub(super) fn arguments<'n>(
+    buffers: &[(&'n str, BufferId)],
+    numbers: &[(&'n str, u64)],
+) -> Vec<(&'n str, ArgumentValue)> {
+    let buffers = buffers.iter().map(|(name, id)| (*name, ArgumentValue::Buffer(*id)));
+    let numbers = numbers.iter().map(|(name, value)| (*name, number(*value)));
+    buffers.chain(numbers).collect()
+}
+
+/// Returns the words of a buffer that a problem declares as i32.
+pub(super) fn integers(array: &HostArray) -> &[i32] {
+    match array {
+        HostArray::I32(words) => words,
+        other => unreachable!("the problem's buffer is i32, not {other:?}"),
+    }
+}
+
+/// Returns the values of an f32 buffer; values of any other type are rounded to f32.
+pub(super) fn reals(array: &HostArray) -> Vec<f32> {
+    match array {
+        HostArray::F32(values) => values.clone(),
+        other => (0..other.len()).map(|i| other.get(i) as f32).collect(),
+    }
+}
+
+/// Returns the values of an array in f64.
+pub(super) fn doubles(array: &HostArray) -> Vec<f64> {
+    (0..array.len()).map(|i| array.get(i)).collect()
+}
+
+/// Builds a dispatch of `shader` with one invocation per element of a vector; adds `n` to the arguments.
 pub(super) fn over_vector(
     shader: &'static Shader,
     arguments: &[(&str, ArgumentValue)],
@@ -65,8 +101,8 @@ pub(super) fn over_vector(
     dispatch(shader, arguments, case, device).groups([x, y, 1])
 }
 
-/// Dispatches `shader` with one invocation per element of a matrix, in work-groups within a row; adds `n` to the
-/// arguments.
+/// Builds a dispatch of `shader` with one invocation per element of a matrix, in work-groups within a row; adds `n` to
+/// the arguments.
 pub(super) fn over_matrix(
     shader: &'static Shader,
     arguments: &[(&str, ArgumentValue)],
@@ -76,16 +112,16 @@ pub(super) fn over_matrix(
     dispatch(shader, arguments, case, device).groups(groups_over([extent(case); 2], [GROUP, 1], device))
 }
 
+/// Builds a dispatch without a grid, in work-groups of [`GROUP`]; adds `n` to the arguments.
 fn dispatch(
     shader: &'static Shader,
     arguments: &[(&str, ArgumentValue)],
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> Dispatch {
-    // Below 2^31: the problem has checked it.
-    let n = [("n", ArgumentValue::U32(extent(case) as u32))];
+    let n = [("n", number(extent(case)))];
     let dispatch = Dispatch::new(shader, &[arguments, &n].concat()).group_size([GROUP, 1, 1]);
-    // Only kernels with sub-group operations depend on the size, so only they require one.
+    // Only the result of sub-group operations depends on the sub-group size, so other kernels require none.
     if shader.interface.capabilities.iter().any(|capability| capability.starts_with("GroupNonUniform")) {
         return dispatch.subgroups_of(case.subgroup_size(device));
     }
@@ -95,13 +131,13 @@ fn dispatch(
 /// Constructor of an oracle from the inputs.
 type MakeOracle = Box<dyn Fn(&[HostArray]) -> Box<dyn Oracle>>;
 
-/// Problem as data, with one function that makes its inputs and one that makes the oracle from them.
+/// Problem made of data, a function that generates its inputs, and one that makes the oracle from them.
 pub(super) struct Plain {
     /// Size in full, for case ids.
     pub(super) extents: String,
     pub(super) buffers: Vec<BufferSpec>,
     pub(super) work: Work,
-    /// Number of operations, if each waits for the one before.
+    /// Length of the chain of operations, if each waits for the one before.
     pub(super) chain: Option<u64>,
     pub(super) inputs: Box<dyn Fn() -> Vec<HostArray>>,
     pub(super) oracle: MakeOracle,

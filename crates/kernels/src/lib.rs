@@ -5,6 +5,8 @@ pub mod collectives;
 pub mod eigen;
 pub mod elements;
 mod error_bound;
+#[cfg(test)]
+mod fixture;
 mod host;
 pub mod lu;
 pub mod matmul;

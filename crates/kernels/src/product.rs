@@ -50,7 +50,7 @@ impl Combination {
     }
 
     /// Returns the combination of a row of the product.
-    pub(super) fn of(&self, row: &[f64]) -> f64 {
+    pub(super) fn combine(&self, row: &[f64]) -> f64 {
         row[self.first..].iter().zip(&self.signs).map(|(value, sign)| value * sign).sum()
     }
 

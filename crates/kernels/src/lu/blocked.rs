@@ -1,18 +1,19 @@
 //! The schedule of `blocked` and `blocked-split`.
 //!
-//! A block of columns is one dependent dispatch, whose groups each factorize the diagonal block redundantly and solve
-//! for one strip beside or below it; or, if too many rows remain for that, two: the diagonal block, then the strips.
-//! Within an outer block, only the strips of the next block, its rows and columns, are updated alongside the sequential
-//! steps. The rest of W waits until the outer block is done, so that it passes through memory once for many columns:
-//! first the strips of the next outer block, then the rest in slices alongside the next outer block's blocks.
+//! A block of columns takes one stage, whose groups each factorize the diagonal block redundantly and solve for one
+//! strip beside or below it; or, if too many rows remain for that, two: the diagonal block, then the strips. Within an
+//! outer block, only the strips of the next block, its rows and columns, are updated alongside these stages. The rest of
+//! W waits until the outer block is done, so that it passes through memory once for many columns: first the strips of
+//! the next outer block, then the rest in slices alongside the next outer block's blocks.
 
 use super::factors::{L, STATUS, U};
-use super::schedule::{LuSchedule, Panel, Solve, UpdateFactors, UpdateTarget, arguments, slice, update_tile};
+use super::schedule::{Area, BlockPosition, LuSchedule, Panel, Solve, UpdateFactors, slice, update_tile};
 use super::solve::TriangleSide;
 use super::split::{self, Halves};
 use super::widths::{PLAIN, SPLIT};
 use crate::algorithms::CaseSpec;
 use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::elements::arguments;
 use crate::kernel::program::{Dispatch, Program};
 use crate::kernel::shaders::Shader;
 use crate::matmul::SPLIT_LOSS;
@@ -21,10 +22,13 @@ use std::ops::Range;
 /// Columns that `blocked-corner` factorizes at a time.
 const STEP: u64 = 8;
 
-/// Most remaining rows for which a block is one dependent dispatch: with more there are too many strips.
+/// Most remaining rows for which a block is one stage: with more there are too many strips, each of whose groups
+/// factorizes the diagonal block.
 const MAX_ROWS_AT_ONCE: u64 = 2048;
-/// Requirements of the largest groups of such a dispatch: invocations, and bytes of shared memory.
-const AT_ONCE_REQUIREMENTS: (u32, u64) = (512, 48 << 10);
+/// Invocations of the largest groups of such a stage.
+const AT_ONCE_INVOCATIONS: u32 = 512;
+/// Bytes of shared memory that such a group takes.
+const AT_ONCE_SHARED_BYTES: u64 = 48 << 10;
 /// Most remaining rows for which strips have 32 columns: beyond, wider strips mean fewer groups that factorize the same
 /// block.
 const NARROW_STRIP_ROWS: u64 = 1024;
@@ -41,7 +45,7 @@ const BLOCK: u64 = 64;
 /// Granularity of slices in columns: whole tiles of any update.
 const SLICE: u64 = 128;
 
-/// Number of kernels of `blocked`; `blocked-split` has those of a split product behind them.
+/// Number of kernels of `blocked`; `blocked-split` has three more, for its products.
 const PLAIN_KERNELS: usize = 4;
 
 /// Kernels of both variants.
@@ -50,36 +54,40 @@ struct Kernels {
     corner: &'static Shader,
     solve: &'static Shader,
     update: &'static Shader,
-    /// Halves for updates by whole outer blocks on matrix units, which replace `update`.
+    /// Kernels and buffers of `blocked-split`, whose updates by whole outer blocks run on matrix units.
     halves: Option<Halves>,
 }
 
 impl Kernels {
-    /// Returns the kernels without matrix units.
+    /// Returns the kernels for updates that cannot wait until halves are prepared.
     fn plain(self) -> Self {
         Self { halves: None, ..self }
     }
 }
 
-/// Position of a diagonal block.
-#[derive(Clone, Copy)]
-struct BlockPosition {
-    /// First row and column in the matrix.
-    first: u64,
-    /// First column in P and first row in Q, the panel's copies of L and U.
-    panel_column: u64,
-}
-
-/// Outer block: its columns, its panel, and the other panel, shared by the outer blocks before and behind it.
+/// Outer block of the columns `start..end`.
 #[derive(Clone, Copy)]
 struct OuterBlock {
     start: u64,
     end: u64,
     own: Panel,
+    /// Panel of the outer blocks before and behind this one.
     other: Panel,
 }
 
-/// Builds the program of `blocked`, or with the kernels of a split product behind the others, of `blocked-split`.
+impl OuterBlock {
+    /// Returns the operands of an update by the first `depth` columns of this outer block.
+    fn factors(&self, depth: u64) -> UpdateFactors {
+        UpdateFactors { panel: self.own, panel_column: 0, depth }
+    }
+
+    /// Returns the operands of an update by the first `depth` columns of the outer block before.
+    fn earlier_factors(&self, depth: u64) -> UpdateFactors {
+        UpdateFactors { panel: self.other, panel_column: 0, depth }
+    }
+}
+
+/// Builds the program of `blocked`, or with more than [`PLAIN_KERNELS`] shaders, of `blocked-split`.
 pub(super) fn without_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let widths = if shaders.len() > PLAIN_KERNELS { &SPLIT } else { &PLAIN };
     program(shaders, case, device, widths.for_case(case, device))
@@ -90,7 +98,7 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, ou
     let [pad, corner, solve, update, rest @ ..] = shaders else { unreachable!("the table has four kernels") };
     let block = outer.min(BLOCK);
     let mut schedule = LuSchedule::new(case, device, outer, block);
-    schedule.substituting(case, L, schedule.n, None);
+    schedule.add_substitution(case, L, schedule.n, None);
     let panels = schedule.panels();
     let halves = match rest {
         [scales, halves, update] => Some(schedule.halves([scales, halves, update])),
@@ -100,133 +108,130 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, ou
     schedule.pad(pad);
     let mut ready = false;
     for (index, start) in (0..schedule.stride).step_by(outer as usize).enumerate() {
-        let own = panels[index % 2];
-        let other = panels[(index + 1) % 2];
-        let outer = OuterBlock { start, end: (start + outer).min(schedule.stride), own, other };
+        let end = (start + outer).min(schedule.stride);
+        let outer = OuterBlock { start, end, own: panels[index % 2], other: panels[(index + 1) % 2] };
         ready = schedule.outer_block(kernels, outer, ready);
     }
     let program = schedule.program();
-    match halves {
-        None => program,
-        Some(_) => Program { computes: Some(split::COMPUTES), ..program }.allowing(SPLIT_LOSS),
+    if halves.is_none() {
+        return program;
     }
+    Program { computes: Some(split::COMPUTES), ..program }.allowing(SPLIT_LOSS)
 }
 
 impl LuSchedule<'_> {
-    /// Records an outer block in two stages per block; its first diagonal block must be factorized already.
-    fn blocks(&mut self, kernels: Kernels, outer: OuterBlock) {
-        let OuterBlock { start, end, own, other } = outer;
-        let stride = self.stride;
-        let blocks = (end - start) / self.block;
-        for j in 0..blocks {
-            let depth = (j + 1) * self.block;
-            let next = start + depth;
-            if next < stride {
-                let position = BlockPosition { first: next - self.block, panel_column: depth - self.block };
-                self.solves(kernels.solve, own, position);
-            }
-            self.finished(next);
-            if next == end {
-                return;
-            }
-            let by = UpdateFactors { panel: own, plane: 0, depth };
-            self.corner(kernels, own, BlockPosition { first: next, panel_column: depth }, by);
-            self.strips(kernels.plain(), by, next..next + self.block, self.block);
-            if start > 0 {
-                // The previous outer block's remaining updates must finish before its panel is reused.
-                let columns = slice(end..stride, j, blocks - 1, SLICE);
-                let by = UpdateFactors { panel: other, plane: 0, depth: self.width };
-                self.area(kernels, by, [end..stride, columns], 0);
-            }
-        }
-    }
-
     /// Records an outer block. `ready` says whether its first diagonal block is factorized; returns whether the next
     /// one's is.
     fn outer_block(&mut self, kernels: Kernels, outer: OuterBlock, ready: bool) -> bool {
-        let OuterBlock { start, end, own, other } = outer;
-        if self.at_once(kernels, start) {
-            self.blocks_at_once(kernels, outer);
+        if self.takes_one_stage(kernels, outer.start) {
+            self.blocks_in_one_stage(kernels, outer);
             return false;
         }
         if !ready {
-            let by = UpdateFactors { panel: other, plane: 0, depth: 0 };
-            self.corner(kernels, own, BlockPosition { first: start, panel_column: 0 }, by);
+            let position = BlockPosition { first: outer.start, panel_column: 0 };
+            self.corner(kernels, outer.own, position, outer.earlier_factors(0));
         }
-        self.blocks(kernels, outer);
-        let ready = end < self.stride && !self.at_once(kernels, end);
-        if ready {
+        self.blocks_in_two_stages(kernels, outer);
+        let is_next_ready = outer.end < self.stride && !self.takes_one_stage(kernels, outer.end);
+        if is_next_ready {
             self.next_outer(kernels, outer);
         }
-        ready
+        is_next_ready
     }
 
-    /// Whether each block of the outer block at `start` is one dependent dispatch. Not if there are so many strips that
+    /// Whether each block of the outer block at `start` takes one stage. It does not if there are so many strips that
     /// factorizing the diagonal block redundantly takes longer than waiting for it.
-    fn at_once(&self, kernels: Kernels, start: u64) -> bool {
+    fn takes_one_stage(&self, kernels: Kernels, start: u64) -> bool {
         let limits = &self.device.limits;
-        // A product by halves needs two stages before it: for scales and for halves.
-        let in_time = kernels.halves.is_none() || self.width > 2 * self.block || self.width >= self.stride;
+        // Split products wait for two earlier stages, for scales and for halves, and these need a block each.
+        let has_stages = kernels.halves.is_none() || self.width > 2 * self.block || self.width >= self.stride;
         self.block == BLOCK
-            && in_time
+            && has_stages
             && self.device.kind != DeviceKind::Cpu
-            && limits.group_invocations.min(limits.group_size[0]) >= AT_ONCE_REQUIREMENTS.0
-            && limits.shared_memory.0 >= AT_ONCE_REQUIREMENTS.1
+            && limits.group_invocations.min(limits.group_size[0]) >= AT_ONCE_INVOCATIONS
+            && limits.shared_memory.0 >= AT_ONCE_SHARED_BYTES
             && self.stride - start <= MAX_ROWS_AT_ONCE
     }
 
-    /// Records an outer block in one stage per block: all groups factorize the diagonal block redundantly.
-    fn blocks_at_once(&mut self, kernels: Kernels, outer: OuterBlock) {
-        let OuterBlock { start, end, own, other } = outer;
+    /// Records an outer block in two stages per block, of which the first factorizes the diagonal block, except the
+    /// first one, which must be factorized already.
+    fn blocks_in_two_stages(&mut self, kernels: Kernels, outer: OuterBlock) {
+        let OuterBlock { start, end, own, .. } = outer;
+        let stride = self.stride;
         let blocks = (end - start) / self.block;
-        for j in 0..blocks {
-            let done = j * self.block;
-            let position = BlockPosition { first: start + done, panel_column: done };
-            let next = position.first + self.block;
-            let last_outer = UpdateFactors { panel: other, plane: 0, depth: if start > 0 { self.width } else { 0 } };
-            let by = match j {
-                0 => last_outer,
-                _ => UpdateFactors { panel: own, plane: done - self.block, depth: self.block },
-            };
-            self.push(self.diagonal(kernels.corner, own, position, by, None));
-            if next < self.stride {
-                for side in [TriangleSide::Upper, TriangleSide::Lower] {
-                    self.push(self.diagonal(kernels.corner, own, position, by, Some(side)).without_barrier());
-                }
+        for block in 0..blocks {
+            let depth = (block + 1) * self.block;
+            let next = start + depth;
+            if next < stride {
+                let position = BlockPosition { first: next - self.block, panel_column: depth - self.block };
+                self.solve_strips(kernels.solve, own, position);
             }
-            self.substitute();
-            self.finished(next);
-            if j > 0 && next < end {
-                let by = UpdateFactors { panel: own, plane: 0, depth: done };
-                self.strips(kernels.plain(), by, next..next + self.block, 0);
+            self.mark_final(next);
+            if next == end {
+                return;
             }
+            let factors = outer.factors(depth);
+            self.corner(kernels, own, BlockPosition { first: next, panel_column: depth }, factors);
+            self.update_strips(kernels.plain(), factors, next..next + self.block, self.block);
             if start > 0 {
-                if j == 0 {
-                    self.strips(kernels.plain(), last_outer, next..end, 0);
-                }
-                self.rest(kernels, last_outer, j, blocks, end);
+                // The previous outer block's remaining updates must finish before its panel is reused.
+                let columns = slice(end..stride, block, blocks - 1, SLICE);
+                self.update_behind(kernels, outer.earlier_factors(self.width), end, columns);
             }
         }
     }
 
-    /// Records part `j` of `blocks` of the update of everything behind the outer block that ends at `end`, by the outer
-    /// block before it.
-    fn rest(&mut self, kernels: Kernels, by: UpdateFactors, j: u64, blocks: u64, end: u64) {
-        let stride = self.stride;
-        if end == stride {
-            return;
-        }
-        match kernels.halves {
-            // The strips updated alongside the first block count as columns.
-            None => {
-                let columns = slice(end - (blocks - 1) * 2 * self.block..stride, j, blocks, SLICE);
-                self.area(kernels, by, [end..stride, columns.start.max(end)..columns.end.max(end)], 0);
+    /// Records an outer block in one stage per block: all groups factorize the diagonal block redundantly.
+    fn blocks_in_one_stage(&mut self, kernels: Kernels, outer: OuterBlock) {
+        let OuterBlock { start, end, own, .. } = outer;
+        let earlier = outer.earlier_factors(if start > 0 { self.width } else { 0 });
+        let blocks = (end - start) / self.block;
+        for block in 0..blocks {
+            let done = block * self.block;
+            let position = BlockPosition { first: start + done, panel_column: done };
+            let next = position.first + self.block;
+            // Updates by all blocks but the last were recorded alongside earlier stages.
+            let factors = if block == 0 {
+                earlier
+            } else {
+                UpdateFactors { panel: own, panel_column: done - self.block, depth: self.block }
+            };
+            self.push(self.diagonal(kernels.corner, own, position, factors, None));
+            if next < self.stride {
+                for side in [TriangleSide::Upper, TriangleSide::Lower] {
+                    self.push(self.diagonal(kernels.corner, own, position, factors, Some(side)).without_barrier());
+                }
             }
-            Some(halves) => match j {
-                0 => self.scale(halves, by.panel, end),
-                1 => self.split(halves, by.panel, end, true),
-                _ => self.area(kernels, by, [end..stride, slice(end..stride, j - 2, blocks - 2, SLICE)], 0),
-            },
+            self.substitute();
+            self.mark_final(next);
+            if block > 0 && next < end {
+                self.update_strips(kernels.plain(), outer.factors(done), next..next + self.block, 0);
+            }
+            if start > 0 && block == 0 {
+                self.update_strips(kernels.plain(), earlier, next..end, 0);
+            }
+            if start > 0 && end < self.stride {
+                self.update_rest(kernels, earlier, outer, block);
+            }
+        }
+    }
+
+    /// Records the share of a block in the update of everything behind the outer block by the one before it.
+    fn update_rest(&mut self, kernels: Kernels, earlier: UpdateFactors, outer: OuterBlock, block: u64) {
+        let OuterBlock { start, end, .. } = outer;
+        let blocks = (end - start) / self.block;
+        let Some(halves) = kernels.halves else {
+            // The strips updated alongside the first block count as columns, so that its slice is smaller.
+            let columns = slice(end - (blocks - 1) * 2 * self.block..self.stride, block, blocks, SLICE);
+            return self.update_behind(kernels, earlier, end, columns.start.max(end)..columns.end.max(end));
+        };
+        match block {
+            0 => self.find_scales(halves, earlier.panel, end),
+            1 => self.split(halves, earlier.panel, end, true),
+            _ => {
+                let columns = slice(end..self.stride, block - 2, blocks - 2, SLICE);
+                self.update_behind(kernels, earlier, end, columns);
+            }
         }
     }
 
@@ -255,18 +260,19 @@ impl LuSchedule<'_> {
             ("stride", self.stride),
             ("first", position.first),
             ("plane", position.panel_column),
-            ("last", factors.plane),
+            ("last", factors.panel_column),
             ("depth", factors.depth),
         ];
         let nb = self.block;
         let remaining_rows = self.stride - position.first - nb;
         let strip = if remaining_rows > NARROW_STRIP_ROWS { 64 } else { 32 };
-        let (rows, columns, groups) = match side {
-            None if self.device.kind == DeviceKind::Cpu => (nb, nb, 1),
+        let rows = if side == Some(TriangleSide::Lower) { nb + strip } else { nb };
+        let columns = if side == Some(TriangleSide::Upper) { nb + strip } else { nb };
+        let groups = match side {
+            Some(_) => remaining_rows / strip,
+            None if self.device.kind == DeviceKind::Cpu => 1,
             // Groups without a strip divide the stores of the block's steps among them, if there are cores.
-            None => (nb, nb, nb / STEP),
-            Some(TriangleSide::Upper) => (nb, nb + strip, remaining_rows / strip),
-            Some(TriangleSide::Lower) => (nb + strip, nb, remaining_rows / strip),
+            None => nb / STEP,
         };
         Dispatch::new(shader, &arguments(&buffers, &numbers))
             .group_size([(rows * columns / ELEMENTS_PER_INVOCATION).max(MIN_INVOCATIONS) as u32, 1, 1])
@@ -281,20 +287,20 @@ impl LuSchedule<'_> {
     /// blocks are single blocks.
     fn next_outer(&mut self, kernels: Kernels, outer: OuterBlock) {
         let OuterBlock { end, own, other, .. } = outer;
-        let width = self.width;
-        let by = UpdateFactors { panel: own, plane: 0, depth: width };
-        self.corner(kernels, other, BlockPosition { first: end, panel_column: 0 }, by);
+        let factors = outer.factors(self.width);
+        self.corner(kernels, other, BlockPosition { first: end, panel_column: 0 }, factors);
         if end + self.block == self.stride {
             return;
         }
         if let Some(halves) = kernels.halves {
-            self.scale(halves, own, end);
+            self.find_scales(halves, own, end);
             self.split(halves, own, end, false);
         }
-        if width == self.block {
-            self.area(kernels, by, [end..self.stride, end..self.stride], self.block);
+        if self.width == self.block {
+            let area = Area { rows: end..self.stride, columns: end..self.stride, corner: self.block };
+            self.update_area(kernels, factors, area);
         } else {
-            self.strips(kernels, by, end..(end + width).min(self.stride), self.block);
+            self.update_strips(kernels, factors, end..(end + self.width).min(self.stride), self.block);
         }
     }
 
@@ -305,42 +311,40 @@ impl LuSchedule<'_> {
     }
 
     /// Records the solves for the rows of U beside, and the columns of L below, a diagonal block.
-    fn solves(&mut self, shader: &'static Shader, own: Panel, position: BlockPosition) {
-        let upper = Solve {
-            side: TriangleSide::Upper,
-            first: position.first,
-            width: self.block,
-            plane: position.panel_column,
-            start: position.first + self.block,
-            end: self.stride,
-        };
-        let dispatch = self.solve(shader, own, upper);
-        self.push(dispatch);
-        let dispatch = self.solve(shader, own, Solve { side: TriangleSide::Lower, ..upper });
-        self.push(dispatch.without_barrier());
+    fn solve_strips(&mut self, shader: &'static Shader, own: Panel, position: BlockPosition) {
+        let lines = position.first + self.block..self.stride;
+        let upper = Solve { side: TriangleSide::Upper, position, width: self.block, lines };
+        let lower = Solve { side: TriangleSide::Lower, ..upper.clone() };
+        self.push(self.solve(shader, own, &upper));
+        self.push(self.solve(shader, own, &lower).without_barrier());
     }
 
-    /// Records the update of the columns and the rows `lines`, except the first `corner` of both.
-    fn strips(&mut self, kernels: Kernels, by: UpdateFactors, lines: Range<u64>, corner: u64) {
+    /// Records the update of the rows and columns `lines` of what remains of W from their start on, except their first
+    /// `corner` rows and columns.
+    fn update_strips(&mut self, kernels: Kernels, factors: UpdateFactors, lines: Range<u64>, corner: u64) {
         let stride = self.stride;
-        self.area(kernels, by, [lines.start..stride, lines.clone()], corner);
-        self.area(kernels, by, [lines.clone(), lines.end..stride], 0);
+        self.update_area(kernels, factors, Area { rows: lines.start..stride, columns: lines.clone(), corner });
+        self.update_area(kernels, factors, Area { columns: lines.end..stride, rows: lines, corner: 0 });
     }
 
-    /// Records the update of `rows` and `columns`, except the first `corner` of both; it overlaps with the steps
-    /// before.
-    fn area(&mut self, kernels: Kernels, by: UpdateFactors, [rows, columns]: [Range<u64>; 2], corner: u64) {
-        let height = rows.end - rows.start;
-        let width = columns.end - columns.start;
-        if width == 0 || height == 0 || height <= corner && width <= corner {
+    /// Records the update of some `columns` in the rows behind an outer block that ends at `end`.
+    fn update_behind(&mut self, kernels: Kernels, factors: UpdateFactors, end: u64, columns: Range<u64>) {
+        self.update_area(kernels, factors, Area { rows: end..self.stride, columns, corner: 0 });
+    }
+
+    /// Records the update of an area, if it is not empty; it overlaps with the steps before.
+    fn update_area(&mut self, kernels: Kernels, factors: UpdateFactors, area: Area) {
+        let height = area.height();
+        let width = area.width();
+        if width == 0 || height == 0 || height <= area.corner && width <= area.corner {
             return;
         }
         let dispatch = match kernels.halves {
             None => {
                 let tile = update_tile(height.min(width), self.device);
-                self.update(kernels.update, by, tile, [rows, columns], UpdateTarget::Matrix { corner })
+                self.update(kernels.update, factors, tile, &area, None)
             }
-            Some(halves) => self.split_update(halves, by.depth, [rows, columns], corner),
+            Some(halves) => self.split_update(halves, factors.depth, &area),
         };
         self.push(dispatch.without_barrier());
     }

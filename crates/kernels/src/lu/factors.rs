@@ -13,13 +13,11 @@
 //! L̂·Û‖∞ / (‖A‖∞·n·u) with u = 2⁻²⁴; the growth factor max|u| / max|a|; and the LU post's max deviation max|A − L̂·Û|,
 //! which depends more on the random matrix than on the kernel.
 
-use crate::algorithms::OutputComparison;
 use crate::algorithms::product_tile::Dims;
-use crate::algorithms::{CaseSpec, Oracle, Problem};
+use crate::algorithms::{CaseSpec, Oracle, OutputComparison, Problem};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::size::Size;
-use crate::basis::units::Metric;
-use crate::basis::units::{Bytes, Work};
+use crate::basis::units::{Bytes, Metric, Work};
 use crate::case::check::{CheckMethod, CheckResult};
 use crate::case::input::Input;
 use crate::elements::Plain;
@@ -46,7 +44,7 @@ pub(super) const BUFFERS: usize = 5;
 /// Most rows: n² elements are indexed with 32 bits.
 pub(super) const MAX_ROWS: u64 = 1 << 16;
 
-/// Returns the order of the matrix.
+/// Returns the order of the square matrix that a size stands for.
 pub(super) fn order(size: Size) -> Result<u64, String> {
     match size {
         Size::Uniform(n) if n <= MAX_ROWS => Ok(n),
@@ -69,7 +67,7 @@ pub(super) fn buffers(n: u64) -> Vec<BufferSpec> {
     ]
 }
 
-/// Returns the contents of the buffers that the host fills.
+/// Generates A and the identity permutation, the contents of the buffers that the host fills.
 pub(super) fn inputs(n: u64, input: Input, seed: u64) -> Vec<HostArray> {
     let a = matrix::for_factorisation(input, n as usize, seed);
     vec![HostArray::F32(a), HostArray::I32((0..n as i32).collect())]
@@ -93,8 +91,8 @@ pub(super) fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
 /// Status word without a bad pivot.
 pub const NO_BAD_PIVOT: i32 = i32::MAX;
 
-/// Checks that no pivot was zero or not finite.
-pub(super) fn sound(status: i32) -> Result<(), String> {
+/// Checks the status word: no pivot was zero, infinite or NaN.
+pub(super) fn check_pivots(status: i32) -> Result<(), String> {
     if status == NO_BAD_PIVOT {
         return Ok(());
     }
@@ -105,6 +103,7 @@ pub(super) fn sound(status: i32) -> Result<(), String> {
 /// Name of the metric that a pivoting rule bounds: the largest |l| below the diagonal.
 pub(super) const LARGEST_MULTIPLIER: &str = "largest |l|";
 
+/// Oracle that compares L·U with P·A, in these combinations of columns.
 pub(super) struct FactorsOracle {
     n: usize,
     a: HostArray,
@@ -122,48 +121,99 @@ impl FactorsOracle {
         gamma(terms, DType::F32.accumulator_roundoff()) + gamma(terms, DType::F64.accumulator_roundoff())
     }
 
-    /// Returns the first element for which L or U is not a finite triangular factor, if any.
-    fn malformed(&self, l: &HostArray, u: &HostArray) -> Option<String> {
+    /// Checks that L and U are finite triangular factors, with ones on the diagonal of L; the error names the first
+    /// element that is wrong.
+    fn check_triangles(&self, l: &HostArray, u: &HostArray) -> Result<(), String> {
         for row in 0..self.n {
             for column in 0..self.n {
                 let lower = l.get(row * self.n + column);
                 let upper = u.get(row * self.n + column);
-                let expected = match row.cmp(&column) {
-                    std::cmp::Ordering::Less => (lower != 0.0).then_some(("L", lower, "0")),
-                    std::cmp::Ordering::Equal => (lower != 1.0).then_some(("L", lower, "1")),
-                    std::cmp::Ordering::Greater => (upper != 0.0).then_some(("U", upper, "0")),
-                };
-                if let Some((name, got, expected)) = expected {
-                    return Some(format!("{name}[{row}][{column}] is {got}, expected {expected}"));
+                if row < column && lower != 0.0 {
+                    return Err(format!("L[{row}][{column}] is {lower}, expected 0"));
+                }
+                if row == column && lower != 1.0 {
+                    return Err(format!("L[{row}][{column}] is {lower}, expected 1"));
+                }
+                if row > column && upper != 0.0 {
+                    return Err(format!("U[{row}][{column}] is {upper}, expected 0"));
                 }
                 if !(lower.is_finite() && upper.is_finite()) {
-                    return Some(format!("L[{row}][{column}] is {lower}, U[{row}][{column}] is {upper}"));
+                    return Err(format!("L[{row}][{column}] is {lower}, U[{row}][{column}] is {upper}"));
                 }
             }
         }
-        None
+        Ok(())
     }
-}
 
-impl FactorsOracle {
-    /// Returns why `rows` is not a permutation, if so.
-    fn no_permutation(&self, rows: &[usize]) -> Option<String> {
-        let mut seen = vec![false; self.n];
+    /// Checks that `rows` is a permutation of the rows of A.
+    fn check_permutation(&self, rows: &[usize]) -> Result<(), String> {
+        let mut is_used = vec![false; self.n];
         for (row, from) in rows.iter().enumerate() {
-            if seen.get(*from).is_none_or(|seen| *seen) {
-                return Some(format!("row {row} of P·A is row {from} of A, which it has not or has already"));
+            if is_used.get(*from).is_none_or(|is_used| *is_used) {
+                return Err(format!("row {row} of P·A is row {from} of A, which it has not or has already"));
             }
-            seen[*from] = true;
+            is_used[*from] = true;
         }
-        None
+        Ok(())
+    }
+
+    /// Compares L·U with P·A, whose rows are these `rows` of A.
+    fn compare(&self, l: &HostArray, u: &HostArray, rows: &[usize]) -> CheckResult {
+        let n = self.n;
+        let dims = Dims { m: n as u64, n: n as u64, k: n as u64 };
+        let factors = Factors { dims, a: l, b: u, triangular: true };
+        let product = factors.combined(&self.combinations, identity);
+        let magnitude = factors.combined(&self.combinations, f64::abs);
+        let columns = &self.combinations.columns;
+        let mut worst = Worst::default();
+        let mut row_of_a = vec![0.0; n];
+        let mut norm_of_a = 0f64;
+        let mut norm_of_error = 0f64;
+        let mut largest_a = 0f64;
+        let mut deviation = 0f64;
+        for (row, from) in rows.iter().enumerate() {
+            self.a.read(from * n, &mut row_of_a);
+            let mut error_of_row = 0.0;
+            for (j, column) in columns.iter().enumerate() {
+                let index = row * columns.len() + j;
+                let expected = column.combine(&row_of_a);
+                let error = (product[index] - expected).abs();
+                error_of_row += error;
+                deviation = deviation.max(error);
+                // Each of the n products may be flushed to zero.
+                let floor = (n * column.signs.len()) as f64 * DType::F32.smallest_normal();
+                let residual = if error <= floor { 0.0 } else { (error - floor) / magnitude[index] };
+                worst.record(residual, || {
+                    format!("{} is {}, P·A has {expected}", column.place("(L·U)", row), product[index])
+                });
+            }
+            norm_of_error = norm_of_error.max(error_of_row);
+            norm_of_a = norm_of_a.max(row_of_a.iter().map(|a| a.abs()).sum());
+            largest_a = row_of_a.iter().fold(largest_a, |largest, a| largest.max(a.abs()));
+        }
+        let mut check = CheckResult { method: self.combinations.method, ..worst.check(self.tolerance()) };
+        let largest_u = (0..n * n).map(|index| u.get(index).abs()).fold(0.0, f64::max);
+        check.metrics.push(Metric::new("growth", largest_u / largest_a));
+        let below_diagonal = (0..n * n).filter(|index| index % n < index / n);
+        let largest_l = below_diagonal.map(|index| l.get(index).abs()).fold(0.0, f64::max);
+        check.metrics.push(Metric::new(LARGEST_MULTIPLIER, largest_l));
+        if check.method == CheckMethod::Elementwise {
+            let unit = DType::F32.accumulator_roundoff();
+            check.metrics.push(Metric::new("scaled residual", norm_of_error / (norm_of_a * n as f64 * unit)));
+            check.metrics.push(Metric::new("max deviation", deviation));
+        }
+        check
     }
 }
 
 impl Oracle for FactorsOracle {
     fn comparison(&self, output: usize) -> Option<OutputComparison> {
-        // Variants may leave anything in A.
+        if BufferId(output) == A {
+            // Variants may leave anything in A.
+            return None;
+        }
         let row = if matches!(BufferId(output), L | U) { self.n } else { 1 };
-        (output != A.0).then(|| OutputComparison { row, ..OutputComparison::default() })
+        Some(OutputComparison { row, ..OutputComparison::default() })
     }
 
     fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
@@ -171,68 +221,24 @@ impl Oracle for FactorsOracle {
             return Err("the outputs are not A, L, U, status and rows".into());
         };
         if let HostArray::I32(status) = status {
-            sound(status[0])?;
+            check_pivots(status[0])?;
         }
-        let tolerance = self.tolerance();
-        let method = self.combinations.method;
-        let mut worst = Worst::default();
         // Negative numbers become an index beyond the last row.
-        let row_of = |at| usize::try_from(rows.get(at) as i64).unwrap_or(usize::MAX);
-        let rows: Vec<usize> = (0..rows.len()).map(row_of).collect();
-        if let Some(place) = self.malformed(l, u).or_else(|| self.no_permutation(&rows)) {
-            worst.record(f64::INFINITY, || place);
-            return Ok(CheckResult { method, ..worst.check(tolerance) });
+        let row_of_a = |row| usize::try_from(rows.get(row) as i64).unwrap_or(usize::MAX);
+        let rows: Vec<usize> = (0..rows.len()).map(row_of_a).collect();
+        let malformed = self.check_triangles(l, u).and_then(|()| self.check_permutation(&rows));
+        if let Err(reason) = malformed {
+            let mut worst = Worst::default();
+            worst.record(f64::INFINITY, || reason);
+            return Ok(CheckResult { method: self.combinations.method, ..worst.check(self.tolerance()) });
         }
-        let n = self.n;
-        let dims = Dims { m: n as u64, n: n as u64, k: n as u64 };
-        let factors = Factors { dims, a: l, b: u, triangular: true };
-        let product = factors.combined(&self.combinations, identity);
-        let magnitude = factors.combined(&self.combinations, f64::abs);
-
-        let columns = &self.combinations.columns;
-        let mut row_of_a = vec![0.0; n];
-        let mut norm_of_a = 0f64;
-        let mut norm_of_error = 0f64;
-        let mut largest_a = 0f64;
-        let mut deviation = 0f64;
-        for (row, from) in rows.into_iter().enumerate() {
-            self.a.read(from * n, &mut row_of_a);
-            let mut error_of_row = 0.0;
-            for (j, column) in columns.iter().enumerate() {
-                let wanted = column.of(&row_of_a);
-                let at = row * columns.len() + j;
-                let error = (product[at] - wanted).abs();
-                error_of_row += error;
-                deviation = deviation.max(error);
-                // Each of the n products may be flushed to zero.
-                let floor = (n * column.signs.len()) as f64 * DType::F32.smallest_normal();
-                let residual = if error <= floor { 0.0 } else { (error - floor) / magnitude[at] };
-                worst.record(residual, || {
-                    format!("{} is {}, P·A has {wanted}", column.place("(L·U)", row), product[at])
-                });
-            }
-            norm_of_error = norm_of_error.max(error_of_row);
-            norm_of_a = norm_of_a.max(row_of_a.iter().map(|a| a.abs()).sum());
-            largest_a = row_of_a.iter().fold(largest_a, |largest, a| largest.max(a.abs()));
-        }
-        let mut check = CheckResult { method, ..worst.check(tolerance) };
-        let largest_u = (0..n * n).map(|at| u.get(at).abs()).fold(0.0, f64::max);
-        check.metrics.push(Metric::new("growth", largest_u / largest_a));
-        let below = (0..n * n).filter(|at| at % n < at / n);
-        check.metrics.push(Metric::new(LARGEST_MULTIPLIER, below.map(|at| l.get(at).abs()).fold(0.0, f64::max)));
-        if check.method == CheckMethod::Elementwise {
-            let unit = DType::F32.accumulator_roundoff();
-            check.metrics.push(Metric::new("scaled residual", norm_of_error / (norm_of_a * n as f64 * unit)));
-            check.metrics.push(Metric::new("max deviation", deviation));
-        }
-        Ok(check)
+        Ok(self.compare(l, u, &rows))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::case::input::Input;
     use crate::lu::LU;
     use crate::matrix::for_factorisation;
 
@@ -252,7 +258,8 @@ mod tests {
 
     /// Returns A, L, U, a status without bad pivots and the identity, by the textbook's three loops in f32.
     fn factors(a: &[f32], n: usize) -> [HostArray; 5] {
-        let (mut l, mut u) = (vec![0.0; n * n], a.to_vec());
+        let mut l = vec![0.0; n * n];
+        let mut u = a.to_vec();
         for i in 0..n {
             l[i * n + i] = 1.0;
             for r in i + 1..n {
@@ -264,7 +271,8 @@ mod tests {
                 }
             }
         }
-        let (status, rows) = (HostArray::I32(vec![NO_BAD_PIVOT]), HostArray::I32((0..n as i32).collect()));
+        let status = HostArray::I32(vec![NO_BAD_PIVOT]);
+        let rows = HostArray::I32((0..n as i32).collect());
         [HostArray::F32(a.to_vec()), HostArray::F32(l), HostArray::F32(u), status, rows]
     }
 
@@ -306,11 +314,10 @@ mod tests {
         let a = [1.0f32, 2.0, 4.0, 9.0];
         let oracle = FactorsOracle::new(2, 1, HostArray::F32(a.to_vec()));
         let check = |l: f32, u: [f32; 3], rows: [i32; 2]| {
-            let (l, u) = (vec![1.0, 0.0, l, 1.0], vec![u[0], u[1], 0.0, u[2]]);
-            let rows = HostArray::I32(rows.to_vec());
-            let status = HostArray::I32(vec![NO_BAD_PIVOT]);
-            let outputs = [HostArray::F32(a.to_vec()), HostArray::F32(l), HostArray::F32(u), status, rows];
-            oracle.check(&outputs).expect("sound pivots")
+            let l = HostArray::F32(vec![1.0, 0.0, l, 1.0]);
+            let u = HostArray::F32(vec![u[0], u[1], 0.0, u[2]]);
+            let [status, rows] = [vec![NO_BAD_PIVOT], rows.to_vec()].map(HostArray::I32);
+            oracle.check(&[HostArray::F32(a.to_vec()), l, u, status, rows]).expect("sound pivots")
         };
         assert!(check(0.25, [4.0, 9.0, -0.25], [1, 0]).passes());
         assert!(check(4.0, [1.0, 2.0, 1.0], [0, 1]).passes(), "without pivoting L may be large");
@@ -356,18 +363,14 @@ mod tests {
             // In matrices dominated by their diagonal along columns, partial pivoting never exchanges rows.
             let lu = faer::Mat::from_fn(n, n, |r, c| f64::from(a[r * n + c])).partial_piv_lu();
             assert!(lu.P().arrays().0.iter().enumerate().all(|(row, from)| row == *from), "seed {seed}");
-            let (u, largest_a) = (lu.U(), a.iter().fold(0f32, |m, x| m.max(x.abs())));
-            let largest_u = (0..n * n).map(|at| u[(at / n, at % n)].abs()).fold(0.0, f64::max);
-            let growth = largest_u / f64::from(largest_a);
-            assert!(
-                (check.metric("growth").expect("a metric") / growth - 1.0).abs() < 1e-5,
-                "seed {seed}: {growth}, {check:?}"
-            );
+            let largest_a = a.iter().fold(0f32, |largest, a| largest.max(a.abs()));
+            let largest_u = (0..n * n).map(|index| lu.U()[(index / n, index % n)].abs()).fold(0.0, f64::max);
+            let expected = largest_u / f64::from(largest_a);
+            let growth = check.metric("growth").expect("a metric");
+            assert!((growth / expected - 1.0).abs() < 1e-5, "seed {seed}: {expected}, {check:?}");
             // f32 factors leave a residual of about one unit roundoff, f64 factors none at this scale.
-            assert!(
-                (1e-4..1.0).contains(&check.metric("scaled residual").expect("a metric")),
-                "seed {seed}: {check:?}"
-            );
+            let residual = check.metric("scaled residual").expect("a metric");
+            assert!((1e-4..1.0).contains(&residual), "seed {seed}: {check:?}");
         }
     }
 }
