@@ -1,6 +1,29 @@
 //! The built-in algorithms with their variants, kernels, oracles and host baselines: data, pure functions and host code.
 //! Nothing here calls Vulkan.
 
+/// Declares a variant: name and aliases, summary, source, what it measures if that is not the problem itself, then its
+/// kernels and the function that builds its program from them.
+macro_rules! variant {
+    ($name:literal $(or $alias:literal)*, $summary:literal, from $source:literal, $kernels:expr => $program:expr) => {
+        variant! {
+            $name $(or $alias)*, $summary, from $source, measures $crate::algorithms::Measures::Problem,
+            $kernels => $program
+        }
+    };
+    ($name:literal $(or $alias:literal)*, $summary:literal, from $source:literal, measures $measures:expr,
+     $kernels:expr => $program:expr) => {
+        $crate::algorithms::Variant {
+            name: std::borrow::Cow::Borrowed($name),
+            aliases: &[$($alias),*],
+            summary: $summary,
+            source: $source,
+            measures: $measures,
+            kernels: $crate::shaders::built_in($kernels),
+            program: $crate::basis::handle::Handle::Static($program),
+        }
+    };
+}
+
 pub mod collectives;
 pub mod eigen;
 pub mod elements;

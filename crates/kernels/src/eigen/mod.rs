@@ -4,21 +4,6 @@
 //! The post's kernels share one work-group size, so that variants differ only in how they communicate; the project's
 //! own (`streaming`, `fused`) choose it by device.
 
-/// Declares a variant that solves the problem: name and aliases, kernels and program, summary, source.
-macro_rules! variant {
-    ($name:literal $(or $alias:literal)*: $kernels:expr => $program:expr, $summary:literal, from $source:literal) => {
-        $crate::algorithms::Variant {
-            name: std::borrow::Cow::Borrowed($name),
-            aliases: &[$($alias),*],
-            summary: $summary,
-            source: $source,
-            measures: $crate::algorithms::Measures::Problem,
-            kernels: $crate::shaders::built_in($kernels),
-            program: $crate::basis::handle::Handle::Static($program),
-        }
-    };
-}
-
 mod common;
 mod components;
 mod fused;

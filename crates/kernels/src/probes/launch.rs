@@ -16,7 +16,6 @@ use crate::error_bound::exact;
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
-use crate::shaders::built_in;
 use rand::Rng;
 use std::borrow::Cow::Borrowed;
 
@@ -28,55 +27,46 @@ pub static LAUNCH: Algorithm = Algorithm {
     default_size: Sweeps::same("1024"),
     verify_size: Sweeps::same("1,2,33"),
     variants: Borrowed(&[
-        Variant {
-            name: Borrowed("empty"),
-            aliases: &[],
-            summary: "dispatches of an empty kernel, in no order",
-            source: "the usual method",
-            measures: Measures::Limit {
+        variant! { "empty",
+            "dispatches of an empty kernel, in no order",
+            from "the usual method",
+            measures Measures::Limit {
                 of: |_, _| Some(Quantity::Latency { of: Operation::EmptyDispatch }),
                 quick: false,
             },
-            kernels: built_in(&["launch/empty", "launch/count"]),
-            program: Static(&|shaders, case, _| {
+            &["launch/empty", "launch/count"] => &|shaders, case, _| {
                 let n = dispatches(case).expect("the problem of this case was made, which checks its size");
                 let empty = Step::Dispatch(Dispatch::new(shaders[0], &[]));
                 chain(std::iter::repeat_n(empty, n as usize - 1).chain([count(shaders[1], n)]))
-            }),
+            }
         },
-        Variant {
-            name: Borrowed("dependent"),
-            aliases: &[],
-            summary: "dispatches that each add 1 to the previous result, with a barrier before each",
-            source: "the usual method",
-            measures: Measures::Limit {
+        variant! { "dependent",
+            "dispatches that each add 1 to the previous result, with a barrier before each",
+            from "the usual method",
+            measures Measures::Limit {
                 of: |_, _| Some(Quantity::Latency { of: Operation::DependentDispatch }),
                 quick: true,
             },
-            kernels: built_in(&["launch/count"]),
-            program: Static(&|shaders, case, _| {
+            &["launch/count"] => &|shaders, case, _| {
                 let n = dispatches(case).expect("the problem of this case was made, which checks its size");
                 chain(std::iter::repeat_n(count(shaders[0], 1), n as usize))
-            }),
+            }
         },
-        Variant {
-            name: Borrowed("indirect"),
-            aliases: &[],
-            summary: "indirect dispatches of zero work-groups, with a barrier before each: the cost of skipping a step",
-            source: "vkCmdDispatchIndirect with counts that the device holds",
-            measures: Measures::Limit {
+        variant! { "indirect",
+            "indirect dispatches of zero work-groups, with a barrier before each: the cost of skipping a step",
+            from "vkCmdDispatchIndirect with counts that the device holds",
+            measures Measures::Limit {
                 of: |_, _| Some(Quantity::Latency { of: Operation::EmptyIndirectDispatch }),
                 quick: false,
             },
-            kernels: built_in(&["launch/count"]),
-            program: Static(&|shaders, case, _| {
+            &["launch/count"] => &|shaders, case, _| {
                 let n = dispatches(case).expect("the problem of this case was made, which checks its size");
                 let skipped = match count(shaders[0], 1) {
                     Step::Dispatch(dispatch) => Step::Dispatch(dispatch.indirect(BufferId(1))),
                     other => other,
                 };
                 chain(std::iter::repeat_n(skipped, n as usize - 1).chain([count(shaders[0], n)]))
-            }),
+            }
         },
     ]),
     problem: Static(&problem),

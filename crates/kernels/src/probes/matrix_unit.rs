@@ -19,7 +19,6 @@ use crate::error_bound::without_error;
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program};
 use crate::kernel::shaders::Shader;
-use crate::shaders::built_in;
 use half::{bf16, f16};
 use rand::Rng;
 use std::borrow::Cow::Borrowed;
@@ -37,27 +36,21 @@ pub static MATRIX_UNIT: Algorithm = Algorithm {
 };
 
 static VARIANTS: &[Variant] = &[
-    Variant {
-        name: Borrowed("wide"),
-        aliases: &[],
-        summary: "32-bit sums: f16 and bf16 into f32, 8-bit integers into 32-bit ones",
-        source: "GL_KHR_cooperative_matrix; the method is that of fma",
-        measures: Measures::Limit { of: |size, dtype| limit(size, dtype, Accumulator::Wide), quick: true },
-        kernels: built_in(&["matrix-unit/wide"]),
-        program: Static(&|shaders, case, device| {
+    variant! { "wide",
+        "32-bit sums: f16 and bf16 into f32, 8-bit integers into 32-bit ones",
+        from "GL_KHR_cooperative_matrix; the method is that of fma",
+        measures Measures::Limit { of: |size, dtype| limit(size, dtype, Accumulator::Wide), quick: true },
+        &["matrix-unit/wide"] => &|shaders, case, device| {
             Program::single(dispatch(shaders[0], case, device, Accumulator::Wide))
-        }),
+        }
     },
-    Variant {
-        name: Borrowed("narrow"),
-        aliases: &[],
-        summary: "sums in the operands' type: f16 into f16",
-        source: "GL_KHR_cooperative_matrix; the method is that of fma",
-        measures: Measures::Limit { of: |size, dtype| limit(size, dtype, Accumulator::Narrow), quick: true },
-        kernels: built_in(&["matrix-unit/narrow"]),
-        program: Static(&|shaders, case, device| {
+    variant! { "narrow",
+        "sums in the operands' type: f16 into f16",
+        from "GL_KHR_cooperative_matrix; the method is that of fma",
+        measures Measures::Limit { of: |size, dtype| limit(size, dtype, Accumulator::Narrow), quick: true },
+        &["matrix-unit/narrow"] => &|shaders, case, device| {
             Program::single(dispatch(shaders[0], case, device, Accumulator::Narrow))
-        }),
+        }
     },
 ];
 
