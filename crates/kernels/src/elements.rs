@@ -2,12 +2,12 @@
 //! a problem made of data and two functions.
 
 use crate::algorithms::{CaseSpec, MAX_ELEMENTS, Oracle, Problem};
-use crate::basis::dtype::HostArray;
+use crate::basis::dtype::{DType, HostArray};
 use crate::basis::error::Error;
 use crate::basis::size::Size;
 use crate::basis::units::Work;
 use crate::device::capability::DeviceInfo;
-use crate::kernel::buffer::BufferSpec;
+use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, folded_groups};
 use crate::kernel::shaders::Shader;
 
@@ -49,9 +49,34 @@ pub(super) fn groups_over([across, down]: [u64; 2], group: [u32; 2], device: &De
     [across.div_ceil(width), y, z]
 }
 
+/// Describes a buffer of a problem that the host fills and kernels only read.
+pub(super) fn input(name: &'static str, dtype: DType, len: u64) -> BufferSpec {
+    BufferSpec::new(name, Role::Input, dtype, len)
+}
+
+/// Describes a buffer of a problem that kernels write.
+pub(super) fn output(name: &'static str, dtype: DType, len: u64) -> BufferSpec {
+    BufferSpec::new(name, Role::Output, dtype, len)
+}
+
+/// Describes a buffer of a problem that the host fills and kernels change.
+pub(super) fn in_place(name: &'static str, dtype: DType, len: u64) -> BufferSpec {
+    BufferSpec::new(name, Role::InPlace, dtype, len)
+}
+
+/// Describes one of a program's own buffers.
+pub(super) fn scratch(name: &'static str, dtype: DType, len: u64) -> BufferSpec {
+    BufferSpec::new(name, Role::Scratch, dtype, len)
+}
+
 /// Converts a buffer number to an argument.
 pub(super) fn buffer(index: usize) -> ArgumentValue {
     ArgumentValue::Buffer(BufferId(index))
+}
+
+/// Converts the buffer numbers of a list to arguments.
+pub(super) fn buffers<const N: usize>(numbers: [(&str, usize); N]) -> [(&str, ArgumentValue); N] {
+    numbers.map(|(name, number)| (name, buffer(number)))
 }
 
 /// Converts a count to an argument. It fits in 32 bits if the buffers do; programs with longer buffers are refused.

@@ -28,8 +28,7 @@ mod tests {
     /// Returns the grids of the dispatches in a variant's program.
     fn groups(algorithm: &'static Algorithm, variant: &str, n: u64) -> Vec<[u64; 3]> {
         let case = CaseSpec::new(algorithm, Size::Uniform(n), DType::F32);
-        let variant = algorithm.variant(variant).expect("it is in the table");
-        let program = variant.program(&case, &software_device()).expect("it runs on the software device");
+        let program = crate::fixture::program(algorithm, variant, &case, &software_device());
         program.dispatches().map(|dispatch| dispatch.groups).collect()
     }
 

@@ -5,18 +5,17 @@
 //! up to 64; for some n it is one between work-groups), the latter between the last element and the first; in `uniform`
 //! almost every pair is too far apart.
 
-use super::common::{AWKWARD_VECTORS, VECTOR_SIZES, reals};
-use super::streaming::{in_quads, over_parts, scratch};
+use super::common::{AWKWARD_VECTORS, VECTOR_SIZES};
+use super::streaming::{in_quads, over_parts};
 use crate::algorithms::{Algorithm, CaseSpec, Problem};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
 use crate::basis::units::{Bytes, Work};
 use crate::case::input::Input;
 use crate::device::capability::DeviceInfo;
-use crate::elements::{Plain, buffer, extent, over_vector, vector_length};
-use crate::error_bound::elementwise;
+use crate::elements::{Plain, buffers, extent, input, output, over_vector, reals, scratch, vector_length};
+use crate::error_bound::{Expected, elementwise};
 use crate::host;
-use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{ArgumentValue, BufferId, Program, Step};
 use crate::kernel::shaders::Shader;
 use crate::matrix;
@@ -65,7 +64,7 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) ->
 }
 
 fn streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
-    let buffers = [("s", 0), ("s4", 0), ("stop", 1), ("arrivals", 2)].map(|(name, i)| (name, buffer(i)));
+    let buffers = buffers([("s", 0), ("s4", 0), ("stop", 1), ("arrivals", 2)]);
     let arguments = [&buffers[..], &[("eps", ArgumentValue::F32(EPS))]].concat();
     Program {
         scratch: vec![scratch("arrivals", DType::I32, 1)],
@@ -90,7 +89,7 @@ pub(super) fn steps(
     [Step::Fill { buffer: stop_flag, word: 1 }, Step::Dispatch(over_vector(shader, &arguments, case, device))]
 }
 
-/// Returns the first element of the pair that is too far apart, for inputs with exactly one such pair.
+/// Returns the index of the first element of the pair that is too far apart, for inputs with exactly one such pair.
 fn offender(input: Input, n: usize) -> Option<usize> {
     match input {
         // A multiple of 64 is a boundary between sub-groups of every size up to 64.
@@ -126,21 +125,16 @@ fn expected(s: &[f32]) -> bool {
 
 fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     let n = vector_length(case)?;
-    let input = case.input;
-    let seed = case.seed;
+    let case = *case;
     Ok(Box::new(Plain {
         extents: n.to_string(),
-        buffers: vec![
-            BufferSpec::new("s", Role::Input, DType::F32, n),
-            BufferSpec::new("stop", Role::Output, DType::I32, 1),
-        ],
+        buffers: vec![input("s", DType::F32, n), output("stop", DType::I32, 1)],
         work: Work { operations: 2 * n, bytes: Bytes(4 * (n + 1)) },
         chain: None,
-        inputs: Box::new(move || vec![HostArray::F32(values(input, n as usize, seed))]),
-        // Exact.
+        inputs: Box::new(move || vec![HostArray::F32(values(case.input, n as usize, case.seed))]),
         oracle: Box::new(|inputs| {
             let flag = f64::from(u8::from(expected(&reals(&inputs[0]))));
-            elementwise("stop", 0.0, move |_| (flag, 1.0))
+            elementwise("stop", 0.0, move |_| Expected::absolute(flag))
         }),
     }))
 }
