@@ -153,9 +153,6 @@ fn dispatch(
     dispatch
 }
 
-/// Constructor of an oracle from the inputs.
-type MakeOracle = Box<dyn Fn(&[HostArray]) -> Box<dyn Oracle>>;
-
 /// Problem made of data, a function that generates its inputs, and one that makes the oracle from them.
 pub(super) struct Plain {
     /// Size in full, for case ids.
@@ -165,7 +162,7 @@ pub(super) struct Plain {
     /// Length of the chain of operations, if each waits for the one before.
     pub(super) chain: Option<u64>,
     pub(super) inputs: Box<dyn Fn() -> Vec<HostArray>>,
-    pub(super) oracle: MakeOracle,
+    pub(super) oracle: Box<dyn Fn(&[HostArray]) -> Box<dyn Oracle>>,
 }
 
 impl Problem for Plain {

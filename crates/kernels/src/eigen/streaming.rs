@@ -116,34 +116,7 @@ pub(super) fn over_rows(
         .loops(steps + u64::from(team) + QUAD * 2)
 }
 
-/// Division of a vector among work-groups, one part each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Parts {
-    /// Invocations per work-group.
-    group: u32,
-    /// Quads per invocation, a multiple of `unroll`.
-    count: u64,
-    /// Quads that an invocation keeps in flight.
-    unroll: u32,
-    /// Number of work-groups.
-    groups: u64,
-}
-
-impl Parts {
-    /// Divides a vector of `n` elements.
-    fn of_vector(n: u64, subgroup: u32, device: &DeviceInfo) -> Self {
-        let is_cpu = device.kind == DeviceKind::Cpu;
-        let group = if is_cpu { subgroup } else { 2 * GROUP };
-        let unroll = if is_cpu { 4 } else { 8 };
-        let most = if is_cpu { MAX_PARTS_ON_CPU } else { MAX_PARTS };
-        let quads = n.div_ceil(QUAD);
-        let count = quads.div_ceil(u64::from(group) * most).next_multiple_of(u64::from(unroll));
-        let groups = quads.div_ceil(u64::from(group) * count);
-        Self { group, count, unroll, groups }
-    }
-}
-
-/// Builds a dispatch of `shader` over the parts of a vector, with those of `arguments` that it takes.
+/// Builds a dispatch of `shader` over a vector in parts, one per work-group, with those of `arguments` that it takes.
 pub(super) fn over_parts(
     shader: &'static Shader,
     arguments: &[(&str, ArgumentValue)],
@@ -152,15 +125,21 @@ pub(super) fn over_parts(
 ) -> Dispatch {
     let n = extent(case);
     let subgroup = case.subgroup_size(device);
-    let Parts { group, count, unroll, groups } = Parts::of_vector(n, subgroup, device);
-    let arguments = [arguments, &[("count", number(count))]].concat();
+    let is_cpu = device.kind == DeviceKind::Cpu;
+    let group = if is_cpu { subgroup } else { 2 * GROUP };
+    // Quads that an invocation keeps in flight.
+    let unroll = if is_cpu { 4 } else { 8 };
+    let most_groups = if is_cpu { MAX_PARTS_ON_CPU } else { MAX_PARTS };
+    let quads = n.div_ceil(QUAD);
+    let per_invocation = quads.div_ceil(u64::from(group) * most_groups).next_multiple_of(u64::from(unroll));
+    let arguments = [arguments, &[("count", number(per_invocation))]].concat();
     dispatch(shader, &arguments, n)
         .group_size([group, 1, 1])
-        .groups([groups, 1, 1])
+        .groups([quads.div_ceil(u64::from(group) * per_invocation), 1, 1])
         .subgroups_of(subgroup)
         .constant("SUBGROUP", subgroup)
         .constant("UNROLL", unroll)
-        .loops(count + u64::from(group / subgroup))
+        .loops(per_invocation + u64::from(group / subgroup))
 }
 
 /// Builds a dispatch of `shader` with one quad of a vector per invocation, or with eight on a software device, and with
@@ -263,9 +242,14 @@ mod tests {
     fn parts_cover_the_vector_and_are_no_more_than_they_need_be() {
         for device in [software_device(), gpu()] {
             for n in [1, 3, 4, 1000, 1 << 20, (1 << 25) + 1, 1 << 31] {
-                let Parts { group, count, unroll, groups } = Parts::of_vector(n, 8, &device);
-                let part = QUAD * u64::from(group) * count;
-                assert!(count.is_multiple_of(u64::from(unroll)) && groups < 1 << 16, "{n}");
+                let program = program(&VECTOR_MAX, "streaming", n, &device);
+                let dispatch = program.dispatches().next().expect("one dispatch");
+                let group = u64::from(dispatch.shader.interface.local_size[0].value(&dispatch.constants));
+                let count = dispatch.number("count");
+                let groups = dispatch.groups[0];
+                let part = QUAD * group * count;
+                assert!(count.is_multiple_of(dispatch.constant_value("UNROLL").expect("a constant")), "{n}");
+                assert!(groups < 1 << 16, "{n}");
                 assert!(groups * part >= n && (groups - 1) * part < n, "{n}: {groups} parts of {part}");
             }
         }

@@ -6,6 +6,7 @@ use super::grid::{block_per_group, count_blocks, row_lengths, step};
 use super::parts::strip_grid;
 use crate::algorithms::CaseSpec;
 use crate::algorithms::product_tile::{Dims, ProductTile};
+use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::basis::units::Nanos;
 use crate::device::capability::vendor::NVIDIA;
@@ -42,38 +43,6 @@ const fn tile([bm, bn]: [u32; 2], warp: [u32; 2], sharing: u32) -> ProductTile {
     ProductTile::new([bm, bn, sharing * DEPTH], warp, [16, 8])
 }
 
-/// Operand of a product, as the kernel loads it.
-struct Operand {
-    /// Elements per row, as stored.
-    row_length: u64,
-    /// Whether rows lie across K.
-    is_across: bool,
-    /// Rows or columns of C per block, and per warp tile.
-    block: u32,
-    warp: u32,
-}
-
-impl Operand {
-    /// Returns the bytes per ns that a core loads.
-    fn rate(&self, direct: &Direct, exchanges: bool, case: &CaseSpec) -> f64 {
-        let rates = match (self.is_across, exchanges) {
-            (false, _) => direct.along,
-            (true, false) => direct.across,
-            (true, true) => direct.exchanged,
-        };
-        match step(self.row_length, case.dtype) {
-            1 => rates[2],
-            2 | 4 => rates[1],
-            _ => rates[0],
-        }
-    }
-
-    /// Whether lanes load whole cache lines.
-    fn has_whole_lines(&self, exchanges: bool) -> bool {
-        exchanges && self.is_across && self.warp == WHOLE_LINE && self.row_length.is_multiple_of(u64::from(WHOLE_LINE))
-    }
-}
-
 impl Division {
     /// Returns the warp tiles per block.
     fn warps(&self) -> u32 {
@@ -85,14 +54,25 @@ impl Division {
         LANES * self.warps() * (self.tile.bk / DEPTH)
     }
 
-    /// Returns A and B.
-    fn operands(&self, case: &CaseSpec) -> [Operand; 2] {
-        let ProductTile { bm, bn, wm, wn, .. } = self.tile;
-        let [a, b] = row_lengths(case);
-        [
-            Operand { row_length: a, is_across: case.layout == Layout::Tn, block: bm, warp: wm },
-            Operand { row_length: b, is_across: case.layout != Layout::Nt, block: bn, warp: wn },
-        ]
+    /// Returns the bytes per ns that a core loads from an operand with rows of `length` elements, which lie across K or
+    /// along it.
+    fn rate(&self, direct: &Direct, length: u64, is_across: bool, dtype: DType) -> f64 {
+        let rates = match (is_across, self.exchanges) {
+            (false, _) => direct.along,
+            (true, false) => direct.across,
+            (true, true) => direct.exchanged,
+        };
+        match step(length, dtype) {
+            1 => rates[2],
+            2 | 4 => rates[1],
+            _ => rates[0],
+        }
+    }
+
+    /// Returns how much faster loads from an operand get because lanes load whole cache lines.
+    fn line_factor(&self, direct: &Direct, length: u64, is_across: bool, warp: u32) -> f64 {
+        let starts_lines = length.is_multiple_of(u64::from(WHOLE_LINE));
+        if self.exchanges && is_across && warp == WHOLE_LINE && starts_lines { direct.whole_lines } else { 1.0 }
     }
 
     /// Predicts the time of a product with this division.
@@ -100,11 +80,14 @@ impl Division {
         let Constants { machine, direct, .. } = constants;
         let ProductTile { bm, bn, bk, wm, wn, .. } = self.tile;
         let dims = Dims::from(case.size);
-        let operands = self.operands(case);
+        let [length_a, length_b] = row_lengths(case);
+        let is_a_across = case.layout == Layout::Tn;
+        let is_b_across = case.layout != Layout::Nt;
         let groups = count_blocks(&self.tile, dims);
         let row = dims.k.next_multiple_of(u64::from(bk)) as f64 * case.dtype.bytes() as f64;
-        let [a, b] = operands.each_ref().map(|own| f64::from(own.warp) / own.rate(direct, self.exchanges, case));
-        let loads = f64::from(self.warps()) * row * (a + b);
+        let time_of_a = f64::from(wm) / self.rate(direct, length_a, is_a_across, case.dtype);
+        let time_of_b = f64::from(wn) / self.rate(direct, length_b, is_b_across, case.dtype);
+        let loads = f64::from(self.warps()) * row * (time_of_a + time_of_b);
         let stores = if step(dims.n, case.dtype) < 4 { direct.unaligned_stores } else { direct.stores };
         let work = loads + f64::from(bm * bn) / stores;
         // Registers for sums, for loads in flight twice, and three in ten more.
@@ -112,10 +95,9 @@ impl Division {
         let concurrent_groups = u64::from((1 << 16) / (self.invocations() * (registers + registers / 3)).max(1)).max(1);
         let busiest = groups.div_ceil(machine.cores);
         let core_time = busiest as f64 * work + busiest.div_ceil(concurrent_groups) as f64 * direct.fixed;
-        let [a, b] = operands.each_ref().map(|own| {
-            f64::from(own.block) / if own.has_whole_lines(self.exchanges) { direct.whole_lines } else { 1.0 }
-        });
-        let time_of_loads = groups as f64 * (a + b) * row / direct.all_loads;
+        let rows_of_a = f64::from(bm) / self.line_factor(direct, length_a, is_a_across, wm);
+        let columns_of_b = f64::from(bn) / self.line_factor(direct, length_b, is_b_across, wn);
+        let time_of_loads = groups as f64 * (rows_of_a + columns_of_b) * row / direct.all_loads;
         let operand_bytes = (dims.m * dims.k + dims.k * dims.n) as f64 * case.dtype.bytes() as f64;
         let evicted_fraction = ((operand_bytes - direct.resident_bytes) / direct.fading_bytes).clamp(0.0, 1.0);
         let arrival = operand_bytes * evicted_fraction / (direct.share * machine.memory);
@@ -177,7 +159,6 @@ pub(super) fn program(shader: &'static Shader, case: &CaseSpec, device: &DeviceI
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::dtype::DType;
     use crate::basis::size::Size;
     use crate::device::capability::Feature;
     use crate::device::fixture::{gpu, matrix};

@@ -208,45 +208,16 @@ fn all_bytes(dims: Dims, dtype: DType) -> f64 {
     operands + (m * n) as f64 * dtype.of_product().bytes() as f64
 }
 
-/// Division of a product among work-groups.
-struct Workload {
-    groups: u64,
-    /// Slabs of the busiest group.
-    slabs: u64,
-    /// Blocks of the busiest group.
-    blocks: u64,
-    /// Elements that a second pass adds up.
-    sums: u64,
-}
-
-impl Workload {
-    fn of_tile(tile: &ProductTile, dims: Dims) -> Self {
-        if tile.groups > 0 {
-            let stretches = Stretches::of_tile(tile, dims);
-            return Self {
-                groups: stretches.groups,
-                slabs: stretches.longest(),
-                blocks: stretches.blocks_of_longest(),
-                sums: stretches.sums() * u64::from(tile.bm * tile.bn),
-            };
-        }
-        let parts = u64::from(tile.k_parts);
-        Self {
-            groups: count_blocks(tile, dims) * parts,
-            slabs: parts::slabs_per_part(*tile, dims.k),
-            blocks: 1,
-            sums: if parts > 1 { parts * dims.m * dims.n } else { 0 },
-        }
-    }
-}
-
 /// Predicts the time of a product in blocks of `tile`; each block belongs to one work-group, or is shared by several.
 pub(super) fn predicted(tile: &ProductTile, slab: Slab, pace: &Pace, case: &CaseSpec, machine: &Machine) -> Nanos {
     let dims = Dims::from(case.size);
     let Dims { m, n, k } = dims;
-    let workload = Workload::of_tile(tile, dims);
-    let slabs = workload.slabs as f64;
-    let blocks = workload.blocks as f64;
+    let parts = u64::from(tile.k_parts);
+    let stretches = if tile.groups > 0 { Some(Stretches::of_tile(tile, dims)) } else { None };
+    let groups = stretches.map_or(count_blocks(tile, dims) * parts, |own| own.groups);
+    // Slabs and blocks of the busiest group.
+    let slabs = stretches.map_or(parts::slabs_per_part(*tile, k), |own| own.longest()) as f64;
+    let blocks = stretches.map_or(1, |own| own.blocks_of_longest()) as f64;
     let work = slab.work(pace) * if tile.groups > 0 { machine.sharing_factor } else { 1.0 };
     let stores = slab.stores + pace.unaligned_stores * slab.unaligned_stores;
     let fixed = pace.fixed + stores / pace.drain;
@@ -255,7 +226,7 @@ pub(super) fn predicted(tile: &ProductTile, slab: Slab, pace: &Pace, case: &Case
         waits: slabs * slab.wait(pace),
         fixed: blocks * fixed,
     };
-    let rounds = core_time(workload.groups.div_ceil(machine.cores), slab.concurrent_groups, &times, pace.overlap);
+    let rounds = core_time(groups.div_ceil(machine.cores), slab.concurrent_groups, &times, pace.overlap);
     let [across, down] = tile.blocks(dims);
     let cache_time = (across * m * k + down * k * n) as f64 * case.dtype.bytes() as f64 / machine.cache;
     let product =
@@ -263,8 +234,9 @@ pub(super) fn predicted(tile: &ProductTile, slab: Slab, pace: &Pace, case: &Case
     if !tile.takes_two_passes() {
         return Nanos(product);
     }
-    let sums = (workload.sums * stored(case.dtype, tile).bytes()) as f64;
-    Nanos(product + machine.second_pass + machine.passes * arrival(sums, machine))
+    let sums = stretches.map_or(parts * m * n, |own| own.sums() * u64::from(tile.bm * tile.bn));
+    let bytes = (sums * stored(case.dtype, tile).bytes()) as f64;
+    Nanos(product + machine.second_pass + machine.passes * arrival(bytes, machine))
 }
 
 /// Predicts the time of a product whose larger operand is read once.

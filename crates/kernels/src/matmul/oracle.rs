@@ -17,6 +17,7 @@ use crate::error_bound::{Worst, gamma};
 use crate::product::{BLOCK, Combinations, Factors};
 use rayon::prelude::*;
 use std::convert::identity;
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::ops::Range;
 
 /// Most terms of a sum that f64 represents exactly: integer inputs are below 2^16 in magnitude.
@@ -66,9 +67,12 @@ impl Oracle for ProductOracle {
         let checked: Vec<_> = row_ranges.into_par_iter().map(|rows| self.check_rows(&outputs[0], rows)).collect();
         let mut worst = Worst::default();
         for rows in checked {
-            worst.merge(rows.worst);
-            if rows.hides_others {
-                break;
+            match rows {
+                Continue(rows) => worst.merge(rows),
+                Break(rows) => {
+                    worst.merge(rows);
+                    break;
+                }
             }
         }
         Ok(CheckResult { method: self.combinations.method, ..worst.check(self.tolerance()) })
@@ -79,15 +83,10 @@ impl Oracle for ProductOracle {
     }
 }
 
-/// Result of comparing some rows of C.
-struct CheckedRows {
-    worst: Worst,
-    /// Whether an element is not finite, so that combinations that contain it say nothing about others.
-    hides_others: bool,
-}
-
 impl ProductOracle {
-    fn check_rows(&self, c: &HostArray, rows: Range<usize>) -> CheckedRows {
+    /// Compares some rows of C. Breaks at an element that is not finite if it is checked in combinations, which say
+    /// nothing about their other elements then.
+    fn check_rows(&self, c: &HostArray, rows: Range<usize>) -> ControlFlow<Worst, Worst> {
         let columns = &self.combinations.columns;
         let n = self.dims.n as usize;
         let tolerance = self.tolerance();
@@ -98,7 +97,7 @@ impl ProductOracle {
             if let Some(column) = row_of_c.iter().position(|value| !value.is_finite()) {
                 worst.record(f64::INFINITY, || format!("C[{row}][{column}] is {}", row_of_c[column]));
                 if self.combinations.method != CheckMethod::Elementwise {
-                    return CheckedRows { worst, hides_others: true };
+                    return Break(worst);
                 }
             }
             for (j, column) in columns.iter().enumerate() {
@@ -111,7 +110,7 @@ impl ProductOracle {
                 worst.record_element(residual, tolerance, element);
             }
         }
-        CheckedRows { worst, hides_others: false }
+        Continue(worst)
     }
 
     /// Returns `γ_K` of the accumulator plus the rounding of the store, relative to |A|·|B|; twice `γ_K` for f64,
