@@ -20,9 +20,9 @@ use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Metric, Work};
 use crate::case::check::{CheckMethod, CheckResult};
 use crate::case::input::Input;
-use crate::elements::Plain;
+use crate::elements::{Plain, in_place, output};
 use crate::error_bound::{Worst, gamma};
-use crate::kernel::buffer::{BufferSpec, Role};
+use crate::kernel::buffer::BufferSpec;
 use crate::kernel::program::BufferId;
 use crate::matrix;
 use crate::product::{Combinations, Factors};
@@ -57,13 +57,12 @@ pub(super) fn order(size: Size) -> Result<u64, String> {
 
 /// Describes the buffers of a factorization.
 pub(super) fn buffers(n: u64) -> Vec<BufferSpec> {
-    let matrix = |name, role| BufferSpec::new(name, role, DType::F32, n * n);
     vec![
-        matrix("A", Role::InPlace),
-        matrix("L", Role::Output),
-        matrix("U", Role::Output),
-        BufferSpec::new("status", Role::Output, DType::I32, 1),
-        BufferSpec::new("rows", Role::InPlace, DType::I32, n),
+        in_place("A", DType::F32, n * n),
+        output("L", DType::F32, n * n),
+        output("U", DType::F32, n * n),
+        output("status", DType::I32, 1),
+        in_place("rows", DType::I32, n),
     ]
 }
 
@@ -76,15 +75,14 @@ pub(super) fn inputs(n: u64, input: Input, seed: u64) -> Vec<HostArray> {
 /// Creates the factorization problem of a case.
 pub(super) fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     let n = order(case.size)?;
-    let input = case.input;
-    let seed = case.seed;
+    let case = *case;
     Ok(Box::new(Plain {
         extents: format!("{n}x{n}"),
         buffers: buffers(n),
         work: Work { operations: (2 * n * n).saturating_mul(n) / 3, bytes: Bytes(3 * n * n * DType::F32.bytes()) },
         chain: None,
-        inputs: Box::new(move || inputs(n, input, seed)),
-        oracle: Box::new(move |inputs| Box::new(FactorsOracle::new(n, seed, inputs[0].clone()))),
+        inputs: Box::new(move || inputs(n, case.input, case.seed)),
+        oracle: Box::new(move |inputs| Box::new(FactorsOracle::new(n, case.seed, inputs[0].clone()))),
     }))
 }
 

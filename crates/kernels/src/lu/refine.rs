@@ -12,8 +12,8 @@ use crate::algorithms::CaseSpec;
 use crate::basis::dtype::DType;
 use crate::case::{Computes, Goal};
 use crate::device::capability::DeviceInfo;
-use crate::elements::{arguments, groups_over};
-use crate::kernel::buffer::{BufferSpec, Role};
+use crate::elements::{arguments, groups_over, scratch};
+use crate::kernel::buffer::BufferSpec;
 use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Repeat, Step};
 use crate::kernel::shaders::Shader;
 use crate::shaders::find;
@@ -44,7 +44,7 @@ fn own_buffers(n: u64) -> [BufferSpec; OWN_BUFFERS] {
         ("L in order", DType::F32, packed),
         ("U in order", DType::F32, packed),
     ]
-    .map(|(name, dtype, len)| BufferSpec::new(name, Role::Scratch, dtype, len))
+    .map(|(name, dtype, len)| scratch(name, dtype, len))
 }
 
 /// Returns the number of the buffer at this position of [`own_buffers`].

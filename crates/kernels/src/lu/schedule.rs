@@ -15,8 +15,8 @@ use super::widths;
 use crate::algorithms::CaseSpec;
 use crate::basis::dtype::DType;
 use crate::device::capability::{DeviceInfo, DeviceKind};
-use crate::elements::{arguments, groups_over};
-use crate::kernel::buffer::{BufferSpec, Role};
+use crate::elements::{arguments, groups_over, scratch};
+use crate::kernel::buffer::BufferSpec;
 use crate::kernel::program::{BufferId, Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
 use crate::matmul::ProductTile;
@@ -150,7 +150,7 @@ impl<'a> LuSchedule<'a> {
 
     /// Allocates one of the program's own buffers.
     pub(super) fn allocate(&mut self, name: &'static str, dtype: DType, len: u64) -> BufferId {
-        self.add_scratch(BufferSpec::new(name, Role::Scratch, dtype, len))
+        self.add_scratch(scratch(name, dtype, len))
     }
 
     fn add_scratch(&mut self, buffer: BufferSpec) -> BufferId {

@@ -13,8 +13,8 @@ use super::system::{B, SYSTEM, X};
 use crate::algorithms::CaseSpec;
 use crate::basis::dtype::DType;
 use crate::device::capability::DeviceInfo;
-use crate::elements::arguments;
-use crate::kernel::buffer::{BufferSpec, Role};
+use crate::elements::{arguments, scratch};
+use crate::kernel::buffer::BufferSpec;
 use crate::kernel::program::{BufferId, Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
 use crate::shaders::find;
@@ -45,7 +45,7 @@ pub(super) fn refusal(case: &CaseSpec, device: &DeviceInfo) -> Option<String> {
 
 /// Describes the buffer of a reordered factor of order n.
 pub(super) fn packed(n: u64, name: &'static str) -> BufferSpec {
-    BufferSpec::new(name, Role::Scratch, DType::F32, n.div_ceil(BLOCK) * PACKED)
+    scratch(name, DType::F32, n.div_ceil(BLOCK) * PACKED)
 }
 
 /// Triangular factor.

@@ -14,7 +14,7 @@ use crate::basis::random::generator;
 use crate::basis::units::{Bytes, Metric, Work};
 use crate::case::check::CheckResult;
 use crate::case::input::{Input, random};
-use crate::elements::{Plain, doubles};
+use crate::elements::{Plain, doubles, input, output};
 use crate::error_bound::Worst;
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::BufferId;
@@ -62,9 +62,8 @@ const OVERFLOWED: i32 = 3;
 /// Creates the problem of solving a system of equations.
 pub(super) fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     let n = order(case.size)?;
+    let case = *case;
     let dtype = case.dtype;
-    let input = case.input;
-    let seed = case.seed;
     Ok(Box::new(Plain {
         extents: format!("{n}x{n}"),
         buffers: buffers(n, dtype),
@@ -75,10 +74,10 @@ pub(super) fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
         chain: None,
         inputs: Box::new(move || {
             let mut inputs = match dtype {
-                DType::F64 => vec![HostArray::F64(matrix::for_refinement(input, n as usize, seed))],
-                _ => factors::inputs(n, input, seed),
+                DType::F64 => vec![HostArray::F64(matrix::for_refinement(case.input, n as usize, case.seed))],
+                _ => factors::inputs(n, case.input, case.seed),
             };
-            inputs.push(random(dtype, Input::Signed, n as usize, &mut generator(seed, 1)));
+            inputs.push(random(dtype, Input::Signed, n as usize, &mut generator(case.seed, 1)));
             inputs
         }),
         oracle: Box::new(move |inputs| {
@@ -89,12 +88,11 @@ pub(super) fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
 }
 
 fn buffers(n: u64, dtype: DType) -> Vec<BufferSpec> {
-    let b = BufferSpec::new("b", Role::Input, dtype, n);
-    let x = BufferSpec::new("x", Role::Output, dtype, n);
+    let b = input("b", dtype, n);
+    let x = output("x", dtype, n);
     if dtype == DType::F64 {
-        let word = |name| BufferSpec::new(name, Role::Output, DType::I32, 1);
-        let a = BufferSpec::new("A", Role::Input, dtype, n * n);
-        return vec![a, b, x, word("status"), word("ended"), word("steps")];
+        let word = |name| output(name, DType::I32, 1);
+        return vec![input("A", dtype, n * n), b, x, word("status"), word("ended"), word("steps")];
     }
     let mut buffers = factors::buffers(n);
     debug_assert_eq!(buffers.len(), BUFFERS);

@@ -7,8 +7,7 @@ use super::parts::{OPERANDS, STRIP, SUMMING_INVOCATIONS, invocations_per_quad};
 use crate::algorithms::CaseSpec;
 use crate::algorithms::product_tile::{Dims, ProductTile};
 use crate::device::capability::{DeviceInfo, DeviceKind};
-use crate::elements::{arguments, groups_over};
-use crate::kernel::buffer::{BufferSpec, Role};
+use crate::elements::{arguments, groups_over, scratch};
 use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
 
@@ -103,7 +102,7 @@ pub(super) fn program(
     let len = 2 * stretches.groups * u64::from(tile.bm) * u64::from(tile.bn);
     Program {
         steps: vec![Step::Dispatch(product), Step::Dispatch(second_pass(sum, &tile, dims, stretches, device))],
-        scratch: vec![BufferSpec::new("sums of shared blocks", Role::Scratch, case.dtype, len)],
+        scratch: vec![scratch("sums of shared blocks", case.dtype, len)],
         ..Program::default()
     }
 }

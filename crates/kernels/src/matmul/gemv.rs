@@ -7,8 +7,7 @@ use crate::algorithms::product_tile::{Dims, load_width};
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::device::capability::{DeviceInfo, DeviceKind, vendor};
-use crate::elements::arguments;
-use crate::kernel::buffer::{BufferSpec, Role};
+use crate::elements::{arguments, scratch};
 use crate::kernel::program::{BufferId, Dispatch, Program, folded_groups};
 use crate::kernel::shaders::Shader;
 use std::cmp::Reverse;
@@ -276,9 +275,8 @@ pub(super) fn program(shaders: &[&'static Shader], texels: bool, case: &CaseSpec
         dtype if dtype.is_integer() => DType::I32,
         _ => DType::F32,
     };
-    let scratch = |name, dtype, len| BufferSpec::new(name, Role::Scratch, dtype, len);
-    let scratch = vec![scratch("sums of parts", dtype_of_sums, between), scratch("arrivals", DType::I32, blocks)];
-    Program { scratch, ..Program::single(dispatch(shaders, &schedule, texels, case, device)) }
+    let buffers = vec![scratch("sums of parts", dtype_of_sums, between), scratch("arrivals", DType::I32, blocks)];
+    Program { scratch: buffers, ..Program::single(dispatch(shaders, &schedule, texels, case, device)) }
 }
 
 /// Builds the only dispatch of `gemv`: one work-group per block of lines and part of K.

@@ -21,7 +21,7 @@ mod tuning;
 mod units;
 mod variants;
 
-use super::elements::Plain;
+use super::elements::{Plain, input, output};
 use crate::algorithms::product_tile::Dims;
 pub use crate::algorithms::product_tile::ProductTile;
 use crate::algorithms::{Algorithm, CaseSpec, MAX_ELEMENTS, Problem, Sweeps};
@@ -33,7 +33,6 @@ use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
 use crate::case::input::{Input, random};
 use crate::host;
-use crate::kernel::buffer::{BufferSpec, Role};
 use crate::product::{Combinations, Factors};
 pub(super) use division::matrix_shape;
 use std::borrow::Cow::Borrowed;
@@ -107,19 +106,15 @@ fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     let Dims { m, n, k } = dims;
     let case = *case;
     let dtype = case.dtype;
-    let buffers = vec![
-        BufferSpec::new("A", Role::Input, dtype, m * k),
-        BufferSpec::new("B", Role::Input, dtype, k * n),
-        BufferSpec::new("C", Role::Output, dtype.of_product(), m * n),
-    ];
+    let buffers = vec![input("A", dtype, m * k), input("B", dtype, k * n), output("C", dtype.of_product(), m * n)];
     let bytes = buffers.iter().map(|buffer| buffer.bytes().0).sum();
-    let input = move |stream, len: u64| random(dtype, case.input, len as usize, &mut generator(case.seed, stream));
+    let operand = move |stream, len: u64| random(dtype, case.input, len as usize, &mut generator(case.seed, stream));
     Ok(Box::new(Plain {
         extents: format!("{m}x{n}x{k}"),
         buffers,
         work: Work { operations: (2 * m * n).saturating_mul(k), bytes: Bytes(bytes) },
         chain: None,
-        inputs: Box::new(move || vec![input(0, m * k), input(1, k * n)]),
+        inputs: Box::new(move || vec![operand(0, m * k), operand(1, k * n)]),
         oracle: Box::new(move |inputs| {
             with_factors(dims, &case, inputs, |a, b| Box::new(oracle::ProductOracle::new(dims, &case, a, b)))
         }),

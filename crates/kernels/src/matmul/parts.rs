@@ -4,8 +4,7 @@
 use crate::algorithms::CaseSpec;
 use crate::algorithms::product_tile::{Dims, ProductTile, stored};
 use crate::device::capability::DeviceInfo;
-use crate::elements::{buffer, number};
-use crate::kernel::buffer::{BufferSpec, Role};
+use crate::elements::{buffer, number, scratch};
 use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Step, folded_groups};
 use crate::kernel::shaders::Shader;
 
@@ -43,7 +42,7 @@ pub(super) fn program(
     let len = u64::from(tile.k_parts) * elements.next_multiple_of(4);
     let sums = BufferId(OPERANDS + program.scratch.len());
     let dtype = stored(case.dtype, &tile);
-    program.scratch.push(BufferSpec::new("sums of parts", Role::Scratch, dtype, len));
+    program.scratch.push(scratch("sums of parts", dtype, len));
     if let Some(Step::Dispatch(last)) = program.steps.pop() {
         let product = last.argument("C", ArgumentValue::Buffer(sums)).argument(PARTS, ArgumentValue::U32(tile.k_parts));
         program.steps.push(Step::Dispatch(product));

@@ -9,8 +9,7 @@ use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::case::Computes;
 use crate::device::capability::{Accumulator, DeviceInfo};
-use crate::elements::arguments;
-use crate::kernel::buffer::{BufferSpec, Role};
+use crate::elements::{arguments, scratch};
 use crate::kernel::program::{BufferId, Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
 
@@ -269,16 +268,16 @@ impl SplitOperand {
 /// Returns A and B with extents padded to whole slabs and blocks. Buffers 0 and 1 are the matrices; scratch from 3 on
 /// holds the largest magnitudes, then the halves.
 fn operands(case: &CaseSpec, tile: ProductTile, padded_k: u64, padded_n: u64) -> [SplitOperand; 2] {
-    let dims = Dims::from(case.size);
+    let Dims { m, n, k } = Dims::from(case.size);
     let left = SplitOperand {
         matrix: BufferId(0),
         largest: BufferId(3),
         high: BufferId(5),
         low: BufferId(6),
-        rows: dims.m,
-        columns: dims.k,
+        rows: m,
+        columns: k,
         transposed: case.layout == Layout::Tn,
-        padded_rows: dims.m,
+        padded_rows: m,
         padded_columns: padded_k,
         panel_columns: u64::from(tile.bk),
     };
@@ -287,8 +286,8 @@ fn operands(case: &CaseSpec, tile: ProductTile, padded_k: u64, padded_n: u64) ->
         largest: BufferId(4),
         high: BufferId(7),
         low: BufferId(8),
-        rows: dims.k,
-        columns: dims.n,
+        rows: k,
+        columns: n,
         transposed: case.layout == Layout::Nt,
         padded_rows: padded_k,
         padded_columns: padded_n,
@@ -313,7 +312,6 @@ pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &Devic
     } else {
         strip_grid(tile, dims, device).iter().product::<u64>() * u64::from(tile.bm) * u64::from(tile.bn)
     };
-    let scratch = |name, dtype, len| BufferSpec::new(name, Role::Scratch, dtype, len);
     let mut program = Program {
         scratch: vec![
             scratch("largest of A", DType::I32, 1),
