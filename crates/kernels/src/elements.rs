@@ -1,15 +1,11 @@
 //! Parts of simple problems: sizes of vectors and square matrices, grids with an invocation per element, and [`Plain`],
 //! a problem made of data and two functions.
 
-use crate::algorithms::{CaseSpec, MAX_ELEMENTS, Oracle, Problem};
-use crate::basis::dtype::{DType, HostArray};
+use crate::algorithms::MAX_ELEMENTS;
 use crate::basis::error::Error;
-use crate::basis::size::Size;
-use crate::basis::units::Work;
-use crate::device::capability::DeviceInfo;
-use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, folded_groups};
-use crate::kernel::shaders::Shader;
+use crate::kernel::buffer::Role;
+use crate::kernel::program::folded_groups;
+use crate::prelude::*;
 
 /// Work-group size: several sub-groups on any device, and allowed on every device.
 pub(super) const GROUP: u32 = 256;

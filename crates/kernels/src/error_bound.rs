@@ -1,9 +1,8 @@
 //! Common parts of oracles: error bounds, the worst element, and element-by-element comparisons, exact or within a
 //! tolerance.
 
-use crate::algorithms::Oracle;
-use crate::basis::dtype::HostArray;
-use crate::case::check::{CheckMethod, CheckResult, WrongElement, WrongElements};
+use crate::case::check::{WrongElement, WrongElements};
+use crate::prelude::*;
 use std::fmt::Display;
 
 /// Returns `γ_m` = m·u/(1 − m·u) for unit roundoff u, the relative error bound of m roundings (Higham, *Accuracy and

@@ -34,6 +34,7 @@ mod host;
 pub mod lu;
 pub mod matmul;
 pub mod matrix;
+mod prelude;
 pub mod probes;
 pub mod product;
 pub mod shaders;
@@ -78,14 +79,11 @@ pub static CATALOGUE: Catalogue = Catalogue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::{Algorithm, CaseSpec, Measures, Variant};
-    use crate::basis::dtype::DType;
-    use crate::basis::layout::Layout;
     use crate::basis::size::sweep;
     use crate::case::{Goal, Shortcut};
     use crate::device::capability::Feature;
     use crate::device::fixture::{gpu, matrix, software_device};
-    use crate::kernel::program::Step;
+    use crate::prelude::*;
     use std::collections::BTreeSet;
 
     fn all_variants() -> impl Iterator<Item = (&'static Algorithm, &'static Variant)> {

@@ -1,9 +1,8 @@
 //! Generators of n×n matrices, row major, in f32.
 
-use crate::basis::dtype::DType;
-use crate::basis::random::generator;
-use crate::case::input::{Input, random};
+use crate::case::input::random;
 use crate::elements::{doubles, reals};
+use crate::prelude::*;
 
 /// Returns the Hilbert matrix a\[r,c\] = 1 / (r + c + 1), r and c from 0: symmetric and positive, with a dominant
 /// eigenvalue that tends to π and others that decrease fast.

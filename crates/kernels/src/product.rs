@@ -6,11 +6,8 @@
 //! and all with at most 2^−REPEATS, independently of other blocks. Because errors cancel in combinations, these say
 //! little about the error of single elements, so [`SAMPLE`] columns are checked element by element.
 
-use crate::algorithms::product_tile::Dims;
-use crate::basis::dtype::HostArray;
-use crate::basis::random::generator;
 use crate::basis::threads;
-use crate::case::check::CheckMethod;
+use crate::prelude::*;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use rand::Rng;

@@ -19,15 +19,9 @@ mod variants;
 
 use super::elements::{Plain, input, integers, output};
 use super::error_bound::Worst;
-use crate::algorithms::{Algorithm, CaseSpec, Oracle, OutputComparison, Problem, Sweeps};
-use crate::basis::dtype::{DType, HostArray};
-use crate::basis::handle::Handle::Static;
-use crate::basis::random::generator;
-use crate::basis::units::{Bytes, Metric, Work};
-use crate::case::check::CheckResult;
 use crate::case::input::random;
+use crate::prelude::*;
 use primitive::Primitive;
-use std::borrow::Cow::Borrowed;
 use variants::{SUBGROUPS, chain_length};
 
 /// Communication within sub-groups.
@@ -160,7 +154,6 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::size::Size;
 
     fn problem(chain: u64) -> Box<dyn Problem> {
         super::problem(&CaseSpec::new(&COLLECTIVES, Size::Uniform(chain), DType::I32)).expect("a sensible size")

@@ -3,16 +3,10 @@
 //! name the variant.
 
 use super::primitive::Primitive;
-use crate::algorithms::{CaseSpec, Measures, Variant};
-use crate::basis::handle::Handle::Static;
-use crate::basis::size::Size;
 use crate::case::Form;
-use crate::device::capability::DeviceInfo;
 use crate::elements::arguments;
-use crate::kernel::program::{BufferId, Dispatch, Program};
-use crate::kernel::shaders::Shader;
+use crate::prelude::*;
 use crate::shaders::built_in;
-use std::borrow::Cow::Borrowed;
 
 /// Sub-groups in the work-group.
 pub(super) const SUBGROUPS: u32 = 2;
@@ -127,7 +121,6 @@ fn chain(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo, primitiv
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::dtype::DType;
     use crate::collectives::COLLECTIVES;
     use crate::device::fixture::software_device;
 

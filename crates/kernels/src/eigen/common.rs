@@ -1,8 +1,8 @@
 //! Shared by the similarity transform's algorithms: sizes, error bounds, buffer numbers.
 
-use crate::algorithms::Sweeps;
-use crate::device::capability::{DeviceInfo, Feature};
+use crate::device::capability::Feature;
 use crate::error_bound;
+use crate::prelude::*;
 
 /// Sweeps of the algorithms on matrices.
 pub(super) const MATRIX_SIZES: Sweeps = Sweeps { gpu: "256..4096", cpu: "128,256" };

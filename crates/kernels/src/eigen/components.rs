@@ -7,23 +7,15 @@ use super::common::{
     has_float_atomics,
 };
 use super::streaming::{Teams, in_quads, over_parts, over_quads, over_quads_of_rows, over_rows};
-use crate::algorithms::{Algorithm, CaseSpec, Problem};
-use crate::basis::dtype::{DType, HostArray};
-use crate::basis::handle::Handle::Static;
-use crate::basis::random::generator;
-use crate::basis::units::{Bytes, Work};
-use crate::case::input::{Input, random};
-use crate::device::capability::DeviceInfo;
+use crate::case::input::random;
 use crate::elements::{
     GROUP, Plain, buffers, extent, in_place, input, matrix_order, output, over_matrix, over_vector, reals, scratch,
     vector_length,
 };
 use crate::error_bound::{Expected, elementwise};
 use crate::host;
-use crate::kernel::program::{BufferId, Dispatch, Program, Step};
-use crate::kernel::shaders::Shader;
 use crate::matrix;
-use std::borrow::Cow::Borrowed;
+use crate::prelude::*;
 
 /// Row sums.
 pub static ROW_SUM: Algorithm = Algorithm {

@@ -6,13 +6,10 @@
 
 use super::common::{D, LAMBDA, M, ONE, ROUNDS, STOP, V};
 use super::streaming::{Teams, over_rows, quads_note, uses_texels};
-use crate::algorithms::CaseSpec;
-use crate::basis::dtype::DType;
 use crate::case::StopTest;
-use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::elements::{buffers, extent, scratch};
-use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Repeat, Step};
-use crate::kernel::shaders::Shader;
+use crate::kernel::program::Repeat;
+use crate::prelude::*;
 
 /// Rounds per batch; even, because two vectors alternate.
 const BATCH: u32 = 8;

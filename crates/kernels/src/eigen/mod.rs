@@ -19,11 +19,9 @@ pub use stop_check::{EPS as STOP_CHECK_EPS, STOP_CHECK};
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::{Algorithm, CaseSpec};
-    use crate::basis::dtype::DType;
-    use crate::basis::size::Size;
-    use crate::device::capability::{DeviceInfo, Feature};
+    use crate::device::capability::Feature;
     use crate::device::fixture::software_device;
+    use crate::prelude::*;
 
     /// Returns the grids of the dispatches in a variant's program.
     fn groups(algorithm: &'static Algorithm, variant: &str, n: u64) -> Vec<[u64; 3]> {

@@ -26,26 +26,17 @@ use super::common::{
 };
 use super::components::{NEXT_MATRIX_ROUNDINGS, eigenvector_step, row_sum_steps, vector_max_steps};
 use super::{fused, power, stop_check};
-use crate::algorithms::{Algorithm, CaseSpec, Oracle, OutputComparison, Problem};
-use crate::basis::dtype::{DType, HostArray};
 use crate::basis::error::Error;
-use crate::basis::handle::Handle::Static;
-use crate::basis::random::generator;
-use crate::basis::units::{Bytes, Metric, Work};
-use crate::case::check::CheckResult;
-use crate::case::input::{Input, random};
+use crate::case::input::random;
 use crate::case::{StopRule, StopTest};
-use crate::device::capability::DeviceInfo;
 use crate::elements::{
     GROUP, buffers, doubles, in_place, matrix_order, output, over_matrix, over_vector, reals, scratch,
 };
 use crate::error_bound::Worst;
 use crate::host;
-use crate::kernel::buffer::BufferSpec;
-use crate::kernel::program::{ArgumentValue, BufferId, Program, Repeat, Step};
-use crate::kernel::shaders::Shader;
+use crate::kernel::program::Repeat;
 use crate::matrix;
-use std::borrow::Cow::Borrowed;
+use crate::prelude::*;
 
 /// Dominant eigenvalue and eigenvector.
 pub static EIGEN: Algorithm = Algorithm {
@@ -356,7 +347,6 @@ impl Oracle for TransformOracle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::size::Size;
 
     const POST: StopRule = StopRule { test: StopTest::Neighbour, eps: 1e-3, max_rounds: 100 };
 

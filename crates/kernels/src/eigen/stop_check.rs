@@ -7,19 +7,11 @@
 
 use super::common::{AWKWARD_VECTORS, VECTOR_SIZES};
 use super::streaming::{in_quads, over_parts};
-use crate::algorithms::{Algorithm, CaseSpec, Problem};
-use crate::basis::dtype::{DType, HostArray};
-use crate::basis::handle::Handle::Static;
-use crate::basis::units::{Bytes, Work};
-use crate::case::input::Input;
-use crate::device::capability::DeviceInfo;
 use crate::elements::{Plain, buffers, extent, input, output, over_vector, reals, scratch, vector_length};
 use crate::error_bound::{Expected, elementwise};
 use crate::host;
-use crate::kernel::program::{ArgumentValue, BufferId, Program, Step};
-use crate::kernel::shaders::Shader;
 use crate::matrix;
-use std::borrow::Cow::Borrowed;
+use crate::prelude::*;
 
 /// Stop criterion.
 pub static STOP_CHECK: Algorithm = Algorithm {

@@ -1,12 +1,9 @@
 //! Work distribution of the bandwidth-bound kernels: 16-byte loads with many in flight, by address on GPUs and through
 //! texel views on software devices, whose ordinary loads fetch lane by lane.
 
-use crate::algorithms::CaseSpec;
-use crate::basis::dtype::DType;
-use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::elements::{extent, groups_over, number};
-use crate::kernel::program::{ArgumentValue, Dispatch, Program, TEXEL, folded_groups};
-use crate::kernel::shaders::Shader;
+use crate::kernel::program::{TEXEL, folded_groups};
+use crate::prelude::*;
 
 /// Elements per quad, the unit of a load.
 const QUAD: u64 = 4;
@@ -200,8 +197,6 @@ fn dispatch(shader: &'static Shader, arguments: &[(&str, ArgumentValue)], n: u64
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::Algorithm;
-    use crate::basis::size::Size;
     use crate::case::{StopRule, StopTest};
     use crate::device::fixture::software_device;
     use crate::eigen::{EIGEN, NEXT_MATRIX, ROW_SUM, STOP_CHECK, VECTOR_MAX};

@@ -6,11 +6,8 @@
 //! up to n² exchanges to the 2/3·n³ operations.
 
 use super::{Baseline, HostProgram, extent};
-use crate::algorithms::CaseSpec;
-use crate::algorithms::product_tile::Dims;
-use crate::basis::dtype::{DType, HostArray};
-use crate::basis::layout::Layout;
 use crate::lu::{CONVERGED, NO_BAD_PIVOT};
+use crate::prelude::*;
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::lu::partial_pivoting::factor::{lu_in_place, lu_in_place_scratch};
 use faer::linalg::lu::partial_pivoting::solve::{solve_in_place, solve_in_place_scratch};

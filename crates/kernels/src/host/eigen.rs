@@ -2,9 +2,9 @@
 //! transform, with the similarity post's steps as [`crate::eigen`] describes them.
 
 use super::{Baseline, HostProgram, extent, loops};
-use crate::basis::dtype::HostArray;
 use crate::case::{StopRule, StopTest};
 use crate::eigen::STOP_CHECK_EPS;
+use crate::prelude::*;
 use rayon::prelude::*;
 
 /// Smallest number of elements per task: handing over a task costs as much as some thousand elements.

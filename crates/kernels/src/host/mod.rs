@@ -13,9 +13,8 @@ pub(super) use dense::{FACTORISATION, PRODUCT};
 pub(super) use eigen::{EIGENVECTOR, NEXT_MATRIX, ROW_SUM, STOP_CHECK, TRANSFORM, VECTOR_MAX};
 
 use super::elements;
-use crate::algorithms::CaseSpec;
 use crate::algorithms::baseline::{Baseline, HostProgram, MakeHostProgram};
-use crate::basis::dtype::DType;
+use crate::prelude::*;
 
 /// Declares a baseline of plain parallel loops in f32.
 const fn loops(summary: &'static str, make: MakeHostProgram) -> Baseline {
@@ -31,11 +30,8 @@ fn extent(case: &CaseSpec) -> usize {
 mod tests {
     use super::*;
     use crate::CATALOGUE;
+    use crate::algorithms::Solution;
     use crate::algorithms::baseline::check;
-    use crate::algorithms::{Algorithm, Solution};
-    use crate::basis::dtype::HostArray;
-    use crate::basis::size::Size;
-    use crate::case::input::Input;
     use crate::case::{Goal, StopRule, StopTest};
 
     /// Runs a case's baseline, restores it and runs it again: both answers must pass. Returns the first.

@@ -11,12 +11,9 @@ use super::schedule::{Area, BlockPosition, LuSchedule, Panel, Solve, UpdateFacto
 use super::solve::TriangleSide;
 use super::split::{self, Halves};
 use super::widths::{PLAIN, SPLIT};
-use crate::algorithms::CaseSpec;
-use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::elements::arguments;
-use crate::kernel::program::{Dispatch, Program};
-use crate::kernel::shaders::Shader;
 use crate::matmul::SPLIT_LOSS;
+use crate::prelude::*;
 use std::ops::Range;
 
 /// Columns that `blocked-corner` factorizes at a time.
@@ -353,11 +350,7 @@ impl LuSchedule<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::dtype::DType;
-    use crate::basis::layout::Layout;
-    use crate::basis::size::Size;
     use crate::device::fixture::gpu;
-    use crate::kernel::program::ArgumentValue;
     use crate::lu::LU;
     use std::collections::{HashMap, HashSet};
 

@@ -13,18 +13,10 @@
 //! L̂·Û‖∞ / (‖A‖∞·n·u) with u = 2⁻²⁴; the growth factor max|u| / max|a|; and the LU post's max deviation max|A − L̂·Û|,
 //! which depends more on the random matrix than on the kernel.
 
-use crate::algorithms::product_tile::Dims;
-use crate::algorithms::{CaseSpec, Oracle, OutputComparison, Problem};
-use crate::basis::dtype::{DType, HostArray};
-use crate::basis::size::Size;
-use crate::basis::units::{Bytes, Metric, Work};
-use crate::case::check::{CheckMethod, CheckResult};
-use crate::case::input::Input;
 use crate::elements::{Plain, in_place, output};
 use crate::error_bound::{Worst, gamma};
-use crate::kernel::buffer::BufferSpec;
-use crate::kernel::program::BufferId;
 use crate::matrix;
+use crate::prelude::*;
 use crate::product::{Combinations, Factors};
 use std::convert::identity;
 

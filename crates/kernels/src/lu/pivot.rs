@@ -10,13 +10,9 @@ use super::schedule::{
 };
 use super::solve::TriangleSide;
 use super::widths::PIVOTING;
-use crate::algorithms::CaseSpec;
-use crate::basis::dtype::DType;
-use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::elements::{arguments, groups_over};
-use crate::kernel::program::{BufferId, Dispatch, Program};
-use crate::kernel::shaders::Shader;
 use crate::matmul::ProductTile;
+use crate::prelude::*;
 use std::ops::Range;
 
 /// Kernels of `blocked-pivot`.
@@ -565,8 +561,6 @@ fn panel_tile(device: &DeviceInfo) -> ProductTile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::size::Size;
-    use crate::basis::units::Bytes;
     use crate::device::fixture::{gpu, software_device};
     use crate::lu::LU;
 

@@ -8,14 +8,10 @@ use super::factors::{BUFFERS, order};
 use super::pivot;
 use super::solve::{self, Substitution, Triangle, TriangleSide};
 use super::system::{A64, B64, ENDED, STATUS64, STEPS, SYSTEM_64, X64, target};
-use crate::algorithms::CaseSpec;
-use crate::basis::dtype::DType;
 use crate::case::{Computes, Goal};
-use crate::device::capability::DeviceInfo;
 use crate::elements::{arguments, groups_over, scratch};
-use crate::kernel::buffer::BufferSpec;
-use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Repeat, Step};
-use crate::kernel::shaders::Shader;
+use crate::kernel::program::Repeat;
+use crate::prelude::*;
 use crate::shaders::find;
 
 /// Most refinement steps, after which the solution has failed to converge: as in LAPACK's DSGESV.
@@ -169,7 +165,6 @@ fn check(shader: &'static Shader, n: u64, case: &CaseSpec, device: &DeviceInfo) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::size::Size;
     use crate::device::fixture::gpu;
     use crate::lu::LU;
 

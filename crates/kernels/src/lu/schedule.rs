@@ -12,14 +12,9 @@ use super::factors::{A, BUFFERS, L, NO_BAD_PIVOT, ROWS, STATUS, U, order};
 use super::solve::{self, Forward, Substitution, Triangle, TriangleSide};
 use super::system::{B, SYSTEM, X};
 use super::widths;
-use crate::algorithms::CaseSpec;
-use crate::basis::dtype::DType;
-use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::elements::{arguments, groups_over, scratch};
-use crate::kernel::buffer::BufferSpec;
-use crate::kernel::program::{BufferId, Dispatch, Program, Step};
-use crate::kernel::shaders::Shader;
 use crate::matmul::ProductTile;
+use crate::prelude::*;
 use std::ops::Range;
 
 /// Columns per inner block.
@@ -392,7 +387,6 @@ pub(super) fn update_tile(rows: u64, device: &DeviceInfo) -> ProductTile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::size::Size;
     use crate::device::fixture::gpu;
     use crate::fixture::program;
     use crate::lu::LU;

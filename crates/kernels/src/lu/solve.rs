@@ -10,13 +10,8 @@
 
 use super::factors::{L, STATUS, U, order};
 use super::system::{B, SYSTEM, X};
-use crate::algorithms::CaseSpec;
-use crate::basis::dtype::DType;
-use crate::device::capability::DeviceInfo;
 use crate::elements::{arguments, scratch};
-use crate::kernel::buffer::BufferSpec;
-use crate::kernel::program::{BufferId, Dispatch, Program, Step};
-use crate::kernel::shaders::Shader;
+use crate::prelude::*;
 use crate::shaders::find;
 use std::ops::Range;
 
@@ -259,8 +254,6 @@ impl Forward {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::layout::Layout;
-    use crate::basis::size::Size;
     use crate::case::Goal;
     use crate::device::fixture::{gpu, software_device};
     use crate::lu::LU;

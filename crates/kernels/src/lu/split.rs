@@ -3,13 +3,10 @@
 //! products of halves replace one of f32.
 
 use super::schedule::{Area, LuSchedule, Panel, in_blocks};
-use crate::basis::dtype::DType;
 use crate::case::Computes;
-use crate::device::capability::{Accumulator, DeviceKind};
 use crate::elements::arguments;
-use crate::kernel::program::{BufferId, Dispatch};
-use crate::kernel::shaders::Shader;
 use crate::matmul::{ProductTile, matrix_shape};
+use crate::prelude::*;
 
 /// Work-group size of the kernels that find scales and that split.
 const PREPARING_INVOCATIONS: u32 = 256;

@@ -8,17 +8,12 @@
 //! x is exact; the growth factor of the factors; and the number of refinements.
 
 use super::factors::{self, BUFFERS, L, check_pivots, order};
-use crate::algorithms::{CaseSpec, Oracle, OutputComparison, Problem};
-use crate::basis::dtype::{DType, HostArray};
-use crate::basis::random::generator;
-use crate::basis::units::{Bytes, Metric, Work};
-use crate::case::check::CheckResult;
-use crate::case::input::{Input, random};
+use crate::case::input::random;
 use crate::elements::{Plain, doubles, input, output};
 use crate::error_bound::Worst;
-use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::BufferId;
+use crate::kernel::buffer::Role;
 use crate::matrix;
+use crate::prelude::*;
 
 /// Largest residual of an accepted solution.
 const MAX_RESIDUAL: f64 = 16.0;
@@ -246,7 +241,6 @@ fn check_convergence(ended: i32, steps: i32, check: &CheckResult, target: f64) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::size::Size;
     use crate::case::Goal;
     use crate::lu::LU;
     use crate::lu::factors::NO_BAD_PIVOT;

@@ -6,13 +6,10 @@
 
 use super::factors::{A, L, NO_BAD_PIVOT, STATUS, U, order};
 use super::{blocked, pivot, refine, solve};
-use crate::algorithms::{CaseSpec, Measures, Solution, Variant};
-use crate::basis::dtype::DType;
+use crate::algorithms::Solution;
 use crate::case::{Shortcut, input::Input};
-use crate::device::capability::DeviceInfo;
 use crate::elements::{arguments, groups_over};
-use crate::kernel::program::{Dispatch, Program, Step};
-use crate::kernel::shaders::Shader;
+use crate::prelude::*;
 use crate::shaders::built_in;
 
 /// Work-group size: the post's 64, adjacent columns of one row, or rows of one column.
@@ -170,7 +167,6 @@ impl<'a> Elimination<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::size::Size;
     use crate::device::fixture::software_device;
     use crate::lu::LU;
 

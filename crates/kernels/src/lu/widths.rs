@@ -2,9 +2,8 @@
 //! parts are shorter.
 
 use super::factors::order;
-use crate::algorithms::CaseSpec;
 use crate::algorithms::tile::{Tile, Tiles, Tunable};
-use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::prelude::*;
 
 /// Columns per inner block, equal to the kernels' constant; outer blocks are multiples of it.
 pub(super) const INNER: u32 = 32;
@@ -104,9 +103,6 @@ impl Tiles for Widths {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::product_tile::ProductTile;
-    use crate::basis::dtype::DType;
-    use crate::basis::size::Size;
     use crate::device::fixture::{gpu, software_device};
     use crate::lu::LU;
 

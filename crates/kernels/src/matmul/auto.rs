@@ -8,10 +8,8 @@ use super::model::{Slab, predicted, streamed};
 use super::tuning::{pace, rank};
 use super::units::{STAGED_WIDE, WORKGROUP_WIDE};
 use super::variants::{TILE_2D, TILED, texel_rows};
-use crate::algorithms::product_tile::{Dims, ProductTile};
-use crate::algorithms::{Algorithm, Candidate, CaseSpec};
-use crate::basis::units::Nanos;
-use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::algorithms::Candidate;
+use crate::prelude::*;
 
 /// Variants with tiles, except those less accurate than their element type, which a user must request explicitly.
 static WITH_TILES: [(&str, &TileTable); 5] = [
@@ -127,8 +125,6 @@ pub(super) fn predict(
 mod tests {
     use super::*;
     use crate::algorithms::tile::{Tile, Tunable};
-    use crate::basis::dtype::DType;
-    use crate::basis::size::Size;
     use crate::case::Goal;
     use crate::device::fixture::{gpu, software_device};
     use crate::matmul::MATMUL;

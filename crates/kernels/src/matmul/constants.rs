@@ -2,8 +2,7 @@
 //! --explain`. `scripts/fit-auto` runs the fit, with the model itself, and writes the files read here; docs/matmul.md
 //! describes it. Vulkan reports none of these; where they do not hold, `gpukern tune` measures.
 
-use crate::algorithms::product_tile::ProductTile;
-use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::prelude::*;
 use serde::Deserialize;
 #[cfg(test)]
 use serde::Serialize;

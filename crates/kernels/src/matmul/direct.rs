@@ -4,15 +4,9 @@
 use super::constants::{Constants, Direct};
 use super::grid::{block_per_group, count_blocks, row_lengths, step};
 use super::parts::strip_grid;
-use crate::algorithms::CaseSpec;
-use crate::algorithms::product_tile::{Dims, ProductTile};
-use crate::basis::dtype::DType;
-use crate::basis::layout::Layout;
-use crate::basis::units::Nanos;
+use crate::device::capability::MatrixShape;
 use crate::device::capability::vendor::NVIDIA;
-use crate::device::capability::{Accumulator, DeviceInfo, MatrixShape};
-use crate::kernel::program::Program;
-use crate::kernel::shaders::Shader;
+use crate::prelude::*;
 
 /// Sub-group size of NVIDIA, whose register layout of matrices the kernel assumes.
 const LANES: u32 = 32;
@@ -159,7 +153,6 @@ pub(super) fn program(shader: &'static Shader, case: &CaseSpec, device: &DeviceI
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::size::Size;
     use crate::device::capability::Feature;
     use crate::device::fixture::{gpu, matrix};
     use crate::matmul::MATMUL;

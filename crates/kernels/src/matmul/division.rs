@@ -4,13 +4,10 @@
 //! kernels stage in shared memory. A warp computes wm×wn elements of the block, and its parts have tm×tn.
 
 use super::evenly::Stretches;
-use crate::algorithms::CaseSpec;
-use crate::algorithms::product_tile::{Dims, ProductTile, all_divide, load_width, stored};
-use crate::basis::dtype::DType;
-use crate::basis::layout::Layout;
-use crate::basis::units::Bytes;
+use crate::algorithms::product_tile::{all_divide, load_width, stored};
 use crate::case::CaseOptions;
-use crate::device::capability::{Accumulator, CooperativeMatrix, DeviceInfo, DeviceKind, MatrixShape, vendor};
+use crate::device::capability::{CooperativeMatrix, MatrixShape, vendor};
+use crate::prelude::*;
 use std::cmp::Reverse;
 
 /// Division of a block of C among the invocations of a work-group.
@@ -332,7 +329,6 @@ impl TileTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::size::Size;
     use crate::device::fixture::{gpu, matrix, software_device};
     use crate::matmul::MATMUL;
 

@@ -4,12 +4,8 @@
 
 use super::grid::count_blocks;
 use super::parts::{OPERANDS, STRIP, SUMMING_INVOCATIONS, invocations_per_quad};
-use crate::algorithms::CaseSpec;
-use crate::algorithms::product_tile::{Dims, ProductTile};
-use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::elements::{arguments, groups_over, scratch};
-use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Step};
-use crate::kernel::shaders::Shader;
+use crate::prelude::*;
 
 /// Buffer of partial sums, behind A, B and C.
 const SUMS: BufferId = BufferId(OPERANDS);
@@ -148,8 +144,6 @@ fn second_pass(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::dtype::DType;
-    use crate::basis::size::Size;
     use crate::device::fixture::software_device;
     use crate::matmul::MATMUL;
 

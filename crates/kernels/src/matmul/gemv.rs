@@ -2,14 +2,11 @@
 
 use super::division::registers;
 use super::model::{CORE_INVOCATIONS, CORE_REGISTERS};
-use crate::algorithms::CaseSpec;
-use crate::algorithms::product_tile::{Dims, load_width};
-use crate::basis::dtype::DType;
-use crate::basis::layout::Layout;
-use crate::device::capability::{DeviceInfo, DeviceKind, vendor};
+use crate::algorithms::product_tile::load_width;
+use crate::device::capability::vendor;
 use crate::elements::{arguments, scratch};
-use crate::kernel::program::{BufferId, Dispatch, Program, folded_groups};
-use crate::kernel::shaders::Shader;
+use crate::kernel::program::folded_groups;
+use crate::prelude::*;
 use std::cmp::Reverse;
 
 /// Most rows, or columns, of C: an invocation keeps a sum for each.
@@ -330,7 +327,6 @@ fn dispatch(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::size::Size;
     use crate::device::fixture::{gpu, software_device};
     use crate::matmul::MATMUL;
 

@@ -1,14 +1,9 @@
 //! Dispatches shared by several variants: A, B and C as arguments, and a work-group per block of C.
 
 use super::{evenly, parts};
-use crate::algorithms::CaseSpec;
-use crate::algorithms::product_tile::{Dims, ProductTile, load_width};
-use crate::basis::dtype::DType;
-use crate::basis::layout::Layout;
-use crate::device::capability::DeviceInfo;
+use crate::algorithms::product_tile::load_width;
 use crate::elements::{arguments, groups_over};
-use crate::kernel::program::{BufferId, Dispatch};
-use crate::kernel::shaders::Shader;
+use crate::prelude::*;
 
 /// Returns the lengths of the rows of A and of B as stored.
 pub(super) fn row_lengths(case: &CaseSpec) -> [u64; 2] {

@@ -22,20 +22,13 @@ mod units;
 mod variants;
 
 use super::elements::{Plain, input, output};
-use crate::algorithms::product_tile::Dims;
+use crate::algorithms::MAX_ELEMENTS;
 pub use crate::algorithms::product_tile::ProductTile;
-use crate::algorithms::{Algorithm, CaseSpec, MAX_ELEMENTS, Problem, Sweeps};
-use crate::basis::dtype::{DType, HostArray};
-use crate::basis::handle::Handle::Static;
-use crate::basis::layout::Layout;
-use crate::basis::random::generator;
-use crate::basis::size::Size;
-use crate::basis::units::{Bytes, Work};
-use crate::case::input::{Input, random};
+use crate::case::input::random;
 use crate::host;
+use crate::prelude::*;
 use crate::product::{Combinations, Factors};
 pub(super) use division::matrix_shape;
-use std::borrow::Cow::Borrowed;
 use std::convert::identity;
 pub(super) use units::SPLIT_LOSS;
 

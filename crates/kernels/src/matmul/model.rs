@@ -12,11 +12,8 @@ use super::evenly::Stretches;
 use super::gemv::GemvSchedule;
 use super::grid::{count_blocks, row_lengths};
 use super::parts;
-use crate::algorithms::CaseSpec;
-use crate::algorithms::product_tile::{Dims, ProductTile, load_width, stored};
-use crate::basis::dtype::DType;
-use crate::basis::units::Nanos;
-use crate::device::capability::DeviceInfo;
+use crate::algorithms::product_tile::{load_width, stored};
+use crate::prelude::*;
 
 /// Work of a work-group per slab.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -264,7 +261,6 @@ pub(super) fn streamed(stream: &Stream, schedule: &GemvSchedule, case: &CaseSpec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::size::Size;
     use crate::device::fixture::gpu;
     use crate::matmul::MATMUL;
     use crate::matmul::constants::{GPU, INSTANT};

@@ -8,12 +8,10 @@
 //! Large products are checked in random combinations of columns and in some complete ones: see
 //! [`crate::product`].
 
-use crate::algorithms::product_tile::Dims;
-use crate::algorithms::{CaseSpec, Oracle, OutputComparison};
-use crate::basis::dtype::{DType, HostArray};
 use crate::basis::threads;
-use crate::case::check::{CheckMethod, CheckResult, WrongElement};
+use crate::case::check::WrongElement;
 use crate::error_bound::{Worst, gamma};
+use crate::prelude::*;
 use crate::product::{BLOCK, Combinations, Factors};
 use rayon::prelude::*;
 use std::convert::identity;
@@ -140,8 +138,7 @@ impl ProductOracle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::random::generator;
-    use crate::case::input::{Input, random};
+    use crate::case::input::random;
 
     const DIMS: Dims = Dims { m: 5, n: 150, k: 40 };
 

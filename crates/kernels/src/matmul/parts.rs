@@ -1,12 +1,10 @@
 //! Products split along K: the groups of a part sum up only a range of K. The product kernel stores the sums of each
 //! part, and a second pass adds them, in quads: four neighboring elements of C at a time.
 
-use crate::algorithms::CaseSpec;
-use crate::algorithms::product_tile::{Dims, ProductTile, stored};
-use crate::device::capability::DeviceInfo;
+use crate::algorithms::product_tile::stored;
 use crate::elements::{buffer, number, scratch};
-use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Step, folded_groups};
-use crate::kernel::shaders::Shader;
+use crate::kernel::program::folded_groups;
+use crate::prelude::*;
 
 /// Parts that an invocation of the second pass reads at once, equal to its kernel's constant.
 const PARTS_PER_READ: u32 = 4;
@@ -113,8 +111,6 @@ pub(super) fn in_groups(count: u64, device: &DeviceInfo) -> [u64; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::dtype::DType;
-    use crate::basis::size::Size;
     use crate::device::capability::Feature;
     use crate::device::fixture::{gpu, matrix, software_device};
     use crate::matmul::MATMUL;

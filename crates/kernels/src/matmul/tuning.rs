@@ -5,12 +5,8 @@ use super::division::{BlockDivision, TileTable};
 use super::grid::count_blocks;
 use super::model::{Slab, predicted};
 use super::parts::slabs_per_part;
-use crate::algorithms::CaseSpec;
-use crate::algorithms::product_tile::{Dims, ProductTile};
 use crate::algorithms::tile::{Tile, Tiles};
-use crate::basis::dtype::DType;
-use crate::basis::units::Nanos;
-use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
+use crate::prelude::*;
 
 /// Assumed number of cores of a GPU, its streaming multiprocessors or compute units: Vulkan does not report it.
 const GPU_CORES: u64 = 132;
@@ -247,11 +243,9 @@ fn pairs(extents: &'static [u32]) -> impl Iterator<Item = [u32; 2]> {
 mod tests {
     use super::*;
     use crate::algorithms::tile::Tunable;
-    use crate::basis::size::{Size, sweep};
-    use crate::basis::units::Bytes;
+    use crate::basis::size::sweep;
     use crate::device::capability::{self, FlexibleMatrices, FlexibleMatrix};
     use crate::device::fixture::{matrix, software_device};
-    use crate::kernel::program::Dispatch;
     use crate::matmul::MATMUL;
     use crate::matmul::units::{SPLIT, STAGED_NARROW, STAGED_WIDE, WORKGROUP_NARROW, WORKGROUP_WIDE};
     use crate::matmul::variants::{TILE_2D, TILED, TUNABLE};

@@ -3,15 +3,10 @@
 use super::division::{BlockDivision, TileTable, block_shape};
 use super::grid::{block_per_group, row_lengths, step};
 use super::parts::{self, in_groups, strip_grid};
-use crate::algorithms::CaseSpec;
-use crate::algorithms::product_tile::{Dims, ProductTile, load_width, stored};
-use crate::basis::dtype::DType;
-use crate::basis::layout::Layout;
+use crate::algorithms::product_tile::{load_width, stored};
 use crate::case::Computes;
-use crate::device::capability::{Accumulator, DeviceInfo};
 use crate::elements::{arguments, scratch};
-use crate::kernel::program::{BufferId, Dispatch, Program, Step};
-use crate::kernel::shaders::Shader;
+use crate::prelude::*;
 
 /// Unit roundoff of f16.
 const F16_ROUNDOFF: f64 = 1.0 / 2048.0;
@@ -373,7 +368,6 @@ fn allowance(accumulator: Accumulator, dtype: DType, dims: Dims, k: u64) -> f64 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::size::Size;
     use crate::device::fixture::software_device;
     use crate::matmul::MATMUL;
 

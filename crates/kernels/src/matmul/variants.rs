@@ -5,14 +5,10 @@ use super::grid::{block_per_group, product, row_lengths};
 use super::parts::strip_grid;
 use super::units::{self, SPLIT, STAGED_NARROW, STAGED_WIDE, WORKGROUP_NARROW, WORKGROUP_WIDE};
 use super::{direct, evenly, gemv};
-use crate::algorithms::product_tile::{Dims, ProductTile};
 use crate::algorithms::tile::Tunable;
-use crate::algorithms::{CaseSpec, Measures, Variant};
 use crate::case::Shortcut;
-use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
 use crate::elements::groups_over;
-use crate::kernel::program::{BufferId, Dispatch, Program};
-use crate::kernel::shaders::Shader;
+use crate::prelude::*;
 
 /// Edge of the square work-groups of `naive` and `local-2d`: 256 invocations, which every known device allows.
 const EDGE: u32 = 16;
@@ -323,10 +319,6 @@ fn element_per_invocation(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::dtype::DType;
-    use crate::basis::layout::Layout;
-    use crate::basis::size::Size;
-    use crate::basis::units::Bytes;
     use crate::device::capability::Feature;
     use crate::device::fixture::software_device;
     use crate::matmul::MATMUL;

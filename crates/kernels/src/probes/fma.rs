@@ -10,23 +10,14 @@
 //! are integers modulo 2³².
 
 use super::{GROUP, SIZE_IS_CHECKED, power_of_two};
-use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant};
-use crate::basis::dtype::{DType, HostArray};
-use crate::basis::handle::Handle::Static;
-use crate::basis::random::generator;
-use crate::basis::size::Size;
-use crate::basis::units::{Bytes, Work};
 use crate::case::quantity::Quantity;
-use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::elements::arguments;
 use crate::elements::{Plain, doubles, input, output};
 use crate::error_bound::{Expected, elementwise};
-use crate::kernel::program::{BufferId, Dispatch, Program};
-use crate::kernel::shaders::Shader;
+use crate::prelude::*;
 use crate::shaders::find;
 use half::f16;
 use rand::Rng;
-use std::borrow::Cow::Borrowed;
 
 /// Chains of multiply-adds.
 pub static FMA: Algorithm = Algorithm {

@@ -5,19 +5,11 @@
 //! would change the counter if they ran.
 
 use super::SIZE_IS_CHECKED;
-use crate::algorithms::{Algorithm, CaseSpec, Measures, Problem, Sweeps};
-use crate::basis::dtype::{DType, HostArray};
-use crate::basis::handle::Handle::Static;
-use crate::basis::random::generator;
-use crate::basis::size::Size;
-use crate::basis::units::{Bytes, Work};
 use crate::case::quantity::{Operation, Quantity};
 use crate::elements::{Plain, buffer, in_place, input, integers};
 use crate::error_bound::exact;
-use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Step};
-use crate::kernel::shaders::Shader;
+use crate::prelude::*;
 use rand::Rng;
-use std::borrow::Cow::Borrowed;
 
 /// Cost of dispatches.
 pub static LAUNCH: Algorithm = Algorithm {

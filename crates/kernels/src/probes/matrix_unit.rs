@@ -6,21 +6,13 @@
 //! integers, the result counts the products. Elements are small integers, so the answer is exact in every type.
 
 use super::SIZE_IS_CHECKED;
-use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant};
-use crate::basis::dtype::{DType, HostArray};
-use crate::basis::handle::Handle::Static;
-use crate::basis::random::generator;
-use crate::basis::size::Size;
-use crate::basis::units::{Bytes, Work};
 use crate::case::quantity::Quantity;
-use crate::device::capability::{Accumulator, DeviceInfo, MatrixShape};
+use crate::device::capability::MatrixShape;
 use crate::elements::{Plain, buffers, input, output};
 use crate::error_bound::check_exact;
-use crate::kernel::program::{Dispatch, Program};
-use crate::kernel::shaders::Shader;
+use crate::prelude::*;
 use half::{bf16, f16};
 use rand::Rng;
-use std::borrow::Cow::Borrowed;
 
 /// Products of cooperative matrices.
 pub static MATRIX_UNIT: Algorithm = Algorithm {

@@ -13,18 +13,11 @@
 //! counter is the worst case, as many as invocations the best. Nominal work: 64·N operations; almost no bytes.
 
 use super::{GROUP, SIZE_IS_CHECKED, power_of_two, random_words};
-use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, OutputComparison, Problem, Sweeps};
-use crate::basis::dtype::{DType, HostArray};
-use crate::basis::handle::Handle::Static;
-use crate::basis::size::Size;
-use crate::basis::units::{Bytes, Work};
-use crate::case::check::{CheckResult, WrongElement, WrongElements};
+use crate::case::check::{WrongElement, WrongElements};
 use crate::case::quantity::{AtomicPattern, Pattern, Quantity};
 use crate::elements::{Plain, arguments, buffers, in_place, input, integers, output};
 use crate::error_bound::{check_without_error, exact};
-use crate::kernel::program::{BufferId, Dispatch, Program};
-use crate::kernel::shaders::Shader;
-use std::borrow::Cow::Borrowed;
+use crate::prelude::*;
 
 /// Declares the probe of one access pattern: name, summary, and the summary and source of its variant `vec4`; further
 /// variants may follow.

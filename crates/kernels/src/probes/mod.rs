@@ -14,7 +14,7 @@ pub use launch::LAUNCH;
 pub use matrix_unit::MATRIX_UNIT;
 pub use memory::{ATOMIC_ADD, MEMORY_COPY, MEMORY_READ, MEMORY_WRITE, SHARED_MEMORY};
 
-use crate::basis::random::generator;
+use crate::prelude::*;
 use rand::Rng;
 
 /// Invocations per work-group.
