@@ -323,14 +323,7 @@ impl Oracle for TransformOracle {
         worst.record(reached / allowed, || format!("stopped while the row sums differ by {reached:.2e}"));
 
         let av = power::product(&self.a, &v);
-        let slack = gamma(2.0 * m + 33.0 * k + 12.0);
-        for (i, (av, v)) in av.iter().zip(&v).enumerate() {
-            let ratio = av / v;
-            let outside = ((ratio - high) / (high * slack)).max((low - ratio) / (low * slack));
-            // `f64::max` ignores NaN, so a ratio with a zero or NaN element is handled separately.
-            let outside = if ratio.is_finite() { outside } else { f64::INFINITY };
-            worst.record(outside, || format!("(A·v)[{i}]/v[{i}] is {ratio}, outside [{low}, {high}]"));
-        }
+        record_ratios(&mut worst, &av, &v, [low, high], gamma(2.0 * m + 33.0 * k + 12.0));
 
         let mut check = worst.check(1.0);
         check.metrics = vec![
@@ -341,6 +334,17 @@ impl Oracle for TransformOracle {
             Metric::new("v residual", Self::vector_residual(lambda, &v, &av)),
         ];
         Ok(check)
+    }
+}
+
+/// Records how far each (A·v)ᵢ/vᵢ lies outside of a bracket, as a share of `slack`.
+fn record_ratios(worst: &mut Worst, av: &[f64], v: &[f64], [low, high]: [f64; 2], slack: f64) {
+    for (i, (av, v)) in av.iter().zip(v).enumerate() {
+        let ratio = av / v;
+        let outside = ((ratio - high) / (high * slack)).max((low - ratio) / (low * slack));
+        // `f64::max` ignores NaN, so a ratio with a zero or NaN element is handled separately.
+        let outside = if ratio.is_finite() { outside } else { f64::INFINITY };
+        worst.record(outside, || format!("(A·v)[{i}]/v[{i}] is {ratio}, outside [{low}, {high}]"));
     }
 }
 

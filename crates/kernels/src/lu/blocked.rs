@@ -354,87 +354,146 @@ mod tests {
     use crate::lu::LU;
     use std::collections::{HashMap, HashSet};
 
-    fn words(dispatch: &Dispatch) -> HashMap<&str, u64> {
-        let names = dispatch.shader.interface.arguments.iter().map(|argument| argument.name.as_ref());
-        let words = dispatch.values().map(|value| match value {
-            ArgumentValue::Buffer(id) => id.0 as u64,
-            ArgumentValue::U32(number) => u64::from(number),
-            ArgumentValue::F32(_) => panic!("no argument of a real"),
-        });
-        names.zip(words).collect()
+    /// Returns an argument of a dispatch: a number, or the number of a buffer.
+    fn argument(dispatch: &Dispatch, name: &str) -> u64 {
+        match dispatch.value(name) {
+            Some(ArgumentValue::Buffer(id)) => id.0 as u64,
+            Some(ArgumentValue::U32(number)) => number.into(),
+            other => panic!("{name} is {other:?}"),
+        }
+    }
+
+    /// Block of columns of L, or rows of U, in a panel or in halves.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct PanelBlock {
+        block: u64,
+        /// Stage of its first write.
+        begun: u64,
+        /// Stage of its last write.
+        complete: u64,
     }
 
     /// Simulation of a schedule in blocks of 64 rows and columns.
     #[derive(Default)]
     struct BlockedReplay {
-        /// Number of leading blocks of columns that have updated a block of W.
-        updated: HashMap<(u64, u64), u64>,
-        /// Block of columns at a place of a panel or of halves, with the stages of its first and its last write.
-        places: HashMap<(u64, u64), (u64, [u64; 2])>,
+        /// Number of leading blocks of columns that have updated a block of W, by row and column.
+        updated: HashMap<[u64; 2], u64>,
+        /// Contents of panels and halves, by buffer and place.
+        panels: HashMap<[u64; 2], PanelBlock>,
         stage: u64,
-        /// Tiles of W and of panels that the dispatches of this stage read.
+        /// Tiles that the dispatches of this stage read: buffer, row and column, or buffer, place and 1.
         read: HashSet<[u64; 3]>,
         written: HashSet<[u64; 3]>,
     }
 
     impl BlockedReplay {
-        fn reads(&mut self, what: [u64; 3]) {
-            assert!(!self.written.contains(&what), "stage {}: {what:?} is read beside its write", self.stage);
-            self.read.insert(what);
+        fn read(&mut self, tile: [u64; 3]) {
+            assert!(!self.written.contains(&tile), "stage {}: {tile:?} is read beside its write", self.stage);
+            self.read.insert(tile);
         }
 
-        fn writes(&mut self, what: [u64; 3]) {
-            assert!(!self.read.contains(&what), "stage {}: {what:?} is written beside a read", self.stage);
-            assert!(self.written.insert(what), "stage {}: {what:?} is written twice", self.stage);
+        fn write(&mut self, tile: [u64; 3]) {
+            assert!(!self.read.contains(&tile), "stage {}: {tile:?} is written beside a read", self.stage);
+            assert!(self.written.insert(tile), "stage {}: {tile:?} is written twice", self.stage);
         }
 
-        /// Updates a block by columns and rows of two operands, from a plane on.
-        fn update(&mut self, row: u64, column: u64, operands: [u64; 2], [plane, depth]: [u64; 2]) {
-            for place in plane / BLOCK..(plane + depth) / BLOCK {
-                let updated = self.updated.entry((row, column)).or_default();
+        /// Updates a block of W by these places of two panels.
+        fn update(&mut self, position: [u64; 2], panels: [u64; 2], places: Range<u64>) {
+            for place in places {
+                let updated = self.updated.entry(position).or_default();
+                let next = *updated;
                 *updated += 1;
-                let next = *updated - 1;
-                for operand in operands {
-                    self.reads([operand, place, 1]);
-                    let (block, [_, complete]) = self.places[&(operand, place)];
-                    assert!(complete < self.stage, "stage {}: place {place} of {operand} is not complete", self.stage);
-                    assert_eq!(next, block, "stage {}: updates of ({row}, {column})", self.stage);
+                for panel in panels {
+                    self.read([panel, place, 1]);
+                    let PanelBlock { block, complete, .. } = self.panels[&[panel, place]];
+                    assert!(complete < self.stage, "stage {}: place {place} of {panel} is not complete", self.stage);
+                    assert_eq!(next, block, "stage {}: updates of {position:?}", self.stage);
                 }
             }
         }
 
-        /// Checks that all updates of a block are done before it is read.
-        fn finished(&mut self, row: u64, column: u64) {
-            self.reads([0, row, column]);
-            let updated = self.updated.get(&(row, column)).copied().unwrap_or_default();
+        /// Checks that all updates of a block of W are done before it is used.
+        fn use_block(&mut self, [row, column]: [u64; 2]) {
+            self.read([0, row, column]);
+            let updated = self.updated.get(&[row, column]).copied().unwrap_or_default();
             assert_eq!(updated, row.min(column), "stage {}: ({row}, {column}) is used", self.stage);
         }
 
+        /// Completes a place with the strips beside or below a diagonal block.
+        fn complete(&mut self, panel: u64, place: u64, block: u64) -> PanelBlock {
+            let entry = self.panels.get_mut(&[panel, place]).expect("a diagonal block");
+            assert_eq!(entry.block, block, "stage {}", self.stage);
+            std::mem::replace(entry, PanelBlock { complete: self.stage, ..*entry })
+        }
+
         /// Simulates the diagonal block alone, or strips whose groups factorize all of it too.
-        fn corner<'n>(&mut self, dispatch: &Dispatch, get: impl Fn(&'n str) -> u64) {
-            let (block, place) = (get("first") / BLOCK, get("plane") / BLOCK);
+        fn corner(&mut self, dispatch: &Dispatch) {
+            let get = |name| argument(dispatch, name);
+            let block = get("first") / BLOCK;
+            let place = get("plane") / BLOCK;
             let [rows, columns] = [2, 3].map(|id| u64::from(dispatch.word(id).expect("it is specialized")));
-            let (operands, planes) = ([get("P_LAST"), get("Q_LAST")], [get("last"), get("depth")]);
+            let panels = [get("P_LAST"), get("Q_LAST")];
+            let places = get("last") / BLOCK..(get("last") + get("depth")) / BLOCK;
             if rows == columns {
-                self.update(block, block, operands, planes);
+                self.update([block, block], panels, places.clone());
                 for panel in [get("P"), get("Q")] {
-                    self.writes([panel, place, 1]);
-                    self.places.insert((panel, place), (block, [self.stage, u64::MAX]));
+                    self.write([panel, place, 1]);
+                    self.panels.insert([panel, place], PanelBlock { block, begun: self.stage, complete: u64::MAX });
                 }
             }
-            self.finished(block, block);
-            let (strip, lower) = (rows.max(columns) - BLOCK, rows > columns);
-            for line in (BLOCK..BLOCK + strip * dispatch.groups[0]).step_by(BLOCK as usize) {
-                let line = block + line / BLOCK;
-                let [row, column] = if lower { [line, block] } else { [block, line] };
-                self.update(row, column, operands, planes);
-                self.finished(row, column);
+            self.use_block([block, block]);
+            let strip = rows.max(columns) - BLOCK;
+            let is_lower = rows > columns;
+            for line in block + 1..=block + strip * dispatch.groups[0] / BLOCK {
+                let position = if is_lower { [line, block] } else { [block, line] };
+                self.update(position, panels, places.clone());
+                self.use_block(position);
             }
             if strip > 0 {
-                let panel = get(if lower { "P" } else { "Q" });
-                let entry = self.places.get_mut(&(panel, place)).expect("a diagonal block");
-                assert_eq!(*entry, (block, [self.stage, u64::MAX]));
-                entry.1[1] = self.stage;
+                let entry = self.complete(get(if is_lower { "P" } else { "Q" }), place, block);
+                assert_eq!((entry.begun, entry.complete), (self.stage, u64::MAX));
+            }
+        }
+
+        /// Simulates the solve for strips beside or below a diagonal block.
+        fn solve(&mut self, dispatch: &Dispatch) {
+            let get = |name| argument(dispatch, name);
+            let block = get("first") / BLOCK;
+            let is_lower = dispatch.word(2) == Some(1);
+            for line in get("start") / BLOCK..get("end") / BLOCK {
+                self.use_block(if is_lower { [line, block] } else { [block, line] });
+            }
+            let entry = self.complete(get(if is_lower { "P" } else { "Q" }), get("plane") / BLOCK, block);
+            assert!(entry.begun < self.stage, "stage {}: diagonal block", self.stage);
+        }
+
+        /// Simulates the split of a panel into halves.
+        fn split(&mut self, dispatch: &Dispatch) {
+            let get = |name| argument(dispatch, name);
+            for place in 0..get("depth") / BLOCK {
+                let entry = self.panels[&[get("X"), place]];
+                assert!(entry.complete < self.stage, "stage {}: place {place} is split", self.stage);
+                self.write([get("HIGH"), place, 1]);
+                self.panels.insert([get("HIGH"), place], PanelBlock { complete: self.stage, ..entry });
+            }
+        }
+
+        /// Simulates the update of an area.
+        fn update_area(&mut self, dispatch: &Dispatch) {
+            let get = |name| argument(dispatch, name);
+            let is_plain = dispatch.value("P").is_some();
+            let panels = if is_plain { ["P", "Q"] } else { ["P_HIGH", "Q_HIGH"] }.map(get);
+            let plane = if is_plain { get("plane") } else { 0 };
+            let places = plane / BLOCK..(plane + get("depth")) / BLOCK;
+            let corner = get("corner");
+            for row in (get("top")..get("bottom")).step_by(BLOCK as usize) {
+                for column in (get("left")..get("right")).step_by(BLOCK as usize) {
+                    if row < get("top") + corner && column < get("left") + corner {
+                        continue;
+                    }
+                    self.write([0, row / BLOCK, column / BLOCK]);
+                    self.update([row / BLOCK, column / BLOCK], panels, places.clone());
+                }
             }
         }
 
@@ -444,87 +503,55 @@ mod tests {
                 self.read.clear();
                 self.written.clear();
             }
-            let word = words(dispatch);
-            let get = |name: &str| word[name];
             match dispatch.shader.name.as_ref() {
                 "lu/blocked-pad" | "lu/split-scales" => {}
-                "lu/blocked-corner" => self.corner(dispatch, get),
-                "lu/blocked-solve" => {
-                    let (block, place) = (get("first") / BLOCK, get("plane") / BLOCK);
-                    let lower = dispatch.word(2) == Some(1);
-                    for line in get("start") / BLOCK..get("end") / BLOCK {
-                        let [row, column] = if lower { [line, block] } else { [block, line] };
-                        self.finished(row, column);
-                    }
-                    let entry =
-                        self.places.get_mut(&(get(if lower { "P" } else { "Q" }), place)).expect("a diagonal block");
-                    assert!(entry.0 == block && entry.1[0] < self.stage, "stage {}: diagonal block", self.stage);
-                    entry.1[1] = self.stage;
-                }
-                "lu/split-halves" => {
-                    for place in 0..get("depth") / BLOCK {
-                        let (block, [begun, complete]) = self.places[&(get("X"), place)];
-                        assert!(complete < self.stage, "stage {}: place {place} is split", self.stage);
-                        self.writes([get("HIGH"), place, 1]);
-                        self.places.insert((get("HIGH"), place), (block, [begun, self.stage]));
-                    }
-                }
-                "lu/blocked-update" | "lu/split-update" => {
-                    let plain = word.contains_key("P");
-                    let [left, right] = if plain { ["P", "Q"] } else { ["P_HIGH", "Q_HIGH"] }.map(get);
-                    let corner = get("corner");
-                    for row in (get("top")..get("bottom")).step_by(BLOCK as usize) {
-                        for column in (get("left")..get("right")).step_by(BLOCK as usize) {
-                            if row < get("top") + corner && column < get("left") + corner {
-                                continue;
-                            }
-                            self.writes([0, row / BLOCK, column / BLOCK]);
-                            let plane = if plain { get("plane") } else { 0 };
-                            self.update(row / BLOCK, column / BLOCK, [left, right], [plane, get("depth")]);
-                        }
-                    }
-                }
+                "lu/blocked-corner" => self.corner(dispatch),
+                "lu/blocked-solve" => self.solve(dispatch),
+                "lu/split-halves" => self.split(dispatch),
+                "lu/blocked-update" | "lu/split-update" => self.update_area(dispatch),
                 other => panic!("{other}"),
             }
         }
     }
 
+    /// Replays the program with outer blocks of `outer` columns; returns its launches.
+    fn replay(variant: &str, n: u64, outer: u64, device: &DeviceInfo) -> u64 {
+        let variant = LU.variant(variant).expect("a variant");
+        let shaders = variant.shaders(DType::F32, Layout::Nn).expect("it has f32");
+        let program = program(&shaders, &CaseSpec::new(&LU, Size::Uniform(n), DType::F32), device, outer);
+        let mut replay = BlockedReplay::default();
+        program.dispatches().for_each(|dispatch| replay.dispatch(dispatch));
+        for row in 0..n.div_ceil(BLOCK) {
+            for column in 0..n.div_ceil(BLOCK) {
+                let updated = replay.updated.get(&[row, column]).copied().unwrap_or_default();
+                assert_eq!(updated, row.min(column), "{} {n} {outer}: ({row}, {column})", variant.name);
+            }
+        }
+        program.launches()
+    }
+
     #[test]
     fn each_block_is_updated_by_all_before_it_in_order_and_nobody_reads_what_is_written_beside() {
-        let (device, mut small) = (gpu(), gpu());
+        let mut small = gpu();
         small.limits.group_invocations = 256;
-        let sizes = [(64, 64), (128, 64), (640, 64), (896, 128), (1000, 192), (1024, 256), (1088, 256), (1152, 512)];
-        let cases = ["blocked", "blocked-split"].into_iter().flat_map(|variant| {
-            let cases = sizes.map(|size| (variant, size, &small)).into_iter();
-            cases.chain(sizes.map(|size| (variant, size, &device))).chain([(
-                variant,
-                (MAX_ROWS_AT_ONCE + 640, 256),
-                &device,
-            )])
-        });
-        for (variant, (n, outer), device) in cases {
-            let shaders =
-                LU.variant(variant).expect("it is in the table").shaders(DType::F32, Layout::Nn).expect("it has f32");
-            let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);
-            let program = program(&shaders, &case, device, outer);
-            let mut replay = BlockedReplay::default();
-            program.dispatches().for_each(|dispatch| replay.dispatch(dispatch));
-            let blocks = n.div_ceil(BLOCK);
-            for (row, column) in (0..blocks * blocks).map(|at| (at / blocks, at % blocks)) {
-                let updated = replay.updated.get(&(row, column)).copied().unwrap_or_default();
-                assert_eq!(updated, row.min(column), "{variant} {n} {outer}: ({row}, {column})");
+        for variant in ["blocked", "blocked-split"] {
+            for (n, outer) in
+                [(64_u64, 64), (128, 64), (640, 64), (896, 128), (1000, 192), (1024, 256), (1088, 256), (1152, 512)]
+            {
+                let blocks = n.div_ceil(BLOCK);
+                let one_stage_each = blocks + u64::from(n % BLOCK != 0);
+                // Halves wait for scales, and the update behind each outer block waits for halves.
+                let updates = if variant == "blocked" { 0 } else { (blocks.max(2) - 2) * BLOCK / outer };
+                let two_stages_each = one_stage_each + blocks - 1 + 2 * updates;
+                assert_eq!(replay(variant, n, outer, &small), two_stages_each, "{variant} {n} {outer}");
+                let is_too_narrow = variant == "blocked-split" && outer < 192.min(n);
+                let expected = if is_too_narrow { two_stages_each } else { one_stage_each };
+                assert_eq!(replay(variant, n, outer, &gpu()), expected, "{variant} {n} {outer}");
             }
-            let once = blocks + u64::from(n % BLOCK != 0);
-            // Halves wait for scales, and the update behind each outer block waits for halves.
-            let updates = if variant == "blocked" { 0 } else { (blocks.max(2) - 2) * BLOCK / outer };
-            let launches = program.launches();
-            if n > MAX_ROWS_AT_ONCE {
-                assert!(launches > once && launches < once + blocks / 2, "{variant} {n} {outer}: {launches}");
-            } else if device == &small || variant == "blocked-split" && outer < 192.min(n) {
-                assert_eq!(launches, once + blocks - 1 + 2 * updates, "{variant} {n} {outer}");
-            } else {
-                assert_eq!(launches, once, "{variant} {n} {outer}");
-            }
+            let n = MAX_ROWS_AT_ONCE + 640;
+            let blocks = n / BLOCK;
+            let launches = replay(variant, n, 256, &gpu());
+            assert!(launches > blocks && launches < blocks + blocks / 2, "{variant} {n}: {launches}");
         }
     }
 }
