@@ -114,7 +114,7 @@ pub(super) fn check_exact<T: PartialEq + Display>(
     let mut wrong = WrongElements::default();
     for (i, (got, expected)) in values.zip(expected).enumerate() {
         if got != *expected {
-            wrong.add(|| WrongElement::new(format!("{name}[{i}]"), &got, expected));
+            wrong.add(|| WrongElement::new(format!("{name}[{i}]"), got, expected));
         }
     }
     check_without_error(wrong)

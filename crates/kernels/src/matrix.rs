@@ -82,7 +82,7 @@ pub fn for_refinement(input: Input, n: usize, seed: u64) -> Vec<f64> {
     a
 }
 
-/// Returns `len` values uniform in [0, 1).
+/// Returns `len` values uniform in \[0, 1).
 fn uniform(len: usize, seed: u64, stream: u64) -> Vec<f32> {
     reals(&random(DType::F32, Input::Uniform, len, &mut generator(seed, stream)))
 }

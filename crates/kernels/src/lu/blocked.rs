@@ -150,8 +150,8 @@ impl LuSchedule<'_> {
             && self.stride - start <= MAX_ROWS_AT_ONCE
     }
 
-    /// Records an outer block in two stages per block, of which the first factorizes the diagonal block, except the
-    /// first one, which must be factorized already.
+    /// Records an outer block in two stages per block: the diagonal block, then the strips. The first diagonal block must
+    /// be factorized already.
     fn blocks_in_two_stages(&mut self, kernels: Kernels, outer: OuterBlock) {
         let OuterBlock { start, end, own, .. } = outer;
         let stride = self.stride;
@@ -280,8 +280,8 @@ impl LuSchedule<'_> {
             .loops(ITERATIONS_PER_COLUMN * nb + factors.depth)
     }
 
-    /// Records the first diagonal block of the next outer block and the update of its strips, or of all of W if outer
-    /// blocks are single blocks.
+    /// Records the first diagonal block of the next outer block and the update of its strips, or of everything behind
+    /// if outer blocks are single blocks.
     fn next_outer(&mut self, kernels: Kernels, outer: OuterBlock) {
         let OuterBlock { end, own, other, .. } = outer;
         let factors = outer.factors(self.width);
@@ -295,7 +295,7 @@ impl LuSchedule<'_> {
         }
         if self.width == self.block {
             let area = Area { rows: end..self.stride, columns: end..self.stride, corner: self.block };
-            self.update_area(kernels, factors, area);
+            self.update_area(kernels, factors, &area);
         } else {
             self.update_strips(kernels, factors, end..(end + self.width).min(self.stride), self.block);
         }
@@ -316,21 +316,21 @@ impl LuSchedule<'_> {
         self.push(self.solve(shader, own, &lower).without_barrier());
     }
 
-    /// Records the update of the rows and columns `lines` of what remains of W from their start on, except their first
-    /// `corner` rows and columns.
+    /// Records the update of two strips that meet on the diagonal: the columns `lines`, and the rows `lines` beside them.
+    /// The square of their first `corner` rows and columns is left out.
     fn update_strips(&mut self, kernels: Kernels, factors: UpdateFactors, lines: Range<u64>, corner: u64) {
         let stride = self.stride;
-        self.update_area(kernels, factors, Area { rows: lines.start..stride, columns: lines.clone(), corner });
-        self.update_area(kernels, factors, Area { columns: lines.end..stride, rows: lines, corner: 0 });
+        self.update_area(kernels, factors, &Area { rows: lines.start..stride, columns: lines.clone(), corner });
+        self.update_area(kernels, factors, &Area { columns: lines.end..stride, rows: lines, corner: 0 });
     }
 
     /// Records the update of some `columns` in the rows behind an outer block that ends at `end`.
     fn update_behind(&mut self, kernels: Kernels, factors: UpdateFactors, end: u64, columns: Range<u64>) {
-        self.update_area(kernels, factors, Area { rows: end..self.stride, columns, corner: 0 });
+        self.update_area(kernels, factors, &Area { rows: end..self.stride, columns, corner: 0 });
     }
 
     /// Records the update of an area, if it is not empty; it overlaps with the steps before.
-    fn update_area(&mut self, kernels: Kernels, factors: UpdateFactors, area: Area) {
+    fn update_area(&mut self, kernels: Kernels, factors: UpdateFactors, area: &Area) {
         let height = area.height();
         let width = area.width();
         if width == 0 || height == 0 || height <= area.corner && width <= area.corner {
@@ -339,9 +339,9 @@ impl LuSchedule<'_> {
         let dispatch = match kernels.halves {
             None => {
                 let tile = update_tile(height.min(width), self.device);
-                self.update(kernels.update, factors, tile, &area, None)
+                self.update(kernels.update, factors, tile, area, None)
             }
-            Some(halves) => self.split_update(halves, factors.depth, &area),
+            Some(halves) => self.split_update(halves, factors.depth, area),
         };
         self.push(dispatch.without_barrier());
     }

@@ -127,7 +127,8 @@ impl PivotOuterBlock {
 }
 
 impl PivotSchedule<'_> {
-    /// Records an outer block.
+    /// Records the outer block of this index: the stages of its inner blocks, and alongside them the rest of the last
+    /// outer block's updates.
     fn outer_block(&mut self, index: u64) {
         let width = self.schedule.width;
         let stride = self.schedule.stride;
@@ -181,7 +182,8 @@ impl PivotSchedule<'_> {
         slices(begin..stride, soon, tile, usize::from(self.rows_of_u_pending), slots)
     }
 
-    /// Records the store of the last outer block, and the solve for its remaining rows of U.
+    /// Records the work for the last outer block that overlaps with the first stage of this one: its store, and the solve
+    /// for its remaining rows of U.
     fn overlap_first_stage(&mut self, outer: PivotOuterBlock) {
         let PivotOuterBlock { last, start, end, .. } = outer;
         let last_start = start - self.schedule.width;
