@@ -222,12 +222,10 @@ mod tests {
                 ("`source`", variant.source),
             ];
             for (what, text) in texts {
-                let place = format!("{}/{}: its {what}, '{text}',", algorithm.name, variant.name);
-                assert!(
-                    text.chars().count() > 8,
-                    "{place} is shorter than 9 letters: say what it is, or who it is from"
-                );
-                assert!(!text.ends_with('.'), "{place} ends with a full stop: leave it out");
+                let subject = format!("{}/{}: its {what}, '{text}',", algorithm.name, variant.name);
+                let is_long = text.chars().count() > 8;
+                assert!(is_long, "{subject} is shorter than 9 letters: say what it is, or who it is from");
+                assert!(!text.ends_with('.'), "{subject} ends with a full stop: leave it out");
             }
         }
     }

@@ -165,14 +165,14 @@ mod tests {
     fn every_operation_of_sub_groups_has_its_form_in_shared_memory() {
         for variant in VARIANTS {
             let Form { operation, name } = variant.form().expect("each is a form");
-            let other = match (operation, name) {
+            let counterpart = match (operation, name) {
                 ("nothing", "subgroup") => continue,
                 ("barrier", "subgroup") => "barrier-workgroup".to_string(),
                 ("barrier", "workgroup") | (_, "shared") => format!("{operation}-subgroup"),
                 (_, "subgroup") => format!("{operation}-shared"),
                 _ => panic!("{}: unknown form", variant.name),
             };
-            assert!(COLLECTIVES.variant(&other).is_ok(), "{} has no {other}", variant.name);
+            assert!(COLLECTIVES.variant(&counterpart).is_ok(), "{} has no {counterpart}", variant.name);
         }
     }
 }

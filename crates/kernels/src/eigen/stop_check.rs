@@ -142,13 +142,13 @@ mod tests {
     #[test]
     fn converged_vectors_are_and_boundary_and_wrap_have_one_pair_too_far_apart() {
         for n in [9, 33, 127, 1000, 4097] {
-            let far = |input| {
+            let offenders = |input| {
                 let s = values(input, n);
                 (0..s.len()).filter(|i| (s[*i] - s[(i + 1) % s.len()]).abs() >= EPS).collect::<Vec<_>>()
             };
-            assert_eq!(far(Input::Converged), [0usize; 0]);
-            assert_eq!(far(Input::Wrap), [n - 1]);
-            assert_eq!(far(Input::Boundary).len(), 1, "{n}");
+            assert_eq!(offenders(Input::Converged), [0usize; 0]);
+            assert_eq!(offenders(Input::Wrap), [n - 1]);
+            assert_eq!(offenders(Input::Boundary).len(), 1, "{n}");
         }
     }
 

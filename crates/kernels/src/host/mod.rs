@@ -172,8 +172,8 @@ mod tests {
             for n in [2, 4096, 4097, 8193] {
                 let case =
                     CaseSpec::new(stop_check, Size::Uniform(n), DType::F32).with(|options| options.input = input);
-                let near = input == Input::Converged;
-                assert_eq!(run_twice(stop_check, &case), [HostArray::I32(vec![i32::from(near)])], "{input} {n}");
+                let agrees = input == Input::Converged;
+                assert_eq!(run_twice(stop_check, &case), [HostArray::I32(vec![i32::from(agrees)])], "{input} {n}");
             }
         }
     }

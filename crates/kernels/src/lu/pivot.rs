@@ -350,7 +350,8 @@ impl PivotSchedule<'_> {
         stages
     }
 
-    /// Builds the factorization of as many columns of the inner block at `position` as `shape` says, `from` one on.
+    /// Builds the factorization of some columns of the inner block at `position`, as many as `shape` says, from column
+    /// `from` on.
     fn factorize_columns(&self, own: Panel, position: BlockPosition, shape: &PanelShape, from: u64) -> Dispatch {
         let rows = own.rows.unwrap_or(ROWS);
         let buffers =
@@ -521,7 +522,7 @@ struct PanelShape {
 impl PanelShape {
     /// Chooses the division for a block of `rows` rows.
     fn new(rows: u64, subgroup: u32, device: &DeviceInfo) -> Self {
-        let (most, at_once) = match (device.kind, rows) {
+        let (most_lanes, at_once) = match (device.kind, rows) {
             // Fixed costs of a sub-group's step exceed those per row, up to 64 rows per invocation.
             (DeviceKind::Cpu, ..=1024) => (64, 32),
             (DeviceKind::Cpu, ..=16_384) => (256, 16),
@@ -531,8 +532,8 @@ impl PanelShape {
             (_, ..=16_384) => (1024, 16),
             _ => (1024, 8),
         };
-        let least = subgroup.max(64);
-        let lanes = ((rows / 4).next_power_of_two() as u32).clamp(least, least.max(most));
+        let least_lanes = subgroup.max(64);
+        let lanes = ((rows / 4).next_power_of_two() as u32).clamp(least_lanes, least_lanes.max(most_lanes));
         let rows_per_lane = (rows.div_ceil(u64::from(4 * lanes)) as u32).next_power_of_two() * 4;
         // A step works on all columns in registers: more than eight cost more than they save.
         let columns = (max_register_values(lanes) / rows_per_lane).clamp(1, 8);
@@ -591,10 +592,10 @@ mod tests {
                 let slices = slices(begin..end, soon, 64, usize::from(after_solve), stages);
                 assert_eq!(slices.len(), stages);
                 assert!(!after_solve || slices[0].is_empty(), "before its rows of U are solved for");
-                let all = &slices[usize::from(after_solve)..];
-                assert!(all.windows(2).all(|pair| pair[0].end == pair[1].start), "{all:?}");
-                assert_eq!(all[0].start..all[all.len() - 1].end, begin..end);
-                assert!(all[0].end >= soon, "{slices:?}");
+                let updated = &slices[usize::from(after_solve)..];
+                assert!(updated.windows(2).all(|pair| pair[0].end == pair[1].start), "{updated:?}");
+                assert_eq!(updated[0].start..updated[updated.len() - 1].end, begin..end);
+                assert!(updated[0].end >= soon, "{slices:?}");
             }
         }
     }
@@ -602,19 +603,24 @@ mod tests {
     #[test]
     fn rows_of_u_are_solved_for_once_and_a_stage_before_the_slice_that_reads_them() {
         let program = program(8192, &gpu());
-        // For an outer block of 128 columns: the columns solved for, and which of them are behind a barrier.
-        let (mut block, mut solved, mut ready, mut slices) = (0, 0, 0, 0);
+        // First column of the outer block, of 128 columns, whose rows of U are solved for.
+        let mut block = 0;
+        // First column behind those solved for, and behind those of them that are followed by a barrier.
+        let mut solved = 0;
+        let mut ready = 0;
+        let mut slices = 0;
         for dispatch in program.dispatches() {
             if !dispatch.without_barrier {
                 ready = solved;
             }
             if dispatch.shader.name == "lu/blocked-solve" {
-                let (first, start, end) = (dispatch.number("first"), dispatch.number("start"), dispatch.number("end"));
+                let first = dispatch.number("first");
                 // Columns updated after the inner blocks of this outer block and the next have been solved for on the
                 // way.
                 let expected = if first == block && solved > 0 { solved } else { first + 256 };
-                assert_eq!(start, expected, "{first}");
-                (block, solved) = (first, end);
+                assert_eq!(dispatch.number("start"), expected, "{first}");
+                block = first;
+                solved = dispatch.number("end");
             } else if dispatch.shader.name == "lu/blocked-update" && dispatch.without_barrier {
                 slices += 1;
                 assert_eq!(dispatch.number("top"), block + 128);
@@ -627,7 +633,11 @@ mod tests {
     #[test]
     fn strips_that_a_panel_does_not_wait_for_are_updated_beside_what_exchanges_no_rows() {
         let program = program(8192, &gpu());
-        let (mut stage, mut expected, mut split) = (None, None, 0);
+        // Dispatch that the others of its stage overlap with.
+        let mut stage = None;
+        // First column of an inner block, and the strip that its deferred update must begin with.
+        let mut expected = None;
+        let mut deferred = 0;
         for dispatch in program.dispatches() {
             if !dispatch.without_barrier {
                 stage = Some(dispatch);
@@ -635,19 +645,20 @@ mod tests {
             if dispatch.shader.name != "lu/pivot-next" {
                 continue;
             }
-            let (first, begin, strips) = (dispatch.number("first"), dispatch.number("begin"), dispatch.groups[1]);
+            let first = dispatch.number("first");
+            let begin = dispatch.number("begin");
             if begin == 0 {
                 assert!(!dispatch.without_barrier, "the panel behind {first} waits for it");
-                expected = Some((first, strips));
+                expected = Some((first, dispatch.groups[1]));
                 continue;
             }
-            split += 1;
+            deferred += 1;
             assert_eq!(expected.take(), Some((first, begin)), "each strip once");
             let panel = stage.filter(|stage| dispatch.without_barrier && stage.shader.name == "lu/pivot-panel");
             let panel = panel.unwrap_or_else(|| panic!("the strips of {first} are beside a panel"));
             assert!(panel.number("first") == first + INNER && panel.number("to") < INNER, "{first}");
         }
-        assert!(split > 100, "{split}");
+        assert!(deferred > 100, "{deferred}");
     }
 
     #[test]
@@ -658,8 +669,8 @@ mod tests {
         small.limits.shared_memory = Bytes(32 << 10);
         for (device, n) in [large, small].iter().flat_map(|device| [4096, 8192, 16_384, 1 << 15].map(|n| (device, n))) {
             for dispatch in program(n, device).dispatches() {
-                let taken = Bytes(dispatch.shader.shared_bytes(&dispatch.constants));
-                assert!(taken <= device.limits.shared_memory, "{n}: {} takes {taken:?}", dispatch.shader.name);
+                let shared = Bytes(dispatch.shader.shared_bytes(&dispatch.constants));
+                assert!(shared <= device.limits.shared_memory, "{n}: {} takes {shared:?}", dispatch.shader.name);
             }
         }
     }
@@ -670,10 +681,8 @@ mod tests {
             for rows in (32..=1 << 16).step_by(32) {
                 let shape = PanelShape::new(rows, device.subgroup.size, &device);
                 let PanelShape { lanes, rows_per_lane, columns, at_once, .. } = shape;
-                assert!(
-                    u64::from(lanes * rows_per_lane) >= rows && rows_per_lane <= 64 && rows_per_lane % 4 == 0,
-                    "{rows}: {shape:?}"
-                );
+                assert!(u64::from(lanes * rows_per_lane) >= rows, "{rows}: {shape:?}");
+                assert!(rows_per_lane <= 64 && rows_per_lane % 4 == 0, "{rows}: {shape:?}");
                 assert!([1, 2, 4, 8].contains(&columns), "{rows}: {shape:?}");
                 assert!(32 % at_once == 0 && at_once % u64::from(columns) == 0, "{rows}: {shape:?}");
                 assert!(rows_per_lane * columns <= max_register_values(lanes) || columns == 1, "{rows}: {shape:?}");

@@ -120,8 +120,9 @@ fn refinement(
 ) -> Vec<Step> {
     let [_, begin, add, residual] = shaders else { unreachable!("the table has four kernels") };
     let n = order(case.size).unwrap_or_default();
-    let right = if is_first { B64 } else { R };
-    let begin = over_vector(begin, &[("r", right), ("v", V), ("rows", ROWS), ("ended", ENDED), ("state", STATE)], n);
+    let right_hand_side = if is_first { B64 } else { R };
+    let begin =
+        over_vector(begin, &[("r", right_hand_side), ("v", V), ("rows", ROWS), ("ended", ENDED), ("state", STATE)], n);
     let add = over_vector(add, &[("x", X64), ("d", V), ("ended", ENDED), ("state", STATE)], n);
     let mut steps = vec![Step::Dispatch(begin.constant("FIRST", u32::from(is_first)))];
     steps.extend(solves);
@@ -174,13 +175,16 @@ mod tests {
         let program = crate::fixture::program(&LU, "refined", &case, &gpu());
         let round = program.repeat.as_ref().expect("rounds");
         let names = |steps: &[Step]| {
-            let named = steps.iter().filter_map(|step| match step {
-                Step::Dispatch(dispatch) => Some(dispatch.shader.name.to_string()),
-                _ => None,
-            });
-            named.collect::<Vec<_>>()
+            let mut names = vec![];
+            for step in steps {
+                if let Step::Dispatch(dispatch) = step {
+                    names.push(dispatch.shader.name.to_string());
+                }
+            }
+            names
         };
-        let (once, again) = (names(&program.steps), names(&round.body));
+        let once = names(&program.steps);
+        let again = names(&round.body);
         assert!(once.iter().any(|name| name == "lu/pivot-panel-short") && once.ends_with(&again));
         insta::assert_snapshot!(format!("{} {}", round.bound, again.join(" ")), @"
         30 lu/refine-begin lu/solve-block lu/solve-block lu/solve-rest lu/solve-block lu/solve-rest lu/solve-block lu/solve-rest lu/solve-block lu/solve-rest lu/solve-block lu/solve-rest lu/solve-block lu/solve-rest lu/solve-block lu/solve-block lu/solve-block lu/solve-rest lu/solve-block lu/solve-rest lu/solve-block lu/solve-rest lu/solve-block lu/solve-rest lu/solve-block lu/solve-rest lu/solve-block lu/solve-rest lu/solve-block lu/refine-add lu/refine-residual

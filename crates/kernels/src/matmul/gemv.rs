@@ -43,30 +43,18 @@ impl Vectors {
         }
         let is_a_along = case.layout != Layout::Tn;
         let is_b_along = case.layout == Layout::Nt;
-        Some(if m <= n {
-            Self {
-                matrix: BufferId(1),
-                factors: BufferId(0),
-                lines: n,
-                count: m,
-                k,
-                along: is_b_along,
-                across_k: !is_a_along,
-                line_stride: 1,
-                vector_stride: n,
-            }
-        } else {
-            Self {
-                matrix: BufferId(0),
-                factors: BufferId(1),
-                lines: m,
-                count: n,
-                k,
-                along: is_a_along,
-                across_k: !is_b_along,
-                line_stride: n,
-                vector_stride: 1,
-            }
+        // The larger of A and B is X.
+        let is_x_a = m > n;
+        Some(Self {
+            matrix: BufferId(if is_x_a { 0 } else { 1 }),
+            factors: BufferId(if is_x_a { 1 } else { 0 }),
+            lines: m.max(n),
+            count: m.min(n),
+            k,
+            along: if is_x_a { is_a_along } else { is_b_along },
+            across_k: if is_x_a { !is_b_along } else { !is_a_along },
+            line_stride: if is_x_a { n } else { 1 },
+            vector_stride: if is_x_a { 1 } else { n },
         })
     }
 

@@ -389,9 +389,9 @@ mod tests {
                 let variant = MATMUL.variant(tunable.variant).expect("a tunable variant");
                 for (n, dtype) in [257, 1024, 4096].into_iter().flat_map(|n| dtypes_of(tunable).map(move |d| (n, d))) {
                     let case = case(n).with(|options| options.dtype = dtype);
-                    let named = CaseSpec { tile: Some(tunable.built_in(&case, &device)), ..case };
-                    let [own, named] = [case, named].map(|case| variant.program(&case, &device));
-                    assert_eq!(format!("{own:?}"), format!("{named:?}"), "{} {dtype} {n}", tunable.variant);
+                    let with_tile = CaseSpec { tile: Some(tunable.built_in(&case, &device)), ..case };
+                    let program = |case| format!("{:?}", variant.program(&case, &device));
+                    assert_eq!(program(case), program(with_tile), "{} {dtype} {n}", tunable.variant);
                 }
             }
         }
@@ -434,8 +434,8 @@ mod tests {
                     // The second pass has its own shared memory.
                     let is_product = |dispatch: &&Dispatch| !dispatch.shader.label().contains("matmul/sum-");
                     let dispatch = program.dispatches().filter(is_product).last().expect("a product");
-                    let taken = Bytes(dispatch.shader.shared_bytes(&dispatch.constants));
-                    assert_eq!(division.shared_bytes(&tile, &case), taken, "{} {dtype}: {tile}", tunable.variant);
+                    let expected = Bytes(dispatch.shader.shared_bytes(&dispatch.constants));
+                    assert_eq!(division.shared_bytes(&tile, &case), expected, "{} {dtype}: {tile}", tunable.variant);
                 }
             }
         }

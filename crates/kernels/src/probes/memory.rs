@@ -420,13 +420,13 @@ mod tests {
     #[test]
     fn sizes_that_make_no_sense_are_refused() {
         let error = |words, touched| traffic(words, touched, Pattern::Read).err().expect("refused");
-        let odd = "1000 words of a working set are not a power of two from 2048 to 2^30; write 2^11";
-        assert_eq!(error(1000, 1 << 20), odd);
-        let few = "524288 words touched do not go once over 1048576; write 1048576x1048576";
-        assert_eq!(error(1 << 20, 1 << 19), few);
+        let expected = "1000 words of a working set are not a power of two from 2048 to 2^30; write 2^11";
+        assert_eq!(error(1000, 1 << 20), expected);
+        let expected = "524288 words touched do not go once over 1048576; write 1048576x1048576";
+        assert_eq!(error(1 << 20, 1 << 19), expected);
         let case = CaseSpec::new(&MEMORY_READ, Size::Uniform(64), DType::I32);
-        let one = "'64' is not WxT, words of the working set and words touched; write 2^20x2^24";
-        assert_eq!(Traffic::new(&case, Pattern::Read).err().as_deref(), Some(one));
+        let expected = "'64' is not WxT, words of the working set and words touched; write 2^20x2^24";
+        assert_eq!(Traffic::new(&case, Pattern::Read).err().as_deref(), Some(expected));
     }
 
     #[test]
