@@ -66,6 +66,7 @@ impl Combination {
 }
 
 impl Combinations {
+    /// Chooses how to check a product: in random combinations of columns if it is large and has many.
     pub(super) fn new(dims: Dims, seed: u64) -> Self {
         let n = dims.n as usize;
         let work = u128::from(dims.m) * u128::from(dims.n) * u128::from(dims.k);
@@ -76,11 +77,13 @@ impl Combinations {
         Self::random(n, seed)
     }
 
+    /// Returns the identity: every column by itself.
     pub(super) fn elementwise(n: usize) -> Self {
         let columns = (0..n).map(|first| Combination { first, signs: vec![1.0] }).collect();
         Self { columns, method: CheckMethod::Elementwise }
     }
 
+    /// Returns random combinations of all columns, and some columns by themselves.
     pub(super) fn random(n: usize, seed: u64) -> Self {
         let mut rng = generator(seed, SIGN_STREAM);
         let mut columns = vec![];

@@ -48,12 +48,15 @@ pub static ROW_SUM: Algorithm = Algorithm {
     ..Algorithm::PLAIN
 };
 
+/// Builds the program of a variant after the post, from its kernels with native float atomics and with
+/// compare-exchange.
 fn row_sum_program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let shader = if has_float_atomics(device) { shaders[0] } else { shaders[1] };
     let steps = row_sum_steps(shader, 0, 1, case, device).to_vec();
     Program { steps, note: Some(float_atomics_note(device)), ..Program::default() }
 }
 
+/// Builds the program of `streaming`: teams of sub-groups sum rows in quads.
 fn row_sum_streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     in_quads(shaders, extent(case) * extent(case), device, |shader| {
         let arguments = buffers([("A", 0), ("A4", 0), ("s", 1)]);
@@ -76,6 +79,7 @@ pub(super) fn row_sum_steps(
     [Step::Fill { buffer: BufferId(sums), word: 0 }, Step::Dispatch(dispatch.loops(loops))]
 }
 
+/// Creates the problem of the row sums of a random matrix.
 fn row_sum_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     let n = matrix_order(case)?;
     let case = *case;
@@ -133,10 +137,12 @@ pub static VECTOR_MAX: Algorithm = Algorithm {
     ..Algorithm::PLAIN
 };
 
+/// Builds the program of a variant after the post.
 fn vector_max_program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     Program { steps: vector_max_steps(shaders[0], 0, 1, case, device).to_vec(), ..Program::default() }
 }
 
+/// Builds the program of `streaming`: each work-group takes the maximum of a part, in quads.
 fn vector_max_streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let arguments = buffers([("x", 0), ("x4", 0), ("max_bits", 1), ("least", 2), ("arrivals", 3)]);
     Program {
@@ -157,6 +163,7 @@ pub(super) fn vector_max_steps(
     [Step::Fill { buffer: BufferId(result), word: 0 }, Step::Dispatch(dispatch)]
 }
 
+/// Creates the problem of the largest element of a random vector.
 fn vector_max_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     let n = vector_length(case)?;
     let seed = case.seed;
@@ -208,10 +215,12 @@ pub static EIGENVECTOR: Algorithm = Algorithm {
     ..Algorithm::PLAIN
 };
 
+/// Builds the program of a variant after the post.
 fn eigenvector_program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     Program::single(eigenvector_step(shaders[0], 0, 1, 2, case, device))
 }
 
+/// Builds the program of `streaming`, in quads.
 fn eigenvector_streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let arguments = buffers([("s", 0), ("s4", 0), ("maximum", 1), ("e", 2), ("e4", 2)]);
     in_quads(shaders, extent(case), device, |shader| over_quads(shader, &arguments, case, device))
@@ -229,6 +238,7 @@ pub(super) fn eigenvector_step(
     over_vector(shader, &buffers([("s", sums), ("maximum", maximum), ("e", e)]), case, device)
 }
 
+/// Creates the problem of one update of e, with random s and e and the largest s as max.
 fn eigenvector_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     let n = vector_length(case)?;
     let seed = case.seed;
@@ -282,10 +292,12 @@ pub static NEXT_MATRIX: Algorithm = Algorithm {
 /// multiplies twice.
 pub(super) const NEXT_MATRIX_ROUNDINGS: f64 = DIVISION + 2.0;
 
+/// Builds the program of a variant after the post.
 fn next_matrix_program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     Program::single(over_matrix(shaders[0], &buffers([("M", 0), ("s", 1)]), case, device))
 }
 
+/// Builds the program of `streaming`, in quads of one row or several.
 fn next_matrix_streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let arguments = buffers([("M", 0), ("M4", 0), ("s", 1), ("s4", 1)]);
     in_quads(shaders, extent(case) * extent(case), device, |shader| {
@@ -293,6 +305,7 @@ fn next_matrix_streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &
     })
 }
 
+/// Creates the problem of one update of M, with random M and s.
 fn next_matrix_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     let n = matrix_order(case)?;
     let seed = case.seed;

@@ -109,6 +109,7 @@ struct Eigen {
 }
 
 impl Eigen {
+    /// Checks that the case has a positive matrix and a stop rule that f32 can follow.
     fn new(case: &CaseSpec) -> Result<Self, String> {
         let n = matrix_order(case)?;
         let StopRule { test, eps, .. } = case.stop_rule();

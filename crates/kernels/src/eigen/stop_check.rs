@@ -51,10 +51,12 @@ pub static STOP_CHECK: Algorithm = Algorithm {
 /// eps of the blog post.
 pub const EPS: f32 = 1e-3;
 
+/// Builds the program of a variant after the post.
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     Program { steps: steps(shaders[0], BufferId(0), BufferId(1), EPS, case, device).to_vec(), ..Program::default() }
 }
 
+/// Builds the program of `streaming`: each work-group checks a part, in quads.
 fn streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let buffers = buffers([("s", 0), ("s4", 0), ("stop", 1), ("arrivals", 2)]);
     let arguments = [&buffers[..], &[("eps", ArgumentValue::F32(EPS))]].concat();
@@ -115,6 +117,7 @@ fn expected(s: &[f32]) -> bool {
     (0..s.len()).all(|i| (s[i] - s[(i + 1) % s.len()]).abs() < EPS)
 }
 
+/// Creates the problem of checking a vector.
 fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     let n = vector_length(case)?;
     let case = *case;

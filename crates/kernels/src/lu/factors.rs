@@ -101,6 +101,7 @@ pub(super) struct FactorsOracle {
 }
 
 impl FactorsOracle {
+    /// Creates the oracle for the factors of A, of order n; `seed` chooses the combinations of columns.
     pub(super) fn new(n: u64, seed: u64, a: HostArray) -> Self {
         Self { n: n as usize, a, combinations: Combinations::new(Dims { m: n, n, k: n }, seed) }
     }

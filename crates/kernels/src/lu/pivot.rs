@@ -453,6 +453,7 @@ fn is_slot(stage: &Dispatch) -> bool {
     stage.groups == [1; 3]
 }
 
+/// Returns the number of slots among the stages of an inner block.
 fn count_slots(stages: &[Dispatch]) -> usize {
     stages.iter().filter(|stage| is_slot(stage)).count()
 }

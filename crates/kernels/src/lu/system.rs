@@ -82,6 +82,7 @@ pub(super) fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     }))
 }
 
+/// Describes the buffers of a system of equations in f32 or f64.
 fn buffers(n: u64, dtype: DType) -> Vec<BufferSpec> {
     let b = input("b", dtype, n);
     let x = output("x", dtype, n);

@@ -66,6 +66,7 @@ pub(super) fn candidates(matmul: &Algorithm, case: &CaseSpec, device: &DeviceInf
     candidates
 }
 
+/// Whether `device` can run a variant with the case's tile.
 fn is_feasible(matmul: &Algorithm, variant: &str, case: &CaseSpec, device: &DeviceInfo) -> bool {
     let Ok(variant) = matmul.variant(variant) else { return false };
     let Ok(problem) = (matmul.problem)(case) else { return false };

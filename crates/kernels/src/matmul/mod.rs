@@ -94,6 +94,7 @@ fn dims(case: &CaseSpec) -> Result<Dims, String> {
     Ok(dims)
 }
 
+/// Creates the problem of a product of random matrices.
 fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     let dims = dims(case)?;
     let Dims { m, n, k } = dims;

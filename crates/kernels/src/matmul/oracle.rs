@@ -35,6 +35,7 @@ pub(super) struct ProductOracle {
 }
 
 impl ProductOracle {
+    /// Computes the reference for A and B, in combinations of columns if the product is large.
     pub(super) fn new(dims: Dims, case: &CaseSpec, a: &HostArray, b: &HostArray) -> Self {
         // f64 cannot represent random combinations of such integers exactly.
         let combinations = if case.dtype == DType::I32 && dims.k > MAX_EXACT_TERMS / BLOCK as u64 {

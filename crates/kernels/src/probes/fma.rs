@@ -111,6 +111,7 @@ fn invocations(case: &CaseSpec) -> Result<u64, String> {
     }
 }
 
+/// Creates the problem of the sums of the final values of each invocation's sequences.
 fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     let invocations = invocations(case)?;
     let dtype = case.dtype;

@@ -79,6 +79,7 @@ fn count(shader: &'static Shader, increment: u64) -> Dispatch {
     Dispatch::new(shader, &[("C", buffer(0)), ("ADD", ArgumentValue::U32(increment as u32))])
 }
 
+/// Builds a program of dispatches in this order.
 fn program(dispatches: impl Iterator<Item = Dispatch>) -> Program {
     Program { steps: dispatches.map(Step::Dispatch).collect(), ..Program::default() }
 }

@@ -62,6 +62,7 @@ const STEPS: u32 = 512;
 /// Products per accumulator.
 const PRODUCTS: u64 = 1 + 2 * STEPS as u64;
 
+/// Builds the dispatch of all sub-groups; each multiplies its matrices over and over.
 fn dispatch(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo, accumulator: Accumulator) -> Dispatch {
     let [m, n, k] = shape(case).expect(SIZE_IS_CHECKED);
     let lanes = case.subgroup_size(device);
@@ -108,6 +109,7 @@ fn array(dtype: DType, values: impl Iterator<Item = i8>) -> HostArray {
     }
 }
 
+/// Creates the problem of the end values of the accumulators, which are the same in every sub-group.
 fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     let [m, n, k] = shape(case)?;
     let dtype = case.dtype;

@@ -150,6 +150,7 @@ impl Traffic {
     }
 }
 
+/// Builds the dispatch that reads, writes or copies a working set.
 fn dispatch(shader: &'static Shader, case: &CaseSpec, pattern: Pattern) -> Dispatch {
     let traffic = Traffic::new(case, pattern).expect(SIZE_IS_CHECKED);
     let first = BufferId(0);
@@ -171,6 +172,7 @@ fn dispatch(shader: &'static Shader, case: &CaseSpec, pattern: Pattern) -> Dispa
         .loops(traffic.count())
 }
 
+/// Creates the problem of reading, writing or copying a working set.
 fn problem(case: &CaseSpec, pattern: Pattern) -> Result<Box<dyn Problem>, String> {
     let traffic = Traffic::new(case, pattern)?;
     let Traffic { words, touched, .. } = traffic;
@@ -264,6 +266,7 @@ fn shared_groups(case: &CaseSpec) -> Result<u64, String> {
     }
 }
 
+/// Creates the problem of the sums of all loads from an array in shared memory.
 fn shared_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     let groups = shared_groups(case)?;
     let seed = case.seed;
@@ -329,6 +332,7 @@ fn invocations_and_counters(case: &CaseSpec) -> Result<[u64; 2], String> {
     Ok([invocations, power_of_two("counters", counters, 1)?])
 }
 
+/// Creates the problem of the final values of all counters.
 fn atomic_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     let [invocations, counters] = invocations_and_counters(case)?;
     let seed = case.seed;
