@@ -130,16 +130,7 @@ mod tests {
     #[test]
     #[should_panic = "unknown kernel 'matmul/naiv' of variant slip in glsl/; did you mean 'matmul/naive'?"]
     fn a_variant_that_names_a_kernel_that_does_not_exist_is_named_with_it() {
-        let naive = matmul::MATMUL.variant("naive").expect("a variant");
-        let slip = Variant {
-            name: "slip".into(),
-            aliases: &[],
-            summary: "",
-            source: "",
-            measures: Measures::Problem,
-            kernels: shaders::built_in(&["matmul/split", "matmul/naiv"]),
-            program: naive.program.clone(),
-        };
+        let slip = variant! { "slip", "", from "", &["matmul/split", "matmul/naiv"] => &|_, _, _| Program::default() };
         let _ = slip.supports(DType::F32);
     }
 

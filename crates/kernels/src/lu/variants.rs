@@ -19,8 +19,7 @@ const GROUP: u32 = 64;
 const NO_PIVOTING: Measures = Measures::Shortcuts(&[Shortcut::NoPivoting]);
 
 pub(super) static VARIANTS: &[Variant] = &[
-    variant! { "naive" or "v0",
-        "an n×n launch and a full copy of U per pivot: most invocations find no work",
+    variant! { "naive" or "v0", "an n×n launch and a full copy of U per pivot: most invocations find no work",
         from "the LU post, the naive version",
         measures NO_PIVOTING,
         &["lu/identity-square", "lu/naive"] => &|shaders, case, device| {
@@ -31,8 +30,7 @@ pub(super) static VARIANTS: &[Variant] = &[
             })
         }
     },
-    variant! { "offset-copy" or "v1",
-        "launches and copies cover only the elements that a pivot changes",
+    variant! { "offset-copy" or "v1", "launches and copies cover only the elements that a pivot changes",
         from "the LU post, offsets, non-uniform groups and sub-buffers",
         measures NO_PIVOTING,
         &["lu/identity", "lu/offset-column", "lu/offset-update", "lu/offset-copy"] => &|shaders, case, device| {
@@ -63,8 +61,7 @@ pub(super) static VARIANTS: &[Variant] = &[
             })
         }
     },
-    variant! { "blocked",
-    "one large product per block of columns, with the next diagonal block factorised alongside",
+    variant! { "blocked", "one large product per block of columns, with the next diagonal block factorised alongside",
     from "right-looking with look-ahead; docs/lu.md",
     measures NO_PIVOTING,
     &["lu/blocked-pad", "lu/blocked-corner", "lu/blocked-solve", "lu/blocked-update"] => &blocked::without_pivoting },
@@ -74,8 +71,7 @@ pub(super) static VARIANTS: &[Variant] = &[
     measures Measures::Shortcuts(&[Shortcut::NoPivoting, Shortcut::LessAccurate]),
     &["lu/blocked-pad", "lu/blocked-corner", "lu/blocked-solve", "lu/blocked-update", "lu/split-scales",
         "lu/split-halves", "lu/split-update"] => &blocked::without_pivoting },
-    variant! { "blocked-pivot",
-    "blocked with partial pivoting: rows stay in place and are looked up through a list",
+    variant! { "blocked-pivot", "blocked with partial pivoting: rows stay in place and are looked up through a list",
     from "right-looking with look-ahead; docs/lu.md",
     pivot::KERNELS => &pivot::with_pivoting },
     variant! { "blocked-pivot-texel",
@@ -84,8 +80,7 @@ pub(super) static VARIANTS: &[Variant] = &[
     &["lu/blocked-pad", "lu/pivot-rows", "lu/pivot-store-texel", "lu/pivot-finish-texel",
         "lu/blocked-solve-texel", "lu/blocked-update-texel", "lu/pivot-panel", "lu/pivot-panel-short",
         "lu/pivot-apply"] => &pivot::with_pivoting },
-    variant! { "refined",
-    "an f64 solution from the f32 factors of blocked-pivot, refined to a backward error of 1e-12",
+    variant! { "refined", "an f64 solution from the f32 factors of blocked-pivot, refined to a backward error of 1e-12",
     from "HPL-MxP; LAPACK's DSGESV; docs/lu.md",
     measures Measures::Solution,
     refine::KERNELS => &refine::program },

@@ -32,12 +32,10 @@ pub(super) static VARIANTS: &[Variant] = &[
             Program::single(element_per_invocation(shaders[0], [dims.m, dims.n], group, dims, device).loops(dims.k))
         }
     },
-    variant! { "local" or "v1",
-    "stages a tile of one row of A in shared memory, with two work-group barriers per tile",
+    variant! { "local" or "v1", "stages a tile of one row of A in shared memory, with two work-group barriers per tile",
     from "the matmul post, kernel v1; Data Parallel C++, figure 9-8",
     &["matmul/local"] => &|shaders, case, device| Program::single(row_per_group(shaders[0], case, device)) },
-    variant! { "local-2d",
-        "square tiles of A and B in shared memory, reused in both dimensions",
+    variant! { "local-2d", "square tiles of A and B in shared memory, reused in both dimensions",
         from "the SYCL workshop, the tiled exercise",
         &["matmul/local-2d"] => &|shaders, case, device| {
             let dims = Dims::from(case.size);
@@ -53,15 +51,13 @@ pub(super) static VARIANTS: &[Variant] = &[
             Program::single(row_per_group(shaders[0], case, device).subgroups_of(case.subgroup_size(device)))
         }
     },
-    variant! { "subgroup-shuffle",
-        "subgroup with subgroupShuffle: shows the cost of a lane chosen at run time",
+    variant! { "subgroup-shuffle", "subgroup with subgroupShuffle: shows the cost of a lane chosen at run time",
         from "Data Parallel C++, select_from_group (figure 9-14)",
         &["matmul/subgroup-shuffle"] => &|shaders, case, device| {
             Program::single(row_per_group(shaders[0], case, device).subgroups_of(case.subgroup_size(device)))
         }
     },
-    variant! { "tile-1d",
-        "each invocation keeps a 1-D tile of C in registers: one value of B feeds several products",
+    variant! { "tile-1d", "each invocation keeps a 1-D tile of C in registers: one value of B feeds several products",
         from "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 4",
         &["matmul/tile-1d"] => &|shaders, case, device| {
             let dims = Dims::from(case.size);
@@ -79,8 +75,7 @@ pub(super) static VARIANTS: &[Variant] = &[
             Program::single(dispatch.loops(iterations(dims, tile)))
         }
     },
-    variant! { "vectorised",
-        "tile-2d with 16-byte loads and stores, and A transposed in shared memory",
+    variant! { "vectorised", "tile-2d with 16-byte loads and stores, and A transposed in shared memory",
         from "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 6",
         &["matmul/vectorised"] => &|shaders, case, device| {
             let dims = Dims::from(case.size);
@@ -114,8 +109,7 @@ pub(super) static VARIANTS: &[Variant] = &[
     &["matmul/coopmat", "matmul/coopmat-parts", "matmul/sum-parts"] => &|shaders, case, device| {
         units::staged(shaders, Accumulator::Wide, case, device)
     } },
-    variant! { "coopmat-narrow",
-    "coopmat with 16-bit sums: less accurate, half the registers",
+    variant! { "coopmat-narrow", "coopmat with 16-bit sums: less accurate, half the registers",
     from "GL_KHR_cooperative_matrix; CUTLASS",
     measures Measures::Shortcuts(&[Shortcut::LessAccurate]),
     &["matmul/coopmat-narrow", "matmul/coopmat-narrow-parts", "matmul/sum-parts"] => &|shaders, case, device| {
@@ -131,8 +125,7 @@ pub(super) static VARIANTS: &[Variant] = &[
     &["matmul/coopmat2"] => &|shaders, case, device| {
         units::workgroup_scope(shaders[0], Accumulator::Wide, case, device)
     } },
-    variant! { "coopmat2-narrow",
-    "coopmat2 with 16-bit sums: less accurate",
+    variant! { "coopmat2-narrow", "coopmat2 with 16-bit sums: less accurate",
     from "GL_NV_cooperative_matrix2",
     measures Measures::Shortcuts(&[Shortcut::LessAccurate]),
     &["matmul/coopmat2-narrow"] => &|shaders, case, device| {
@@ -168,8 +161,7 @@ pub(super) static VARIANTS: &[Variant] = &[
     &["matmul/gemv-along", "matmul/gemv-across"] => &|shaders, case, device| {
         gemv::program(shaders, false, case, device)
     } },
-    variant! { "gemv-texel",
-    "gemv for software devices: loads through texel views",
+    variant! { "gemv-texel", "gemv for software devices: loads through texel views",
     from "measured on llvmpipe; see docs/matmul.md",
     &["matmul/gemv-texel-along", "matmul/gemv-texel-across"] => &|shaders, case, device| {
         gemv::program(shaders, true, case, device)

@@ -19,8 +19,7 @@ pub static LAUNCH: Algorithm = Algorithm {
     default_size: Sweeps::same("1024"),
     verify_size: Sweeps::same("1,2,33"),
     variants: Borrowed(&[
-        variant! { "empty",
-            "dispatches of an empty kernel, in no order",
+        variant! { "empty", "dispatches of an empty kernel, in no order",
             from "the usual method",
             measures Measures::Limit {
                 of: |_, _| Some(Quantity::Latency { of: Operation::EmptyDispatch }),
@@ -32,8 +31,7 @@ pub static LAUNCH: Algorithm = Algorithm {
                 program(std::iter::repeat_n(empty, n as usize - 1).chain([count(shaders[1], n)]))
             }
         },
-        variant! { "dependent",
-            "dispatches that each add 1 to the previous result, with a barrier before each",
+        variant! { "dependent", "dispatches that each add 1 to the previous result, with a barrier before each",
             from "the usual method",
             measures Measures::Limit {
                 of: |_, _| Some(Quantity::Latency { of: Operation::DependentDispatch }),

@@ -27,16 +27,14 @@ pub static MATRIX_UNIT: Algorithm = Algorithm {
 };
 
 static VARIANTS: &[Variant] = &[
-    variant! { "wide",
-        "32-bit sums: f16 and bf16 into f32, 8-bit integers into 32-bit ones",
+    variant! { "wide", "32-bit sums: f16 and bf16 into f32, 8-bit integers into 32-bit ones",
         from "GL_KHR_cooperative_matrix; the method is that of fma",
         measures Measures::Limit { of: |size, dtype| limit(size, dtype, Accumulator::Wide), quick: true },
         &["matrix-unit/wide"] => &|shaders, case, device| {
             Program::single(dispatch(shaders[0], case, device, Accumulator::Wide))
         }
     },
-    variant! { "narrow",
-        "sums in the operands' type: f16 into f16",
+    variant! { "narrow", "sums in the operands' type: f16 into f16",
         from "GL_KHR_cooperative_matrix; the method is that of fma",
         measures Measures::Limit { of: |size, dtype| limit(size, dtype, Accumulator::Narrow), quick: true },
         &["matrix-unit/narrow"] => &|shaders, case, device| {

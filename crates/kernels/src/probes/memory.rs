@@ -53,8 +53,7 @@ memory! {
     MEMORY_READ "memory-read" Read
         "read bandwidth: reads a working set of W words over and over until it has read T words"
         "16-byte loads, neighboring invocations at neighboring addresses" "the read test of every memory benchmark"
-        variant! { "texel",
-            "four-word fetches through a texel view: the fastest path to memory on software devices",
+        variant! { "texel", "four-word fetches through a texel view: the fastest path to memory on software devices",
             from "none; known from llvmpipe, where a fetch costs less than a load",
             measures Measures::Limit { of: |size, _| limit(size, Pattern::Read), quick: true },
             &["memory-read/texel"] => &|shaders, case, _| Program::single(dispatch(shaders[0], case, Pattern::Read)) };
