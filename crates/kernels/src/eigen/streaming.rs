@@ -110,6 +110,7 @@ pub(super) fn over_rows(
         .constant("TEAM", team)
         .constant("ROWS", rows)
         .constant("UNROLL", unroll)
+        // Quads of a row, sums of a team's sub-groups, and elements outside of aligned quads.
         .loops(steps + u64::from(team) + QUAD * 2)
 }
 

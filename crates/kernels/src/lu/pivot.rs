@@ -207,8 +207,9 @@ impl PivotSchedule<'_> {
         self.schedule.push(dispatch.without_barrier());
     }
 
-    /// Records the work that directly follows the inner block at the outer block's `panel_column`. If the next panel has
-    /// `several` dispatches, it waits only for its own columns.
+    /// Records the work that directly follows the inner block at the outer block's `panel_column`: updates, and the solve
+    /// for rows of U for which the next outer block leaves no time. If the next panel has `several` slots, it waits only
+    /// for its own columns.
     fn after_inner_block(&mut self, outer: PivotOuterBlock, panel_column: u64, several: bool) {
         let PivotOuterBlock { own, last, start, end, .. } = outer;
         let stride = self.schedule.stride;
@@ -222,59 +223,41 @@ impl PivotSchedule<'_> {
         } else {
             PanelTarget { panel: last, panel_column: 0 }
         };
-        let near_end = outer.near_end();
+        // First column behind those that are updated by this inner block, the next panel's at least.
+        let near_end = outer.near_end().max(behind + INNER);
         match self.next {
-            Some(shader) if behind < near_end || self.schedule.width == INNER => {
-                self.update_strips(shader, outer, position, target, several);
+            Some(shader) if behind < outer.near_end() || self.schedule.width == INNER => {
+                let strips = (near_end - behind) / INNER;
+                let urgent = if several { 1 } else { strips };
+                let dispatch = self.strips(shader, own, position, target, 0..urgent);
+                self.schedule.push(dispatch);
+                if urgent < strips {
+                    self.deferred_strips = Some(self.strips(shader, own, position, target, urgent..strips));
+                }
             }
-            // The next outer block was not updated on the way, so all of this one updates everything behind it.
-            _ if behind >= near_end => {
+            _ if behind < outer.near_end() => self.update_columns(own, position, behind..near_end, target),
+            _ => {
+                // The next outer block was not updated on the way, so all of this one updates everything behind it.
                 let whole = BlockPosition { first: start, panel_column: 0 };
-                self.update_next_panel(own, whole, self.schedule.width, behind..stride, target);
+                return self.update_next_panel(own, whole, self.schedule.width, behind..stride, target);
             }
-            _ => self.update_near_columns(outer, position, target),
+        }
+        if behind == end && !(outer.updates_next && outer.next_has_slots) {
+            self.solve_from(own, start, near_end);
         }
     }
 
-    /// Records the update of the columns up to [`PivotOuterBlock::near_end`], in strips of 32, by the inner block before
-    /// them, with the kernel that also solves for their rows of U.
-    fn update_strips(
-        &mut self,
-        shader: &'static Shader,
-        outer: PivotOuterBlock,
-        position: BlockPosition,
-        target: PanelTarget,
-        several: bool,
-    ) {
-        let behind = position.first + INNER;
-        let end = outer.near_end().max(behind + INNER);
-        let strips = (end - behind) / INNER;
-        let urgent = if several { 1 } else { strips };
-        let dispatch = self.strips(shader, outer.own, position, target, 0..urgent);
-        self.schedule.push(dispatch);
-        if urgent < strips {
-            self.deferred_strips = Some(self.strips(shader, outer.own, position, target, urgent..strips));
-        }
-        if behind == outer.end && !(outer.updates_next && outer.next_has_slots) {
-            self.solve_from(outer.own, outer.start, end);
-        }
-    }
-
-    /// Records the update of the columns up to [`PivotOuterBlock::near_end`] by the inner block before them: first the
-    /// next panel's 32, then the others.
-    fn update_near_columns(&mut self, outer: PivotOuterBlock, position: BlockPosition, target: PanelTarget) {
-        let behind = position.first + INNER;
-        let near_end = outer.near_end();
-        self.update_next_panel(outer.own, position, INNER, behind..near_end, target);
-        if behind + INNER < near_end {
-            let factors = UpdateFactors { panel: outer.own, panel_column: position.panel_column, depth: INNER };
-            let area = Area { rows: behind..self.schedule.stride, columns: behind + INNER..near_end, corner: 0 };
+    /// Records the update of some columns by the inner block before them: first the next panel's 32, which go to
+    /// `target`, then the others.
+    fn update_columns(&mut self, own: Panel, position: BlockPosition, columns: Range<u64>, target: PanelTarget) {
+        let Range { start, end } = columns;
+        self.update_next_panel(own, position, INNER, columns, target);
+        if start + INNER < end {
+            let factors = UpdateFactors { panel: own, panel_column: position.panel_column, depth: INNER };
+            let area = Area { rows: start..self.schedule.stride, columns: start + INNER..end, corner: 0 };
             let tile = panel_tile(self.schedule.device);
             let dispatch = self.schedule.update(self.update, factors, tile, &area, None);
             self.schedule.push(dispatch.without_barrier());
-        }
-        if behind == outer.end && !outer.next_has_slots {
-            self.solve_from(outer.own, outer.start, near_end);
         }
     }
 
@@ -402,8 +385,8 @@ impl PivotSchedule<'_> {
             .loops(INNER)
     }
 
-    /// Builds the update of strips of 32 columns behind the inner block at `position` by that block; the first strip of
-    /// all goes to `target`.
+    /// Builds the update of strips of 32 columns behind the inner block at `position` by that block, with the kernel that
+    /// also solves for their rows of U; the first strip of all goes to `target`.
     fn strips(
         &self,
         shader: &'static Shader,
