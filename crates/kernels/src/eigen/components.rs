@@ -46,8 +46,7 @@ pub static ROW_SUM: Algorithm = Algorithm {
     ..Algorithm::PLAIN
 };
 
-/// Builds the program of a variant after the post, from its kernels with native float atomics and with
-/// compare-exchange.
+/// Builds the program of a variant from the post, whose two kernels have native float atomics and compare-exchange.
 fn row_sum_program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let shader = if has_float_atomics(device) { shaders[0] } else { shaders[1] };
     let steps = row_sum_steps(shader, 0, 1, case, device).to_vec();
@@ -133,7 +132,7 @@ pub static VECTOR_MAX: Algorithm = Algorithm {
     ..Algorithm::PLAIN
 };
 
-/// Builds the program of a variant after the post.
+/// Builds the program of a variant from the post, which has one kernel.
 fn vector_max_program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     Program { steps: vector_max_steps(shaders[0], 0, 1, case, device).to_vec(), ..Program::default() }
 }
@@ -208,12 +207,12 @@ pub static EIGENVECTOR: Algorithm = Algorithm {
     ..Algorithm::PLAIN
 };
 
-/// Builds the program of a variant after the post.
+/// Builds the program of a variant from the post, which has one kernel.
 fn eigenvector_program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     Program::single(eigenvector_step(shaders[0], 0, 1, 2, case, device))
 }
 
-/// Builds the program of `streaming`, in quads.
+/// Builds the program of `streaming`, whose invocations update a quad of e at a time.
 fn eigenvector_streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let arguments = buffers([("s", 0), ("s4", 0), ("maximum", 1), ("e", 2), ("e4", 2)]);
     in_quads(shaders, extent(case), device, |shader| over_quads(shader, &arguments, case, device))
@@ -282,12 +281,12 @@ pub static NEXT_MATRIX: Algorithm = Algorithm {
 /// multiplies twice.
 pub(super) const NEXT_MATRIX_ROUNDINGS: f64 = DIVISION + 2.0;
 
-/// Builds the program of a variant after the post.
+/// Builds the program of a variant from the post, which has one kernel.
 fn next_matrix_program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     Program::single(over_matrix(shaders[0], &buffers([("M", 0), ("s", 1)]), case, device))
 }
 
-/// Builds the program of `streaming`, in quads of one row or several.
+/// Builds the program of `streaming`, whose invocations update a quad of M in one row or several.
 fn next_matrix_streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let arguments = buffers([("M", 0), ("M4", 0), ("s", 1), ("s4", 1)]);
     in_quads(shaders, extent(case) * extent(case), device, |shader| {

@@ -245,7 +245,7 @@ impl TransformOracle {
         }
     }
 
-    /// Returns the error that the program stopped before its row sums `s` agreed.
+    /// Returns the message that the program stopped before its row sums `s` agreed.
     fn not_converged(&self, s: &[f64]) -> String {
         let disagreement = self.disagreement(s);
         let statement = match self.stop.test {

@@ -49,7 +49,7 @@ pub static STOP_CHECK: Algorithm = Algorithm {
 /// eps of the blog post.
 pub const EPS: f32 = 1e-3;
 
-/// Builds the program of a variant after the post.
+/// Builds the program of a variant without `streaming`, which has one kernel.
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     Program { steps: steps(shaders[0], BufferId(0), BufferId(1), EPS, case, device).to_vec(), ..Program::default() }
 }

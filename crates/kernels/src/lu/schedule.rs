@@ -1,8 +1,8 @@
 //! Common parts of the schedules of blocked factorizations: pure functions of size and device.
 //!
 //! W is the matrix that remains to be factorized. Its columns are factorized in outer blocks, whose width decides how
-//! often the rest of W passes through memory, and those in inner blocks of 32 columns, which fit into registers. The
-//! columns of L and rows of U of an outer block are copied to a panel: P, column by column, and Q, row by row. An update
+//! often the rest of W passes through memory, and an outer block in blocks of up to 64 columns, or with pivoting in inner
+//! blocks of 32, which fit into registers. The columns of L and rows of U of an outer block are copied to a panel: P, column by column, and Q, row by row. An update
 //! subtracts the product of some columns of P and rows of Q from an area of W.
 //!
 //! Everything is recorded once. A stage is a dispatch that waits for the previous one, together with the dispatches
@@ -107,7 +107,7 @@ impl Area {
     }
 }
 
-/// Place in P to which an update writes its result, instead of back to W: the first of as many columns as are updated.
+/// Place in P to which an update writes its result instead of back to W: its first column there.
 #[derive(Clone, Copy)]
 pub(super) struct PanelTarget {
     pub(super) panel: Panel,

@@ -162,7 +162,7 @@ impl Residual {
         norms
     }
 
-    /// Checks x, given its norms.
+    /// Judges the solution x by its residual, given its norms.
     fn judge(&self, x: &[f64], norms: &Norms, dtype: DType) -> CheckResult {
         let mut worst = Worst::default();
         if let Some(index) = x.iter().position(|x| !x.is_finite()) {

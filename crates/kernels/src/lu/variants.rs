@@ -15,7 +15,7 @@ use crate::shaders::built_in;
 /// Work-group size: the post's 64, adjacent columns of one row, or rows of one column.
 const GROUP: u32 = 64;
 
-/// Measurement of variants that factorize without pivoting.
+/// Shortcut of variants that factorize without pivoting.
 const NO_PIVOTING: Measures = Measures::Shortcuts(&[Shortcut::NoPivoting]);
 
 pub(super) static VARIANTS: &[Variant] = &[

@@ -102,10 +102,10 @@ pub(super) struct Direct {
     /// Bytes per ns that a core loads along rows of K: for rows that start at multiples of 16 bytes, of 4 bytes, and at
     /// odd elements, whose words are shifted into place.
     pub(super) along: [f64; 3],
-    /// The same across rows, where a load of eight lanes touches four rows instead of two, and a core looks up one per
-    /// cycle.
+    /// Bytes per ns across rows of K, for the same three kinds of rows: a load of eight lanes touches four rows instead of
+    /// two, and a core looks up one per cycle.
     pub(super) across: [f64; 3],
-    /// The same across rows, with lanes exchanging the elements that they load.
+    /// Bytes per ns across rows of K if lanes exchange the elements that they load.
     pub(super) exchanged: [f64; 3],
     /// Elements of C per ns that a core stores, for rows that start at multiples of 8 bytes.
     pub(super) stores: f64,

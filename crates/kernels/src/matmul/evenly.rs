@@ -111,8 +111,8 @@ pub(super) fn placeholders(shader: &'static Shader) -> Vec<(&'static str, Argume
     placeholders
 }
 
-/// Returns the rows of blocks per strip of the grid. The number hardly matters on software devices, so there it is small enough for
-/// small products to have several strips.
+/// Returns the rows of blocks per strip of the grid. The number hardly matters on software devices, so there it is small
+/// enough for small products to have several strips.
 fn rows_per_strip(device: &DeviceInfo) -> u32 {
     if device.kind == DeviceKind::Cpu { 2 } else { STRIP as u32 }
 }

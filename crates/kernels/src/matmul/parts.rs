@@ -59,8 +59,8 @@ pub(super) fn placeholder(shader: &'static Shader) -> Option<(&'static str, Argu
 /// GPU (some 264) then cover about 1024 rows and 4096 columns.
 pub(super) const STRIP: u64 = 8;
 
-/// Returns the grid of work-groups in strips of [`STRIP`] rows of blocks, which advance through the columns of C together (see
-/// `tiled.comp`); the strips of one part of K follow those of the previous part.
+/// Returns the grid of work-groups in strips of [`STRIP`] rows of blocks, which advance through the columns of C together
+/// (see `tiled.comp`); the strips of one part of K follow those of the previous part.
 pub(super) fn strip_grid(tile: ProductTile, dims: Dims, device: &DeviceInfo) -> [u64; 3] {
     let [across, down] = tile.blocks(dims);
     // At most as many strips as the grid's axis allows, and none taller than the matrix.
