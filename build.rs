@@ -1,10 +1,10 @@
 //! Compiles every `glsl/<algorithm>/<kernel>.comp` to SPIR-V, once per kernel of its `#pragma kernel …` lines, element
 //! type of its `#pragma dtypes …` line and operand layout of its `#pragma layouts …` line; reflects the binaries, and
-//! writes the typed table of shaders that `src/kernel/shaders.rs` includes.
+//! writes the typed table of shaders that `crates/kernels/src/shaders.rs` includes.
 //!
 //! An error in a kernel fails the build with the file and line of the GLSL source.
 
-// Modules shared with the crate, which reads users' kernels with them and uses more of their items.
+// Modules shared with the tool, which reads users' kernels with them and uses more of their items.
 #[allow(unreachable_pub, dead_code)]
 #[path = "crates/program/src/kernel/instructions.rs"]
 mod instructions;
@@ -56,85 +56,88 @@ fn main() {
     let compiler = shaderc::Compiler::new().expect("shaderc starts");
     // Sorted by name, so that the table is the same on every machine and duplicate names are found.
     let mut entries = BTreeMap::new();
-    let mut failures = 0;
-    for source in sources(Path::new("glsl")) {
-        let compiled = kept_or_compiled(&compiler, &source, &out).and_then(|kernels| {
-            kernels.into_iter().try_for_each(|(name, entry)| match entries.insert(name.clone(), entry) {
-                Some(_) => Err(format!("{}: a second file makes a kernel '{name}'", source.display())),
-                None => Ok(()),
-            })
-        });
-        if let Err(message) = compiled {
-            failures += 1;
-            // cargo prints one line per instruction, so each line of the message needs its own.
-            message.lines().for_each(|line| println!("cargo::error={line}"));
+    let mut messages = vec![];
+    for source in list_sources(Path::new("glsl")) {
+        match compile_or_reuse(&compiler, &source, &out) {
+            Ok(kernels) => {
+                for (name, lines) in kernels {
+                    if entries.insert(name.clone(), lines).is_some() {
+                        messages.push(format!("{}: a second file makes a kernel '{name}'", source.display()));
+                    }
+                }
+            }
+            Err(message) => messages.push(message),
         }
+    }
+    // cargo prints one line per instruction, so each line of a message needs its own.
+    for line in messages.iter().flat_map(|message| message.lines()) {
+        println!("cargo::error={line}");
     }
     let table = format!("&[\n{}]", entries.into_values().collect::<String>());
     fs::write(out.join("shaders.rs"), table).expect("OUT_DIR can be written");
-    if failures > 0 {
+    if !messages.is_empty() {
         process::exit(1);
     }
 }
 
 /// Lists the `.comp` files in the folders of `root`, sorted, so that errors come in the same order on every machine.
-fn sources(root: &Path) -> Vec<PathBuf> {
-    let list = |folder: &Path| -> Vec<PathBuf> {
-        let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
-        entries.map(|entry| entry.expect("a readable folder").path()).collect()
-    };
-    let mut files: Vec<PathBuf> = list(root)
-        .into_iter()
-        .filter(|path| path.is_dir())
-        .flat_map(|folder| list(&folder))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "comp"))
-        .collect();
+fn list_sources(root: &Path) -> Vec<PathBuf> {
+    let mut files = vec![];
+    for folder in list_folder(root).into_iter().filter(|path| path.is_dir()) {
+        files.extend(list_folder(&folder));
+    }
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "comp"));
     files.sort();
     files
 }
 
+fn list_folder(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    entries.map(|entry| entry.expect("a readable folder").path()).collect()
+}
+
 /// Returns the kernels of the source at `path`, as [`compile`] does: from the cache of an earlier build if this
 /// program, the source and its includes are unchanged, because compiling all sources takes half a minute.
-fn kept_or_compiled(compiler: &shaderc::Compiler, path: &Path, out: &Path) -> Result<Vec<(String, String)>, String> {
-    let failed = |at: &Path, error: std::io::Error| format!("{}: {error}", at.display());
-    let source = fs::read_to_string(path).map_err(|e| failed(path, e))?;
+fn compile_or_reuse(compiler: &shaderc::Compiler, path: &Path, out: &Path) -> Result<Vec<(String, String)>, String> {
+    let file_error = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
+    let source = fs::read_to_string(path).map_err(|e| file_error(path, e))?;
     let mut hasher = DefaultHasher::new();
     // The cached entries contain absolute paths of binaries.
     (PROGRAM, out, path).hash(&mut hasher);
     hash_with_includes(&source, &mut BTreeSet::new(), &mut hasher);
-    let of_this = hasher.finish().to_string();
+    let key = hasher.finish().to_string();
     // One folder per source: a kernel that moves to another source cannot overwrite a cached binary.
     let folder = out.join(path.with_extension(""));
-    let kept = folder.join("kept");
-    if let Some((of, kernels)) = fs::read_to_string(&kept).unwrap_or_default().split_once('\n')
-        && of == of_this
+    let cache = folder.join("kept");
+    if let Some((cached_key, kernels)) = fs::read_to_string(&cache).unwrap_or_default().split_once('\n')
+        && cached_key == key
     {
         let kernels = kernels.split_terminator('\0').filter_map(|kernel| kernel.split_once('\t'));
-        return Ok(kernels.map(|(name, entries)| (name.into(), entries.into())).collect());
+        return Ok(kernels.map(|(name, lines)| (name.into(), lines.into())).collect());
     }
     // Compilation replaces the binaries and may fail half-way, so the cache entry is removed first.
     let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).map_err(|e| failed(&folder, e))?;
+    fs::create_dir_all(&folder).map_err(|e| file_error(&folder, e))?;
     let kernels = compile(compiler, path, &source, &folder)?;
-    let text: String = kernels.iter().map(|(name, entries)| format!("{name}\t{entries}\0")).collect();
-    let whole = folder.join("whole");
-    fs::write(&whole, format!("{of_this}\n{text}")).map_err(|e| failed(&whole, e))?;
+    let text: String = kernels.iter().map(|(name, lines)| format!("{name}\t{lines}\0")).collect();
+    let draft = folder.join("whole");
+    fs::write(&draft, format!("{key}\n{text}")).map_err(|e| file_error(&draft, e))?;
     // Written under another name and renamed: a full disk leaves no incomplete cache entry.
-    fs::rename(&whole, &kept).map_err(|e| failed(&kept, e))?;
+    fs::rename(&draft, &cache).map_err(|e| file_error(&cache, e))?;
     Ok(kernels)
 }
 
-/// Hashes `source` and every file that it includes, directly or indirectly, each once.
-fn hash_with_includes(source: &str, seen: &mut BTreeSet<String>, hasher: &mut DefaultHasher) {
+/// Hashes `source` and every file that it includes, directly or indirectly, except those `hashed` already.
+fn hash_with_includes(source: &str, hashed: &mut BTreeSet<String>, hasher: &mut DefaultHasher) {
     source.hash(hasher);
     let included = source.lines().filter_map(|line| {
         line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?.split('"').nth(1)
     });
     for name in included {
-        if seen.insert(name.into()) {
+        if hashed.insert(name.into()) {
             // The compiler reports a missing file, with the line of the include.
             let content = fs::read_to_string(Path::new(INCLUDES).join(name)).unwrap_or_default();
-            hash_with_includes(&content, seen, hasher);
+            hash_with_includes(&content, hashed, hasher);
         }
     }
 }
@@ -157,34 +160,35 @@ fn compile(
     // Without a pragma the source is compiled once, for no particular element type or layout.
     let choices = |names: Option<&Vec<_>>| names.map_or(vec![None], |names| names.iter().copied().map(Some).collect());
     let layouts: Vec<Option<&str>> = choices(lists.get("layouts"));
-    let newest = lists.contains_key("vulkan");
+    let is_newest = lists.contains_key("vulkan");
     let mut table = vec![];
     let mut binaries = BTreeMap::new();
     for KernelPragma { name, macros, dtypes } in &kernels {
-        let mut entries = String::new();
+        let mut lines = String::new();
         let dtypes = choices(if dtypes.is_empty() { lists.get("dtypes") } else { Some(dtypes) });
         for (dtype, layout) in dtypes.iter().flat_map(|dtype| layouts.iter().map(move |layout| (*dtype, *layout))) {
-            let named = |prefix, name: Option<&str>| name.map(|name| format!("{prefix}_{}", name.to_uppercase()));
-            let compiled_for = named("DTYPE", dtype).into_iter().chain(named("LAYOUT", layout));
-            let macros = compiled_for.chain(macros.iter().map(ToString::to_string));
-            let binary = spirv(compiler, source, &shown, newest, macros)?;
+            let mut definitions = vec![];
+            definitions.extend(dtype.map(|name| format!("DTYPE_{}", name.to_uppercase())));
+            definitions.extend(layout.map(|name| format!("LAYOUT_{}", name.to_uppercase())));
+            definitions.extend(macros.iter().map(ToString::to_string));
+            let binary = compile_to_spirv(compiler, source, &shown, is_newest, &definitions)?;
             let suffix: String = dtype.iter().chain(&layout).map(|name| format!(".{name}")).collect();
             let file = out.join(format!("{folder}-{name}{suffix}.spv"));
             fs::write(&file, &binary).map_err(|e| format!("{}: {e}", file.display()))?;
             let interface = Interface::read_built_in(&binary).map_err(|e| format!("{shown}: {e}"))?;
-            entries += &entry(&format!("{folder}/{name}"), [dtype, layout], &file, &interface);
+            lines += &table_line(&format!("{folder}/{name}"), dtype, layout, &file, &interface);
             if let Some(other) = binaries.insert(binary, name) {
                 let reason = "are the same program; is a macro misspelt?";
                 return Err(format!("{shown}: '{other}' and '{name}{suffix}' {reason}"));
             }
         }
-        table.push((format!("{folder}/{name}"), entries));
+        table.push((format!("{folder}/{name}"), lines));
     }
     Ok(table)
 }
 
 /// Formats the line of the table for one binary.
-fn entry(name: &str, [dtype, layout]: [Option<&str>; 2], file: &Path, interface: &Interface) -> String {
+fn table_line(name: &str, dtype: Option<&str>, layout: Option<&str>, file: &Path, interface: &Interface) -> String {
     format!(
         "    Shader {{ name: {}, dtype: {}, layout: {}, spirv: Cow::Borrowed(include_bytes!({:?})), interface: {}, built_in: true }},\n",
         table::string(name),
@@ -195,25 +199,23 @@ fn entry(name: &str, [dtype, layout]: [Option<&str>; 2], file: &Path, interface:
     )
 }
 
-/// Compiles `source` to SPIR-V 1.5 for Vulkan 1.2, or with `newest` to SPIR-V 1.6 for Vulkan 1.3. Optimisation is left
-/// to the driver, and names are kept for reflection.
-fn spirv(
+/// Compiles `source`, which messages call `shown`, to SPIR-V 1.5 for Vulkan 1.2, or if `is_newest` to SPIR-V 1.6 for
+/// Vulkan 1.3. Optimisation is left to the driver, and names are kept for reflection.
+fn compile_to_spirv(
     compiler: &shaderc::Compiler,
     source: &str,
     shown: &str,
-    newest: bool,
-    macros: impl Iterator<Item = String>,
+    is_newest: bool,
+    macros: &[String],
 ) -> Result<Vec<u8>, String> {
     let mut options = shaderc::CompileOptions::new().map_err(|e| e.to_string())?;
-    let (vulkan, version) = if newest {
-        (shaderc::EnvVersion::Vulkan1_3, shaderc::SpirvVersion::V1_6)
-    } else {
-        (shaderc::EnvVersion::Vulkan1_2, shaderc::SpirvVersion::V1_5)
-    };
+    let vulkan = if is_newest { shaderc::EnvVersion::Vulkan1_3 } else { shaderc::EnvVersion::Vulkan1_2 };
     options.set_target_env(shaderc::TargetEnv::Vulkan, vulkan as u32);
-    options.set_target_spirv(version);
+    options.set_target_spirv(if is_newest { shaderc::SpirvVersion::V1_6 } else { shaderc::SpirvVersion::V1_5 });
     options.set_warnings_as_errors();
-    macros.for_each(|name| options.add_macro_definition(&name, None));
+    for name in macros {
+        options.add_macro_definition(name, None);
+    }
     options.set_include_callback(|requested, _, from, _| {
         let path = Path::new(INCLUDES).join(requested);
         let resolved_name = path.display().to_string();

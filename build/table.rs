@@ -4,9 +4,9 @@ use super::interface::{Argument, ArgumentKind, Block, Interface, SizeOp, Slot, S
 use std::fmt::Write;
 
 /// Formats an `Interface` literal; the file that includes it has the types in scope.
-pub(crate) fn interface(found: &Interface) -> String {
+pub(crate) fn interface(interface: &Interface) -> String {
     let Interface { version, local_size, constants, arguments, slots, asks_lengths, shared, capabilities, features } =
-        found;
+        interface;
     let mut text = String::from("Interface { ");
     let _ = write!(text, "version: {version:?}, local_size: [{}]", joined(local_size, |size| word(*size)));
     let _ = write!(text, ", constants: {}", borrowed(constants, constant));
@@ -18,9 +18,12 @@ pub(crate) fn interface(found: &Interface) -> String {
     text
 }
 
-/// Formats a variant of the enum `of` by its lower-case name, as an `Option`.
-pub(crate) fn choice(of: &str, name: Option<&str>) -> String {
-    name.map_or_else(|| "None".into(), |name| format!("Some({of}::{}{})", &name[..1].to_uppercase(), &name[1..]))
+/// Formats a variant of an enum by its lower-case name, as an `Option`.
+pub(crate) fn choice(enum_name: &str, name: Option<&str>) -> String {
+    match name {
+        Some(name) => format!("Some({enum_name}::{}{})", &name[..1].to_uppercase(), &name[1..]),
+        None => "None".into(),
+    }
 }
 
 /// Formats a string as `Cow::Borrowed`.
@@ -28,6 +31,7 @@ pub(crate) fn string(text: &str) -> String {
     format!("Cow::Borrowed({text:?})")
 }
 
+/// Formats a list as `Cow::Borrowed`, whose items `literal` formats.
 fn borrowed<T>(list: &[T], literal: impl Fn(&T) -> String) -> String {
     format!("Cow::Borrowed(&[{}])", joined(list, literal))
 }

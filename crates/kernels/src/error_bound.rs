@@ -1,17 +1,17 @@
 //! Common parts of oracles: error bounds, the worst element, and element-by-element comparisons, exact or within a
 //! tolerance.
 
-use crate::algorithms::Oracle;
-use crate::basis::dtype::HostArray;
-use crate::case::check::{CheckMethod, CheckResult, WrongElement, WrongElements};
+use crate::case::check::{WrongElement, WrongElements};
+use crate::prelude::*;
+use std::fmt::Display;
 
-/// Returns `γ_m` = m·u/(1 − m·u) for unit roundoff u, the error bound of m roundings (Higham, *Accuracy and Stability
-/// of Numerical Algorithms*, 2nd ed., lemma 3.1); infinite if it bounds nothing.
+/// Returns `γ_m` = m·u/(1 − m·u) for unit roundoff u, the relative error bound of m roundings (Higham, *Accuracy and
+/// Stability of Numerical Algorithms*, 2nd ed., lemma 3.1); infinite from m·u = 1 on, where there is no bound.
 pub(super) fn gamma(m: f64, u: f64) -> f64 {
     if m * u < 1.0 { m * u / (1.0 - m * u) } else { f64::INFINITY }
 }
 
-/// Largest residual so far, and its location.
+/// Largest residual so far, its location, and the elements that are wrong.
 #[derive(Default)]
 pub(super) struct Worst {
     residual: f64,
@@ -20,11 +20,12 @@ pub(super) struct Worst {
 }
 
 impl Worst {
-    /// Records a residual; one that is not finite counts as infinite.
+    /// Records a residual; one that is not finite counts as infinite. Of equal residuals, the first is kept.
     pub(super) fn record(&mut self, residual: f64, place: impl FnOnce() -> String) {
         let residual = if residual.is_finite() { residual } else { f64::INFINITY };
         if residual > self.residual {
-            (self.residual, self.place) = (residual, place());
+            self.residual = residual;
+            self.place = place();
         }
     }
 
@@ -40,41 +41,55 @@ impl Worst {
     /// Merges the results of later elements.
     pub(super) fn merge(&mut self, later: Self) {
         if later.residual > self.residual {
-            (self.residual, self.place) = (later.residual, later.place);
+            self.residual = later.residual;
+            self.place = later.place;
         }
         self.wrong.append(later.wrong);
     }
 
     /// Converts to the check of an answer whose elements were compared one by one.
     pub(super) fn check(self, tolerance: f64) -> CheckResult {
-        let method = CheckMethod::Elementwise;
-        CheckResult {
-            residual: self.residual,
-            tolerance,
-            method,
-            worst: self.place,
-            metrics: vec![],
-            wrong: self.wrong,
-        }
+        let Self { residual, place: worst, wrong } = self;
+        CheckResult { residual, tolerance, method: CheckMethod::Elementwise, worst, metrics: vec![], wrong }
     }
 }
 
-/// Creates an oracle that compares the elements of the only output, called `name`, one by one. `expected` returns the
-/// value of an element and the magnitude that its error is relative to; `tolerance` is the largest relative error of a
-/// correct implementation.
+/// Correct value of an element.
+#[derive(Clone, Copy)]
+pub(super) struct Expected {
+    pub(super) value: f64,
+    /// Magnitude that the error of the element is relative to.
+    pub(super) magnitude: f64,
+}
+
+impl Expected {
+    /// Returns a positive value, whose error is relative to itself.
+    pub(super) fn positive(value: f64) -> Self {
+        Self { value, magnitude: value }
+    }
+
+    /// Returns a value whose error is absolute, that is, relative to 1.
+    pub(super) fn absolute(value: f64) -> Self {
+        Self { value, magnitude: 1.0 }
+    }
+}
+
+/// Creates an oracle that compares the elements of the only output, called `name`, one by one. `tolerance` is the largest
+/// relative error of a correct implementation.
 pub(super) fn elementwise(
     name: &'static str,
     tolerance: f64,
-    expected: impl Fn(usize) -> (f64, f64) + 'static,
+    expected: impl Fn(usize) -> Expected + 'static,
 ) -> Box<dyn Oracle> {
     Box::new(move |outputs: &[HostArray]| {
         let mut worst = Worst::default();
         for i in 0..outputs[0].len() {
-            let (got, (expected, magnitude)) = (outputs[0].get(i), expected(i));
-            let error = (got - expected).abs();
+            let got = outputs[0].get(i);
+            let Expected { value, magnitude } = expected(i);
+            let error = (got - value).abs();
             // Exact answers need no division; NaN and infinity are never exact.
             let residual = if error == 0.0 { 0.0 } else { error / magnitude };
-            worst.record_element(residual, tolerance, || WrongElement::new(format!("{name}[{i}]"), got, expected));
+            worst.record_element(residual, tolerance, || WrongElement::new(format!("{name}[{i}]"), got, value));
         }
         Ok(worst.check(tolerance))
     })
@@ -86,26 +101,33 @@ pub(super) fn exact(name: &'static str, expected: Vec<i32>) -> Box<dyn Oracle> {
         let HostArray::I32(output) = &outputs[0] else {
             return Err(format!("{name} is not of 32-bit integers"));
         };
-        let mut wrong = WrongElements::default();
-        for (i, (got, expected)) in output.iter().zip(&expected).enumerate() {
-            if got != expected {
-                wrong.add(|| WrongElement::new(format!("{name}[{i}]"), got, expected));
-            }
-        }
-        Ok(without_error(wrong))
+        Ok(check_exact(name, output.iter().copied(), &expected))
     })
 }
 
-/// Creates the check of an answer that must be exact: the residual is the number of `wrong` values.
-pub(super) fn without_error(wrong: WrongElements) -> CheckResult {
-    CheckResult {
-        residual: wrong.count as f64,
-        tolerance: 0.0,
-        method: CheckMethod::Elementwise,
-        worst: wrong.first.first().map_or_else(String::new, ToString::to_string),
-        metrics: vec![],
-        wrong,
+/// Compares values of a buffer called `name`, which must be exact: the residual is the number of wrong ones.
+pub(super) fn check_exact<T: PartialEq + Display>(
+    name: &str,
+    values: impl Iterator<Item = T>,
+    expected: &[T],
+) -> CheckResult {
+    let mut wrong = WrongElements::default();
+    for (i, (got, expected)) in values.zip(expected).enumerate() {
+        if got != *expected {
+            wrong.add(|| WrongElement::new(format!("{name}[{i}]"), got, expected));
+        }
     }
+    check_without_error(wrong)
+}
+
+/// Creates the check of an answer that must be exact: the residual is the number of `wrong` values.
+pub(super) fn check_without_error(wrong: WrongElements) -> CheckResult {
+    let worst = Worst {
+        residual: wrong.count as f64,
+        place: wrong.first.first().map(ToString::to_string).unwrap_or_default(),
+        wrong,
+    };
+    worst.check(0.0)
 }
 
 #[cfg(test)]
@@ -141,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_nan_is_the_worst_residual() {
-        let oracle = elementwise("s", 1.0, |_| (1.0, 1.0));
+        let oracle = elementwise("s", 1.0, |_| Expected::positive(1.0));
         let check = oracle.check(&[HostArray::F32(vec![1.0, f32::NAN, 1.0])]).expect("an answer");
         assert!(!check.passes() && check.worst == "s[1] is NaN, expected 1", "{check:?}");
     }

@@ -1,14 +1,40 @@
 //! The built-in algorithms with their variants, kernels, oracles and host baselines: data, pure functions and host code.
 //! Nothing here calls Vulkan.
 
+/// Declares a variant: name and aliases, summary, source, what it measures if that is not the problem itself, then its
+/// kernels and the function that builds its program from them.
+macro_rules! variant {
+    ($name:literal $(or $alias:literal)*, $summary:literal, from $source:literal, $kernels:expr => $program:expr) => {
+        variant! {
+            $name $(or $alias)*, $summary, from $source, measures $crate::algorithms::Measures::Problem,
+            $kernels => $program
+        }
+    };
+    ($name:literal $(or $alias:literal)*, $summary:literal, from $source:literal, measures $measures:expr,
+     $kernels:expr => $program:expr) => {
+        $crate::algorithms::Variant {
+            name: std::borrow::Cow::Borrowed($name),
+            aliases: &[$($alias),*],
+            summary: $summary,
+            source: $source,
+            measures: $measures,
+            kernels: $crate::shaders::built_in($kernels),
+            program: $crate::basis::handle::Handle::Static($program),
+        }
+    };
+}
+
 pub mod collectives;
 pub mod eigen;
 pub mod elements;
 mod error_bound;
+#[cfg(test)]
+mod fixture;
 mod host;
 pub mod lu;
 pub mod matmul;
 pub mod matrix;
+mod prelude;
 pub mod probes;
 pub mod product;
 pub mod shaders;
@@ -53,13 +79,11 @@ pub static CATALOGUE: Catalogue = Catalogue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::{Algorithm, CaseSpec, Measures, Variant};
-    use crate::basis::dtype::DType;
-    use crate::basis::layout::Layout;
     use crate::basis::size::sweep;
     use crate::case::{Goal, Shortcut};
     use crate::device::capability::Feature;
     use crate::device::fixture::{gpu, matrix, software_device};
+    use crate::prelude::*;
     use std::collections::BTreeSet;
 
     fn all_variants() -> impl Iterator<Item = (&'static Algorithm, &'static Variant)> {
@@ -72,22 +96,23 @@ mod tests {
     #[test]
     fn names_and_aliases_are_unique_and_fit_case_ids() {
         for algorithm in CATALOGUE.algorithms {
-            let names = algorithm.variants.iter().flat_map(|v| v.aliases.iter().copied().chain([&*v.name]));
-            let names: Vec<_> = names.collect();
+            let variants = algorithm.variants.iter();
+            let names: Vec<_> = variants.flat_map(|v| v.aliases.iter().copied().chain([&*v.name])).collect();
             assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{}: {names:?}", algorithm.name);
             for name in names.iter().copied().chain([&*algorithm.name]) {
-                let plain = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
-                assert!(plain && !["all", "auto"].contains(&name), "{name}");
+                let fits_ids = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+                assert!(fits_ids && !["all", "auto"].contains(&name), "{name}");
             }
         }
     }
 
     #[test]
     fn every_kernel_belongs_to_a_variant_and_every_variant_has_its_kernels() {
-        let solutions =
-            CATALOGUE.algorithms.iter().filter_map(|algorithm| algorithm.solution).flat_map(|own| own.kernels.names);
-        let variants = all_variants().flat_map(|(_, variant)| variant.kernels.names);
-        let named: BTreeSet<&str> = variants.chain(solutions).copied().collect();
+        let mut named: BTreeSet<&str> =
+            all_variants().flat_map(|(_, variant)| variant.kernels.names.iter().copied()).collect();
+        for solution in CATALOGUE.algorithms.iter().filter_map(|algorithm| algorithm.solution) {
+            named.extend(solution.kernels.names);
+        }
         let compiled: BTreeSet<&str> = shaders::SHADERS.iter().map(|shader| &*shader.name).collect();
         // The message names the missing kernel and the nearest existing one.
         for (algorithm, variant) in all_variants() {
@@ -105,16 +130,7 @@ mod tests {
     #[test]
     #[should_panic = "unknown kernel 'matmul/naiv' of variant slip in glsl/; did you mean 'matmul/naive'?"]
     fn a_variant_that_names_a_kernel_that_does_not_exist_is_named_with_it() {
-        let naive = matmul::MATMUL.variant("naive").expect("a variant");
-        let slip = Variant {
-            name: "slip".into(),
-            aliases: &[],
-            summary: "",
-            source: "",
-            measures: Measures::Problem,
-            kernels: shaders::built_in(&["matmul/split", "matmul/naiv"]),
-            program: naive.program.clone(),
-        };
+        let slip = variant! { "slip", "", from "", &["matmul/split", "matmul/naiv"] => &|_, _, _| Program::default() };
         let _ = slip.supports(DType::F32);
     }
 
@@ -129,22 +145,21 @@ mod tests {
                 for (goal, dtype) in goals.filter(|(goal, dtype)| variant.reaches(*goal, *dtype)) {
                     let case = CaseSpec::new(algorithm, size, dtype).with(|options| options.goal = goal);
                     let problem = (algorithm.problem)(&case).expect("a sensible size");
-                    let program = algorithm.program(variant, &case, &device);
-                    let matrices = variant
-                        .shaders(dtype, Layout::Nn)
-                        .is_some_and(|shaders| shaders.iter().any(|shader| shader.declares("CooperativeMatrixKHR")));
-                    if let (Err(reason), true) = (&program, matrices) {
-                        let known = ["needs feature", "assumes NVIDIA's register layout"];
-                        assert!(known.iter().any(|known| reason.starts_with(known)), "{reason}");
-                        continue;
+                    let shaders = variant.shaders(dtype, Layout::Nn).expect("it supports the type");
+                    let needs_matrices = shaders.iter().any(|shader| shader.declares("CooperativeMatrixKHR"));
+                    match algorithm.program(variant, &case, &device) {
+                        Ok(program) => {
+                            let buffers = problem.buffers().len() + program.scratch.len();
+                            assert!(program.all_steps().flat_map(Step::buffers).all(|id| id.0 < buffers));
+                        }
+                        Err(reason) if needs_matrices => {
+                            let expected = ["needs feature", "assumes NVIDIA's register layout"];
+                            assert!(expected.iter().any(|start| reason.starts_with(start)), "{reason}");
+                        }
+                        // Some variants require few rows or columns.
+                        Err(reason) if reason.starts_with("only for products with") => {}
+                        Err(reason) => panic!("{}/{} {size}: {reason}", algorithm.name, variant.name),
                     }
-                    // Some variants require few rows or columns.
-                    if program.as_ref().is_err_and(|reason| reason.starts_with("only for products with")) {
-                        continue;
-                    }
-                    let program = program.unwrap_or_else(|e| panic!("{}/{} {size}: {e}", algorithm.name, variant.name));
-                    let buffers = problem.buffers().len() + program.scratch.len();
-                    assert!(program.all_steps().flat_map(kernel::program::Step::buffers).all(|id| id.0 < buffers));
                 }
             }
         }
@@ -157,22 +172,24 @@ mod tests {
         let mut device = gpu();
         device.features = Feature::ALL.iter().copied().collect();
         device.cooperative_matrices = ["f16", "f32"].map(|accumulator| matrix([16; 3], "f16", accumulator)).into();
-        let mut seen = BTreeSet::new();
+        let mut with_shortcuts = BTreeSet::new();
         for (algorithm, variant) in all_variants() {
-            let place = format!("{}/{}", algorithm.name, variant.name);
+            let name = format!("{}/{}", algorithm.name, variant.name);
             let size = sweep(algorithm.default_size.cpu).expect("a sweep")[0];
             let case = |dtype| CaseSpec::new(algorithm, size, dtype);
             let dtypes = DType::ALL.into_iter().filter(|dtype| variant.reaches(Goal::Result, *dtype));
-            let is = |shortcut| variant.shortcuts().contains(&shortcut);
+            let has = |shortcut| variant.shortcuts().contains(&shortcut);
             for program in dtypes.filter_map(|dtype| variant.program(&case(dtype), &device).ok()) {
-                assert_eq!(program.allowance > 0.0, is(Shortcut::LessAccurate), "{place}");
-                let unbounded = algorithm.name == "lu" && program.promise.is_none();
-                assert_eq!(unbounded, is(Shortcut::NoPivoting), "{place}");
-                seen.extend((!variant.shortcuts().is_empty()).then(|| place.clone()));
+                assert_eq!(program.allowance > 0.0, has(Shortcut::LessAccurate), "{name}");
+                let is_unbounded = algorithm.name == "lu" && program.promise.is_none();
+                assert_eq!(is_unbounded, has(Shortcut::NoPivoting), "{name}");
+                if !variant.shortcuts().is_empty() {
+                    with_shortcuts.insert(name.clone());
+                }
             }
         }
-        for place in ["matmul/split", "matmul/coopmat-narrow", "lu/naive", "lu/blocked-split"] {
-            assert!(seen.contains(place), "{place} does not run: {seen:?}");
+        for name in ["matmul/split", "matmul/coopmat-narrow", "lu/naive", "lu/blocked-split"] {
+            assert!(with_shortcuts.contains(name), "{name} does not run: {with_shortcuts:?}");
         }
     }
 
@@ -182,8 +199,8 @@ mod tests {
         let table = text.split("\n## ").find(|section| section.starts_with("Nominal work")).expect("a section");
         let names: BTreeSet<_> = table.lines().filter_map(|line| line.strip_prefix("| ")?.split('|').next()).collect();
         for algorithm in CATALOGUE.algorithms {
-            let own = |name: &&str| name.split([' ', ',']).any(|word| word == algorithm.name);
-            assert!(names.iter().any(own), "docs/method.md has no nominal work of {}", algorithm.name);
+            let lists_algorithm = |name: &&str| name.split([' ', ',']).any(|word| word == algorithm.name);
+            assert!(names.iter().any(lists_algorithm), "docs/method.md has no nominal work of {}", algorithm.name);
         }
     }
 
@@ -196,12 +213,10 @@ mod tests {
                 ("`source`", variant.source),
             ];
             for (what, text) in texts {
-                let place = format!("{}/{}: its {what}, '{text}',", algorithm.name, variant.name);
-                assert!(
-                    text.chars().count() > 8,
-                    "{place} is shorter than 9 letters: say what it is, or who it is from"
-                );
-                assert!(!text.ends_with('.'), "{place} ends with a full stop: leave it out");
+                let subject = format!("{}/{}: its {what}, '{text}',", algorithm.name, variant.name);
+                let is_long = text.chars().count() > 8;
+                assert!(is_long, "{subject} is shorter than 9 letters: say what it is, or who it is from");
+                assert!(!text.ends_with('.'), "{subject} ends with a full stop: leave it out");
             }
         }
     }

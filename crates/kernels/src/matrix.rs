@@ -1,10 +1,8 @@
 //! Generators of n×n matrices, row major, in f32.
 
-use crate::basis::dtype::DType;
-use crate::basis::dtype::HostArray;
-use crate::basis::random::generator;
-use crate::case::input::Input;
 use crate::case::input::random;
+use crate::elements::{doubles, reals};
+use crate::prelude::*;
 
 /// Returns the Hilbert matrix a\[r,c\] = 1 / (r + c + 1), r and c from 0: symmetric and positive, with a dominant
 /// eigenvalue that tends to π and others that decrease fast.
@@ -20,12 +18,13 @@ pub fn hilbert(n: usize) -> Vec<f32> {
 pub fn wilkinson(n: usize) -> Vec<f32> {
     let steps = n.saturating_sub(1).max(1) as f64;
     let h = ((100.0 / steps).min(1.0).exp2() - 1.0) as f32;
-    let element = |r: usize, c: usize| match c.cmp(&r) {
-        _ if c + 1 == n || c == r => 1.0,
-        std::cmp::Ordering::Less => -h,
-        _ => 0.0,
-    };
-    (0..n * n).map(|at| element(at / n, at % n)).collect()
+    let mut a = vec![0.0; n * n];
+    for row in 0..n {
+        a[row * n..row * n + row].fill(-h);
+        a[row * n + row] = 1.0;
+        a[row * n + n - 1] = 1.0;
+    }
+    a
 }
 
 /// Returns an n×n matrix to factorize, by kind of input: `uniform`; `diagonally-dominant`, uniform + n·I rounded,
@@ -38,63 +37,59 @@ pub fn for_factorisation(input: Input, n: usize, seed: u64) -> Vec<f32> {
         Input::Wilkinson => return wilkinson(n),
         _ => {}
     }
-    let mut a = match random(DType::F32, Input::Uniform, n * n, &mut generator(seed, 0)) {
-        HostArray::F32(values) => values,
-        // The request was for f32; any other type would be read the same way.
-        other => (0..other.len()).map(|i| other.get(i) as f32).collect(),
-    };
-    a.chunks_mut(n).enumerate().for_each(|(row, values)| {
-        let (scale, shift) = of_row(input, n, row);
+    let mut a = uniform(n * n, seed, 0);
+    for (row, values) in a.chunks_mut(n).enumerate() {
+        let scale = row_scale(input, row);
         // The product is exact in f64, so the value is rounded to f32 only once.
         for value in &mut *values {
             *value = (f64::from(*value) * scale) as f32;
         }
-        values[row] = (f64::from(values[row]) + shift) as f32;
-    });
+        values[row] = (f64::from(values[row]) + diagonal_summand(input, n)) as f32;
+    }
     a
 }
 
-/// Returns the factor of a row of uniform values, and the summand on its diagonal.
-fn of_row(input: Input, n: usize, row: usize) -> (f64, f64) {
+/// Returns the factor of a row of uniform values.
+fn row_scale(input: Input, row: usize) -> f64 {
     match input {
-        Input::DiagonallyDominant => (1.0, n as f64),
-        Input::Singular if row == 0 => (0.0, 0.0),
+        Input::Singular if row == 0 => 0.0,
         // 37 shares no factor with 61: every power occurs once in 61 rows.
-        Input::IllScaled => (2f64.powi((row * 37 % 61) as i32 - 30), 0.0),
-        _ => (1.0, 0.0),
+        Input::IllScaled => 2f64.powi((row * 37 % 61) as i32 - 30),
+        _ => 1.0,
     }
+}
+
+/// Returns the summand of a uniform value on the diagonal.
+fn diagonal_summand(input: Input, n: usize) -> f64 {
+    if input == Input::DiagonallyDominant { n as f64 } else { 0.0 }
 }
 
 /// Returns the matrices of [`for_factorisation`] in f64, with values that f32 cannot represent.
 pub fn for_refinement(input: Input, n: usize, seed: u64) -> Vec<f64> {
     match input {
-        Input::Hilbert => return (0..n * n).map(|at| 1.0 / ((at / n + at % n) as f64 + 1.0)).collect(),
+        Input::Hilbert => return (0..n * n).map(|i| 1.0 / ((i / n + i % n) as f64 + 1.0)).collect(),
         // All elements are f32 except h, where the difference does not matter.
         Input::Wilkinson => return wilkinson(n).into_iter().map(f64::from).collect(),
         _ => {}
     }
-    let mut a = match random(DType::F64, Input::Uniform, n * n, &mut generator(seed, 0)) {
-        HostArray::F64(values) => values,
-        // The request was for f64; any other type would be read the same way.
-        other => (0..other.len()).map(|i| other.get(i)).collect(),
-    };
-    a.chunks_mut(n).enumerate().for_each(|(row, values)| {
-        let (scale, shift) = of_row(input, n, row);
+    let mut a = doubles(&random(DType::F64, Input::Uniform, n * n, &mut generator(seed, 0)));
+    for (row, values) in a.chunks_mut(n).enumerate() {
         for value in &mut *values {
-            *value *= scale;
+            *value *= row_scale(input, row);
         }
-        values[row] += shift;
-    });
+        values[row] += diagonal_summand(input, n);
+    }
     a
+}
+
+/// Returns `len` values uniform in \[0, 1).
+fn uniform(len: usize, seed: u64, stream: u64) -> Vec<f32> {
+    reals(&random(DType::F32, Input::Uniform, len, &mut generator(seed, stream)))
 }
 
 /// Returns `len` values uniform in (0, 1]: 1 minus a draw from \[0, 1), so that none is zero. Exact multiples of 2⁻²⁴.
 pub fn positive(len: usize, seed: u64, stream: u64) -> Vec<f32> {
-    match random(DType::F32, Input::Uniform, len, &mut generator(seed, stream)) {
-        HostArray::F32(values) => values.into_iter().map(|value| 1.0 - value).collect(),
-        // The request was for f32; any other type would be read the same way.
-        other => (0..other.len()).map(|i| 1.0 - other.get(i) as f32).collect(),
-    }
+    uniform(len, seed, stream).into_iter().map(|value| 1.0 - value).collect()
 }
 
 /// δ, the elements of B in [`slow`] that couple its two blocks; elements within a block are 1.
@@ -111,8 +106,8 @@ pub fn slow(n: usize, seed: u64) -> Vec<f32> {
     let draws = positive(n, seed, 0);
     let scale = |i: usize| (2.0 - f64::from(draws[i])) * if i < half { 1.0 } else { 2.0 };
     let d: Vec<f64> = (0..n).map(scale).collect();
-    let element = |r: usize, c: usize| if (r < half) == (c < half) { 1.0 } else { COUPLING };
-    (0..n).flat_map(|r| (0..n).map(|c| (element(r, c) * d[c] / d[r]) as f32).collect::<Vec<_>>()).collect()
+    let b = |r: usize, c: usize| if (r < half) == (c < half) { 1.0 } else { COUPLING };
+    (0..n * n).map(|i| (b(i / n, i % n) * d[i % n] / d[i / n]) as f32).collect()
 }
 
 /// Small example of the blog post's author: eigenvalue (7 + √65)/2 = 7.531129 (published as 7.53114, where the post's

@@ -6,11 +6,8 @@
 //! and all with at most 2^−REPEATS, independently of other blocks. Because errors cancel in combinations, these say
 //! little about the error of single elements, so [`SAMPLE`] columns are checked element by element.
 
-use crate::algorithms::product_tile::Dims;
-use crate::basis::dtype::HostArray;
-use crate::basis::random::generator;
 use crate::basis::threads;
-use crate::case::check::CheckMethod;
+use crate::prelude::*;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use rand::Rng;
@@ -26,18 +23,22 @@ const REPEATS: usize = 4;
 const SAMPLE: usize = 128;
 /// Columns of the reference computed at a time.
 const PANEL: usize = 256;
-/// Most rows of A, and most elements in them, that a thread converts to f64 at a time; bounds the oracle's memory.
-const ROWS: usize = 64;
-const ELEMENTS: usize = 1 << 20;
+/// Columns of B·X computed together, because they share their reads of B.
+const NEIGHBOURS: usize = 16;
+/// Most rows of A that a task converts to f64.
+const MAX_TASK_ROWS: usize = 64;
+/// Most elements in these rows; bounds the oracle's memory.
+const MAX_TASK_ELEMENTS: usize = 1 << 20;
 /// Random stream of the signs, disjoint from those of the inputs.
 const SIGN_STREAM: u64 = 1000;
 
-/// Columns of X. Each combines neighboring columns of C, possibly only one, with a sign each.
+/// Matrix X, each of whose columns combines neighboring columns of C, possibly only one.
 pub(super) struct Combinations {
     pub(super) columns: Vec<Combination>,
     pub(super) method: CheckMethod,
 }
 
+/// Column of X: signs of the columns of C from `first` on.
 pub(super) struct Combination {
     pub(super) first: usize,
     pub(super) signs: Vec<f64>,
@@ -50,20 +51,22 @@ impl Combination {
     }
 
     /// Returns the combination of a row of the product.
-    pub(super) fn of(&self, row: &[f64]) -> f64 {
+    pub(super) fn combine(&self, row: &[f64]) -> f64 {
         row[self.first..].iter().zip(&self.signs).map(|(value, sign)| value * sign).sum()
     }
 
     /// Names the combined elements in a row of `matrix`, for messages.
     pub(super) fn place(&self, matrix: &str, row: usize) -> String {
-        match (self.first, self.signs.len()) {
-            (column, 1) => format!("{matrix}[{row}][{column}]"),
-            (first, count) => format!("a ±1 combination of {matrix}[{row}][{first}..{}]", first + count),
+        let first = self.first;
+        match self.signs.len() {
+            1 => format!("{matrix}[{row}][{first}]"),
+            _ => format!("a ±1 combination of {matrix}[{row}][{first}..{}]", self.end()),
         }
     }
 }
 
 impl Combinations {
+    /// Chooses how to check a product: in random combinations of columns if it is large and has many.
     pub(super) fn new(dims: Dims, seed: u64) -> Self {
         let n = dims.n as usize;
         let work = u128::from(dims.m) * u128::from(dims.n) * u128::from(dims.k);
@@ -74,22 +77,26 @@ impl Combinations {
         Self::random(n, seed)
     }
 
+    /// Returns the identity: every column by itself.
     pub(super) fn elementwise(n: usize) -> Self {
         let columns = (0..n).map(|first| Combination { first, signs: vec![1.0] }).collect();
         Self { columns, method: CheckMethod::Elementwise }
     }
 
+    /// Returns random combinations of all columns, and some columns by themselves.
     pub(super) fn random(n: usize, seed: u64) -> Self {
         let mut rng = generator(seed, SIGN_STREAM);
-        let mut sign = || if rng.next_u32() & 1 == 0 { 1.0 } else { -1.0 };
-        let blocks = (0..REPEATS).flat_map(|_| (0..n).step_by(BLOCK));
-        let mut columns: Vec<_> = blocks
-            .map(|first| Combination { first, signs: (first..n.min(first + BLOCK)).map(|_| sign()).collect() })
-            .collect();
-        // One random column from each of `most` stretches.
-        let most = SAMPLE.min(n);
-        let sampled = (0..most).map(|i| i * n / most + rng.next_u32() as usize % (n / most));
-        columns.extend(sampled.map(|first| Combination { first, signs: vec![1.0] }));
+        let mut columns = vec![];
+        for first in (0..REPEATS).flat_map(|_| (0..n).step_by(BLOCK)) {
+            let mut sign = || if rng.next_u32() & 1 == 0 { 1.0 } else { -1.0 };
+            columns.push(Combination { first, signs: (first..n.min(first + BLOCK)).map(|_| sign()).collect() });
+        }
+        // One random column from each of several equal stretches.
+        let stretches = SAMPLE.min(n);
+        for stretch in 0..stretches {
+            let first = stretch * n / stretches + rng.next_u32() as usize % (n / stretches);
+            columns.push(Combination { first, signs: vec![1.0] });
+        }
         Self { columns, method: CheckMethod::Probabilistic }
     }
 }
@@ -110,19 +117,22 @@ impl Factors<'_> {
         if self.triangular { k.min(rows).min(columns) } else { k }
     }
 
-    /// Returns A·(B·X) in f64, M×S row-major, with `of` applied to each value: identity or magnitude.
-    pub(super) fn combined(&self, x: &Combinations, of: impl Fn(f64) -> f64 + Copy + Sync) -> Vec<f64> {
-        let [m, k] = [self.dims.m, self.dims.k].map(|extent| extent as usize);
+    /// Returns A·(B·X) in f64, M×S row-major for the S columns of X, with `convert` applied to each value: identity or
+    /// magnitude.
+    pub(super) fn combined(&self, x: &Combinations, convert: impl Fn(f64) -> f64 + Copy + Sync) -> Vec<f64> {
+        let m = self.dims.m as usize;
+        let k = self.dims.k as usize;
         let s = x.columns.len();
-        let most_rows = (ELEMENTS / k).clamp(1, ROWS);
+        let most_rows = (MAX_TASK_ELEMENTS / k).clamp(1, MAX_TASK_ROWS);
         let mut result = vec![0.0; m * s];
         threads::prepare();
         for (panel, columns) in x.columns.chunks(PANEL).enumerate() {
             let depth = self.terms(m, columns.iter().map(Combination::end).max().unwrap_or(0));
-            // The panel of B·X, by columns; a thread computes neighboring ones, which share their reads of B.
+            // The panel of B·X, by columns.
             let mut bx = vec![0.0; columns.len() * depth];
-            let stretches = bx.par_chunks_mut(NEIGHBOURS * depth).zip(columns.par_chunks(NEIGHBOURS));
-            stretches.for_each(|(stretch, columns)| self.combine(stretch, columns, of));
+            bx.par_chunks_mut(NEIGHBOURS * depth)
+                .zip(columns.par_chunks(NEIGHBOURS))
+                .for_each(|(result, columns)| self.combine_columns(result, columns, convert));
             let bx = MatRef::from_column_major_slice(&bx, depth, columns.len());
             // Each thread gets its own block of rows: threads that share one product wait for each other by spinning,
             // which takes cores from everything else on the machine.
@@ -134,34 +144,32 @@ impl Factors<'_> {
                 for (row, values) in a.chunks_mut(depth).enumerate() {
                     self.a.read((first + row) * k, values);
                     for value in values {
-                        *value = of(*value);
+                        *value = convert(*value);
                     }
                 }
                 let a = MatRef::from_row_major_slice(&a, rows, depth);
                 let result = MatMut::from_row_major_slice_mut(result, rows, s);
-                let place = result.subcols_mut(panel * PANEL, columns.len());
-                matmul(place, Accum::Replace, a, bx.subrows(0, depth), 1.0, Par::Seq);
+                let result = result.subcols_mut(panel * PANEL, columns.len());
+                matmul(result, Accum::Replace, a, bx.subrows(0, depth), 1.0, Par::Seq);
             });
         }
         result
     }
 
     /// Computes some columns of B·X into `result`, each as long as `result` allows.
-    fn combine(&self, result: &mut [f64], columns: &[Combination], of: impl Fn(f64) -> f64) {
+    fn combine_columns(&self, result: &mut [f64], columns: &[Combination], convert: impl Fn(f64) -> f64) {
         let depth = result.len() / columns.len();
         let mut row_of_b = vec![0.0; BLOCK];
         for row in 0..depth {
             for (j, column) in columns.iter().enumerate() {
                 let values = &mut row_of_b[..column.signs.len()];
                 self.b.read(row * self.dims.n as usize + column.first, values);
-                result[j * depth + row] = values.iter().zip(&column.signs).map(|(b, sign)| of(*b) * of(*sign)).sum();
+                let terms = values.iter().zip(&column.signs).map(|(b, sign)| convert(*b) * convert(*sign));
+                result[j * depth + row] = terms.sum();
             }
         }
     }
 }
-
-/// Columns of B·X computed together.
-const NEIGHBOURS: usize = 16;
 
 #[cfg(test)]
 mod tests {
@@ -172,19 +180,21 @@ mod tests {
     fn of_triangular_factors_only_what_is_beyond_the_diagonals_is_left_out() {
         let n = 300;
         let mut rng = generator(5, 0);
-        let mut triangular = |keep: fn(usize, usize) -> bool| {
+        let mut triangular = |is_inside: fn(usize, usize) -> bool| {
             let mut value = || f64::from(rng.next_u32()) / f64::from(u32::MAX) - 0.5;
-            HostArray::F64((0..n * n).map(|at| if keep(at / n, at % n) { value() } else { 0.0 }).collect())
+            HostArray::F64((0..n * n).map(|i| if is_inside(i / n, i % n) { value() } else { 0.0 }).collect())
         };
-        let (a, b) = (triangular(|row, column| column <= row), triangular(|row, column| column >= row));
+        let a = triangular(|row, column| column <= row);
+        let b = triangular(|row, column| column >= row);
         for x in [Combinations::elementwise(n), Combinations::random(n, 3)] {
-            let product = |triangular, of: fn(f64) -> f64| {
-                Factors { dims: Dims { m: 300, n: 300, k: 300 }, a: &a, b: &b, triangular }.combined(&x, of)
+            let product = |triangular, convert: fn(f64) -> f64| {
+                Factors { dims: Dims { m: 300, n: 300, k: 300 }, a: &a, b: &b, triangular }.combined(&x, convert)
             };
-            for of in [identity, f64::abs] {
-                let (whole, part) = (product(false, of), product(true, of));
-                let far = whole.iter().zip(&part).map(|(whole, part)| (whole - part).abs()).fold(0.0, f64::max);
-                assert!(far < 1e-10, "{far}");
+            for convert in [identity, f64::abs] {
+                let complete = product(false, convert);
+                let differences = complete.iter().zip(product(true, convert)).map(|(a, b)| (a - b).abs());
+                let largest = differences.fold(0.0, f64::max);
+                assert!(largest < 1e-10, "{largest}");
             }
             // At the first row and column one term is left, at the last all are.
             let sum: f64 = (0..n).map(|k| a.get((n - 1) * n + k) * b.get(k * n + n - 1)).sum();

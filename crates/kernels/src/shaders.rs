@@ -63,8 +63,8 @@ mod tests {
                 assert!(requirement(name).is_some(), "{}: capability {name} is unknown", shader.label());
             }
             for name in shader.interface.features.iter() {
-                let known = Feature::ALL.iter().any(|feature| feature.name() == name);
-                assert!(known, "{}: feature {name} is unknown", shader.label());
+                let is_listed = Feature::ALL.iter().any(|feature| feature.name() == name);
+                assert!(is_listed, "{}: feature {name} is unknown", shader.label());
             }
         }
     }

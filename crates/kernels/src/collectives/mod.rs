@@ -17,19 +17,11 @@
 mod primitive;
 mod variants;
 
-use super::elements::Plain;
-use crate::algorithms::OutputComparison;
-use crate::algorithms::{Algorithm, CaseSpec, Oracle, Problem, Sweeps};
-use crate::basis::dtype::{DType, HostArray};
-use crate::basis::handle::Handle::Static;
-use crate::basis::random::generator;
-
-use crate::basis::units::{Bytes, Metric, Work};
-use crate::case::check::{CheckMethod, CheckResult, WrongElements};
+use super::elements::{Plain, input, integers, output};
+use super::error_bound::Worst;
 use crate::case::input::random;
-use crate::kernel::buffer::{BufferSpec, Role};
+use crate::prelude::*;
 use primitive::Primitive;
-use std::borrow::Cow::Borrowed;
 use variants::{SUBGROUPS, chain_length};
 
 /// Communication within sub-groups.
@@ -49,37 +41,72 @@ const MAX_INVOCATIONS: u64 = SUBGROUPS as u64 * 128;
 /// Words of the kernel's report: sub-group size, sub-groups, invocations, primitive.
 const REPORT_WORDS: u64 = 4;
 
+/// Creates the problem of a chain of operations: X has its start values, Y their results, and F the kernel's report.
 fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
-    let chain = chain_length(case.size)?;
-    let required = case.subgroup_size;
-    let input = case.input;
-    let seed = case.seed;
+    let length = chain_length(case.size)?;
+    let case = *case;
     let dtype = DType::I32;
     Ok(Box::new(Plain {
-        extents: chain.to_string(),
+        extents: length.to_string(),
         buffers: vec![
-            BufferSpec::new("X", Role::Input, dtype, MAX_INVOCATIONS),
-            BufferSpec::new("Y", Role::Output, dtype, MAX_INVOCATIONS),
-            BufferSpec::new("F", Role::Output, dtype, REPORT_WORDS),
+            input("X", dtype, MAX_INVOCATIONS),
+            output("Y", dtype, MAX_INVOCATIONS),
+            output("F", dtype, REPORT_WORDS),
         ],
-        work: Work { operations: chain, bytes: Bytes(0) },
-        chain: Some(chain),
-        inputs: Box::new(move || vec![random(dtype, input, MAX_INVOCATIONS as usize, &mut generator(seed, 0))]),
-        oracle: Box::new(move |inputs| Box::new(ChainOracle { x: integers(&inputs[0]).to_vec(), chain, required })),
+        work: Work { operations: length, bytes: Bytes(0) },
+        chain: Some(length),
+        inputs: Box::new(move || {
+            vec![random(dtype, case.input, MAX_INVOCATIONS as usize, &mut generator(case.seed, 0))]
+        }),
+        oracle: Box::new(move |inputs| {
+            let x = integers(&inputs[0]).to_vec();
+            Box::new(ChainOracle { x, length, required_lanes: case.subgroup_size })
+        }),
     }))
 }
 
-/// Oracle: start values of the chain, its length, and the required sub-group size, if any.
+/// Oracle that follows a chain of operations.
 struct ChainOracle {
+    /// Start values.
     x: Vec<i32>,
-    chain: u64,
-    required: Option<u32>,
+    /// Number of operations.
+    length: u64,
+    /// Sub-group size that the case requires, if any.
+    required_lanes: Option<u32>,
 }
 
 impl Oracle for ChainOracle {
+    /// Compares Y with the chain's results for the sub-group size and the operation that the kernel reports.
     fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
-        let [y, f] = [0, 1].map(|index| integers(&outputs[index]));
-        check(&self.x, self.chain, self.required, y, f)
+        let y = integers(&outputs[0]);
+        let words = integers(&outputs[1]);
+        let mut worst = Worst::default();
+        let Some(report) = Report::decode(words) else {
+            worst.record(f64::INFINITY, || format!("F is {words:?}, which describes no work-group"));
+            return Ok(worst.check(0.0));
+        };
+        let Report { lanes, invocations, primitive } = report;
+        if let Some(required) = self.required_lanes
+            && required as usize != lanes
+        {
+            return Err(format!("ran in sub-groups of {lanes}, not of {required} as required"));
+        }
+        report.check_subgroups(words[1])?;
+        let expected = primitive.chain(&self.x[..invocations], lanes, self.length);
+        let error = |index: usize| (f64::from(y[index]) - f64::from(expected[index])).abs();
+        let index = (0..invocations).max_by(|a, b| error(*a).total_cmp(&error(*b))).unwrap_or(0);
+        worst.record(error(index), || {
+            let lane = index % lanes;
+            let subgroup = index / lanes;
+            let length = self.length;
+            format!(
+                "lane {lane} of sub-group {subgroup} is {} after {length} × {primitive:?}, expected {}",
+                y[index], expected[index]
+            )
+        });
+        let mut check = worst.check(0.0);
+        check.metrics.push(Metric::new("sub-group", lanes as f64));
+        Ok(check)
     }
 
     fn comparison(&self, output: usize) -> Option<OutputComparison> {
@@ -88,67 +115,45 @@ impl Oracle for ChainOracle {
     }
 }
 
-fn integers(array: &HostArray) -> &[i32] {
-    match array {
-        HostArray::I32(values) => values,
-        other => unreachable!("buffers of collectives are i32, not {other:?}"),
-    }
+/// Report of a kernel on its work-group.
+#[derive(Clone, Copy)]
+struct Report {
+    /// Sub-group size.
+    lanes: usize,
+    invocations: usize,
+    primitive: Primitive,
 }
 
-/// Decodes a kernel's report on its work-group: sub-group size, group size, number of sub-groups, and the primitive.
-/// `None` if the numbers make no sense, as when the kernel did not write them.
-fn decode_report(f: &[i32]) -> Option<([usize; 3], Primitive)> {
-    let [lanes, subgroups, invocations] = [f[0], f[1], f[2]].map(|word| usize::try_from(word).ok());
-    let primitive = Primitive::ALL.into_iter().find(|primitive| *primitive as i32 == f[3])?;
-    let lanes = lanes?;
-    let invocations = invocations?;
-    let sensible = lanes.is_power_of_two() && invocations > 0 && invocations <= MAX_INVOCATIONS as usize;
-    sensible.then_some(([lanes, invocations, subgroups?], primitive))
-}
+impl Report {
+    /// Decodes a report: sub-group size, sub-groups, invocations, primitive. `None` if the numbers make no sense, as when
+    /// the kernel did not write them.
+    fn decode(words: &[i32]) -> Option<Self> {
+        let lanes = usize::try_from(words[0]).ok()?;
+        let invocations = usize::try_from(words[2]).ok()?;
+        let primitive = Primitive::ALL.into_iter().find(|primitive| *primitive as i32 == words[3])?;
+        let is_plausible =
+            lanes.is_power_of_two() && words[1] >= 0 && (1..=MAX_INVOCATIONS as usize).contains(&invocations);
+        if is_plausible { Some(Self { lanes, invocations, primitive }) } else { None }
+    }
 
-/// Compares Y with the result of a chain of `chain` operations on X, for the reported sub-group size.
-fn check(x: &[i32], chain: u64, required: Option<u32>, y: &[i32], f: &[i32]) -> Result<CheckResult, String> {
-    let mut check = CheckResult {
-        residual: f64::INFINITY,
-        tolerance: 0.0,
-        method: CheckMethod::Elementwise,
-        worst: format!("F is {f:?}, which describes no work-group"),
-        metrics: vec![],
-        wrong: WrongElements::default(),
-    };
-    let Some(([lanes, invocations, subgroups], primitive)) = decode_report(f) else { return Ok(check) };
-    if let Some(required) = required.filter(|required| *required as usize != lanes) {
-        return Err(format!("ran in sub-groups of {lanes}, not of {required} as required"));
+    /// Checks that the work-group consists of this number of full sub-groups, of several invocations each.
+    fn check_subgroups(&self, subgroups: i32) -> Result<(), String> {
+        let Self { lanes, invocations, .. } = *self;
+        if lanes == 1 {
+            return Err("ran in sub-groups of one invocation, which has nobody to communicate with".into());
+        }
+        if subgroups as usize * lanes != invocations {
+            return Err(format!(
+                "ran {invocations} invocations in {subgroups} sub-groups of {lanes}: not all are full"
+            ));
+        }
+        Ok(())
     }
-    if lanes == 1 {
-        return Err("ran in sub-groups of one invocation, which has nobody to communicate with".into());
-    }
-    if subgroups * lanes != invocations {
-        return Err(format!("ran {invocations} invocations in {subgroups} sub-groups of {lanes}: not all are full"));
-    }
-    let expected = primitive.chain(&x[..invocations], lanes, chain);
-    let error = |place: usize| (f64::from(y[place]) - f64::from(expected[place])).abs();
-    let place = (0..invocations).max_by(|a, b| error(*a).total_cmp(&error(*b))).unwrap_or(0);
-    check.residual = error(place);
-    check.worst = match check.residual {
-        0.0 => String::new(),
-        _ => format!(
-            "lane {} of sub-group {} is {} after {} × {primitive:?}, expected {}",
-            place % lanes,
-            place / lanes,
-            y[place],
-            chain,
-            expected[place]
-        ),
-    };
-    check.metrics.push(Metric::new("sub-group", lanes as f64));
-    Ok(check)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::size::Size;
 
     fn problem(chain: u64) -> Box<dyn Problem> {
         super::problem(&CaseSpec::new(&COLLECTIVES, Size::Uniform(chain), DType::I32)).expect("a sensible size")
@@ -159,8 +164,8 @@ mod tests {
         let x = problem.inputs().expect("inputs");
         let mut y = primitive.chain(&integers(&x[0])[..2 * lanes], lanes, problem.chain().expect("a chain"));
         y.resize(MAX_INVOCATIONS as usize, -1);
-        let decode_report = vec![lanes as i32, 2, 2 * lanes as i32, primitive as i32];
-        vec![HostArray::I32(y), HostArray::I32(decode_report)]
+        let report = vec![lanes as i32, 2, 2 * lanes as i32, primitive as i32];
+        vec![HostArray::I32(y), HostArray::I32(report)]
     }
 
     fn check(problem: &dyn Problem, outputs: &[HostArray]) -> Result<CheckResult, String> {
@@ -199,8 +204,8 @@ mod tests {
     fn an_operation_of_the_whole_work_group_is_not_one_of_its_sub_groups() {
         let problem = problem(33);
         // Swapping neighbors has the same result in groups of any size.
-        let same = [Primitive::Nothing, Primitive::Xor];
-        for primitive in Primitive::ALL.into_iter().filter(|primitive| !same.contains(primitive)) {
+        let independent_of_size = [Primitive::Nothing, Primitive::Xor];
+        for primitive in Primitive::ALL.into_iter().filter(|primitive| !independent_of_size.contains(primitive)) {
             let mut outputs = right(problem.as_ref(), primitive, 16);
             for (index, value) in [(0, 8), (1, 4)] {
                 change(&mut outputs, 1, index, |_| value);

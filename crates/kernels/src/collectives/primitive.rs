@@ -19,7 +19,7 @@ pub(super) enum Primitive {
     Scan,
 }
 
-/// Multipliers, equal to those in `glsl/include/collectives.glsl`.
+/// Odd multipliers that spread small numbers over all 32 bits, equal to those in `glsl/include/collectives.glsl`.
 const SPREAD: [u32; 4] = [0x9e37_79b1, 0x85eb_ca77, 0xc2b2_ae3d, 0x27d4_eb2f];
 
 impl Primitive {
@@ -43,28 +43,34 @@ impl Primitive {
     /// Returns the values of a work-group after a chain of `n` operations on `x`, in sub-groups of `lanes`. Host
     /// version of `main` in `glsl/include/collectives.glsl`.
     pub(super) fn chain(self, x: &[i32], lanes: usize, n: u64) -> Vec<i32> {
-        x.chunks(lanes)
-            .flat_map(|given| {
-                let mut mine: Vec<i32> = given.iter().map(|x| x.wrapping_mul(SPREAD[0] as i32)).collect();
-                let mut values = mine.clone();
-                for i in 0..n {
-                    values = self.operation(&values, given, i);
-                    for (value, mine) in values.iter_mut().zip(&mut mine) {
-                        *value ^= *mine;
-                        *mine = mine.wrapping_add(SPREAD[1] as i32);
-                    }
+        let mut results = vec![];
+        for start in x.chunks(lanes) {
+            let mut keys: Vec<i32> = start.iter().map(|x| x.wrapping_mul(SPREAD[0] as i32)).collect();
+            let mut values = keys.clone();
+            for i in 0..n {
+                values = self.operation(&values, start, i);
+                // Each lane's own key makes the values of the lanes differ again.
+                for (value, key) in values.iter_mut().zip(&mut keys) {
+                    *value ^= *key;
+                    *key = key.wrapping_add(SPREAD[1] as i32);
                 }
-                values
-            })
-            .collect()
+            }
+            results.extend(values);
+        }
+        results
     }
 
-    /// Applies step `i` of the chain to the `values` of a sub-group. Host version of the kernels' `operation`.
-    fn operation(self, values: &[i32], given: &[i32], i: u64) -> Vec<i32> {
+    /// Applies step `i` of the chain that began with `start` to the `values` of a sub-group. Host version of the kernels'
+    /// `operation`.
+    fn operation(self, values: &[i32], start: &[i32], i: u64) -> Vec<i32> {
         let lanes = values.len();
-        let rare: Vec<bool> = values.iter().map(|value| (*value as u32) < u32::MAX / lanes as u32).collect();
-        let step = |yes: bool| if yes { SPREAD[2] as i32 } else { 0 };
-        let vote = |yes: bool| values.iter().map(|value| value.wrapping_add(step(yes))).collect();
+        // A condition that holds in one lane on average, so that votes go both ways.
+        let is_small: Vec<bool> = values.iter().map(|value| (*value as u32) < u32::MAX / lanes as u32).collect();
+        let add_vote = |holds: bool| {
+            let step = if holds { SPREAD[2] as i32 } else { 0 };
+            values.iter().map(|value| value.wrapping_add(step)).collect()
+        };
+        // Lanes without a source keep their value.
         let or_own = |shifted: Vec<Option<i32>>| {
             shifted.into_iter().zip(values).map(|(value, own)| value.unwrap_or(*own)).collect()
         };
@@ -73,9 +79,9 @@ impl Primitive {
         match self {
             Self::Nothing => values.to_vec(),
             Self::Broadcast => broadcast(values, i as usize % lanes),
-            Self::VoteAny => vote(any(&rare)),
-            Self::VoteAll => vote(all(&rare.iter().map(|rare| !rare).collect::<Vec<_>>())),
-            Self::VoteNone => vote(none(&rare)),
+            Self::VoteAny => add_vote(any(&is_small)),
+            Self::VoteAll => add_vote(all(&is_small.iter().map(|is_small| !is_small).collect::<Vec<_>>())),
+            Self::VoteNone => add_vote(none(&is_small)),
             Self::Ballot => {
                 let negative: Vec<bool> = values.iter().map(|value| *value < 0).collect();
                 let words = ballot(&negative).into_iter().zip(SPREAD);
@@ -83,7 +89,7 @@ impl Primitive {
                 vec![digest as i32; lanes]
             }
             Self::Select => {
-                let ids: Vec<usize> = given.iter().map(|x| *x as usize % lanes).collect();
+                let ids: Vec<usize> = start.iter().map(|x| *x as usize % lanes).collect();
                 select(values, &ids)
             }
             Self::ShiftLeft => or_own(shift_left(values, distance)),
@@ -227,13 +233,14 @@ mod tests {
         for lanes in [4, 8, 16, 32, 64, 128] {
             let x = &values(lanes)[..lanes];
             for primitive in [Primitive::VoteAny, Primitive::VoteAll, Primitive::VoteNone] {
-                let ends = (0..100).map(|n| (primitive.chain(x, lanes, n), primitive.chain(x, lanes, n + 1), n));
-                let lost = ends.filter(|(before, after, n)| {
-                    let mine =
-                        x[0].wrapping_mul(SPREAD[0] as i32).wrapping_add((SPREAD[1] as i32).wrapping_mul(*n as i32));
-                    after[0] == before[0] ^ mine
-                });
-                let lost = lost.count();
+                // Whether the vote of step n fails: the first lane then changes only by its key.
+                let is_lost = |n: &u64| {
+                    let before = primitive.chain(x, lanes, *n)[0];
+                    let after = primitive.chain(x, lanes, n + 1)[0];
+                    let steps = (SPREAD[1] as i32).wrapping_mul(*n as i32);
+                    after == before ^ x[0].wrapping_mul(SPREAD[0] as i32).wrapping_add(steps)
+                };
+                let lost = (0..100).filter(is_lost).count();
                 assert!((10..=90).contains(&lost), "{primitive:?} of {lanes}: {lost} of 100");
             }
         }

@@ -3,15 +3,10 @@
 //! name the variant.
 
 use super::primitive::Primitive;
-use crate::algorithms::{CaseSpec, Measures, Variant};
-use crate::basis::handle::Handle::Static;
-use crate::basis::size::Size;
 use crate::case::Form;
-use crate::device::capability::DeviceInfo;
-use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program};
-use crate::kernel::shaders::Shader;
+use crate::elements::arguments;
+use crate::prelude::*;
 use crate::shaders::built_in;
-use std::borrow::Cow::Borrowed;
 
 /// Sub-groups in the work-group.
 pub(super) const SUBGROUPS: u32 = 2;
@@ -116,10 +111,8 @@ fn log2(lanes: u32) -> u64 {
 fn chain(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo, primitive: Primitive, rounds: u64) -> Dispatch {
     let lanes = case.subgroup_size(device);
     let n = chain_length(case.size).expect("the problem of this case was made, which checks its size");
-    let [x, y, f] = [0, 1, 2].map(|index| ArgumentValue::Buffer(BufferId(index)));
-    // Chains are shorter than 2^32.
-    let numbers = [n as u32, primitive as u32].map(ArgumentValue::U32);
-    Dispatch::new(shader, &[("X", x), ("Y", y), ("F", f), ("N", numbers[0]), ("PRIMITIVE", numbers[1])])
+    let buffers = [("X", BufferId(0)), ("Y", BufferId(1)), ("F", BufferId(2))];
+    Dispatch::new(shader, &arguments(&buffers, &[("N", n), ("PRIMITIVE", primitive as u64)]))
         .group_size([SUBGROUPS * lanes, 1, 1])
         .subgroups_of(lanes)
         .loops(n * (1 + rounds))
@@ -128,7 +121,6 @@ fn chain(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo, primitiv
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::dtype::DType;
     use crate::collectives::COLLECTIVES;
     use crate::device::fixture::software_device;
 
@@ -146,12 +138,8 @@ mod tests {
                 let program = variant.program(&case, &device).expect("it runs on the software device");
                 let dispatch = program.dispatches().next().expect("one dispatch");
                 assert_eq!((dispatch.groups, dispatch.subgroup_size), ([1; 3], Some(lanes)), "{}", variant.name);
-                assert_eq!(
-                    dispatch.shader.interface.local_size[0].value(&dispatch.constants),
-                    2 * lanes,
-                    "{}",
-                    variant.name
-                );
+                let group = dispatch.shader.interface.local_size[0].value(&dispatch.constants);
+                assert_eq!(group, 2 * lanes, "{}", variant.name);
             }
         }
     }
@@ -177,14 +165,14 @@ mod tests {
     fn every_operation_of_sub_groups_has_its_form_in_shared_memory() {
         for variant in VARIANTS {
             let Form { operation, name } = variant.form().expect("each is a form");
-            let other = match (operation, name) {
+            let counterpart = match (operation, name) {
                 ("nothing", "subgroup") => continue,
                 ("barrier", "subgroup") => "barrier-workgroup".to_string(),
                 ("barrier", "workgroup") | (_, "shared") => format!("{operation}-subgroup"),
                 (_, "subgroup") => format!("{operation}-shared"),
                 _ => panic!("{}: unknown form", variant.name),
             };
-            assert!(COLLECTIVES.variant(&other).is_ok(), "{} has no {other}", variant.name);
+            assert!(COLLECTIVES.variant(&counterpart).is_ok(), "{} has no {counterpart}", variant.name);
         }
     }
 }

@@ -1,15 +1,16 @@
 //! Shared by the similarity transform's algorithms: sizes, error bounds, buffer numbers.
 
-use crate::algorithms::Sweeps;
-use crate::basis::dtype::HostArray;
-use crate::device::capability::{DeviceInfo, Feature};
+use crate::device::capability::Feature;
 use crate::error_bound;
+use crate::prelude::*;
 
 /// Sweeps of the algorithms on matrices.
 pub(super) const MATRIX_SIZES: Sweeps = Sweeps { gpu: "256..4096", cpu: "128,256" };
+/// Orders of matrices around the boundaries of sub-groups and work-groups, for verification.
 pub(super) const AWKWARD_MATRICES: Sweeps = Sweeps::same("1,2,3,31,33,127,257,1000");
 /// Sweeps of the algorithms on vectors.
 pub(super) const VECTOR_SIZES: Sweeps = Sweeps { gpu: "2^16..2^24", cpu: "2^14..2^18" };
+/// Lengths of vectors around the boundaries of sub-groups and work-groups, for verification.
 pub(super) const AWKWARD_VECTORS: Sweeps = Sweeps::same("1,2,3,31,33,127,1000,4097,2^20,1048577");
 
 /// Unit roundoff of f32.
@@ -24,31 +25,30 @@ pub(super) fn gamma(m: f64) -> f64 {
 /// unit is at most 2u ("Precision and Operation of SPIR-V Instructions").
 pub(super) const DIVISION: f64 = 5.0;
 
-/// Chooses the form of atomic float addition for a device: its index in `[native, compare-exchange]`, and a note for
-/// the record.
-pub(super) fn float_atomics(device: &DeviceInfo) -> (usize, &'static str) {
-    if device.features.contains(&Feature::ShaderBufferFloat32AtomicAdd) {
-        (0, "float atomics: native")
-    } else {
-        (1, "float atomics: compare-exchange")
-    }
+/// Whether a device adds floats atomically; kernels replace that by a loop of compare-exchange.
+pub(super) fn has_float_atomics(device: &DeviceInfo) -> bool {
+    device.features.contains(&Feature::ShaderBufferFloat32AtomicAdd)
 }
 
-/// Returns the values of an f32 array.
-pub(super) fn reals(array: &HostArray) -> Vec<f32> {
-    match array {
-        HostArray::F32(values) => values.clone(),
-        other => (0..other.len()).map(|i| other.get(i) as f32).collect(),
-    }
+/// Returns the note for the record about the form of atomic float additions.
+pub(super) fn float_atomics_note(device: &DeviceInfo) -> &'static str {
+    if has_float_atomics(device) { "float atomics: native" } else { "float atomics: compare-exchange" }
 }
 
-/// Buffer numbers of `eigen`.
+// Buffer numbers of `eigen`.
+/// Matrix, in the end the transformed one.
 pub(super) const M: usize = 0;
+/// Eigenvector.
 pub(super) const V: usize = 1;
+/// Eigenvalue.
 pub(super) const LAMBDA: usize = 2;
+/// Stop flag.
 pub(super) const STOP: usize = 3;
+/// Number of rounds.
 pub(super) const ROUNDS: usize = 4;
+/// Vector d of the part of the transform that is left undone.
 pub(super) const D: usize = 5;
+/// Row sums.
 pub(super) const S: usize = 6;
 
 /// Bits of 1.0f32.

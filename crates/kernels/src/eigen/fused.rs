@@ -5,14 +5,11 @@
 //! convergence return at once.
 
 use super::common::{D, LAMBDA, M, ONE, ROUNDS, STOP, V};
-use super::streaming::{Teams, over_rows, quads, scratch};
-use crate::algorithms::CaseSpec;
-use crate::basis::dtype::DType;
+use super::streaming::{Teams, over_rows, quads_note, uses_texels};
 use crate::case::StopTest;
-use crate::device::capability::{DeviceInfo, DeviceKind};
-use crate::elements::{buffer, extent};
-use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Repeat, Step};
-use crate::kernel::shaders::Shader;
+use crate::elements::{buffers, extent, scratch};
+use crate::kernel::program::Repeat;
+use crate::prelude::*;
 
 /// Rounds per batch; even, because two vectors alternate.
 const BATCH: u32 = 8;
@@ -25,21 +22,24 @@ const SMALL_ROWS: u32 = 4;
 /// Work-group size of the small-matrix kernel, if the device allows it.
 const SMALL_GROUP: u32 = 1024;
 
-/// Numbers of the program's own buffers, behind the problem's.
+// Numbers of the program's own buffers, behind the problem's.
+/// Vector that even rounds read and odd rounds write.
 const X: usize = 7;
+/// Vector that odd rounds read and even rounds write.
 const Y: usize = 8;
+/// Ratios (A·x)\[i\]/x\[i\].
 const RATIOS: usize = 9;
+/// Number of work-groups that have finished their rows of a round.
 const ARRIVALS: usize = 10;
 
+/// Builds the program of `fused`.
 pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let [addressed, texels, small] = shaders else { unreachable!("the registry names three kernels") };
     let n = extent(case);
     // Rounds are updates of the vector; the last pass, which finds equal ratios, makes no update.
     let passes = case.stop_rule().max_rounds.saturating_add(1);
-    let rule = [
-        ("eps", ArgumentValue::F32(case.stop_rule().eps as f32)),
-        ("most", ArgumentValue::U32(case.stop_rule().max_rounds)),
-    ];
+    let stop = case.stop_rule();
+    let rule = [("eps", ArgumentValue::F32(stop.eps as f32)), ("most", ArgumentValue::U32(stop.max_rounds))];
     let fill = |index, word| Step::Fill { buffer: BufferId(index), word };
     let start = [fill(LAMBDA, ONE), fill(STOP, 0), fill(ROUNDS, 0)];
     let repeat = |body, rounds| Some(Repeat { body, stop: BufferId(STOP), bound: passes.div_ceil(rounds) });
@@ -52,34 +52,18 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
             ..Program::default()
         };
     }
-    let (shader, note) = quads([addressed, texels], n * n, device);
+    let uses_texels = uses_texels(n * n, device);
+    let shader = if uses_texels { texels } else { addressed };
     let body = (0..BATCH).map(|round| {
         let [x, y] = if round % 2 == 0 { [X, Y] } else { [Y, X] };
-        let buffers = [
-            ("A", M),
-            ("A4", M),
-            ("x", x),
-            ("x4", x),
-            ("y", y),
-            ("s", RATIOS),
-            ("v", V),
-            ("d", D),
-            ("lambda", LAMBDA),
-            ("stop", STOP),
-            ("rounds", ROUNDS),
-            ("arrivals", ARRIVALS),
-        ];
-        let arguments = [&buffers.map(|(name, index)| (name, buffer(index)))[..], &rule].concat();
-        let dispatch = over_rows(Teams::products(case, device), shader, &arguments, case, device);
-        let finish = 2 * n.div_ceil(u64::from(dispatch.shader.interface.local_size[0].value(&dispatch.constants)));
-        let iterations = dispatch.loop_iterations + finish;
-        Step::Dispatch(dispatch.loops(iterations).constant("NEIGHBOUR", neighbour(case)))
+        Step::Dispatch(one_round(shader, x, y, &rule, case, device))
     });
+    // Four copies of a vector, each shifted by one element, so that every row finds aligned quads.
     let copies = 4 * n.next_multiple_of(4);
     Program {
         steps: [&start[..], &[fill(X, ONE)]].concat(),
         repeat: repeat(body.collect(), BATCH),
-        note: Some(note),
+        note: Some(quads_note(uses_texels)),
         scratch: vec![
             scratch("x", DType::F32, copies),
             scratch("y", DType::F32, copies),
@@ -88,6 +72,28 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
         ],
         ..Program::default()
     }
+}
+
+/// Builds the dispatch of a round, from vector number `x` to vector number `y`.
+fn one_round(
+    shader: &'static Shader,
+    x: usize,
+    y: usize,
+    rule: &[(&str, ArgumentValue)],
+    case: &CaseSpec,
+    device: &DeviceInfo,
+) -> Dispatch {
+    let vectors = buffers([("x", x), ("x4", x), ("y", y), ("s", RATIOS), ("arrivals", ARRIVALS)]);
+    let arguments = [&buffers([("A4", M)])[..], &problem_buffers(), &vectors, rule].concat();
+    let dispatch = over_rows(Teams::products(case, device), shader, &arguments, case, device);
+    let group = u64::from(dispatch.shader.interface.local_size[0].value(&dispatch.constants));
+    let iterations = dispatch.loop_iterations + 2 * extent(case).div_ceil(group);
+    dispatch.loops(iterations).constant("NEIGHBOUR", neighbour(case))
+}
+
+/// Returns the arguments for the problem's buffers.
+fn problem_buffers() -> [(&'static str, ArgumentValue); 6] {
+    buffers([("A", M), ("v", V), ("d", D), ("lambda", LAMBDA), ("stop", STOP), ("rounds", ROUNDS)])
 }
 
 /// Builds a dispatch of one work-group that does up to [`MAX_ROUNDS`] rounds.
@@ -101,11 +107,9 @@ fn single_group(
     let subgroup = case.subgroup_size(device);
     let most = device.limits.group_invocations.min(device.limits.group_size[0]).min(SMALL_GROUP);
     let rows = SMALL_ROWS.min(subgroup);
-    // No more sub-groups than have rows.
+    // Sub-groups without rows would be useless.
     let group = most.min(n.div_ceil(rows) * subgroup) / subgroup * subgroup;
-    let buffers = [("A", M), ("v", V), ("d", D), ("lambda", LAMBDA), ("stop", STOP), ("rounds", ROUNDS)];
-    let buffers = buffers.map(|(name, index)| (name, buffer(index)));
-    let arguments = [&buffers[..], rule, &[("n", ArgumentValue::U32(n))]].concat();
+    let arguments = [&problem_buffers()[..], rule, &[("n", ArgumentValue::U32(n))]].concat();
     let turns = n.div_ceil(rows * (group / subgroup));
     let steps = n.div_ceil(subgroup);
     Dispatch::new(shader, &arguments)
@@ -119,6 +123,7 @@ fn single_group(
         .loops(u64::from(MAX_ROUNDS) * u64::from(turns * (steps + 1) + steps + 1) + 2 * u64::from(n))
 }
 
+/// Returns 1 if the stop rule compares neighbors, else 0: the value of a constant.
 fn neighbour(case: &CaseSpec) -> u32 {
     u32::from(case.stop_rule().test == StopTest::Neighbour)
 }

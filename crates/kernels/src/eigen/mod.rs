@@ -4,21 +4,6 @@
 //! The post's kernels share one work-group size, so that variants differ only in how they communicate; the project's
 //! own (`streaming`, `fused`) choose it by device.
 
-/// Declares a variant that solves the problem: name and aliases, kernels and program, summary, source.
-macro_rules! variant {
-    ($name:literal $(or $alias:literal)*: $kernels:expr => $program:expr, $summary:literal, from $source:literal) => {
-        $crate::algorithms::Variant {
-            name: std::borrow::Cow::Borrowed($name),
-            aliases: &[$($alias),*],
-            summary: $summary,
-            source: $source,
-            measures: $crate::algorithms::Measures::Problem,
-            kernels: $crate::shaders::built_in($kernels),
-            program: $crate::basis::handle::Handle::Static($program),
-        }
-    };
-}
-
 mod common;
 mod components;
 mod fused;
@@ -34,17 +19,14 @@ pub use stop_check::{EPS as STOP_CHECK_EPS, STOP_CHECK};
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::{Algorithm, CaseSpec};
-    use crate::basis::dtype::DType;
-    use crate::basis::size::Size;
-    use crate::device::capability::{DeviceInfo, Feature};
+    use crate::device::capability::Feature;
     use crate::device::fixture::software_device;
+    use crate::prelude::*;
 
     /// Returns the grids of the dispatches in a variant's program.
     fn groups(algorithm: &'static Algorithm, variant: &str, n: u64) -> Vec<[u64; 3]> {
         let case = CaseSpec::new(algorithm, Size::Uniform(n), DType::F32);
-        let variant = algorithm.variant(variant).expect("it is in the table");
-        let program = variant.program(&case, &software_device()).expect("it runs on the software device");
+        let program = crate::fixture::program(algorithm, variant, &case, &software_device());
         program.dispatches().map(|dispatch| dispatch.groups).collect()
     }
 

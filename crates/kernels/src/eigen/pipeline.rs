@@ -21,32 +21,22 @@
 //! The residual is the largest of these errors as a share of its bound; the tolerance is 1.
 
 use super::common::{
-    AWKWARD_MATRICES, D, DIVISION, LAMBDA, M, MATRIX_SIZES, ONE, ROUNDS, S, STOP, U, V, float_atomics, gamma, reals,
+    AWKWARD_MATRICES, D, DIVISION, LAMBDA, M, MATRIX_SIZES, ONE, ROUNDS, S, STOP, U, V, float_atomics_note, gamma,
+    has_float_atomics,
 };
 use super::components::{NEXT_MATRIX_ROUNDINGS, eigenvector_step, row_sum_steps, vector_max_steps};
 use super::{fused, power, stop_check};
-use crate::algorithms::OutputComparison;
-use crate::algorithms::{Algorithm, CaseSpec, Oracle, Problem};
-use crate::basis::dtype::{DType, HostArray};
 use crate::basis::error::Error;
-use crate::basis::handle::Handle::Static;
-use crate::basis::random::generator;
-use crate::basis::units::Metric;
-use crate::basis::units::{Bytes, Work};
-use crate::case::check::CheckResult;
-use crate::case::input::Input;
 use crate::case::input::random;
 use crate::case::{StopRule, StopTest};
-use crate::device::capability::DeviceInfo;
-use crate::elements::{GROUP, buffer, matrix_order, over_matrix, over_vector};
+use crate::elements::{
+    GROUP, buffers, doubles, in_place, matrix_order, output, over_matrix, over_vector, reals, scratch,
+};
 use crate::error_bound::Worst;
 use crate::host;
-use crate::kernel::buffer::BufferSpec;
-use crate::kernel::buffer::Role;
-use crate::kernel::program::{ArgumentValue, BufferId, Program, Repeat, Step};
-use crate::kernel::shaders::Shader;
+use crate::kernel::program::Repeat;
 use crate::matrix;
-use std::borrow::Cow::Borrowed;
+use crate::prelude::*;
 
 /// Dominant eigenvalue and eigenvector.
 pub static EIGEN: Algorithm = Algorithm {
@@ -59,52 +49,42 @@ pub static EIGEN: Algorithm = Algorithm {
     iterative: true,
     inputs: &[Input::Hilbert, Input::Uniform, Input::Slow, Input::Example, Input::Signed],
     variants: Borrowed(&[
-        variant! { "pipeline": &[
-            "row-sum/local",
-            "row-sum/local-cas",
-            "vector-max/local",
-            "eigenvector/broadcast",
-            "stop-check/local",
-            "eigen/bracket-check",
-            "eigen/next-matrix",
-        ] => &program,
-        "the post's final kernels in a loop: the host checks the stop flag after each round",
-        from "the similarity post, the whole pipeline" },
-        variant! { "fused": &["eigen/fused", "eigen/fused-texel", "eigen/fused-small"] => &fused::program,
-        "power iteration: one dispatch per round reads A once, and the device decides when to stop",
-        from "ours; Collatz and Wielandt bound the eigenvalue" },
+        variant! { "pipeline", "the post's final kernels in a loop: the host checks the stop flag after each round",
+        from "the similarity post, the whole pipeline",
+        &["row-sum/local", "row-sum/local-cas", "vector-max/local", "eigenvector/broadcast", "stop-check/local",
+            "eigen/bracket-check", "eigen/next-matrix"] => &program },
+        variant! { "fused", "power iteration: one dispatch per round reads A once, and the device decides when to stop",
+        from "ours; Collatz and Wielandt bound the eigenvalue",
+        &["eigen/fused", "eigen/fused-texel", "eigen/fused-small"] => &fused::program },
     ]),
     baseline: Some(&host::TRANSFORM),
     problem: Static(&|case| Ok(Box::new(Eigen::new(case)?))),
     ..Algorithm::PLAIN
 };
 
+/// Builds the program of `pipeline`.
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let [sum_native, sum_cas, max, vector, neighbour, bracket, next] = shaders else {
         unreachable!("the registry names seven kernels")
     };
-    let (form, note) = float_atomics(device);
+    let sum = if has_float_atomics(device) { sum_native } else { sum_cas };
     let eps = case.stop_rule().eps as f32;
     let mut body = vec![];
-    body.extend(row_sum_steps([sum_native, sum_cas][form], [M, S], case, device));
-    body.extend(vector_max_steps(max, [S, LAMBDA], case, device));
-    body.push(Step::Dispatch(eigenvector_step(vector, [S, LAMBDA, V], case, device)));
+    body.extend(row_sum_steps(sum, M, S, case, device));
+    body.extend(vector_max_steps(max, S, LAMBDA, case, device));
+    body.push(Step::Dispatch(eigenvector_step(vector, S, LAMBDA, V, case, device)));
     match case.stop_rule().test {
         StopTest::Neighbour => {
             body.extend(stop_check::steps(neighbour, BufferId(S), BufferId(STOP), eps, case, device));
         }
         StopTest::Bracket => {
-            let arguments = [
-                ("s", buffer(S)),
-                ("maximum", buffer(LAMBDA)),
-                ("stop", buffer(STOP)),
-                ("eps", ArgumentValue::F32(eps)),
-            ];
+            let buffers = buffers([("s", S), ("maximum", LAMBDA), ("stop", STOP)]);
+            let arguments = [&buffers[..], &[("eps", ArgumentValue::F32(eps))]].concat();
             body.push(Step::Fill { buffer: BufferId(STOP), word: 1 });
             body.push(Step::Dispatch(over_vector(bracket, &arguments, case, device)));
         }
     }
-    let arguments = [("M", buffer(M)), ("s", buffer(S)), ("stop", buffer(STOP)), ("rounds", buffer(ROUNDS))];
+    let arguments = buffers([("M", M), ("s", S), ("stop", STOP), ("rounds", ROUNDS)]);
     body.push(Step::Dispatch(over_matrix(next, &arguments, case, device)));
     Program {
         steps: vec![
@@ -115,17 +95,19 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) ->
         ],
         // Rounds are updates of the matrix; the last pass, which finds equal row sums, makes no update.
         repeat: Some(Repeat { body, stop: BufferId(STOP), bound: case.stop_rule().max_rounds.saturating_add(1) }),
-        note: Some(note),
+        note: Some(float_atomics_note(device)),
         ..Program::default()
     }
 }
 
+/// Problem of finding the eigenvalue and eigenvector of a case's matrix of order n.
 struct Eigen {
     n: u64,
     case: CaseSpec,
 }
 
 impl Eigen {
+    /// Checks that the case has a positive matrix and a stop rule that f32 can follow.
     fn new(case: &CaseSpec) -> Result<Self, String> {
         let n = matrix_order(case)?;
         let StopRule { test, eps, .. } = case.stop_rule();
@@ -140,14 +122,9 @@ impl Eigen {
         if case.input == Input::Example && n != 3 {
             return Err("the example is a 3×3 matrix; write --size 3".into());
         }
+        // Only this kind can have elements that are not positive.
         if case.input == Input::Signed {
-            // Only this kind can have elements that are not positive.
-            if let Some((row, column, value)) = first_not_positive(n, case.seed) {
-                return Err(format!(
-                    "a positive matrix is needed, but element ({row},{column}) of input 'signed' is {value}; \
-                     choose another --input"
-                ));
-            }
+            check_positive(n, case.seed)?;
         }
         Ok(Self { n, case: *case })
     }
@@ -163,14 +140,23 @@ impl Eigen {
     }
 }
 
-/// Finds the first element of the signed matrix that is not positive, with its position. Generates one row at a time,
-/// because the first few almost surely contain one.
-fn first_not_positive(n: u64, seed: u64) -> Option<(u64, usize, f64)> {
+/// Checks that all elements of the signed matrix are positive; the error names the first that is not. Generates one row
+/// at a time, because the first few almost surely contain one.
+fn check_positive(n: u64, seed: u64) -> Result<(), String> {
     let mut rng = generator(seed, 0);
-    (0..n).find_map(|row| {
+    for row in 0..n {
         let values = random(DType::F32, Input::Signed, n as usize, &mut rng);
-        (0..values.len()).map(|i| (row, i, values.get(i))).find(|(.., value)| *value <= 0.0)
-    })
+        for column in 0..values.len() {
+            let value = values.get(column);
+            if value <= 0.0 {
+                return Err(format!(
+                    "a positive matrix is needed, but element ({row},{column}) of input 'signed' is {value}; \
+                     choose another --input"
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Returns the relative difference between equal row sums due to rounding alone: u·√(8 + n/256), one standard deviation
@@ -186,8 +172,10 @@ fn below_resolution(n: u64, stop: &StopRule, scale: f64) -> Option<String> {
         StopTest::Neighbour => resolution(n) * scale,
         StopTest::Bracket => resolution(n),
     };
-    (stop.eps < floor)
-        .then(|| format!("eps {:e} is below the {floor:.1e} to which f32 resolves the row sums at n = {n}", stop.eps))
+    if stop.eps >= floor {
+        return None;
+    }
+    Some(format!("eps {:e} is below the {floor:.1e} to which f32 resolves the row sums at n = {n}", stop.eps))
 }
 
 impl Problem for Eigen {
@@ -196,15 +184,14 @@ impl Problem for Eigen {
     }
 
     fn buffers(&self) -> Vec<BufferSpec> {
-        let spec = BufferSpec::new;
         vec![
-            spec("M", Role::InPlace, DType::F32, self.n * self.n),
-            spec("v", Role::Output, DType::F32, self.n),
-            spec("lambda", Role::Output, DType::F32, 1),
-            spec("stop", Role::Output, DType::I32, 1),
-            spec("rounds", Role::Output, DType::I32, 1),
-            spec("d", Role::Output, DType::F32, self.n),
-            spec("s", Role::Scratch, DType::F32, self.n),
+            in_place("M", DType::F32, self.n * self.n),
+            output("v", DType::F32, self.n),
+            output("lambda", DType::F32, 1),
+            output("stop", DType::I32, 1),
+            output("rounds", DType::I32, 1),
+            output("d", DType::F32, self.n),
+            scratch("s", DType::F32, self.n),
         ]
     }
 
@@ -231,6 +218,7 @@ impl Problem for Eigen {
     }
 }
 
+/// Oracle of the transform; the head of this file explains its checks.
 struct TransformOracle {
     a: Vec<f32>,
     n: usize,
@@ -257,16 +245,17 @@ impl TransformOracle {
         }
     }
 
+    /// Returns the message that the program stopped before its row sums `s` agreed.
     fn not_converged(&self, s: &[f64]) -> String {
-        let left = self.disagreement(s);
-        let what = match self.stop.test {
+        let disagreement = self.disagreement(s);
+        let statement = match self.stop.test {
             StopTest::Neighbour => "neighboring row sums still differ by up to",
             StopTest::Bracket => "(max - min) / max of the row sums is still",
         };
         let rounds = self.stop.max_rounds;
         let remedy = below_resolution(self.n as u64, &self.stop, self.lambda[1])
             .unwrap_or_else(|| "raise --max-rounds or --eps".into());
-        format!("not converged after {rounds} rounds: {what} {left:.2e}; {remedy}")
+        format!("not converged after {rounds} rounds: {statement} {disagreement:.2e}; {remedy}")
     }
 
     /// Returns ‖A·v − λ·v‖ / ‖λ·v‖ in the Euclidean norm, given A·v.
@@ -277,16 +266,15 @@ impl TransformOracle {
     }
 }
 
-/// Returns the values of an array in f64.
-fn doubles(array: &HostArray) -> Vec<f64> {
-    (0..array.len()).map(|i| array.get(i)).collect()
-}
-
 impl Oracle for TransformOracle {
     fn comparison(&self, output: usize) -> Option<OutputComparison> {
-        // Only the row sums of the last matrix are determined, and they converge to one number. The number of rounds is
-        // a figure, not part of the answer.
-        (output != ROUNDS).then(|| OutputComparison { ordered: output != M, ..OutputComparison::default() })
+        if output == ROUNDS {
+            // A figure, not part of the answer.
+            return None;
+        }
+        // Of the last matrix only the row sums are determined, and they converge to one number, so exchanging elements
+        // of the matrix may go unnoticed.
+        Some(OutputComparison { ordered: output != M, ..OutputComparison::default() })
     }
 
     fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
@@ -297,15 +285,16 @@ impl Oracle for TransformOracle {
         let mut s = power::product(&reals(&outputs[M]), &d);
         s.iter_mut().zip(&d).for_each(|(s, d)| *s /= d);
         // −v is an eigenvector as well, but not a product of row sums.
-        let finite = lambda.is_finite()
+        let is_valid = lambda.is_finite()
             && s.iter().all(|value| value.is_finite())
             && v.iter().chain(&d).all(|value| value.is_finite() && *value > 0.0);
         let mut worst = Worst::default();
-        if !finite || !(0.0..=1.0).contains(&stop) || k < 0.0 {
-            let place = format!(
-                "λ is {lambda}, the stop flag {stop}, rounds {k}; matrix and vectors finite and positive: {finite}"
-            );
-            worst.record(f64::INFINITY, || place);
+        if !is_valid || !(0.0..=1.0).contains(&stop) || k < 0.0 {
+            worst.record(f64::INFINITY, || {
+                format!(
+                    "λ is {lambda}, the stop flag {stop}, rounds {k}; matrix and vectors finite and positive: {is_valid}"
+                )
+            });
             return Ok(worst.check(1.0));
         }
         if stop == 0.0 {
@@ -333,14 +322,7 @@ impl Oracle for TransformOracle {
         worst.record(reached / allowed, || format!("stopped while the row sums differ by {reached:.2e}"));
 
         let av = power::product(&self.a, &v);
-        let slack = gamma(2.0 * m + 33.0 * k + 12.0);
-        for (i, (av, v)) in av.iter().zip(&v).enumerate() {
-            let ratio = av / v;
-            let outside = ((ratio - high) / (high * slack)).max((low - ratio) / (low * slack));
-            // `f64::max` ignores NaN, so a ratio with a zero or NaN element is handled separately.
-            let outside = if ratio.is_finite() { outside } else { f64::INFINITY };
-            worst.record(outside, || format!("(A·v)[{i}]/v[{i}] is {ratio}, outside [{low}, {high}]"));
-        }
+        record_ratios(&mut worst, &av, &v, [low, high], gamma(2.0 * m + 33.0 * k + 12.0));
 
         let mut check = worst.check(1.0);
         check.metrics = vec![
@@ -354,39 +336,50 @@ impl Oracle for TransformOracle {
     }
 }
 
+/// Records how far each (A·v)ᵢ/vᵢ lies outside of a bracket, as a share of `slack`.
+fn record_ratios(worst: &mut Worst, av: &[f64], v: &[f64], [low, high]: [f64; 2], slack: f64) {
+    for (i, (av, v)) in av.iter().zip(v).enumerate() {
+        let ratio = av / v;
+        let outside = ((ratio - high) / (high * slack)).max((low - ratio) / (low * slack));
+        // `f64::max` ignores NaN, so a ratio with a zero or NaN element is handled separately.
+        let outside = if ratio.is_finite() { outside } else { f64::INFINITY };
+        worst.record(outside, || format!("(A·v)[{i}]/v[{i}] is {ratio}, outside [{low}, {high}]"));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::size::Size;
 
     const POST: StopRule = StopRule { test: StopTest::Neighbour, eps: 1e-3, max_rounds: 100 };
 
     /// Runs the pipeline on the host in f32.
     fn transform(a: &[f32], n: usize, stop: &StopRule) -> Vec<HostArray> {
-        let (mut m, mut v, mut rounds) = (a.to_vec(), vec![1f32; n], 0);
+        let mut m = a.to_vec();
+        let mut v = vec![1f32; n];
+        let mut rounds = 0;
         loop {
             let s: Vec<f32> = m.chunks(n).map(|row| row.iter().sum()).collect();
             let max = s.iter().copied().fold(0.0, f32::max);
             v.iter_mut().zip(&s).for_each(|(v, s)| *v *= s / max);
-            let done = match stop.test {
+            let agrees = match stop.test {
                 StopTest::Neighbour => (0..n).all(|i| f64::from((s[i] - s[(i + 1) % n]).abs()) < stop.eps),
                 StopTest::Bracket => s.iter().all(|s| f64::from((max - s) / max) < stop.eps),
             };
-            if !done && rounds <= stop.max_rounds as i32 {
-                (0..n * n).for_each(|i| m[i] *= s[i % n] / s[i / n]);
-                rounds += 1;
-                continue;
+            if agrees || rounds > stop.max_rounds as i32 {
+                let [m, v, lambda, d] = [m, v, vec![max], vec![1.0; n]].map(HostArray::F32);
+                let [flag, rounds] = [i32::from(agrees), rounds].map(|word| HostArray::I32(vec![word]));
+                return vec![m, v, lambda, flag, rounds, d];
             }
-            let flag = i32::from(done);
-            return vec![
-                HostArray::F32(m),
-                HostArray::F32(v),
-                HostArray::F32(vec![max]),
-                HostArray::I32(vec![flag]),
-                HostArray::I32(vec![rounds]),
-                HostArray::F32(vec![1.0; n]),
-            ];
+            (0..n * n).for_each(|i| m[i] *= s[i % n] / s[i / n]);
+            rounds += 1;
         }
+    }
+
+    /// Returns an eigenvalue problem, if it is accepted.
+    fn problem(input: Input, n: u64, stop: StopRule) -> Result<Eigen, String> {
+        let case = CaseSpec::new(&EIGEN, Size::Uniform(n), DType::F32);
+        Eigen::new(&case.with(|options| (options.input, options.stop) = (input, Some(stop))))
     }
 
     #[test]
@@ -454,33 +447,20 @@ mod tests {
 
     #[test]
     fn input_that_cannot_be_solved_is_refused_by_name() {
-        let problem = |input, n, stop| {
-            Eigen::new(
-                &CaseSpec::new(&EIGEN, Size::Uniform(n), DType::F32)
-                    .with(|options| (options.input, options.stop) = (input, Some(stop))),
-            )
-            .err()
-        };
-        let error = problem(Input::Signed, 64, POST).expect("not positive");
+        let refusal = |input, n, stop| problem(input, n, stop).err().unwrap_or_default();
+        let error = refusal(Input::Signed, 64, POST);
         assert!(error.starts_with("a positive matrix is needed, but element (0,"), "{error}");
-        let of_another_size = "the example is a 3×3 matrix; write --size 3";
-        assert_eq!(problem(Input::Example, 4, POST).as_deref(), Some(of_another_size));
-        let loose = problem(Input::Hilbert, 4, StopRule { eps: 1.5, ..StopRule::default() });
+        assert_eq!(refusal(Input::Example, 4, POST), "the example is a 3×3 matrix; write --size 3");
         let expected = "eps 1.5 would let every matrix stop at once; choose one below 1 for --stop bracket";
-        assert_eq!(loose.as_deref(), Some(expected));
-        assert_eq!(problem(Input::Hilbert, 4, POST), None);
+        assert_eq!(refusal(Input::Hilbert, 4, StopRule { eps: 1.5, ..StopRule::default() }), expected);
+        assert_eq!(refusal(Input::Hilbert, 4, POST), "");
     }
 
     #[test]
     fn an_eps_below_what_f32_resolves_is_warned_of_with_the_floor() {
-        let warnings = |input, n, eps| {
-            let stop = StopRule { eps, ..POST };
-            let case = CaseSpec::new(&EIGEN, Size::Uniform(n), DType::F32)
-                .with(|options| (options.input, options.stop) = (input, Some(stop)));
-            Eigen::new(&case).expect("a problem").warnings()
-        };
-        assert!(warnings(Input::Hilbert, 8192, 1e-3).is_empty());
-        let warning = warnings(Input::Uniform, 8192, 1e-3).pop().expect("a warning");
+        let warnings = |input| problem(input, 8192, POST).expect("a problem").warnings();
+        assert!(warnings(Input::Hilbert).is_empty());
+        let warning = warnings(Input::Uniform).pop().expect("a warning");
         assert!(warning.starts_with("eps 1e-3 is below the 1.5e-3"), "{warning}");
     }
 }

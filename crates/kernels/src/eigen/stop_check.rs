@@ -5,22 +5,13 @@
 //! up to 64; for some n it is one between work-groups), the latter between the last element and the first; in `uniform`
 //! almost every pair is too far apart.
 
-use super::common::{AWKWARD_VECTORS, VECTOR_SIZES, reals};
-use super::streaming::{in_quads, over_parts, scratch};
-use crate::algorithms::{Algorithm, CaseSpec, Problem};
-use crate::basis::dtype::{DType, HostArray};
-use crate::basis::handle::Handle::Static;
-use crate::basis::units::{Bytes, Work};
-use crate::case::input::Input;
-use crate::device::capability::DeviceInfo;
-use crate::elements::{Plain, buffer, extent, over_vector, vector_length};
-use crate::error_bound::elementwise;
+use super::common::{AWKWARD_VECTORS, VECTOR_SIZES};
+use super::streaming::{in_quads, over_parts};
+use crate::elements::{Plain, buffers, extent, input, output, over_vector, reals, scratch, vector_length};
+use crate::error_bound::{Expected, elementwise};
 use crate::host;
-use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{ArgumentValue, BufferId, Program, Step};
-use crate::kernel::shaders::Shader;
 use crate::matrix;
-use std::borrow::Cow::Borrowed;
+use crate::prelude::*;
 
 /// Stop criterion.
 pub static STOP_CHECK: Algorithm = Algorithm {
@@ -31,21 +22,24 @@ pub static STOP_CHECK: Algorithm = Algorithm {
     verify_size: AWKWARD_VECTORS,
     inputs: &[Input::Converged, Input::Uniform, Input::Boundary, Input::Wrap],
     variants: Borrowed(&[
-        variant! { "global" or "v0": &["stop-check/global"] => &program,
-        "every invocation reads its element and the next from global memory",
-        from "the similarity post, kernelStopCriteria_v0" },
-        variant! { "shuffle" or "v1": &["stop-check/shuffle"] => &program,
+        variant! { "global" or "v0", "every invocation reads its element and the next from global memory",
+        from "the similarity post, kernelStopCriteria_v0",
+        &["stop-check/global"] => &program },
+        variant! { "shuffle" or "v1",
         "the next element comes from the next lane; only the last lane of a sub-group reads twice",
-        from "the similarity post, kernelStopCriteria with sub-group shuffling" },
-        variant! { "local" or "v2": &["stop-check/local"] => &program,
+        from "the similarity post, kernelStopCriteria with sub-group shuffling",
+        &["stop-check/shuffle"] => &program },
+        variant! { "local" or "v2",
         "shuffle with a flag in shared memory: one atomic minimum in global memory per work-group",
-        from "the similarity post, kernelStopCriteria, the final kernel" },
-        variant! { "ballot": &["stop-check/ballot"] => &program,
-        "shuffle, deciding with subgroupBallot instead of subgroupAll",
-        from "ours, after the similarity post and Data Parallel C++" },
-        variant! { "streaming": &["stop-check/streaming", "stop-check/streaming-texel"] => &streaming,
+        from "the similarity post, kernelStopCriteria, the final kernel",
+        &["stop-check/local"] => &program },
+        variant! { "ballot", "shuffle, deciding with subgroupBallot instead of subgroupAll",
+        from "ours, after the similarity post and Data Parallel C++",
+        &["stop-check/ballot"] => &program },
+        variant! { "streaming",
         "16-byte loads in one pass: only pairs too far apart cost an atomic, and the last work-group writes",
-        from "ours, after the similarity post" },
+        from "ours, after the similarity post",
+        &["stop-check/streaming", "stop-check/streaming-texel"] => &streaming },
     ]),
     baseline: Some(&host::STOP_CHECK),
     problem: Static(&problem),
@@ -55,12 +49,14 @@ pub static STOP_CHECK: Algorithm = Algorithm {
 /// eps of the blog post.
 pub const EPS: f32 = 1e-3;
 
+/// Builds the program of a variant without `streaming`, which has one kernel.
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     Program { steps: steps(shaders[0], BufferId(0), BufferId(1), EPS, case, device).to_vec(), ..Program::default() }
 }
 
+/// Builds the program of `streaming`: each work-group checks a part, in quads.
 fn streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
-    let buffers = [("s", 0), ("s4", 0), ("stop", 1), ("arrivals", 2)].map(|(name, i)| (name, buffer(i)));
+    let buffers = buffers([("s", 0), ("s4", 0), ("stop", 1), ("arrivals", 2)]);
     let arguments = [&buffers[..], &[("eps", ArgumentValue::F32(EPS))]].concat();
     Program {
         scratch: vec![scratch("arrivals", DType::I32, 1)],
@@ -85,7 +81,7 @@ pub(super) fn steps(
     [Step::Fill { buffer: stop_flag, word: 1 }, Step::Dispatch(over_vector(shader, &arguments, case, device))]
 }
 
-/// Returns the first element of the pair that is too far apart, for inputs with exactly one such pair.
+/// Returns the index of the first element of the pair that is too far apart, for inputs with exactly one such pair.
 fn offender(input: Input, n: usize) -> Option<usize> {
     match input {
         // A multiple of 64 is a boundary between sub-groups of every size up to 64.
@@ -119,23 +115,19 @@ fn expected(s: &[f32]) -> bool {
     (0..s.len()).all(|i| (s[i] - s[(i + 1) % s.len()]).abs() < EPS)
 }
 
+/// Creates the problem of checking a vector.
 fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     let n = vector_length(case)?;
-    let input = case.input;
-    let seed = case.seed;
+    let case = *case;
     Ok(Box::new(Plain {
         extents: n.to_string(),
-        buffers: vec![
-            BufferSpec::new("s", Role::Input, DType::F32, n),
-            BufferSpec::new("stop", Role::Output, DType::I32, 1),
-        ],
+        buffers: vec![input("s", DType::F32, n), output("stop", DType::I32, 1)],
         work: Work { operations: 2 * n, bytes: Bytes(4 * (n + 1)) },
         chain: None,
-        inputs: Box::new(move || vec![HostArray::F32(values(input, n as usize, seed))]),
-        // Exact.
+        inputs: Box::new(move || vec![HostArray::F32(values(case.input, n as usize, case.seed))]),
         oracle: Box::new(|inputs| {
             let flag = f64::from(u8::from(expected(&reals(&inputs[0]))));
-            elementwise("stop", 0.0, move |_| (flag, 1.0))
+            elementwise("stop", 0.0, move |_| Expected::absolute(flag))
         }),
     }))
 }
@@ -151,13 +143,13 @@ mod tests {
     #[test]
     fn converged_vectors_are_and_boundary_and_wrap_have_one_pair_too_far_apart() {
         for n in [9, 33, 127, 1000, 4097] {
-            let far = |input| {
+            let offenders = |input| {
                 let s = values(input, n);
                 (0..s.len()).filter(|i| (s[*i] - s[(i + 1) % s.len()]).abs() >= EPS).collect::<Vec<_>>()
             };
-            assert_eq!(far(Input::Converged), [0usize; 0]);
-            assert_eq!(far(Input::Wrap), [n - 1]);
-            assert_eq!(far(Input::Boundary).len(), 1, "{n}");
+            assert_eq!(offenders(Input::Converged), [0usize; 0]);
+            assert_eq!(offenders(Input::Wrap), [n - 1]);
+            assert_eq!(offenders(Input::Boundary).len(), 1, "{n}");
         }
     }
 

@@ -1,13 +1,9 @@
 //! Work distribution of the bandwidth-bound kernels: 16-byte loads with many in flight, by address on GPUs and through
 //! texel views on software devices, whose ordinary loads fetch lane by lane.
 
-use crate::algorithms::CaseSpec;
-use crate::basis::dtype::DType;
-use crate::device::capability::{DeviceInfo, DeviceKind};
-use crate::elements::{extent, groups_over};
-use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{ArgumentValue, Dispatch, Program, TEXEL, folded_groups};
-use crate::kernel::shaders::Shader;
+use crate::elements::{extent, groups_over, number};
+use crate::kernel::program::{TEXEL, folded_groups};
+use crate::prelude::*;
 
 /// Elements per quad, the unit of a load.
 const QUAD: u64 = 4;
@@ -19,34 +15,37 @@ const MAX_PARTS: u64 = 4096;
 /// Most work-groups for a vector on a software device, whose groups are one sub-group.
 const MAX_PARTS_ON_CPU: u64 = 1056;
 
-/// Chooses between a kernel that loads quads by address and one that reads them through texel views, for a largest
-/// buffer of `elements` elements; returns it with the note for the record.
-pub(super) fn quads(
-    [addressed, texels]: [&'static Shader; 2],
-    elements: u64,
-    device: &DeviceInfo,
-) -> (&'static Shader, &'static str) {
-    let views = (elements * DType::F32.bytes()).div_ceil(TEXEL);
-    if device.kind == DeviceKind::Cpu && views <= u64::from(device.limits.texel_buffer_elements) {
-        (texels, "reads four elements at once through texel buffers")
+/// Whether kernels read quads through texel views: on software devices, if a view can cover a buffer of `elements`
+/// elements, the largest that the kernel reads.
+pub(super) fn uses_texels(elements: u64, device: &DeviceInfo) -> bool {
+    let texels = (elements * DType::F32.bytes()).div_ceil(TEXEL);
+    device.kind == DeviceKind::Cpu && texels <= u64::from(device.limits.texel_buffer_elements)
+}
+
+/// Returns the note for the record about how kernels read quads.
+pub(super) fn quads_note(uses_texels: bool) -> &'static str {
+    if uses_texels {
+        "reads four elements at once through texel buffers"
     } else {
-        (addressed, "reads four elements at once by address")
+        "reads four elements at once by address"
     }
 }
 
-/// Builds the program of a variant with two such kernels that reads its largest buffer, of `elements` elements, once.
+/// Builds the program of a variant that reads its largest buffer, of `elements` elements, once. The first of its two
+/// kernels loads quads by address, the second reads them through texel views.
 pub(super) fn in_quads(
     kernels: &[&'static Shader],
     elements: u64,
     device: &DeviceInfo,
     dispatch: impl FnOnce(&'static Shader) -> Dispatch,
 ) -> Program {
-    let [addressed, texels] = kernels else { unreachable!("the registry names two kernels") };
-    let (shader, note) = quads([addressed, texels], elements, device);
-    Program { note: Some(note), ..Program::single(dispatch(shader)) }
+    let uses_texels = uses_texels(elements, device);
+    let shader = kernels[usize::from(uses_texels)];
+    Program { note: Some(quads_note(uses_texels)), ..Program::single(dispatch(shader)) }
 }
 
-/// Division of a matrix's rows among teams of sub-groups (`rows.glsl`).
+/// Division of a matrix's rows among teams of sub-groups (`rows.glsl`). The rows that a team sums at a time are four
+/// apart: they start at the same position within a quad, so that quads of the vector serve all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Teams {
     /// Invocations per work-group.
@@ -76,17 +75,18 @@ impl Teams {
     pub(super) fn products(case: &CaseSpec, device: &DeviceInfo) -> Self {
         let n = extent(case);
         let subgroup = case.subgroup_size(device);
-        let (group, team) = match device.kind {
+        let rows = 4.min(subgroup);
+        let team = (GROUP / 2 / subgroup).max(1);
+        match device.kind {
             // No latency to hide: a group is one vector register wide.
-            DeviceKind::Cpu => (subgroup, 1),
-            _ if n >= 4096 => (2 * GROUP, (GROUP / 2 / subgroup).max(1)),
-            _ => (GROUP, (GROUP / 2 / subgroup).max(1)),
-        };
-        Self { group, team, rows: 4.min(subgroup), unroll: 2 }
+            DeviceKind::Cpu => Self { group: subgroup, team: 1, rows, unroll: 2 },
+            _ if n >= 4096 => Self { group: 2 * GROUP, team, rows, unroll: 2 },
+            _ => Self { group: GROUP, team, rows, unroll: 2 },
+        }
     }
 }
 
-/// Dispatches `shader` over all rows of an n×n matrix, with those of `arguments` that it takes.
+/// Builds a dispatch of `shader` over all rows of an n×n matrix, with those of `arguments` that it takes.
 pub(super) fn over_rows(
     teams: Teams,
     shader: &'static Shader,
@@ -97,9 +97,9 @@ pub(super) fn over_rows(
     let n = extent(case);
     let subgroup = case.subgroup_size(device);
     let Teams { group, team, rows, unroll } = teams;
-    // A team's rows are four apart.
-    let teams = QUAD * n.div_ceil(QUAD * u64::from(rows));
-    let groups = teams.div_ceil(u64::from(group / (team * subgroup)));
+    // Four teams, whose rows alternate, share 4·`rows` consecutive rows.
+    let team_count = QUAD * n.div_ceil(QUAD * u64::from(rows));
+    let groups = team_count.div_ceil(u64::from(group / (team * subgroup)));
     let [x, y] = folded_groups(groups, device.limits.group_count[0]);
     let steps = n.div_ceil(QUAD * u64::from(team * subgroup));
     dispatch(shader, arguments, n)
@@ -110,34 +110,11 @@ pub(super) fn over_rows(
         .constant("TEAM", team)
         .constant("ROWS", rows)
         .constant("UNROLL", unroll)
+        // Quads of a row, sums of a team's sub-groups, and elements outside of aligned quads.
         .loops(steps + u64::from(team) + QUAD * 2)
 }
 
-/// Division of a vector among work-groups, one part each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Parts {
-    /// Invocations per work-group.
-    group: u32,
-    /// Quads per invocation, a multiple of `unroll`.
-    count: u64,
-    /// Quads that an invocation keeps in flight.
-    unroll: u32,
-    /// Number of work-groups.
-    groups: u64,
-}
-
-impl Parts {
-    fn of(n: u64, subgroup: u32, device: &DeviceInfo) -> Self {
-        let (group, unroll, most) =
-            if device.kind == DeviceKind::Cpu { (subgroup, 4, MAX_PARTS_ON_CPU) } else { (2 * GROUP, 8, MAX_PARTS) };
-        let quads = n.div_ceil(QUAD);
-        let count = quads.div_ceil(u64::from(group) * most).next_multiple_of(unroll);
-        let groups = quads.div_ceil(u64::from(group) * count);
-        Self { group, count, unroll: unroll as u32, groups }
-    }
-}
-
-/// Dispatches `shader` over the parts of a vector, with those of `arguments` that it takes.
+/// Builds a dispatch of `shader` over a vector in parts, one per work-group, with those of `arguments` that it takes.
 pub(super) fn over_parts(
     shader: &'static Shader,
     arguments: &[(&str, ArgumentValue)],
@@ -146,19 +123,25 @@ pub(super) fn over_parts(
 ) -> Dispatch {
     let n = extent(case);
     let subgroup = case.subgroup_size(device);
-    let Parts { group, count, unroll, groups } = Parts::of(n, subgroup, device);
-    // Far below 2^32: a part is at most a 1056th of 2^31 elements.
-    let arguments = [arguments, &[("count", ArgumentValue::U32(count as u32))]].concat();
+    let is_cpu = device.kind == DeviceKind::Cpu;
+    let group = if is_cpu { subgroup } else { 2 * GROUP };
+    // Quads that an invocation keeps in flight.
+    let unroll = if is_cpu { 4 } else { 8 };
+    let most_groups = if is_cpu { MAX_PARTS_ON_CPU } else { MAX_PARTS };
+    let quads = n.div_ceil(QUAD);
+    let per_invocation = quads.div_ceil(u64::from(group) * most_groups).next_multiple_of(u64::from(unroll));
+    let arguments = [arguments, &[("count", number(per_invocation))]].concat();
     dispatch(shader, &arguments, n)
         .group_size([group, 1, 1])
-        .groups([groups, 1, 1])
+        .groups([quads.div_ceil(u64::from(group) * per_invocation), 1, 1])
         .subgroups_of(subgroup)
         .constant("SUBGROUP", subgroup)
         .constant("UNROLL", unroll)
-        .loops(count + u64::from(group / subgroup))
+        .loops(per_invocation + u64::from(group / subgroup))
 }
 
-/// Dispatches `shader` with `unroll` quads of a vector per invocation.
+/// Builds a dispatch of `shader` with one quad of a vector per invocation, or with eight on a software device, and with
+/// those of `arguments` that it takes.
 pub(super) fn over_quads(
     shader: &'static Shader,
     arguments: &[(&str, ArgumentValue)],
@@ -166,13 +149,16 @@ pub(super) fn over_quads(
     device: &DeviceInfo,
 ) -> Dispatch {
     let n = extent(case);
-    let (group, unroll) = if device.kind == DeviceKind::Cpu { (64, 8) } else { (GROUP, 1) };
+    let is_cpu = device.kind == DeviceKind::Cpu;
+    let group = if is_cpu { 64 } else { GROUP };
+    let unroll = if is_cpu { 8 } else { 1 };
     let groups = n.div_ceil(QUAD * u64::from(group * unroll));
     let [x, y] = folded_groups(groups, device.limits.group_count[0]);
     dispatch(shader, arguments, n).group_size([group, 1, 1]).groups([x, y, 1]).constant("UNROLL", unroll)
 }
 
-/// Dispatches `shader` with one quad of several rows per invocation.
+/// Builds a dispatch of `shader` with one quad of one row or of several per invocation, and with those of `arguments`
+/// that it takes.
 pub(super) fn over_quads_of_rows(
     shader: &'static Shader,
     arguments: &[(&str, ArgumentValue)],
@@ -180,41 +166,38 @@ pub(super) fn over_quads_of_rows(
     device: &DeviceInfo,
 ) -> Dispatch {
     let n = extent(case);
-    let (group, rows) = match device.kind {
-        DeviceKind::Cpu => (64, 8),
-        // Reading a column sum once for several rows pays only if elements are read one by one.
-        _ if n.is_multiple_of(QUAD) => (GROUP, 1),
-        _ => (GROUP, 4),
+    let is_cpu = device.kind == DeviceKind::Cpu;
+    let has_whole_quads = n.is_multiple_of(QUAD);
+    let group = if is_cpu { 64 } else { GROUP };
+    // Reading a column sum once for several rows pays only if elements are read one by one.
+    let rows = match (is_cpu, has_whole_quads) {
+        (true, _) => 8,
+        (false, true) => 1,
+        (false, false) => 4,
     };
     // Outside of its aligned quads, a row has up to six elements.
-    let slots = n / QUAD + if n.is_multiple_of(QUAD) { 0 } else { 6 };
-    let sets = QUAD * n.div_ceil(QUAD * u64::from(rows));
+    let slots = n / QUAD + if has_whole_quads { 0 } else { 6 };
+    // The rows of an invocation are four apart, as those of a team.
+    let sets_of_rows = QUAD * n.div_ceil(QUAD * u64::from(rows));
     dispatch(shader, arguments, n)
         .group_size([group, 1, 1])
-        .groups(groups_over([slots, sets], [group, 1], device))
+        .groups(groups_over([slots, sets_of_rows], [group, 1], device))
         .constant("ROWS", rows)
 }
 
-/// Dispatches `shader` with `n` and `arguments`, as far as it takes them.
+/// Builds a dispatch without a grid, with `n` and those of `arguments` that `shader` takes.
 fn dispatch(shader: &'static Shader, arguments: &[(&str, ArgumentValue)], n: u64) -> Dispatch {
-    // Below 2^32: the problem has checked it.
-    let n = [("n", ArgumentValue::U32(n as u32))];
-    let own = &shader.interface;
-    let has = |name: &str| own.arguments.iter().any(|own| own.name == name) || own.views().any(|view| view == name);
-    let arguments: Vec<_> = arguments.iter().chain(&n).copied().filter(|(name, _)| has(name)).collect();
+    let interface = &shader.interface;
+    let mut arguments = [arguments, &[("n", number(n))]].concat();
+    arguments.retain(|(name, _)| {
+        interface.arguments.iter().any(|argument| argument.name == *name) || interface.views().any(|view| view == *name)
+    });
     Dispatch::new(shader, &arguments)
-}
-
-/// Describes one of the program's own buffers.
-pub(super) fn scratch(name: &'static str, dtype: DType, len: u64) -> BufferSpec {
-    BufferSpec::new(name, Role::Scratch, dtype, len)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::Algorithm;
-    use crate::basis::size::Size;
     use crate::case::{StopRule, StopTest};
     use crate::device::fixture::software_device;
     use crate::eigen::{EIGEN, NEXT_MATRIX, ROW_SUM, STOP_CHECK, VECTOR_MAX};
@@ -222,7 +205,7 @@ mod tests {
     fn program(algorithm: &'static Algorithm, variant: &str, n: u64, device: &DeviceInfo) -> Program {
         let stop = StopRule { test: StopTest::Neighbour, eps: 1e-3, max_rounds: 100 };
         let case = CaseSpec::new(algorithm, Size::Uniform(n), DType::F32).with(|options| options.stop = Some(stop));
-        algorithm.variant(variant).expect("it is in the table").program(&case, device).expect("a program")
+        crate::fixture::program(algorithm, variant, &case, device)
     }
 
     fn gpu() -> DeviceInfo {
@@ -236,16 +219,16 @@ mod tests {
                 let case = CaseSpec::new(&ROW_SUM, Size::Uniform(n), DType::F32);
                 for shape in [Teams::sums(&case, &device), Teams::products(&case, &device)] {
                     let rows = u64::from(shape.rows);
-                    let mut taken = vec![0; n as usize];
+                    let mut sums_of_row = vec![0; n as usize];
                     for team in 0..QUAD * n.div_ceil(QUAD * rows) {
                         let first = team / QUAD * (QUAD * rows) + team % QUAD;
-                        let own: Vec<u64> = (0..rows).map(|r| first + QUAD * r).filter(|row| *row < n).collect();
-                        assert!(own.iter().all(|row| row * n % QUAD == first * n % QUAD), "{n}: {own:?}");
-                        for row in own {
-                            taken[row as usize] += 1;
+                        // Rows beyond the matrix are skipped.
+                        for row in (0..rows).map(|r| first + QUAD * r).filter(|row| *row < n) {
+                            assert_eq!(row * n % QUAD, first * n % QUAD, "{n}: {row}");
+                            sums_of_row[row as usize] += 1;
                         }
                     }
-                    assert!(taken.iter().all(|times| *times == 1), "{n} {shape:?}");
+                    assert!(sums_of_row.iter().all(|times| *times == 1), "{n} {shape:?}");
                 }
             }
         }
@@ -255,9 +238,14 @@ mod tests {
     fn parts_cover_the_vector_and_are_no_more_than_they_need_be() {
         for device in [software_device(), gpu()] {
             for n in [1, 3, 4, 1000, 1 << 20, (1 << 25) + 1, 1 << 31] {
-                let Parts { group, count, unroll, groups } = Parts::of(n, 8, &device);
-                let part = QUAD * u64::from(group) * count;
-                assert!(count.is_multiple_of(u64::from(unroll)) && groups < 1 << 16, "{n}");
+                let program = program(&VECTOR_MAX, "streaming", n, &device);
+                let dispatch = program.dispatches().next().expect("one dispatch");
+                let group = u64::from(dispatch.shader.interface.local_size[0].value(&dispatch.constants));
+                let count = dispatch.number("count");
+                let groups = dispatch.groups[0];
+                let part = QUAD * group * count;
+                assert!(count.is_multiple_of(dispatch.constant_value("UNROLL").expect("a constant")), "{n}");
+                assert!(groups < 1 << 16, "{n}");
                 assert!(groups * part >= n && (groups - 1) * part < n, "{n}: {groups} parts of {part}");
             }
         }

@@ -6,11 +6,8 @@
 //! up to n² exchanges to the 2/3·n³ operations.
 
 use super::{Baseline, HostProgram, extent};
-use crate::algorithms::CaseSpec;
-use crate::algorithms::product_tile::Dims;
-use crate::basis::dtype::{DType, HostArray};
-use crate::basis::layout::Layout;
 use crate::lu::{CONVERGED, NO_BAD_PIVOT};
+use crate::prelude::*;
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::lu::partial_pivoting::factor::{lu_in_place, lu_in_place_scratch};
 use faer::linalg::lu::partial_pivoting::solve::{solve_in_place, solve_in_place_scratch};
@@ -24,15 +21,14 @@ pub(crate) static PRODUCT: Baseline = Baseline {
     dtypes: &[DType::F32, DType::F64],
     name: "faer",
     summary: "blocked product on all cores with CPU vector instructions, matrices as stored",
-    make: |case, inputs| {
-        Some(match inputs {
-            [HostArray::F32(a), HostArray::F32(b)] => Box::new(Product::new(case, a, b, HostArray::F32)),
-            [HostArray::F64(a), HostArray::F64(b)] => Box::new(Product::new(case, a, b, HostArray::F64)),
-            _ => return None,
-        })
+    make: |case, inputs| match inputs {
+        [HostArray::F32(a), HostArray::F32(b)] => Some(Box::new(Product::new(case, a, b, HostArray::F32))),
+        [HostArray::F64(a), HostArray::F64(b)] => Some(Box::new(Product::new(case, a, b, HostArray::F64))),
+        _ => None,
     },
 };
 
+/// Product C = A·B.
 struct Product<'a, T> {
     a: MatRef<'a, T>,
     b: MatRef<'a, T>,
@@ -45,16 +41,12 @@ impl<'a, T: ComplexField> Product<'a, T> {
     fn new(case: &CaseSpec, a: &'a [T], b: &'a [T], array: fn(Vec<T>) -> HostArray) -> Self {
         let dims = Dims::from(case.size);
         let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| extent as usize);
-        let matrix = |elements, rows, columns, transposed: bool| {
-            let of = if transposed { MatRef::from_column_major_slice } else { MatRef::from_row_major_slice };
-            of(elements, rows, columns)
+        let view = |is_transposed| {
+            if is_transposed { MatRef::from_column_major_slice } else { MatRef::from_row_major_slice }
         };
-        Self {
-            a: matrix(a, m, k, case.layout == Layout::Tn),
-            b: matrix(b, k, n, case.layout == Layout::Nt),
-            c: vec![zero(); m * n],
-            array,
-        }
+        let a = view(case.layout == Layout::Tn)(a, m, k);
+        let b = view(case.layout == Layout::Nt)(b, k, n);
+        Self { a, b, c: vec![zero(); m * n], array }
     }
 }
 
@@ -80,8 +72,10 @@ pub(crate) static FACTORISATION: Baseline = Baseline {
               variants lack)",
     make: |case, inputs| match inputs {
         [HostArray::F32(a), _] => Some(Box::new(Factorisation::new(extent(case), a))),
-        [HostArray::F32(a), _, HostArray::F32(b)] => Some(Box::new(DenseSystem::new(extent(case), a, b, in_f32))),
-        [HostArray::F64(a), HostArray::F64(b)] => Some(Box::new(DenseSystem::new(extent(case), a, b, in_f64))),
+        [HostArray::F32(a), _, HostArray::F32(b)] => {
+            Some(Box::new(DenseSystem::new(extent(case), a, b, outputs_in_f32)))
+        }
+        [HostArray::F64(a), HostArray::F64(b)] => Some(Box::new(DenseSystem::new(extent(case), a, b, outputs_in_f64))),
         _ => None,
     },
 };
@@ -104,19 +98,19 @@ impl<'a, T: ComplexField + Copy> DenseSystem<'a, T> {
     }
 }
 
-/// Returns the outputs of the f32 problem.
-fn in_f32(solution: &DenseSystem<'_, f32>) -> Vec<HostArray> {
+/// Returns the outputs of the f32 problem: A, U, status, rows and x.
+fn outputs_in_f32(solution: &DenseSystem<'_, f32>) -> Vec<HostArray> {
     let DenseSystem { factors, b, .. } = solution;
     let [a, _, u, status, rows] = <[_; 5]>::try_from(factors.outputs()).expect("A, L, U, status and rows");
     vec![a, u, status, rows, HostArray::F32((0..b.len()).map(|row| solution.x[(row, 0)]).collect())]
 }
 
-/// Returns the outputs of the f64 problem.
-fn in_f64(solution: &DenseSystem<'_, f64>) -> Vec<HostArray> {
+/// Returns the outputs of the f64 problem: x, status, and outcome and steps of the refinement.
+fn outputs_in_f64(solution: &DenseSystem<'_, f64>) -> Vec<HostArray> {
     let x = HostArray::F64((0..solution.b.len()).map(|row| solution.x[(row, 0)]).collect());
     // There is nothing to refine.
-    let words = [NO_BAD_PIVOT, CONVERGED, 0].map(|word| HostArray::I32(vec![word]));
-    std::iter::once(x).chain(words).collect()
+    let [status, ended, steps] = [NO_BAD_PIVOT, CONVERGED, 0].map(|word| HostArray::I32(vec![word]));
+    vec![x, status, ended, steps]
 }
 
 impl<T: ComplexField + Copy> HostProgram for DenseSystem<'_, T> {
@@ -138,6 +132,7 @@ impl<T: ComplexField + Copy> HostProgram for DenseSystem<'_, T> {
     }
 }
 
+/// Factorization P·A = L·U.
 struct Factorisation<'a, T> {
     n: usize,
     /// Matrix A as given, row-major.
@@ -148,6 +143,7 @@ struct Factorisation<'a, T> {
     packed: Mat<T>,
     /// Row permutation: row i of P·A is row `permutation[i]` of A.
     permutation: Vec<usize>,
+    /// Inverse of the permutation.
     inverse: Vec<usize>,
     scratch: MemBuffer,
 }
@@ -170,22 +166,9 @@ impl<'a, T: ComplexField + Copy> Factorisation<'a, T> {
     }
 
     fn run(&mut self) {
-        let stack = MemStack::new(&mut self.scratch);
-        let matrix = self.packed.as_mut();
-        let permutation = &mut self.permutation;
-        let inverse = &mut self.inverse;
-        lu_in_place(matrix, permutation, inverse, Par::rayon(0), stack, Spec::default());
-    }
-}
-
-impl Factorisation<'_, f32> {
-    /// Collects the elements of a row-major n×n matrix.
-    fn matrix(&self, element: impl Fn(usize, usize) -> f32) -> HostArray {
-        let mut values = Vec::with_capacity(self.n * self.n);
-        for row in 0..self.n {
-            values.extend((0..self.n).map(|column| element(row, column)));
-        }
-        HostArray::F32(values)
+        let Self { packed, permutation, inverse, scratch, .. } = self;
+        let stack = MemStack::new(scratch);
+        lu_in_place(packed.as_mut(), permutation, inverse, Par::rayon(0), stack, Spec::default());
     }
 }
 
@@ -201,14 +184,19 @@ impl HostProgram for Factorisation<'_, f32> {
     /// Returns A unchanged, L and U in full, a status without bad pivots, and the permutation. With pivoting a zero
     /// pivot occurs only in a column of zeros, and then the quotients are not finite.
     fn outputs(&self) -> Vec<HostArray> {
-        let lower = |row: usize, column: usize| match column.cmp(&row) {
-            std::cmp::Ordering::Less => self.packed[(row, column)],
-            std::cmp::Ordering::Equal => 1.0,
-            std::cmp::Ordering::Greater => 0.0,
-        };
-        let upper = |row: usize, column: usize| if column < row { 0.0 } else { self.packed[(row, column)] };
+        let n = self.n;
+        let mut l = vec![0.0; n * n];
+        let mut u = vec![0.0; n * n];
+        for row in 0..n {
+            l[row * n + row] = 1.0;
+            for column in 0..n {
+                let factor = if column < row { &mut l } else { &mut u };
+                factor[row * n + column] = self.packed[(row, column)];
+            }
+        }
+        let [a, l, u] = [self.a.to_vec(), l, u].map(HostArray::F32);
         let status = HostArray::I32(vec![NO_BAD_PIVOT]);
         let rows = HostArray::I32(self.permutation.iter().map(|row| *row as i32).collect());
-        vec![HostArray::F32(self.a.to_vec()), self.matrix(lower), self.matrix(upper), status, rows]
+        vec![a, l, u, status, rows]
     }
 }

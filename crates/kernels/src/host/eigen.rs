@@ -2,30 +2,30 @@
 //! transform, with the similarity post's steps as [`crate::eigen`] describes them.
 
 use super::{Baseline, HostProgram, extent, loops};
-use crate::basis::dtype::HostArray;
 use crate::case::{StopRule, StopTest};
 use crate::eigen::STOP_CHECK_EPS;
+use crate::prelude::*;
 use rayon::prelude::*;
 
 /// Smallest number of elements per task: handing over a task costs as much as some thousand elements.
 const MIN_TASK_ELEMENTS: usize = 4096;
 
-/// Returns the rows of n elements per task.
-fn rows(n: usize) -> usize {
+/// Returns the fewest rows of n elements per task.
+fn min_task_rows(n: usize) -> usize {
     MIN_TASK_ELEMENTS.div_ceil(n)
 }
 
 /// Computes s\[r\] = Σ M\[r,c\], each sum from left to right.
 pub(super) fn row_sums(m: &[f32], s: &mut [f32]) {
     let n = s.len();
-    s.par_iter_mut().zip(m.par_chunks(n)).with_min_len(rows(n)).for_each(|(s, row)| *s = row.iter().sum());
+    s.par_iter_mut().zip(m.par_chunks(n)).with_min_len(min_task_rows(n)).for_each(|(s, row)| *s = row.iter().sum());
 }
 
 /// Returns the largest of `x`, all non-negative. Such floats are ordered like their bits, and an integer maximum
 /// compiles to vector instructions, whereas a float maximum, because of NaN, does not. The variants do the same.
 pub(super) fn largest(x: &[f32]) -> f32 {
-    let of_piece = |piece: &[f32]| piece.iter().map(|x| x.to_bits()).fold(0, u32::max);
-    f32::from_bits(x.par_chunks(MIN_TASK_ELEMENTS).map(of_piece).reduce(|| 0, u32::max))
+    let largest_bits = |piece: &[f32]| piece.iter().map(|x| x.to_bits()).fold(0, u32::max);
+    f32::from_bits(x.par_chunks(MIN_TASK_ELEMENTS).map(largest_bits).reduce(|| 0, u32::max))
 }
 
 /// Updates e\[i\] ← e\[i\]·s\[i\]/max.
@@ -36,7 +36,7 @@ pub(super) fn scale(e: &mut [f32], s: &[f32], max: f32) {
 /// Updates M\[r,c\] ← M\[r,c\]·s\[c\]/s\[r\], with one division per row.
 pub(super) fn transform(m: &mut [f32], s: &[f32]) {
     let n = s.len();
-    m.par_chunks_mut(n).zip(s).with_min_len(rows(n)).for_each(|(row, sum)| {
+    m.par_chunks_mut(n).zip(s).with_min_len(min_task_rows(n)).for_each(|(row, sum)| {
         let reciprocal = 1.0 / sum;
         row.iter_mut().zip(s).for_each(|(m, s)| *m *= s * reciprocal);
     });
@@ -46,62 +46,56 @@ pub(super) fn transform(m: &mut [f32], s: &[f32]) {
 /// is not vectorized; no task starts after another has found a pair too far apart.
 pub(super) fn neighbours_agree(s: &[f32], eps: f32) -> bool {
     let n = s.len();
-    let near = |a: f32, b: f32| (a - b).abs() < eps;
-    near(s[n - 1], s[0])
-        && (0..n.div_ceil(MIN_TASK_ELEMENTS)).into_par_iter().all(|piece| {
-            // Includes the first element of the next piece.
-            let piece = &s[piece * MIN_TASK_ELEMENTS..n.min((piece + 1) * MIN_TASK_ELEMENTS + 1)];
-            piece.iter().zip(&piece[1..]).fold(true, |all, (a, b)| all & near(*a, *b))
-        })
+    let agree = |a: f32, b: f32| (a - b).abs() < eps;
+    if !agree(s[n - 1], s[0]) {
+        return false;
+    }
+    (0..n.div_ceil(MIN_TASK_ELEMENTS)).into_par_iter().all(|piece| {
+        // Includes the first element of the next piece.
+        let piece = &s[piece * MIN_TASK_ELEMENTS..n.min((piece + 1) * MIN_TASK_ELEMENTS + 1)];
+        piece.iter().zip(&piece[1..]).fold(true, |agrees, (a, b)| agrees & agree(*a, *b))
+    })
 }
 
 pub(crate) static ROW_SUM: Baseline = loops(
     "rows in parallel, each summed left to right without vector instructions, which would change the order",
     |case, inputs| {
-        let [a] = reals(inputs)?;
-        let result = vec![0.0; extent(case)];
-        Some(Box::new(HostLoop {
-            operands: [a],
-            before: None,
-            result,
-            array: HostArray::F32,
-            run: |[a], s| row_sums(a, s),
-        }))
+        let run = |[a]: [&[f32]; 1], s: &mut [f32]| row_sums(a, s);
+        Some(Box::new(HostLoop::new(operands(inputs)?, vec![0.0; extent(case)], HostArray::F32, run)))
     },
 );
 
 pub(crate) static VECTOR_MAX: Baseline =
     loops("chunks of the vector in parallel, then the largest of their maxima", |_, inputs| {
-        let operands = reals(inputs)?;
         let run = |[x]: [&[f32]; 1], max: &mut [f32]| max[0] = largest(x);
-        Some(Box::new(HostLoop { operands, before: None, result: vec![0.0], array: HostArray::F32, run }))
+        Some(Box::new(HostLoop::new(operands(inputs)?, vec![0.0], HostArray::F32, run)))
     });
 
 pub(crate) static EIGENVECTOR: Baseline = loops("chunks of the vector in parallel, in place", |_, inputs| {
-    let [s, max, e] = reals(inputs)?;
+    let [s, max, e] = operands(inputs)?;
     let run = |[s, max]: [&[f32]; 2], e: &mut [f32]| scale(e, s, max[0]);
     Some(Box::new(HostLoop::in_place([s, max], e, run)))
 });
 
 pub(crate) static NEXT_MATRIX: Baseline = loops("rows in parallel, in place, one division a row", |_, inputs| {
-    let [m, s] = reals(inputs)?;
+    let [m, s] = operands(inputs)?;
     Some(Box::new(HostLoop::in_place([s], m, |[s], m| transform(m, s))))
 });
 
 pub(crate) static STOP_CHECK: Baseline =
     loops("chunks of the vector in parallel; none starts after one has found a pair too far apart", |_, inputs| {
-        let operands = reals(inputs)?;
         let run = |[s]: [&[f32]; 1], stop: &mut [i32]| stop[0] = i32::from(neighbours_agree(s, STOP_CHECK_EPS));
-        Some(Box::new(HostLoop { operands, before: None, result: vec![0], array: HostArray::I32, run }))
+        Some(Box::new(HostLoop::new(operands(inputs)?, vec![0], HostArray::I32, run)))
     });
 
 /// Returns the values of all inputs, if there are N and all are f32.
-pub(super) fn reals<const N: usize>(inputs: &[HostArray]) -> Option<[&[f32]; N]> {
-    let values = inputs.iter().map(|input| match input {
-        HostArray::F32(values) => Some(values.as_slice()),
-        _ => None,
-    });
-    values.collect::<Option<Vec<_>>>()?.try_into().ok()
+fn operands<const N: usize>(inputs: &[HostArray]) -> Option<[&[f32]; N]> {
+    let mut operands = vec![];
+    for input in inputs {
+        let HostArray::F32(values) = input else { return None };
+        operands.push(values.as_slice());
+    }
+    operands.try_into().ok()
 }
 
 /// Loop that reads its operands and writes, or updates in place, one array.
@@ -115,7 +109,20 @@ struct HostLoop<'a, const N: usize, T> {
     run: fn([&[f32]; N], &mut [T]),
 }
 
+impl<'a, const N: usize, T> HostLoop<'a, N, T> {
+    /// Creates a loop that overwrites `result`.
+    fn new(
+        operands: [&'a [f32]; N],
+        result: Vec<T>,
+        array: fn(Vec<T>) -> HostArray,
+        run: fn([&[f32]; N], &mut [T]),
+    ) -> Self {
+        Self { operands, before: None, result, array, run }
+    }
+}
+
 impl<'a, const N: usize> HostLoop<'a, N, f32> {
+    /// Creates a loop that updates a copy of `before`.
     fn in_place(operands: [&'a [f32]; N], before: &'a [f32], run: fn([&[f32]; N], &mut [f32])) -> Self {
         Self { operands, before: Some(before), result: before.to_vec(), array: HostArray::F32, run }
     }
@@ -139,10 +146,11 @@ impl<const N: usize, T: Copy> HostProgram for HostLoop<'_, N, T> {
 
 pub(crate) static TRANSFORM: Baseline =
     loops("the same steps as parallel loops, until the same stop rule holds", |case, inputs| {
-        let [a] = reals(inputs)?;
+        let [a] = operands(inputs)?;
         Some(Box::new(Transform::new(extent(case), case.stop_rule(), a)))
     });
 
+/// Similarity transform until the stop rule holds.
 struct Transform<'a> {
     stop: StopRule,
     a: &'a [f32],
@@ -180,7 +188,8 @@ impl HostProgram for Transform<'_> {
 
     fn run(&mut self) {
         self.v.fill(1.0);
-        (self.stopped, self.rounds) = (false, 0);
+        self.stopped = false;
+        self.rounds = 0;
         // As on the device, rounds are updates of the matrix; the last pass, which finds equal sums, makes no update.
         for _ in 0..self.stop.max_rounds.saturating_add(1) {
             row_sums(&self.m, &mut self.s);
@@ -196,14 +205,10 @@ impl HostProgram for Transform<'_> {
     }
 
     fn outputs(&self) -> Vec<HostArray> {
-        vec![
-            HostArray::F32(self.m.clone()),
-            HostArray::F32(self.v.clone()),
-            HostArray::F32(vec![self.lambda]),
-            HostArray::I32(vec![i32::from(self.stopped)]),
-            HostArray::I32(vec![self.rounds]),
-            // The whole transform is in the matrix.
-            HostArray::F32(vec![1.0; self.s.len()]),
-        ]
+        // The whole transform is in the matrix.
+        let d = vec![1.0; self.s.len()];
+        let [m, v, lambda, d] = [self.m.clone(), self.v.clone(), vec![self.lambda], d].map(HostArray::F32);
+        let [stopped, rounds] = [i32::from(self.stopped), self.rounds].map(|word| HostArray::I32(vec![word]));
+        vec![m, v, lambda, stopped, rounds, d]
     }
 }

@@ -13,9 +13,8 @@ pub(super) use dense::{FACTORISATION, PRODUCT};
 pub(super) use eigen::{EIGENVECTOR, NEXT_MATRIX, ROW_SUM, STOP_CHECK, TRANSFORM, VECTOR_MAX};
 
 use super::elements;
-use crate::algorithms::CaseSpec;
 use crate::algorithms::baseline::{Baseline, HostProgram, MakeHostProgram};
-use crate::basis::dtype::DType;
+use crate::prelude::*;
 
 /// Declares a baseline of plain parallel loops in f32.
 const fn loops(summary: &'static str, make: MakeHostProgram) -> Baseline {
@@ -31,27 +30,24 @@ fn extent(case: &CaseSpec) -> usize {
 mod tests {
     use super::*;
     use crate::CATALOGUE;
+    use crate::algorithms::Solution;
     use crate::algorithms::baseline::check;
-    use crate::algorithms::{Algorithm, Solution};
-    use crate::basis::dtype::HostArray;
-    use crate::basis::size::Size;
-    use crate::case::input::Input;
     use crate::case::{Goal, StopRule, StopTest};
 
-    /// Runs a case's baseline, restores it and runs it again: both answers must pass.
-    fn passes(algorithm: &Algorithm, case: &CaseSpec) -> Vec<HostArray> {
+    /// Runs a case's baseline, restores it and runs it again: both answers must pass. Returns the first.
+    fn run_twice(algorithm: &Algorithm, case: &CaseSpec) -> Vec<HostArray> {
         let problem = (algorithm.problem)(case).expect("a sensible size");
         let inputs = problem.inputs().expect("made here");
         let mut program = algorithm.host_program(case, &inputs).expect("a baseline");
-        let mut verify = |when| {
+        let mut verify = |run| {
             program.run();
             let outputs = program.outputs();
-            let expected = problem.buffers().into_iter().filter(|buffer| buffer.role.is_output());
-            let expected = expected.map(|buffer| HostArray::zeros(buffer.dtype, buffer.len as usize));
+            let buffers = problem.buffers().into_iter().filter(|buffer| buffer.role.is_output());
+            let expected = buffers.map(|buffer| HostArray::zeros(buffer.dtype, buffer.len as usize));
             let shape = |array: &HostArray| (std::mem::discriminant(array), array.len());
             assert!(expected.map(|array| shape(&array)).eq(outputs.iter().map(shape)), "{}", algorithm.name);
             let check = check(problem.as_ref(), &inputs, program.as_ref()).expect("an answer");
-            assert!(check.passes(), "{} {case:?}, {when}: {check:?}", algorithm.name);
+            assert!(check.passes(), "{} {case:?}, {run}: {check:?}", algorithm.name);
             program.restore();
             outputs
         };
@@ -61,13 +57,14 @@ mod tests {
     }
 
     /// Iterates over an algorithm's goals with the types in which some variant reaches them.
-    fn of_registry(algorithm: &'static Algorithm) -> impl Iterator<Item = (Goal, DType)> {
+    fn goals_and_types(algorithm: &'static Algorithm) -> impl Iterator<Item = (Goal, DType)> {
         algorithm.goals().iter().flat_map(|goal| algorithm.dtypes(*goal).map(|dtype| (*goal, dtype)))
     }
 
     /// Iterates over the goals and types that an algorithm's baseline supports.
-    fn asked(algorithm: &'static Algorithm) -> impl Iterator<Item = (Goal, DType)> {
-        of_registry(algorithm).filter(|(_, dtype)| algorithm.baseline.is_some_and(|own| own.dtypes.contains(dtype)))
+    fn supported(algorithm: &'static Algorithm) -> impl Iterator<Item = (Goal, DType)> {
+        goals_and_types(algorithm)
+            .filter(|(_, dtype)| algorithm.baseline.is_some_and(|baseline| baseline.dtypes.contains(dtype)))
     }
 
     /// Iterates over the algorithms with a baseline.
@@ -85,10 +82,10 @@ mod tests {
                 "vector-max" | "eigenvector" | "stop-check" => sizes.extend([4097, 20_001].map(Size::Uniform)),
                 _ => {}
             }
-            for (goal, dtype) in asked(algorithm) {
+            for (goal, dtype) in supported(algorithm) {
                 for size in &sizes {
                     let case = CaseSpec::new(algorithm, *size, dtype).with(|options| options.goal = goal);
-                    passes(algorithm, &case);
+                    run_twice(algorithm, &case);
                 }
             }
         }
@@ -99,7 +96,7 @@ mod tests {
         for algorithm in with_baseline() {
             for input in algorithm.inputs.iter().filter(|input| input.has_answer()) {
                 let n = if *input == Input::Example { 3 } else { 130 };
-                for (goal, dtype) in asked(algorithm) {
+                for (goal, dtype) in supported(algorithm) {
                     // The library's factorization pivots, like the variant.
                     let solved = |solution: &Solution| (solution.inputs)("blocked-pivot", dtype).contains(input);
                     if goal == Goal::Solution && !algorithm.solution.is_some_and(solved) {
@@ -109,7 +106,7 @@ mod tests {
                     let case = case.with(|options| (options.goal, options.input) = (goal, *input));
                     // The problem itself refuses some kinds.
                     if (algorithm.problem)(&case).is_ok() {
-                        passes(algorithm, &case);
+                        run_twice(algorithm, &case);
                     }
                 }
             }
@@ -120,7 +117,7 @@ mod tests {
     fn pivoting_factorises_matrices_that_need_it() {
         let lu = CATALOGUE.find("lu").expect("it is in the registry");
         let case = CaseSpec::new(lu, Size::Uniform(65), DType::F32).with(|options| options.input = Input::Singular);
-        passes(lu, &case);
+        run_twice(lu, &case);
     }
 
     #[test]
@@ -155,8 +152,8 @@ mod tests {
             CaseSpec::new(eigen, Size::Uniform(128), DType::F32).with(|options| options.stop = Some(stop))
         };
         let rounds = |outputs: &[HostArray]| outputs[4].get(0);
-        assert_eq!(rounds(&passes(eigen, &case(StopTest::Neighbour, 1e-3, 100))), 9.0);
-        assert!(rounds(&passes(eigen, &case(StopTest::Bracket, 1e-4, 100))) > 0.0);
+        assert_eq!(rounds(&run_twice(eigen, &case(StopTest::Neighbour, 1e-3, 100))), 9.0);
+        assert!(rounds(&run_twice(eigen, &case(StopTest::Bracket, 1e-4, 100))) > 0.0);
 
         let short = case(StopTest::Neighbour, 1e-3, 3);
         let problem = (eigen.problem)(&short).expect("a sensible size");
@@ -175,8 +172,8 @@ mod tests {
             for n in [2, 4096, 4097, 8193] {
                 let case =
                     CaseSpec::new(stop_check, Size::Uniform(n), DType::F32).with(|options| options.input = input);
-                let near = input == Input::Converged;
-                assert_eq!(passes(stop_check, &case), [HostArray::I32(vec![i32::from(near)])], "{input} {n}");
+                let agrees = input == Input::Converged;
+                assert_eq!(run_twice(stop_check, &case), [HostArray::I32(vec![i32::from(agrees)])], "{input} {n}");
             }
         }
     }
@@ -186,7 +183,7 @@ mod tests {
     fn these_and_only_these_have_no_baseline() {
         let mut without = vec![];
         for algorithm in CATALOGUE.algorithms {
-            for (goal, dtype) in of_registry(algorithm) {
+            for (goal, dtype) in goals_and_types(algorithm) {
                 let case = CaseSpec::new(algorithm, Size::Uniform(64), dtype).with(|options| options.goal = goal);
                 // Probes measure a Vulkan device and have no counterpart on the CPU.
                 if algorithm.baseline_of(&case).is_none() && !algorithm.finds_limits() {
@@ -197,14 +194,14 @@ mod tests {
         }
         // There is no suitable CPU library for products of 16-bit floats or integers, and sub-groups have no
         // counterpart.
-        let known = ["matmul/f16", "matmul/bf16", "matmul/i32", "matmul/i8", "collectives/i32"];
-        let new: Vec<_> = without.iter().filter(|name| !known.contains(&name.as_str())).collect();
+        let expected = ["matmul/f16", "matmul/bf16", "matmul/i32", "matmul/i8", "collectives/i32"];
+        let new: Vec<_> = without.iter().filter(|name| !expected.contains(&name.as_str())).collect();
         assert!(
             new.is_empty(),
             "no baseline for {new:?}: write one and name it in the algorithm, or add these names to the list in this test if nobody \
              would compute this on the CPU"
         );
-        assert_eq!(without, known, "these have a baseline: take the others out of the list in this test");
+        assert_eq!(without, expected, "these have a baseline: take the others out of the list in this test");
     }
 
     #[test]

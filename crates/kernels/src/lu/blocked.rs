@@ -1,30 +1,31 @@
 //! The schedule of `blocked` and `blocked-split`.
 //!
-//! A block of columns is one dependent dispatch, whose groups each factorize the diagonal block redundantly and solve
-//! for one strip beside or below it; or, if too many rows remain for that, two: the diagonal block, then the strips.
-//! Within an outer block, only the strips of the next block, its rows and columns, are updated alongside the sequential
-//! steps. The rest of W waits until the outer block is done, so that it passes through memory once for many columns:
-//! first the strips of the next outer block, then the rest in slices alongside the next outer block's blocks.
+//! A block of columns takes one stage, whose groups each factorize the diagonal block redundantly and solve for one
+//! strip beside or below it; or, if too many rows remain for that, two: the diagonal block, then the strips. Within an
+//! outer block, only the strips of the next block, its rows and columns, are updated alongside these stages. The rest of
+//! W waits until the outer block is done, so that it passes through memory once for many columns: first the strips of
+//! the next outer block, then the rest in slices alongside the next outer block's blocks.
 
 use super::factors::{L, STATUS, U};
-use super::schedule::{LuSchedule, Panel, Solve, UpdateFactors, UpdateTarget, arguments, slice, update_tile};
+use super::schedule::{Area, BlockPosition, LuSchedule, Panel, Solve, UpdateFactors, slice, update_tile};
 use super::solve::TriangleSide;
 use super::split::{self, Halves};
 use super::widths::{PLAIN, SPLIT};
-use crate::algorithms::CaseSpec;
-use crate::device::capability::{DeviceInfo, DeviceKind};
-use crate::kernel::program::{Dispatch, Program};
-use crate::kernel::shaders::Shader;
+use crate::elements::arguments;
 use crate::matmul::SPLIT_LOSS;
+use crate::prelude::*;
 use std::ops::Range;
 
 /// Columns that `blocked-corner` factorizes at a time.
 const STEP: u64 = 8;
 
-/// Most remaining rows for which a block is one dependent dispatch: with more there are too many strips.
+/// Most remaining rows for which a block is one stage: with more there are too many strips, each of whose groups
+/// factorizes the diagonal block.
 const MAX_ROWS_AT_ONCE: u64 = 2048;
-/// Requirements of the largest groups of such a dispatch: invocations, and bytes of shared memory.
-const AT_ONCE_REQUIREMENTS: (u32, u64) = (512, 48 << 10);
+/// Invocations of the largest groups of such a stage.
+const AT_ONCE_INVOCATIONS: u32 = 512;
+/// Bytes of shared memory that such a group takes.
+const AT_ONCE_SHARED_BYTES: u64 = 48 << 10;
 /// Most remaining rows for which strips have 32 columns: beyond, wider strips mean fewer groups that factorize the same
 /// block.
 const NARROW_STRIP_ROWS: u64 = 1024;
@@ -41,7 +42,7 @@ const BLOCK: u64 = 64;
 /// Granularity of slices in columns: whole tiles of any update.
 const SLICE: u64 = 128;
 
-/// Number of kernels of `blocked`; `blocked-split` has those of a split product behind them.
+/// Number of kernels of `blocked`; `blocked-split` has three more, for its products.
 const PLAIN_KERNELS: usize = 4;
 
 /// Kernels of both variants.
@@ -50,36 +51,40 @@ struct Kernels {
     corner: &'static Shader,
     solve: &'static Shader,
     update: &'static Shader,
-    /// Halves for updates by whole outer blocks on matrix units, which replace `update`.
+    /// Kernels and buffers of `blocked-split`, whose updates by whole outer blocks run on matrix units.
     halves: Option<Halves>,
 }
 
 impl Kernels {
-    /// Returns the kernels without matrix units.
+    /// Returns the kernels for updates that cannot wait until halves are prepared.
     fn plain(self) -> Self {
         Self { halves: None, ..self }
     }
 }
 
-/// Position of a diagonal block.
-#[derive(Clone, Copy)]
-struct BlockPosition {
-    /// First row and column in the matrix.
-    first: u64,
-    /// First column in P and first row in Q, the panel's copies of L and U.
-    panel_column: u64,
-}
-
-/// Outer block: its columns, its panel, and the other panel, shared by the outer blocks before and behind it.
+/// Outer block of the columns `start..end`.
 #[derive(Clone, Copy)]
 struct OuterBlock {
     start: u64,
     end: u64,
     own: Panel,
+    /// Panel of the outer blocks before and behind this one.
     other: Panel,
 }
 
-/// Builds the program of `blocked`, or with the kernels of a split product behind the others, of `blocked-split`.
+impl OuterBlock {
+    /// Returns the operands of an update by the first `depth` columns of this outer block.
+    fn factors(&self, depth: u64) -> UpdateFactors {
+        UpdateFactors { panel: self.own, panel_column: 0, depth }
+    }
+
+    /// Returns the operands of an update by the first `depth` columns of the outer block before.
+    fn earlier_factors(&self, depth: u64) -> UpdateFactors {
+        UpdateFactors { panel: self.other, panel_column: 0, depth }
+    }
+}
+
+/// Builds the program of `blocked`, or with more than [`PLAIN_KERNELS`] shaders, of `blocked-split`.
 pub(super) fn without_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let widths = if shaders.len() > PLAIN_KERNELS { &SPLIT } else { &PLAIN };
     program(shaders, case, device, widths.for_case(case, device))
@@ -90,7 +95,7 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, ou
     let [pad, corner, solve, update, rest @ ..] = shaders else { unreachable!("the table has four kernels") };
     let block = outer.min(BLOCK);
     let mut schedule = LuSchedule::new(case, device, outer, block);
-    schedule.substituting(case, L, schedule.n, None);
+    schedule.add_substitution(case, L, schedule.n, None);
     let panels = schedule.panels();
     let halves = match rest {
         [scales, halves, update] => Some(schedule.halves([scales, halves, update])),
@@ -100,133 +105,130 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, ou
     schedule.pad(pad);
     let mut ready = false;
     for (index, start) in (0..schedule.stride).step_by(outer as usize).enumerate() {
-        let own = panels[index % 2];
-        let other = panels[(index + 1) % 2];
-        let outer = OuterBlock { start, end: (start + outer).min(schedule.stride), own, other };
+        let end = (start + outer).min(schedule.stride);
+        let outer = OuterBlock { start, end, own: panels[index % 2], other: panels[(index + 1) % 2] };
         ready = schedule.outer_block(kernels, outer, ready);
     }
     let program = schedule.program();
-    match halves {
-        None => program,
-        Some(_) => Program { computes: Some(split::COMPUTES), ..program }.allowing(SPLIT_LOSS),
+    if halves.is_none() {
+        return program;
     }
+    Program { computes: Some(split::COMPUTES), ..program }.allowing(SPLIT_LOSS)
 }
 
 impl LuSchedule<'_> {
-    /// Records an outer block in two stages per block; its first diagonal block must be factorized already.
-    fn blocks(&mut self, kernels: Kernels, outer: OuterBlock) {
-        let OuterBlock { start, end, own, other } = outer;
-        let stride = self.stride;
-        let blocks = (end - start) / self.block;
-        for j in 0..blocks {
-            let depth = (j + 1) * self.block;
-            let next = start + depth;
-            if next < stride {
-                let position = BlockPosition { first: next - self.block, panel_column: depth - self.block };
-                self.solves(kernels.solve, own, position);
-            }
-            self.finished(next);
-            if next == end {
-                return;
-            }
-            let by = UpdateFactors { panel: own, plane: 0, depth };
-            self.corner(kernels, own, BlockPosition { first: next, panel_column: depth }, by);
-            self.strips(kernels.plain(), by, next..next + self.block, self.block);
-            if start > 0 {
-                // The previous outer block's remaining updates must finish before its panel is reused.
-                let columns = slice(end..stride, j, blocks - 1, SLICE);
-                let by = UpdateFactors { panel: other, plane: 0, depth: self.width };
-                self.area(kernels, by, [end..stride, columns], 0);
-            }
-        }
-    }
-
     /// Records an outer block. `ready` says whether its first diagonal block is factorized; returns whether the next
     /// one's is.
     fn outer_block(&mut self, kernels: Kernels, outer: OuterBlock, ready: bool) -> bool {
-        let OuterBlock { start, end, own, other } = outer;
-        if self.at_once(kernels, start) {
-            self.blocks_at_once(kernels, outer);
+        if self.takes_one_stage(kernels, outer.start) {
+            self.blocks_in_one_stage(kernels, outer);
             return false;
         }
         if !ready {
-            let by = UpdateFactors { panel: other, plane: 0, depth: 0 };
-            self.corner(kernels, own, BlockPosition { first: start, panel_column: 0 }, by);
+            let position = BlockPosition { first: outer.start, panel_column: 0 };
+            self.corner(kernels, outer.own, position, outer.earlier_factors(0));
         }
-        self.blocks(kernels, outer);
-        let ready = end < self.stride && !self.at_once(kernels, end);
-        if ready {
+        self.blocks_in_two_stages(kernels, outer);
+        let is_next_ready = outer.end < self.stride && !self.takes_one_stage(kernels, outer.end);
+        if is_next_ready {
             self.next_outer(kernels, outer);
         }
-        ready
+        is_next_ready
     }
 
-    /// Whether each block of the outer block at `start` is one dependent dispatch. Not if there are so many strips that
+    /// Whether each block of the outer block at `start` takes one stage. It does not if there are so many strips that
     /// factorizing the diagonal block redundantly takes longer than waiting for it.
-    fn at_once(&self, kernels: Kernels, start: u64) -> bool {
+    fn takes_one_stage(&self, kernels: Kernels, start: u64) -> bool {
         let limits = &self.device.limits;
-        // A product by halves needs two stages before it: for scales and for halves.
-        let in_time = kernels.halves.is_none() || self.width > 2 * self.block || self.width >= self.stride;
+        // Split products wait for two earlier stages, for scales and for halves, and these need a block each.
+        let has_stages = kernels.halves.is_none() || self.width > 2 * self.block || self.width >= self.stride;
         self.block == BLOCK
-            && in_time
+            && has_stages
             && self.device.kind != DeviceKind::Cpu
-            && limits.group_invocations.min(limits.group_size[0]) >= AT_ONCE_REQUIREMENTS.0
-            && limits.shared_memory.0 >= AT_ONCE_REQUIREMENTS.1
+            && limits.group_invocations.min(limits.group_size[0]) >= AT_ONCE_INVOCATIONS
+            && limits.shared_memory.0 >= AT_ONCE_SHARED_BYTES
             && self.stride - start <= MAX_ROWS_AT_ONCE
     }
 
-    /// Records an outer block in one stage per block: all groups factorize the diagonal block redundantly.
-    fn blocks_at_once(&mut self, kernels: Kernels, outer: OuterBlock) {
-        let OuterBlock { start, end, own, other } = outer;
+    /// Records an outer block in two stages per block: the diagonal block, then the strips. The first diagonal block must
+    /// be factorized already.
+    fn blocks_in_two_stages(&mut self, kernels: Kernels, outer: OuterBlock) {
+        let OuterBlock { start, end, own, .. } = outer;
+        let stride = self.stride;
         let blocks = (end - start) / self.block;
-        for j in 0..blocks {
-            let done = j * self.block;
-            let position = BlockPosition { first: start + done, panel_column: done };
-            let next = position.first + self.block;
-            let last_outer = UpdateFactors { panel: other, plane: 0, depth: if start > 0 { self.width } else { 0 } };
-            let by = match j {
-                0 => last_outer,
-                _ => UpdateFactors { panel: own, plane: done - self.block, depth: self.block },
-            };
-            self.push(self.diagonal(kernels.corner, own, position, by, None));
-            if next < self.stride {
-                for side in [TriangleSide::Upper, TriangleSide::Lower] {
-                    self.push(self.diagonal(kernels.corner, own, position, by, Some(side)).without_barrier());
-                }
+        for block in 0..blocks {
+            let depth = (block + 1) * self.block;
+            let next = start + depth;
+            if next < stride {
+                let position = BlockPosition { first: next - self.block, panel_column: depth - self.block };
+                self.solve_strips(kernels.solve, own, position);
             }
-            self.substitute();
-            self.finished(next);
-            if j > 0 && next < end {
-                let by = UpdateFactors { panel: own, plane: 0, depth: done };
-                self.strips(kernels.plain(), by, next..next + self.block, 0);
+            self.mark_final(next);
+            if next == end {
+                return;
             }
+            let factors = outer.factors(depth);
+            self.corner(kernels, own, BlockPosition { first: next, panel_column: depth }, factors);
+            self.update_strips(kernels.plain(), factors, next..next + self.block, self.block);
             if start > 0 {
-                if j == 0 {
-                    self.strips(kernels.plain(), last_outer, next..end, 0);
-                }
-                self.rest(kernels, last_outer, j, blocks, end);
+                // The previous outer block's remaining updates must finish before its panel is reused.
+                let columns = slice(end..stride, block, blocks - 1, SLICE);
+                self.update_behind(kernels, outer.earlier_factors(self.width), end, columns);
             }
         }
     }
 
-    /// Records part `j` of `blocks` of the update of everything behind the outer block that ends at `end`, by the outer
-    /// block before it.
-    fn rest(&mut self, kernels: Kernels, by: UpdateFactors, j: u64, blocks: u64, end: u64) {
-        let stride = self.stride;
-        if end == stride {
-            return;
-        }
-        match kernels.halves {
-            // The strips updated alongside the first block count as columns.
-            None => {
-                let columns = slice(end - (blocks - 1) * 2 * self.block..stride, j, blocks, SLICE);
-                self.area(kernels, by, [end..stride, columns.start.max(end)..columns.end.max(end)], 0);
+    /// Records an outer block in one stage per block: all groups factorize the diagonal block redundantly.
+    fn blocks_in_one_stage(&mut self, kernels: Kernels, outer: OuterBlock) {
+        let OuterBlock { start, end, own, .. } = outer;
+        let earlier = outer.earlier_factors(if start > 0 { self.width } else { 0 });
+        let blocks = (end - start) / self.block;
+        for block in 0..blocks {
+            let done = block * self.block;
+            let position = BlockPosition { first: start + done, panel_column: done };
+            let next = position.first + self.block;
+            // Updates by all blocks but the last were recorded alongside earlier stages.
+            let factors = if block == 0 {
+                earlier
+            } else {
+                UpdateFactors { panel: own, panel_column: done - self.block, depth: self.block }
+            };
+            self.push(self.diagonal(kernels.corner, own, position, factors, None));
+            if next < self.stride {
+                for side in [TriangleSide::Upper, TriangleSide::Lower] {
+                    self.push(self.diagonal(kernels.corner, own, position, factors, Some(side)).without_barrier());
+                }
             }
-            Some(halves) => match j {
-                0 => self.scale(halves, by.panel, end),
-                1 => self.split(halves, by.panel, end, true),
-                _ => self.area(kernels, by, [end..stride, slice(end..stride, j - 2, blocks - 2, SLICE)], 0),
-            },
+            self.substitute();
+            self.mark_final(next);
+            if block > 0 && next < end {
+                self.update_strips(kernels.plain(), outer.factors(done), next..next + self.block, 0);
+            }
+            if start > 0 && block == 0 {
+                self.update_strips(kernels.plain(), earlier, next..end, 0);
+            }
+            if start > 0 && end < self.stride {
+                self.update_rest(kernels, earlier, outer, block);
+            }
+        }
+    }
+
+    /// Records the share of a block in the update of everything behind the outer block by the one before it.
+    fn update_rest(&mut self, kernels: Kernels, earlier: UpdateFactors, outer: OuterBlock, block: u64) {
+        let OuterBlock { start, end, .. } = outer;
+        let blocks = (end - start) / self.block;
+        let Some(halves) = kernels.halves else {
+            // The strips updated alongside the first block count as columns, so that its slice is smaller.
+            let columns = slice(end - (blocks - 1) * 2 * self.block..self.stride, block, blocks, SLICE);
+            return self.update_behind(kernels, earlier, end, columns.start.max(end)..columns.end.max(end));
+        };
+        match block {
+            0 => self.find_scales(halves, earlier.panel, end),
+            1 => self.split(halves, earlier.panel, end, true),
+            _ => {
+                let columns = slice(end..self.stride, block - 2, blocks - 2, SLICE);
+                self.update_behind(kernels, earlier, end, columns);
+            }
         }
     }
 
@@ -255,18 +257,19 @@ impl LuSchedule<'_> {
             ("stride", self.stride),
             ("first", position.first),
             ("plane", position.panel_column),
-            ("last", factors.plane),
+            ("last", factors.panel_column),
             ("depth", factors.depth),
         ];
         let nb = self.block;
         let remaining_rows = self.stride - position.first - nb;
         let strip = if remaining_rows > NARROW_STRIP_ROWS { 64 } else { 32 };
-        let (rows, columns, groups) = match side {
-            None if self.device.kind == DeviceKind::Cpu => (nb, nb, 1),
+        let rows = if side == Some(TriangleSide::Lower) { nb + strip } else { nb };
+        let columns = if side == Some(TriangleSide::Upper) { nb + strip } else { nb };
+        let groups = match side {
+            Some(_) => remaining_rows / strip,
+            None if self.device.kind == DeviceKind::Cpu => 1,
             // Groups without a strip divide the stores of the block's steps among them, if there are cores.
-            None => (nb, nb, nb / STEP),
-            Some(TriangleSide::Upper) => (nb, nb + strip, remaining_rows / strip),
-            Some(TriangleSide::Lower) => (nb + strip, nb, remaining_rows / strip),
+            None => nb / STEP,
         };
         Dispatch::new(shader, &arguments(&buffers, &numbers))
             .group_size([(rows * columns / ELEMENTS_PER_INVOCATION).max(MIN_INVOCATIONS) as u32, 1, 1])
@@ -277,24 +280,24 @@ impl LuSchedule<'_> {
             .loops(ITERATIONS_PER_COLUMN * nb + factors.depth)
     }
 
-    /// Records the first diagonal block of the next outer block and the update of its strips, or of all of W if outer
-    /// blocks are single blocks.
+    /// Records the first diagonal block of the next outer block and the update of its strips, or of everything behind
+    /// if outer blocks are single blocks.
     fn next_outer(&mut self, kernels: Kernels, outer: OuterBlock) {
         let OuterBlock { end, own, other, .. } = outer;
-        let width = self.width;
-        let by = UpdateFactors { panel: own, plane: 0, depth: width };
-        self.corner(kernels, other, BlockPosition { first: end, panel_column: 0 }, by);
+        let factors = outer.factors(self.width);
+        self.corner(kernels, other, BlockPosition { first: end, panel_column: 0 }, factors);
         if end + self.block == self.stride {
             return;
         }
         if let Some(halves) = kernels.halves {
-            self.scale(halves, own, end);
+            self.find_scales(halves, own, end);
             self.split(halves, own, end, false);
         }
-        if width == self.block {
-            self.area(kernels, by, [end..self.stride, end..self.stride], self.block);
+        if self.width == self.block {
+            let area = Area { rows: end..self.stride, columns: end..self.stride, corner: self.block };
+            self.update_area(kernels, factors, &area);
         } else {
-            self.strips(kernels, by, end..(end + width).min(self.stride), self.block);
+            self.update_strips(kernels, factors, end..(end + self.width).min(self.stride), self.block);
         }
     }
 
@@ -305,42 +308,40 @@ impl LuSchedule<'_> {
     }
 
     /// Records the solves for the rows of U beside, and the columns of L below, a diagonal block.
-    fn solves(&mut self, shader: &'static Shader, own: Panel, position: BlockPosition) {
-        let upper = Solve {
-            side: TriangleSide::Upper,
-            first: position.first,
-            width: self.block,
-            plane: position.panel_column,
-            start: position.first + self.block,
-            end: self.stride,
-        };
-        let dispatch = self.solve(shader, own, upper);
-        self.push(dispatch);
-        let dispatch = self.solve(shader, own, Solve { side: TriangleSide::Lower, ..upper });
-        self.push(dispatch.without_barrier());
+    fn solve_strips(&mut self, shader: &'static Shader, own: Panel, position: BlockPosition) {
+        let lines = position.first + self.block..self.stride;
+        let upper = Solve { side: TriangleSide::Upper, position, width: self.block, lines };
+        let lower = Solve { side: TriangleSide::Lower, ..upper.clone() };
+        self.push(self.solve(shader, own, &upper));
+        self.push(self.solve(shader, own, &lower).without_barrier());
     }
 
-    /// Records the update of the columns and the rows `lines`, except the first `corner` of both.
-    fn strips(&mut self, kernels: Kernels, by: UpdateFactors, lines: Range<u64>, corner: u64) {
+    /// Records the update of two strips that meet on the diagonal: the columns `lines`, and the rows `lines` beside them.
+    /// The square of their first `corner` rows and columns is left out.
+    fn update_strips(&mut self, kernels: Kernels, factors: UpdateFactors, lines: Range<u64>, corner: u64) {
         let stride = self.stride;
-        self.area(kernels, by, [lines.start..stride, lines.clone()], corner);
-        self.area(kernels, by, [lines.clone(), lines.end..stride], 0);
+        self.update_area(kernels, factors, &Area { rows: lines.start..stride, columns: lines.clone(), corner });
+        self.update_area(kernels, factors, &Area { columns: lines.end..stride, rows: lines, corner: 0 });
     }
 
-    /// Records the update of `rows` and `columns`, except the first `corner` of both; it overlaps with the steps
-    /// before.
-    fn area(&mut self, kernels: Kernels, by: UpdateFactors, [rows, columns]: [Range<u64>; 2], corner: u64) {
-        let height = rows.end - rows.start;
-        let width = columns.end - columns.start;
-        if width == 0 || height == 0 || height <= corner && width <= corner {
+    /// Records the update of some `columns` in the rows behind an outer block that ends at `end`.
+    fn update_behind(&mut self, kernels: Kernels, factors: UpdateFactors, end: u64, columns: Range<u64>) {
+        self.update_area(kernels, factors, &Area { rows: end..self.stride, columns, corner: 0 });
+    }
+
+    /// Records the update of an area, if it is not empty; it overlaps with the steps before.
+    fn update_area(&mut self, kernels: Kernels, factors: UpdateFactors, area: &Area) {
+        let height = area.height();
+        let width = area.width();
+        if width == 0 || height == 0 || height <= area.corner && width <= area.corner {
             return;
         }
         let dispatch = match kernels.halves {
             None => {
                 let tile = update_tile(height.min(width), self.device);
-                self.update(kernels.update, by, tile, [rows, columns], UpdateTarget::Matrix { corner })
+                self.update(kernels.update, factors, tile, area, None)
             }
-            Some(halves) => self.split_update(halves, by.depth, [rows, columns], corner),
+            Some(halves) => self.split_update(halves, factors.depth, area),
         };
         self.push(dispatch.without_barrier());
     }
@@ -349,95 +350,150 @@ impl LuSchedule<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::dtype::DType;
-    use crate::basis::layout::Layout;
-    use crate::basis::size::Size;
     use crate::device::fixture::gpu;
-    use crate::kernel::program::ArgumentValue;
     use crate::lu::LU;
     use std::collections::{HashMap, HashSet};
 
-    fn words(dispatch: &Dispatch) -> HashMap<&str, u64> {
-        let names = dispatch.shader.interface.arguments.iter().map(|argument| argument.name.as_ref());
-        let words = dispatch.values().map(|value| match value {
-            ArgumentValue::Buffer(id) => id.0 as u64,
-            ArgumentValue::U32(number) => u64::from(number),
-            ArgumentValue::F32(_) => panic!("no argument of a real"),
-        });
-        names.zip(words).collect()
+    /// Returns an argument of a dispatch: a number, or the number of a buffer.
+    fn argument(dispatch: &Dispatch, name: &str) -> u64 {
+        match dispatch.value(name) {
+            Some(ArgumentValue::Buffer(id)) => id.0 as u64,
+            Some(ArgumentValue::U32(number)) => number.into(),
+            other => panic!("{name} is {other:?}"),
+        }
+    }
+
+    /// Block of columns of L, or rows of U, in a panel or in halves.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct PanelBlock {
+        block: u64,
+        /// Stage of its first write.
+        begun: u64,
+        /// Stage of its last write.
+        complete: u64,
     }
 
     /// Simulation of a schedule in blocks of 64 rows and columns.
     #[derive(Default)]
     struct BlockedReplay {
-        /// Number of leading blocks of columns that have updated a block of W.
-        updated: HashMap<(u64, u64), u64>,
-        /// Block of columns at a place of a panel or of halves, with the stages of its first and its last write.
-        places: HashMap<(u64, u64), (u64, [u64; 2])>,
+        /// Number of leading blocks of columns that have updated a block of W, by row and column.
+        updated: HashMap<[u64; 2], u64>,
+        /// Contents of panels and halves, by buffer and place.
+        panels: HashMap<[u64; 2], PanelBlock>,
         stage: u64,
-        /// Tiles of W and of panels that the dispatches of this stage read.
+        /// Tiles that the dispatches of this stage read: buffer, row and column, or buffer, place and 1.
         read: HashSet<[u64; 3]>,
         written: HashSet<[u64; 3]>,
     }
 
     impl BlockedReplay {
-        fn reads(&mut self, what: [u64; 3]) {
-            assert!(!self.written.contains(&what), "stage {}: {what:?} is read beside its write", self.stage);
-            self.read.insert(what);
+        fn read(&mut self, tile: [u64; 3]) {
+            assert!(!self.written.contains(&tile), "stage {}: {tile:?} is read beside its write", self.stage);
+            self.read.insert(tile);
         }
 
-        fn writes(&mut self, what: [u64; 3]) {
-            assert!(!self.read.contains(&what), "stage {}: {what:?} is written beside a read", self.stage);
-            assert!(self.written.insert(what), "stage {}: {what:?} is written twice", self.stage);
+        fn write(&mut self, tile: [u64; 3]) {
+            assert!(!self.read.contains(&tile), "stage {}: {tile:?} is written beside a read", self.stage);
+            assert!(self.written.insert(tile), "stage {}: {tile:?} is written twice", self.stage);
         }
 
-        /// Updates a block by columns and rows of two operands, from a plane on.
-        fn update(&mut self, row: u64, column: u64, operands: [u64; 2], [plane, depth]: [u64; 2]) {
-            for place in plane / BLOCK..(plane + depth) / BLOCK {
-                let updated = self.updated.entry((row, column)).or_default();
+        /// Updates a block of W by these places of two panels.
+        fn update(&mut self, position: [u64; 2], panels: [u64; 2], places: Range<u64>) {
+            for place in places {
+                let updated = self.updated.entry(position).or_default();
+                let next = *updated;
                 *updated += 1;
-                let next = *updated - 1;
-                for operand in operands {
-                    self.reads([operand, place, 1]);
-                    let (block, [_, complete]) = self.places[&(operand, place)];
-                    assert!(complete < self.stage, "stage {}: place {place} of {operand} is not complete", self.stage);
-                    assert_eq!(next, block, "stage {}: updates of ({row}, {column})", self.stage);
+                for panel in panels {
+                    self.read([panel, place, 1]);
+                    let PanelBlock { block, complete, .. } = self.panels[&[panel, place]];
+                    assert!(complete < self.stage, "stage {}: place {place} of {panel} is not complete", self.stage);
+                    assert_eq!(next, block, "stage {}: updates of {position:?}", self.stage);
                 }
             }
         }
 
-        /// Checks that all updates of a block are done before it is read.
-        fn finished(&mut self, row: u64, column: u64) {
-            self.reads([0, row, column]);
-            let updated = self.updated.get(&(row, column)).copied().unwrap_or_default();
+        /// Checks that all updates of a block of W are done before it is used.
+        fn use_block(&mut self, [row, column]: [u64; 2]) {
+            self.read([0, row, column]);
+            let updated = self.updated.get(&[row, column]).copied().unwrap_or_default();
             assert_eq!(updated, row.min(column), "stage {}: ({row}, {column}) is used", self.stage);
         }
 
+        /// Completes a place with the strips beside or below a diagonal block.
+        fn complete(&mut self, panel: u64, place: u64, block: u64) -> PanelBlock {
+            let entry = self.panels.get_mut(&[panel, place]).expect("a diagonal block");
+            assert_eq!(entry.block, block, "stage {}", self.stage);
+            std::mem::replace(entry, PanelBlock { complete: self.stage, ..*entry })
+        }
+
         /// Simulates the diagonal block alone, or strips whose groups factorize all of it too.
-        fn corner<'n>(&mut self, dispatch: &Dispatch, get: impl Fn(&'n str) -> u64) {
-            let (block, place) = (get("first") / BLOCK, get("plane") / BLOCK);
+        fn corner(&mut self, dispatch: &Dispatch) {
+            let get = |name| argument(dispatch, name);
+            let block = get("first") / BLOCK;
+            let place = get("plane") / BLOCK;
             let [rows, columns] = [2, 3].map(|id| u64::from(dispatch.word(id).expect("it is specialized")));
-            let (operands, planes) = ([get("P_LAST"), get("Q_LAST")], [get("last"), get("depth")]);
+            let panels = [get("P_LAST"), get("Q_LAST")];
+            let places = get("last") / BLOCK..(get("last") + get("depth")) / BLOCK;
             if rows == columns {
-                self.update(block, block, operands, planes);
+                self.update([block, block], panels, places.clone());
                 for panel in [get("P"), get("Q")] {
-                    self.writes([panel, place, 1]);
-                    self.places.insert((panel, place), (block, [self.stage, u64::MAX]));
+                    self.write([panel, place, 1]);
+                    self.panels.insert([panel, place], PanelBlock { block, begun: self.stage, complete: u64::MAX });
                 }
             }
-            self.finished(block, block);
-            let (strip, lower) = (rows.max(columns) - BLOCK, rows > columns);
-            for line in (BLOCK..BLOCK + strip * dispatch.groups[0]).step_by(BLOCK as usize) {
-                let line = block + line / BLOCK;
-                let [row, column] = if lower { [line, block] } else { [block, line] };
-                self.update(row, column, operands, planes);
-                self.finished(row, column);
+            self.use_block([block, block]);
+            let strip = rows.max(columns) - BLOCK;
+            let is_lower = rows > columns;
+            for line in block + 1..=block + strip * dispatch.groups[0] / BLOCK {
+                let position = if is_lower { [line, block] } else { [block, line] };
+                self.update(position, panels, places.clone());
+                self.use_block(position);
             }
             if strip > 0 {
-                let panel = get(if lower { "P" } else { "Q" });
-                let entry = self.places.get_mut(&(panel, place)).expect("a diagonal block");
-                assert_eq!(*entry, (block, [self.stage, u64::MAX]));
-                entry.1[1] = self.stage;
+                let entry = self.complete(get(if is_lower { "P" } else { "Q" }), place, block);
+                assert_eq!((entry.begun, entry.complete), (self.stage, u64::MAX));
+            }
+        }
+
+        /// Simulates the solve for strips beside or below a diagonal block.
+        fn solve(&mut self, dispatch: &Dispatch) {
+            let get = |name| argument(dispatch, name);
+            let block = get("first") / BLOCK;
+            let is_lower = dispatch.word(2) == Some(1);
+            for line in get("start") / BLOCK..get("end") / BLOCK {
+                self.use_block(if is_lower { [line, block] } else { [block, line] });
+            }
+            let entry = self.complete(get(if is_lower { "P" } else { "Q" }), get("plane") / BLOCK, block);
+            assert!(entry.begun < self.stage, "stage {}: diagonal block", self.stage);
+        }
+
+        /// Simulates the split of a panel into halves.
+        fn split(&mut self, dispatch: &Dispatch) {
+            let get = |name| argument(dispatch, name);
+            for place in 0..get("depth") / BLOCK {
+                let entry = self.panels[&[get("X"), place]];
+                assert!(entry.complete < self.stage, "stage {}: place {place} is split", self.stage);
+                self.write([get("HIGH"), place, 1]);
+                self.panels.insert([get("HIGH"), place], PanelBlock { complete: self.stage, ..entry });
+            }
+        }
+
+        /// Simulates the update of an area.
+        fn update_area(&mut self, dispatch: &Dispatch) {
+            let get = |name| argument(dispatch, name);
+            let is_plain = dispatch.value("P").is_some();
+            let panels = if is_plain { ["P", "Q"] } else { ["P_HIGH", "Q_HIGH"] }.map(get);
+            let plane = if is_plain { get("plane") } else { 0 };
+            let places = plane / BLOCK..(plane + get("depth")) / BLOCK;
+            let corner = get("corner");
+            for row in (get("top")..get("bottom")).step_by(BLOCK as usize) {
+                for column in (get("left")..get("right")).step_by(BLOCK as usize) {
+                    if row < get("top") + corner && column < get("left") + corner {
+                        continue;
+                    }
+                    self.write([0, row / BLOCK, column / BLOCK]);
+                    self.update([row / BLOCK, column / BLOCK], panels, places.clone());
+                }
             }
         }
 
@@ -447,87 +503,55 @@ mod tests {
                 self.read.clear();
                 self.written.clear();
             }
-            let word = words(dispatch);
-            let get = |name: &str| word[name];
             match dispatch.shader.name.as_ref() {
                 "lu/blocked-pad" | "lu/split-scales" => {}
-                "lu/blocked-corner" => self.corner(dispatch, get),
-                "lu/blocked-solve" => {
-                    let (block, place) = (get("first") / BLOCK, get("plane") / BLOCK);
-                    let lower = dispatch.word(2) == Some(1);
-                    for line in get("start") / BLOCK..get("end") / BLOCK {
-                        let [row, column] = if lower { [line, block] } else { [block, line] };
-                        self.finished(row, column);
-                    }
-                    let entry =
-                        self.places.get_mut(&(get(if lower { "P" } else { "Q" }), place)).expect("a diagonal block");
-                    assert!(entry.0 == block && entry.1[0] < self.stage, "stage {}: diagonal block", self.stage);
-                    entry.1[1] = self.stage;
-                }
-                "lu/split-halves" => {
-                    for place in 0..get("depth") / BLOCK {
-                        let (block, [begun, complete]) = self.places[&(get("X"), place)];
-                        assert!(complete < self.stage, "stage {}: place {place} is split", self.stage);
-                        self.writes([get("HIGH"), place, 1]);
-                        self.places.insert((get("HIGH"), place), (block, [begun, self.stage]));
-                    }
-                }
-                "lu/blocked-update" | "lu/split-update" => {
-                    let plain = word.contains_key("P");
-                    let [left, right] = if plain { ["P", "Q"] } else { ["P_HIGH", "Q_HIGH"] }.map(get);
-                    let corner = get("corner");
-                    for row in (get("top")..get("bottom")).step_by(BLOCK as usize) {
-                        for column in (get("left")..get("right")).step_by(BLOCK as usize) {
-                            if row < get("top") + corner && column < get("left") + corner {
-                                continue;
-                            }
-                            self.writes([0, row / BLOCK, column / BLOCK]);
-                            let plane = if plain { get("plane") } else { 0 };
-                            self.update(row / BLOCK, column / BLOCK, [left, right], [plane, get("depth")]);
-                        }
-                    }
-                }
+                "lu/blocked-corner" => self.corner(dispatch),
+                "lu/blocked-solve" => self.solve(dispatch),
+                "lu/split-halves" => self.split(dispatch),
+                "lu/blocked-update" | "lu/split-update" => self.update_area(dispatch),
                 other => panic!("{other}"),
             }
         }
     }
 
+    /// Replays the program with outer blocks of `outer` columns; returns its launches.
+    fn replay(variant: &str, n: u64, outer: u64, device: &DeviceInfo) -> u64 {
+        let variant = LU.variant(variant).expect("a variant");
+        let shaders = variant.shaders(DType::F32, Layout::Nn).expect("it has f32");
+        let program = program(&shaders, &CaseSpec::new(&LU, Size::Uniform(n), DType::F32), device, outer);
+        let mut replay = BlockedReplay::default();
+        program.dispatches().for_each(|dispatch| replay.dispatch(dispatch));
+        for row in 0..n.div_ceil(BLOCK) {
+            for column in 0..n.div_ceil(BLOCK) {
+                let updated = replay.updated.get(&[row, column]).copied().unwrap_or_default();
+                assert_eq!(updated, row.min(column), "{} {n} {outer}: ({row}, {column})", variant.name);
+            }
+        }
+        program.launches()
+    }
+
     #[test]
     fn each_block_is_updated_by_all_before_it_in_order_and_nobody_reads_what_is_written_beside() {
-        let (device, mut small) = (gpu(), gpu());
+        let mut small = gpu();
         small.limits.group_invocations = 256;
-        let sizes = [(64, 64), (128, 64), (640, 64), (896, 128), (1000, 192), (1024, 256), (1088, 256), (1152, 512)];
-        let cases = ["blocked", "blocked-split"].into_iter().flat_map(|variant| {
-            let cases = sizes.map(|size| (variant, size, &small)).into_iter();
-            cases.chain(sizes.map(|size| (variant, size, &device))).chain([(
-                variant,
-                (MAX_ROWS_AT_ONCE + 640, 256),
-                &device,
-            )])
-        });
-        for (variant, (n, outer), device) in cases {
-            let shaders =
-                LU.variant(variant).expect("it is in the table").shaders(DType::F32, Layout::Nn).expect("it has f32");
-            let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);
-            let program = program(&shaders, &case, device, outer);
-            let mut replay = BlockedReplay::default();
-            program.dispatches().for_each(|dispatch| replay.dispatch(dispatch));
-            let blocks = n.div_ceil(BLOCK);
-            for (row, column) in (0..blocks * blocks).map(|at| (at / blocks, at % blocks)) {
-                let updated = replay.updated.get(&(row, column)).copied().unwrap_or_default();
-                assert_eq!(updated, row.min(column), "{variant} {n} {outer}: ({row}, {column})");
+        for variant in ["blocked", "blocked-split"] {
+            for (n, outer) in
+                [(64_u64, 64), (128, 64), (640, 64), (896, 128), (1000, 192), (1024, 256), (1088, 256), (1152, 512)]
+            {
+                let blocks = n.div_ceil(BLOCK);
+                let one_stage_each = blocks + u64::from(n % BLOCK != 0);
+                // Halves wait for scales, and the update behind each outer block waits for halves.
+                let updates = if variant == "blocked" { 0 } else { (blocks.max(2) - 2) * BLOCK / outer };
+                let two_stages_each = one_stage_each + blocks - 1 + 2 * updates;
+                assert_eq!(replay(variant, n, outer, &small), two_stages_each, "{variant} {n} {outer}");
+                let is_too_narrow = variant == "blocked-split" && outer < 192.min(n);
+                let expected = if is_too_narrow { two_stages_each } else { one_stage_each };
+                assert_eq!(replay(variant, n, outer, &gpu()), expected, "{variant} {n} {outer}");
             }
-            let once = blocks + u64::from(n % BLOCK != 0);
-            // Halves wait for scales, and the update behind each outer block waits for halves.
-            let updates = if variant == "blocked" { 0 } else { (blocks.max(2) - 2) * BLOCK / outer };
-            let launches = program.launches();
-            if n > MAX_ROWS_AT_ONCE {
-                assert!(launches > once && launches < once + blocks / 2, "{variant} {n} {outer}: {launches}");
-            } else if device == &small || variant == "blocked-split" && outer < 192.min(n) {
-                assert_eq!(launches, once + blocks - 1 + 2 * updates, "{variant} {n} {outer}");
-            } else {
-                assert_eq!(launches, once, "{variant} {n} {outer}");
-            }
+            let n = MAX_ROWS_AT_ONCE + 640;
+            let blocks = n / BLOCK;
+            let launches = replay(variant, n, 256, &gpu());
+            assert!(launches > blocks && launches < blocks + blocks / 2, "{variant} {n}: {launches}");
         }
     }
 }

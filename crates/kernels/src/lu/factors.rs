@@ -13,20 +13,10 @@
 //! L̂·Û‖∞ / (‖A‖∞·n·u) with u = 2⁻²⁴; the growth factor max|u| / max|a|; and the LU post's max deviation max|A − L̂·Û|,
 //! which depends more on the random matrix than on the kernel.
 
-use crate::algorithms::OutputComparison;
-use crate::algorithms::product_tile::Dims;
-use crate::algorithms::{CaseSpec, Oracle, Problem};
-use crate::basis::dtype::{DType, HostArray};
-use crate::basis::size::Size;
-use crate::basis::units::Metric;
-use crate::basis::units::{Bytes, Work};
-use crate::case::check::{CheckMethod, CheckResult};
-use crate::case::input::Input;
-use crate::elements::Plain;
+use crate::elements::{Plain, in_place, output};
 use crate::error_bound::{Worst, gamma};
-use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::BufferId;
 use crate::matrix;
+use crate::prelude::*;
 use crate::product::{Combinations, Factors};
 use std::convert::identity;
 
@@ -46,7 +36,7 @@ pub(super) const BUFFERS: usize = 5;
 /// Most rows: n² elements are indexed with 32 bits.
 pub(super) const MAX_ROWS: u64 = 1 << 16;
 
-/// Returns the order of the matrix.
+/// Returns the order of the square matrix that a size stands for.
 pub(super) fn order(size: Size) -> Result<u64, String> {
     match size {
         Size::Uniform(n) if n <= MAX_ROWS => Ok(n),
@@ -59,17 +49,16 @@ pub(super) fn order(size: Size) -> Result<u64, String> {
 
 /// Describes the buffers of a factorization.
 pub(super) fn buffers(n: u64) -> Vec<BufferSpec> {
-    let matrix = |name, role| BufferSpec::new(name, role, DType::F32, n * n);
     vec![
-        matrix("A", Role::InPlace),
-        matrix("L", Role::Output),
-        matrix("U", Role::Output),
-        BufferSpec::new("status", Role::Output, DType::I32, 1),
-        BufferSpec::new("rows", Role::InPlace, DType::I32, n),
+        in_place("A", DType::F32, n * n),
+        output("L", DType::F32, n * n),
+        output("U", DType::F32, n * n),
+        output("status", DType::I32, 1),
+        in_place("rows", DType::I32, n),
     ]
 }
 
-/// Returns the contents of the buffers that the host fills.
+/// Generates A and the identity permutation, the contents of the buffers that the host fills.
 pub(super) fn inputs(n: u64, input: Input, seed: u64) -> Vec<HostArray> {
     let a = matrix::for_factorisation(input, n as usize, seed);
     vec![HostArray::F32(a), HostArray::I32((0..n as i32).collect())]
@@ -78,23 +67,22 @@ pub(super) fn inputs(n: u64, input: Input, seed: u64) -> Vec<HostArray> {
 /// Creates the factorization problem of a case.
 pub(super) fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     let n = order(case.size)?;
-    let input = case.input;
-    let seed = case.seed;
+    let case = *case;
     Ok(Box::new(Plain {
         extents: format!("{n}x{n}"),
         buffers: buffers(n),
         work: Work { operations: (2 * n * n).saturating_mul(n) / 3, bytes: Bytes(3 * n * n * DType::F32.bytes()) },
         chain: None,
-        inputs: Box::new(move || inputs(n, input, seed)),
-        oracle: Box::new(move |inputs| Box::new(FactorsOracle::new(n, seed, inputs[0].clone()))),
+        inputs: Box::new(move || inputs(n, case.input, case.seed)),
+        oracle: Box::new(move |inputs| Box::new(FactorsOracle::new(n, case.seed, inputs[0].clone()))),
     }))
 }
 
 /// Status word without a bad pivot.
 pub const NO_BAD_PIVOT: i32 = i32::MAX;
 
-/// Checks that no pivot was zero or not finite.
-pub(super) fn sound(status: i32) -> Result<(), String> {
+/// Checks the status word: no pivot was zero, infinite or NaN.
+pub(super) fn check_pivots(status: i32) -> Result<(), String> {
     if status == NO_BAD_PIVOT {
         return Ok(());
     }
@@ -105,6 +93,7 @@ pub(super) fn sound(status: i32) -> Result<(), String> {
 /// Name of the metric that a pivoting rule bounds: the largest |l| below the diagonal.
 pub(super) const LARGEST_MULTIPLIER: &str = "largest |l|";
 
+/// Oracle that compares L·U with P·A, in these combinations of columns.
 pub(super) struct FactorsOracle {
     n: usize,
     a: HostArray,
@@ -112,6 +101,7 @@ pub(super) struct FactorsOracle {
 }
 
 impl FactorsOracle {
+    /// Creates the oracle for the factors of A, of order n; `seed` chooses the combinations of columns.
     pub(super) fn new(n: u64, seed: u64, a: HostArray) -> Self {
         Self { n: n as usize, a, combinations: Combinations::new(Dims { m: n, n, k: n }, seed) }
     }
@@ -122,48 +112,99 @@ impl FactorsOracle {
         gamma(terms, DType::F32.accumulator_roundoff()) + gamma(terms, DType::F64.accumulator_roundoff())
     }
 
-    /// Returns the first element for which L or U is not a finite triangular factor, if any.
-    fn malformed(&self, l: &HostArray, u: &HostArray) -> Option<String> {
+    /// Checks that L and U are finite triangular factors, with ones on the diagonal of L; the error names the first
+    /// element that is wrong.
+    fn check_triangles(&self, l: &HostArray, u: &HostArray) -> Result<(), String> {
         for row in 0..self.n {
             for column in 0..self.n {
                 let lower = l.get(row * self.n + column);
                 let upper = u.get(row * self.n + column);
-                let expected = match row.cmp(&column) {
-                    std::cmp::Ordering::Less => (lower != 0.0).then_some(("L", lower, "0")),
-                    std::cmp::Ordering::Equal => (lower != 1.0).then_some(("L", lower, "1")),
-                    std::cmp::Ordering::Greater => (upper != 0.0).then_some(("U", upper, "0")),
-                };
-                if let Some((name, got, expected)) = expected {
-                    return Some(format!("{name}[{row}][{column}] is {got}, expected {expected}"));
+                if row < column && lower != 0.0 {
+                    return Err(format!("L[{row}][{column}] is {lower}, expected 0"));
+                }
+                if row == column && lower != 1.0 {
+                    return Err(format!("L[{row}][{column}] is {lower}, expected 1"));
+                }
+                if row > column && upper != 0.0 {
+                    return Err(format!("U[{row}][{column}] is {upper}, expected 0"));
                 }
                 if !(lower.is_finite() && upper.is_finite()) {
-                    return Some(format!("L[{row}][{column}] is {lower}, U[{row}][{column}] is {upper}"));
+                    return Err(format!("L[{row}][{column}] is {lower}, U[{row}][{column}] is {upper}"));
                 }
             }
         }
-        None
+        Ok(())
     }
-}
 
-impl FactorsOracle {
-    /// Returns why `rows` is not a permutation, if so.
-    fn no_permutation(&self, rows: &[usize]) -> Option<String> {
-        let mut seen = vec![false; self.n];
+    /// Checks that `rows` is a permutation of the rows of A.
+    fn check_permutation(&self, rows: &[usize]) -> Result<(), String> {
+        let mut is_used = vec![false; self.n];
         for (row, from) in rows.iter().enumerate() {
-            if seen.get(*from).is_none_or(|seen| *seen) {
-                return Some(format!("row {row} of P·A is row {from} of A, which it has not or has already"));
+            if is_used.get(*from).is_none_or(|is_used| *is_used) {
+                return Err(format!("row {row} of P·A is row {from} of A, which it has not or has already"));
             }
-            seen[*from] = true;
+            is_used[*from] = true;
         }
-        None
+        Ok(())
+    }
+
+    /// Compares L·U with P·A, whose rows are these `rows` of A.
+    fn compare(&self, l: &HostArray, u: &HostArray, rows: &[usize]) -> CheckResult {
+        let n = self.n;
+        let dims = Dims { m: n as u64, n: n as u64, k: n as u64 };
+        let factors = Factors { dims, a: l, b: u, triangular: true };
+        let product = factors.combined(&self.combinations, identity);
+        let magnitude = factors.combined(&self.combinations, f64::abs);
+        let columns = &self.combinations.columns;
+        let mut worst = Worst::default();
+        let mut row_of_a = vec![0.0; n];
+        let mut norm_of_a = 0f64;
+        let mut norm_of_error = 0f64;
+        let mut largest_a = 0f64;
+        let mut deviation = 0f64;
+        for (row, from) in rows.iter().enumerate() {
+            self.a.read(from * n, &mut row_of_a);
+            let mut error_of_row = 0.0;
+            for (j, column) in columns.iter().enumerate() {
+                let index = row * columns.len() + j;
+                let expected = column.combine(&row_of_a);
+                let error = (product[index] - expected).abs();
+                error_of_row += error;
+                deviation = deviation.max(error);
+                // Each of the n products may be flushed to zero.
+                let floor = (n * column.signs.len()) as f64 * DType::F32.smallest_normal();
+                let residual = if error <= floor { 0.0 } else { (error - floor) / magnitude[index] };
+                worst.record(residual, || {
+                    format!("{} is {}, P·A has {expected}", column.place("(L·U)", row), product[index])
+                });
+            }
+            norm_of_error = norm_of_error.max(error_of_row);
+            norm_of_a = norm_of_a.max(row_of_a.iter().map(|a| a.abs()).sum());
+            largest_a = row_of_a.iter().fold(largest_a, |largest, a| largest.max(a.abs()));
+        }
+        let mut check = CheckResult { method: self.combinations.method, ..worst.check(self.tolerance()) };
+        let largest_u = (0..n * n).map(|index| u.get(index).abs()).fold(0.0, f64::max);
+        check.metrics.push(Metric::new("growth", largest_u / largest_a));
+        let below_diagonal = (0..n * n).filter(|index| index % n < index / n);
+        let largest_l = below_diagonal.map(|index| l.get(index).abs()).fold(0.0, f64::max);
+        check.metrics.push(Metric::new(LARGEST_MULTIPLIER, largest_l));
+        if check.method == CheckMethod::Elementwise {
+            let unit = DType::F32.accumulator_roundoff();
+            check.metrics.push(Metric::new("scaled residual", norm_of_error / (norm_of_a * n as f64 * unit)));
+            check.metrics.push(Metric::new("max deviation", deviation));
+        }
+        check
     }
 }
 
 impl Oracle for FactorsOracle {
     fn comparison(&self, output: usize) -> Option<OutputComparison> {
-        // Variants may leave anything in A.
+        if BufferId(output) == A {
+            // Variants may leave anything in A.
+            return None;
+        }
         let row = if matches!(BufferId(output), L | U) { self.n } else { 1 };
-        (output != A.0).then(|| OutputComparison { row, ..OutputComparison::default() })
+        Some(OutputComparison { row, ..OutputComparison::default() })
     }
 
     fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
@@ -171,68 +212,24 @@ impl Oracle for FactorsOracle {
             return Err("the outputs are not A, L, U, status and rows".into());
         };
         if let HostArray::I32(status) = status {
-            sound(status[0])?;
+            check_pivots(status[0])?;
         }
-        let tolerance = self.tolerance();
-        let method = self.combinations.method;
-        let mut worst = Worst::default();
         // Negative numbers become an index beyond the last row.
-        let row_of = |at| usize::try_from(rows.get(at) as i64).unwrap_or(usize::MAX);
-        let rows: Vec<usize> = (0..rows.len()).map(row_of).collect();
-        if let Some(place) = self.malformed(l, u).or_else(|| self.no_permutation(&rows)) {
-            worst.record(f64::INFINITY, || place);
-            return Ok(CheckResult { method, ..worst.check(tolerance) });
+        let row_of_a = |row| usize::try_from(rows.get(row) as i64).unwrap_or(usize::MAX);
+        let rows: Vec<usize> = (0..rows.len()).map(row_of_a).collect();
+        let malformed = self.check_triangles(l, u).and_then(|()| self.check_permutation(&rows));
+        if let Err(reason) = malformed {
+            let mut worst = Worst::default();
+            worst.record(f64::INFINITY, || reason);
+            return Ok(CheckResult { method: self.combinations.method, ..worst.check(self.tolerance()) });
         }
-        let n = self.n;
-        let dims = Dims { m: n as u64, n: n as u64, k: n as u64 };
-        let factors = Factors { dims, a: l, b: u, triangular: true };
-        let product = factors.combined(&self.combinations, identity);
-        let magnitude = factors.combined(&self.combinations, f64::abs);
-
-        let columns = &self.combinations.columns;
-        let mut row_of_a = vec![0.0; n];
-        let mut norm_of_a = 0f64;
-        let mut norm_of_error = 0f64;
-        let mut largest_a = 0f64;
-        let mut deviation = 0f64;
-        for (row, from) in rows.into_iter().enumerate() {
-            self.a.read(from * n, &mut row_of_a);
-            let mut error_of_row = 0.0;
-            for (j, column) in columns.iter().enumerate() {
-                let wanted = column.of(&row_of_a);
-                let at = row * columns.len() + j;
-                let error = (product[at] - wanted).abs();
-                error_of_row += error;
-                deviation = deviation.max(error);
-                // Each of the n products may be flushed to zero.
-                let floor = (n * column.signs.len()) as f64 * DType::F32.smallest_normal();
-                let residual = if error <= floor { 0.0 } else { (error - floor) / magnitude[at] };
-                worst.record(residual, || {
-                    format!("{} is {}, P·A has {wanted}", column.place("(L·U)", row), product[at])
-                });
-            }
-            norm_of_error = norm_of_error.max(error_of_row);
-            norm_of_a = norm_of_a.max(row_of_a.iter().map(|a| a.abs()).sum());
-            largest_a = row_of_a.iter().fold(largest_a, |largest, a| largest.max(a.abs()));
-        }
-        let mut check = CheckResult { method, ..worst.check(tolerance) };
-        let largest_u = (0..n * n).map(|at| u.get(at).abs()).fold(0.0, f64::max);
-        check.metrics.push(Metric::new("growth", largest_u / largest_a));
-        let below = (0..n * n).filter(|at| at % n < at / n);
-        check.metrics.push(Metric::new(LARGEST_MULTIPLIER, below.map(|at| l.get(at).abs()).fold(0.0, f64::max)));
-        if check.method == CheckMethod::Elementwise {
-            let unit = DType::F32.accumulator_roundoff();
-            check.metrics.push(Metric::new("scaled residual", norm_of_error / (norm_of_a * n as f64 * unit)));
-            check.metrics.push(Metric::new("max deviation", deviation));
-        }
-        Ok(check)
+        Ok(self.compare(l, u, &rows))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::case::input::Input;
     use crate::lu::LU;
     use crate::matrix::for_factorisation;
 
@@ -252,7 +249,8 @@ mod tests {
 
     /// Returns A, L, U, a status without bad pivots and the identity, by the textbook's three loops in f32.
     fn factors(a: &[f32], n: usize) -> [HostArray; 5] {
-        let (mut l, mut u) = (vec![0.0; n * n], a.to_vec());
+        let mut l = vec![0.0; n * n];
+        let mut u = a.to_vec();
         for i in 0..n {
             l[i * n + i] = 1.0;
             for r in i + 1..n {
@@ -264,7 +262,8 @@ mod tests {
                 }
             }
         }
-        let (status, rows) = (HostArray::I32(vec![NO_BAD_PIVOT]), HostArray::I32((0..n as i32).collect()));
+        let status = HostArray::I32(vec![NO_BAD_PIVOT]);
+        let rows = HostArray::I32((0..n as i32).collect());
         [HostArray::F32(a.to_vec()), HostArray::F32(l), HostArray::F32(u), status, rows]
     }
 
@@ -306,11 +305,10 @@ mod tests {
         let a = [1.0f32, 2.0, 4.0, 9.0];
         let oracle = FactorsOracle::new(2, 1, HostArray::F32(a.to_vec()));
         let check = |l: f32, u: [f32; 3], rows: [i32; 2]| {
-            let (l, u) = (vec![1.0, 0.0, l, 1.0], vec![u[0], u[1], 0.0, u[2]]);
-            let rows = HostArray::I32(rows.to_vec());
-            let status = HostArray::I32(vec![NO_BAD_PIVOT]);
-            let outputs = [HostArray::F32(a.to_vec()), HostArray::F32(l), HostArray::F32(u), status, rows];
-            oracle.check(&outputs).expect("sound pivots")
+            let l = HostArray::F32(vec![1.0, 0.0, l, 1.0]);
+            let u = HostArray::F32(vec![u[0], u[1], 0.0, u[2]]);
+            let [status, rows] = [vec![NO_BAD_PIVOT], rows.to_vec()].map(HostArray::I32);
+            oracle.check(&[HostArray::F32(a.to_vec()), l, u, status, rows]).expect("sound pivots")
         };
         assert!(check(0.25, [4.0, 9.0, -0.25], [1, 0]).passes());
         assert!(check(4.0, [1.0, 2.0, 1.0], [0, 1]).passes(), "without pivoting L may be large");
@@ -356,18 +354,14 @@ mod tests {
             // In matrices dominated by their diagonal along columns, partial pivoting never exchanges rows.
             let lu = faer::Mat::from_fn(n, n, |r, c| f64::from(a[r * n + c])).partial_piv_lu();
             assert!(lu.P().arrays().0.iter().enumerate().all(|(row, from)| row == *from), "seed {seed}");
-            let (u, largest_a) = (lu.U(), a.iter().fold(0f32, |m, x| m.max(x.abs())));
-            let largest_u = (0..n * n).map(|at| u[(at / n, at % n)].abs()).fold(0.0, f64::max);
-            let growth = largest_u / f64::from(largest_a);
-            assert!(
-                (check.metric("growth").expect("a metric") / growth - 1.0).abs() < 1e-5,
-                "seed {seed}: {growth}, {check:?}"
-            );
+            let largest_a = a.iter().fold(0f32, |largest, a| largest.max(a.abs()));
+            let largest_u = (0..n * n).map(|index| lu.U()[(index / n, index % n)].abs()).fold(0.0, f64::max);
+            let expected = largest_u / f64::from(largest_a);
+            let growth = check.metric("growth").expect("a metric");
+            assert!((growth / expected - 1.0).abs() < 1e-5, "seed {seed}: {expected}, {check:?}");
             // f32 factors leave a residual of about one unit roundoff, f64 factors none at this scale.
-            assert!(
-                (1e-4..1.0).contains(&check.metric("scaled residual").expect("a metric")),
-                "seed {seed}: {check:?}"
-            );
+            let residual = check.metric("scaled residual").expect("a metric");
+            assert!((1e-4..1.0).contains(&residual), "seed {seed}: {check:?}");
         }
     }
 }

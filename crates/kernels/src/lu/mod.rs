@@ -17,14 +17,10 @@ mod system;
 mod variants;
 mod widths;
 
-use crate::algorithms::{Algorithm, Sweeps};
-use crate::basis::dtype::DType;
-use crate::basis::handle::Handle::Static;
-use crate::case::Goal;
-use crate::case::input::Input;
+use crate::case::{Goal, input::Input};
 use crate::host;
+use crate::prelude::*;
 pub use factors::NO_BAD_PIVOT;
-use std::borrow::Cow::Borrowed;
 pub use system::CONVERGED;
 
 /// LU factorization.

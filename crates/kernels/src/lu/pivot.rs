@@ -1,16 +1,18 @@
 //! The schedule of `blocked-pivot`: like [`super::blocked`]'s, but rows stay in place and are found through a list.
+//!
+//! An outer block consists of inner blocks of 32 columns, each of which is factorized in P, in one or several stages of
+//! a single work-group. Such a stage is a slot: it leaves so many cores free for so long that a slice of W can be
+//! updated meanwhile.
 
 use super::factors::{L, LARGEST_MULTIPLIER, ROWS, STATUS, U};
-use super::schedule::{INNER, LuSchedule, Panel, Solve, UpdateFactors, UpdateTarget, arguments, slice, update_tile};
+use super::schedule::{
+    Area, BlockPosition, INNER, LuSchedule, Panel, PanelTarget, Solve, UpdateFactors, slice, update_tile,
+};
 use super::solve::TriangleSide;
 use super::widths::PIVOTING;
-use crate::algorithms::CaseSpec;
-use crate::basis::dtype::DType;
-use crate::device::capability::{DeviceInfo, DeviceKind};
-use crate::elements::groups_over;
-use crate::kernel::program::{BufferId, Dispatch, Program};
-use crate::kernel::shaders::Shader;
+use crate::elements::{arguments, groups_over};
 use crate::matmul::ProductTile;
+use crate::prelude::*;
 use std::ops::Range;
 
 /// Kernels of `blocked-pivot`.
@@ -31,7 +33,7 @@ pub(super) const KERNELS: &[&str] = &[
 ///
 /// An inner block of columns is factorized from its columns in P; then rows of U are solved for, and the next inner
 /// block is updated while it is copied to P. The rest of the previous outer block's updates run in slices alongside the
-/// sequential stages of this one.
+/// slots of this one.
 ///
 /// If outer blocks have several inner ones, the columns of the next outer block are updated after each inner block, so
 /// that at the end only 32 columns of L remain to be applied.
@@ -43,10 +45,10 @@ pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device
     let mut schedule = LuSchedule::new(case, device, width, width);
     let panels = panels_with_rows(&mut schedule);
     let corner = schedule.allocate("rows of U of an inner block", DType::F32, INNER * INNER);
-    let places = schedule.allocate("its pivots", DType::I32, INNER);
-    schedule.substituting(case, schedule.w, schedule.stride, Some(ROWS));
+    let chosen = schedule.allocate("its pivots", DType::I32, INNER);
+    schedule.add_substitution(case, schedule.w, schedule.stride, Some(ROWS));
     schedule.pad(pad);
-    begin_with_pivoting(&mut schedule, [identity, update], panels);
+    begin_with_pivoting(&mut schedule, identity, update, panels);
     let blocks = schedule.stride / width;
     let mut plan = PivotSchedule {
         schedule,
@@ -60,12 +62,14 @@ pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device
         next: more.first().copied(),
         panels,
         corner,
-        places,
+        chosen,
         columns_updated: false,
         rows_of_u_pending: false,
         deferred_strips: None,
     };
-    (0..blocks).for_each(|block| plan.outer_block(block));
+    for block in 0..blocks {
+        plan.outer_block(block);
+    }
     // A quotient may be wrong by 2.5 units in the last place.
     let largest = 1.0 + 5.0 * DType::F32.accumulator_roundoff();
     plan.schedule.program().promising(LARGEST_MULTIPLIER, largest)
@@ -85,9 +89,10 @@ struct PivotSchedule<'a> {
     /// Kernel that updates strips of columns by one inner block at once, if the variant has it.
     next: Option<&'static Shader>,
     panels: [Panel; 2],
-    /// Buffers between the dispatches of one inner block: its rows of U, and the positions of its pivots.
+    /// Rows of U of an inner block, passed between its dispatches.
     corner: BufferId,
-    places: BufferId,
+    /// Positions of the pivots of an inner block, passed between its dispatches.
+    chosen: BufferId,
     /// Whether this outer block's columns were updated after each inner block of the last outer block.
     columns_updated: bool,
     /// Whether the last outer block's rows of U behind its columns remain to be solved for.
@@ -97,249 +102,250 @@ struct PivotSchedule<'a> {
     deferred_strips: Option<Dispatch>,
 }
 
-/// Position of an outer block.
+/// Outer block of the columns `start..end`.
 #[derive(Clone, Copy)]
 struct PivotOuterBlock {
     own: Panel,
     /// Panel of the previous outer block, and also of the next one.
     last: Panel,
-    first: u64,
-    /// First column behind the outer block.
-    rest: u64,
+    start: u64,
+    end: u64,
     /// First column behind the next outer block.
-    ahead: u64,
+    next_end: u64,
     /// Whether the columns of the next outer block are updated after each inner block.
-    follow: bool,
+    updates_next: bool,
+    /// Whether the next outer block begins with two slots or more: the first for the rows of U of this outer block, which
+    /// slices read, the second for the slice that its own columns need.
+    next_has_slots: bool,
+}
+
+impl PivotOuterBlock {
+    /// Returns the first column behind those that are updated after each inner block.
+    fn near_end(&self) -> u64 {
+        if self.updates_next { self.next_end } else { self.end }
+    }
 }
 
 impl PivotSchedule<'_> {
-    fn outer_block(&mut self, block: u64) {
+    /// Records the outer block of this index: the stages of its inner blocks, and alongside them the rest of the last
+    /// outer block's updates.
+    fn outer_block(&mut self, index: u64) {
         let width = self.schedule.width;
         let stride = self.schedule.stride;
-        let first = block * width;
-        let even = (block % 2) as usize;
-        let own = self.panels[even];
-        let last = self.panels[1 - even];
-        let inner: Vec<_> = (0..width).step_by(INNER as usize).map(|at| self.stages(own, [first + at, at])).collect();
-        let slots = |stages: &[(Dispatch, bool)]| stages.iter().filter(|(_, long)| *long).count();
-        let rest = first + width;
-        let follow = width > INNER && (self.next.is_some() || slots(&inner[0]) >= 2);
-        let outer = PivotOuterBlock { own, last, first, rest, ahead: (rest + width).min(stride), follow };
-        // Slices need the rows of U of the last outer block, and the next one's columns need the first slice: with a
-        // single stage there is no time for both.
-        let in_time = rest < stride && slots(&self.stages(last, [first + width, width])) >= 2;
-        let begin = if self.columns_updated { rest } else { first + INNER };
-        let soon = if follow { outer.ahead } else { rest.max(begin) };
-        let tile = u64::from(slice_tile(stride - first, self.schedule.device).bn);
-        let stages = inner.iter().map(|stages| slots(stages)).sum();
-        // If the last outer block's rows of U are solved for alongside the first stage, slices start with the second.
-        let mut late = slices(begin..stride, soon, tile, usize::from(self.rows_of_u_pending), stages).into_iter();
-        let several: Vec<_> = inner.iter().map(|stages| slots(stages) >= 2).collect();
-        for (j, stages) in inner.into_iter().enumerate() {
-            for (part, (dispatch, long)) in stages.into_iter().enumerate() {
-                self.schedule.push(dispatch);
-                if long {
+        let start = index * width;
+        let end = start + width;
+        let own = self.panels[(index % 2) as usize];
+        let last = self.panels[((index + 1) % 2) as usize];
+        let mut inner_blocks = vec![];
+        for panel_column in (0..width).step_by(INNER as usize) {
+            inner_blocks.push(self.stages(own, BlockPosition { first: start + panel_column, panel_column }));
+        }
+        let slots: Vec<usize> = inner_blocks.iter().map(|stages| count_slots(stages)).collect();
+        let updates_next = width > INNER && (self.next.is_some() || slots[0] >= 2);
+        let next = BlockPosition { first: end, panel_column: 0 };
+        let next_has_slots = end < stride && count_slots(&self.stages(last, next)) >= 2;
+        let next_end = (end + width).min(stride);
+        let outer = PivotOuterBlock { own, last, start, end, next_end, updates_next, next_has_slots };
+        let mut slices = self.slices(outer, slots.iter().sum()).into_iter();
+        for (inner, stages) in inner_blocks.into_iter().enumerate() {
+            for (part, stage) in stages.into_iter().enumerate() {
+                let is_slot = is_slot(&stage);
+                self.schedule.push(stage);
+                if is_slot {
                     self.schedule.substitute();
                 }
-                if let Some(later) = self.deferred_strips.take() {
-                    self.schedule.push(later.without_barrier());
+                if let Some(strips) = self.deferred_strips.take() {
+                    self.schedule.push(strips.without_barrier());
                 }
-                if block == 0 || !long {
+                if index == 0 || !is_slot {
                     continue;
                 }
-                if j == 0 && part == 0 {
+                if inner == 0 && part == 0 {
                     self.overlap_first_stage(outer);
                 }
-                self.slice(outer, late.next().unwrap_or_default());
+                self.update_slice(outer, slices.next().unwrap_or_default());
             }
-            let several = several.get(j + 1).copied().unwrap_or(in_time);
-            self.after_inner_block(outer, j as u64 * INNER, in_time, several);
+            let several = slots.get(inner + 1).map_or(next_has_slots, |slots| *slots >= 2);
+            self.after_inner_block(outer, inner as u64 * INNER, several);
         }
-        (self.columns_updated, self.rows_of_u_pending) = (follow, follow && in_time);
+        self.columns_updated = updates_next;
+        self.rows_of_u_pending = updates_next && next_has_slots;
     }
 
-    /// Records the store of the last outer block, and the solve for its remaining rows of U.
+    /// Divides the columns that the last outer block has yet to update among the slots of this one.
+    fn slices(&self, outer: PivotOuterBlock, slots: usize) -> Vec<Range<u64>> {
+        let stride = self.schedule.stride;
+        let begin = if self.columns_updated { outer.end } else { outer.start + INNER };
+        let soon = if outer.updates_next { outer.next_end } else { outer.end.max(begin) };
+        let tile = u64::from(slice_tile(stride - outer.start, self.schedule.device).bn);
+        // If the last outer block's rows of U are solved for alongside the first slot, slices start with the second.
+        slices(begin..stride, soon, tile, usize::from(self.rows_of_u_pending), slots)
+    }
+
+    /// Records the work for the last outer block that overlaps with the first stage of this one: its store, and the solve
+    /// for its remaining rows of U.
     fn overlap_first_stage(&mut self, outer: PivotOuterBlock) {
-        let PivotOuterBlock { last, first, rest, .. } = outer;
-        let width = self.schedule.width;
-        let dispatch = self.stored(last, first - width);
+        let PivotOuterBlock { last, start, end, .. } = outer;
+        let last_start = start - self.schedule.width;
+        let dispatch = self.store_panel(last, last_start);
         self.schedule.push(dispatch.without_barrier());
-        self.schedule.finished(first);
+        self.schedule.mark_final(start);
         if self.rows_of_u_pending {
-            self.solve_from(last, first - width, rest);
+            self.solve_from(last, last_start, end);
         }
     }
 
     /// Records the update of a slice of W by the last outer block.
-    fn slice(&mut self, outer: PivotOuterBlock, columns: Range<u64>) {
+    fn update_slice(&mut self, outer: PivotOuterBlock, columns: Range<u64>) {
         if columns.is_empty() {
             return;
         }
-        let PivotOuterBlock { last, first, .. } = outer;
-        let width = self.schedule.width;
-        let stride = self.schedule.stride;
-        let tile = slice_tile(stride - first, self.schedule.device);
-        let by = UpdateFactors { panel: last, plane: 0, depth: width };
-        let to = UpdateTarget::Matrix { corner: 0 };
-        let dispatch = self.schedule.update(self.update, by, tile, [first..stride, columns], to);
+        let rows = outer.start..self.schedule.stride;
+        let tile = slice_tile(rows.end - rows.start, self.schedule.device);
+        let factors = UpdateFactors { panel: outer.last, panel_column: 0, depth: self.schedule.width };
+        let dispatch = self.schedule.update(self.update, factors, tile, &Area { rows, columns, corner: 0 }, None);
         self.schedule.push(dispatch.without_barrier());
     }
 
-    /// Records the work that directly follows the inner block at the outer block's column `plane`. Solves for the rows
-    /// of U here if the next outer block leaves no time for it (`in_time`); if the next panel has several dispatches
-    /// (`several`), that panel waits only for its own columns.
-    fn after_inner_block(&mut self, outer: PivotOuterBlock, plane: u64, in_time: bool, several: bool) {
-        let PivotOuterBlock { own, last, first, rest, ahead, follow } = outer;
-        let width = self.schedule.width;
+    /// Records the work that directly follows the inner block at the outer block's `panel_column`: updates, and the solve
+    /// for rows of U for which the next outer block leaves no time. If the next panel has `several` slots, it waits only
+    /// for its own columns.
+    fn after_inner_block(&mut self, outer: PivotOuterBlock, panel_column: u64, several: bool) {
+        let PivotOuterBlock { own, last, start, end, .. } = outer;
         let stride = self.schedule.stride;
-        let device = self.schedule.device;
-        let top = first + plane;
-        let left = first + plane + INNER;
-        let (next, next_plane) = if left < rest { (own, plane + INNER) } else { (last, 0) };
-        // The columns that are updated after each inner block.
-        let near = if follow { ahead } else { rest };
-        let to = UpdateTarget::Panel { to: next, plane: next_plane };
-        if left == stride {
-            self.end(own, first);
-            return;
+        let position = BlockPosition { first: start + panel_column, panel_column };
+        let behind = position.first + INNER;
+        if behind == stride {
+            return self.finish_factors(own, start);
         }
-        if let Some(shader) = self.next.filter(|_| left < near || width == INNER) {
-            let end = near.max(left + INNER);
-            // The next panel waits only for its own columns.
-            let strips = (end - left) / INNER;
-            let urgent = if several { 1 } else { strips };
-            let strips_of = |strips| self.strips(shader, own, [top, plane], (next, next_plane), strips);
-            let (dispatch, later) = (strips_of(0..urgent), (urgent < strips).then(|| strips_of(urgent..strips)));
-            self.schedule.push(dispatch);
-            self.deferred_strips = later;
-            if left == rest && !(follow && in_time) {
-                self.solve_from(own, first, end);
+        let target = if behind < end {
+            PanelTarget { panel: own, panel_column: panel_column + INNER }
+        } else {
+            PanelTarget { panel: last, panel_column: 0 }
+        };
+        // First column behind those that are updated by this inner block, the next panel's at least.
+        let near_end = outer.near_end().max(behind + INNER);
+        match self.next {
+            Some(shader) if behind < outer.near_end() || self.schedule.width == INNER => {
+                let strips = (near_end - behind) / INNER;
+                let urgent = if several { 1 } else { strips };
+                let dispatch = self.strips(shader, own, position, target, 0..urgent);
+                self.schedule.push(dispatch);
+                if urgent < strips {
+                    self.deferred_strips = Some(self.strips(shader, own, position, target, urgent..strips));
+                }
             }
-            return;
+            _ if behind < outer.near_end() => self.update_columns(own, position, behind..near_end, target),
+            _ => {
+                // The next outer block was not updated on the way, so all of this one updates everything behind it.
+                let whole = BlockPosition { first: start, panel_column: 0 };
+                return self.update_next_panel(own, whole, self.schedule.width, behind..stride, target);
+            }
         }
-        // At the end of an outer block whose successor was not updated on the way, everything behind is updated by all
-        // of it.
-        let whole = left >= near;
-        let [from, plane, depth, end] = if whole { [first, 0, width, stride] } else { [top, plane, INNER, near] };
-        let upper = Solve { side: TriangleSide::Upper, first: from, width: depth, plane, start: left, end };
-        let dispatches = self.schedule.rows_of_u(self.solve, own, upper);
-        self.schedule.extend(dispatches);
-        let by = UpdateFactors { panel: own, plane, depth };
-        let tile = panel_tile(device);
-        let dispatch = self.schedule.update(self.update, by, tile, [left..stride, left..left + INNER], to);
-        self.schedule.push(dispatch);
-        if !whole && left + INNER < end {
-            let columns = left + INNER..end;
-            let to = UpdateTarget::Matrix { corner: 0 };
-            let dispatch = self.schedule.update(self.update, by, tile, [left..stride, columns], to);
+        if behind == end && !(outer.updates_next && outer.next_has_slots) {
+            self.solve_from(own, start, near_end);
+        }
+    }
+
+    /// Records the update of some columns by the inner block before them: first the next panel's 32, which go to
+    /// `target`, then the others.
+    fn update_columns(&mut self, own: Panel, position: BlockPosition, columns: Range<u64>, target: PanelTarget) {
+        let Range { start, end } = columns;
+        self.update_next_panel(own, position, INNER, columns, target);
+        if start + INNER < end {
+            let factors = UpdateFactors { panel: own, panel_column: position.panel_column, depth: INNER };
+            let area = Area { rows: start..self.schedule.stride, columns: start + INNER..end, corner: 0 };
+            let tile = panel_tile(self.schedule.device);
+            let dispatch = self.schedule.update(self.update, factors, tile, &area, None);
             self.schedule.push(dispatch.without_barrier());
         }
-        if !whole && left == rest && !in_time {
-            self.solve_from(own, first, end);
+    }
+
+    /// Records the solve for the rows of U of the `depth` columns of L at `position` in some `columns` behind them, and
+    /// the update of the first 32 of these columns, which goes to `target`.
+    fn update_next_panel(
+        &mut self,
+        own: Panel,
+        position: BlockPosition,
+        depth: u64,
+        columns: Range<u64>,
+        target: PanelTarget,
+    ) {
+        let first = columns.start;
+        let upper = Solve { side: TriangleSide::Upper, position, width: depth, lines: columns };
+        for dispatch in self.schedule.rows_of_u(self.solve, own, &upper) {
+            self.schedule.push(dispatch);
         }
+        let factors = UpdateFactors { panel: own, panel_column: position.panel_column, depth };
+        let area = Area { rows: first..self.schedule.stride, columns: first..first + INNER, corner: 0 };
+        let tile = panel_tile(self.schedule.device);
+        let dispatch = self.schedule.update(self.update, factors, tile, &area, Some(target));
+        self.schedule.push(dispatch);
     }
 
     /// Records the solve for the rows of U of the outer block at `first` from column `start` on, overlapping with the
     /// steps before.
     fn solve_from(&mut self, own: Panel, first: u64, start: u64) {
-        let width = self.schedule.width;
         let end = self.schedule.stride;
         if start == end {
             return;
         }
-        let upper = Solve { side: TriangleSide::Upper, first, width, plane: 0, start, end };
-        for (at, dispatch) in self.schedule.rows_of_u(self.solve, own, upper).into_iter().enumerate() {
-            self.schedule.push(if at == 0 { dispatch.without_barrier() } else { dispatch });
+        let position = BlockPosition { first, panel_column: 0 };
+        let upper = Solve { side: TriangleSide::Upper, position, width: self.schedule.width, lines: start..end };
+        for (index, dispatch) in self.schedule.rows_of_u(self.solve, own, &upper).into_iter().enumerate() {
+            self.schedule.push(if index == 0 { dispatch.without_barrier() } else { dispatch });
         }
     }
-}
 
-/// Divides the columns that the last outer block has yet to update among the stages of this one, from stage `first` on:
-/// equal parts, except that the first contains at least all columns up to `soon`, which are updated again after the
-/// first inner block.
-fn slices(columns: Range<u64>, soon: u64, tile: u64, first: usize, stages: usize) -> Vec<Range<u64>> {
-    let parts = (stages - first) as u64;
-    let part = |index: u64| {
-        let part = slice(columns.clone(), index, parts, tile);
-        let begin = if index == 0 { columns.start } else { part.start.max(soon) };
-        begin..part.end.max(soon)
-    };
-    std::iter::repeat_n(0..0, first).chain((0..parts).map(part)).collect()
-}
-
-/// Records the initial list of rows, and the copy of the first inner block to P, as an update of depth 0.
-fn begin_with_pivoting(schedule: &mut LuSchedule<'_>, [identity, update]: [&'static Shader; 2], panels: [Panel; 2]) {
-    let stride = schedule.stride;
-    let rows = panels[1].rows.unwrap_or(ROWS);
-    let dispatch = Dispatch::new(identity, &arguments(&[("rows", rows)], &[("stride", stride)]));
-    schedule.push(dispatch.group_size([64, 1, 1]).groups([stride.div_ceil(64), 1, 1]));
-    let nothing = UpdateFactors { panel: panels[1], plane: 0, depth: 0 };
-    let first_panel = UpdateTarget::Panel { to: panels[0], plane: 0 };
-    let tile = panel_tile(schedule.device);
-    let dispatch = schedule.update(update, nothing, tile, [0..stride, 0..INNER], first_panel);
-    schedule.push(dispatch);
-}
-
-/// Allocates two panels with lists of rows by position.
-fn panels_with_rows(schedule: &mut LuSchedule<'_>) -> [Panel; 2] {
-    let mut panels = schedule.panels();
-    for (panel, name) in panels.iter_mut().zip(["rows at even blocks", "rows at odd blocks"]) {
-        panel.rows = Some(schedule.allocate(name, DType::I32, schedule.stride));
-    }
-    panels
-}
-
-impl PivotSchedule<'_> {
     /// Records the store of the last panel, which begins at column `first`, and the gathering of L in row order.
-    fn end(&mut self, own: Panel, first: u64) {
+    fn finish_factors(&mut self, own: Panel, first: u64) {
         let n = self.schedule.n;
         let stride = self.schedule.stride;
-        let finish = self.finish;
-        let dispatch = self.stored(own, first);
+        let dispatch = self.store_panel(own, first);
         self.schedule.push(dispatch);
-        self.schedule.finished(stride);
+        self.schedule.mark_final(stride);
         if self.schedule.substitutes() {
             // Substitution reads W directly.
             return;
         }
-        let texels = finish.interface.has_views();
-        let buffers = [(if texels { "W4" } else { "W" }, self.schedule.w), ("L", L), ("order", ROWS)];
-        let dispatch = Dispatch::new(finish, &arguments(&buffers, &[("n", n), ("stride", stride)]));
+        let has_views = self.finish.interface.has_views();
+        let buffers = [(if has_views { "W4" } else { "W" }, self.schedule.w), ("L", L), ("order", ROWS)];
+        let dispatch = Dispatch::new(self.finish, &arguments(&buffers, &[("n", n), ("stride", stride)]));
         // Through texel views, a group handles a whole row.
-        let groups = groups_over([if texels { 1 } else { n }, n], [64, 1], self.schedule.device);
+        let groups = groups_over([if has_views { 1 } else { n }, n], [64, 1], self.schedule.device);
         self.schedule.push(dispatch.group_size([64, 1, 1]).groups(groups).loops(n.div_ceil(256)));
     }
 
-    /// Builds the dispatches that factorize the inner block at `first`, each dependent on the one before. The flag says
-    /// whether a dispatch occupies one work-group for so long that a slice of W can be updated meanwhile.
-    fn stages(&self, own: Panel, [first, plane]: [u64; 2]) -> Vec<(Dispatch, bool)> {
-        let rows = self.schedule.stride - first;
+    /// Builds the stages that factorize the inner block at `position`.
+    fn stages(&self, own: Panel, position: BlockPosition) -> Vec<Dispatch> {
+        let rows = self.schedule.stride - position.first;
         if rows <= max_short_rows(self.schedule.device) {
-            return vec![(self.at_once(own, [first, plane]), true)];
+            return vec![self.factorize_at_once(own, position)];
         }
         let shape = PanelShape::new(rows, self.schedule.subgroup, self.schedule.device);
         let mut stages = vec![];
         for from in (0..INNER).step_by(shape.at_once as usize) {
             if from > 0 {
-                stages.push((self.applied(own, [first, plane, from, shape.at_once]), false));
+                stages.push(self.apply_columns(own, position, from, shape.at_once));
             }
-            stages.push((self.pivots(own, &shape, [first, plane, from, from + shape.at_once]), true));
+            stages.push(self.factorize_columns(own, position, &shape, from));
         }
         stages
     }
 
-    /// Builds the factorization of columns `from..to` of the inner block at `first`, which is in P from `plane` on.
-    fn pivots(&self, own: Panel, shape: &PanelShape, [first, plane, from, to]: [u64; 4]) -> Dispatch {
+    /// Builds the factorization of some columns of the inner block at `position`, as many as `shape` says, from column
+    /// `from` on.
+    fn factorize_columns(&self, own: Panel, position: BlockPosition, shape: &PanelShape, from: u64) -> Dispatch {
         let rows = own.rows.unwrap_or(ROWS);
         let buffers =
-            [("P", own.p), ("rows", rows), ("status", STATUS), ("corner", self.corner), ("chosen", self.places)];
+            [("P", own.p), ("rows", rows), ("status", STATUS), ("corner", self.corner), ("chosen", self.chosen)];
         let numbers = [
             ("n", self.schedule.n),
             ("stride", self.schedule.stride),
-            ("first", first),
-            ("plane", plane),
+            ("first", position.first),
+            ("plane", position.panel_column),
             ("from", from),
-            ("to", to),
+            ("to", from + shape.at_once),
         ];
         Dispatch::new(self.panel, &arguments(&buffers, &numbers))
             .group_size([shape.lanes, 1, 1])
@@ -351,69 +357,129 @@ impl PivotSchedule<'_> {
             .loops(self.schedule.stride / u64::from(shape.lanes) + 4 * INNER * INNER)
     }
 
-    /// Builds the factorization of the inner block at `first`, with all of it in registers.
-    fn at_once(&self, own: Panel, [first, plane]: [u64; 2]) -> Dispatch {
+    /// Builds the factorization of the inner block at `position`, with all of it in registers.
+    fn factorize_at_once(&self, own: Panel, position: BlockPosition) -> Dispatch {
+        let LuSchedule { n, stride, subgroup, .. } = self.schedule;
+        let BlockPosition { first, panel_column } = position;
         let buffers = [("P", own.p), ("rows", own.rows.unwrap_or(ROWS)), ("status", STATUS)];
-        let numbers = [("n", self.schedule.n), ("stride", self.schedule.stride), ("first", first), ("plane", plane)];
-        let rows = self.schedule.stride - first;
-        let lanes = (rows.next_power_of_two() as u32).clamp(self.schedule.subgroup.max(64), 256);
+        let numbers = [("n", n), ("stride", stride), ("first", first), ("plane", panel_column)];
+        let rows = stride - first;
+        let lanes = (rows.next_power_of_two() as u32).clamp(subgroup.max(64), 256);
         Dispatch::new(self.short, &arguments(&buffers, &numbers))
             .group_size([lanes, 1, 1])
-            .subgroups_of(self.schedule.subgroup)
+            .subgroups_of(subgroup)
             .constant("ROWS", rows.div_ceil(u64::from(lanes)) as u32)
-            .constant("SUBGROUP", self.schedule.subgroup)
+            .constant("SUBGROUP", subgroup)
             .loops(2 * INNER * INNER)
     }
 
     /// Builds the update of an inner block's columns from `to` on by the `depth` columns before them.
-    fn applied(&self, own: Panel, [first, plane, to, depth]: [u64; 4]) -> Dispatch {
-        let buffers = [("P", own.p), ("corner", self.corner), ("chosen", self.places)];
-        let numbers = [("stride", self.schedule.stride), ("first", first), ("plane", plane), ("to", to)];
+    fn apply_columns(&self, own: Panel, position: BlockPosition, to: u64, depth: u64) -> Dispatch {
+        let BlockPosition { first, panel_column } = position;
+        let stride = self.schedule.stride;
+        let buffers = [("P", own.p), ("corner", self.corner), ("chosen", self.chosen)];
+        let numbers = [("stride", stride), ("first", first), ("plane", panel_column), ("to", to)];
         Dispatch::new(self.apply, &arguments(&buffers, &numbers))
-            .groups([(self.schedule.stride - first).div_ceil(64), 1, 1])
+            .groups([(stride - first).div_ceil(64), 1, 1])
             .constant("DEPTH", depth as u32)
             .loops(INNER)
     }
 
-    /// Builds the update of strips of 32 columns behind the inner block at `first` by that block; the first strip of
-    /// all goes to a panel.
+    /// Builds the update of strips of 32 columns behind the inner block at `position` by that block, with the kernel that
+    /// also solves for their rows of U; the first strip of all goes to `target`.
     fn strips(
         &self,
         shader: &'static Shader,
         own: Panel,
-        [first, plane]: [u64; 2],
-        (next, next_plane): (Panel, u64),
+        position: BlockPosition,
+        target: PanelTarget,
         strips: Range<u64>,
     ) -> Dispatch {
-        let rows = own.rows.unwrap_or(ROWS);
-        let next_rows = next.rows.unwrap_or(ROWS);
-        let buffers = [("W", self.schedule.w), ("P", own.p), ("Q", own.q), ("NEXT", next.p), ("U", U)];
-        let buffers = [&buffers[..], &[("rows", rows), ("next_rows", next_rows)]].concat();
+        let stride = self.schedule.stride;
+        let buffers = [
+            ("W", self.schedule.w),
+            ("P", own.p),
+            ("Q", own.q),
+            ("NEXT", target.panel.p),
+            ("U", U),
+            ("rows", own.rows.unwrap_or(ROWS)),
+            ("next_rows", target.panel.rows.unwrap_or(ROWS)),
+        ];
         let numbers = [
             ("n", self.schedule.n),
-            ("stride", self.schedule.stride),
-            ("first", first),
-            ("plane", plane),
-            ("next", next_plane),
+            ("stride", stride),
+            ("first", position.first),
+            ("plane", position.panel_column),
+            ("next", target.panel_column),
+            ("begin", strips.start),
         ];
-        let numbers = [&numbers[..], &[("begin", strips.start)]].concat();
         Dispatch::new(shader, &arguments(&buffers, &numbers))
-            .groups([(self.schedule.stride - first - INNER).div_ceil(64), strips.end - strips.start, 1])
+            .groups([(stride - position.first - INNER).div_ceil(64), strips.end - strips.start, 1])
             .loops(INNER)
     }
 
     /// Builds the copy of the outer block at `first` from P to W and U.
-    fn stored(&self, own: Panel, first: u64) -> Dispatch {
-        let texels = self.store.interface.has_views();
-        let p = if texels { "P4" } else { "P" };
-        let buffers =
-            [("W", self.schedule.w), (p, own.p), ("U", U), ("rows", own.rows.unwrap_or(ROWS)), ("order", ROWS)];
-        let numbers = [("n", self.schedule.n), ("stride", self.schedule.stride), ("first", first)];
-        Dispatch::new(self.store, &arguments(&buffers, &numbers))
-            .group_size([if texels { 8 } else { 256 }, 1, 1])
-            .groups([(self.schedule.stride - first) / INNER, self.schedule.width / INNER, 1])
+    fn store_panel(&self, own: Panel, first: u64) -> Dispatch {
+        let LuSchedule { n, stride, w, width, .. } = self.schedule;
+        let has_views = self.store.interface.has_views();
+        let p = if has_views { "P4" } else { "P" };
+        let buffers = [("W", w), (p, own.p), ("U", U), ("rows", own.rows.unwrap_or(ROWS)), ("order", ROWS)];
+        Dispatch::new(self.store, &arguments(&buffers, &[("n", n), ("stride", stride), ("first", first)]))
+            .group_size([if has_views { 8 } else { 256 }, 1, 1])
+            .groups([(stride - first) / INNER, width / INNER, 1])
             .loops(8)
     }
+}
+
+/// Whether a stage leaves cores free for a slice of W: it does if it consists of one work-group.
+fn is_slot(stage: &Dispatch) -> bool {
+    stage.groups == [1; 3]
+}
+
+/// Returns the number of slots among the stages of an inner block.
+fn count_slots(stages: &[Dispatch]) -> usize {
+    stages.iter().filter(|stage| is_slot(stage)).count()
+}
+
+/// Divides the columns that the last outer block has yet to update among the slots of this one, from slot `first` on:
+/// equal parts, except that the first contains at least all columns up to `soon`, which are updated again after the
+/// first inner block.
+fn slices(columns: Range<u64>, soon: u64, tile: u64, first: usize, slots: usize) -> Vec<Range<u64>> {
+    let parts = (slots - first) as u64;
+    let mut slices = vec![0..0; first];
+    for index in 0..parts {
+        let part = slice(columns.clone(), index, parts, tile);
+        let begin = if index == 0 { columns.start } else { part.start.max(soon) };
+        slices.push(begin..part.end.max(soon));
+    }
+    slices
+}
+
+/// Records the initial list of rows, and the copy of the first inner block to P, as an update of depth 0.
+fn begin_with_pivoting(
+    schedule: &mut LuSchedule<'_>,
+    identity: &'static Shader,
+    update: &'static Shader,
+    panels: [Panel; 2],
+) {
+    let stride = schedule.stride;
+    let rows = panels[1].rows.unwrap_or(ROWS);
+    let dispatch = Dispatch::new(identity, &arguments(&[("rows", rows)], &[("stride", stride)]));
+    schedule.push(dispatch.group_size([64, 1, 1]).groups([stride.div_ceil(64), 1, 1]));
+    let nothing = UpdateFactors { panel: panels[1], panel_column: 0, depth: 0 };
+    let target = PanelTarget { panel: panels[0], panel_column: 0 };
+    let area = Area { rows: 0..stride, columns: 0..INNER, corner: 0 };
+    let dispatch = schedule.update(update, nothing, panel_tile(schedule.device), &area, Some(target));
+    schedule.push(dispatch);
+}
+
+/// Allocates two panels with lists of rows by position.
+fn panels_with_rows(schedule: &mut LuSchedule<'_>) -> [Panel; 2] {
+    let mut panels = schedule.panels();
+    for (panel, name) in panels.iter_mut().zip(["rows at even blocks", "rows at odd blocks"]) {
+        panel.rows = Some(schedule.allocate(name, DType::I32, schedule.stride));
+    }
+    panels
 }
 
 /// Returns the most rows of a panel whose 32 columns are in registers at once.
@@ -440,7 +506,7 @@ struct PanelShape {
 impl PanelShape {
     /// Chooses the division for a block of `rows` rows.
     fn new(rows: u64, subgroup: u32, device: &DeviceInfo) -> Self {
-        let (most, at_once) = match (device.kind, rows) {
+        let (most_lanes, at_once) = match (device.kind, rows) {
             // Fixed costs of a sub-group's step exceed those per row, up to 64 rows per invocation.
             (DeviceKind::Cpu, ..=1024) => (64, 32),
             (DeviceKind::Cpu, ..=16_384) => (256, 16),
@@ -450,8 +516,8 @@ impl PanelShape {
             (_, ..=16_384) => (1024, 16),
             _ => (1024, 8),
         };
-        let least = subgroup.max(64);
-        let lanes = ((rows / 4).next_power_of_two() as u32).clamp(least, least.max(most));
+        let least_lanes = subgroup.max(64);
+        let lanes = ((rows / 4).next_power_of_two() as u32).clamp(least_lanes, least_lanes.max(most_lanes));
         let rows_per_lane = (rows.div_ceil(u64::from(4 * lanes)) as u32).next_power_of_two() * 4;
         // A step works on all columns in registers: more than eight cost more than they save.
         let columns = (max_register_values(lanes) / rows_per_lane).clamp(1, 8);
@@ -482,14 +548,12 @@ fn panel_tile(device: &DeviceInfo) -> ProductTile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::size::Size;
-    use crate::basis::units::Bytes;
     use crate::device::fixture::{gpu, software_device};
     use crate::lu::LU;
 
     fn program(n: u64, device: &DeviceInfo) -> Program {
         let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);
-        LU.variant("blocked-pivot").expect("it is in the table").program(&case, device).expect("it runs")
+        crate::fixture::program(&LU, "blocked-pivot", &case, device)
     }
 
     #[test]
@@ -512,10 +576,10 @@ mod tests {
                 let slices = slices(begin..end, soon, 64, usize::from(after_solve), stages);
                 assert_eq!(slices.len(), stages);
                 assert!(!after_solve || slices[0].is_empty(), "before its rows of U are solved for");
-                let all = &slices[usize::from(after_solve)..];
-                assert!(all.windows(2).all(|pair| pair[0].end == pair[1].start), "{all:?}");
-                assert_eq!(all[0].start..all[all.len() - 1].end, begin..end);
-                assert!(all[0].end >= soon, "{slices:?}");
+                let updated = &slices[usize::from(after_solve)..];
+                assert!(updated.windows(2).all(|pair| pair[0].end == pair[1].start), "{updated:?}");
+                assert_eq!(updated[0].start..updated[updated.len() - 1].end, begin..end);
+                assert!(updated[0].end >= soon, "{slices:?}");
             }
         }
     }
@@ -523,19 +587,24 @@ mod tests {
     #[test]
     fn rows_of_u_are_solved_for_once_and_a_stage_before_the_slice_that_reads_them() {
         let program = program(8192, &gpu());
-        // For an outer block of 128 columns: the columns solved for, and which of them are behind a barrier.
-        let (mut block, mut solved, mut ready, mut slices) = (0, 0, 0, 0);
+        // First column of the outer block, of 128 columns, whose rows of U are solved for.
+        let mut block = 0;
+        // First column behind those solved for, and behind those of them that are followed by a barrier.
+        let mut solved = 0;
+        let mut ready = 0;
+        let mut slices = 0;
         for dispatch in program.dispatches() {
             if !dispatch.without_barrier {
                 ready = solved;
             }
             if dispatch.shader.name == "lu/blocked-solve" {
-                let (first, start, end) = (dispatch.number("first"), dispatch.number("start"), dispatch.number("end"));
+                let first = dispatch.number("first");
                 // Columns updated after the inner blocks of this outer block and the next have been solved for on the
                 // way.
                 let expected = if first == block && solved > 0 { solved } else { first + 256 };
-                assert_eq!(start, expected, "{first}");
-                (block, solved) = (first, end);
+                assert_eq!(dispatch.number("start"), expected, "{first}");
+                block = first;
+                solved = dispatch.number("end");
             } else if dispatch.shader.name == "lu/blocked-update" && dispatch.without_barrier {
                 slices += 1;
                 assert_eq!(dispatch.number("top"), block + 128);
@@ -548,7 +617,11 @@ mod tests {
     #[test]
     fn strips_that_a_panel_does_not_wait_for_are_updated_beside_what_exchanges_no_rows() {
         let program = program(8192, &gpu());
-        let (mut stage, mut expected, mut split) = (None, None, 0);
+        // Dispatch that the others of its stage overlap with.
+        let mut stage = None;
+        // First column of an inner block, and the strip that its deferred update must begin with.
+        let mut expected = None;
+        let mut deferred = 0;
         for dispatch in program.dispatches() {
             if !dispatch.without_barrier {
                 stage = Some(dispatch);
@@ -556,19 +629,20 @@ mod tests {
             if dispatch.shader.name != "lu/pivot-next" {
                 continue;
             }
-            let (first, begin, strips) = (dispatch.number("first"), dispatch.number("begin"), dispatch.groups[1]);
+            let first = dispatch.number("first");
+            let begin = dispatch.number("begin");
             if begin == 0 {
                 assert!(!dispatch.without_barrier, "the panel behind {first} waits for it");
-                expected = Some((first, strips));
+                expected = Some((first, dispatch.groups[1]));
                 continue;
             }
-            split += 1;
+            deferred += 1;
             assert_eq!(expected.take(), Some((first, begin)), "each strip once");
             let panel = stage.filter(|stage| dispatch.without_barrier && stage.shader.name == "lu/pivot-panel");
             let panel = panel.unwrap_or_else(|| panic!("the strips of {first} are beside a panel"));
             assert!(panel.number("first") == first + INNER && panel.number("to") < INNER, "{first}");
         }
-        assert!(split > 100, "{split}");
+        assert!(deferred > 100, "{deferred}");
     }
 
     #[test]
@@ -579,8 +653,8 @@ mod tests {
         small.limits.shared_memory = Bytes(32 << 10);
         for (device, n) in [large, small].iter().flat_map(|device| [4096, 8192, 16_384, 1 << 15].map(|n| (device, n))) {
             for dispatch in program(n, device).dispatches() {
-                let taken = Bytes(dispatch.shader.shared_bytes(&dispatch.constants));
-                assert!(taken <= device.limits.shared_memory, "{n}: {} takes {taken:?}", dispatch.shader.name);
+                let shared = Bytes(dispatch.shader.shared_bytes(&dispatch.constants));
+                assert!(shared <= device.limits.shared_memory, "{n}: {} takes {shared:?}", dispatch.shader.name);
             }
         }
     }
@@ -591,10 +665,8 @@ mod tests {
             for rows in (32..=1 << 16).step_by(32) {
                 let shape = PanelShape::new(rows, device.subgroup.size, &device);
                 let PanelShape { lanes, rows_per_lane, columns, at_once, .. } = shape;
-                assert!(
-                    u64::from(lanes * rows_per_lane) >= rows && rows_per_lane <= 64 && rows_per_lane % 4 == 0,
-                    "{rows}: {shape:?}"
-                );
+                assert!(u64::from(lanes * rows_per_lane) >= rows, "{rows}: {shape:?}");
+                assert!(rows_per_lane <= 64 && rows_per_lane % 4 == 0, "{rows}: {shape:?}");
                 assert!([1, 2, 4, 8].contains(&columns), "{rows}: {shape:?}");
                 assert!(32 % at_once == 0 && at_once % u64::from(columns) == 0, "{rows}: {shape:?}");
                 assert!(rows_per_lane * columns <= max_register_values(lanes) || columns == 1, "{rows}: {shape:?}");

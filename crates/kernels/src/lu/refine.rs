@@ -8,15 +8,10 @@ use super::factors::{BUFFERS, order};
 use super::pivot;
 use super::solve::{self, Substitution, Triangle, TriangleSide};
 use super::system::{A64, B64, ENDED, STATUS64, STEPS, SYSTEM_64, X64, target};
-use crate::algorithms::CaseSpec;
-use crate::basis::dtype::DType;
-use crate::case::Computes;
-use crate::case::Goal;
-use crate::device::capability::DeviceInfo;
-use crate::elements::groups_over;
-use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Repeat, Step};
-use crate::kernel::shaders::Shader;
+use crate::case::{Computes, Goal};
+use crate::elements::{arguments, groups_over, scratch};
+use crate::kernel::program::Repeat;
+use crate::prelude::*;
 use crate::shaders::find;
 
 /// Most refinement steps, after which the solution has failed to converge: as in LAPACK's DSGESV.
@@ -45,7 +40,7 @@ fn own_buffers(n: u64) -> [BufferSpec; OWN_BUFFERS] {
         ("L in order", DType::F32, packed),
         ("U in order", DType::F32, packed),
     ]
-    .map(|(name, dtype, len)| BufferSpec::new(name, Role::Scratch, dtype, len))
+    .map(|(name, dtype, len)| scratch(name, dtype, len))
 }
 
 /// Returns the number of the buffer at this position of [`own_buffers`].
@@ -65,114 +60,131 @@ const L_PACKED: BufferId = own(9);
 const U_PACKED: BufferId = own(10);
 
 /// Builds the factorization in f32 over this program's buffers.
-fn factors(case: &CaseSpec, device: &DeviceInfo) -> Program {
+fn factorization(case: &CaseSpec, device: &DeviceInfo) -> Program {
     let kernel = |name: &&str| find(name, DType::F32).expect("it has f32");
     let shaders: Vec<_> = pivot::KERNELS.iter().map(kernel).collect();
     let case = case.with(|options| (options.dtype, options.goal) = (DType::F32, Goal::Result));
-    // A, L, U, status and rows; behind them the factorization's own buffers.
-    let places: [BufferId; BUFFERS] = [ROUNDED, L, U, STATUS64, ROWS];
-    let place = |id: BufferId| places.get(id.0).copied().unwrap_or(own(OWN_BUFFERS + id.0.saturating_sub(BUFFERS)));
-    pivot::with_pivoting(&shaders, &case, device).with_buffers(place)
+    // The factorization numbers its problem's buffers first, then its own, which go behind this program's.
+    let problem_buffers: [BufferId; BUFFERS] = [ROUNDED, L, U, STATUS64, ROWS];
+    pivot::with_pivoting(&shaders, &case, device).with_buffers(|id| match problem_buffers.get(id.0) {
+        Some(buffer) => *buffer,
+        None => own(OWN_BUFFERS + id.0 - BUFFERS),
+    })
 }
 
 /// Builds the program of `refined`.
 pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
-    let [round, begin, add, residual] = shaders else { unreachable!("the table has four kernels") };
     if let Some(refusal) = solve::refusal(case, device) {
         return Program::refused(refusal);
     }
     let n = order(case.size).unwrap_or_default();
-    let factors = factors(case, device);
+    let factorization = factorization(case, device);
     let substitution = Substitution::new(case, device);
-    let triangles = [(TriangleSide::Lower, L, L_PACKED), (TriangleSide::Upper, U, U_PACKED)]
-        .map(|(side, matrix, packed)| Triangle { side, matrix, stride: n, rows: None, packed, v: V, x: V });
-    // The first solve has no previous solution to refine.
-    let solve = |first: bool| {
-        let known = [("rows", ROWS), ("ended", ENDED), ("state", STATE)];
-        let right = [("r", if first { B64 } else { R }), ("v", V)];
-        let begin = over_vector(begin, &buffers(&[&right[..], &known].concat()), n);
-        let add = over_vector(add, &buffers(&[&[("x", X64), ("d", V)], &known[1..]].concat()), n);
-        let mut steps = vec![Step::Dispatch(begin.constant("FIRST", u32::from(first)))];
-        steps.extend(triangles.into_iter().flat_map(|of| substitution.chain(of)));
-        steps.push(Step::Dispatch(add.constant("FIRST", u32::from(first))));
-        steps.push(check(residual, n, case, device));
-        steps
-    };
-    let number = ArgumentValue::U32(n as u32);
-    let rounding = [&buffers(&[("A", A64), ("rounded", ROUNDED), ("rows", ROWS)])[..], &[("n", number)]].concat();
-    let rounding = Dispatch::new(round, &rounding).group_size([64, 1, 1]).groups(groups_over([n; 2], [64, 1], device));
+    let lower = Triangle { side: TriangleSide::Lower, matrix: L, stride: n, rows: None, packed: L_PACKED, v: V, x: V };
+    let upper = Triangle { side: TriangleSide::Upper, matrix: U, packed: U_PACKED, ..lower };
+    let rounding = arguments(&[("A", A64), ("rounded", ROUNDED), ("rows", ROWS)], &[("n", n)]);
+    let rounding =
+        Dispatch::new(shaders[0], &rounding).group_size([64, 1, 1]).groups(groups_over([n; 2], [64, 1], device));
     let mut steps = vec![
         // Wraps to 0 at the first computation of the error, which is not a refinement.
         Step::Fill { buffer: STEPS, word: u32::MAX },
         Step::Fill { buffer: ENDED, word: 0 },
         Step::Dispatch(rounding),
     ];
-    steps.extend(factors.steps);
-    let prepare = |of| substitution.prepare(of, 0..substitution.blocks(), true, STATUS64);
-    let [lower, upper] = triangles.map(prepare);
-    steps.extend([lower, upper.without_barrier()].map(Step::Dispatch));
+    steps.extend(factorization.steps);
+    steps.push(Step::Dispatch(substitution.prepare_all(lower, STATUS64)));
+    steps.push(Step::Dispatch(substitution.prepare_all(upper, STATUS64).without_barrier()));
+    let solve = |is_first| {
+        let solves = [substitution.chain(lower), substitution.chain(upper)].concat();
+        refinement(shaders, solves, is_first, case, device)
+    };
     steps.extend(solve(true));
     Program {
         steps,
         repeat: Some(Repeat { body: solve(false), stop: ENDED, bound: MAX_STEPS }),
         note: Some("factors of blocked-pivot in f32, residuals in f64"),
-        scratch: own_buffers(n).into_iter().chain(factors.scratch).collect(),
+        scratch: own_buffers(n).into_iter().chain(factorization.scratch).collect(),
         computes: Some(Computes { dtype: DType::F32, operations: 1 }),
         ..Program::default()
     }
 }
 
-/// Dispatches `shader` with one invocation per element of n; adds `n` to the arguments.
-fn over_vector(shader: &'static Shader, arguments: &[(&str, ArgumentValue)], n: u64) -> Dispatch {
-    // n is at most 2^16.
-    let arguments = [arguments, &[("n", ArgumentValue::U32(n as u32))]].concat();
-    Dispatch::new(shader, &arguments).group_size([64, 1, 1]).groups([n.div_ceil(64), 1, 1])
+/// Builds a refinement step around the `solves` for its correction: copies the residual, adds the correction to x, and
+/// computes the new residual. The first step copies b instead and sets x.
+fn refinement(
+    shaders: &[&'static Shader],
+    solves: Vec<Step>,
+    is_first: bool,
+    case: &CaseSpec,
+    device: &DeviceInfo,
+) -> Vec<Step> {
+    let [_, begin, add, residual] = shaders else { unreachable!("the table has four kernels") };
+    let n = order(case.size).unwrap_or_default();
+    let right_hand_side = if is_first { B64 } else { R };
+    let begin =
+        over_vector(begin, &[("r", right_hand_side), ("v", V), ("rows", ROWS), ("ended", ENDED), ("state", STATE)], n);
+    let add = over_vector(add, &[("x", X64), ("d", V), ("ended", ENDED), ("state", STATE)], n);
+    let mut steps = vec![Step::Dispatch(begin.constant("FIRST", u32::from(is_first)))];
+    steps.extend(solves);
+    steps.push(Step::Dispatch(add.constant("FIRST", u32::from(is_first))));
+    steps.push(Step::Dispatch(check(residual, n, case, device)));
+    steps
 }
 
-fn buffers<'n>(named: &[(&'n str, BufferId)]) -> Vec<(&'n str, ArgumentValue)> {
-    named.iter().map(|(name, id)| (*name, ArgumentValue::Buffer(*id))).collect()
+/// Builds a dispatch of one invocation per element of a vector; adds `n` to the arguments.
+fn over_vector(shader: &'static Shader, buffers: &[(&str, BufferId)], n: u64) -> Dispatch {
+    Dispatch::new(shader, &arguments(buffers, &[("n", n)])).group_size([64, 1, 1]).groups([n.div_ceil(64), 1, 1])
 }
 
-/// Builds the step that computes the residual of x, its error, and whether to stop.
-fn check(shader: &'static Shader, n: u64, case: &CaseSpec, device: &DeviceInfo) -> Step {
+/// Builds the dispatch that computes the residual of x, its error, and whether to stop.
+fn check(shader: &'static Shader, n: u64, case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
     const GROUP: u32 = 256;
-    const ROWS_EACH: u32 = 4;
+    const ROWS_PER_SUBGROUP: u32 = 4;
     let subgroup = case.subgroup_size(device);
-    let named = [("A", A64), ("b", B64), ("x", X64), ("r", R), ("sums", SUMS), ("state", STATE), ("ended", ENDED)];
-    let named = [&buffers(&named)[..], &buffers(&[("steps", STEPS), ("arrivals", ARRIVALS)])].concat();
-    let numbers = [("n", ArgumentValue::U32(n as u32)), ("target", ArgumentValue::F32(target(n) as f32))];
-    let groups = n.div_ceil(u64::from(GROUP / subgroup * ROWS_EACH));
-    Step::Dispatch(
-        Dispatch::new(shader, &[&named[..], &numbers].concat())
-            .group_size([GROUP, 1, 1])
-            .groups([groups, 1, 1])
-            .subgroups_of(subgroup)
-            .constant("SUBGROUP", subgroup)
-            .constant("ROWS", ROWS_EACH)
-            .loops(n.div_ceil(u64::from(subgroup)) + n.div_ceil(u64::from(GROUP)) + u64::from(GROUP)),
-    )
+    let buffers = [
+        ("A", A64),
+        ("b", B64),
+        ("x", X64),
+        ("r", R),
+        ("sums", SUMS),
+        ("state", STATE),
+        ("ended", ENDED),
+        ("steps", STEPS),
+        ("arrivals", ARRIVALS),
+    ];
+    let mut arguments = arguments(&buffers, &[("n", n)]);
+    arguments.push(("target", ArgumentValue::F32(target(n) as f32)));
+    Dispatch::new(shader, &arguments)
+        .group_size([GROUP, 1, 1])
+        .groups([n.div_ceil(u64::from(GROUP / subgroup * ROWS_PER_SUBGROUP)), 1, 1])
+        .subgroups_of(subgroup)
+        .constant("SUBGROUP", subgroup)
+        .constant("ROWS", ROWS_PER_SUBGROUP)
+        .loops(n.div_ceil(u64::from(subgroup)) + n.div_ceil(u64::from(GROUP)) + u64::from(GROUP))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::size::Size;
     use crate::device::fixture::gpu;
     use crate::lu::LU;
 
     #[test]
     fn a_refinement_is_a_round_and_its_factorisation_is_not() {
         let case = CaseSpec::new(&LU, Size::Uniform(1000), DType::F64).with(|options| options.goal = Goal::Solution);
-        let program = LU.program(LU.variant("refined").expect("it is in the table"), &case, &gpu()).expect("it runs");
+        let program = crate::fixture::program(&LU, "refined", &case, &gpu());
         let round = program.repeat.as_ref().expect("rounds");
         let names = |steps: &[Step]| {
-            let named = steps.iter().filter_map(|step| match step {
-                Step::Dispatch(dispatch) => Some(dispatch.shader.name.to_string()),
-                _ => None,
-            });
-            named.collect::<Vec<_>>()
+            let mut names = vec![];
+            for step in steps {
+                if let Step::Dispatch(dispatch) = step {
+                    names.push(dispatch.shader.name.to_string());
+                }
+            }
+            names
         };
-        let (once, again) = (names(&program.steps), names(&round.body));
+        let once = names(&program.steps);
+        let again = names(&round.body);
         assert!(once.iter().any(|name| name == "lu/pivot-panel-short") && once.ends_with(&again));
         insta::assert_snapshot!(format!("{} {}", round.bound, again.join(" ")), @"
         30 lu/refine-begin lu/solve-block lu/solve-block lu/solve-rest lu/solve-block lu/solve-rest lu/solve-block lu/solve-rest lu/solve-block lu/solve-rest lu/solve-block lu/solve-rest lu/solve-block lu/solve-rest lu/solve-block lu/solve-block lu/solve-block lu/solve-rest lu/solve-block lu/solve-rest lu/solve-block lu/solve-rest lu/solve-block lu/solve-rest lu/solve-block lu/solve-rest lu/solve-block lu/solve-rest lu/solve-block lu/refine-add lu/refine-residual

@@ -1,31 +1,30 @@
 //! Common parts of the schedules of blocked factorizations: pure functions of size and device.
 //!
-//! Columns are factorized in outer blocks, whose width decides how often the rest of the matrix passes through memory,
-//! and those in inner blocks of 32, which fit into registers. Everything is recorded once; work that may overlap with a
-//! sequential step is dispatched without a barrier in between.
+//! W is the matrix that remains to be factorized. Its columns are factorized in outer blocks, whose width decides how
+//! often the rest of W passes through memory, and an outer block in blocks of up to 64 columns, or with pivoting in inner
+//! blocks of 32, which fit into registers. The columns of L and rows of U of an outer block are copied to a panel: P, column by column, and Q, row by row. An update
+//! subtracts the product of some columns of P and rows of Q from an area of W.
+//!
+//! Everything is recorded once. A stage is a dispatch that waits for the previous one, together with the dispatches
+//! recorded without a barrier, which overlap with it.
 
 use super::factors::{A, BUFFERS, L, NO_BAD_PIVOT, ROWS, STATUS, U, order};
 use super::solve::{self, Forward, Substitution, Triangle, TriangleSide};
 use super::system::{B, SYSTEM, X};
 use super::widths;
-use crate::algorithms::CaseSpec;
-use crate::basis::dtype::DType;
-use crate::device::capability::{DeviceInfo, DeviceKind};
-use crate::elements::groups_over;
-use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Step};
-use crate::kernel::shaders::Shader;
+use crate::elements::{arguments, groups_over, scratch};
 use crate::matmul::ProductTile;
+use crate::prelude::*;
 use std::ops::Range;
 
 /// Columns per inner block.
 pub(super) const INNER: u64 = widths::INNER as u64;
 /// Work-group size of the solve for a strip of 32 columns or rows.
-const SOLVE: u32 = 128;
+const SOLVE_INVOCATIONS: u32 = 128;
 /// Depth of an update, in products per element, from which it reads W only at the end: the wait is then small in
 /// comparison.
 const DEEP_UPDATE: u64 = 128;
-/// Block rows per strip of an update's grid: see `matmul/tiled`.
+/// Rows of work-groups per strip of an update's grid: see `matmul/tiled`.
 const STRIP: u64 = 8;
 
 /// Schedule in construction: extents, buffers, and recorded steps.
@@ -44,25 +43,75 @@ pub(super) struct LuSchedule<'a> {
     pub(super) w: BufferId,
     steps: Vec<Step>,
     /// Number of the problem's buffers.
-    buffers: usize,
+    problem_buffers: usize,
     /// Forward substitution alongside the stages, if a solution is requested.
     forward: Option<Forward>,
     /// Whether the next dispatch must wait for the last one, even if it is marked as free of a barrier.
     pub(super) wait: bool,
 }
 
-/// Columns of L and rows of U of an outer block.
+/// Buffers for the columns of L and rows of U of an outer block.
 #[derive(Clone, Copy)]
 pub(super) struct Panel {
+    /// P: columns of L, one after the other.
     pub(super) p: BufferId,
+    /// Q: rows of U, one after the other.
     pub(super) q: BufferId,
     /// List of W's rows by position, with pivoting.
     pub(super) rows: Option<BufferId>,
 }
 
-fn number(value: u64) -> ArgumentValue {
-    // Extents are at most 2^16, and padded ones at most 2^17.
-    ArgumentValue::U32(u32::try_from(value).unwrap_or(u32::MAX))
+/// Position of a block on the diagonal.
+#[derive(Clone, Copy)]
+pub(super) struct BlockPosition {
+    /// First row and column in the matrix.
+    pub(super) first: u64,
+    /// First column in P and first row in Q, the panel's copies of L and U.
+    pub(super) panel_column: u64,
+}
+
+/// Triangular solve with the diagonal block of `width` rows and columns at `position`, for lines behind the block:
+/// columns of U or rows of L.
+#[derive(Clone)]
+pub(super) struct Solve {
+    pub(super) side: TriangleSide,
+    pub(super) position: BlockPosition,
+    pub(super) width: u64,
+    pub(super) lines: Range<u64>,
+}
+
+/// Operands of an update: `depth` columns of P and rows of Q, from `panel_column` on.
+#[derive(Clone, Copy)]
+pub(super) struct UpdateFactors {
+    pub(super) panel: Panel,
+    pub(super) panel_column: u64,
+    pub(super) depth: u64,
+}
+
+/// Part of W that an update changes.
+#[derive(Clone)]
+pub(super) struct Area {
+    pub(super) rows: Range<u64>,
+    pub(super) columns: Range<u64>,
+    /// Edge of a square in the first rows and columns that the update leaves out, because another kernel updates it.
+    pub(super) corner: u64,
+}
+
+impl Area {
+    pub(super) fn height(&self) -> u64 {
+        self.rows.end - self.rows.start
+    }
+
+    pub(super) fn width(&self) -> u64 {
+        self.columns.end - self.columns.start
+    }
+}
+
+/// Place in P to which an update writes its result instead of back to W: its first column there.
+#[derive(Clone, Copy)]
+pub(super) struct PanelTarget {
+    pub(super) panel: Panel,
+    pub(super) panel_column: u64,
 }
 
 impl<'a> LuSchedule<'a> {
@@ -81,7 +130,7 @@ impl<'a> LuSchedule<'a> {
             scratch: vec![],
             w: A,
             wait: false,
-            buffers: if case.goal.is_result() { BUFFERS } else { SYSTEM },
+            problem_buffers: if case.goal.is_result() { BUFFERS } else { SYSTEM },
             forward: None,
             steps: vec![Step::Fill { buffer: STATUS, word: NO_BAD_PIVOT as u32 }, Step::Fill { buffer: U, word: 0 }],
         };
@@ -96,12 +145,12 @@ impl<'a> LuSchedule<'a> {
 
     /// Allocates one of the program's own buffers.
     pub(super) fn allocate(&mut self, name: &'static str, dtype: DType, len: u64) -> BufferId {
-        self.add(BufferSpec::new(name, Role::Scratch, dtype, len))
+        self.add_scratch(scratch(name, dtype, len))
     }
 
-    fn add(&mut self, own: BufferSpec) -> BufferId {
-        self.scratch.push(own);
-        BufferId(self.buffers + self.scratch.len() - 1)
+    fn add_scratch(&mut self, buffer: BufferSpec) -> BufferId {
+        self.scratch.push(buffer);
+        BufferId(self.problem_buffers + self.scratch.len() - 1)
     }
 
     /// Allocates the panels of even and of odd outer blocks: one is read while the other is written.
@@ -116,15 +165,17 @@ impl<'a> LuSchedule<'a> {
 
     /// Adds forward substitution alongside the stages, if a solution is requested; it reads the columns of L from
     /// `matrix`, with rows listed in `rows`.
-    pub(super) fn substituting(&mut self, case: &CaseSpec, matrix: BufferId, stride: u64, rows: Option<BufferId>) {
+    pub(super) fn add_substitution(&mut self, case: &CaseSpec, matrix: BufferId, stride: u64, rows: Option<BufferId>) {
         if case.goal.is_result() {
             return;
         }
         let v = self.allocate("rest of b", DType::F32, self.n);
-        let [l, u] = ["L in order", "U in order"].map(|name| self.add(solve::packed(self.n, name)));
-        let lower = Triangle { side: TriangleSide::Lower, matrix, stride, rows, packed: l, v, x: X };
+        let packed_l = self.add_scratch(solve::packed(self.n, "L in order"));
+        let packed_u = self.add_scratch(solve::packed(self.n, "U in order"));
+        let lower = Triangle { side: TriangleSide::Lower, matrix, stride, rows, packed: packed_l, v, x: X };
+        let upper = solve::upper(self.n, packed_u);
         self.steps.push(Step::Copy { from: B, to: v });
-        self.forward = Some(Forward::new(Substitution::new(case, self.device), [lower, solve::upper(self.n, u)]));
+        self.forward = Some(Forward::new(Substitution::new(case, self.device), lower, upper));
     }
 
     /// Whether forward substitution runs alongside the stages, so that L need not be stored.
@@ -134,15 +185,16 @@ impl<'a> LuSchedule<'a> {
 
     /// Records the part of the forward substitution that can overlap with the current stage.
     pub(super) fn substitute(&mut self) {
-        for dispatch in self.forward.as_mut().map(Forward::stage).unwrap_or_default() {
+        let Some(forward) = &mut self.forward else { return };
+        for dispatch in forward.take_stage() {
             self.push(dispatch.without_barrier());
         }
     }
 
     /// Declares that the first `columns` columns of L are final at the end of this stage.
-    pub(super) fn finished(&mut self, columns: u64) {
+    pub(super) fn mark_final(&mut self, columns: u64) {
         if let Some(forward) = &mut self.forward {
-            forward.finished(columns);
+            forward.final_columns = columns;
         }
     }
 
@@ -152,132 +204,132 @@ impl<'a> LuSchedule<'a> {
         self.steps.push(Step::Dispatch(dispatch));
     }
 
-    pub(super) fn extend(&mut self, dispatches: Vec<Dispatch>) {
-        self.steps.extend(dispatches.into_iter().map(Step::Dispatch));
-    }
-
+    /// Records the copy of A to W, padded with the identity to whole blocks, unless W is A itself.
     pub(super) fn pad(&mut self, shader: &'static Shader) {
         if self.w == A {
             return;
         }
-        let arguments = [("A", ArgumentValue::Buffer(A)), ("W", ArgumentValue::Buffer(self.w)), ("n", number(self.n))];
-        let dispatch = Dispatch::new(shader, &[&arguments[..], &[("stride", number(self.stride))]].concat());
-        self.push(dispatch.group_size([64, 1, 1]).groups(groups_over([self.stride; 2], [64, 1], self.device)));
+        let arguments = arguments(&[("A", A), ("W", self.w)], &[("n", self.n), ("stride", self.stride)]);
+        let groups = groups_over([self.stride; 2], [64, 1], self.device);
+        self.push(Dispatch::new(shader, &arguments).group_size([64, 1, 1]).groups(groups));
     }
 
     /// Builds the solve for U beside, or L below, a diagonal block.
-    pub(super) fn solve(&self, shader: &'static Shader, own: Panel, solve: Solve) -> Dispatch {
-        let Solve { side, first, width, plane, start, end } = solve;
+    pub(super) fn solve(&self, shader: &'static Shader, own: Panel, solve: &Solve) -> Dispatch {
+        let Solve { side, position, width, ref lines } = *solve;
         let result = if side == TriangleSide::Upper { U } else { L };
         let buffers = [("W", self.w), ("P", own.p), ("Q", own.q), ("R", result), ("rows", own.rows.unwrap_or(ROWS))];
         let numbers = [
             ("n", self.n),
             ("stride", self.stride),
-            ("first", first),
-            ("start", start),
-            ("end", end),
-            ("plane", plane),
+            ("first", position.first),
+            ("start", lines.start),
+            ("end", lines.end),
+            ("plane", position.panel_column),
         ];
         Dispatch::new(shader, &arguments(&buffers, &numbers))
-            .group_size([SOLVE, 1, 1])
-            .groups([(end - start).div_ceil(INNER), 1, 1])
+            .group_size([SOLVE_INVOCATIONS, 1, 1])
+            .groups([(lines.end - lines.start).div_ceil(INNER), 1, 1])
             .constant("NB", width as u32)
-            .constant("PART", part(width))
+            .constant("PART", solved_at_once(width))
             .constant("SIDE", u32::from(side == TriangleSide::Lower))
             .constant("PERMUTED", u32::from(own.rows.is_some()))
             .loops(width * width)
     }
 
-    /// Builds the solve for rows of U: in one dispatch or, through texel views, 32 rows per dispatch.
-    pub(super) fn rows_of_u(&self, shader: &'static Shader, own: Panel, rows: Solve) -> Vec<Dispatch> {
+    /// Builds the solve for rows of U: in one dispatch or, through texel views, in one for every 32 rows.
+    pub(super) fn rows_of_u(&self, shader: &'static Shader, own: Panel, solve: &Solve) -> Vec<Dispatch> {
         if !shader.interface.has_views() {
-            return vec![self.solve(shader, own, rows)];
+            return vec![self.solve(shader, own, solve)];
         }
-        let Solve { first, width, plane, start, end, .. } = rows;
+        let Range { start, end } = solve.lines;
         let buffers =
             [("W4", self.w), ("P4", own.p), ("Q4", own.q), ("Q", own.q), ("R", U), ("rows", own.rows.unwrap_or(ROWS))];
-        let [quads, lanes] = self.texels(end - start);
-        let of_32 = |depth: u64| {
+        let quads = self.quads_per_lane(end - start);
+        let lanes = self.lanes_of_views();
+        let mut dispatches = vec![];
+        for depth in (0..solve.width).step_by(INNER as usize) {
             let numbers = [
                 ("n", self.n),
                 ("stride", self.stride),
-                ("first", first + depth),
+                ("first", solve.position.first + depth),
                 ("start", start),
                 ("end", end),
-                ("plane", plane + depth),
+                ("plane", solve.position.panel_column + depth),
                 ("depth", depth),
             ];
-            Dispatch::new(shader, &arguments(&buffers, &numbers))
+            let dispatch = Dispatch::new(shader, &arguments(&buffers, &numbers))
                 .group_size([lanes, 1, 1])
                 .subgroups_of(lanes)
                 .groups([(end - start).div_ceil(u64::from(4 * quads * lanes)), 1, 1])
                 .constant("PERMUTED", u32::from(own.rows.is_some()))
                 .constant("COLUMN_QUADS", quads)
-                .loops(depth + INNER)
-        };
-        (0..width).step_by(INNER as usize).map(of_32).collect()
+                .loops(depth + INNER);
+            dispatches.push(dispatch);
+        }
+        dispatches
     }
 
-    /// Returns the quads of columns per lane, and the lanes, of texel-view kernels for `columns` columns.
-    fn texels(&self, columns: u64) -> [u32; 2] {
-        // A GPU has enough registers, but spills are expensive; a narrower sub-group cannot hold 32 rows of P.
-        let quads = if columns > INNER && self.device.kind == DeviceKind::Cpu { 2 } else { 1 };
-        [quads, self.subgroup.max(INNER as u32 / 4)]
+    /// Returns the quads of columns that a lane of a texel-view kernel keeps in registers, for `columns` columns.
+    fn quads_per_lane(&self, columns: u64) -> u32 {
+        // A GPU has enough registers, but spills are expensive.
+        if columns > INNER && self.device.kind == DeviceKind::Cpu { 2 } else { 1 }
     }
 
-    /// Builds the update of `rows` and `columns` by `by`.
+    /// Returns the work-group size of texel-view kernels: one sub-group, wide enough to hold 32 rows of P.
+    fn lanes_of_views(&self) -> u32 {
+        self.subgroup.max(INNER as u32 / 4)
+    }
+
+    /// Builds the update of an area of W; the result goes back to W, or to P if there is a `target`.
     pub(super) fn update(
         &self,
         shader: &'static Shader,
-        by: UpdateFactors,
+        factors: UpdateFactors,
         tile: ProductTile,
-        [rows, columns]: [Range<u64>; 2],
-        to: UpdateTarget,
+        area: &Area,
+        target: Option<PanelTarget>,
     ) -> Dispatch {
-        let UpdateFactors { panel: own, plane, depth } = by;
-        let (Range { start: top, end: bottom }, Range { start: left, end: right }) = (rows, columns);
-        let (next, next_plane, corner) = match to {
-            UpdateTarget::Matrix { corner } => (own, 0, corner),
-            UpdateTarget::Panel { to, plane } => (to, plane, 0),
-        };
-        let buffers = [
+        let UpdateFactors { panel: own, panel_column, depth } = factors;
+        // Without a target, the kernel ignores its arguments.
+        let next = target.unwrap_or(PanelTarget { panel: own, panel_column: 0 });
+        let has_views = shader.interface.has_views();
+        let mut buffers = vec![
             ("W", self.w),
-            ("P", own.p),
-            ("Q", own.q),
-            ("NEXT", next.p),
+            ("NEXT", next.panel.p),
             ("rows", own.rows.unwrap_or(ROWS)),
-            ("next_rows", next.rows.unwrap_or(ROWS)),
+            ("next_rows", next.panel.rows.unwrap_or(ROWS)),
         ];
+        buffers.extend(if has_views {
+            vec![("W4", self.w), ("P4", own.p), ("Q4", own.q)]
+        } else {
+            vec![("P", own.p), ("Q", own.q)]
+        });
         let numbers = [
             ("stride", self.stride),
-            ("top", top),
-            ("left", left),
-            ("bottom", bottom),
-            ("right", right),
-            ("plane", plane),
-            ("next", next_plane),
+            ("top", area.rows.start),
+            ("left", area.columns.start),
+            ("bottom", area.rows.end),
+            ("right", area.columns.end),
+            ("plane", panel_column),
+            ("next", next.panel_column),
             ("depth", depth),
-            ("corner", corner),
+            ("corner", area.corner),
         ];
-        let buffers: Vec<_> = if shader.interface.has_views() {
-            let views = [("W4", self.w), ("P4", own.p), ("Q4", own.q)];
-            buffers.into_iter().filter(|(name, _)| !["P", "Q"].contains(name)).chain(views).collect()
-        } else {
-            buffers.to_vec()
-        };
         let dispatch = Dispatch::new(shader, &arguments(&buffers, &numbers))
             .constant("PERMUTED", u32::from(own.rows.is_some()))
-            .constant("TO_PANEL", u32::from(matches!(to, UpdateTarget::Panel { .. })));
-        if shader.interface.has_views() {
-            let [quads, lanes] = self.texels(right - left);
+            .constant("TO_PANEL", u32::from(target.is_some()));
+        if has_views {
+            let quads = self.quads_per_lane(area.width());
+            let lanes = self.lanes_of_views();
             return dispatch
                 .constant("COLUMN_QUADS", quads)
                 .group_size([lanes, 1, 1])
                 .subgroups_of(lanes)
-                .groups([(right - left).div_ceil(u64::from(4 * quads * lanes)), (bottom - top) / INNER, 1])
+                .groups([area.width().div_ceil(u64::from(4 * quads * lanes)), area.height() / INNER, 1])
                 .loops(depth / 4 + INNER);
         }
-        in_blocks(dispatch, tile, [bottom - top, right - left])
+        in_blocks(dispatch, tile, area)
             .group_size([tile.bm / tile.tm * (tile.bn / tile.tn), 1, 1])
             .constant("TM", tile.tm)
             .constant("TN", tile.tn)
@@ -285,18 +337,21 @@ impl<'a> LuSchedule<'a> {
             .loops(depth)
     }
 
+    /// Ends the schedule: adds the rest of the substitution, if there is one.
     pub(super) fn program(mut self) -> Program {
-        self.steps.extend(self.forward.take().map(Forward::end).unwrap_or_default());
+        if let Some(forward) = self.forward.take() {
+            self.steps.extend(forward.finish());
+        }
         Program { steps: self.steps, scratch: self.scratch, ..Program::default() }
     }
 }
 
-/// Sets the grid: a work-group per block, in strips of block rows.
-pub(super) fn in_blocks(dispatch: Dispatch, tile: ProductTile, [rows, columns]: [u64; 2]) -> Dispatch {
-    let down = rows.div_ceil(u64::from(tile.bm));
+/// Sets the grid of an update: a work-group per block of the tile, in strips of [`STRIP`] rows of blocks.
+pub(super) fn in_blocks(dispatch: Dispatch, tile: ProductTile, area: &Area) -> Dispatch {
+    let down = area.height().div_ceil(u64::from(tile.bm));
     let strips = down.div_ceil(STRIP);
     dispatch
-        .groups([down.div_ceil(strips), columns.div_ceil(u64::from(tile.bn)), strips])
+        .groups([down.div_ceil(strips), area.width().div_ceil(u64::from(tile.bn)), strips])
         .constant("BM", tile.bm)
         .constant("BN", tile.bn)
         .constant("BK", tile.bk)
@@ -306,53 +361,15 @@ pub(super) fn in_blocks(dispatch: Dispatch, tile: ProductTile, [rows, columns]: 
 
 /// Returns how many columns or rows are solved for before the rest of the strip is updated; fewer if the strip leaves
 /// less of the 48 KiB of shared memory.
-fn part(width: u64) -> u32 {
+fn solved_at_once(width: u64) -> u32 {
     if width > 128 { 8 } else { width.min(16) as u32 }
 }
 
-/// Triangular solve with a diagonal block of `width` rows and columns at `first`, from the panel's `plane` on, for the
-/// columns of U, or rows of L, in `start..end`.
-#[derive(Clone, Copy)]
-pub(super) struct Solve {
-    /// Whether it solves for rows of U or columns of L.
-    pub(super) side: TriangleSide,
-    pub(super) first: u64,
-    pub(super) width: u64,
-    pub(super) plane: u64,
-    pub(super) start: u64,
-    pub(super) end: u64,
-}
-
-/// Operands of an update: `depth` columns and rows of a panel, from its `plane` on.
-#[derive(Clone, Copy)]
-pub(super) struct UpdateFactors {
-    pub(super) panel: Panel,
-    pub(super) plane: u64,
-    pub(super) depth: u64,
-}
-
-/// Destination of an update.
-#[derive(Clone, Copy)]
-pub(super) enum UpdateTarget {
-    /// Matrix itself, except its first `corner` rows and columns, which another kernel updates.
-    Matrix { corner: u64 },
-    /// Panel, column by column.
-    Panel { to: Panel, plane: u64 },
-}
-
-pub(super) fn arguments<'n>(
-    buffers: &[(&'n str, BufferId)],
-    numbers: &[(&'n str, u64)],
-) -> Vec<(&'n str, ArgumentValue)> {
-    let buffers = buffers.iter().map(|(name, id)| (*name, ArgumentValue::Buffer(*id)));
-    buffers.chain(numbers.iter().map(|(name, value)| (*name, number(*value)))).collect()
-}
-
-/// Returns part `index` of `parts` of some columns, in whole tiles.
-pub(super) fn slice(columns: Range<u64>, index: u64, parts: u64, tile: u64) -> Range<u64> {
+/// Returns slice `index` of `columns` divided into `slices` nearly equal ones, each of whole tiles of `tile` columns.
+pub(super) fn slice(columns: Range<u64>, index: u64, slices: u64, tile: u64) -> Range<u64> {
     let tiles = columns.end.saturating_sub(columns.start).div_ceil(tile);
-    let at = |part: u64| (columns.start + (tiles * part).div_ceil(parts) * tile).min(columns.end);
-    at(index)..at(index + 1)
+    let first_column = |slice: u64| (columns.start + (tiles * slice).div_ceil(slices) * tile).min(columns.end);
+    first_column(index)..first_column(index + 1)
 }
 
 /// Returns the tile of an update of `rows` rows.
@@ -370,14 +387,9 @@ pub(super) fn update_tile(rows: u64, device: &DeviceInfo) -> ProductTile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::size::Size;
     use crate::device::fixture::gpu;
+    use crate::fixture::program;
     use crate::lu::LU;
-
-    fn program(variant: &str, n: u64, device: &DeviceInfo) -> Program {
-        let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);
-        LU.variant(variant).expect("it is in the table").program(&case, device).expect("it runs")
-    }
 
     #[test]
     fn a_block_takes_one_stage_and_two_where_many_rows_are_left() {
@@ -386,7 +398,8 @@ mod tests {
             [(1_u64, 1), (32, 1), (64, 1), (65, 2), (1024, 16), (2048, 32), (4096, 64 + 32), (8192, 128 + 96)]
         {
             let padded = u64::from(n % n.next_multiple_of(32).min(64) != 0);
-            assert_eq!(program("blocked", n, &device).launches(), blocks + padded, "{n}");
+            let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);
+            assert_eq!(program(&LU, "blocked", &case, &device).launches(), blocks + padded, "{n}");
         }
     }
 

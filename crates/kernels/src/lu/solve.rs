@@ -2,20 +2,16 @@
 //!
 //! One work-group solves for a block of positions, using inverses of its small diagonal blocks. The needed parts of a
 //! factor are reordered beforehand, for all blocks at once. The contribution of a block to everything behind the next
-//! block is subtracted alongside the next block, whose own work-group subtracts its part itself: one dependent dispatch
-//! per block.
+//! block is subtracted alongside the next block, whose own work-group subtracts its part itself: each block takes one
+//! dispatch that waits for the one before.
 //!
 //! Blocked variants compute y alongside the stages of the factorization ([`Forward`]), as HPL does; the other variants
 //! append the whole substitution.
 
 use super::factors::{L, STATUS, U, order};
 use super::system::{B, SYSTEM, X};
-use crate::algorithms::CaseSpec;
-use crate::basis::dtype::DType;
-use crate::device::capability::DeviceInfo;
-use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Step};
-use crate::kernel::shaders::Shader;
+use crate::elements::{arguments, scratch};
+use crate::prelude::*;
 use crate::shaders::find;
 use std::ops::Range;
 
@@ -30,13 +26,13 @@ const INNER: u64 = 32;
 const GROUP: u32 = 256;
 /// Lanes that share a row in the subtraction.
 const OCTET: u32 = 8;
-/// Rounds per work-group of the subtraction alongside a factorization: more rounds keep fewer cores from the
-/// factorization.
+/// Rounds per work-group of the subtraction alongside a factorization: with more rounds, fewer groups take cores from
+/// the factorization.
 const ROUNDS: u64 = 8;
 /// Elements of a reordered block: its columns in the block before and in itself, and inverses.
 const PACKED: u64 = 2 * BLOCK * BLOCK + BLOCK * INNER;
 
-/// Returns why the kernels cannot run with the sub-groups of a device, if so.
+/// Returns the reason why the kernels cannot run with the sub-groups of a device, if there is one.
 pub(super) fn refusal(case: &CaseSpec, device: &DeviceInfo) -> Option<String> {
     let subgroup = case.subgroup_size(device);
     (subgroup < OCTET).then(|| format!("needs sub-groups of {OCTET} at least, not of {subgroup}"))
@@ -44,7 +40,7 @@ pub(super) fn refusal(case: &CaseSpec, device: &DeviceInfo) -> Option<String> {
 
 /// Describes the buffer of a reordered factor of order n.
 pub(super) fn packed(n: u64, name: &'static str) -> BufferSpec {
-    BufferSpec::new(name, Role::Scratch, DType::F32, n.div_ceil(BLOCK) * PACKED)
+    scratch(name, DType::F32, n.div_ceil(BLOCK) * PACKED)
 }
 
 /// Triangular factor.
@@ -77,67 +73,75 @@ pub(super) struct Triangle {
 /// Builder of a substitution's dispatches.
 #[derive(Clone, Copy)]
 pub(super) struct Substitution {
-    kernels: [&'static Shader; 3],
+    prepare: &'static Shader,
+    block: &'static Shader,
+    rest: &'static Shader,
     n: u64,
     subgroup: u32,
 }
 
 impl Substitution {
     pub(super) fn new(case: &CaseSpec, device: &DeviceInfo) -> Self {
-        let kernel = |at: usize| find(KERNELS[at], DType::F32).expect("a kernel of the table");
+        let [prepare, block, rest] =
+            [0, 1, 2].map(|index: usize| find(KERNELS[index], DType::F32).expect("a kernel of the table"));
         let n = order(case.size).unwrap_or_default();
-        Self { kernels: [0, 1, 2].map(kernel), n, subgroup: case.subgroup_size(device) }
+        Self { prepare, block, rest, n, subgroup: case.subgroup_size(device) }
     }
 
-    pub(super) fn blocks(self) -> u64 {
-        self.n.div_ceil(BLOCK)
-    }
-
+    /// Builds a dispatch of one work-group; adds `n` to the arguments.
     fn dispatch(
         &self,
         shader: &'static Shader,
-        of: Triangle,
+        side: TriangleSide,
         buffers: &[(&str, BufferId)],
         numbers: &[(&str, u64)],
     ) -> Dispatch {
-        let buffers = buffers.iter().map(|(name, id)| (*name, ArgumentValue::Buffer(*id)));
-        // Extents are at most 2^16 and what is padded at most 2^17.
         let numbers = [&[("n", self.n)], numbers].concat();
-        let numbers = numbers.iter().map(|(name, value)| (*name, ArgumentValue::U32(*value as u32)));
-        Dispatch::new(shader, &buffers.chain(numbers).collect::<Vec<_>>())
+        Dispatch::new(shader, &arguments(buffers, &numbers))
             .group_size([GROUP, 1, 1])
-            .constant("SIDE", u32::from(of.side == TriangleSide::Upper))
+            .constant("SIDE", u32::from(side == TriangleSide::Upper))
+    }
+
+    /// Builds the reordering of a whole factor in pivot order, to be solved by [`Self::chain`].
+    pub(super) fn prepare_all(&self, triangle: Triangle, status: BufferId) -> Dispatch {
+        self.prepare(triangle, 0..self.blocks(), true, status)
     }
 
     /// Builds the reordering of blocks of a factor; a zero on the diagonal of U goes to the status. If `chained`, a
     /// block's own work-group subtracts the contribution of the block before, otherwise a dispatch before it does.
-    pub(super) fn prepare(&self, of: Triangle, blocks: Range<u64>, chained: bool, status: BufferId) -> Dispatch {
-        let rows = of.rows.unwrap_or(of.x);
-        let buffers = [("T", of.matrix), ("packed", of.packed), ("rows", rows), ("status", status)];
-        self.dispatch(self.kernels[0], of, &buffers, &[("stride", of.stride), ("first", blocks.start * BLOCK)])
-            .constant("PERMUTED", u32::from(of.rows.is_some()))
+    fn prepare(&self, triangle: Triangle, blocks: Range<u64>, chained: bool, status: BufferId) -> Dispatch {
+        let Triangle { side, matrix, stride, packed, .. } = triangle;
+        let rows = triangle.rows.unwrap_or(triangle.x);
+        let buffers = [("T", matrix), ("packed", packed), ("rows", rows), ("status", status)];
+        self.dispatch(self.prepare, side, &buffers, &[("stride", stride), ("first", blocks.start * BLOCK)])
+            .constant("PERMUTED", u32::from(triangle.rows.is_some()))
             .constant("CHAINED", u32::from(chained))
             .groups([(blocks.end - blocks.start) * BLOCK / INNER, 1, 1])
             .loops(INNER * INNER / 4)
     }
 
+    fn blocks(&self) -> u64 {
+        self.n.div_ceil(BLOCK)
+    }
+
     /// Builds the solve for a block.
-    fn block(&self, of: Triangle, block: u64, chained: bool) -> Dispatch {
-        let buffers = [("packed", of.packed), ("v", of.v), ("x", of.x), ("rows", of.rows.unwrap_or(of.x))];
-        self.dispatch(self.kernels[1], of, &buffers, &[("first", block * BLOCK)])
+    fn solve_block(&self, triangle: Triangle, block: u64, chained: bool) -> Dispatch {
+        let Triangle { side, packed, v, x, rows, .. } = triangle;
+        let buffers = [("packed", packed), ("v", v), ("x", x), ("rows", rows.unwrap_or(x))];
+        self.dispatch(self.block, side, &buffers, &[("first", block * BLOCK)])
             .subgroups_of(self.subgroup)
             .constant("SUBGROUP", self.subgroup)
-            .constant("PERMUTED", u32::from(of.rows.is_some()))
+            .constant("PERMUTED", u32::from(rows.is_some()))
             .constant("CHAINED", u32::from(chained))
-            .loops(BLOCK / INNER * INNER)
+            .loops(BLOCK)
     }
 
     /// Builds the subtraction of a block's contribution from the rows from `start` on, in `rounds` rounds per
     /// work-group.
-    fn rest(&self, of: Triangle, block: u64, start: u64, rounds: u64) -> Dispatch {
-        let buffers = [("T", of.matrix), ("v", of.v), ("x", of.x)];
-        let numbers = [("stride", of.stride), ("first", block * BLOCK), ("start", start)];
-        self.dispatch(self.kernels[2], of, &buffers, &numbers)
+    fn subtract_block(&self, triangle: Triangle, block: u64, start: u64, rounds: u64) -> Dispatch {
+        let buffers = [("T", triangle.matrix), ("v", triangle.v), ("x", triangle.x)];
+        let numbers = [("stride", triangle.stride), ("first", block * BLOCK), ("start", start)];
+        self.dispatch(self.rest, triangle.side, &buffers, &numbers)
             .subgroups_of(self.subgroup)
             .constant("SUBGROUP", self.subgroup)
             .constant("ROUNDS", rounds as u32)
@@ -146,16 +150,17 @@ impl Substitution {
     }
 
     /// Builds the solve for all blocks of a reordered factor, one after the other.
-    pub(super) fn chain(&self, of: Triangle) -> Vec<Step> {
-        let mut dispatches = vec![];
+    pub(super) fn chain(&self, triangle: Triangle) -> Vec<Step> {
+        let mut steps = vec![];
         for block in 0..self.blocks() {
-            dispatches.push(self.block(of, block, true));
+            steps.push(Step::Dispatch(self.solve_block(triangle, block, true)));
             let behind = (block + 1) * BLOCK;
             if block > 0 && behind < self.n {
-                dispatches.push(self.rest(of, block - 1, behind, 1).without_barrier());
+                let dispatch = self.subtract_block(triangle, block - 1, behind, 1);
+                steps.push(Step::Dispatch(dispatch.without_barrier()));
             }
         }
-        dispatches.into_iter().map(Step::Dispatch).collect()
+        steps
     }
 }
 
@@ -168,14 +173,16 @@ pub(super) fn upper(n: u64, packed: BufferId) -> Triangle {
 pub(super) fn append_solution(program: &mut Program, case: &CaseSpec, device: &DeviceInfo) {
     let substitution = Substitution::new(case, device);
     let n = substitution.n;
-    let [l, u] = [0, 1].map(|at| BufferId(SYSTEM + program.scratch.len() + at));
+    let packed_l = BufferId(SYSTEM + program.scratch.len());
+    let packed_u = BufferId(packed_l.0 + 1);
     program.scratch.extend([packed(n, "L in order"), packed(n, "U in order")]);
-    let lower = Triangle { side: TriangleSide::Lower, matrix: L, packed: l, ..upper(n, u) };
-    let [of_l, of_u] = [lower, upper(n, u)].map(|of| substitution.prepare(of, 0..substitution.blocks(), true, STATUS));
+    let upper = upper(n, packed_u);
+    let lower = Triangle { side: TriangleSide::Lower, matrix: L, packed: packed_l, ..upper };
     program.steps.push(Step::Copy { from: B, to: X });
-    program.steps.extend([of_l, of_u.without_barrier()].map(Step::Dispatch));
+    program.steps.push(Step::Dispatch(substitution.prepare_all(lower, STATUS)));
+    program.steps.push(Step::Dispatch(substitution.prepare_all(upper, STATUS).without_barrier()));
     program.steps.extend(substitution.chain(lower));
-    program.steps.extend(substitution.chain(upper(n, u)));
+    program.steps.extend(substitution.chain(upper));
 }
 
 /// Forward substitution L·y = P·b alongside the stages of a factorization, followed by U·x = y. Only work that depends
@@ -184,72 +191,69 @@ pub(super) struct Forward {
     substitution: Substitution,
     lower: Triangle,
     upper: Triangle,
-    /// Columns of L that are final.
-    columns: u64,
-    /// Blocks that are reordered, blocks that are solved for, and blocks whose contribution has been subtracted.
+    /// Columns of L that will be final at the end of this stage.
+    pub(super) final_columns: u64,
+    /// Number of leading blocks that are reordered.
     prepared: u64,
+    /// Number of leading blocks that are solved for.
     solved: u64,
-    taken: u64,
+    /// Number of leading blocks whose contribution has been subtracted.
+    subtracted: u64,
 }
 
 impl Forward {
-    pub(super) fn new(substitution: Substitution, [lower, upper]: [Triangle; 2]) -> Self {
-        Self { substitution, lower, upper, columns: 0, prepared: 0, solved: 0, taken: 0 }
+    pub(super) fn new(substitution: Substitution, lower: Triangle, upper: Triangle) -> Self {
+        Self { substitution, lower, upper, final_columns: 0, prepared: 0, solved: 0, subtracted: 0 }
     }
 
-    /// Declares that the first `columns` columns of L are final at the end of this stage.
-    pub(super) fn finished(&mut self, columns: u64) {
-        self.columns = columns;
-    }
-
-    /// Returns the work that can overlap with the stage that begins; empty once y is complete.
-    pub(super) fn stage(&mut self) -> Vec<Dispatch> {
-        let Self { substitution, lower, columns, prepared, solved, .. } = *self;
+    /// Returns the work that can overlap with the stage that begins, and counts it as done; empty once y is complete.
+    pub(super) fn take_stage(&mut self) -> Vec<Dispatch> {
+        let Self { substitution, lower, final_columns, prepared, solved, subtracted, .. } = *self;
         let blocks = substitution.blocks();
         let mut dispatches = vec![];
-        let whole = if columns < substitution.n { columns / BLOCK } else { blocks };
-        if prepared < whole {
-            dispatches.push(substitution.prepare(lower, prepared..whole, false, STATUS));
-            self.prepared = whole;
+        let final_blocks = if final_columns < substitution.n { final_columns / BLOCK } else { blocks };
+        if prepared < final_blocks {
+            dispatches.push(substitution.prepare(lower, prepared..final_blocks, false, STATUS));
+            self.prepared = final_blocks;
         }
-        if self.taken < solved && solved < blocks {
+        if subtracted < solved && solved < blocks {
             // Rows out of order must all be included; subtracting from earlier ones does no harm.
             let start = if lower.rows.is_some() { 0 } else { solved * BLOCK };
-            dispatches.push(substitution.rest(lower, self.taken, start, ROUNDS));
-            self.taken += 1;
+            dispatches.push(substitution.subtract_block(lower, subtracted, start, ROUNDS));
+            self.subtracted += 1;
         } else if solved < prepared {
-            dispatches.push(substitution.block(lower, solved, false));
+            dispatches.push(substitution.solve_block(lower, solved, false));
             self.solved += 1;
         }
         dispatches
     }
 
     /// Returns the rest of the forward substitution behind the factorization, then the backward substitution.
-    pub(super) fn end(mut self) -> Vec<Step> {
-        let substitution = self.substitution;
-        let upper = self.upper;
-        let mut in_order = Some(substitution.prepare(upper, 0..substitution.blocks(), true, STATUS).without_barrier());
+    pub(super) fn finish(mut self) -> Vec<Step> {
+        let Self { substitution, upper, .. } = self;
+        let mut prepare_u = Some(substitution.prepare_all(upper, STATUS).without_barrier());
         let mut steps = vec![];
         loop {
-            // The first dispatch of a stage depends on the stage before; in the first stage, on the end of L.
-            let stage = self.stage();
+            let stage = self.take_stage();
             if stage.is_empty() {
                 break;
             }
-            let stage = stage.into_iter().enumerate();
-            steps.extend(stage.map(|(at, dispatch)| if at == 0 { dispatch } else { dispatch.without_barrier() }));
-            steps.extend(in_order.take());
+            for (index, dispatch) in stage.into_iter().enumerate() {
+                // The first dispatch of a stage depends on the stage before; in the first stage, on the end of L.
+                let dispatch = if index == 0 { dispatch } else { dispatch.without_barrier() };
+                steps.push(Step::Dispatch(dispatch));
+            }
+            // U is reordered alongside the first of these stages.
+            steps.extend(prepare_u.take().map(Step::Dispatch));
         }
-        let steps: Vec<_> = steps.into_iter().map(Step::Dispatch).collect();
-        [steps, substitution.chain(upper)].concat()
+        steps.extend(substitution.chain(upper));
+        steps
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::layout::Layout;
-    use crate::basis::size::Size;
     use crate::case::Goal;
     use crate::device::fixture::{gpu, software_device};
     use crate::lu::LU;
@@ -257,22 +261,21 @@ mod tests {
 
     fn program(variant: &str, n: u64, goal: Goal, device: &DeviceInfo) -> Program {
         let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32).with(|options| options.goal = goal);
-        LU.program(LU.variant(variant).expect("it is in the table"), &case, device).expect("it runs")
+        crate::fixture::program(&LU, variant, &case, device)
     }
 
     #[test]
     fn a_solution_costs_a_launch_for_each_block_and_for_y_two_beside_a_factorisation() {
-        let gpu = gpu();
-        let launches =
-            |variant, n| [Goal::Result, Goal::Solution].map(|goal| program(variant, n, goal, &gpu).launches());
+        let additional_launches = |variant, n| {
+            let launches = |goal| program(variant, n, goal, &gpu()).launches();
+            launches(Goal::Solution) - launches(Goal::Result)
+        };
         for (variant, n) in [("naive", 5), ("in-place", 129), ("offset-copy", 600)] {
-            let ([result, solution], blocks) = (launches(variant, n), n.div_ceil(BLOCK));
-            assert_eq!(solution - result, 1 + 2 * blocks, "{variant} {n}");
+            assert_eq!(additional_launches(variant, n), 1 + 2 * n.div_ceil(BLOCK), "{variant} {n}");
         }
         // L is not gathered in row order.
         for (variant, n, gathers) in [("blocked", 1024, 0), ("blocked", 4096, 0), ("blocked-pivot", 1000, 1)] {
-            let ([result, solution], blocks) = (launches(variant, n), n.div_ceil(BLOCK));
-            assert_eq!(solution - result, 2 + blocks - gathers, "{variant} {n}");
+            assert_eq!(additional_launches(variant, n), 2 + n.div_ceil(BLOCK) - gathers, "{variant} {n}");
         }
     }
 
@@ -294,10 +297,12 @@ mod tests {
         written: HashMap<u64, u64>,
         /// Stage of the first read, by each 32 columns of L.
         read: HashMap<u64, u64>,
-        /// Of each block.
+        /// Stage in which a block is reordered.
         prepared: HashMap<u64, u64>,
+        /// Stage in which each block is solved for.
         solved: Vec<u64>,
-        taken: Vec<u64>,
+        /// Stage in which each block's contribution is subtracted.
+        subtracted: Vec<u64>,
     }
 
     impl SubstitutionReplay {
@@ -328,7 +333,8 @@ mod tests {
                     self.writes(number("first")..number("first") + dispatch.groups[1] * INNER);
                 }
                 "lu/solve-prepare" if lower => {
-                    let (first, blocks) = (number("first"), dispatch.groups[0] * INNER / BLOCK);
+                    let first = number("first");
+                    let blocks = dispatch.groups[0] * INNER / BLOCK;
                     self.reads(first..n.min(first + blocks * BLOCK));
                     self.prepared.extend((first / BLOCK..first / BLOCK + blocks).map(|block| (block, self.stage)));
                 }
@@ -336,18 +342,19 @@ mod tests {
                     let block = number("first") / BLOCK;
                     assert_eq!(block, self.solved.len() as u64);
                     assert!(self.prepared[&block] < self.stage, "block {block} is not in order");
-                    assert_eq!(self.taken.len() as u64, block, "all before block {block} is taken from it");
-                    assert!(self.taken.last().is_none_or(|taken| *taken < self.stage), "block {block}");
+                    assert_eq!(self.subtracted.len() as u64, block, "all before block {block} is subtracted from it");
+                    assert!(self.subtracted.last().is_none_or(|stage| *stage < self.stage), "block {block}");
                     self.solved.push(self.stage);
                 }
                 "lu/solve-rest" if lower => {
-                    let (block, first) = (number("first") / BLOCK, number("first"));
-                    assert_eq!(block, self.taken.len() as u64);
+                    let first = number("first");
+                    let block = first / BLOCK;
+                    assert_eq!(block, self.subtracted.len() as u64);
                     assert!(self.solved[block as usize] < self.stage, "block {block} is not solved for");
                     self.reads(first..first + BLOCK);
                     assert!(number("start") <= first + BLOCK && constant("CHAINED") == 0);
                     assert_eq!(dispatch.groups[0], (n - number("start")).div_ceil(32 * constant("ROUNDS")));
-                    self.taken.push(self.stage);
+                    self.subtracted.push(self.stage);
                 }
                 _ => {}
             }
@@ -356,25 +363,28 @@ mod tests {
 
     #[test]
     fn y_follows_the_columns_of_l_once_they_are_final() {
-        let (gpu, software) = (gpu(), software_device());
-        let cases = ["blocked", "blocked-split", "blocked-pivot"].map(|variant| (variant, &gpu));
-        let cases =
-            cases.into_iter().chain(["blocked", "blocked-pivot", "blocked-pivot-texel"].map(|v| (v, &software)));
-        for (variant, device) in cases {
+        for (variant, device) in [
+            ("blocked", gpu()),
+            ("blocked-split", gpu()),
+            ("blocked-pivot", gpu()),
+            ("blocked", software_device()),
+            ("blocked-pivot", software_device()),
+            ("blocked-pivot-texel", software_device()),
+        ] {
             for n in [1, 127, 128, 129, 500, 1000, 1024, 2500] {
                 // Without the device's requirements.
                 let variant = LU.variant(variant).expect("it is in the table");
                 let shaders = variant.shaders(DType::F32, Layout::Nn).expect("it has f32");
                 let case =
                     CaseSpec::new(&LU, Size::Uniform(n), DType::F32).with(|options| options.goal = Goal::Solution);
-                let program = (variant.program)(&shaders, &case, device);
+                let program = (variant.program)(&shaders, &case, &device);
                 let mut replay = SubstitutionReplay::default();
                 program.dispatches().for_each(|dispatch| replay.dispatch(dispatch, n));
                 assert_eq!(replay.solved.len() as u64, n.div_ceil(BLOCK), "{} {n}", variant.name);
-                // All but the last block are done, or nearly, when the factorization is.
-                let last = replay.written.values().max().expect("a factorisation");
-                let behind = replay.solved.iter().filter(|stage| *stage > last).count();
-                assert!(behind <= 2, "{} {n}: {behind}", variant.name);
+                // At most two blocks are left when the factorization is done.
+                let end = replay.written.values().max().expect("a factorisation");
+                let left = replay.solved.iter().filter(|stage| *stage > end).count();
+                assert!(left <= 2, "{} {n}: {left}", variant.name);
             }
         }
     }

@@ -1,74 +1,77 @@
-//! Products of `blocked-split`: an outer block's columns of L and rows of U as f16 halves, multiplied on matrix units,
-//! three products of halves for one of f32 as in `matmul/split`.
+//! Products of `blocked-split` on matrix units. Each f32 of an outer block's columns of L and rows of U is split into the
+//! sum of two f16, its halves, scaled so that they neither overflow nor lose digits; as in `matmul/split`, three
+//! products of halves replace one of f32.
 
-use super::schedule::{LuSchedule, Panel, arguments, in_blocks};
-use crate::basis::dtype::DType;
+use super::schedule::{Area, LuSchedule, Panel, in_blocks};
 use crate::case::Computes;
-use crate::device::capability::{Accumulator, DeviceKind};
-use crate::kernel::program::{BufferId, Dispatch};
-use crate::kernel::shaders::Shader;
+use crate::elements::arguments;
 use crate::matmul::{ProductTile, matrix_shape};
-use std::ops::Range;
+use crate::prelude::*;
 
-/// Work-group size of the kernels that find the scale of a k, and that split 128 rows or columns.
-const PREPARING: u32 = 256;
+/// Work-group size of the kernels that find scales and that split.
+const PREPARING_INVOCATIONS: u32 = 256;
 /// Rows or columns split per work-group.
 const SPLIT_LINES: u64 = 128;
 
-/// Elements of W from which the large tile is used: as many tiles as run concurrently on 132 cores.
-const LARGE: u64 = 2 * 132 * 128 * 128;
+/// Elements of W from which the large tile is used: those of the 2·132 tiles of 128×128 that an H100 runs at a time.
+const LARGE_AREA: u64 = 2 * 132 * 128 * 128;
 
 /// Arithmetic of the products.
 pub(super) const COMPUTES: Computes = Computes { dtype: DType::F16, operations: 3 };
 
-/// Halves of an outer block.
+/// Halves of an outer block, and the kernels that compute and multiply them.
 #[derive(Clone, Copy)]
 pub(super) struct Halves {
-    /// Kernels that find scales, split, and multiply.
-    kernels: [&'static Shader; 3],
-    /// Scale of each k.
+    find_scales: &'static Shader,
+    split: &'static Shader,
+    multiply: &'static Shader,
+    /// Scale of each column of L, and inversely of the row of U that it is multiplied by.
     scales: BufferId,
     p: HalvedOperand,
     q: HalvedOperand,
 }
 
-/// Halves of an operand, and the factors of each row or column that undo the scaling of products.
+/// Halves of L or U.
 #[derive(Clone, Copy)]
 struct HalvedOperand {
     high: BufferId,
     low: BufferId,
+    /// Factor of each row of L, or column of U, that undoes its scaling in a product.
     down: BufferId,
 }
 
 impl LuSchedule<'_> {
-    /// Allocates the halves of an outer block.
-    pub(super) fn halves(&mut self, kernels: [&'static Shader; 3]) -> Halves {
+    /// Allocates the halves of an outer block, to be computed by these kernels.
+    pub(super) fn halves(&mut self, [find_scales, split, multiply]: [&'static Shader; 3]) -> Halves {
+        let p = self.halved_operand("high halves of L", "low halves of L", "scales of rows");
+        let q = self.halved_operand("high halves of U", "low halves of U", "scales of columns");
+        let scales = self.allocate("scales of pivots", DType::F32, self.width);
+        Halves { find_scales, split, multiply, scales, p, q }
+    }
+
+    fn halved_operand(&mut self, high: &'static str, low: &'static str, down: &'static str) -> HalvedOperand {
         let elements = self.width * self.stride;
-        let [p, q] = [
-            ["high halves of L", "low halves of L", "scales of rows"],
-            ["high halves of U", "low halves of U", "scales of columns"],
-        ]
-        .map(|[high, low, down]| HalvedOperand {
+        HalvedOperand {
             high: self.allocate(high, DType::F16, elements),
             low: self.allocate(low, DType::F16, elements),
             down: self.allocate(down, DType::F32, self.stride),
-        });
-        Halves { kernels, scales: self.allocate("scales of pivots", DType::F32, self.width), p, q }
+        }
     }
 
-    /// Records the search for the scales of an outer block whose rows and columns end before `top`; it overlaps with
-    /// the steps before.
-    pub(super) fn scale(&mut self, halves: Halves, panel: Panel, top: u64) {
-        let buffers = [("P", panel.p), ("SCALES", halves.scales)];
-        let dispatch = Dispatch::new(halves.kernels[0], &arguments(&buffers, &[("stride", self.stride), ("top", top)]))
-            .group_size([PREPARING, 1, 1])
+    /// Records the search for the scales of the outer block in `panel`, whose rows and columns end before `top`; it
+    /// overlaps with the steps before.
+    pub(super) fn find_scales(&mut self, halves: Halves, panel: Panel, top: u64) {
+        let arguments =
+            arguments(&[("P", panel.p), ("SCALES", halves.scales)], &[("stride", self.stride), ("top", top)]);
+        let dispatch = Dispatch::new(halves.find_scales, &arguments)
+            .group_size([PREPARING_INVOCATIONS, 1, 1])
             .groups([self.width, 1, 1])
-            .loops(self.stride / u64::from(4 * PREPARING) + 1);
+            .loops(self.stride / u64::from(4 * PREPARING_INVOCATIONS) + 1);
         self.push(dispatch.without_barrier());
     }
 
-    /// Records the split of the parts of L and U from `start` on. If `without_barrier`, it overlaps with the steps
-    /// before; otherwise the next dispatch waits for it.
+    /// Records the dispatches that split rows of L and columns of U from `start` on into f16 halves. If
+    /// `without_barrier`, they overlap with the steps before; otherwise they wait, and the next dispatch waits for them.
     pub(super) fn split(&mut self, halves: Halves, panel: Panel, start: u64, without_barrier: bool) {
         for (side, operand, x) in [(0, halves.q, panel.q), (1, halves.p, panel.p)] {
             let buffers = [
@@ -79,8 +82,8 @@ impl LuSchedule<'_> {
                 ("DOWN", operand.down),
             ];
             let numbers = [("stride", self.stride), ("start", start), ("depth", self.width)];
-            let dispatch = Dispatch::new(halves.kernels[1], &arguments(&buffers, &numbers))
-                .group_size([PREPARING, 1, 1])
+            let dispatch = Dispatch::new(halves.split, &arguments(&buffers, &numbers))
+                .group_size([PREPARING_INVOCATIONS, 1, 1])
                 .groups([(self.stride - start).div_ceil(SPLIT_LINES), 1, 1])
                 .constant("SIDE", side)
                 .loops(self.width / 8);
@@ -89,17 +92,10 @@ impl LuSchedule<'_> {
         self.wait = !without_barrier;
     }
 
-    /// Builds the update of an area by `depth` columns and rows, except its first `corner` rows and columns.
-    pub(super) fn split_update(
-        &self,
-        halves: Halves,
-        depth: u64,
-        [rows, columns]: [Range<u64>; 2],
-        corner: u64,
-    ) -> Dispatch {
-        let (Range { start: top, end: bottom }, Range { start: left, end: right }) = (rows, columns);
+    /// Builds the update of an area by the first `depth` columns and rows of the halves.
+    pub(super) fn split_update(&self, halves: Halves, depth: u64, area: &Area) -> Dispatch {
         let shape = matrix_shape(DType::F16, Accumulator::Wide, self.device);
-        let tile = self.split_tile((bottom - top) * (right - left));
+        let tile = self.split_tile(area.height() * area.width());
         let buffers = [
             ("W", self.w),
             ("P_HIGH", halves.p.high),
@@ -111,15 +107,15 @@ impl LuSchedule<'_> {
         ];
         let numbers = [
             ("stride", self.stride),
-            ("top", top),
-            ("left", left),
-            ("bottom", bottom),
-            ("right", right),
+            ("top", area.rows.start),
+            ("left", area.columns.start),
+            ("bottom", area.rows.end),
+            ("right", area.columns.end),
             ("depth", depth),
-            ("corner", corner),
+            ("corner", area.corner),
         ];
-        let dispatch = Dispatch::new(halves.kernels[2], &arguments(&buffers, &numbers));
-        in_blocks(dispatch, tile, [bottom - top, right - left])
+        let dispatch = Dispatch::new(halves.multiply, &arguments(&buffers, &numbers));
+        in_blocks(dispatch, tile, area)
             .group_size([self.subgroup * (tile.bm / tile.wm) * (tile.bn / tile.wn), 1, 1])
             .subgroups_of(self.subgroup)
             .constant("TM", shape.m)
@@ -131,14 +127,13 @@ impl LuSchedule<'_> {
 
     /// Returns the tile of a split update of an area of `elements` elements.
     fn split_tile(&self, elements: u64) -> ProductTile {
-        let tile = |block: [u32; 3], w: u32| ProductTile::new(block, [w, w], [16, 16]);
         if self.device.kind == DeviceKind::Cpu {
             // A sub-group of 8 cannot move rows of more than 32 elements.
-            tile([64, 64, 16], 32)
-        } else if elements >= LARGE {
-            tile([128, 128, 16], 64)
+            ProductTile::new([64, 64, 16], [32, 32], [16, 16])
+        } else if elements >= LARGE_AREA {
+            ProductTile::new([128, 128, 16], [64, 64], [16, 16])
         } else {
-            tile([64, 64, 32], 32)
+            ProductTile::new([64, 64, 32], [32, 32], [16, 16])
         }
     }
 }

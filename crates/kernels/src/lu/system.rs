@@ -7,20 +7,13 @@
 //! backward error ‖A·x − b‖∞ / (‖A‖∞·‖x‖∞ + ‖b‖∞) (Rigal and Gaches), the smallest relative change of A and b for which
 //! x is exact; the growth factor of the factors; and the number of refinements.
 
-use super::factors::{self, BUFFERS, L, order, sound};
-use crate::algorithms::OutputComparison;
-use crate::algorithms::{CaseSpec, Oracle, Problem};
-use crate::basis::dtype::{DType, HostArray};
-use crate::basis::random::generator;
-use crate::basis::units::Metric;
-use crate::basis::units::{Bytes, Work};
-use crate::case::check::{CheckMethod, CheckResult, WrongElements};
-use crate::case::input::Input;
+use super::factors::{self, BUFFERS, L, check_pivots, order};
 use crate::case::input::random;
-use crate::elements::Plain;
-use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::BufferId;
+use crate::elements::{Plain, doubles, input, output};
+use crate::error_bound::Worst;
+use crate::kernel::buffer::Role;
 use crate::matrix;
+use crate::prelude::*;
 
 /// Largest residual of an accepted solution.
 const MAX_RESIDUAL: f64 = 16.0;
@@ -32,13 +25,17 @@ pub(super) const X: BufferId = BufferId(BUFFERS + 1);
 /// Number of buffers including these two.
 pub(super) const SYSTEM: usize = BUFFERS + 2;
 
-/// Buffers of the f64 problem: A and b, which no program changes, x, the status, the outcome of the refinement, and its
-/// number of steps.
+/// Matrix of the f64 problem, which no program changes.
 pub(super) const A64: BufferId = BufferId(0);
+/// Right-hand side of the f64 problem.
 pub(super) const B64: BufferId = BufferId(1);
+/// Solution of the f64 problem.
 pub(super) const X64: BufferId = BufferId(2);
+/// Status word of the f32 factorization.
 pub(super) const STATUS64: BufferId = BufferId(3);
+/// Outcome of the refinement: [`CONVERGED`], for example.
 pub(super) const ENDED: BufferId = BufferId(4);
+/// Number of refinement steps.
 pub(super) const STEPS: BufferId = BufferId(5);
 /// Number of buffers of the f64 problem.
 pub(super) const SYSTEM_64: usize = 6;
@@ -48,19 +45,20 @@ pub(super) fn target(n: u64) -> f64 {
     f64::min(1e-12, 4.0 * n as f64 * DType::F64.accumulator_roundoff())
 }
 
-/// Outcomes of a refinement, as `lu-refine.glsl` numbers them: too few steps; converged; a step did not halve the
-/// error; the solution is not finite.
+/// Outcome of a refinement, as `lu-refine.glsl` numbers it: the error is not yet small enough.
 const UNFINISHED: i32 = 0;
+/// Outcome: the error is at most [`target`].
 pub const CONVERGED: i32 = 1;
+/// Outcome: a step did not halve the error.
 const STAGNATED: i32 = 2;
+/// Outcome: the solution is not finite.
 const OVERFLOWED: i32 = 3;
 
 /// Creates the problem of solving a system of equations.
 pub(super) fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     let n = order(case.size)?;
+    let case = *case;
     let dtype = case.dtype;
-    let input = case.input;
-    let seed = case.seed;
     Ok(Box::new(Plain {
         extents: format!("{n}x{n}"),
         buffers: buffers(n, dtype),
@@ -71,10 +69,10 @@ pub(super) fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
         chain: None,
         inputs: Box::new(move || {
             let mut inputs = match dtype {
-                DType::F64 => vec![HostArray::F64(matrix::for_refinement(input, n as usize, seed))],
-                _ => factors::inputs(n, input, seed),
+                DType::F64 => vec![HostArray::F64(matrix::for_refinement(case.input, n as usize, case.seed))],
+                _ => factors::inputs(n, case.input, case.seed),
             };
-            inputs.push(random(dtype, Input::Signed, n as usize, &mut generator(seed, 1)));
+            inputs.push(random(dtype, Input::Signed, n as usize, &mut generator(case.seed, 1)));
             inputs
         }),
         oracle: Box::new(move |inputs| {
@@ -84,24 +82,19 @@ pub(super) fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     }))
 }
 
+/// Describes the buffers of a system of equations in f32 or f64.
 fn buffers(n: u64, dtype: DType) -> Vec<BufferSpec> {
-    let of = BufferSpec::new;
+    let b = input("b", dtype, n);
+    let x = output("x", dtype, n);
     if dtype == DType::F64 {
-        let word = |name| of(name, Role::Output, DType::I32, 1);
-        return vec![
-            of("A", Role::Input, dtype, n * n),
-            of("b", Role::Input, dtype, n),
-            of("x", Role::Output, dtype, n),
-            word("status"),
-            word("ended"),
-            word("steps"),
-        ];
+        let word = |name| output(name, DType::I32, 1);
+        return vec![input("A", dtype, n * n), b, x, word("status"), word("ended"), word("steps")];
     }
     let mut buffers = factors::buffers(n);
     debug_assert_eq!(buffers.len(), BUFFERS);
     // Nothing reads L.
     buffers[L.0].role = Role::Scratch;
-    buffers.extend([of("b", Role::Input, dtype, n), of("x", Role::Output, dtype, n)]);
+    buffers.extend([b, x]);
     buffers
 }
 
@@ -112,15 +105,22 @@ struct Residual {
     b: HostArray,
 }
 
-/// Norms of a residual: ‖A·x − b‖∞, ‖A‖∞, ‖x‖∞, ‖b‖∞, the largest element of A, and the row of the largest difference.
+/// Norms from which the residual of a solution is computed.
 #[derive(Default)]
 struct Norms {
+    /// ‖A·x − b‖∞
     r: f64,
+    /// ‖A‖∞
     a: f64,
+    /// ‖x‖∞
     x: f64,
+    /// ‖b‖∞
     b: f64,
+    /// Largest magnitude of an element of A.
     largest_a: f64,
+    /// Row in which A·x differs most from b.
     row: usize,
+    /// A·x in that row.
     product: f64,
 }
 
@@ -133,7 +133,11 @@ impl Norms {
 }
 
 impl Residual {
+    /// Computes the norms for a solution x; all are zero if it is not finite.
     fn norms(&self, x: &[f64]) -> Norms {
+        if x.iter().any(|x| !x.is_finite()) {
+            return Norms::default();
+        }
         let mut norms = Norms { x: x.iter().fold(0.0, |most, x| most.max(x.abs())), ..Norms::default() };
         let mut row = vec![0.0; self.n];
         for i in 0..self.n {
@@ -158,36 +162,25 @@ impl Residual {
         norms
     }
 
-    /// Computes the check of x, and its norms.
-    fn judge(&self, x: &HostArray, dtype: DType) -> (CheckResult, Norms) {
-        let mut values = vec![0.0; self.n];
-        x.read(0, &mut values);
-        let check = |residual, worst| CheckResult {
-            residual,
-            tolerance: MAX_RESIDUAL,
-            method: CheckMethod::Elementwise,
-            worst,
-            metrics: vec![],
-            wrong: WrongElements::default(),
-        };
-        if let Some(at) = values.iter().position(|x| !x.is_finite()) {
-            return (check(f64::INFINITY, format!("x[{at}] is {}", values[at])), Norms::default());
+    /// Judges the solution x by its residual, given its norms.
+    fn judge(&self, x: &[f64], norms: &Norms, dtype: DType) -> CheckResult {
+        let mut worst = Worst::default();
+        if let Some(index) = x.iter().position(|x| !x.is_finite()) {
+            worst.record(f64::INFINITY, || format!("x[{index}] is {}", x[index]));
+            return worst.check(MAX_RESIDUAL);
         }
-        let norms = self.norms(&values);
         let residual = norms.backward_error() / (dtype.accumulator_roundoff() * self.n as f64);
         let residual = if residual.is_finite() { residual } else { f64::INFINITY };
-        let Norms { row, product, .. } = norms;
-        let worst = if norms.r == 0.0 {
-            String::new()
-        } else {
-            let b = self.b.get(row);
+        worst.record(residual, || {
+            let Norms { row, product, .. } = norms;
+            let b = self.b.get(*row);
             format!(
                 "(A·x)[{row}] is {product:.5e}, b[{row}] is {b:.5e}: HPL's scaled residual is {residual:.3e}, 16 passes"
             )
-        };
-        let mut check = check(residual, worst);
+        });
+        let mut check = worst.check(MAX_RESIDUAL);
         check.metrics.push(Metric::new("backward error", norms.backward_error()));
-        (check, norms)
+        check
     }
 }
 
@@ -205,9 +198,11 @@ impl Oracle for Residual {
         match outputs {
             // A, U, status, rows and x.
             [HostArray::F32(_), u, HostArray::I32(status), _, x] => {
-                sound(status[0])?;
-                let (mut check, norms) = self.judge(x, DType::F32);
-                let largest_u = (0..u.len()).map(|at| u.get(at).abs()).fold(0.0, f64::max);
+                check_pivots(status[0])?;
+                let x = doubles(x);
+                let norms = self.norms(&x);
+                let mut check = self.judge(&x, &norms, DType::F32);
+                let largest_u = (0..u.len()).map(|index| u.get(index).abs()).fold(0.0, f64::max);
                 let growth = largest_u / norms.largest_a;
                 check.metrics.push(Metric::new("growth", growth));
                 if !check.passes() && growth.is_finite() {
@@ -216,9 +211,10 @@ impl Oracle for Residual {
                 Ok(check)
             }
             [x, HostArray::I32(status), HostArray::I32(ended), HostArray::I32(steps)] => {
-                sound(status[0])?;
-                let (mut check, _) = self.judge(x, DType::F64);
-                converged(ended[0], steps[0], &check, target(self.n as u64))?;
+                check_pivots(status[0])?;
+                let x = doubles(x);
+                let mut check = self.judge(&x, &self.norms(&x), DType::F64);
+                check_convergence(ended[0], steps[0], &check, target(self.n as u64))?;
                 check.metrics.push(Metric::new("refinements", f64::from(steps[0])));
                 Ok(check)
             }
@@ -228,7 +224,7 @@ impl Oracle for Residual {
 }
 
 /// Checks that a refinement has converged; the error says why not.
-fn converged(ended: i32, steps: i32, check: &CheckResult, target: f64) -> Result<(), String> {
+fn check_convergence(ended: i32, steps: i32, check: &CheckResult, target: f64) -> Result<(), String> {
     let error = check.metrics.iter().find_map(|metric| metric.value).unwrap_or(f64::INFINITY);
     let reached = format!("backward error {error:.1e}, wanted {target:.1e}");
     match ended {
@@ -246,7 +242,6 @@ fn converged(ended: i32, steps: i32, check: &CheckResult, target: f64) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::size::Size;
     use crate::case::Goal;
     use crate::lu::LU;
     use crate::lu::factors::NO_BAD_PIVOT;
@@ -264,16 +259,17 @@ mod tests {
         (0..n).map(|row| x[(row, 0)]).collect()
     }
 
-    fn outputs_64(x: Vec<f64>, ended: i32, steps: i32) -> Vec<HostArray> {
-        let words = [NO_BAD_PIVOT, ended, steps].map(|word| HostArray::I32(vec![word]));
-        std::iter::once(HostArray::F64(x)).chain(words).collect()
+    fn word(word: i32) -> HostArray {
+        HostArray::I32(vec![word])
     }
 
-    fn outputs_32(a: &HostArray, x: &[f64]) -> Vec<HostArray> {
-        let words = [NO_BAD_PIVOT, 0].map(|word| HostArray::I32(vec![word]));
-        let [status, rows] = words;
+    fn outputs_64(x: Vec<f64>, ended: i32, steps: i32) -> Vec<HostArray> {
+        vec![HostArray::F64(x), word(NO_BAD_PIVOT), word(ended), word(steps)]
+    }
+
+    fn outputs_32(a: &HostArray, u: HostArray, x: &[f64]) -> Vec<HostArray> {
         let x = HostArray::F32(x.iter().map(|x| *x as f32).collect());
-        vec![a.clone(), a.clone(), status, rows, x]
+        vec![a.clone(), u, word(NO_BAD_PIVOT), word(0), x]
     }
 
     #[test]
@@ -288,13 +284,14 @@ mod tests {
         for dtype in [DType::F32, DType::F64] {
             let system = system(n, dtype);
             let inputs = system.inputs().expect("inputs");
-            let (a, b) = (&inputs[0], inputs.last().expect("b"));
+            let a = &inputs[0];
             let oracle = system.oracle(&inputs).expect("an oracle");
             let check = |x: Vec<f64>| {
-                let outputs = if dtype == DType::F32 { outputs_32(a, &x) } else { outputs_64(x, CONVERGED, 3) };
+                let outputs =
+                    if dtype == DType::F32 { outputs_32(a, a.clone(), &x) } else { outputs_64(x, CONVERGED, 3) };
                 oracle.check(&outputs).expect("an answer")
             };
-            let x = solution(n as usize, a, b);
+            let x = solution(n as usize, a, inputs.last().expect("b"));
             let right = check(x.clone());
             assert!(right.passes() && right.residual > 0.0 && right.residual < 1.0, "{right:?}");
             let mut wrong = x;
@@ -321,18 +318,14 @@ mod tests {
 
     #[test]
     fn what_is_no_number_is_rejected_and_growth_is_named() {
-        let oracle = Residual { n: 1, a: HostArray::F32(vec![2.0]), b: HostArray::F32(vec![1.0]) };
-        let of = |u: f32, x: f32| {
-            let words = [NO_BAD_PIVOT, 0].map(|word| HostArray::I32(vec![word]));
-            let [status, rows] = words;
-            let [a, u, x] = [2.0, u, x].map(|value| HostArray::F32(vec![value]));
-            oracle.check(&[a, u, status, rows, x]).expect("an answer")
-        };
-        let nan = of(2.0, f32::NAN);
+        let a = HostArray::F32(vec![2.0]);
+        let oracle = Residual { n: 1, a: a.clone(), b: HostArray::F32(vec![1.0]) };
+        let check = |u, x| oracle.check(&outputs_32(&a, HostArray::F32(vec![u]), &[x])).expect("an answer");
+        let nan = check(2.0, f64::NAN);
         assert!(!nan.passes() && nan.worst.starts_with("x[0] is NaN"), "{nan:?}");
-        let grown = of(2e6, 1.0);
+        let grown = check(2e6, 1.0);
         assert!(!grown.passes() && grown.worst.ends_with("grow by 1.0e6"), "{grown:?}");
-        assert!(of(2.0, 0.5).passes());
+        assert!(check(2.0, 0.5).passes());
     }
 
     #[test]
@@ -347,7 +340,7 @@ mod tests {
             assert!(error.starts_with(expected), "{error}");
         }
         let mut outputs = outputs_64(vec![0.5], CONVERGED, 1);
-        outputs[1] = HostArray::I32(vec![6]);
+        outputs[1] = word(6);
         assert_eq!(oracle.check(&outputs), Err("zero pivot at column 3".into()));
     }
 }

@@ -1,10 +1,9 @@
-//! Widths of outer blocks: wide ones pass the matrix through memory less often, narrow ones shorten the sequential
-//! parts.
+//! Widths of outer blocks: with wide ones the matrix passes through memory less often, with narrow ones the sequential
+//! parts are shorter.
 
 use super::factors::order;
-use crate::algorithms::CaseSpec;
 use crate::algorithms::tile::{Tile, Tiles, Tunable};
-use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::prelude::*;
 
 /// Columns per inner block, equal to the kernels' constant; outer blocks are multiples of it.
 pub(super) const INNER: u32 = 32;
@@ -21,37 +20,37 @@ pub(super) static TUNABLE: &[Tunable] = &[
 pub(super) struct Widths {
     /// Widths that the variant's kernels can be compiled for.
     supported: &'static [u32],
-    /// Built-in width for a number of rows on a device.
+    /// Returns the built-in width for a matrix of this order on a device.
     built_in: fn(u64, &DeviceInfo) -> u32,
 }
 
 /// Bytes of shared memory that a diagonal block of 64 columns needs together with its strip.
-const CORNER_OF_64: u64 = 21 << 10;
+const SHARED_BYTES_OF_64: u64 = 21 << 10;
 
 /// Widths of variants without pivoting.
 pub(super) static PLAIN: Widths = Widths {
     supported: &[32, 64, 128, 256, 512],
     built_in: |n, device| match (device.kind, n) {
         (_, ..=32) => 32,
-        _ if device.limits.shared_memory.0 < CORNER_OF_64 => 32,
+        _ if device.limits.shared_memory.0 < SHARED_BYTES_OF_64 => 32,
         (DeviceKind::Cpu, _) | (_, ..=2048) => 64,
         (_, ..=4096) => 128,
         _ => 256,
     },
 };
 
-/// Widths of `blocked-split`: the preparation of a split product does not pay for few columns.
+/// Widths of `blocked-split`: the built-in ones are wide, because splitting into halves does not pay for few columns.
 pub(super) static SPLIT: Widths = Widths {
     supported: PLAIN.supported,
     built_in: |n, device| match device.limits.shared_memory.0 {
-        ..CORNER_OF_64 => 32,
+        ..SHARED_BYTES_OF_64 => 32,
         _ => n.next_power_of_two().clamp(32, 256) as u32,
     },
 };
 
 /// Widths of variants with pivoting.
 pub(super) static PIVOTING: Widths = Widths {
-    supported: &[32, 64, 128, 256, 512],
+    supported: PLAIN.supported,
     built_in: |n, device| match (device.kind, n) {
         (_, ..=32) => 32,
         (DeviceKind::Cpu, _) => 64,
@@ -64,14 +63,13 @@ pub(super) static PIVOTING: Widths = Widths {
 impl Widths {
     /// Returns the width of a case: the requested one, or else the built-in one.
     pub(super) fn for_case(&self, case: &CaseSpec, device: &DeviceInfo) -> u64 {
-        let columns = match case.tile {
-            Some(Tile::Columns(columns)) => columns,
-            _ => self.without_search(case, device),
-        };
-        u64::from(columns)
+        match case.tile {
+            Some(Tile::Columns(columns)) => columns.into(),
+            _ => self.built_in_columns(case, device).into(),
+        }
     }
 
-    fn without_search(&self, case: &CaseSpec, device: &DeviceInfo) -> u32 {
+    fn built_in_columns(&self, case: &CaseSpec, device: &DeviceInfo) -> u32 {
         // Sizes that are not those of a square matrix were refused earlier.
         (self.built_in)(order(case.size).unwrap_or_default(), device)
     }
@@ -79,7 +77,7 @@ impl Widths {
 
 impl Tiles for Widths {
     fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
-        Tile::Columns(self.without_search(case, device))
+        Tile::Columns(self.built_in_columns(case, device))
     }
 
     /// Checks that the kernels can be compiled for the width, and that at most half of a block is padding.
@@ -87,8 +85,8 @@ impl Tiles for Widths {
         let Tile::Columns(columns) = *tile else { return Err("is no width of blocks".into()) };
         let n = order(case.size)?;
         if !self.supported.contains(&columns) {
-            let all: Vec<_> = self.supported.iter().map(u32::to_string).collect();
-            return Err(format!("is none of those that the kernels are made for: {}", all.join(", ")));
+            let supported: Vec<_> = self.supported.iter().map(u32::to_string).collect();
+            return Err(format!("is none of those that the kernels are made for: {}", supported.join(", ")));
         }
         if u64::from(columns) >= 2 * n.max(u64::from(INNER)) {
             return Err(format!("is more than half padding at {n}"));
@@ -105,9 +103,6 @@ impl Tiles for Widths {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::product_tile::ProductTile;
-    use crate::basis::dtype::DType;
-    use crate::basis::size::Size;
     use crate::device::fixture::{gpu, software_device};
     use crate::lu::LU;
 
@@ -119,19 +114,19 @@ mod tests {
                 for n in [1, 100, 1024] {
                     let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);
                     let built_in = tunable.built_in(&case, &device);
-                    let Ok(own) = variant.program(&case, &device) else { continue };
-                    let own = format!("{own:?}");
+                    let Ok(built_in_program) = variant.program(&case, &device) else { continue };
+                    let built_in_program = format!("{built_in_program:?}");
                     let space = LU.tiles(tunable, &case, &device);
                     assert!(space.contains(&built_in), "{} {n}: {built_in} of {space:?}", tunable.variant);
                     for tile in &space {
                         let program = variant.program(&CaseSpec { tile: Some(*tile), ..case }, &device);
                         let program = program.expect("it is legal");
-                        let same = format!("{program:?}") == own;
-                        assert_eq!(same, *tile == built_in, "{} {n}: {tile}", tunable.variant);
+                        let is_equal = format!("{program:?}") == built_in_program;
+                        assert_eq!(is_equal, *tile == built_in, "{} {n}: {tile}", tunable.variant);
                     }
                     assert_eq!(n > 32, space.len() > 1, "{} {n}: {space:?}", tunable.variant);
-                    let foreign = Tile::Product(ProductTile::flat([64, 64, 8], [4, 4]));
-                    for tile in [Tile::Columns(33), Tile::Columns(8192), foreign] {
+                    let tile_of_product = ProductTile::flat([64, 64, 8], [4, 4]).into();
+                    for tile in [Tile::Columns(33), Tile::Columns(8192), tile_of_product] {
                         assert!(tunable.legal(&tile, &case, &device).is_err(), "{tile}");
                     }
                 }

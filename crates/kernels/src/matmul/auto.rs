@@ -8,11 +8,8 @@ use super::model::{Slab, predicted, streamed};
 use super::tuning::{pace, rank};
 use super::units::{STAGED_WIDE, WORKGROUP_WIDE};
 use super::variants::{TILE_2D, TILED, texel_rows};
-use crate::algorithms::product_tile::Dims;
-use crate::algorithms::product_tile::ProductTile;
-use crate::algorithms::{Algorithm, Candidate, CaseSpec};
-use crate::basis::units::Nanos;
-use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::algorithms::Candidate;
+use crate::prelude::*;
 
 /// Variants with tiles, except those less accurate than their element type, which a user must request explicitly.
 static WITH_TILES: [(&str, &TileTable); 5] = [
@@ -26,42 +23,54 @@ static WITH_TILES: [(&str, &TileTable); 5] = [
 /// Variants without a tile that are the fastest at some size.
 const WITHOUT_TILES: [&str; 5] = ["naive", "local", "subgroup", "local-2d", "texel"];
 
-/// Returns the block of C and k per step of a tile-less variant's work-group, with sub-groups of `lanes`, and its pace.
-fn without_tile(variant: &str, lanes: u32, dims: Dims, constants: &Constants) -> Option<([u32; 3], Pace)> {
-    Some(match variant {
-        "naive" if lanes == 8 => ([1, 8, 1], constants.naive),
-        "naive" => ([16, 16, 1], constants.naive),
-        "local" => ([1, lanes, lanes], constants.local),
-        "subgroup" => ([1, lanes, lanes], constants.subgroup),
-        "local-2d" => ([16, 16, 16], constants.local_2d),
-        "texel" if lanes == 8 => ([texel_rows(dims), 64, 4], constants.texel),
-        "texel" => ([16, 4 * lanes, 4], constants.texel),
-        _ => return None,
-    })
+/// Returns rows and columns of C, and k per step, of a work-group of a variant in [`WITHOUT_TILES`], with sub-groups of
+/// `lanes`; `None` for other variants.
+fn block_without_tile(variant: &str, lanes: u32, dims: Dims) -> Option<[u32; 3]> {
+    match variant {
+        "naive" if lanes == 8 => Some([1, 8, 1]),
+        "naive" => Some([16, 16, 1]),
+        "local" | "subgroup" => Some([1, lanes, lanes]),
+        "local-2d" => Some([16, 16, 16]),
+        "texel" if lanes == 8 => Some([texel_rows(dims), 64, 4]),
+        "texel" => Some([16, 4 * lanes, 4]),
+        _ => None,
+    }
+}
+
+/// Returns the pace of a variant in [`WITHOUT_TILES`].
+fn pace_without_tile(variant: &str, constants: &Constants) -> Pace {
+    match variant {
+        "naive" => constants.naive,
+        "local" => constants.local,
+        "subgroup" => constants.subgroup,
+        "local-2d" => constants.local_2d,
+        _ => constants.texel,
+    }
 }
 
 /// Returns the candidates that `device` can run, predicted fastest first. Without any, returns the simplest variant,
 /// whose case then reports why it cannot run. Excludes variants less accurate than the element type.
 pub(super) fn candidates(matmul: &Algorithm, case: &CaseSpec, device: &DeviceInfo) -> Vec<Candidate> {
-    let runs = |candidate: &Candidate| {
-        let case = CaseSpec { tile: candidate.tile, ..*case };
-        let found = matmul.variant(candidate.variant).and_then(|variant| {
-            let problem = (matmul.problem)(&case)?;
-            matmul.feasible(variant, &case, problem.as_ref(), device)
-        });
-        found.is_ok()
-    };
-    let candidate = |(variant, tile): (&'static str, Option<ProductTile>)| {
-        let predicted = predict(Constants::of(device), (variant, tile), case, device)?;
-        Some(Candidate { variant, tile: tile.map(Into::into), predicted })
-    };
-    let mut found: Vec<_> =
-        with_tiles(case, device).chain(without_tiles(device)).filter_map(candidate).filter(runs).collect();
-    found.sort_by_key(|candidate| rank(candidate.predicted, candidate.tile));
-    if found.is_empty() {
-        found.push(Candidate { variant: "naive", tile: None, predicted: Nanos(0.0) });
+    let mut candidates = vec![];
+    for (variant, tile) in with_tiles(case, device).chain(without_tiles(device)) {
+        let Some(predicted) = predict(Constants::of(device), (variant, tile), case, device) else { continue };
+        let tile = tile.map(Into::into);
+        if is_feasible(matmul, variant, &CaseSpec { tile, ..*case }, device) {
+            candidates.push(Candidate { variant, tile, predicted });
+        }
     }
-    found
+    candidates.sort_by_key(|candidate| rank(candidate.predicted, candidate.tile));
+    if candidates.is_empty() {
+        candidates.push(Candidate { variant: "naive", tile: None, predicted: Nanos(0.0) });
+    }
+    candidates
+}
+
+/// Whether `device` can run a variant with the case's tile.
+fn is_feasible(matmul: &Algorithm, variant: &str, case: &CaseSpec, device: &DeviceInfo) -> bool {
+    let Ok(variant) = matmul.variant(variant) else { return false };
+    let Ok(problem) = (matmul.problem)(case) else { return false };
+    matmul.feasible(variant, case, problem.as_ref(), device).is_ok()
 }
 
 /// Iterates over variants with tiles: every tile with every plausible number of parts if the model covers the kernel,
@@ -92,31 +101,31 @@ pub(super) fn predict(
     if let Some(tile) = tile {
         let (_, table) = WITH_TILES.iter().find(|(own, _)| *own == variant)?;
         // Invocations handle single elements, so row alignment does not matter.
-        let in_scalars = variant == "tile-2d";
-        let pace = if in_scalars { constants.scalars } else { pace(constants, table.division, &tile, case) };
-        let slab = Slab::of(table.division, &tile, case, device, machine);
+        let is_scalar = variant == "tile-2d";
+        let pace = if is_scalar { constants.scalars } else { pace(constants, table.division, &tile, case) };
+        let slab = Slab::of_tile(table.division, &tile, case, device, machine);
         return Some(predicted(&tile, slab, &pace, case, machine));
     }
     let lanes = case.subgroup_size(device);
-    if let Some((block, pace)) = without_tile(variant, lanes, Dims::from(case.size), constants) {
+    if let Some(block) = block_without_tile(variant, lanes, Dims::from(case.size)) {
+        let pace = pace_without_tile(variant, constants);
         let slab = Slab::without_tile(block, if block[0] == 1 { lanes } else { 256 }, case, machine);
         return Some(predicted(&ProductTile::flat(block, [1, 1]), slab, &pace, case, machine));
     }
     if variant == "coopmat-direct" {
         return Some(direct::predicted(constants, case));
     }
-    let texels = variant == "gemv-texel";
-    let schedule = GemvSchedule::of(case, texels, device).filter(|_| texels || variant == "gemv")?;
+    if !["gemv", "gemv-texel"].contains(&variant) {
+        return None;
+    }
+    let schedule = GemvSchedule::of_case(case, variant == "gemv-texel", device)?;
     Some(streamed(&constants.gemv, &schedule, case, machine))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::tile;
-    use crate::algorithms::tile::Tunable;
-    use crate::basis::dtype::DType;
-    use crate::basis::size::Size;
+    use crate::algorithms::tile::{Tile, Tunable};
     use crate::case::Goal;
     use crate::device::fixture::{gpu, software_device};
     use crate::matmul::MATMUL;
@@ -127,9 +136,9 @@ mod tests {
 
     #[test]
     fn every_tunable_variant_is_a_candidate_by_its_own_table_unless_it_is_less_accurate() {
-        let exact = |own: &&Tunable| MATMUL.variant(own.variant).is_ok_and(|own| own.shortcuts().is_empty());
-        let tunable = MATMUL.tunable.iter().filter(exact);
-        let tables: Vec<_> = tunable.map(|own| (own.variant, std::ptr::from_ref(own.tiles).cast::<()>())).collect();
+        let is_exact = |tunable: &&Tunable| MATMUL.variant(tunable.variant).is_ok_and(|v| v.shortcuts().is_empty());
+        let tunable = MATMUL.tunable.iter().filter(is_exact);
+        let tables: Vec<_> = tunable.map(|t| (t.variant, std::ptr::from_ref(t.tiles).cast::<()>())).collect();
         assert_eq!(WITH_TILES.map(|(name, table)| (name, std::ptr::from_ref(table).cast())).to_vec(), tables);
     }
 
@@ -168,7 +177,7 @@ mod tests {
     #[test]
     fn few_blocks_with_a_deep_k_are_shared_and_many_are_not() {
         let groups = |m, n, k| match first(m, n, k, &gpu()).tile {
-            Some(tile::Tile::Product(tile)) => Some(tile.groups),
+            Some(Tile::Product(tile)) => Some(tile.groups),
             _ => None,
         };
         assert!(groups(64, 64, 65_536) > Some(100) && groups(256, 256, 16_384) > Some(100));

@@ -2,8 +2,7 @@
 //! --explain`. `scripts/fit-auto` runs the fit, with the model itself, and writes the files read here; docs/matmul.md
 //! describes it. Vulkan reports none of these; where they do not hold, `gpukern tune` measures.
 
-use crate::algorithms::product_tile::ProductTile;
-use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::prelude::*;
 use serde::Deserialize;
 #[cfg(test)]
 use serde::Serialize;
@@ -20,20 +19,23 @@ pub(super) struct Machine {
     pub(super) max_waiting_groups: u64,
     /// Time in ns of a launch that waits for the previous one.
     pub(super) launch: f64,
-    /// Bandwidth in bytes per ns of memory, and of the last-level cache, as `gpukern peak` measures them.
+    /// Bandwidth of memory in bytes per ns, as `gpukern peak` measures it.
     pub(super) memory: f64,
+    /// Bandwidth of the last-level cache in bytes per ns.
     pub(super) cache: f64,
     /// Slowdown of a slab if groups share blocks: groups on neighboring blocks are at different k, so they reuse less
     /// of the cache.
     #[serde(rename = "apart")]
     pub(super) sharing_factor: f64,
-    /// Bytes that stay entirely in the last-level cache between runs, and additional bytes beyond which nothing stays.
+    /// Bytes that stay entirely in the last-level cache between runs.
     pub(super) resident_bytes: f64,
+    /// Additional bytes beyond which nothing stays.
     pub(super) fading_bytes: f64,
     /// Exponent of the norm that combines compute time and memory time, which overlap only in part.
     pub(super) overlap: f64,
-    /// Fixed time in ns of a second pass, and the number of times that each byte of the partial sums is transferred.
+    /// Fixed time in ns of a second pass.
     pub(super) second_pass: f64,
+    /// Number of times that a second pass transfers each byte of the partial sums.
     pub(super) passes: f64,
 }
 
@@ -50,12 +52,13 @@ pub(super) struct Pace {
     pub(super) fetches: f64,
     /// Latency in ns that a work-group waits per slab.
     pub(super) wait: f64,
-    /// Bytes per ns of C that are stored, and bytes per ns at which the final stores drain.
+    /// Bytes per ns of C that are stored.
     pub(super) stores: f64,
+    /// Bytes per ns at which the final stores drain.
     pub(super) drain: f64,
-    /// Cost factor of each additional access for bytes that do not start at multiples of 16, for fetches and for
-    /// stores.
+    /// Cost factor of each additional access in fetches of bytes that do not start at multiples of 16.
     pub(super) unaligned: f64,
+    /// Cost factor of each additional access in such stores.
     pub(super) unaligned_stores: f64,
     /// Cost of shifting misaligned data, in additional accesses, if rows start at odd elements of 16 bits or less.
     pub(super) shifted: f64,
@@ -73,18 +76,21 @@ pub(super) struct Pace {
 pub(super) struct Stream {
     /// Fraction of the bandwidth that the kernel reaches.
     pub(super) share: f64,
-    /// Per ns: matrix elements loaded; multiply-adds; multiply-adds of elements below 32 bits that are loaded one by
-    /// one.
+    /// Matrix elements loaded per ns.
     pub(super) loads: f64,
+    /// Multiply-adds per ns.
     pub(super) products: f64,
+    /// Multiply-adds per ns of elements below 32 bits that are loaded one by one.
     pub(super) narrow_products: f64,
-    /// Latency in ns of a work-group's loads, and additional latency if they come from memory.
+    /// Latency in ns of a work-group's loads.
     pub(super) wait: f64,
+    /// Additional latency in ns if the loads come from memory.
     pub(super) memory_wait: f64,
-    /// Fixed time in ns before the first load and behind the last; elements of C added up per ns; time in ns for parts
-    /// of K.
+    /// Fixed time in ns before the first load and behind the last.
     pub(super) fixed: f64,
+    /// Elements of C added up per ns.
     pub(super) sums: f64,
+    /// Time in ns for dividing K into parts.
     pub(super) parts: f64,
 }
 
@@ -93,22 +99,28 @@ pub(super) struct Stream {
 #[cfg_attr(test, derive(Serialize))]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Direct {
-    /// Bytes per ns that a core loads: along rows of K; across rows, where a load of eight lanes touches four rows
-    /// instead of two and a core looks up one per cycle; and across rows with lanes exchanging what they load. Each for
-    /// rows that start at multiples of 16 bytes, of 4 bytes, and at odd elements, whose words are shifted into place.
+    /// Bytes per ns that a core loads along rows of K: for rows that start at multiples of 16 bytes, of 4 bytes, and at
+    /// odd elements, whose words are shifted into place.
     pub(super) along: [f64; 3],
+    /// Bytes per ns across rows of K, for the same three kinds of rows: a load of eight lanes touches four rows instead of
+    /// two, and a core looks up one per cycle.
     pub(super) across: [f64; 3],
+    /// Bytes per ns across rows of K if lanes exchange the elements that they load.
     pub(super) exchanged: [f64; 3],
-    /// Elements of C per ns that a core stores, for rows that start at multiples of 8 bytes and for others.
+    /// Elements of C per ns that a core stores, for rows that start at multiples of 8 bytes.
     pub(super) stores: f64,
+    /// Elements of C per ns that a core stores, for other rows.
     pub(super) unaligned_stores: f64,
-    /// Bytes per ns that all cores together load, and its factor for whole cache lines, which exchanges produce.
+    /// Bytes per ns that all cores together load.
     pub(super) all_loads: f64,
+    /// Factor of `all_loads` for whole cache lines, which exchanges produce.
     pub(super) whole_lines: f64,
-    /// Fraction of the memory bandwidth reached; operand bytes that stay in the last-level cache, and additional bytes
-    /// beyond which nothing stays. Separate from the machine's, which model more than the cache in other kernels.
+    /// Fraction of the memory bandwidth reached.
     pub(super) share: f64,
+    /// Operand bytes that stay in the last-level cache. Separate from the machine's, which models more than the cache in
+    /// other kernels.
     pub(super) resident_bytes: f64,
+    /// Additional operand bytes beyond which nothing stays.
     pub(super) fading_bytes: f64,
     /// Fixed time in ns of a work-group before its first load and behind its last.
     pub(super) fixed: f64,
@@ -133,15 +145,15 @@ pub(super) struct TilePace {
 #[serde(deny_unknown_fields)]
 pub(super) struct Constants {
     pub(super) machine: Machine,
-    /// Paces of tiled kernels: lanes in warps; quads without warps; single elements; columns; matrices of sub-groups;
-    /// matrices of work-groups.
+    // Paces of tiled kernels, by their `BlockDivision`.
     pub(super) warps: Pace,
     pub(super) quads: Pace,
+    /// Pace of `tile-2d`: as `quads`, but single elements.
     pub(super) scalars: Pace,
     pub(super) columns: Pace,
     pub(super) matrices: Pace,
     pub(super) blocks: Pace,
-    /// Paces of kernels without a tile.
+    // Paces of kernels without a tile.
     pub(super) naive: Pace,
     pub(super) local: Pace,
     pub(super) subgroup: Pace,
@@ -150,15 +162,17 @@ pub(super) struct Constants {
     pub(super) gemv: Stream,
     #[serde(default)]
     pub(super) direct: Direct,
-    /// Tiles of `tiled` and of `coopmat` with their own pace.
+    /// Tiles of `tiled` with their own pace.
     #[serde(default)]
     pub(super) tiled: Vec<TilePace>,
+    /// Tiles of `coopmat` with their own pace.
     #[serde(default)]
     pub(super) coopmat: Vec<TilePace>,
 }
 
-/// Rate of work that takes no time, and exponent of a norm in which the longer time hides the shorter completely.
+/// Rate of work that takes no time.
 pub(super) const INSTANT: f64 = f64::INFINITY;
+/// Exponent of a norm in which the longer time hides the shorter completely.
 pub(super) const HIDDEN: f64 = f64::INFINITY;
 
 impl Default for Pace {
@@ -198,6 +212,7 @@ impl Default for Stream {
 }
 
 impl Default for Direct {
+    /// Returns the throughput of a kernel that takes no time.
     fn default() -> Self {
         Self {
             along: [INSTANT; 3],
@@ -215,8 +230,9 @@ impl Default for Direct {
     }
 }
 
-/// Constants of GPUs, and of software devices.
+/// Constants of GPUs.
 pub(super) static GPU: LazyLock<Constants> = LazyLock::new(|| read(include_str!("constants/gpu.toml")));
+/// Constants of software devices.
 pub(super) static SOFTWARE: LazyLock<Constants> = LazyLock::new(|| read(include_str!("constants/software.toml")));
 
 /// Parses a file of constants.
@@ -232,16 +248,16 @@ impl Constants {
 
     /// Returns the pace of `coopmat` with a tile. The shape of matrices is ignored, because it depends on the device.
     pub(super) fn in_matrices(&self, tile: &ProductTile) -> Pace {
-        let own_tile = self.coopmat.iter().find(|own| {
-            let shape = own.tile;
-            shape == ProductTile { tm: shape.tm, tn: shape.tn, ..undivided(tile) }
-        });
-        paced(self.matrices, own_tile)
+        let tile_pace = self
+            .coopmat
+            .iter()
+            .find(|TilePace { tile: own, .. }| *own == ProductTile { tm: own.tm, tn: own.tn, ..undivided(tile) });
+        with_tile_pace(self.matrices, tile_pace)
     }
 
     /// Returns the pace of `tiled` with a tile.
     pub(super) fn in_warps(&self, tile: &ProductTile) -> Pace {
-        paced(self.warps, self.tiled.iter().find(|own| own.tile == undivided(tile)))
+        with_tile_pace(self.warps, self.tiled.iter().find(|own| own.tile == undivided(tile)))
     }
 }
 
@@ -251,13 +267,13 @@ fn undivided(tile: &ProductTile) -> ProductTile {
 }
 
 /// Returns a variant's pace with the fields of a tile replaced.
-fn paced(variant: Pace, own: Option<&TilePace>) -> Pace {
-    own.map_or(variant, |TilePace { products, wait, unaligned, .. }| Pace {
-        products: *products,
-        wait: wait.unwrap_or(variant.wait),
-        unaligned: *unaligned,
-        ..variant
-    })
+fn with_tile_pace(variant: Pace, tile: Option<&TilePace>) -> Pace {
+    match tile {
+        Some(TilePace { products, wait, unaligned, .. }) => {
+            Pace { products: *products, wait: wait.unwrap_or(variant.wait), unaligned: *unaligned, ..variant }
+        }
+        None => variant,
+    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,13 @@
 //! Divisions of a block among a kernel's invocations, their requirements on tiles, and variants' tile tables.
+//!
+//! A work-group computes a block of C, bm×bn elements, in slabs: bk columns of A and rows of B at a time, which most
+//! kernels stage in shared memory. A warp computes wm×wn elements of the block, and its parts have tm×tn.
 
 use super::evenly::Stretches;
-use crate::algorithms::CaseSpec;
-use crate::algorithms::product_tile::Dims;
-use crate::algorithms::product_tile::{ProductTile, all_divide, load_width, stored};
-use crate::basis::dtype::DType;
-use crate::basis::layout::Layout;
-use crate::basis::units::Bytes;
+use crate::algorithms::product_tile::{all_divide, load_width, stored};
 use crate::case::CaseOptions;
-use crate::device::capability::{Accumulator, CooperativeMatrix, DeviceInfo, DeviceKind, MatrixShape, vendor};
+use crate::device::capability::{CooperativeMatrix, MatrixShape, vendor};
+use crate::prelude::*;
 use std::cmp::Reverse;
 
 /// Division of a block of C among the invocations of a work-group.
@@ -16,13 +15,13 @@ use std::cmp::Reverse;
 pub(super) enum BlockDivision {
     /// Each invocation computes a column of `tm` elements.
     Columns,
-    /// Each invocation computes quads of elements.
+    /// Each invocation computes `tm`×`tn` elements in quads, four neighbors at a time.
     Quads,
-    /// Quads, in warps as large as sub-groups.
+    /// As `Quads`, with the invocations of a warp forming one sub-group.
     Warps,
-    /// Each sub-group computes cooperative matrices of `tm`×`tn`.
+    /// Each sub-group computes the cooperative matrices of a warp, of `tm`×`tn` each.
     Matrices(Accumulator),
-    /// Cooperative matrices of f16, two in place of each f32 one.
+    /// As `Matrices`, with two matrices of f16 halves in place of each one in f32.
     Halves,
     /// One cooperative matrix for the block, held by as many sub-groups as it has warps.
     Block(Accumulator),
@@ -43,20 +42,6 @@ impl BlockDivision {
     pub(super) fn shared_bytes(self, tile: &ProductTile, case: &CaseSpec) -> Bytes {
         let CaseOptions { dtype, layout, .. } = case.options;
         let [bm, bn, bk] = [tile.bm, tile.bn, tile.bk].map(u64::from);
-        // A slab of both operands, each row (or column) padded by 16 bytes; reused at the end for a row of matrices per
-        // warp.
-        let slab = |rows: u64, length: u64, dtype: DType| rows * (length * dtype.bytes() + 16);
-        let along = |edge, dtype| slab(edge, bk, dtype);
-        let across = |edge, dtype| slab(bk, edge, dtype);
-        let slabs = || {
-            let a = if layout == Layout::Tn && !transposes(dtype) { across(bm, dtype) } else { along(bm, dtype) };
-            let b = if layout == Layout::Nt || transposes(dtype) { along(bn, dtype) } else { across(bn, dtype) };
-            a + b
-        };
-        let staged = || {
-            let [tm, wm, wn] = [tile.tm, tile.wm.max(1), tile.wn.max(1)].map(u64::from);
-            (bm / wm) * (bn / wn) * tm * (wn * stored(dtype, tile).bytes() + 16)
-        };
         Bytes(match self {
             // A slab of A, padded by a quad as in `tiled`, and one of B, padded if it is transposed.
             Self::Columns | Self::Quads | Self::Warps => {
@@ -65,9 +50,19 @@ impl BlockDivision {
                 let element = if dtype.bytes() == 1 { 1 } else { dtype.bytes().max(4) };
                 element * bk * (bm + 4 + bn + padding)
             }
-            Self::Matrices(_) => slabs().max(staged()),
+            Self::Matrices(_) => {
+                let is_a_across = layout == Layout::Tn && !transposes(dtype);
+                let is_b_along = layout == Layout::Nt || transposes(dtype);
+                let a = if is_a_across { padded_rows(bk, bm, dtype) } else { padded_rows(bm, bk, dtype) };
+                let b = if is_b_along { padded_rows(bn, bk, dtype) } else { padded_rows(bk, bn, dtype) };
+                (a + b).max(staged_results(tile, dtype))
+            }
             // The halves have layout nn, independent of the operands' layout.
-            Self::Halves => (2 * (along(bm, DType::F16) + across(bn, DType::F16))).max(staged()),
+            Self::Halves => {
+                let a = padded_rows(bm, bk, DType::F16);
+                let b = padded_rows(bk, bn, DType::F16);
+                (2 * (a + b)).max(staged_results(tile, dtype))
+            }
             Self::Block(_) => 0,
         })
     }
@@ -79,21 +74,27 @@ impl BlockDivision {
         let lanes = case.subgroup_size(device).max(1);
         let bytes = case.dtype.bytes() as u32;
         let invocations = self.invocations(tile, lanes).max(1);
-        // On AMD, operands take two registers each, and 16-bit sums take 32 bits.
-        let (operands, halves) = if device.vendor_id == vendor::AMD { (2, 1) } else { (4, 2) };
-        let matrices = |sums: u32| {
-            let fetched = bk * (bm + bn) * bytes.min(2) / 4 / invocations;
-            sums + (wm + wn) / operands * 32 / lanes.min(32) + fetched + 36
-        };
-        let needed = match self {
-            Self::Columns | Self::Quads | Self::Warps => bytes.max(4) / 4 * (tm * tn + 2 * (tm + tn)) + 24,
-            Self::Matrices(Accumulator::Narrow) => matrices(wm * wn / lanes / halves),
-            Self::Matrices(Accumulator::Wide) | Self::Halves => matrices(wm * wn / lanes),
-            Self::Block(_) => 0,
-        };
-        // Compilers choose the narrowest sub-group unless one is required, as it is for matrices.
-        let required = matches!(self, Self::Matrices(_) | Self::Halves);
-        device.kind == DeviceKind::Cpu || needed <= registers(invocations, required.then_some(lanes), device)
+        if device.kind == DeviceKind::Cpu {
+            return true;
+        }
+        let is_amd = device.vendor_id == vendor::AMD;
+        match self {
+            Self::Columns | Self::Quads | Self::Warps => {
+                let needed = bytes.max(4) / 4 * (tm * tn + 2 * (tm + tn)) + 24;
+                // Compilers choose the narrowest sub-group, because the kernels require none.
+                needed <= registers(invocations, None, device)
+            }
+            Self::Matrices(_) | Self::Halves => {
+                // On AMD, operands take two registers each, and 16-bit sums take 32 bits.
+                let operands_per_register = if is_amd { 2 } else { 4 };
+                let are_sums_packed = self == Self::Matrices(Accumulator::Narrow) && !is_amd;
+                let sums = wm * wn / lanes / if are_sums_packed { 2 } else { 1 };
+                let operands = (wm + wn) / operands_per_register * 32 / lanes.min(32);
+                let fetched = bk * (bm + bn) * bytes.min(2) / 4 / invocations;
+                sums + operands + fetched + 36 <= registers(invocations, Some(lanes), device)
+            }
+            Self::Block(_) => true,
+        }
     }
 
     /// Whether the model predicts this division well enough to choose a tile.
@@ -111,13 +112,13 @@ impl BlockDivision {
         self == Self::Warps
     }
 
-    /// Returns element type and shape of the cooperative matrices, if the division uses them. With 32-bit sums,
+    /// Returns the shape of the cooperative matrices, if the division uses those of sub-groups. With 32-bit sums,
     /// registers are scarce, so the narrowest B is chosen; `split` would not gain from that.
-    pub(super) fn matrices(self, dtype: DType, device: &DeviceInfo) -> Option<(DType, MatrixShape)> {
+    pub(super) fn matrices(self, dtype: DType, device: &DeviceInfo) -> Option<MatrixShape> {
         match self {
-            Self::Matrices(Accumulator::Wide) => Some((dtype, largest_matrix(dtype, Accumulator::Wide, device, |_| 1))),
-            Self::Matrices(Accumulator::Narrow) => Some((dtype, matrix_shape(dtype, Accumulator::Narrow, device))),
-            Self::Halves => Some((DType::F16, matrix_shape(DType::F16, Accumulator::Wide, device))),
+            Self::Matrices(Accumulator::Wide) => Some(largest_matrix(dtype, Accumulator::Wide, device, |_| 1)),
+            Self::Matrices(Accumulator::Narrow) => Some(matrix_shape(dtype, Accumulator::Narrow, device)),
+            Self::Halves => Some(matrix_shape(DType::F16, Accumulator::Wide, device)),
             _ => None,
         }
     }
@@ -132,19 +133,19 @@ impl BlockDivision {
     fn legal_parts(self, tile: &ProductTile, case: &CaseSpec) -> Result<(), String> {
         let dims = Dims::from(case.size);
         let slabs = tile.slabs(dims.k);
-        match tile.k_parts {
-            1 => {}
-            _ if !self.cuts_k() => return Err("cuts K into parts, which the variant does not do".into()),
-            parts if u64::from(parts) > slabs => {
-                return Err(format!("cuts K into more parts than there are slabs of it, {slabs}"));
-            }
-            _ => {}
+        if tile.k_parts != 1 && !self.cuts_k() {
+            return Err("cuts K into parts, which the variant does not do".into());
         }
-        match tile.groups {
-            0 => Ok(()),
-            _ if !self.shares() => Err("has groups that share blocks, which the variant does not do".into()),
-            groups => Stretches::legal(tile, dims, groups),
+        if tile.k_parts != 1 && u64::from(tile.k_parts) > slabs {
+            return Err(format!("cuts K into more parts than there are slabs of it, {slabs}"));
         }
+        if tile.groups == 0 {
+            return Ok(());
+        }
+        if !self.shares() {
+            return Err("has groups that share blocks, which the variant does not do".into());
+        }
+        Stretches::legal(tile, dims, tile.groups)
     }
 
     /// Checks that the kernels support `tile` for a case on `device`.
@@ -165,33 +166,7 @@ impl BlockDivision {
                 (invocations, bm * bk / 4, "the invocations must divide the quads of a slab of A"),
                 (invocations, bk * bn / 4, "the invocations must divide the quads of a slab of B"),
             ])?,
-            Self::Matrices(_) | Self::Halves => {
-                let (dtype, shape) = self.matrices(case.dtype, device).expect("it has matrices");
-                let load_width = load_width(dtype) as u32;
-                all_divide(&[
-                    (shape.m, tm, "parts are the device's matrices, with as many rows"),
-                    (tm, shape.m, "parts are the device's matrices, with as many rows"),
-                    (shape.n, tn, "parts are the device's matrices, with as many columns"),
-                    (tn, shape.n, "parts are the device's matrices, with as many columns"),
-                    (shape.k, bk, "a slab consists of the device's matrices"),
-                    (load_width, bk, "rows of a slab are moved 16 bytes at a time"),
-                ])?;
-                // Operands that are transposed on the way may leave invocations idle, so they need not divide. Halves
-                // have layout nn.
-                let layout = if self == Self::Halves { Layout::Nn } else { case.layout };
-                if layout != Layout::Tn || !transposes(dtype) {
-                    all_divide(&[
-                        (load_width, bm, "rows of A are moved 16 bytes at a time"),
-                        (invocations, bm * bk / load_width, "the invocations must divide the pieces of a slab of A"),
-                    ])?;
-                }
-                if layout == Layout::Nt || !transposes(dtype) {
-                    all_divide(&[
-                        (load_width, bn, "rows of B are moved 16 bytes at a time"),
-                        (invocations, bk * bn / load_width, "the invocations must divide the pieces of a slab of B"),
-                    ])?;
-                }
-            }
+            Self::Matrices(_) | Self::Halves => self.legal_matrices(tile, case, device)?,
             Self::Block(accumulator) => {
                 let shape = block_shape(tile, case.dtype, accumulator, invocations);
                 if !device.multiplies(&shape) {
@@ -212,6 +187,51 @@ impl BlockDivision {
         }
         Ok(())
     }
+
+    /// Checks that the parts of a tile are the device's matrices, and that invocations can move its slabs.
+    fn legal_matrices(self, tile: &ProductTile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
+        let ProductTile { bm, bn, bk, tm, tn, .. } = *tile;
+        let shape = self.matrices(case.dtype, device).expect("it has matrices");
+        // Halves have layout nn.
+        let is_halved = self == Self::Halves;
+        let dtype = if is_halved { DType::F16 } else { case.dtype };
+        let layout = if is_halved { Layout::Nn } else { case.layout };
+        let invocations = self.invocations(tile, case.subgroup_size(device));
+        let load_width = load_width(dtype) as u32;
+        all_divide(&[
+            (shape.m, tm, "parts are the device's matrices, with as many rows"),
+            (tm, shape.m, "parts are the device's matrices, with as many rows"),
+            (shape.n, tn, "parts are the device's matrices, with as many columns"),
+            (tn, shape.n, "parts are the device's matrices, with as many columns"),
+            (shape.k, bk, "a slab consists of the device's matrices"),
+            (load_width, bk, "rows of a slab are moved 16 bytes at a time"),
+        ])?;
+        // Operands that are transposed on the way may leave invocations idle, so they need not divide.
+        if layout != Layout::Tn || !transposes(dtype) {
+            all_divide(&[
+                (load_width, bm, "rows of A are moved 16 bytes at a time"),
+                (invocations, bm * bk / load_width, "the invocations must divide the pieces of a slab of A"),
+            ])?;
+        }
+        if layout == Layout::Nt || !transposes(dtype) {
+            all_divide(&[
+                (load_width, bn, "rows of B are moved 16 bytes at a time"),
+                (invocations, bk * bn / load_width, "the invocations must divide the pieces of a slab of B"),
+            ])?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the bytes of `rows` rows of a slab in shared memory, each padded by 16 bytes.
+fn padded_rows(rows: u64, length: u64, dtype: DType) -> u64 {
+    rows * (length * dtype.bytes() + 16)
+}
+
+/// Returns the bytes in which kernels with matrices stage a row of matrices per warp before they store it to C.
+fn staged_results(tile: &ProductTile, dtype: DType) -> u64 {
+    let [bm, bn, tm, wm, wn] = [tile.bm, tile.bn, tile.tm, tile.wm.max(1), tile.wn.max(1)].map(u64::from);
+    (bm / wm) * (bn / wn) * tm * (wn * stored(dtype, tile).bytes() + 16)
 }
 
 /// Returns the 32-bit registers per invocation of a group; `subgroup` is the required sub-group size, if any. Vulkan
@@ -226,7 +246,7 @@ pub(super) fn registers(invocations: u32, subgroup: Option<u32>, device: &Device
 }
 
 /// Whether `coopmat` transposes an operand stored across K on its way to shared memory: see `matmul-parcels.glsl`.
-pub(super) fn transposes(dtype: DType) -> bool {
+fn transposes(dtype: DType) -> bool {
     dtype == DType::I8
 }
 
@@ -234,30 +254,31 @@ pub(super) fn transposes(dtype: DType) -> bool {
 /// pieces, the unit of kernels' copies. Without any, returns the shape of the first devices that had some, so that the
 /// case can report what is missing.
 pub(crate) fn matrix_shape(dtype: DType, accumulator: Accumulator, device: &DeviceInfo) -> MatrixShape {
-    largest_matrix(dtype, accumulator, device, |own| own.n)
+    largest_matrix(dtype, accumulator, device, |matrix| matrix.n)
 }
 
-/// Returns the largest such shape, with its columns weighted by `counted`.
+/// Returns the shape of [`matrix_shape`], where `columns` returns the number of columns to assume of a shape: if it is
+/// the same for all, of shapes with equal rows and depth the one with the fewest columns is the largest.
 fn largest_matrix(
     dtype: DType,
     accumulator: Accumulator,
     device: &DeviceInfo,
-    counted: fn(&CooperativeMatrix) -> u32,
+    columns: fn(&CooperativeMatrix) -> u32,
 ) -> MatrixShape {
     let input = dtype.name();
     let accumulator = accumulator.name(dtype);
     let load_width = load_width(dtype) as u32;
-    let own = device.cooperative_matrices.iter().filter(|own| {
-        (own.input.as_str(), own.accumulator.as_str(), own.scope.as_str()) == (input, accumulator, "subgroup")
-            && own.k.is_multiple_of(load_width)
-            && own.n.is_multiple_of(load_width)
+    let usable = device.cooperative_matrices.iter().filter(|matrix| {
+        (matrix.input.as_str(), matrix.accumulator.as_str(), matrix.scope.as_str()) == (input, accumulator, "subgroup")
+            && matrix.k.is_multiple_of(load_width)
+            && matrix.n.is_multiple_of(load_width)
     });
     // Among shapes of equal volume, the most square has the fewest components to load.
-    let largest = own.max_by_key(|own| {
-        let columns = counted(own);
-        (own.m * columns * own.k, own.m.min(columns), Reverse(own.n))
+    let largest = usable.max_by_key(|matrix| {
+        let columns = columns(matrix);
+        (matrix.m * columns * matrix.k, matrix.m.min(columns), Reverse(matrix.n))
     });
-    let [m, n, k] = largest.map_or([16, 16, 32 / dtype.bytes() as u32], |own| [own.m, own.n, own.k]);
+    let [m, n, k] = largest.map_or([16, 16, 32 / dtype.bytes() as u32], |matrix| [matrix.m, matrix.n, matrix.k]);
     MatrixShape { m, n, k, input, accumulator, workgroup: None }
 }
 
@@ -291,23 +312,28 @@ impl TileTable {
             DeviceKind::Cpu => self.software,
             _ => self.gpu,
         };
-        let part = self.division.matrices(dtype, device);
-        let fits = |tile: &ProductTile| self.division.fits_registers(tile, case, device);
-        let any = tiles.iter().any(fits);
-        let smallest = tiles.iter().map(|tile| tile.bm * tile.bn).min();
-        let tiles = tiles.iter().filter(move |tile| if any { fits(tile) } else { Some(tile.bm * tile.bn) == smallest });
-        tiles.map(move |tile| part.map_or(*tile, |(_, part)| ProductTile { tm: part.m, tn: part.n, ..*tile }))
+        let shape = self.division.matrices(dtype, device);
+        let mut chosen = tiles.to_vec();
+        chosen.retain(|tile| self.division.fits_registers(tile, case, device));
+        if chosen.is_empty() {
+            let smallest = tiles.iter().map(|tile| tile.bm * tile.bn).min();
+            chosen = tiles.iter().copied().filter(|tile| Some(tile.bm * tile.bn) == smallest).collect();
+        }
+        chosen.into_iter().map(move |tile| match &shape {
+            Some(shape) => ProductTile { tm: shape.m, tn: shape.n, ..tile },
+            None => tile,
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::size::Size;
     use crate::device::fixture::{gpu, matrix, software_device};
     use crate::matmul::MATMUL;
 
     const LARGE: ProductTile = ProductTile::new([128, 128, 16], [64, 32], [8, 8]);
+
     fn case(n: u64) -> CaseSpec {
         CaseSpec::new(&MATMUL, Size::Uniform(n), DType::F32)
     }
@@ -339,7 +365,7 @@ mod tests {
             })
             .collect();
         let extents = |division: BlockDivision, dtype| {
-            let (_, MatrixShape { m, n, k, .. }) = division.matrices(dtype, &device).expect("matrices");
+            let MatrixShape { m, n, k, .. } = division.matrices(dtype, &device).expect("matrices");
             [m, n, k]
         };
         assert_eq!(extents(BlockDivision::Matrices(Accumulator::Wide), DType::F16), [16, 8, 16]);
@@ -382,38 +408,41 @@ mod tests {
 
     #[test]
     fn a_group_for_which_a_core_lacks_registers_is_no_tile() {
-        let of = |vendor_id, lanes| {
+        let device_of = |vendor_id, lanes| {
             let mut device = gpu();
-            (device.vendor_id, device.subgroup.size) = (vendor_id, lanes);
+            device.vendor_id = vendor_id;
+            device.subgroup.size = lanes;
             device.subgroup.min_size = lanes;
             device
         };
-        let fits = |division: BlockDivision, [block, warp, part]: [&[u32]; 3], dtype, device: &DeviceInfo| {
-            let tile = ProductTile::new([block[0], block[1], 32], [warp[0], warp[1]], [part[0], part[1]]);
+        let fits = |division: BlockDivision, tile: ProductTile, dtype, device: &DeviceInfo| {
             division.fits_registers(&tile, &case(4096).with(|options| options.dtype = dtype), device)
         };
-        let [amd, nvidia] = [of(vendor::AMD, 64), of(vendor::NVIDIA, 32)];
+        let [amd, nvidia] = [device_of(vendor::AMD, 64), device_of(vendor::NVIDIA, 32)];
         // 512 invocations with 64 sums each: of f64, 1036 registers spilled on RDNA 2; of f32, 11 on an M1 and 70 on an
         // Adreno 740.
-        let lanes: [&[u32]; 3] = [&[128, 256], &[64, 32], &[8, 8]];
-        for (device, expected) in
-            [(&amd, true), (&nvidia, true), (&of(vendor::QUALCOMM, 128), false), (&of(vendor::MESA, 32), false)]
-        {
+        let lanes = ProductTile::new([128, 256, 32], [64, 32], [8, 8]);
+        for (device, expected) in [
+            (&amd, true),
+            (&nvidia, true),
+            (&device_of(vendor::QUALCOMM, 128), false),
+            (&device_of(vendor::MESA, 32), false),
+        ] {
             assert_eq!(fits(BlockDivision::Warps, lanes, DType::F32, device), expected, "{:x}", device.vendor_id);
             assert!(!fits(BlockDivision::Warps, lanes, DType::F64, device), "{:x}", device.vendor_id);
-            assert!(fits(BlockDivision::Warps, [&[128, 128], &[64, 32], &[8, 8]], DType::F32, device));
+            assert!(fits(BlockDivision::Warps, ProductTile { bn: 128, ..lanes }, DType::F32, device));
         }
         // Sub-groups twice as wide double the invocations: 37 registers spilled on RDNA 3.5.
-        let matrices: [&[u32]; 3] = [&[128, 256], &[64, 64], &[16, 16]];
-        let fit = [&amd, &nvidia]
-            .map(|device| fits(BlockDivision::Matrices(Accumulator::Wide), matrices, DType::F16, device));
-        assert_eq!(fit, [false, true]);
+        let wide = BlockDivision::Matrices(Accumulator::Wide);
+        let matrices = ProductTile::new([128, 256, 32], [64, 64], [16, 16]);
+        assert!(!fits(wide, matrices, DType::F16, &amd));
+        assert!(fits(wide, matrices, DType::F16, &nvidia));
         // Xe2: 106 registers spilled with 64 sums and 1464 with 64×64 per sub-group; none with 32 sums, or 16×16.
-        let intel = of(vendor::INTEL, 16);
-        assert!(!fits(BlockDivision::Quads, [&[128, 128], &[128, 128], &[8, 8]], DType::F32, &intel));
-        assert!(fits(BlockDivision::Quads, [&[64, 64], &[64, 64], &[4, 8]], DType::F32, &intel));
-        assert!(!fits(BlockDivision::Matrices(Accumulator::Wide), matrices, DType::F16, &intel));
-        assert!(fits(BlockDivision::Matrices(Accumulator::Wide), [&[32, 32], &[16, 16], &[8, 16]], DType::F16, &intel));
+        let intel = device_of(vendor::INTEL, 16);
+        assert!(!fits(BlockDivision::Quads, ProductTile::flat([128, 128, 32], [8, 8]), DType::F32, &intel));
+        assert!(fits(BlockDivision::Quads, ProductTile::flat([64, 64, 32], [4, 8]), DType::F32, &intel));
+        assert!(!fits(wide, matrices, DType::F16, &intel));
+        assert!(fits(wide, ProductTile::new([32, 32, 32], [16, 16], [8, 16]), DType::F16, &intel));
         assert!(fits(BlockDivision::Warps, lanes, DType::F64, &software_device()));
     }
 }

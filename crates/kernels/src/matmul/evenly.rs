@@ -1,15 +1,11 @@
-//! Work-groups that share the blocks of C evenly: see `matmul-evenly.glsl`. The product kernel stores blocks computed
-//! by one group, and leaves partial sums of others in slots, two per group; a second pass adds them.
+//! Work-groups that share the blocks of C evenly: see `matmul-evenly.glsl`. The slabs of all blocks form one sequence,
+//! and each group computes a stretch of it. The product kernel stores blocks computed by one group, and leaves partial
+//! sums of others in slots, two per group; a second pass adds them.
 
-use super::parts::{OPERANDS, STRIP, SUMMING, sharing};
-use crate::algorithms::CaseSpec;
-use crate::algorithms::product_tile::Dims;
-use crate::algorithms::product_tile::ProductTile;
-use crate::device::capability::{DeviceInfo, DeviceKind};
-use crate::elements::groups_over;
-use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Step};
-use crate::kernel::shaders::Shader;
+use super::grid::count_blocks;
+use super::parts::{OPERANDS, STRIP, SUMMING_INVOCATIONS, invocations_per_quad};
+use crate::elements::{arguments, groups_over, scratch};
+use crate::prelude::*;
 
 /// Buffer of partial sums, behind A, B and C.
 const SUMS: BufferId = BufferId(OPERANDS);
@@ -20,32 +16,29 @@ pub(super) struct Stretches {
     blocks: u64,
     /// Slabs per block.
     slabs: u64,
-    groups: u64,
+    /// Work-groups, of one stretch each.
+    pub(super) groups: u64,
 }
 
 impl Stretches {
-    /// Returns the stretches of a tile with shared blocks.
-    pub(super) fn of(tile: &ProductTile, dims: Dims) -> Self {
-        let [across, down] = tile.blocks(dims);
-        Self { blocks: across * down, slabs: tile.slabs(dims.k), groups: u64::from(tile.groups.max(1)) }
+    /// Divides a product among the groups of its tile.
+    pub(super) fn of_tile(tile: &ProductTile, dims: Dims) -> Self {
+        Self { blocks: count_blocks(tile, dims), slabs: tile.slabs(dims.k), groups: u64::from(tile.groups.max(1)) }
     }
 
     /// Checks that `groups` groups can share the blocks of a tile.
     pub(super) fn legal(tile: &ProductTile, dims: Dims, groups: u32) -> Result<(), String> {
-        let Self { blocks, slabs, .. } = Self::of(tile, dims);
-        let all = blocks.saturating_mul(slabs);
-        let kept = 2 * u64::from(groups) * u64::from(tile.bm) * u64::from(tile.bn);
-        match u64::from(groups) {
-            groups if groups > all => Err(format!("has more groups than there are slabs of all blocks, {all}")),
-            groups if all.saturating_mul(groups).max(kept) > u64::from(u32::MAX) => {
-                Err("has more slabs times groups, or sums, than 32 bits count".into())
-            }
-            _ => Ok(()),
+        let Self { blocks, slabs, .. } = Self::of_tile(tile, dims);
+        let groups = u64::from(groups);
+        let all_slabs = blocks.saturating_mul(slabs);
+        if groups > all_slabs {
+            return Err(format!("has more groups than there are slabs of all blocks, {all_slabs}"));
         }
-    }
-
-    pub(super) fn groups(&self) -> u64 {
-        self.groups
+        let sums = 2 * groups * u64::from(tile.bm) * u64::from(tile.bn);
+        if all_slabs.saturating_mul(groups).max(sums) > u64::from(u32::MAX) {
+            return Err("has more slabs times groups, or sums, than 32 bits count".into());
+        }
+        Ok(())
     }
 
     /// Returns the slabs in the longest stretch.
@@ -75,8 +68,9 @@ impl Stretches {
         if self.groups.is_multiple_of(self.blocks) {
             return self.groups;
         }
-        let inner = self.groups - 1;
-        inner + inner.min(self.blocks)
+        // A block with j boundaries between stretches inside has j + 1 sums, and blocks without boundaries have none.
+        let boundaries = self.groups - 1;
+        boundaries + boundaries.min(self.blocks)
     }
 }
 
@@ -94,37 +88,37 @@ pub(super) fn program(
         return Program::single(product(whole));
     }
     let dims = Dims::from(case.size);
-    let stretches = Stretches::of(&tile, dims);
+    let stretches = Stretches::of_tile(&tile, dims);
     let product = product(shared)
         .argument("SUMS", ArgumentValue::Buffer(SUMS))
         .argument("GROUPS", ArgumentValue::U32(tile.groups))
-        .constant("STRIP", strip(device))
+        .constant("STRIP", rows_per_strip(device))
         .groups([stretches.groups, 1, 1])
         .loops(stretches.longest() + stretches.blocks_of_longest());
     let len = 2 * stretches.groups * u64::from(tile.bm) * u64::from(tile.bn);
     Program {
-        steps: vec![Step::Dispatch(product), Step::Dispatch(added_up(sum, &tile, dims, stretches, device))],
-        scratch: vec![BufferSpec::new("sums of shared blocks", Role::Scratch, case.dtype, len)],
+        steps: vec![Step::Dispatch(product), Step::Dispatch(second_pass(sum, &tile, dims, stretches, device))],
+        scratch: vec![scratch("sums of shared blocks", case.dtype, len)],
         ..Program::default()
     }
 }
 
-/// Returns the arguments specific to kernels with shared blocks; their values are placeholders that [`program`]
-/// replaces.
-pub(super) fn arguments(shader: &'static Shader) -> Vec<(&'static str, ArgumentValue)> {
-    let known = [("SUMS", ArgumentValue::Buffer(SUMS)), ("GROUPS", ArgumentValue::U32(1))].into_iter();
-    known.filter(|(name, _)| shader.interface.arguments.iter().any(|argument| argument.name == *name)).collect()
+/// Returns the arguments of kernels with shared blocks that `shader` takes; their values are placeholders that
+/// [`program`] replaces.
+pub(super) fn placeholders(shader: &'static Shader) -> Vec<(&'static str, ArgumentValue)> {
+    let mut placeholders = vec![("SUMS", ArgumentValue::Buffer(SUMS)), ("GROUPS", ArgumentValue::U32(1))];
+    placeholders.retain(|(name, _)| shader.interface.arguments.iter().any(|argument| argument.name == *name));
+    placeholders
 }
 
-/// Returns the block rows per strip. The number hardly matters on software devices, so there it is small enough for
-/// small products to have several strips.
-fn strip(device: &DeviceInfo) -> u32 {
+/// Returns the rows of blocks per strip of the grid. The number hardly matters on software devices, so there it is small
+/// enough for small products to have several strips.
+fn rows_per_strip(device: &DeviceInfo) -> u32 {
     if device.kind == DeviceKind::Cpu { 2 } else { STRIP as u32 }
 }
 
-/// Builds the second pass. For a small C, several invocations share a quad, so that the sums of many groups are read at
-/// once.
-fn added_up(
+/// Builds the second pass, which adds the partial sums of each block that several groups share.
+fn second_pass(
     shader: &'static Shader,
     tile: &ProductTile,
     dims: Dims,
@@ -132,34 +126,24 @@ fn added_up(
     device: &DeviceInfo,
 ) -> Dispatch {
     let quads = u64::from(tile.bm) * u64::from(tile.bn) / 4;
-    let group = SUMMING.min(device.limits.group_invocations);
-    let down = sharing(quads * stretches.blocks, stretches.sharers());
-    let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| ArgumentValue::U32(extent as u32));
-    let arguments = [
-        ("SUMS", ArgumentValue::Buffer(SUMS)),
-        ("C", ArgumentValue::Buffer(BufferId(2))),
-        ("M", m),
-        ("N", n),
-        ("K", k),
-        ("GROUPS", ArgumentValue::U32(tile.groups)),
-    ];
-    Dispatch::new(shader, &arguments)
+    let group = SUMMING_INVOCATIONS.min(device.limits.group_invocations);
+    let per_quad = invocations_per_quad(quads * stretches.blocks, stretches.sharers());
+    let numbers = [("M", dims.m), ("N", dims.n), ("K", dims.k), ("GROUPS", u64::from(tile.groups))];
+    Dispatch::new(shader, &arguments(&[("SUMS", SUMS), ("C", BufferId(2))], &numbers))
         .group_size([group, 1, 1])
-        .groups(groups_over([quads, stretches.blocks], [group / down, 1], device))
-        .constant("DOWN", down)
-        .constant("STRIP", strip(device))
+        .groups(groups_over([quads, stretches.blocks], [group / per_quad, 1], device))
+        .constant("DOWN", per_quad)
+        .constant("STRIP", rows_per_strip(device))
         .constant("C_ALIGNED", u32::from(dims.n.is_multiple_of(4)))
         .constant("BM", tile.bm)
         .constant("BN", tile.bn)
         .constant("BK", tile.bk)
-        .loops(stretches.sharers().div_ceil(u64::from(down)) + u64::from(down))
+        .loops(stretches.sharers().div_ceil(u64::from(per_quad)) + u64::from(per_quad))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::dtype::DType;
-    use crate::basis::size::Size;
     use crate::device::fixture::software_device;
     use crate::matmul::MATMUL;
 
@@ -167,20 +151,19 @@ mod tests {
 
     fn program(size: Size, groups: u32) -> Program {
         let case = CaseSpec { tile: Some(TILE.with_groups(groups).into()), ..CaseSpec::new(&MATMUL, size, DType::F32) };
-        let tiled = MATMUL.variant("tiled").expect("it is in the table");
-        tiled.program(&case, &software_device()).expect("it runs on the software device")
+        crate::fixture::program(&MATMUL, "tiled", &case, &software_device())
     }
 
     /// Returns the blocks that each group touches, by walking its stretch as the kernel does.
     fn walked(stretches: &Stretches) -> Vec<Vec<u64>> {
         let Stretches { blocks, slabs, groups } = *stretches;
         let first = |group: u64| group * blocks * slabs / groups;
-        let of = |group| (first(group)..first(group + 1)).map(|slab| slab / slabs).collect::<Vec<_>>();
-        let distinct = |mut of: Vec<u64>| {
-            of.dedup();
-            of
+        let touched_blocks = |group| {
+            let mut touched: Vec<_> = (first(group)..first(group + 1)).map(|slab| slab / slabs).collect();
+            touched.dedup();
+            touched
         };
-        (0..groups).map(of).map(distinct).collect()
+        (0..groups).map(touched_blocks).collect()
     }
 
     #[test]
@@ -192,19 +175,18 @@ mod tests {
             let walked = walked(&stretches);
             let most = walked.iter().map(|own| own.len() as u64).max().expect("a group");
             assert!([most, most + 1].contains(&stretches.blocks_of_longest()), "{stretches:?}: {most}");
-            let of = |block: u64| walked.iter().filter(|own| own.contains(&block)).count() as u64;
-            let sharers: Vec<u64> = (0..blocks).map(of).collect();
+            let groups_of = |block: u64| walked.iter().filter(|own| own.contains(&block)).count() as u64;
+            let sharers: Vec<u64> = (0..blocks).map(groups_of).collect();
             let most = sharers.iter().copied().max().expect("a block");
-            let equal = (blocks * slabs).is_multiple_of(groups);
-            assert!(
-                most <= stretches.sharers() && (!equal || stretches.sharers() <= most + 1),
-                "{stretches:?}: {most}"
-            );
-            let sums: u64 = sharers.iter().filter(|of| **of > 1).sum();
+            let is_even = (blocks * slabs).is_multiple_of(groups);
+            assert!(most <= stretches.sharers(), "{stretches:?}: {most}");
+            assert!(!is_even || stretches.sharers() <= most + 1, "{stretches:?}: {most}");
+            let sums: u64 = sharers.iter().filter(|groups| **groups > 1).sum();
             assert!(sums <= stretches.sums(), "{stretches:?}: {sums}");
             // Two slots per group suffice: blocks between its first and its last are entirely its own.
             for own in &walked {
-                assert!(own.iter().skip(1).rev().skip(1).all(|block| of(*block) == 1), "{stretches:?}: {own:?}");
+                let mut between = own.iter().skip(1).rev().skip(1);
+                assert!(between.all(|block| groups_of(*block) == 1), "{stretches:?}: {own:?}");
             }
         }
         let sums = |groups| Stretches { blocks: 8, slabs: 6, groups }.sums();

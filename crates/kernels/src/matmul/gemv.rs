@@ -1,16 +1,12 @@
 //! Products with few rows or columns, limited by the bandwidth of reading the other operand: see `matmul-gemv.glsl`.
 
 use super::division::registers;
-use super::parts::number;
-use crate::algorithms::CaseSpec;
-use crate::algorithms::product_tile::Dims;
+use super::model::{CORE_INVOCATIONS, CORE_REGISTERS};
 use crate::algorithms::product_tile::load_width;
-use crate::basis::dtype::DType;
-use crate::basis::layout::Layout;
-use crate::device::capability::{DeviceInfo, DeviceKind, vendor};
-use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, folded_groups};
-use crate::kernel::shaders::Shader;
+use crate::device::capability::vendor;
+use crate::elements::{arguments, scratch};
+use crate::kernel::program::folded_groups;
+use crate::prelude::*;
 use std::cmp::Reverse;
 
 /// Most rows, or columns, of C: an invocation keeps a sum for each.
@@ -19,8 +15,9 @@ const MAX_VECTORS: u64 = 8;
 /// Product of a matrix X with a few vectors Y, which are rows of A or columns of B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Vectors {
-    /// Operand that is X, and operand with the vectors.
+    /// Operand that is X.
     matrix: BufferId,
+    /// Operand with the vectors.
     factors: BufferId,
     /// Extent of X that is not K: elements of C per vector.
     lines: u64,
@@ -31,74 +28,94 @@ struct Vectors {
     along: bool,
     /// Whether the elements of all vectors for one k are adjacent.
     across_k: bool,
-    /// Distance in C between elements of adjacent lines, and between elements of adjacent vectors.
-    of_line: u64,
-    of_vector: u64,
+    /// Distance in C between elements of adjacent lines.
+    line_stride: u64,
+    /// Distance in C between elements of adjacent vectors.
+    vector_stride: u64,
 }
 
 impl Vectors {
     /// Returns the product of a case in this form; `None` if C has too many rows and columns.
-    fn of(case: &CaseSpec) -> Option<Self> {
+    fn of_case(case: &CaseSpec) -> Option<Self> {
         let Dims { m, n, k } = Dims::from(case.size);
-        let [a, b] = [BufferId(0), BufferId(1)];
-        let a_along = case.layout != Layout::Tn;
-        let b_along = case.layout == Layout::Nt;
-        (m.min(n) <= MAX_VECTORS).then_some(if m <= n {
-            let matrix = b;
-            let factors = a;
-            let along = b_along;
-            let across_k = !a_along;
-            Self { matrix, factors, lines: n, count: m, k, along, across_k, of_line: 1, of_vector: n }
-        } else {
-            let matrix = a;
-            let factors = b;
-            let along = a_along;
-            let across_k = !b_along;
-            Self { matrix, factors, lines: m, count: n, k, along, across_k, of_line: n, of_vector: 1 }
+        if m.min(n) > MAX_VECTORS {
+            return None;
+        }
+        let is_a_along = case.layout != Layout::Tn;
+        let is_b_along = case.layout == Layout::Nt;
+        // The larger of A and B is X.
+        let is_x_a = m > n;
+        Some(Self {
+            matrix: BufferId(if is_x_a { 0 } else { 1 }),
+            factors: BufferId(if is_x_a { 1 } else { 0 }),
+            lines: m.max(n),
+            count: m.min(n),
+            k,
+            along: if is_x_a { is_a_along } else { is_b_along },
+            across_k: if is_x_a { !is_b_along } else { !is_a_along },
+            line_stride: if is_x_a { n } else { 1 },
+            vector_stride: if is_x_a { 1 } else { n },
         })
     }
 
     /// Returns the elements per row of X.
-    fn row(&self) -> u64 {
+    fn row_length(&self) -> u64 {
         if self.along { self.k } else { self.lines }
     }
 }
 
-/// Returns how many elements of a row of length `row` are read at once: 16 bytes, a word, or one; it must divide
-/// `depth` as well.
-fn at_once(dtype: DType, row: u64, depth: u64) -> u64 {
-    let [load_width, word] = [load_width(dtype), 4 / dtype.bytes()];
-    [load_width, word]
-        .into_iter()
-        .find(|own| *own > 0 && row.is_multiple_of(*own) && depth.is_multiple_of(*own))
-        .unwrap_or(1)
+/// Returns how many elements can be read at once if rows have `row_length` elements and a lane needs `depth` of them: 16
+/// bytes, a word, or one element.
+fn read_width(dtype: DType, row_length: u64, depth: u64) -> u64 {
+    let divides = |width: &u64| *width > 0 && row_length.is_multiple_of(*width) && depth.is_multiple_of(*width);
+    [load_width(dtype), 4 / dtype.bytes()].into_iter().find(divides).unwrap_or(1)
 }
 
-/// Returns the work division: invocations per group; rows of X per block (rows along K) or lanes along a row (across);
-/// pieces of a row, or rows, in flight per lane; pieces of a row per lane (across); and the number of groups that fill
-/// the device, which determines the parts of K.
-fn cut(vectors: &Vectors, elements: u64, case: &CaseSpec, device: &DeviceInfo) -> [u32; 5] {
-    let subgroup = case.subgroup_size(device);
-    // A lane reads whole pieces of the vectors at a time.
-    let depth = 8.max(load_width(case.dtype) as u32);
-    match (device.kind, vectors.along) {
-        // No latency to hide: a group is one vector register wide.
-        (DeviceKind::Cpu, true) => [subgroup, 8, 1, 1, 8],
-        // LLVM takes half a minute to compile code unrolled over 64 sums.
-        (DeviceKind::Cpu, false) => {
-            let own = if 2 * vectors.count * elements > 32 { 1 } else { 2 };
-            [subgroup, subgroup, depth, own, 8]
-        }
-        (_, true) if vectors.count <= 2 => [4 * subgroup, 2, 4, 1, 2048],
-        (_, true) => [2 * subgroup, 4, 2, 1, 1024],
-        (_, false) => {
-            // A line of 128 bytes, or one element or word per lane.
-            let whole = elements == load_width(case.dtype);
-            let (width, few) = if whole { (8, [512, 16, 132]) } else { (32, [512, depth, 264]) };
-            // With few vectors, registers allow a group that fills a core; K then needs few parts, or none.
-            let [lanes, unroll, groups] = if vectors.count <= 2 { few } else { [256, depth, 256] };
-            let lanes = lanes.min(device.limits.group_invocations).max(subgroup) / subgroup * subgroup;
-            [lanes, width.min(subgroup), unroll, 1, groups]
+/// Division of a group's work among its lanes. X is read in pieces, of as many elements as a lane reads at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cut {
+    /// Invocations per work-group.
+    lanes: u32,
+    /// Rows of X per block (rows along K), or lanes along a row (across).
+    width: u32,
+    /// Pieces of a row (along), or rows (across), that a lane has in flight.
+    unroll: u32,
+    /// Pieces of a row per lane (across).
+    pieces: u32,
+    /// Number of groups that fill the device, which determines the parts of K.
+    groups: u32,
+}
+
+impl Cut {
+    /// Chooses the division if lanes read `elements` elements at a time.
+    fn new(vectors: &Vectors, elements: u64, case: &CaseSpec, device: &DeviceInfo) -> Self {
+        let subgroup = case.subgroup_size(device);
+        // A lane reads whole pieces of the vectors at a time.
+        let depth = 8.max(load_width(case.dtype) as u32);
+        let cut = |lanes, width, unroll, groups| Self { lanes, width, unroll, pieces: 1, groups };
+        match (device.kind, vectors.along) {
+            // No latency to hide: a group is one vector register wide.
+            (DeviceKind::Cpu, true) => cut(subgroup, 8, 1, 8),
+            // LLVM takes half a minute to compile code unrolled over 64 sums.
+            (DeviceKind::Cpu, false) => {
+                let pieces = if 2 * vectors.count * elements > 32 { 1 } else { 2 };
+                Self { pieces, ..cut(subgroup, subgroup, depth, 8) }
+            }
+            (_, true) if vectors.count <= 2 => cut(4 * subgroup, 2, 4, 2048),
+            (_, true) => cut(2 * subgroup, 4, 2, 1024),
+            (_, false) => {
+                let is_whole = elements == load_width(case.dtype);
+                // A line of 128 bytes, or one element or word per lane.
+                let width = if is_whole { 8 } else { 32 };
+                // With few vectors, registers allow a group that fills a core; K then needs few parts, or none.
+                let [lanes, unroll, groups] = match (vectors.count <= 2, is_whole) {
+                    (true, true) => [512, 16, 132],
+                    (true, false) => [512, depth, 264],
+                    (false, _) => [256, depth, 256],
+                };
+                let lanes = lanes.min(device.limits.group_invocations).max(subgroup) / subgroup * subgroup;
+                cut(lanes, width.min(subgroup), unroll, groups)
+            }
         }
     }
 }
@@ -107,18 +124,16 @@ fn cut(vectors: &Vectors, elements: u64, case: &CaseSpec, device: &DeviceInfo) -
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct GemvSchedule {
     vectors: Vectors,
-    /// Invocations per group, and the other values of its [cut].
-    pub(super) lanes: u32,
-    width: u32,
-    unroll: u32,
-    own: u32,
-    /// Blocks of lines, and parts of K; one work-group for each combination.
+    cut: Cut,
+    /// Blocks of lines. Each combination with a part of K has a work-group.
     blocks: u64,
+    /// Parts of K.
     pub(super) parts: u64,
-    /// Steps per part, and elements of a line per step.
+    /// Steps per part.
     steps: u64,
-    of_step: u64,
-    lines_of_block: u64,
+    /// Elements of a line per step.
+    elements_per_step: u64,
+    lines_per_block: u64,
     /// Elements of a row that a lane reads at a time.
     pub(super) elements_of_lane: u64,
 }
@@ -126,54 +141,66 @@ pub(super) struct GemvSchedule {
 impl GemvSchedule {
     /// Returns the division of a case; `None` if C has too many rows and columns. If a GPU lacks registers for a lane's
     /// sums and loads in flight, it reads fewer rows at a time, or less of each: the largest amount that fits.
-    pub(super) fn of(case: &CaseSpec, texels: bool, device: &DeviceInfo) -> Option<Self> {
-        let vectors = Vectors::of(case)?;
+    pub(super) fn of_case(case: &CaseSpec, texels: bool, device: &DeviceInfo) -> Option<Self> {
+        let vectors = Vectors::of_case(case)?;
         let load_width = load_width(case.dtype);
-        let whole = at_once(case.dtype, vectors.row(), vectors.row());
+        let widest = read_width(case.dtype, vectors.row_length(), vectors.row_length());
         // Texels are aligned anywhere. On NVIDIA, unaligned rows are read element by element, because `auto`'s
         // constants were fitted so.
-        let widths = match whole {
-            _ if texels => vec![load_width],
-            _ if whole < load_width && device.vendor_id == vendor::NVIDIA => vec![1],
-            _ => [whole, 4 / case.dtype.bytes(), 1].into_iter().filter(|own| (1..=whole).contains(own)).collect(),
+        let widths = if texels {
+            vec![load_width]
+        } else if widest < load_width && device.vendor_id == vendor::NVIDIA {
+            vec![1]
+        } else {
+            let mut widths = vec![widest, 4 / case.dtype.bytes(), 1];
+            widths.retain(|width| (1..=widest).contains(width));
+            widths
         };
-        let schedule = |elements, rows| Self::cut(vectors, elements, rows, cut(&vectors, elements, case, device));
-        let first = schedule(widths[0], 1);
+        let first = Self::new(vectors, widths[0], Cut::new(&vectors, widths[0], case, device));
         if first.fits_registers(case, device) {
             return Some(first);
         }
-        let schedules = widths.into_iter().flat_map(|elements| [1, 2, 4, 8].map(|fewer| schedule(elements, fewer)));
-        let legal = schedules.filter(|own| !texels || u64::from(own.unroll) >= load_width);
-        legal.max_by_key(|own| {
-            let in_flight = own.elements_of_lane * u64::from(own.unroll);
-            (own.fits_registers(case, device).then_some(in_flight), Reverse(own.registers(case)))
+        let mut schedules = vec![];
+        for elements in widths {
+            let cut = Cut::new(&vectors, elements, case, device);
+            for fewer in [1, 2, 4, 8] {
+                let unroll = (cut.unroll / fewer).max(1);
+                if !texels || u64::from(unroll) >= load_width {
+                    schedules.push(Self::new(vectors, elements, Cut { unroll, ..cut }));
+                }
+            }
+        }
+        schedules.into_iter().max_by_key(|schedule| {
+            let in_flight = schedule.elements_of_lane * u64::from(schedule.cut.unroll);
+            let fitting = schedule.fits_registers(case, device).then_some(in_flight);
+            (fitting, Reverse(schedule.registers(case)))
         })
+    }
+
+    /// Divides lines into blocks, and K into as many parts as fill the device, if lanes read `elements` elements at a
+    /// time.
+    fn new(vectors: Vectors, elements: u64, cut: Cut) -> Self {
+        let Vectors { lines, k, along, .. } = vectors;
+        let Cut { lanes, width, unroll, pieces, groups } = cut;
+        let lines_per_block = if along { width.into() } else { u64::from(width * pieces) * elements };
+        let elements_per_step = if along { u64::from(lanes) * elements } else { u64::from(lanes / width * unroll) };
+        let steps_at_once = if along { unroll.into() } else { 1 };
+        let blocks = lines.div_ceil(lines_per_block);
+        let rounds = k.div_ceil(elements_per_step * steps_at_once);
+        let steps = rounds.div_ceil(u64::from(groups).div_ceil(blocks).min(rounds)) * steps_at_once;
+        let parts = (rounds * steps_at_once).div_ceil(steps);
+        let elements_of_lane = elements;
+        Self { vectors, cut, blocks, parts, steps, elements_per_step, lines_per_block, elements_of_lane }
     }
 
     /// Whether a lane has enough registers. NVIDIA's division was tuned by hand, because its compilers unpack elements
     /// lazily.
     fn fits_registers(&self, case: &CaseSpec, device: &DeviceInfo) -> bool {
-        let there = registers(self.lanes, Some(case.subgroup_size(device)), device).min(255);
-        let fits = self.registers(case) + 8 <= there.into();
-        fits || self.vectors.along || device.kind == DeviceKind::Cpu || device.vendor_id == vendor::NVIDIA
-    }
-
-    /// Returns the division with `elements` elements read at a time, and only one in `fewer` of the rows of a [cut].
-    fn cut(vectors: Vectors, elements: u64, fewer: u32, [lanes, width, unroll, own, groups]: [u32; 5]) -> Self {
-        let unroll = (unroll / fewer).max(1);
-        let Vectors { lines, k, along, .. } = vectors;
-        // Lines per block; elements along K per step of a group, and steps done at once.
-        let (lines_of_block, of_step, at_once) = if along {
-            (width.into(), u64::from(lanes) * elements, unroll.into())
-        } else {
-            (u64::from(width * own) * elements, u64::from(lanes / width * unroll), 1)
-        };
-        let blocks = lines.div_ceil(lines_of_block);
-        let rounds = k.div_ceil(of_step * at_once);
-        let steps = rounds.div_ceil(u64::from(groups).div_ceil(blocks).min(rounds)) * at_once;
-        let parts = (rounds * at_once).div_ceil(steps);
-        let elements_of_lane = elements;
-        Self { vectors, lanes, width, unroll, own, blocks, parts, steps, of_step, lines_of_block, elements_of_lane }
+        if self.vectors.along || device.kind == DeviceKind::Cpu || device.vendor_id == vendor::NVIDIA {
+            return true;
+        }
+        let available = registers(self.cut.lanes, Some(case.subgroup_size(device)), device).min(255);
+        self.registers(case) + 8 <= available.into()
     }
 
     pub(super) fn vectors(&self) -> u64 {
@@ -186,102 +213,108 @@ impl GemvSchedule {
 
     /// Returns the elements of the matrix that a group processes, including those beyond the edges.
     pub(super) fn elements(&self) -> u64 {
-        self.lines_of_block * self.steps * self.of_step
+        self.lines_per_block * self.steps * self.elements_per_step
     }
 
     /// Returns how often a lane waits for its loads in flight.
     pub(super) fn rounds(&self) -> u64 {
-        if self.vectors.along { self.steps / u64::from(self.unroll) } else { self.steps }
+        if self.vectors.along { self.steps / u64::from(self.cut.unroll) } else { self.steps }
     }
 
     /// Returns the work-groups that a core of a GPU can hold.
     pub(super) fn concurrent_groups(&self, case: &CaseSpec) -> u64 {
-        let lanes = u64::from(self.lanes);
-        ((1 << 16) / (lanes * self.registers(case).min(255))).min(2048 / lanes).max(1)
+        let lanes = u64::from(self.cut.lanes);
+        (CORE_REGISTERS / (lanes * self.registers(case).min(255))).min(CORE_INVOCATIONS / lanes).max(1)
     }
 
     /// Returns the 32-bit registers that a lane needs for its sums and loads in flight.
     fn registers(&self, case: &CaseSpec) -> u64 {
-        let [width, unroll, own] = [self.width, self.unroll, self.own].map(u64::from);
+        let [width, unroll, pieces] = [self.cut.width, self.cut.unroll, self.cut.pieces].map(u64::from);
         let vectors = self.vectors.count;
         let elements = self.elements_of_lane;
-        let (sums, in_flight) = if self.vectors.along {
-            (width * vectors, (width + vectors) * unroll * elements)
+        let values = if self.vectors.along {
+            width * vectors + (width + vectors) * unroll * elements
         } else {
-            (own * elements * vectors, (own * elements + vectors) * unroll)
+            pieces * elements * vectors + (pieces * elements + vectors) * unroll
         };
-        32 + (sums + in_flight) * case.dtype.bytes().div_ceil(4)
+        32 + values * case.dtype.bytes().div_ceil(4)
     }
 
     /// Returns the elements of C per block.
     pub(super) fn sums(&self) -> u64 {
-        self.lines_of_block * self.vectors.count
+        self.lines_per_block * self.vectors.count
     }
 }
 
 /// Builds the program of `gemv` from the kernels `along` and `across`, which read operands through texel views if
 /// `texels`.
 pub(super) fn program(shaders: &[&'static Shader], texels: bool, case: &CaseSpec, device: &DeviceInfo) -> Program {
-    let Some(schedule) = GemvSchedule::of(case, texels, device) else {
+    let Some(schedule) = GemvSchedule::of_case(case, texels, device) else {
         return Program::refused(format!("only for products with at most {MAX_VECTORS} rows or columns"));
     };
-    let GemvSchedule { vectors, lanes, width, unroll, own, blocks, parts, steps, .. } = schedule;
-    let Vectors { lines, count, k, along, .. } = vectors;
-    // Through a texel view, 16 bytes can be read wherever a row starts.
-    let x_at_once =
-        if texels { at_once(case.dtype, vectors.row(), load_width(case.dtype)) } else { schedule.elements_of_lane };
-    let y_at_once = at_once(case.dtype, k, if along { x_at_once } else { unroll.into() });
-    let subgroup = case.subgroup_size(device);
     let sums = schedule.sums();
-    let between = if parts > 1 { blocks * parts * sums } else { 1 };
+    let blocks = schedule.blocks;
+    let between = if schedule.parts > 1 { blocks * schedule.parts * sums } else { 1 };
+    let dtype_of_sums = match case.dtype {
+        DType::F64 => DType::F64,
+        dtype if dtype.is_integer() => DType::I32,
+        _ => DType::F32,
+    };
+    let buffers = vec![scratch("sums of parts", dtype_of_sums, between), scratch("arrivals", DType::I32, blocks)];
+    Program { scratch: buffers, ..Program::single(dispatch(shaders, &schedule, texels, case, device)) }
+}
 
-    let partial = BufferId(3);
-    let arrivals = BufferId(4);
-    let views = [("X4", ArgumentValue::Buffer(vectors.matrix)), ("Y4", ArgumentValue::Buffer(vectors.factors))];
-    let arguments = [
-        ("X", ArgumentValue::Buffer(vectors.matrix)),
-        ("Y", ArgumentValue::Buffer(vectors.factors)),
-        ("C", ArgumentValue::Buffer(BufferId(2))),
-        ("SUMS", ArgumentValue::Buffer(partial)),
-        ("ARRIVALS", ArgumentValue::Buffer(arrivals)),
-        ("LINES", number(lines)),
-        ("K", number(k)),
-        ("STEPS", number(steps)),
-        ("OF_LINE", number(vectors.of_line)),
-        ("OF_VECTOR", number(vectors.of_vector)),
+/// Builds the only dispatch of `gemv`: one work-group per block of lines and part of K.
+fn dispatch(
+    shaders: &[&'static Shader],
+    schedule: &GemvSchedule,
+    texels: bool,
+    case: &CaseSpec,
+    device: &DeviceInfo,
+) -> Dispatch {
+    let GemvSchedule { vectors, cut, blocks, parts, steps, .. } = *schedule;
+    let Vectors { matrix, factors, lines, count, k, along, .. } = vectors;
+    let Cut { lanes, width, unroll, pieces, .. } = cut;
+    // Through a texel view, 16 bytes can be read wherever a row starts.
+    let width_of_x = if texels {
+        read_width(case.dtype, vectors.row_length(), load_width(case.dtype))
+    } else {
+        schedule.elements_of_lane
+    };
+    let width_of_y = read_width(case.dtype, k, if along { width_of_x } else { unroll.into() });
+    let subgroup = case.subgroup_size(device);
+    let mut buffers =
+        vec![("X", matrix), ("Y", factors), ("C", BufferId(2)), ("SUMS", BufferId(3)), ("ARRIVALS", BufferId(4))];
+    if texels {
+        buffers.extend([("X4", matrix), ("Y4", factors)]);
+    }
+    let numbers = [
+        ("LINES", lines),
+        ("K", k),
+        ("STEPS", steps),
+        ("OF_LINE", vectors.line_stride),
+        ("OF_VECTOR", vectors.vector_stride),
     ];
-    let views = views.into_iter().filter(|_| texels);
-    let arguments: Vec<_> = arguments.into_iter().chain(views).collect();
     let [x, z] = folded_groups(blocks, device.limits.group_count[0]);
-    let finish = sums.div_ceil(lanes.into()) * (parts + u64::from(lanes / subgroup) + 2);
-    let dispatch = Dispatch::new(shaders[usize::from(!along)], &arguments)
+    let finish = schedule.sums().div_ceil(lanes.into()) * (parts + u64::from(lanes / subgroup) + 2);
+    let dispatch = Dispatch::new(shaders[usize::from(!along)], &arguments(&buffers, &numbers))
         .group_size([lanes, 1, 1])
         .groups([x, parts, z])
         .subgroups_of(subgroup)
         .constant("SUBGROUP", subgroup)
         .constant("VECTORS", count as u32)
         .constant("ACROSS_K", u32::from(vectors.across_k))
-        .constant("X_AT_ONCE", x_at_once as u32)
-        .constant("Y_AT_ONCE", y_at_once as u32)
+        .constant("X_AT_ONCE", width_of_x as u32)
+        .constant("Y_AT_ONCE", width_of_y as u32)
         .constant("PARTS", parts as u32)
         .constant("UNROLL", unroll)
         .loops(steps + finish);
-    let dispatch =
-        if along { dispatch.constant("ROWS", width) } else { dispatch.constant("ACROSS", width).constant("OWN", own) };
-    let scratch = |name, dtype, len| BufferSpec::new(name, Role::Scratch, dtype, len);
-    let sums_of = match case.dtype {
-        DType::F64 => DType::F64,
-        dtype if dtype.is_integer() => DType::I32,
-        _ => DType::F32,
-    };
-    let scratch = vec![scratch("sums of parts", sums_of, between), scratch("arrivals", DType::I32, blocks)];
-    Program { scratch, ..Program::single(dispatch) }
+    if along { dispatch.constant("ROWS", width) } else { dispatch.constant("ACROSS", width).constant("OWN", pieces) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::size::Size;
     use crate::device::fixture::{gpu, software_device};
     use crate::matmul::MATMUL;
 
@@ -291,21 +324,17 @@ mod tests {
 
     #[test]
     fn the_operand_that_is_read_once_is_the_larger_and_its_rows_are_where_the_layout_says() {
-        // Whether the matrix is B, whether its rows lie along K, whether the vectors' elements of one k are adjacent.
-        let of = |size, layout| {
-            let Vectors { matrix, along, across_k, .. } =
-                Vectors::of(&case(size, DType::F32, layout)).expect("it is small");
-            (matrix == BufferId(1), along, across_k)
-        };
-        let [row, column] = [[3, 100, 50], [100, 3, 50]];
-        assert_eq!(
-            Layout::ALL.map(|layout| of(row, layout)),
-            [(true, false, false), (true, true, false), (true, false, true)]
-        );
-        assert_eq!(
-            Layout::ALL.map(|layout| of(column, layout)),
-            [(false, true, true), (false, true, false), (false, false, true)]
-        );
+        for (layout, is_a_along, is_b_along) in
+            [(Layout::Nn, true, false), (Layout::Nt, true, true), (Layout::Tn, false, false)]
+        {
+            let vectors = |size| Vectors::of_case(&case(size, DType::F32, layout)).expect("it is small");
+            let few_rows = vectors([3, 100, 50]);
+            assert_eq!((few_rows.matrix, few_rows.factors), (BufferId(1), BufferId(0)));
+            assert_eq!((few_rows.along, few_rows.across_k), (is_b_along, !is_a_along), "{layout}");
+            let few_columns = vectors([100, 3, 50]);
+            assert_eq!((few_columns.matrix, few_columns.factors), (BufferId(0), BufferId(1)));
+            assert_eq!((few_columns.along, few_columns.across_k), (is_a_along, !is_b_along), "{layout}");
+        }
     }
 
     #[test]
@@ -313,7 +342,7 @@ mod tests {
         let intel = of_vendor(vendor::INTEL);
         for (device, texels) in [(gpu(), false), (intel, false), (software_device(), false), (software_device(), true)]
         {
-            let variant = MATMUL.variant(if texels { "gemv-texel" } else { "gemv" }).expect("it is in the table");
+            let variant = MATMUL.variant(if texels { "gemv-texel" } else { "gemv" }).expect("a variant");
             let types: &[DType] = if texels { &[DType::F32] } else { &[DType::F32, DType::F16, DType::I8] };
             let sizes =
                 [[1, 1, 1], [1, 4096, 4096], [8, 33, 70_000], [4096, 7, 4097], [1, 9_000_000, 3], [2, 64, 1 << 20]];
@@ -331,27 +360,23 @@ mod tests {
                 let at_once = constant("X_AT_ONCE").expect("a constant");
                 let width = if texels { load_width(dtype) } else { at_once };
                 let unroll = constant("UNROLL").expect("a constant");
-                let (lines_of_block, of_step) = match (constant("ROWS"), constant("ACROSS"), constant("OWN")) {
+                let (lines_per_block, elements_per_step) = match (constant("ROWS"), constant("ACROSS"), constant("OWN"))
+                {
                     (Some(rows), ..) => (rows, lanes * width),
                     (None, Some(across), Some(own)) => (across * own * width, lanes / across * unroll),
                     _ => panic!("neither kernel"),
                 };
                 let [x, parts, z] = dispatch.groups;
-                assert!(
-                    x * z * lines_of_block >= lines && (x * z - z) * lines_of_block < lines,
-                    "{size:?} {dtype} {layout}"
-                );
-                assert!(parts * steps * of_step >= k && (parts - 1) * steps * of_step < k, "{size:?} {dtype} {layout}");
+                let place = format!("{size:?} {dtype} {layout}");
+                assert!(x * z * lines_per_block >= lines && (x * z - z) * lines_per_block < lines, "{place}");
+                let elements_per_part = steps * elements_per_step;
+                assert!(parts * elements_per_part >= k && (parts - 1) * elements_per_part < k, "{place}");
                 assert_eq!(constant("PARTS"), Some(parts));
-                let blocks = lines.div_ceil(lines_of_block);
-                let sums = blocks * parts * lines_of_block * size[0].min(size[1]);
-                let [partial, arrivals] = [program.scratch[0].len, program.scratch[1].len];
-                assert_eq!(
-                    (partial, arrivals),
-                    (if parts > 1 { sums } else { 1 }, blocks),
-                    "{size:?} {dtype} {layout}"
-                );
-                assert_eq!(program.unsupported(&device), None, "{size:?} {dtype} {layout}");
+                let blocks = lines.div_ceil(lines_per_block);
+                let sums = blocks * parts * lines_per_block * size[0].min(size[1]);
+                assert_eq!(program.scratch[0].len, if parts > 1 { sums } else { 1 }, "{place}");
+                assert_eq!(program.scratch[1].len, blocks, "{place}");
+                assert_eq!(program.unsupported(&device), None, "{place}");
             }
         }
     }
@@ -368,8 +393,8 @@ mod tests {
         // Xe-LP.
         let read = |vendor_id, dtype, size| {
             let case = case(size, dtype, Layout::Nn);
-            let own = GemvSchedule::of(&case, false, &of_vendor(vendor_id)).expect("it has few rows");
-            (own.elements_of_lane, own.unroll)
+            let schedule = GemvSchedule::of_case(&case, false, &of_vendor(vendor_id)).expect("it has few rows");
+            (schedule.elements_of_lane, schedule.cut.unroll)
         };
         let bytes = [vendor::NVIDIA, vendor::AMD, vendor::INTEL].map(|id| read(id, DType::I8, [8, 4096, 4096]));
         assert_eq!(bytes, [(16, 16), (4, 8), (1, 2)]);
@@ -383,7 +408,7 @@ mod tests {
 
     #[test]
     fn a_product_with_many_rows_and_columns_is_refused_with_the_reason() {
-        let variant = MATMUL.variant("gemv").expect("it is in the table");
+        let variant = MATMUL.variant("gemv").expect("a variant");
         let reason = variant.program(&case([9, 10, 4], DType::F32, Layout::Nn), &gpu()).expect_err("too many");
         assert_eq!(reason, "only for products with at most 8 rows or columns");
         assert!(variant.program(&case([9, 8, 4], DType::F32, Layout::Nn), &gpu()).is_ok());

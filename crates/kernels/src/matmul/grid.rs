@@ -1,17 +1,11 @@
 //! Dispatches shared by several variants: A, B and C as arguments, and a work-group per block of C.
 
 use super::{evenly, parts};
-use crate::algorithms::CaseSpec;
-use crate::algorithms::product_tile::Dims;
-use crate::algorithms::product_tile::{ProductTile, load_width};
-use crate::basis::dtype::DType;
-use crate::basis::layout::Layout;
-use crate::device::capability::DeviceInfo;
-use crate::elements::groups_over;
-use crate::kernel::program::{ArgumentValue, BufferId, Dispatch};
-use crate::kernel::shaders::Shader;
+use crate::algorithms::product_tile::load_width;
+use crate::elements::{arguments, groups_over};
+use crate::prelude::*;
 
-/// Returns the row lengths of A and B as stored.
+/// Returns the lengths of the rows of A and of B as stored.
 pub(super) fn row_lengths(case: &CaseSpec) -> [u64; 2] {
     let Dims { m, n, k } = Dims::from(case.size);
     match case.layout {
@@ -21,9 +15,15 @@ pub(super) fn row_lengths(case: &CaseSpec) -> [u64; 2] {
     }
 }
 
-/// Returns the largest power of two that divides `length`, at most the elements in 16 bytes.
+/// Returns how many elements of rows of `length` can be accessed at once, wherever a row starts: the largest power of
+/// two that divides `length`, at most the elements in 16 bytes.
 pub(super) fn step(length: u64, dtype: DType) -> u32 {
     1 << length.trailing_zeros().min(load_width(dtype).ilog2())
+}
+
+/// Returns the number of blocks of C.
+pub(super) fn count_blocks(tile: &ProductTile, dims: Dims) -> u64 {
+    tile.blocks(dims).iter().product()
 }
 
 /// Builds a dispatch of one work-group per block of C, with the constants of every tiled kernel.
@@ -44,12 +44,9 @@ pub(super) fn block_per_group(
 
 /// Builds a dispatch without a grid, with A, B, C, the extents, and texel views as arguments.
 pub(super) fn product(shader: &'static Shader, dims: Dims, views: &[(&str, BufferId)]) -> Dispatch {
-    let [a, b, c] = [0, 1, 2].map(|index| ArgumentValue::Buffer(BufferId(index)));
-    // `Dims` come from sizes below 2^31.
-    let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| ArgumentValue::U32(extent as u32));
-    let views = views.iter().map(|(name, id)| (*name, ArgumentValue::Buffer(*id)));
-    let arguments = [("A", a), ("B", b), ("C", c), ("M", m), ("N", n), ("K", k)];
-    let arguments = arguments.into_iter().chain(views);
-    let arguments = arguments.chain(parts::argument(shader)).chain(evenly::arguments(shader));
-    Dispatch::new(shader, &arguments.collect::<Vec<_>>())
+    let buffers = [&[("A", BufferId(0)), ("B", BufferId(1)), ("C", BufferId(2))], views].concat();
+    let mut arguments = arguments(&buffers, &[("M", dims.m), ("N", dims.n), ("K", dims.k)]);
+    arguments.extend(parts::placeholder(shader));
+    arguments.extend(evenly::placeholders(shader));
+    Dispatch::new(shader, &arguments)
 }

@@ -21,22 +21,14 @@ mod tuning;
 mod units;
 mod variants;
 
-use super::elements::Plain;
-use crate::algorithms::product_tile::Dims;
+use super::elements::{Plain, input, output};
+use crate::algorithms::MAX_ELEMENTS;
 pub use crate::algorithms::product_tile::ProductTile;
-use crate::algorithms::{Algorithm, CaseSpec, MAX_ELEMENTS, Problem, Sweeps};
-use crate::basis::dtype::{DType, HostArray};
-use crate::basis::handle::Handle::Static;
-use crate::basis::layout::Layout;
-use crate::basis::random::generator;
-use crate::basis::size::Size;
-use crate::basis::units::{Bytes, Work};
-use crate::case::input::{Input, random};
+use crate::case::input::random;
 use crate::host;
-use crate::kernel::buffer::{BufferSpec, Role};
+use crate::prelude::*;
 use crate::product::{Combinations, Factors};
 pub(super) use division::matrix_shape;
-use std::borrow::Cow::Borrowed;
 use std::convert::identity;
 pub(super) use units::SPLIT_LOSS;
 
@@ -95,28 +87,28 @@ fn dims(case: &CaseSpec) -> Result<Dims, String> {
         _ => u64::MAX,
     };
     if k > most {
-        let why = if most == MAX_TERMS { "err by too much to tell right from wrong" } else { "pass what f16 can hold" };
-        return Err(format!("sums of {k} products of {} may {why}; choose K ≤ {most}", case.dtype));
+        let risk =
+            if most == MAX_TERMS { "err by too much to tell right from wrong" } else { "pass what f16 can hold" };
+        return Err(format!("sums of {k} products of {} may {risk}; choose K ≤ {most}", case.dtype));
     }
     Ok(dims)
 }
 
+/// Creates the problem of a product of random matrices.
 fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
-    let (dims, case, dtype) = (dims(case)?, *case, case.dtype);
+    let dims = dims(case)?;
     let Dims { m, n, k } = dims;
-    let buffers = vec![
-        BufferSpec::new("A", Role::Input, dtype, m * k),
-        BufferSpec::new("B", Role::Input, dtype, k * n),
-        BufferSpec::new("C", Role::Output, dtype.of_product(), m * n),
-    ];
+    let case = *case;
+    let dtype = case.dtype;
+    let buffers = vec![input("A", dtype, m * k), input("B", dtype, k * n), output("C", dtype.of_product(), m * n)];
     let bytes = buffers.iter().map(|buffer| buffer.bytes().0).sum();
-    let input = move |stream, len: u64| random(dtype, case.input, len as usize, &mut generator(case.seed, stream));
+    let operand = move |stream, len: u64| random(dtype, case.input, len as usize, &mut generator(case.seed, stream));
     Ok(Box::new(Plain {
         extents: format!("{m}x{n}x{k}"),
         buffers,
         work: Work { operations: (2 * m * n).saturating_mul(k), bytes: Bytes(bytes) },
         chain: None,
-        inputs: Box::new(move || vec![input(0, m * k), input(1, k * n)]),
+        inputs: Box::new(move || vec![operand(0, m * k), operand(1, k * n)]),
         oracle: Box::new(move |inputs| {
             with_factors(dims, &case, inputs, |a, b| Box::new(oracle::ProductOracle::new(dims, &case, a, b)))
         }),
@@ -130,7 +122,8 @@ fn with_factors<T>(
     inputs: &[HostArray],
     then: impl FnOnce(&HostArray, &HostArray) -> T,
 ) -> T {
-    let [a, b] = [&inputs[0], &inputs[1]];
+    let a = &inputs[0];
+    let b = &inputs[1];
     match case.layout {
         Layout::Nn => then(a, b),
         Layout::Nt => then(a, &b.transposed(dims.k as usize)),
@@ -140,10 +133,14 @@ fn with_factors<T>(
 
 /// Returns the product of a floating-point case in f64, row by row; `None` for other types.
 fn product_in_f64(case: &CaseSpec, inputs: &[HostArray]) -> Option<Vec<f64>> {
-    let dims = dims(case).ok().filter(|_| case.dtype.is_float())?;
-    let all = Combinations::elementwise(dims.n as usize);
-    let product = |a: &HostArray, b: &HostArray| Factors { dims, a, b, triangular: false }.combined(&all, identity);
-    Some(with_factors(dims, case, inputs, product))
+    if !case.dtype.is_float() {
+        return None;
+    }
+    let dims = dims(case).ok()?;
+    let columns = Combinations::elementwise(dims.n as usize);
+    Some(with_factors(dims, case, inputs, |a, b| {
+        Factors { dims, a, b, triangular: false }.combined(&columns, identity)
+    }))
 }
 
 #[cfg(test)]
@@ -173,22 +170,15 @@ mod tests {
     fn sums_that_no_check_could_judge_are_refused() {
         let long = |dtype, k| problem(&case(Size::Three(1, 1, k), dtype));
         for (dtype, most) in [(DType::F32, MAX_TERMS), (DType::Bf16, MAX_TERMS), (DType::F16, MAX_TERMS_F16)] {
-            let zeros = |len| HostArray::zeros(dtype, len);
             let problem = long(dtype, most).expect("long, but not too long");
-            let check = problem
-                .oracle(&problem.inputs().expect("inputs"))
-                .expect("an oracle")
-                .check(&[zeros(1)])
-                .expect("finite");
-            assert!(
-                check.tolerance < 0.1 && !check.passes(),
-                "{dtype}: zeros err by {} of {}",
-                check.residual,
-                check.tolerance
-            );
-            let [range, noise] = ["pass what f16 can hold", "err by too much to tell right from wrong"];
-            let why = if dtype == DType::F16 { range } else { noise };
-            let expected = format!("sums of {} products of {dtype} may {why}; choose K ≤ {most}", most + 1);
+            let oracle = problem.oracle(&problem.inputs().expect("inputs")).expect("an oracle");
+            let check = oracle.check(&[HostArray::zeros(dtype, 1)]).expect("finite");
+            assert!(check.tolerance < 0.1 && !check.passes(), "{dtype}: zeros pass: {check:?}");
+            let risk = match dtype {
+                DType::F16 => "pass what f16 can hold",
+                _ => "err by too much to tell right from wrong",
+            };
+            let expected = format!("sums of {} products of {dtype} may {risk}; choose K ≤ {most}", most + 1);
             assert_eq!(long(dtype, most + 1).err(), Some(expected));
         }
         assert!(long(DType::F64, 1 << 25).is_ok() && long(DType::I8, 1 << 25).is_ok());

@@ -10,29 +10,27 @@ use super::constants::{HIDDEN, Machine, Pace, Stream};
 use super::division::BlockDivision;
 use super::evenly::Stretches;
 use super::gemv::GemvSchedule;
-use super::grid::row_lengths;
+use super::grid::{count_blocks, row_lengths};
 use super::parts;
-use crate::algorithms::CaseSpec;
-use crate::algorithms::product_tile::Dims;
-use crate::algorithms::product_tile::{ProductTile, load_width, stored};
-use crate::basis::dtype::DType;
-use crate::basis::units::Nanos;
-use crate::device::capability::DeviceInfo;
+use crate::algorithms::product_tile::{load_width, stored};
+use crate::prelude::*;
 
 /// Work of a work-group per slab.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Slab {
     /// Multiply-adds.
     products: f64,
-    /// Bytes read from shared memory, and bytes fetched into it.
+    /// Bytes read from shared memory.
     reads: f64,
+    /// Bytes fetched into shared memory.
     fetches: f64,
-    /// Fetched bytes weighted by the additional accesses per 16 bytes due to misaligned rows, and bytes that must also
-    /// be shifted into place.
+    /// Fetched bytes weighted by the additional accesses per 16 bytes due to misaligned rows.
     unaligned: f64,
+    /// Fetched bytes that must also be shifted into place.
     shifted: f64,
-    /// Bytes of C in a block, and those weighted by additional accesses.
+    /// Bytes of C in a block.
     stores: f64,
+    /// Bytes of C in a block weighted by additional accesses.
     unaligned_stores: f64,
     /// Work-groups that a core's registers and shared memory can hold.
     concurrent_groups: u64,
@@ -41,10 +39,16 @@ pub(super) struct Slab {
 
 /// Work-group size up to which sub-groups hide no latency for each other.
 const MAX_UNHIDDEN_INVOCATIONS: f64 = 128.0;
+/// 32-bit registers of a core.
+pub(super) const CORE_REGISTERS: u64 = 1 << 16;
+/// Bytes of shared memory of a core.
+const CORE_SHARED_BYTES: u64 = 200 << 10;
+/// Invocations that a core can hold.
+pub(super) const CORE_INVOCATIONS: u64 = 2048;
 
 impl Slab {
     /// Returns the work of a tiled kernel.
-    pub(super) fn of(
+    pub(super) fn of_tile(
         division: BlockDivision,
         tile: &ProductTile,
         case: &CaseSpec,
@@ -57,64 +61,55 @@ impl Slab {
         let matrices = matches!(division, BlockDivision::Matrices(_) | BlockDivision::Halves);
         let lanes = matches!(division, BlockDivision::Columns | BlockDivision::Quads | BlockDivision::Warps);
         let element = if matrices { case.dtype.bytes() } else { case.dtype.bytes().max(4) };
-        // Lanes read their rows and columns of each k, four at a time; sub-groups their matrices.
-        let (readers, edges, registers) = if matrices {
-            ((bm / wm.max(1)) * (bn / wn.max(1)), wm + wn, wm * wn / 32 + 80)
+        // Sub-groups read the rows and columns of their matrices; lanes theirs, four at a time.
+        let reads_per_k = if matrices {
+            (bm / wm.max(1)) * (bn / wn.max(1)) * (wm + wn)
         } else {
-            let values = tm * tn + 2 * (tm + tn);
-            ((bm / tm.max(1)) * (bn / tn.max(1)), (tm + tn) / 4, values * element as u32 / 4 + 40)
+            (bm / tm.max(1)) * (bn / tn.max(1)) * ((tm + tn) / 4)
         };
-        let in_registers = (1 << 16) / (invocations * u64::from(registers.min(255))).max(1);
-        let in_shared = (200 << 10) / division.shared_bytes(tile, case).0.max(1);
+        let registers = if matrices { wm * wn / 32 + 80 } else { (tm * tn + 2 * (tm + tn)) * element as u32 / 4 + 40 };
+        let in_registers = CORE_REGISTERS / (invocations * u64::from(registers.min(255))).max(1);
+        let in_shared = CORE_SHARED_BYTES / division.shared_bytes(tile, case).0.max(1);
+        let concurrent_groups = in_registers.min(in_shared).min(CORE_INVOCATIONS / invocations.max(1));
         let Dims { m, n, .. } = Dims::from(case.size);
         let [a, b] = row_lengths(case).map(|length| more_accesses(length, case.dtype, matrices));
-        let odd = |length: u64| matrices && !(length * case.dtype.bytes()).is_multiple_of(4);
-        let [a_odd, b_odd] = row_lengths(case).map(|length| f64::from(u8::from(odd(length))));
-        let of_c = stored(case.dtype, tile);
-        let stores = rows.min(m as f64) * columns.min(n as f64) * effective_bytes(of_c, lanes);
+        let is_shifted = |length: u64| matrices && !(length * case.dtype.bytes()).is_multiple_of(4);
+        let [a_shifted, b_shifted] = row_lengths(case).map(|length| f64::from(u8::from(is_shifted(length))));
+        let dtype_of_c = stored(case.dtype, tile);
+        let stores = rows.min(m as f64) * columns.min(n as f64) * effective_bytes(dtype_of_c, lanes);
         let bytes = depth * effective_bytes(case.dtype, lanes);
         Self {
             products: rows * columns * depth,
-            reads: f64::from(readers * edges) * depth * element as f64,
+            reads: f64::from(reads_per_k) * depth * element as f64,
             fetches: (rows + columns) * bytes,
             unaligned: (a * rows + b * columns) * bytes,
-            shifted: (a_odd * rows + b_odd * columns) * bytes,
+            shifted: (a_shifted * rows + b_shifted * columns) * bytes,
             stores,
-            unaligned_stores: more_stores(n, of_c, matrices) * stores,
-            concurrent_groups: in_registers
-                .min(in_shared)
-                .min(2048 / invocations.max(1))
-                .clamp(1, machine.max_waiting_groups),
+            unaligned_stores: more_stores(n, dtype_of_c, matrices) * stores,
+            concurrent_groups: concurrent_groups.clamp(1, machine.max_waiting_groups),
             invocations: invocations as f64,
         }
     }
 
     /// Returns the work of a kernel without a tile, whose work-groups compute `block`: rows, columns, k per step.
     pub(super) fn without_tile(block: [u32; 3], invocations: u32, case: &CaseSpec, machine: &Machine) -> Self {
-        let products = block.map(f64::from).into_iter().product();
         let Dims { m, n, .. } = Dims::from(case.size);
-        let [rows, columns] = [(block[0], m), (block[1], n)].map(|(edge, extent)| f64::from(edge).min(extent as f64));
-        let stores = rows * columns * effective_bytes(case.dtype.of_product(), true);
-        let concurrent_groups = u64::from(1024 / invocations.max(1)).clamp(1, machine.max_waiting_groups);
+        let rows = f64::from(block[0]).min(m as f64);
+        let columns = f64::from(block[1]).min(n as f64);
         Self {
-            products,
-            reads: 0.0,
-            fetches: 0.0,
-            unaligned: 0.0,
-            shifted: 0.0,
-            stores,
-            unaligned_stores: 0.0,
-            concurrent_groups,
-            invocations: 0.0,
+            products: block.map(f64::from).into_iter().product(),
+            stores: rows * columns * effective_bytes(case.dtype.of_product(), true),
+            concurrent_groups: u64::from(1024 / invocations.max(1)).clamp(1, machine.max_waiting_groups),
+            ..Self::default()
         }
     }
 
-    /// Returns the unhidden wait per slab in ns: sub-groups of a group work while others wait.
+    /// Returns the wait per slab in ns that is not hidden, because sub-groups of a group work while others wait.
     fn wait(&self, pace: &Pace) -> f64 {
         pace.wait * (MAX_UNHIDDEN_INVOCATIONS / self.invocations).min(1.0)
     }
 
-    /// Returns the work per slab in ns of a core.
+    /// Returns the time in ns that a core works on a slab.
     fn work(&self, pace: &Pace) -> f64 {
         let fetches = self.fetches + pace.unaligned * (self.unaligned + pace.shifted * self.shifted);
         self.products / pace.products + self.reads / pace.reads + fetches / pace.fetches
@@ -126,11 +121,15 @@ impl Slab {
 /// place.
 fn more_accesses(length: u64, dtype: DType, matrices: bool) -> f64 {
     let load_width = if matrices { load_width(dtype) } else { 4 };
-    match 1 << length.trailing_zeros().min(load_width.ilog2()) {
-        whole if whole == load_width => 0.0,
-        1 if matrices => 4.0,
-        _ if !matrices => 3.0,
-        step => (load_width / step) as f64 - 1.0,
+    let step = 1 << length.trailing_zeros().min(load_width.ilog2());
+    if step == load_width {
+        0.0
+    } else if !matrices {
+        3.0
+    } else if step == 1 {
+        4.0
+    } else {
+        (load_width / step) as f64 - 1.0
     }
 }
 
@@ -138,10 +137,13 @@ fn more_accesses(length: u64, dtype: DType, matrices: bool) -> f64 {
 /// element by element.
 fn more_stores(length: u64, dtype: DType, matrices: bool) -> f64 {
     let load_width = if matrices { load_width(dtype) } else { 4 };
-    match 1 << length.trailing_zeros().min(load_width.ilog2()) {
-        whole if whole == load_width => 0.0,
-        half if matrices && half == load_width / 2 => 1.0,
-        _ => load_width as f64 - 1.0,
+    let step = 1 << length.trailing_zeros().min(load_width.ilog2());
+    if step == load_width {
+        0.0
+    } else if matrices && step == load_width / 2 {
+        1.0
+    } else {
+        load_width as f64 - 1.0
     }
 }
 
@@ -150,25 +152,34 @@ fn effective_bytes(dtype: DType, in_lanes: bool) -> f64 {
     if in_lanes { dtype.bytes().max(4) as f64 } else { dtype.bytes() as f64 }
 }
 
-/// Returns the time in which a core runs `groups` work-groups, `concurrent_groups` at a time: the work of consecutive
-/// groups, and during their waits the work of the others, combined by a norm of exponent `overlap`. `work` and `waits`
-/// are per group; `fixed` is the time at its beginning and end.
-fn core_time(groups: u64, concurrent_groups: u64, [work, waits, fixed]: [f64; 3], overlap: f64) -> f64 {
-    let one_after_another = groups.div_ceil(concurrent_groups) as f64;
+/// Times in ns of a work-group.
+struct GroupTimes {
+    work: f64,
+    waits: f64,
+    /// Time at the beginning and end of the group.
+    fixed: f64,
+}
+
+/// Returns the time in ns in which a core runs `groups` work-groups, `concurrent_groups` at a time: the work of
+/// consecutive groups, and during their waits the work of the others, combined by a norm of exponent `overlap`.
+fn core_time(groups: u64, concurrent_groups: u64, times: &GroupTimes, overlap: f64) -> f64 {
+    let GroupTimes { work, waits, fixed } = *times;
+    let consecutive = groups.div_ceil(concurrent_groups) as f64;
     if overlap >= HIDDEN {
-        return (groups as f64 * work + fixed).max(one_after_another * (work + waits + fixed));
+        return (groups as f64 * work + fixed).max(consecutive * (work + waits + fixed));
     }
-    let [others, waits] = [(groups as f64 - one_after_another) * work, one_after_another * (waits + fixed)];
-    one_after_another * work + norm(others, waits, overlap)
+    let work_of_others = (groups as f64 - consecutive) * work;
+    consecutive * work + norm(work_of_others, consecutive * (waits + fixed), overlap)
 }
 
 /// Combines two times: their sum for an exponent of 1, only the longer if it hides the shorter.
 fn norm(a: f64, b: f64, exponent: f64) -> f64 {
-    let [less, more] = [a.min(b), a.max(b)];
-    if exponent >= HIDDEN || more <= 0.0 {
-        return more;
+    let shorter = a.min(b);
+    let longer = a.max(b);
+    if exponent >= HIDDEN || longer <= 0.0 {
+        return longer;
     }
-    more * (1.0 + (less / more).powf(exponent)).powf(1.0 / exponent)
+    longer * (1.0 + (shorter / longer).powf(exponent)).powf(1.0 / exponent)
 }
 
 /// Returns the time in ns to transfer `bytes`, from the last-level cache or, for what it does not keep, from memory.
@@ -198,54 +209,58 @@ fn all_bytes(dims: Dims, dtype: DType) -> f64 {
 pub(super) fn predicted(tile: &ProductTile, slab: Slab, pace: &Pace, case: &CaseSpec, machine: &Machine) -> Nanos {
     let dims = Dims::from(case.size);
     let Dims { m, n, k } = dims;
-    let [across, down] = tile.blocks(dims);
-    // Work-groups, slabs and blocks of the busiest group, and elements that a second pass adds up.
-    let (groups, slabs, blocks, sums) = if tile.groups > 0 {
-        let own = Stretches::of(tile, dims);
-        (own.groups(), own.longest(), own.blocks_of_longest(), own.sums() * u64::from(tile.bm * tile.bn))
-    } else {
-        let parts = u64::from(tile.k_parts);
-        (across * down * parts, parts::slabs_per_part(*tile, k), 1, if parts > 1 { parts * m * n } else { 0 })
-    };
-    let slabs = slabs as f64;
-    let blocks = blocks as f64;
+    let parts = u64::from(tile.k_parts);
+    let stretches = if tile.groups > 0 { Some(Stretches::of_tile(tile, dims)) } else { None };
+    let groups = stretches.map_or(count_blocks(tile, dims) * parts, |own| own.groups);
+    // Slabs and blocks of the busiest group.
+    let slabs = stretches.map_or(parts::slabs_per_part(*tile, k), |own| own.longest()) as f64;
+    let blocks = stretches.map_or(1, |own| own.blocks_of_longest()) as f64;
     let work = slab.work(pace) * if tile.groups > 0 { machine.sharing_factor } else { 1.0 };
     let stores = slab.stores + pace.unaligned_stores * slab.unaligned_stores;
     let fixed = pace.fixed + stores / pace.drain;
-    let group_times = [slabs * work + blocks * stores / pace.stores, slabs * slab.wait(pace), blocks * fixed];
-    let rounds = core_time(groups.div_ceil(machine.cores), slab.concurrent_groups, group_times, pace.overlap);
+    let times = GroupTimes {
+        work: slabs * work + blocks * stores / pace.stores,
+        waits: slabs * slab.wait(pace),
+        fixed: blocks * fixed,
+    };
+    let rounds = core_time(groups.div_ceil(machine.cores), slab.concurrent_groups, &times, pace.overlap);
+    let [across, down] = tile.blocks(dims);
     let cache_time = (across * m * k + down * k * n) as f64 * case.dtype.bytes() as f64 / machine.cache;
     let product =
         machine.launch + norm(rounds, transfer_time(dims, case.dtype, machine).max(cache_time), machine.overlap);
     if !tile.takes_two_passes() {
         return Nanos(product);
     }
-    let sums = (sums * stored(case.dtype, tile).bytes()) as f64;
-    Nanos(product + machine.second_pass + machine.passes * arrival(sums, machine))
+    let sums = stretches.map_or(parts * m * n, |own| own.sums() * u64::from(tile.bm * tile.bn));
+    let bytes = (sums * stored(case.dtype, tile).bytes()) as f64;
+    Nanos(product + machine.second_pass + machine.passes * arrival(bytes, machine))
 }
 
 /// Predicts the time of a product whose larger operand is read once.
 pub(super) fn streamed(stream: &Stream, schedule: &GemvSchedule, case: &CaseSpec, machine: &Machine) -> Nanos {
     let elements = schedule.elements() as f64 / schedule.rounds() as f64;
-    let one_by_one = schedule.elements_of_lane == 1 && case.dtype.bytes() < 4;
-    let products = if one_by_one { stream.narrow_products } else { stream.products };
+    let is_unpacked = schedule.elements_of_lane == 1 && case.dtype.bytes() < 4;
+    let products = if is_unpacked { stream.narrow_products } else { stream.products };
     let work = elements / stream.loads + elements * schedule.vectors() as f64 / products;
-    let fixed = stream.fixed + schedule.sums() as f64 / stream.sums;
+    let dims = Dims::from(case.size);
+    let memory_wait = stream.memory_wait * evicted_fraction(all_bytes(dims, case.dtype), machine);
     let rounds = schedule.rounds() as f64;
+    let times = GroupTimes {
+        work: rounds * work,
+        waits: rounds * (stream.wait + memory_wait),
+        fixed: stream.fixed + schedule.sums() as f64 / stream.sums,
+    };
     let groups = schedule.groups().div_ceil(machine.cores);
-    let memory_wait = stream.memory_wait * evicted_fraction(all_bytes(Dims::from(case.size), case.dtype), machine);
-    let group_times = [rounds * work, rounds * (stream.wait + memory_wait), fixed];
-    let rounds =
-        core_time(groups, schedule.concurrent_groups(case).min(machine.max_waiting_groups), group_times, HIDDEN);
-    let arrival = transfer_time(Dims::from(case.size), case.dtype, machine) / stream.share;
+    let concurrent_groups = schedule.concurrent_groups(case).min(machine.max_waiting_groups);
+    let core_time = core_time(groups, concurrent_groups, &times, HIDDEN);
+    let arrival = transfer_time(dims, case.dtype, machine) / stream.share;
     let parts = if schedule.parts > 1 { stream.parts } else { 0.0 };
-    Nanos(machine.launch + rounds.max(arrival) + parts)
+    Nanos(machine.launch + core_time.max(arrival) + parts)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::size::Size;
     use crate::device::fixture::gpu;
     use crate::matmul::MATMUL;
     use crate::matmul::constants::{GPU, INSTANT};
@@ -294,18 +309,20 @@ mod tests {
 
     #[test]
     fn what_does_not_stay_in_the_cache_comes_from_memory() {
-        let Machine { resident_bytes: cached, fading_bytes: beyond, cache, memory, .. } = GPU.machine;
-        let of = |bytes| arrival(bytes, &GPU.machine);
-        let [none, some] = [cached + beyond, cached + beyond / 2.0];
-        assert!((of(cached) - cached / cache).abs() < 1e-6 && (of(none) - none / memory).abs() < 1e-6);
-        assert!(of(some) > some / cache && of(some) < some / memory);
+        let Machine { resident_bytes: resident, fading_bytes, cache, memory, .. } = GPU.machine;
+        let arrival = |bytes| arrival(bytes, &GPU.machine);
+        let evicted = resident + fading_bytes;
+        let fading = resident + fading_bytes / 2.0;
+        assert!((arrival(resident) - resident / cache).abs() < 1e-6);
+        assert!((arrival(evicted) - evicted / memory).abs() < 1e-6);
+        assert!(arrival(fading) > fading / cache && arrival(fading) < fading / memory);
     }
 
     #[test]
     fn rows_that_begin_anywhere_take_more_accesses() {
-        let of = |matrices, dtype| [8, 4, 2, 1].map(|length| more_accesses(length, dtype, matrices));
-        assert_eq!(of(true, DType::F16), [0.0, 1.0, 3.0, 4.0]);
-        assert_eq!(of(false, DType::F32), [0.0, 0.0, 3.0, 3.0]);
+        let accesses = |matrices, dtype| [8, 4, 2, 1].map(|length| more_accesses(length, dtype, matrices));
+        assert_eq!(accesses(true, DType::F16), [0.0, 1.0, 3.0, 4.0]);
+        assert_eq!(accesses(false, DType::F32), [0.0, 0.0, 3.0, 3.0]);
     }
 
     #[test]
@@ -317,7 +334,7 @@ mod tests {
         let least = (1u64 << 32) as f64 / GPU.machine.memory;
         assert!(predicted(&TILE, slab, &fast, &case, &GPU.machine).0 > least);
         let stream = Stream::default();
-        let schedule = GemvSchedule::of(&case, false, &gpu()).expect("one column");
+        let schedule = GemvSchedule::of_case(&case, false, &gpu()).expect("one column");
         assert!(streamed(&stream, &schedule, &case, &GPU.machine).0 > least);
     }
 }

@@ -8,64 +8,70 @@
 //! Large products are checked in random combinations of columns and in some complete ones: see
 //! [`crate::product`].
 
-use crate::algorithms::OutputComparison;
-use crate::algorithms::product_tile::Dims;
-use crate::algorithms::{CaseSpec, Oracle};
-use crate::basis::dtype::{DType, HostArray};
 use crate::basis::threads;
-use crate::case::check::{CheckMethod, CheckResult, WrongElement};
+use crate::case::check::WrongElement;
 use crate::error_bound::{Worst, gamma};
+use crate::prelude::*;
 use crate::product::{BLOCK, Combinations, Factors};
 use rayon::prelude::*;
 use std::convert::identity;
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::ops::Range;
 
 /// Most terms of a sum that f64 represents exactly: integer inputs are below 2^16 in magnitude.
 pub(super) const MAX_EXACT_TERMS: u64 = 1 << 20;
+/// Elements of C that a task checks, enough to outweigh the fixed cost of a task.
+const ELEMENTS_PER_TASK: usize = 1 << 16;
 
+/// Oracle that compares C·X with A·(B·X), where X has the combinations of columns.
 pub(super) struct ProductOracle {
     dims: Dims,
     dtype: DType,
     combinations: Combinations,
-    /// A·(B·X), M×S row-major.
+    /// A·(B·X), M×S row-major for S combinations.
     reference: Vec<f64>,
     /// |A|·(|B|·|X|), unless it equals the reference (for non-negative inputs checked element by element).
     magnitude: Option<Vec<f64>>,
 }
 
 impl ProductOracle {
+    /// Computes the reference for A and B, in combinations of columns if the product is large.
     pub(super) fn new(dims: Dims, case: &CaseSpec, a: &HostArray, b: &HostArray) -> Self {
-        // f64 could not represent combinations of such integers exactly.
-        let inexact = case.dtype == DType::I32 && dims.k > MAX_EXACT_TERMS / BLOCK as u64;
-        let combinations =
-            if inexact { Combinations::elementwise(dims.n as usize) } else { Combinations::new(dims, case.seed) };
-        Self::with(dims, case.dtype, combinations, a, b)
+        // f64 cannot represent random combinations of such integers exactly.
+        let combinations = if case.dtype == DType::I32 && dims.k > MAX_EXACT_TERMS / BLOCK as u64 {
+            Combinations::elementwise(dims.n as usize)
+        } else {
+            Combinations::new(dims, case.seed)
+        };
+        Self::with_combinations(combinations, dims, case.dtype, a, b)
     }
 
-    fn with(dims: Dims, dtype: DType, combinations: Combinations, a: &HostArray, b: &HostArray) -> Self {
+    fn with_combinations(combinations: Combinations, dims: Dims, dtype: DType, a: &HostArray, b: &HostArray) -> Self {
         let factors = Factors { dims, a, b, triangular: false };
-        let non_negative = |array: &HostArray| (0..array.len()).all(|i| array.get(i) >= 0.0);
-        let same = dtype.is_integer()
-            || (combinations.method == CheckMethod::Elementwise && non_negative(a) && non_negative(b));
-        let magnitude = (!same).then(|| factors.combined(&combinations, f64::abs));
+        let is_non_negative = |array: &HostArray| (0..array.len()).all(|i| array.get(i) >= 0.0);
+        let equals_reference = dtype.is_integer()
+            || (combinations.method == CheckMethod::Elementwise && is_non_negative(a) && is_non_negative(b));
+        let magnitude = if equals_reference { None } else { Some(factors.combined(&combinations, f64::abs)) };
         Self { dims, dtype, reference: factors.combined(&combinations, identity), magnitude, combinations }
     }
 }
 
 impl Oracle for ProductOracle {
     fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
-        let c = &outputs[0];
         let m = self.dims.m as usize;
-        // Rows per task, enough to outweigh its fixed cost.
-        let of_thread = (ELEMENTS_OF_THREAD / self.dims.n.max(1) as usize).max(1);
-        let stretches: Vec<_> = (0..m).step_by(of_thread).map(|first| first..m.min(first + of_thread)).collect();
+        let rows_per_task = (ELEMENTS_PER_TASK / self.dims.n.max(1) as usize).max(1);
+        let row_ranges: Vec<_> =
+            (0..m).step_by(rows_per_task).map(|first| first..m.min(first + rows_per_task)).collect();
         threads::prepare();
-        let seen: Vec<_> = stretches.into_par_iter().map(|rows| self.rows(c, rows)).collect();
+        let checked: Vec<_> = row_ranges.into_par_iter().map(|rows| self.check_rows(&outputs[0], rows)).collect();
         let mut worst = Worst::default();
-        for (stretch, goes_on) in seen {
-            worst.merge(stretch);
-            if !goes_on {
-                break;
+        for rows in checked {
+            match rows {
+                Continue(rows) => worst.merge(rows),
+                Break(rows) => {
+                    worst.merge(rows);
+                    break;
+                }
             }
         }
         Ok(CheckResult { method: self.combinations.method, ..worst.check(self.tolerance()) })
@@ -76,51 +82,46 @@ impl Oracle for ProductOracle {
     }
 }
 
-/// Elements of C that a task checks.
-const ELEMENTS_OF_THREAD: usize = 1 << 16;
-
 impl ProductOracle {
-    /// Returns the worst element in some rows of C, and whether later rows can add information.
-    fn rows(&self, c: &HostArray, rows: Range<usize>) -> (Worst, bool) {
-        let s = self.combinations.columns.len();
+    /// Compares some rows of C. Breaks at an element that is not finite if it is checked in combinations, which say
+    /// nothing about their other elements then.
+    fn check_rows(&self, c: &HostArray, rows: Range<usize>) -> ControlFlow<Worst, Worst> {
+        let columns = &self.combinations.columns;
         let n = self.dims.n as usize;
         let tolerance = self.tolerance();
-        let method = self.combinations.method;
         let mut worst = Worst::default();
         let mut row_of_c = vec![0.0; n];
         for row in rows {
             c.read(row * n, &mut row_of_c);
             if let Some(column) = row_of_c.iter().position(|value| !value.is_finite()) {
                 worst.record(f64::INFINITY, || format!("C[{row}][{column}] is {}", row_of_c[column]));
-                // A combination containing a non-finite element says nothing about the others.
-                if method != CheckMethod::Elementwise {
-                    return (worst, false);
+                if self.combinations.method != CheckMethod::Elementwise {
+                    return Break(worst);
                 }
             }
-            for (j, column) in self.combinations.columns.iter().enumerate() {
-                let got = column.of(&row_of_c);
-                let expected = self.reference[row * s + j];
-                let magnitude = self.magnitude.as_ref().map_or(expected, |magnitude| magnitude[row * s + j]);
+            for (j, column) in columns.iter().enumerate() {
+                let got = column.combine(&row_of_c);
+                let index = row * columns.len() + j;
+                let expected = self.reference[index];
+                let magnitude = self.magnitude.as_ref().map_or(expected, |magnitude| magnitude[index]);
                 let residual = self.residual(got, expected, magnitude, column.signs.len());
                 let element = || WrongElement::new(column.place("C", row), got, expected);
                 worst.record_element(residual, tolerance, element);
             }
         }
-        (worst, true)
+        Continue(worst)
     }
-}
 
-impl ProductOracle {
     /// Returns `γ_K` of the accumulator plus the rounding of the store, relative to |A|·|B|; twice `γ_K` for f64,
     /// because the oracle's error is as large. 0 for integers.
     fn tolerance(&self) -> f64 {
-        let u = self.dtype.accumulator_roundoff();
-        let gamma = |unit: f64| gamma(self.dims.k as f64, unit);
-        let oracle = gamma(DType::F64.accumulator_roundoff());
-        match self.dtype {
-            dtype if dtype.is_integer() => 0.0,
-            _ => gamma(u) + (1.0 + gamma(u)) * self.dtype.storage_roundoff() + oracle,
+        if self.dtype.is_integer() {
+            return 0.0;
         }
+        let k = self.dims.k as f64;
+        let sums = gamma(k, self.dtype.accumulator_roundoff());
+        let oracle = gamma(k, DType::F64.accumulator_roundoff());
+        sums + (1.0 + sums) * self.dtype.storage_roundoff() + oracle
     }
 
     /// Returns |got − expected| / magnitude, after deducting the legitimate flush to zero of each of `terms` elements;
@@ -138,8 +139,7 @@ impl ProductOracle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::random::generator;
-    use crate::case::input::{Input, random};
+    use crate::case::input::random;
 
     const DIMS: Dims = Dims { m: 5, n: 150, k: 40 };
 
@@ -151,24 +151,20 @@ mod tests {
     /// Computes the product as a simple f32 (or wrapping i32) kernel does.
     fn product(a: &HostArray, b: &HostArray) -> HostArray {
         let [m, n, k] = [DIMS.m, DIMS.n, DIMS.k].map(|extent| extent as usize);
-        let elements = (0..m * n).map(|index| (index / n, index % n));
-        match (a, b) {
-            (HostArray::I32(a), HostArray::I32(b)) => HostArray::I32(
-                elements
-                    .map(|(i, j)| (0..k).fold(0i32, |sum, l| sum.wrapping_add(a[i * k + l].wrapping_mul(b[l * n + j]))))
-                    .collect(),
-            ),
-            _ => HostArray::F32(
-                elements
-                    .map(|(i, j)| (0..k).fold(0f32, |sum, l| sum + a.get(i * k + l) as f32 * b.get(l * n + j) as f32))
-                    .collect(),
-            ),
+        // Pairs of elements of A and B whose products are summed up in an element of C.
+        let terms = |c: usize| (0..k).map(move |l| (c / n * k + l, l * n + c % n));
+        if let (HostArray::I32(a), HostArray::I32(b)) = (a, b) {
+            let sum = |c| terms(c).fold(0i32, |sum, (i, j)| sum.wrapping_add(a[i].wrapping_mul(b[j])));
+            return HostArray::I32((0..m * n).map(sum).collect());
         }
+        let sum = |c| terms(c).fold(0f32, |sum, (i, j)| sum + a.get(i) as f32 * b.get(j) as f32);
+        HostArray::F32((0..m * n).map(sum).collect())
     }
 
     fn both(dtype: DType, a: &HostArray, b: &HostArray) -> [ProductOracle; 2] {
         let n = DIMS.n as usize;
-        [Combinations::elementwise(n), Combinations::random(n, 3)].map(|x| ProductOracle::with(DIMS, dtype, x, a, b))
+        [Combinations::elementwise(n), Combinations::random(n, 3)]
+            .map(|x| ProductOracle::with_combinations(x, DIMS, dtype, a, b))
     }
 
     #[test]
@@ -176,8 +172,8 @@ mod tests {
         for dtype in [DType::F32, DType::I32] {
             for input in [Input::Uniform, Input::Signed] {
                 let [a, b] = operands(dtype, input);
-                for expected in both(dtype, &a, &b) {
-                    let check = expected.check(&[product(&a, &b)]).expect("an answer");
+                for oracle in both(dtype, &a, &b) {
+                    let check = oracle.check(&[product(&a, &b)]).expect("an answer");
                     assert!(check.passes(), "{dtype} {input}: {check:?}");
                     assert_eq!(check.residual > 0.0, dtype == DType::F32, "{dtype} {input}: {check:?}");
                 }
@@ -190,8 +186,8 @@ mod tests {
         let [a, b] = operands(DType::F32, Input::Signed);
         let HostArray::F32(mut c) = product(&a, &b) else { panic!("f32 was asked for") };
         c[2 * DIMS.n as usize + 77] += 0.5;
-        for expected in both(DType::F32, &a, &b) {
-            let check = expected.check(&[HostArray::F32(c.clone())]).expect("an answer");
+        for oracle in both(DType::F32, &a, &b) {
+            let check = oracle.check(&[HostArray::F32(c.clone())]).expect("an answer");
             assert!(!check.passes() && check.worst.starts_with("C[2][77] is 2.66"), "{check:?}");
         }
     }
@@ -199,8 +195,8 @@ mod tests {
     #[test]
     fn a_large_product_is_checked_element_by_element_in_a_sample_of_columns() {
         let [a, b] = operands(DType::F32, Input::Uniform);
-        let [elementwise, large] = both(DType::F32, &a, &b).map(|expected| expected.check(&[product(&a, &b)]));
-        let [elementwise, large] = [elementwise, large].map(|check| check.expect("an answer").residual);
+        let [elementwise, large] =
+            both(DType::F32, &a, &b).map(|oracle| oracle.check(&[product(&a, &b)]).expect("an answer").residual);
         // Errors cancel within a combination: of 64 elements' error an eighth remains.
         assert!(large <= elementwise && large > 0.5 * elementwise, "{large} {elementwise}");
     }
@@ -210,8 +206,8 @@ mod tests {
         let [a, b] = operands(DType::I32, Input::Uniform);
         let HostArray::I32(mut c) = product(&a, &b) else { panic!("i32 was asked for") };
         c[10] = c[10].wrapping_add(1);
-        for expected in both(DType::I32, &a, &b) {
-            assert!(!expected.check(&[HostArray::I32(c.clone())]).expect("an answer").passes());
+        for oracle in both(DType::I32, &a, &b) {
+            assert!(!oracle.check(&[HostArray::I32(c.clone())]).expect("an answer").passes());
         }
     }
 
@@ -220,8 +216,8 @@ mod tests {
         let [a, b] = operands(DType::F32, Input::Uniform);
         let HostArray::F32(mut c) = product(&a, &b) else { panic!("f32 was asked for") };
         c[DIMS.n as usize + 3] = f32::NAN;
-        for expected in both(DType::F32, &a, &b) {
-            let check = expected.check(&[HostArray::F32(c.clone())]).expect("an answer");
+        for oracle in both(DType::F32, &a, &b) {
+            let check = oracle.check(&[HostArray::F32(c.clone())]).expect("an answer");
             assert!(!check.passes(), "{check:?}");
             assert_eq!(check.worst, "C[1][3] is NaN");
         }

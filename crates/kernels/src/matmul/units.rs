@@ -2,21 +2,14 @@
 
 use super::division::{BlockDivision, TileTable, block_shape};
 use super::grid::{block_per_group, row_lengths, step};
-use super::parts::{self, in_groups, number, strip_grid};
-use crate::algorithms::CaseSpec;
-use crate::algorithms::product_tile::Dims;
-use crate::algorithms::product_tile::{ProductTile, load_width, stored};
-use crate::basis::dtype::DType;
-use crate::basis::layout::Layout;
+use super::parts::{self, in_groups, strip_grid};
+use crate::algorithms::product_tile::{load_width, stored};
 use crate::case::Computes;
-use crate::device::capability::{Accumulator, DeviceInfo};
-use crate::kernel::buffer::BufferSpec;
-use crate::kernel::buffer::Role;
-use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Step};
-use crate::kernel::shaders::Shader;
+use crate::elements::{arguments, scratch};
+use crate::prelude::*;
 
 /// Unit roundoff of f16.
-const HALF: f64 = 1.0 / 2048.0;
+const F16_ROUNDOFF: f64 = 1.0 / 2048.0;
 
 /// Tiles of `coopmat`. With 64×64 per sub-group, its 32-bit sums take 128 registers per invocation.
 pub(super) static STAGED_WIDE: TileTable =
@@ -34,6 +27,7 @@ pub(super) static WORKGROUP_WIDE: TileTable =
 pub(super) static WORKGROUP_NARROW: TileTable =
     TileTable { division: BlockDivision::Block(Accumulator::Narrow), gpu: NARROW, software: NARROW, bytes: &[] };
 
+/// Tiles of kernels with 32-bit sums.
 const WIDE: &[ProductTile] = &[
     matrices([128, 256, 48], [64, 64]),
     matrices([128, 192, 64], [64, 48]),
@@ -65,6 +59,7 @@ const BYTES: &[ProductTile] = &[
     matrices([32, 32, 64], [16, 16]),
 ];
 
+/// Tiles of `coopmat2`.
 const WORKGROUP: &[ProductTile] = &[
     matrices([128, 128, 32], [64, 64]),
     matrices([128, 256, 32], [64, 64]),
@@ -73,6 +68,7 @@ const WORKGROUP: &[ProductTile] = &[
     matrices([32, 32, 32], [16, 16]),
 ];
 
+/// Tiles of kernels with 16-bit sums, which leave registers for larger ones.
 const NARROW: &[ProductTile] = &[
     matrices([256, 256, 32], [128, 64]),
     matrices([128, 256, 32], [64, 64]),
@@ -94,17 +90,18 @@ pub(super) fn staged(
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> Program {
-    let choice = if accumulator == Accumulator::Wide { &STAGED_WIDE } else { &STAGED_NARROW };
+    let table = if accumulator == Accumulator::Wide { &STAGED_WIDE } else { &STAGED_NARROW };
+    let division = table.division;
     let dims = Dims::from(case.size);
-    let tile = choice.for_case(case, device);
-    let (_, shape) = choice.division.matrices(case.dtype, device).expect("such kernels have matrices");
-    let invocations = choice.division.invocations(&tile, case.subgroup_size(device));
+    let tile = table.for_case(case, device);
+    let invocations = division.invocations(&tile, case.subgroup_size(device));
     let [a, b] = row_lengths(case).map(|length| step(length, case.dtype));
     let product = |shader| {
         let dispatch =
             block_per_group(shader, tile, invocations, dims, device).constant("A_STEP", a).constant("B_STEP", b);
-        Program::single(in_matrices(dispatch, choice.division, tile, case, device))
+        Program::single(in_matrices(dispatch, division, tile, case, device))
     };
+    let shape = division.matrices(case.dtype, device).expect("such kernels have matrices");
     let allowance = allowance(accumulator, case.dtype, dims, u64::from(shape.k));
     parts::program(shaders, tile, case, device, product).allowing(allowance)
 }
@@ -117,7 +114,7 @@ fn in_matrices(
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> Dispatch {
-    let (_, shape) = division.matrices(case.dtype, device).expect("such kernels have matrices");
+    let shape = division.matrices(case.dtype, device).expect("such kernels have matrices");
     let dims = Dims::from(case.size);
     dispatch
         .groups(strip_grid(tile, dims, device))
@@ -139,18 +136,17 @@ pub(super) fn workgroup_scope(
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> Program {
-    let choice = if accumulator == Accumulator::Wide { &WORKGROUP_WIDE } else { &WORKGROUP_NARROW };
+    let table = if accumulator == Accumulator::Wide { &WORKGROUP_WIDE } else { &WORKGROUP_NARROW };
     let dims = Dims::from(case.size);
-    let tile = choice.for_case(case, device);
-    let invocations = choice.division.invocations(&tile, case.subgroup_size(device));
+    let tile = table.for_case(case, device);
+    let invocations = table.division.invocations(&tile, case.subgroup_size(device));
     let slabs = slabs_at_once(case.dtype, dims.k, u64::from(tile.bk));
     let step_k = slabs * u64::from(tile.bk);
     let needs_bounds_checks = !dims.m.is_multiple_of(u64::from(tile.bm))
         || !dims.n.is_multiple_of(u64::from(tile.bn))
         || !dims.k.is_multiple_of(step_k);
-    let [a, b] = row_lengths(case);
     let load_width = load_width(case.dtype);
-    let is_aligned = [a, b, dims.n].iter().all(|length| length.is_multiple_of(load_width));
+    let is_aligned = row_lengths(case).iter().chain([&dims.n]).all(|length| length.is_multiple_of(load_width));
     let dispatch = block_per_group(shader, tile, invocations, dims, device)
         .groups(strip_grid(tile, dims, device))
         .subgroups_of(case.subgroup_size(device))
@@ -175,7 +171,7 @@ fn slabs_at_once(dtype: DType, k: u64, bk: u64) -> u64 {
     1 << k.div_ceil(bk).trailing_zeros().min(most.ilog2())
 }
 
-/// Tiles of `split`: two slabs of each operand are in shared memory.
+/// Tiles of `split`: two slabs of each operand are in shared memory, of high and of low halves.
 pub(super) static SPLIT: TileTable =
     TileTable { division: BlockDivision::Halves, gpu: HALVES, software: HALVES, bytes: &[] };
 
@@ -190,18 +186,18 @@ const HALVES: &[ProductTile] = &[
 /// them, three times for every 16 rows: the error is 9·10⁻⁶ after 1024 rows and grows in proportion, where that of sums
 /// in f32 is 2.2·10⁻⁶ after 1024 and grows as the root: 4.5·10⁻⁶ after 4096. A third of 4096 is 2.8 times that, and
 /// each chunk less is 2 % of the time.
-const CHUNK: u64 = 1376;
+const MAX_CHUNK: u64 = 1376;
 
-/// Returns the rows per chunk of `k`: equal chunks, at least two from half the largest chunk on.
-fn chunk_of(k: u64, bk: u64) -> u64 {
-    let chunks = k.div_ceil(CHUNK).max(k.div_ceil(CHUNK / 2).min(2));
+/// Divides `k` rows into equal chunks, at least two from half of [`MAX_CHUNK`] on, and returns the rows per chunk.
+fn rows_per_chunk(k: u64, bk: u64) -> u64 {
+    let chunks = k.div_ceil(MAX_CHUNK).max(k.div_ceil(MAX_CHUNK / 2).min(2));
     k.div_ceil(chunks).next_multiple_of(bk)
 }
 
 /// Elements of f16 moved at a time: 16 bytes.
 const PIECE: u64 = 8;
 /// Work-group size of the kernels that find the largest magnitude and that split.
-const PREPARING: u32 = 256;
+const PREPARING_INVOCATIONS: u32 = 256;
 /// Elements per work-group of the search for the largest magnitude.
 const SPAN: u32 = 1 << 14;
 /// Largest error relative to |A|·|B| from omitting the products of low halves (2^−22) and from rounding the low halves
@@ -211,6 +207,7 @@ pub(crate) const SPLIT_LOSS: f64 = 1.25 / (1 << 20) as f64;
 /// Operand of `split`, with the buffers for its largest magnitude and its halves.
 struct SplitOperand {
     matrix: BufferId,
+    /// Bits of the largest magnitude of an element.
     largest: BufferId,
     high: BufferId,
     low: BufferId,
@@ -236,53 +233,46 @@ impl SplitOperand {
 
     /// Builds the search for the largest magnitude.
     fn search(&self, shader: &'static Shader, device: &DeviceInfo) -> Dispatch {
-        let arguments = [
-            ("X", ArgumentValue::Buffer(self.matrix)),
-            ("LARGEST", ArgumentValue::Buffer(self.largest)),
-            ("COUNT", number(self.elements())),
-        ];
-        Dispatch::new(shader, &arguments)
-            .group_size([PREPARING, 1, 1])
+        let buffers = [("X", self.matrix), ("LARGEST", self.largest)];
+        Dispatch::new(shader, &arguments(&buffers, &[("COUNT", self.elements())]))
+            .group_size([PREPARING_INVOCATIONS, 1, 1])
             .groups(in_groups(self.elements().div_ceil(u64::from(SPAN)), device))
             .constant("SPAN", SPAN)
-            .loops(u64::from(SPAN / (4 * PREPARING)))
+            .loops(u64::from(SPAN / (4 * PREPARING_INVOCATIONS)))
     }
 
     /// Builds the split into halves.
     fn halve(&self, shader: &'static Shader, device: &DeviceInfo) -> Dispatch {
         let pieces = self.padded_elements() / PIECE;
-        let arguments = [
-            ("X", ArgumentValue::Buffer(self.matrix)),
-            ("LARGEST", ArgumentValue::Buffer(self.largest)),
-            ("HIGH", ArgumentValue::Buffer(self.high)),
-            ("LOW", ArgumentValue::Buffer(self.low)),
-            ("ROWS", number(self.rows)),
-            ("COLUMNS", number(self.columns)),
-            ("PIECES", number(self.padded_columns / PIECE)),
-            ("ALL_PIECES", number(pieces)),
-            ("PANEL", number(self.panel_columns / PIECE)),
+        let buffers = [("X", self.matrix), ("LARGEST", self.largest), ("HIGH", self.high), ("LOW", self.low)];
+        let numbers = [
+            ("ROWS", self.rows),
+            ("COLUMNS", self.columns),
+            ("PIECES", self.padded_columns / PIECE),
+            ("ALL_PIECES", pieces),
+            ("PANEL", self.panel_columns / PIECE),
         ];
-        Dispatch::new(shader, &arguments)
+        Dispatch::new(shader, &arguments(&buffers, &numbers))
             .constant("ALIGNED", u32::from(self.columns.is_multiple_of(4)))
             .constant("TRANSPOSED", u32::from(self.transposed))
-            .group_size([PREPARING, 1, 1])
-            .groups(in_groups(pieces.div_ceil(u64::from(PREPARING)), device))
+            .group_size([PREPARING_INVOCATIONS, 1, 1])
+            .groups(in_groups(pieces.div_ceil(u64::from(PREPARING_INVOCATIONS)), device))
     }
 }
 
 /// Returns A and B with extents padded to whole slabs and blocks. Buffers 0 and 1 are the matrices; scratch from 3 on
 /// holds the largest magnitudes, then the halves.
 fn operands(case: &CaseSpec, tile: ProductTile, padded_k: u64, padded_n: u64) -> [SplitOperand; 2] {
-    let dims = Dims::from(case.size);
+    let Dims { m, n, k } = Dims::from(case.size);
     let left = SplitOperand {
         matrix: BufferId(0),
         largest: BufferId(3),
         high: BufferId(5),
         low: BufferId(6),
-        rows: dims.m,
-        columns: dims.k,
+        rows: m,
+        columns: k,
         transposed: case.layout == Layout::Tn,
-        padded_rows: dims.m,
+        padded_rows: m,
         padded_columns: padded_k,
         panel_columns: u64::from(tile.bk),
     };
@@ -291,8 +281,8 @@ fn operands(case: &CaseSpec, tile: ProductTile, padded_k: u64, padded_n: u64) ->
         largest: BufferId(4),
         high: BufferId(7),
         low: BufferId(8),
-        rows: dims.k,
-        columns: dims.n,
+        rows: k,
+        columns: n,
         transposed: case.layout == Layout::Nt,
         padded_rows: padded_k,
         padded_columns: padded_n,
@@ -305,18 +295,18 @@ fn operands(case: &CaseSpec, tile: ProductTile, padded_k: u64, padded_n: u64) ->
 pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let dims = Dims::from(case.size);
     let tile = SPLIT.for_case(case, device);
-    let padded_k = dims.k.next_multiple_of(u64::from(tile.bk));
+    let bk = u64::from(tile.bk);
+    let padded_k = dims.k.next_multiple_of(bk);
     let padded_n = dims.n.next_multiple_of(u64::from(tile.bn));
-    let c = BufferId(2);
-    let sums = BufferId(9);
     let [left, right] = operands(case, tile, padded_k, padded_n);
-    let part = parts::slabs_per_part(tile, dims.k) * u64::from(tile.bk);
-    let chunk = chunk_of(dims.k.min(part), u64::from(tile.bk));
+    let part = dims.k.min(parts::slabs_per_part(tile, dims.k) * bk);
+    let chunk = rows_per_chunk(part, bk);
     // A single chunk needs no memory for sums in between; a buffer needs at least one element.
-    let sums_of_all =
-        || strip_grid(tile, dims, device).iter().product::<u64>() * u64::from(tile.bm) * u64::from(tile.bn);
-    let between = if dims.k.min(part) <= chunk { 1 } else { sums_of_all() };
-    let scratch = |name, dtype, len| BufferSpec::new(name, Role::Scratch, dtype, len);
+    let between = if part <= chunk {
+        1
+    } else {
+        strip_grid(tile, dims, device).iter().product::<u64>() * u64::from(tile.bm) * u64::from(tile.bn)
+    };
     let mut program = Program {
         scratch: vec![
             scratch("largest of A", DType::I32, 1),
@@ -330,38 +320,31 @@ pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &Devic
         computes: Some(Computes { dtype: DType::F16, operations: 3 }),
         ..Program::default().allowing(SPLIT_LOSS)
     };
-    let arguments = [
-        ("A_HIGH", ArgumentValue::Buffer(left.high)),
-        ("A_LOW", ArgumentValue::Buffer(left.low)),
-        ("B_HIGH", ArgumentValue::Buffer(right.high)),
-        ("B_LOW", ArgumentValue::Buffer(right.low)),
-        ("LARGEST_A", ArgumentValue::Buffer(left.largest)),
-        ("LARGEST_B", ArgumentValue::Buffer(right.largest)),
-        ("SUMS", ArgumentValue::Buffer(sums)),
-        ("C", ArgumentValue::Buffer(c)),
-        ("M", number(dims.m)),
-        ("N", number(dims.n)),
-        ("PIECES_OF_K", number(padded_k / PIECE)),
-        ("PIECES_OF_N", number(padded_n / PIECE)),
+    let buffers = [
+        ("A_HIGH", left.high),
+        ("A_LOW", left.low),
+        ("B_HIGH", right.high),
+        ("B_LOW", right.low),
+        ("LARGEST_A", left.largest),
+        ("LARGEST_B", right.largest),
+        ("SUMS", BufferId(9)),
+        ("C", BufferId(2)),
     ];
-    let product = |shader| {
-        let arguments: Vec<_> = arguments.into_iter().chain(parts::argument(shader)).collect();
+    let pieces = [("PIECES_OF_K", padded_k / PIECE), ("PIECES_OF_N", padded_n / PIECE)];
+    let mut arguments = arguments(&buffers, &[&[("M", dims.m), ("N", dims.n)], &pieces[..]].concat());
+    let operands = [&left, &right];
+    program.steps.extend(operands.map(|operand| Step::Fill { buffer: operand.largest, word: 0 }));
+    program.steps.extend(operands.map(|operand| Step::Dispatch(operand.search(shaders[0], device))));
+    program.steps.extend(operands.map(|operand| Step::Dispatch(operand.halve(shaders[1], device))));
+    parts::program(&shaders[2..], tile, case, device, |shader| {
+        arguments.extend(parts::placeholder(shader));
         let product = Dispatch::new(shader, &arguments)
             .group_size([SPLIT.division.invocations(&tile, case.subgroup_size(device)), 1, 1])
             .constant("BM", tile.bm)
             .constant("BN", tile.bn)
             .constant("BK", tile.bk)
-            .constant("CHUNK", (chunk / u64::from(tile.bk)) as u32);
-        in_matrices(product, SPLIT.division, tile, case, device)
-    };
-    let operands = [&left, &right];
-    program.steps.extend(operands.map(|operand| Step::Fill { buffer: operand.largest, word: 0 }));
-    program.steps.extend(operands.map(|operand| Step::Dispatch(operand.search(shaders[0], device))));
-    program.steps.extend(operands.map(|operand| Step::Dispatch(operand.halve(shaders[1], device))));
-    let preparing = program;
-    parts::program(&shaders[2..], tile, case, device, |shader| {
-        let mut program = preparing;
-        program.steps.push(Step::Dispatch(product(shader)));
+            .constant("CHUNK", (chunk / bk) as u32);
+        program.steps.push(Step::Dispatch(in_matrices(product, SPLIT.division, tile, case, device)));
         program
     })
 }
@@ -379,13 +362,12 @@ fn allowance(accumulator: Accumulator, dtype: DType, dims: Dims, k: u64) -> f64 
         return 0.0;
     }
     let products = dims.k.div_ceil(k) as f64;
-    (dims.k as f64).min(6.0 + 1.75 * products.sqrt()) * HALF
+    (dims.k as f64).min(6.0 + 1.75 * products.sqrt()) * F16_ROUNDOFF
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::size::Size;
     use crate::device::fixture::software_device;
     use crate::matmul::MATMUL;
 
@@ -409,11 +391,8 @@ mod tests {
     #[test]
     fn sums_in_f16_may_err_by_less_than_a_shuffled_product_does() {
         let allowed = |k| allowance(Accumulator::Narrow, DType::F16, Dims { m: 1, n: 1, k }, 16);
-        assert_eq!(
-            [1, 4, 16 * 64].map(allowed),
-            [HALF, 4.0 * HALF, 20.0 * HALF],
-            "the worst case, while there are few"
-        );
+        let worst = "the worst case, while there are few";
+        assert_eq!([1, 4, 16 * 64].map(|k| allowed(k) / F16_ROUNDOFF), [1.0, 4.0, 20.0], "{worst}");
         for k in [1024, 2048, 4096, 8192_u64] {
             // An element is Σ a·b of k numbers of [0, 1), k/4 on average. Shuffled it is Σ a·b'; the difference, Σ a·(b
             // − b') without the common part of a row's and a column's sums, has standard deviation √(2k)/12. The
@@ -436,11 +415,11 @@ mod tests {
         for (k, chunk) in
             [(1, 16), (16, 16), (688, 688), (689, 352), (1024, 512), (2048, 1024), (4096, 1376), (8192, 1376)]
         {
-            assert_eq!(chunk_of(k, 16), chunk, "{k}");
+            assert_eq!(rows_per_chunk(k, 16), chunk, "{k}");
         }
         for k in 1..10_000 {
-            let chunk = chunk_of(k, 32);
-            assert!(chunk.is_multiple_of(32) && chunk <= CHUNK.next_multiple_of(32), "{k}: {chunk}");
+            let chunk = rows_per_chunk(k, 32);
+            assert!(chunk.is_multiple_of(32) && chunk <= MAX_CHUNK.next_multiple_of(32), "{k}: {chunk}");
         }
     }
 }

@@ -5,230 +5,142 @@ use super::grid::{block_per_group, product, row_lengths};
 use super::parts::strip_grid;
 use super::units::{self, SPLIT, STAGED_NARROW, STAGED_WIDE, WORKGROUP_NARROW, WORKGROUP_WIDE};
 use super::{direct, evenly, gemv};
-use crate::algorithms::product_tile::Dims;
-use crate::algorithms::product_tile::ProductTile;
 use crate::algorithms::tile::Tunable;
-use crate::algorithms::{CaseSpec, Measures, Variant};
-use crate::basis::handle::Handle::Static;
 use crate::case::Shortcut;
-use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
 use crate::elements::groups_over;
-use crate::kernel::program::{BufferId, Dispatch, Program};
-use crate::kernel::shaders::Shader;
-use crate::shaders::built_in;
-use std::borrow::Cow::Borrowed;
+use crate::prelude::*;
 
 /// Edge of the square work-groups of `naive` and `local-2d`: 256 invocations, which every known device allows.
 const EDGE: u32 = 16;
 
 pub(super) static VARIANTS: &[Variant] = &[
-    Variant {
-        name: Borrowed("naive"),
-        aliases: &["v0"],
-        summary: "no shared memory: each invocation reads its row of A and its column of B from global memory",
-        source: "the matmul post, kernel v0; the SYCL workshop",
-        measures: Measures::Problem,
-        kernels: built_in(&["matmul/naive"]),
-        program: Static(&|shaders, case, device| {
+    variant! { "naive" or "v0",
+        "no shared memory: each invocation reads its row of A and its column of B from global memory",
+        from "the matmul post, kernel v0; the SYCL workshop",
+        &["matmul/naive"] => &|shaders, case, device| {
             let dims = Dims::from(case.size);
             let dispatch = element_per_invocation(shaders[0], [dims.n, dims.m], [EDGE, EDGE], dims, device);
             Program::single(dispatch.loops(dims.k))
-        }),
+        }
     },
-    Variant {
-        name: Borrowed("naive-column"),
-        aliases: &[],
-        summary: "naive with x along the rows of C: the same arithmetic, but loads and stores do not coalesce",
-        source: "the matmul post, the published code's work-group {B,1}",
-        measures: Measures::Problem,
-        kernels: built_in(&["matmul/naive-column"]),
-        program: Static(&|shaders, case, device| {
+    variant! { "naive-column",
+        "naive with x along the rows of C: the same arithmetic, but loads and stores do not coalesce",
+        from "the matmul post, the published code's work-group {B,1}",
+        &["matmul/naive-column"] => &|shaders, case, device| {
             let dims = Dims::from(case.size);
             let group = [case.subgroup_size(device), 1];
             Program::single(element_per_invocation(shaders[0], [dims.m, dims.n], group, dims, device).loops(dims.k))
-        }),
+        }
     },
-    Variant {
-        name: Borrowed("local"),
-        aliases: &["v1"],
-        summary: "stages a tile of one row of A in shared memory, with two work-group barriers per tile",
-        source: "the matmul post, kernel v1; Data Parallel C++, figure 9-8",
-        measures: Measures::Problem,
-        kernels: built_in(&["matmul/local"]),
-        program: Static(&|shaders, case, device| Program::single(row_per_group(shaders[0], case, device))),
-    },
-    Variant {
-        name: Borrowed("local-2d"),
-        aliases: &[],
-        summary: "square tiles of A and B in shared memory, reused in both dimensions",
-        source: "the SYCL workshop, the tiled exercise",
-        measures: Measures::Problem,
-        kernels: built_in(&["matmul/local-2d"]),
-        program: Static(&|shaders, case, device| {
+    variant! { "local" or "v1", "stages a tile of one row of A in shared memory, with two work-group barriers per tile",
+    from "the matmul post, kernel v1; Data Parallel C++, figure 9-8",
+    &["matmul/local"] => &|shaders, case, device| Program::single(row_per_group(shaders[0], case, device)) },
+    variant! { "local-2d", "square tiles of A and B in shared memory, reused in both dimensions",
+        from "the SYCL workshop, the tiled exercise",
+        &["matmul/local-2d"] => &|shaders, case, device| {
             let dims = Dims::from(case.size);
             let dispatch = element_per_invocation(shaders[0], [dims.n, dims.m], [EDGE, EDGE], dims, device);
             let loops = dims.k.next_multiple_of(u64::from(EDGE)) + dims.k.div_ceil(u64::from(EDGE));
             Program::single(dispatch.loops(loops))
-        }),
+        }
     },
-    Variant {
-        name: Borrowed("subgroup"),
-        aliases: &["v2"],
-        summary: "keeps the tile in registers and passes it around with subgroupBroadcast: no shared memory, no barrier",
-        source: "the matmul post, kernel v2; Data Parallel C++, figure 9-12",
-        measures: Measures::Problem,
-        kernels: built_in(&["matmul/subgroup"]),
-        program: Static(&|shaders, case, device| {
+    variant! { "subgroup" or "v2",
+        "keeps the tile in registers and passes it around with subgroupBroadcast: no shared memory, no barrier",
+        from "the matmul post, kernel v2; Data Parallel C++, figure 9-12",
+        &["matmul/subgroup"] => &|shaders, case, device| {
             Program::single(row_per_group(shaders[0], case, device).subgroups_of(case.subgroup_size(device)))
-        }),
+        }
     },
-    Variant {
-        name: Borrowed("subgroup-shuffle"),
-        aliases: &[],
-        summary: "subgroup with subgroupShuffle: shows the cost of a lane chosen at run time",
-        source: "Data Parallel C++, select_from_group (figure 9-14)",
-        measures: Measures::Problem,
-        kernels: built_in(&["matmul/subgroup-shuffle"]),
-        program: Static(&|shaders, case, device| {
+    variant! { "subgroup-shuffle", "subgroup with subgroupShuffle: shows the cost of a lane chosen at run time",
+        from "Data Parallel C++, select_from_group (figure 9-14)",
+        &["matmul/subgroup-shuffle"] => &|shaders, case, device| {
             Program::single(row_per_group(shaders[0], case, device).subgroups_of(case.subgroup_size(device)))
-        }),
+        }
     },
-    Variant {
-        name: Borrowed("tile-1d"),
-        aliases: &[],
-        summary: "each invocation keeps a 1-D tile of C in registers: one value of B feeds several products",
-        source: "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 4",
-        measures: Measures::Problem,
-        kernels: built_in(&["matmul/tile-1d"]),
-        program: Static(&|shaders, case, device| {
+    variant! { "tile-1d", "each invocation keeps a 1-D tile of C in registers: one value of B feeds several products",
+        from "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 4",
+        &["matmul/tile-1d"] => &|shaders, case, device| {
             let dims = Dims::from(case.size);
             let tile = TILE_1D.for_case(case, device);
             Program::single(tile_per_invocation(shaders[0], tile, dims, device).loops(iterations(dims, tile)))
-        }),
+        }
     },
-    Variant {
-        name: Borrowed("tile-2d"),
-        aliases: &[],
-        summary: "each invocation keeps a 2-D tile of C in registers: far fewer shared-memory reads per product",
-        source: "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 5",
-        measures: Measures::Problem,
-        kernels: built_in(&["matmul/tile-2d"]),
-        program: Static(&|shaders, case, device| {
+    variant! { "tile-2d",
+        "each invocation keeps a 2-D tile of C in registers: far fewer shared-memory reads per product",
+        from "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 5",
+        &["matmul/tile-2d"] => &|shaders, case, device| {
             let dims = Dims::from(case.size);
             let tile = TILE_2D.for_case(case, device);
             let dispatch = tile_per_invocation(shaders[0], tile, dims, device).constant("TN", tile.tn);
             Program::single(dispatch.loops(iterations(dims, tile)))
-        }),
+        }
     },
-    Variant {
-        name: Borrowed("vectorised"),
-        aliases: &[],
-        summary: "tile-2d with 16-byte loads and stores, and A transposed in shared memory",
-        source: "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 6",
-        measures: Measures::Problem,
-        kernels: built_in(&["matmul/vectorised"]),
-        program: Static(&|shaders, case, device| {
+    variant! { "vectorised", "tile-2d with 16-byte loads and stores, and A transposed in shared memory",
+        from "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 6",
+        &["matmul/vectorised"] => &|shaders, case, device| {
             let dims = Dims::from(case.size);
             let tile = TILE_2D.for_case(case, device);
             let dispatch = in_quads(tile_per_invocation(shaders[0], tile, dims, device), case).constant("TN", tile.tn);
             let dispatch = dispatch.constant("C_ALIGNED", in_fours(dims.n));
             Program::single(dispatch.loops(iterations(dims, tile)))
-        }),
+        }
     },
-    Variant {
-        name: Borrowed("tiled"),
-        aliases: &[],
-        summary: "register tiles inside warp tiles, prefetched slabs, no bank conflicts, a grid ordered for the cache",
-        source: "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 10; CUTLASS",
-        measures: Measures::Problem,
-        kernels: built_in(&["matmul/tiled", "matmul/tiled-evenly", "matmul/sum-shared"]),
-        program: Static(&|shaders, case, device| {
+    variant! { "tiled",
+        "register tiles inside warp tiles, prefetched slabs, no bank conflicts, a grid ordered for the cache",
+        from "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 10; CUTLASS",
+        &["matmul/tiled", "matmul/tiled-evenly", "matmul/sum-shared"] => &|shaders, case, device| {
             let tile = TILED.for_case(case, device);
             evenly::program(shaders, tile, case, device, |shader| tiled(shader, tile, case, device))
-        }),
+        }
     },
-    Variant {
-        name: Borrowed("dot"),
-        aliases: &[],
-        summary: "8-bit integers by packed dot products: four products and their sum an instruction; sums in 32 bits",
-        source: "SPV_KHR_integer_dot_product",
-        measures: Measures::Problem,
-        kernels: built_in(&["matmul/dot"]),
-        program: Static(&|shaders, case, device| {
+    variant! { "dot",
+        "8-bit integers by packed dot products: four products and their sum an instruction; sums in 32 bits",
+        from "SPV_KHR_integer_dot_product",
+        &["matmul/dot"] => &|shaders, case, device| {
             let dims = Dims::from(case.size);
             let tile = DOT.for_case(case, device);
             let dispatch = in_quads(tile_per_invocation(shaders[0], tile, dims, device), case).constant("TN", tile.tn);
             Program::single(dispatch.loops(iterations(dims, tile)))
-        }),
+        }
     },
-    Variant {
-        name: Borrowed("coopmat"),
-        aliases: &[],
-        summary: "matrix units via cooperative matrices of a sub-group, staged in shared memory; sums in 32 bits",
-        source: "GL_KHR_cooperative_matrix; CUTLASS",
-        measures: Measures::Problem,
-        kernels: built_in(&["matmul/coopmat", "matmul/coopmat-parts", "matmul/sum-parts"]),
-        program: Static(&|shaders, case, device| units::staged(shaders, Accumulator::Wide, case, device)),
-    },
-    Variant {
-        name: Borrowed("coopmat-narrow"),
-        aliases: &[],
-        summary: "coopmat with 16-bit sums: less accurate, half the registers",
-        source: "GL_KHR_cooperative_matrix; CUTLASS",
-        measures: Measures::Shortcuts(&[Shortcut::LessAccurate]),
-        kernels: built_in(&["matmul/coopmat-narrow", "matmul/coopmat-narrow-parts", "matmul/sum-parts"]),
-        program: Static(&|shaders, case, device| units::staged(shaders, Accumulator::Narrow, case, device)),
-    },
-    Variant {
-        name: Borrowed("coopmat-direct"),
-        aliases: &[],
-        summary: "coopmat without shared memory: each lane loads its components from global memory, sub-groups split K",
-        source: "ours; see docs/matmul.md",
-        measures: Measures::Problem,
-        kernels: built_in(&["matmul/coopmat-direct"]),
-        program: Static(&|shaders, case, device| direct::program(shaders[0], case, device)),
-    },
-    Variant {
-        name: Borrowed("coopmat2"),
-        aliases: &[],
-        summary: "matrix units via cooperative matrices of a whole work-group, staged by the driver; sums in 32 bits",
-        source: "GL_NV_cooperative_matrix2",
-        measures: Measures::Problem,
-        kernels: built_in(&["matmul/coopmat2"]),
-        program: Static(&|shaders, case, device| units::workgroup_scope(shaders[0], Accumulator::Wide, case, device)),
-    },
-    Variant {
-        name: Borrowed("coopmat2-narrow"),
-        aliases: &[],
-        summary: "coopmat2 with 16-bit sums: less accurate",
-        source: "GL_NV_cooperative_matrix2",
-        measures: Measures::Shortcuts(&[Shortcut::LessAccurate]),
-        kernels: built_in(&["matmul/coopmat2-narrow"]),
-        program: Static(&|shaders, case, device| units::workgroup_scope(shaders[0], Accumulator::Narrow, case, device)),
-    },
-    Variant {
-        name: Borrowed("split"),
-        aliases: &[],
-        summary: "f32 on the matrix units: splits each operand into two f16 halves and sums three of their products",
-        source: "H. Ootomo, R. Yokota (2022), arXiv 2203.03341",
-        measures: Measures::Shortcuts(&[Shortcut::LessAccurate]),
-        kernels: built_in(&[
-            "matmul/split-largest",
-            "matmul/split-halves",
-            "matmul/split",
-            "matmul/split-parts",
-            "matmul/sum-parts",
-        ]),
-        program: Static(&units::split),
-    },
-    Variant {
-        name: Borrowed("texel"),
-        aliases: &[],
-        summary: "for software devices: loads through texel views, several rows in registers, A passed around by shuffle",
-        source: "measured on llvmpipe; see docs/matmul.md",
-        measures: Measures::Problem,
-        kernels: built_in(&["matmul/texel"]),
-        program: Static(&|shaders, case, device| {
+    variant! { "coopmat",
+    "matrix units via cooperative matrices of a sub-group, staged in shared memory; sums in 32 bits",
+    from "GL_KHR_cooperative_matrix; CUTLASS",
+    &["matmul/coopmat", "matmul/coopmat-parts", "matmul/sum-parts"] => &|shaders, case, device| {
+        units::staged(shaders, Accumulator::Wide, case, device)
+    } },
+    variant! { "coopmat-narrow", "coopmat with 16-bit sums: less accurate, half the registers",
+    from "GL_KHR_cooperative_matrix; CUTLASS",
+    measures Measures::Shortcuts(&[Shortcut::LessAccurate]),
+    &["matmul/coopmat-narrow", "matmul/coopmat-narrow-parts", "matmul/sum-parts"] => &|shaders, case, device| {
+        units::staged(shaders, Accumulator::Narrow, case, device)
+    } },
+    variant! { "coopmat-direct",
+    "coopmat without shared memory: each lane loads its components from global memory, sub-groups split K",
+    from "ours; see docs/matmul.md",
+    &["matmul/coopmat-direct"] => &|shaders, case, device| direct::program(shaders[0], case, device) },
+    variant! { "coopmat2",
+    "matrix units via cooperative matrices of a whole work-group, staged by the driver; sums in 32 bits",
+    from "GL_NV_cooperative_matrix2",
+    &["matmul/coopmat2"] => &|shaders, case, device| {
+        units::workgroup_scope(shaders[0], Accumulator::Wide, case, device)
+    } },
+    variant! { "coopmat2-narrow", "coopmat2 with 16-bit sums: less accurate",
+    from "GL_NV_cooperative_matrix2",
+    measures Measures::Shortcuts(&[Shortcut::LessAccurate]),
+    &["matmul/coopmat2-narrow"] => &|shaders, case, device| {
+        units::workgroup_scope(shaders[0], Accumulator::Narrow, case, device)
+    } },
+    variant! { "split",
+    "f32 on the matrix units: splits each operand into two f16 halves and sums three of their products",
+    from "H. Ootomo, R. Yokota (2022), arXiv 2203.03341",
+    measures Measures::Shortcuts(&[Shortcut::LessAccurate]),
+    &["matmul/split-largest", "matmul/split-halves", "matmul/split", "matmul/split-parts",
+        "matmul/sum-parts"] => &units::split },
+    variant! { "texel",
+        "for software devices: loads through texel views, several rows in registers, A passed around by shuffle",
+        from "measured on llvmpipe; see docs/matmul.md",
+        &["matmul/texel"] => &|shaders, case, device| {
             let dims = Dims::from(case.size);
             let lanes = case.subgroup_size(device);
             // A GPU has enough registers, but spills are expensive.
@@ -241,26 +153,19 @@ pub(super) static VARIANTS: &[Variant] = &[
                 .constant("QUADS", quads)
                 .loops(dims.k.div_ceil(4));
             Program::single(in_quads(dispatch, case))
-        }),
+        }
     },
-    Variant {
-        name: Borrowed("gemv"),
-        aliases: &[],
-        summary: "for at most 8 rows or columns of C: reads the other operand once, 16 bytes at a time, and splits K",
-        source: "ours; see docs/matmul.md",
-        measures: Measures::Problem,
-        kernels: built_in(&["matmul/gemv-along", "matmul/gemv-across"]),
-        program: Static(&|shaders, case, device| gemv::program(shaders, false, case, device)),
-    },
-    Variant {
-        name: Borrowed("gemv-texel"),
-        aliases: &[],
-        summary: "gemv for software devices: loads through texel views",
-        source: "measured on llvmpipe; see docs/matmul.md",
-        measures: Measures::Problem,
-        kernels: built_in(&["matmul/gemv-texel-along", "matmul/gemv-texel-across"]),
-        program: Static(&|shaders, case, device| gemv::program(shaders, true, case, device)),
-    },
+    variant! { "gemv",
+    "for at most 8 rows or columns of C: reads the other operand once, 16 bytes at a time, and splits K",
+    from "ours; see docs/matmul.md",
+    &["matmul/gemv-along", "matmul/gemv-across"] => &|shaders, case, device| {
+        gemv::program(shaders, false, case, device)
+    } },
+    variant! { "gemv-texel", "gemv for software devices: loads through texel views",
+    from "measured on llvmpipe; see docs/matmul.md",
+    &["matmul/gemv-texel-along", "matmul/gemv-texel-across"] => &|shaders, case, device| {
+        gemv::program(shaders, true, case, device)
+    } },
 ];
 
 /// Variants with tunable tiles, the one tuned by default first.
@@ -406,10 +311,6 @@ fn element_per_invocation(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::dtype::DType;
-    use crate::basis::layout::Layout;
-    use crate::basis::size::Size;
-    use crate::basis::units::Bytes;
     use crate::device::capability::Feature;
     use crate::device::fixture::software_device;
     use crate::matmul::MATMUL;

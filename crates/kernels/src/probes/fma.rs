@@ -9,24 +9,15 @@
 //! the sum of 16 within 16·(2¹¹ + 16)·u. In f16, a is −1 and every value a multiple of 2⁻¹⁰, so results are exact, as
 //! are integers modulo 2³².
 
-use super::{GROUP, power_of_two};
-use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant};
-use crate::basis::dtype::{DType, HostArray};
-use crate::basis::handle::Handle::Static;
-use crate::basis::random::generator;
-use crate::basis::size::Size;
-use crate::basis::units::{Bytes, Work};
+use super::{GROUP, SIZE_IS_CHECKED, power_of_two};
 use crate::case::quantity::Quantity;
-use crate::device::capability::{DeviceInfo, DeviceKind};
-use crate::elements::Plain;
-use crate::error_bound::elementwise;
-use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program};
-use crate::kernel::shaders::Shader;
-use crate::shaders::{built_in, find};
+use crate::elements::arguments;
+use crate::elements::{Plain, doubles, input, output};
+use crate::error_bound::{Expected, elementwise};
+use crate::prelude::*;
+use crate::shaders::find;
 use half::f16;
 use rand::Rng;
-use std::borrow::Cow::Borrowed;
 
 /// Chains of multiply-adds.
 pub static FMA: Algorithm = Algorithm {
@@ -43,16 +34,12 @@ pub static FMA: Algorithm = Algorithm {
 /// Declares a variant that interleaves `$chains` sequences in one form of the kernel.
 macro_rules! chains {
     ($name:literal, $chains:literal of $kernel:literal, quick: $quick:literal, $summary:literal) => {
-        Variant {
-            name: Borrowed($name),
-            aliases: &[],
-            summary: $summary,
-            source: "the method of every peak-rate benchmark",
-            measures: Measures::Limit { of: |_, dtype| Some(Quantity::Arithmetic { dtype }), quick: $quick },
-            kernels: built_in(&[$kernel]),
-            program: Static(&|shaders, case, device| {
+        variant! { $name, $summary,
+            from "the method of every peak-rate benchmark",
+            measures Measures::Limit { of: |_, dtype| Some(Quantity::Arithmetic { dtype }), quick: $quick },
+            &[$kernel] => &|shaders, case, device| {
                 Program::single(dispatch(shaders[0], case, device, $chains, STEPS))
-            }),
+            }
         }
     };
 }
@@ -79,6 +66,7 @@ const SEQUENCES: usize = 16;
 pub const STEPS: u32 = 2048;
 /// Number of start values; invocations take theirs from this set.
 const STARTS: usize = 64;
+
 /// Returns the steps per iteration of the kernel's loop. On a GPU an iteration of f16 has an overhead of 7 steps
 /// (H100), so it gets many; a CPU's compiler would take too long.
 fn unroll(dtype: DType, device: &DeviceInfo) -> u32 {
@@ -97,16 +85,16 @@ pub fn with_steps(case: &CaseSpec, device: &DeviceInfo, steps: u32) -> Option<Pr
     program.unsupported(device).is_none().then_some(program)
 }
 
+/// Builds a dispatch of sequences of `steps` steps, of which an invocation interleaves `chains`.
 fn dispatch(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo, chains: u32, steps: u32) -> Dispatch {
-    let n = invocations(case).expect("the problem of this case was made, which checks its size");
+    let n = invocations(case).expect(SIZE_IS_CHECKED);
     let group = n.min(GROUP);
     let passes = SEQUENCES as u64 / u64::from(chains);
     let unroll = unroll(case.dtype, device);
     let [a, b] = coefficients(case.dtype).map(|value| bits(case.dtype, value));
-    let word = |value: u64| ArgumentValue::U32(value as u32);
-    let words = [("A", word(a)), ("A_HIGH", word(a >> 32)), ("B", word(b)), ("B_HIGH", word(b >> 32))];
-    let buffers = [("X", ArgumentValue::Buffer(BufferId(0))), ("Y", ArgumentValue::Buffer(BufferId(1)))];
-    Dispatch::new(shader, &[&buffers[..], &words].concat())
+    let low_word = |bits: u64| bits & u64::from(u32::MAX);
+    let words = [("A", low_word(a)), ("A_HIGH", a >> 32), ("B", low_word(b)), ("B_HIGH", b >> 32)];
+    Dispatch::new(shader, &arguments(&[("X", BufferId(0)), ("Y", BufferId(1))], &words))
         .group_size([group as u32, 1, 1])
         .groups([n / group, 1, 1])
         .constant("CHAINS", chains)
@@ -115,6 +103,7 @@ fn dispatch(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo, chain
         .loops(passes * (1 + u64::from(steps / unroll)))
 }
 
+/// Reads the number of invocations from the size.
 fn invocations(case: &CaseSpec) -> Result<u64, String> {
     match case.size {
         Size::Uniform(n) => power_of_two("invocations", n, STARTS as u64),
@@ -122,31 +111,29 @@ fn invocations(case: &CaseSpec) -> Result<u64, String> {
     }
 }
 
+/// Creates the problem of the sums of the final values of each invocation's sequences.
 fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     let invocations = invocations(case)?;
     let dtype = case.dtype;
     let seed = case.seed;
     // In i8, a sequence consists of words of four bytes.
-    let (start, sum) = match dtype {
-        DType::F16 => (dtype, DType::F32),
-        DType::I8 => (DType::I32, DType::I32),
-        _ => (dtype, dtype),
-    };
-    let step = if dtype == DType::I8 { 8 } else { 2 };
+    let dtype_of_starts = if dtype == DType::I8 { DType::I32 } else { dtype };
+    let dtype_of_sums = if dtype == DType::F16 { DType::F32 } else { dtype_of_starts };
+    let operations_per_step = if dtype == DType::I8 { 8 } else { 2 };
     Ok(Box::new(Plain {
         extents: invocations.to_string(),
-        buffers: vec![
-            BufferSpec::new("X", Role::Input, start, STARTS as u64),
-            BufferSpec::new("Y", Role::Output, sum, invocations),
-        ],
-        work: Work { operations: invocations * SEQUENCES as u64 * u64::from(STEPS) * step, bytes: Bytes(0) },
+        buffers: vec![input("X", dtype_of_starts, STARTS as u64), output("Y", dtype_of_sums, invocations)],
+        work: Work {
+            operations: invocations * SEQUENCES as u64 * u64::from(STEPS) * operations_per_step,
+            bytes: Bytes(0),
+        },
         chain: None,
-        inputs: Box::new(move || vec![input(dtype, seed)]),
+        inputs: Box::new(move || vec![starts(dtype, seed)]),
         oracle: Box::new(move |inputs| oracle(dtype, &inputs[0])),
     }))
 }
 
-/// Returns factor a and summand b.
+/// Returns factor a and summand b of a step.
 fn coefficients(dtype: DType) -> [f64; 2] {
     match dtype {
         DType::F16 => [-1.0, 1.0],
@@ -168,8 +155,8 @@ fn bits(dtype: DType, value: f64) -> u64 {
     }
 }
 
-/// Returns the start values.
-fn input(dtype: DType, seed: u64) -> HostArray {
+/// Generates the start values.
+fn starts(dtype: DType, seed: u64) -> HostArray {
     let mut rng = generator(seed, 0);
     let draws = std::iter::repeat_with(|| rng.next_u32()).take(STARTS);
     // A multiple of 2⁻¹⁰ below 1.
@@ -191,7 +178,7 @@ fn sums(dtype: DType, x: &HostArray) -> Vec<f64> {
         return (0..STARTS).map(|first| f64::from(window(&ends, first).fold(0i32, i32::wrapping_add))).collect();
     }
     let end = |start: f64| (0..STEPS).fold(start, |v, _| v.mul_add(a, b));
-    let ends: Vec<f64> = (0..STARTS).map(|i| end(x.get(i))).collect();
+    let ends: Vec<f64> = doubles(x).into_iter().map(end).collect();
     (0..STARTS).map(|first| window(&ends, first).sum()).collect()
 }
 
@@ -209,6 +196,7 @@ fn window<T: Copy>(values: &[T], first: usize) -> impl Iterator<Item = T> {
     (0..SEQUENCES).map(move |offset| values[(first + offset) % STARTS])
 }
 
+/// Creates the oracle for the sums of sequences that start at `x`.
 fn oracle(dtype: DType, x: &HostArray) -> Box<dyn Oracle> {
     let sums = sums(dtype, x);
     let u = match dtype {
@@ -218,7 +206,7 @@ fn oracle(dtype: DType, x: &HostArray) -> Box<dyn Oracle> {
         _ => 0.0,
     };
     let tolerance = SEQUENCES as f64 * (2048.0 + SEQUENCES as f64) * u;
-    elementwise("Y", tolerance, move |i| (sums[i % STARTS], 1.0))
+    elementwise("Y", tolerance, move |i| Expected::absolute(sums[i % STARTS]))
 }
 
 #[cfg(test)]
@@ -242,35 +230,35 @@ mod tests {
         let inputs = problem.inputs().expect("inputs");
         let HostArray::F32(x) = &inputs[0] else { panic!("f32 was asked for") };
         let oracle = problem.oracle(&inputs).expect("an oracle");
-        let check = oracle.check(&[HostArray::F32(right(x))]).expect("an answer");
-        assert!(check.passes() && check.residual > 0.0, "{check:?}");
+        let check = |y: Vec<f32>| oracle.check(&[HostArray::F32(y)]).expect("an answer");
+        let right_check = check(right(x));
+        assert!(right_check.passes() && right_check.residual > 0.0, "{right_check:?}");
         let mut short = right(x);
         let [a, b] = coefficients(DType::F32).map(|value| value as f32);
         short[5] = window(x, 5).map(|start| (0..1843).fold(start, |v, _| v * a + b)).sum();
-        assert!(!oracle.check(&[HostArray::F32(short)]).expect("an answer").passes());
+        assert!(!check(short).passes());
         let mut nan = right(x);
         nan[63] = f32::NAN;
-        assert!(!oracle.check(&[HostArray::F32(nan)]).expect("an answer").passes());
+        assert!(!check(nan).passes());
     }
 
     #[test]
     fn half_precision_and_integers_must_be_exact() {
         for dtype in [DType::F16, DType::I32, DType::I8] {
             let problem = problem(dtype);
-            let oracle = problem.oracle(&problem.inputs().expect("inputs")).expect("an oracle");
-            let output = |off: f64| match dtype {
-                // f16 sequences have an even number of steps, which cancel in pairs: they end where they start.
-                DType::F16 => HostArray::F32({
-                    let inputs = problem.inputs().expect("inputs");
-                    let starts: Vec<f64> = (0..64).map(|i| inputs[0].get(i)).collect();
-                    (0..64).map(|i| (window(&starts, i).sum::<f64>() + off) as f32).collect()
-                }),
-                _ => HostArray::I32({
-                    let HostArray::I32(x) = &problem.inputs().expect("inputs")[0] else { panic!("i32 was asked for") };
+            let inputs = problem.inputs().expect("inputs");
+            let oracle = problem.oracle(&inputs).expect("an oracle");
+            // Sums of the sequences' ends, each too large by `error`.
+            let output = |error: f64| {
+                if let HostArray::I32(x) = &inputs[0] {
                     let [a, b] = coefficients(dtype).map(|value| value as i32);
                     let ends: Vec<i32> = x.iter().map(|s| (0..STEPS).fold(*s, |v, _| step(dtype, v, a, b))).collect();
-                    (0..64).map(|i| window(&ends, i).fold(off as i32, i32::wrapping_add)).collect()
-                }),
+                    let sum = |i| window(&ends, i).fold(error as i32, i32::wrapping_add);
+                    return HostArray::I32((0..64).map(sum).collect());
+                }
+                // f16 sequences have an even number of steps, which cancel in pairs: they end where they start.
+                let starts = doubles(&inputs[0]);
+                HostArray::F32((0..64).map(|i| (window(&starts, i).sum::<f64>() + error) as f32).collect())
             };
             assert!(oracle.check(&[output(0.0)]).expect("an answer").passes(), "{dtype}");
             assert!(!oracle.check(&[output(1.0)]).expect("an answer").passes(), "{dtype}");
@@ -280,16 +268,14 @@ mod tests {
     #[test]
     fn dot_products_of_bytes_go_on_changing_to_the_last_step() {
         // (−1)·1 + 2·2 + 127·(−1) + (−128)·1 + 7
-        assert_eq!(
-            step(DType::I8, i32::from_le_bytes([255, 2, 127, 128]), i32::from_le_bytes([1, 2, 255, 1]), 7),
-            -245
-        );
+        let [x, a] = [[255, 2, 127, 128], [1, 2, 255, 1]].map(i32::from_le_bytes);
+        assert_eq!(step(DType::I8, x, a, 7), -245);
         let [a, b] = coefficients(DType::I8).map(|value| value as i32);
-        let HostArray::I32(starts) = input(DType::I8, 1) else { panic!("words") };
+        let HostArray::I32(starts) = starts(DType::I8, 1) else { panic!("words") };
         let end = |steps: u32| starts.iter().map(move |x| (0..steps).fold(*x, |v, _| step(DType::I8, v, a, b)));
         // The sums reveal a left-out step, as long as sequences neither coincide nor stop changing.
-        let same = end(STEPS).zip(end(STEPS - 1)).filter(|(x, y)| x == y).count();
+        assert!(end(STEPS).zip(end(STEPS - 1)).all(|(x, y)| x != y), "a sequence has stopped changing");
         let distinct: std::collections::BTreeSet<i32> = end(STEPS).collect();
-        assert!(same == 0 && distinct.len() > 8, "{same} stand still, {} distinct", distinct.len());
+        assert!(distinct.len() > 8, "{} distinct", distinct.len());
     }
 }

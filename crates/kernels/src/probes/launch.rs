@@ -1,26 +1,17 @@
 //! Probe of launch costs: n dispatches in one command buffer.
 //!
-//! Nominal work: none; the time of a launch is the kernel time divided by n. Every variant leaves a counter increased
-//! by n, which reveals a missing dispatch, or one of zero work-groups that ran.
+//! Nominal work: none; the time of a launch is the kernel time divided by n. Every variant adds n to the counter in
+//! buffer C, which reveals a missing dispatch. Buffer G is a grid of zero work-groups for indirect dispatches, which
+//! would change the counter if they ran.
 
-use super::integers;
-use crate::algorithms::{Algorithm, CaseSpec, Measures, Problem, Sweeps, Variant};
-use crate::basis::dtype::{DType, HostArray};
-use crate::basis::handle::Handle::Static;
-use crate::basis::random::generator;
-use crate::basis::size::Size;
-use crate::basis::units::{Bytes, Work};
+use super::SIZE_IS_CHECKED;
 use crate::case::quantity::{Operation, Quantity};
-use crate::elements::Plain;
+use crate::elements::{Plain, buffer, in_place, input, integers};
 use crate::error_bound::exact;
-use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Step};
-use crate::kernel::shaders::Shader;
-use crate::shaders::built_in;
+use crate::prelude::*;
 use rand::Rng;
-use std::borrow::Cow::Borrowed;
 
-/// Chains of dispatches.
+/// Cost of dispatches.
 pub static LAUNCH: Algorithm = Algorithm {
     name: Borrowed("launch"),
     summary: "cost of a dispatch: n of them in one command buffer",
@@ -28,55 +19,41 @@ pub static LAUNCH: Algorithm = Algorithm {
     default_size: Sweeps::same("1024"),
     verify_size: Sweeps::same("1,2,33"),
     variants: Borrowed(&[
-        Variant {
-            name: Borrowed("empty"),
-            aliases: &[],
-            summary: "dispatches of an empty kernel, in no order",
-            source: "the usual method",
-            measures: Measures::Limit {
+        variant! { "empty", "dispatches of an empty kernel, in no order",
+            from "the usual method",
+            measures Measures::Limit {
                 of: |_, _| Some(Quantity::Latency { of: Operation::EmptyDispatch }),
                 quick: false,
             },
-            kernels: built_in(&["launch/empty", "launch/count"]),
-            program: Static(&|shaders, case, _| {
-                let n = dispatches(case).expect("the problem of this case was made, which checks its size");
-                let empty = Step::Dispatch(Dispatch::new(shaders[0], &[]));
-                chain(std::iter::repeat_n(empty, n as usize - 1).chain([count(shaders[1], n)]))
-            }),
+            &["launch/empty", "launch/count"] => &|shaders, case, _| {
+                let n = dispatches(case).expect(SIZE_IS_CHECKED);
+                let empty = Dispatch::new(shaders[0], &[]);
+                program(std::iter::repeat_n(empty, n as usize - 1).chain([count(shaders[1], n)]))
+            }
         },
-        Variant {
-            name: Borrowed("dependent"),
-            aliases: &[],
-            summary: "dispatches that each add 1 to the previous result, with a barrier before each",
-            source: "the usual method",
-            measures: Measures::Limit {
+        variant! { "dependent", "dispatches that each add 1 to the previous result, with a barrier before each",
+            from "the usual method",
+            measures Measures::Limit {
                 of: |_, _| Some(Quantity::Latency { of: Operation::DependentDispatch }),
                 quick: true,
             },
-            kernels: built_in(&["launch/count"]),
-            program: Static(&|shaders, case, _| {
-                let n = dispatches(case).expect("the problem of this case was made, which checks its size");
-                chain(std::iter::repeat_n(count(shaders[0], 1), n as usize))
-            }),
+            &["launch/count"] => &|shaders, case, _| {
+                let n = dispatches(case).expect(SIZE_IS_CHECKED);
+                program(std::iter::repeat_n(count(shaders[0], 1), n as usize))
+            }
         },
-        Variant {
-            name: Borrowed("indirect"),
-            aliases: &[],
-            summary: "indirect dispatches of zero work-groups, with a barrier before each: the cost of skipping a step",
-            source: "vkCmdDispatchIndirect with counts that the device holds",
-            measures: Measures::Limit {
+        variant! { "indirect",
+            "indirect dispatches of zero work-groups, with a barrier before each: the cost of skipping a step",
+            from "vkCmdDispatchIndirect with counts that the device holds",
+            measures Measures::Limit {
                 of: |_, _| Some(Quantity::Latency { of: Operation::EmptyIndirectDispatch }),
                 quick: false,
             },
-            kernels: built_in(&["launch/count"]),
-            program: Static(&|shaders, case, _| {
-                let n = dispatches(case).expect("the problem of this case was made, which checks its size");
-                let skipped = match count(shaders[0], 1) {
-                    Step::Dispatch(dispatch) => Step::Dispatch(dispatch.indirect(BufferId(1))),
-                    other => other,
-                };
-                chain(std::iter::repeat_n(skipped, n as usize - 1).chain([count(shaders[0], n)]))
-            }),
+            &["launch/count"] => &|shaders, case, _| {
+                let n = dispatches(case).expect(SIZE_IS_CHECKED);
+                let skipped = count(shaders[0], 1).indirect(BufferId(1));
+                program(std::iter::repeat_n(skipped, n as usize - 1).chain([count(shaders[0], n)]))
+            }
         },
     ]),
     problem: Static(&problem),
@@ -86,6 +63,7 @@ pub static LAUNCH: Algorithm = Algorithm {
 /// Most dispatches in a command buffer; more would not change the average.
 const MAX_DISPATCHES: u64 = 1 << 16;
 
+/// Reads the number of dispatches from the size.
 fn dispatches(case: &CaseSpec) -> Result<u64, String> {
     match case.size {
         Size::Uniform(n) if n <= MAX_DISPATCHES => Ok(n),
@@ -93,26 +71,24 @@ fn dispatches(case: &CaseSpec) -> Result<u64, String> {
     }
 }
 
-fn count(shader: &'static Shader, add: u64) -> Step {
-    // `add` is at most MAX_DISPATCHES.
-    Step::Dispatch(Dispatch::new(
-        shader,
-        &[("C", ArgumentValue::Buffer(BufferId(0))), ("ADD", ArgumentValue::U32(add as u32))],
-    ))
+/// Builds a dispatch that adds `increment` to the counter.
+fn count(shader: &'static Shader, increment: u64) -> Dispatch {
+    // The increment is at most MAX_DISPATCHES.
+    Dispatch::new(shader, &[("C", buffer(0)), ("ADD", ArgumentValue::U32(increment as u32))])
 }
 
-fn chain(steps: impl Iterator<Item = Step>) -> Program {
-    Program { steps: steps.collect(), ..Program::default() }
+/// Builds a program of dispatches in this order.
+fn program(dispatches: impl Iterator<Item = Dispatch>) -> Program {
+    Program { steps: dispatches.map(Step::Dispatch).collect(), ..Program::default() }
 }
 
-/// Poses the count of dispatches in C. G is the indirect grid, of zero work-groups.
+/// Creates the problem of counting the dispatches of a case in C; G, with zero work-groups along x, is only read.
 fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     let dispatches = dispatches(case)?;
     let seed = case.seed;
-    let dtype = DType::I32;
     Ok(Box::new(Plain {
         extents: dispatches.to_string(),
-        buffers: vec![BufferSpec::new("C", Role::InPlace, dtype, 1), BufferSpec::new("G", Role::Input, dtype, 3)],
+        buffers: vec![in_place("C", DType::I32, 1), input("G", DType::I32, 3)],
         work: Work { operations: 0, bytes: Bytes(0) },
         chain: Some(dispatches),
         inputs: Box::new(move || {

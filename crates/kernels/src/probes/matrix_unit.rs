@@ -5,24 +5,14 @@
 //! For floats, every second product is with −A, so that sums stay exact in the narrowest type and A·B remains; for
 //! integers, the result counts the products. Elements are small integers, so the answer is exact in every type.
 
-use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant};
-use crate::basis::dtype::{DType, HostArray};
-use crate::basis::handle::Handle::Static;
-use crate::basis::random::generator;
-use crate::basis::size::Size;
-use crate::basis::units::{Bytes, Work};
-use crate::case::check::{WrongElement, WrongElements};
+use super::SIZE_IS_CHECKED;
 use crate::case::quantity::Quantity;
-use crate::device::capability::{Accumulator, DeviceInfo, MatrixShape};
-use crate::elements::Plain;
-use crate::error_bound::without_error;
-use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program};
-use crate::kernel::shaders::Shader;
-use crate::shaders::built_in;
+use crate::device::capability::MatrixShape;
+use crate::elements::{Plain, buffers, input, output};
+use crate::error_bound::check_exact;
+use crate::prelude::*;
 use half::{bf16, f16};
 use rand::Rng;
-use std::borrow::Cow::Borrowed;
 
 /// Products of cooperative matrices.
 pub static MATRIX_UNIT: Algorithm = Algorithm {
@@ -37,30 +27,23 @@ pub static MATRIX_UNIT: Algorithm = Algorithm {
 };
 
 static VARIANTS: &[Variant] = &[
-    Variant {
-        name: Borrowed("wide"),
-        aliases: &[],
-        summary: "32-bit sums: f16 and bf16 into f32, 8-bit integers into 32-bit ones",
-        source: "GL_KHR_cooperative_matrix; the method is that of fma",
-        measures: Measures::Limit { of: |size, dtype| limit(size, dtype, Accumulator::Wide), quick: true },
-        kernels: built_in(&["matrix-unit/wide"]),
-        program: Static(&|shaders, case, device| {
+    variant! { "wide", "32-bit sums: f16 and bf16 into f32, 8-bit integers into 32-bit ones",
+        from "GL_KHR_cooperative_matrix; the method is that of fma",
+        measures Measures::Limit { of: |size, dtype| limit(size, dtype, Accumulator::Wide), quick: true },
+        &["matrix-unit/wide"] => &|shaders, case, device| {
             Program::single(dispatch(shaders[0], case, device, Accumulator::Wide))
-        }),
+        }
     },
-    Variant {
-        name: Borrowed("narrow"),
-        aliases: &[],
-        summary: "sums in the operands' type: f16 into f16",
-        source: "GL_KHR_cooperative_matrix; the method is that of fma",
-        measures: Measures::Limit { of: |size, dtype| limit(size, dtype, Accumulator::Narrow), quick: true },
-        kernels: built_in(&["matrix-unit/narrow"]),
-        program: Static(&|shaders, case, device| {
+    variant! { "narrow", "sums in the operands' type: f16 into f16",
+        from "GL_KHR_cooperative_matrix; the method is that of fma",
+        measures Measures::Limit { of: |size, dtype| limit(size, dtype, Accumulator::Narrow), quick: true },
+        &["matrix-unit/narrow"] => &|shaders, case, device| {
             Program::single(dispatch(shaders[0], case, device, Accumulator::Narrow))
-        }),
+        }
     },
 ];
 
+/// Returns the limit that a case measures: the rate of matrices of this shape.
 fn limit(size: Size, dtype: DType, accumulator: Accumulator) -> Option<Quantity> {
     let Size::Three(m, n, k) = size else { return None };
     Some(Quantity::Matrix { dtype, narrow: accumulator == Accumulator::Narrow, m, n, k })
@@ -77,11 +60,11 @@ const STEPS: u32 = 512;
 /// Products per accumulator.
 const PRODUCTS: u64 = 1 + 2 * STEPS as u64;
 
+/// Builds the dispatch of all sub-groups; each multiplies its matrices over and over.
 fn dispatch(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo, accumulator: Accumulator) -> Dispatch {
-    let [m, n, k] = shape(case).expect("the problem of this case was made, which checks its size");
+    let [m, n, k] = shape(case).expect(SIZE_IS_CHECKED);
     let lanes = case.subgroup_size(device);
-    let [a, b, c] = [0, 1, 2].map(|i| ArgumentValue::Buffer(BufferId(i)));
-    Dispatch::new(shader, &[("A", a), ("B", b), ("C", c)])
+    Dispatch::new(shader, &buffers([("A", 0), ("B", 1), ("C", 2)]))
         .group_size([SUBGROUPS_OF_A_GROUP as u32 * lanes, 1, 1])
         .groups([SUBGROUPS / SUBGROUPS_OF_A_GROUP, 1, 1])
         .subgroups_of(lanes)
@@ -100,6 +83,7 @@ fn dispatch(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo, accum
         })
 }
 
+/// Reads M, N and K from the size.
 fn shape(case: &CaseSpec) -> Result<[u64; 3], String> {
     match case.size {
         Size::Three(m, n, k) if m.max(n).max(k) <= 256 => Ok([m, n, k]),
@@ -107,12 +91,13 @@ fn shape(case: &CaseSpec) -> Result<[u64; 3], String> {
     }
 }
 
-/// Returns `len` small integers, whose products and sums over K ≤ 256 are exact in f16.
+/// Generates `len` small integers, whose products and sums over K ≤ 256 are exact in f16.
 fn elements(seed: u64, stream: u64, len: u64) -> Vec<i8> {
     let mut rng = generator(seed, stream);
     (0..len).map(|_| (rng.next_u32() % 3) as i8).collect()
 }
 
+/// Converts small integers to an element type.
 fn array(dtype: DType, values: impl Iterator<Item = i8>) -> HostArray {
     match dtype {
         DType::I8 => HostArray::I8(values.collect()),
@@ -122,24 +107,27 @@ fn array(dtype: DType, values: impl Iterator<Item = i8>) -> HostArray {
     }
 }
 
+/// Creates the problem of the end values of the accumulators, which are the same in every sub-group.
 fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
-    let ([m, n, k], dtype, seed) = (shape(case)?, case.dtype, case.seed);
+    let [m, n, k] = shape(case)?;
+    let dtype = case.dtype;
+    let seed = case.seed;
     let integers = matches!(dtype, DType::I8 | DType::U8);
     let wide = if integers { DType::I32 } else { DType::F32 };
     Ok(Box::new(Plain {
         extents: format!("{m}x{n}x{k}"),
         buffers: vec![
-            BufferSpec::new("A", Role::Input, dtype, 2 * m * k),
-            BufferSpec::new("B", Role::Input, dtype, CHAINS * k * n),
-            BufferSpec::new("C", Role::Output, wide, CHAINS * m * n),
+            input("A", dtype, 2 * m * k),
+            input("B", dtype, CHAINS * k * n),
+            output("C", wide, CHAINS * m * n),
         ],
         work: Work { operations: SUBGROUPS * CHAINS * PRODUCTS * 2 * m * n * k, bytes: Bytes(0) },
         chain: None,
         inputs: Box::new(move || {
             let a = elements(seed, 0, m * k);
             let sign = if integers { 1 } else { -1 };
-            let both = a.iter().copied().chain(a.iter().map(|v| sign * v));
-            vec![array(dtype, both), array(dtype, elements(seed, 1, CHAINS * k * n).into_iter())]
+            let with_negated = a.iter().copied().chain(a.iter().map(|value| sign * value));
+            vec![array(dtype, with_negated), array(dtype, elements(seed, 1, CHAINS * k * n).into_iter())]
         }),
         oracle: Box::new(move |inputs| oracle(inputs, [m, n, k], if integers { PRODUCTS as f64 } else { 1.0 })),
     }))
@@ -148,23 +136,17 @@ fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
 /// Compares C with the exact values: `times` the product.
 fn oracle(inputs: &[HostArray], shape: [u64; 3], times: f64) -> Box<dyn Oracle> {
     let [m, n, k] = shape.map(|extent| extent as usize);
-    let element = |index: usize| {
+    let expected_element = |index: usize| {
         let chain = index / (m * n);
         let row = index / n % m;
         let column = index % n;
         let terms = (0..k).map(|l| inputs[0].get(row * k + l) * inputs[1].get((chain * k + l) * n + column));
         times * terms.sum::<f64>()
     };
-    let expected: Vec<f64> = (0..CHAINS as usize * m * n).map(element).collect();
+    let expected: Vec<f64> = (0..CHAINS as usize * m * n).map(expected_element).collect();
     Box::new(move |outputs: &[HostArray]| {
-        let mut wrong = WrongElements::default();
-        for (i, expected) in expected.iter().enumerate() {
-            let got = outputs[0].get(i);
-            if got != *expected {
-                wrong.add(|| WrongElement::new(format!("C[{i}]"), got, expected));
-            }
-        }
-        Ok(without_error(wrong))
+        let values = (0..expected.len()).map(|i| outputs[0].get(i));
+        Ok(check_exact("C", values, &expected))
     })
 }
 
@@ -177,21 +159,17 @@ mod tests {
         let case = CaseSpec::new(&MATRIX_UNIT, Size::Three(16, 8, 32), DType::I8);
         let problem = problem(&case).expect("a sensible shape");
         let inputs = problem.inputs().expect("inputs");
-        let element = |row: usize, column: usize| -> i32 {
-            (0..32).map(|l| (inputs[0].get(row * 32 + l) * inputs[1].get(l * 8 + column)) as i32).sum()
+        let element = |index: usize| {
+            let chain = index / 128;
+            let row = index / 8 % 16;
+            let column = index % 8;
+            let term = |l| inputs[0].get(row * 32 + l) * inputs[1].get((chain * 32 + l) * 8 + column);
+            1025 * (0..32).map(|l| term(l) as i32).sum::<i32>()
         };
-        let mut c: Vec<i32> = vec![0; 4 * 16 * 8];
         let oracle = problem.oracle(&inputs).expect("an oracle");
-        assert!(!oracle.check(&[HostArray::I32(c.clone())]).expect("an answer").passes());
-        for (index, value) in c.iter_mut().enumerate() {
-            let (chain, row, column) = (index / 128, index / 8 % 16, index % 8);
-            *value = 1025
-                * (0..32)
-                    .map(|l| (inputs[0].get(row * 32 + l) * inputs[1].get((chain * 32 + l) * 8 + column)) as i32)
-                    .sum::<i32>();
-        }
-        assert_eq!(c[0], 1025 * element(0, 0));
-        assert!(oracle.check(&[HostArray::I32(c)]).expect("an answer").passes());
+        let passes = |c: Vec<i32>| oracle.check(&[HostArray::I32(c)]).expect("an answer").passes();
+        assert!(!passes(vec![0; 4 * 16 * 8]));
+        assert!(passes((0..4 * 16 * 8).map(element).collect()));
     }
 
     #[test]

@@ -14,37 +14,30 @@ pub use launch::LAUNCH;
 pub use matrix_unit::MATRIX_UNIT;
 pub use memory::{ATOMIC_ADD, MEMORY_COPY, MEMORY_READ, MEMORY_WRITE, SHARED_MEMORY};
 
-use crate::basis::dtype::HostArray;
-use crate::basis::random::generator;
+use crate::prelude::*;
 use rand::Rng;
 
 /// Invocations per work-group.
 const GROUP: u64 = 256;
 /// Largest size, a power of two.
 const MAX_SIZE: u64 = 1 << 30;
+/// Reason why programs need not report a wrong size.
+const SIZE_IS_CHECKED: &str = "the problem of this case was made, which checks its size";
 
-/// Checks that a size is a power of two from `least` to [`MAX_SIZE`]; `what` names it in the error.
-fn power_of_two(what: &str, n: u64, least: u64) -> Result<u64, String> {
+/// Checks that `n`, a number of `things`, is a power of two from `least` to [`MAX_SIZE`].
+fn power_of_two(things: &str, n: u64, least: u64) -> Result<u64, String> {
     if n.is_power_of_two() && (least..=MAX_SIZE).contains(&n) {
-        Ok(n)
-    } else {
-        Err(format!("{n} {what} are not a power of two from {least} to 2^30; write 2^{}", n.max(least).ilog2().min(30)))
+        return Ok(n);
     }
+    let power = n.max(least).ilog2().min(30);
+    Err(format!("{n} {things} are not a power of two from {least} to 2^30; write 2^{power}"))
 }
 
-/// Returns random words.
-fn words(len: u64, seed: u64) -> Vec<i32> {
+/// Generates random words.
+fn random_words(len: u64, seed: u64) -> Vec<i32> {
     let mut words = vec![0i32; len as usize];
     generator(seed, 0).fill_bytes(bytemuck::cast_slice_mut(&mut words));
     words
-}
-
-/// Returns the words of an i32 buffer.
-fn integers(array: &HostArray) -> &[i32] {
-    match array {
-        HostArray::I32(words) => words,
-        other => unreachable!("buffers of this probe are i32, not {other:?}"),
-    }
 }
 
 #[cfg(test)]
