@@ -40,9 +40,6 @@ pub struct Region<'a> {
 
 impl DeviceBuffer {
     /// Creates a buffer of `size` bytes and allocates its memory; `name` is for error messages.
-    ///
-    /// # Errors
-    /// When the memory cannot be allocated.
     pub fn new(device: &Rc<Device>, name: &str, size: Bytes, purpose: Use) -> Result<Self, VulkanError> {
         let (usage, location) = match purpose {
             Use::Kernel => (

@@ -61,9 +61,6 @@ const MIN_FAILING_PROBE: Nanos = Nanos(200e6);
 
 impl Recorder {
     /// Starts recording.
-    ///
-    /// # Errors
-    /// When the device has no memory for commands.
     pub fn new(device: &Rc<Device>) -> Result<Self, VulkanError> {
         let info = vk::CommandPoolCreateInfo::default().queue_family_index(device.queue_family);
         // SAFETY: the device is alive.
@@ -146,9 +143,6 @@ impl Recorder {
 
     /// Records `steps` over numbered `buffers`, with a barrier before each step that conflicts with an unfinished
     /// earlier one.
-    ///
-    /// # Errors
-    /// When a pipeline cannot be made.
     pub fn steps(
         &mut self,
         steps: &[Step],
@@ -260,9 +254,6 @@ impl Recorder {
     }
 
     /// Ends recording.
-    ///
-    /// # Errors
-    /// When the device has no memory for the commands.
     pub fn finish(mut self) -> Result<Commands, VulkanError> {
         self.barrier_to_host();
         // SAFETY: the command buffer is being recorded.
@@ -272,9 +263,6 @@ impl Recorder {
 }
 
 /// Returns whether `device` executes commands: null drivers and shims accept commands and drop them.
-///
-/// # Errors
-/// When the device fails.
 pub fn executes(device: &Rc<Device>) -> Result<bool, VulkanError> {
     const WORD: u32 = 0x600d_c0de;
     let mut buffer = DeviceBuffer::new(device, "a word", Bytes(4), Use::Download)?;
@@ -287,9 +275,6 @@ pub fn executes(device: &Rc<Device>) -> Result<bool, VulkanError> {
 
 /// Checks the clock of `device`: over fills that keep the host waiting, it must count at least [`MIN_CLOCK_RATIO`] of
 /// the host's time. [`TimestampPool::elapsed`] refuses a clock that counts too much.
-///
-/// # Errors
-/// When the clock counts too little, or the device fails.
 pub fn check_clock(device: &Rc<Device>) -> Result<(), VulkanError> {
     // Without memory for the probe, nothing can be learned about the clock.
     let Ok(buffer) = DeviceBuffer::new(device, "clock probe", CLOCK_PROBE, Use::Kernel) else { return Ok(()) };
@@ -321,9 +306,6 @@ pub fn check_clock(device: &Rc<Device>) -> Result<(), VulkanError> {
 
 impl Commands {
     /// Submits the commands and waits until they are done; returns the host's time for both.
-    ///
-    /// # Errors
-    /// When the device is lost.
     pub fn run(&self) -> Result<Nanos, VulkanError> {
         let buffers = [self.handle];
         let submit = vk::SubmitInfo::default().command_buffers(&buffers);
@@ -373,9 +355,6 @@ pub struct TimestampPool {
 
 impl TimestampPool {
     /// Creates a pool for `pairs` pairs.
-    ///
-    /// # Errors
-    /// When the device cannot make it.
     pub fn new(device: &Rc<Device>, pairs: u32) -> Result<Self, VulkanError> {
         let info = vk::QueryPoolCreateInfo::default().query_type(vk::QueryType::TIMESTAMP).query_count(2 * pairs);
         // SAFETY: the device is alive.
@@ -384,10 +363,7 @@ impl TimestampPool {
     }
 
     /// Returns the sum of the times between the stamps of all pairs. `host` is how long the host waited for the
-    /// commands that wrote them.
-    ///
-    /// # Errors
-    /// When the results cannot be read, or exceed the host's time.
+    /// commands that wrote them. Fails if it exceeds the host's time.
     pub fn elapsed(&self, host: Nanos) -> Result<Nanos, VulkanError> {
         let mut ticks = vec![0u64; 2 * self.pairs as usize];
         let flags = vk::QueryResultFlags::TYPE_64 | vk::QueryResultFlags::WAIT;

@@ -53,18 +53,12 @@ fn validation_layer_version(entry: &ash::Entry) -> Result<u32, VulkanError> {
 }
 
 impl Instance {
-    /// Loads Vulkan, from the library `loader` if given.
-    ///
-    /// # Errors
-    /// When there is no loader, no driver, or the requested validation layer is missing.
+    /// Loads Vulkan, from the library `loader` if given. Fails if there is no loader, no driver, or no such layer.
     pub fn new(validation: Validation, loader: Option<&Path>) -> Result<Rc<Self>, VulkanError> {
         Self::monitored(validation, loader, Arc::default())
     }
 
     /// [`Self::new`], whose calls `calls` sees, and those of its devices.
-    ///
-    /// # Errors
-    /// As [`Self::new`].
     pub fn monitored(
         validation: Validation,
         loader: Option<&Path>,

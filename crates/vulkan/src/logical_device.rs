@@ -34,9 +34,6 @@ pub struct Device {
 
 impl Device {
     /// Opens `physical` with every feature that this crate knows and the device has.
-    ///
-    /// # Errors
-    /// When the driver cannot create the device.
     pub fn open(instance: &Rc<Instance>, physical: &PhysicalDevice) -> Result<Rc<Self>, VulkanError> {
         Self::open_with(instance, physical, false)
     }

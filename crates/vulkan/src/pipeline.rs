@@ -157,9 +157,6 @@ pub struct Pipelines {
 
 impl Pipelines {
     /// Creates an empty set of pipelines, with the driver's cache read from `disk`.
-    ///
-    /// # Errors
-    /// When the driver cannot make a cache.
     pub fn new(device: &Rc<Device>, disk: &CacheFolder) -> Result<Self, VulkanError> {
         let data = disk.get(CACHE_KIND, &device.info).unwrap_or_default();
         let cache = Cache::new(device, &data)?;
@@ -176,9 +173,6 @@ impl Pipelines {
     }
 
     /// Compiles the kernels of `program`; returns each once, with statistics and hash.
-    ///
-    /// # Errors
-    /// When the driver refuses a kernel.
     pub fn kernels(&mut self, program: &Program) -> Result<Vec<CompiledKernel>, VulkanError> {
         self.prepare(program)?;
         Ok(self.made(program))
@@ -200,9 +194,6 @@ impl Pipelines {
 
     /// Compiles and inspects each kernel of `program`, with the driver's internal representations if `texts`. Ignores
     /// the pipeline cache on disk.
-    ///
-    /// # Errors
-    /// When the driver refuses a kernel.
     pub fn inspect(&mut self, program: &Program, texts: bool) -> Result<Vec<CompiledKernel>, VulkanError> {
         let mut found: Vec<CompiledKernel> = vec![];
         for dispatch in program.dispatches() {
@@ -298,17 +289,11 @@ impl Pipelines {
     }
 
     /// Compiles every pipeline that `program` needs.
-    ///
-    /// # Errors
-    /// When the driver refuses a pipeline.
     pub fn prepare(&mut self, program: &Program) -> Result<(), VulkanError> {
         program.dispatches().try_for_each(|dispatch| self.get(dispatch).map(drop))
     }
 
     /// Returns the pipeline of `dispatch`; compiles it on first use.
-    ///
-    /// # Errors
-    /// When the driver refuses the pipeline.
     pub fn get(&mut self, dispatch: &Dispatch) -> Result<Rc<Pipeline>, VulkanError> {
         let key = Key::of(dispatch);
         if let Some(pipeline) = self.made.get(&key) {

@@ -27,9 +27,6 @@ pub struct PhysicalDevice {
 
 impl Instance {
     /// Lists every physical device, in the loader's order.
-    ///
-    /// # Errors
-    /// When the loader cannot list them.
     pub fn devices(&self) -> Result<Vec<PhysicalDevice>, VulkanError> {
         // SAFETY: the instance is alive.
         let list = || unsafe { self.handle.enumerate_physical_devices() };

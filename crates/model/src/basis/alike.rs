@@ -21,13 +21,13 @@ pub fn grouped_by_key_where<T, K: Hash + Eq>(
     same: impl Fn(&T, &T) -> bool,
 ) -> Vec<Vec<T>> {
     let mut groups: Vec<Vec<T>> = vec![];
-    let mut places: HashMap<K, Vec<usize>> = HashMap::new();
+    let mut indices_by_key: HashMap<K, Vec<usize>> = HashMap::new();
     for item in items {
-        let places = places.entry(key(&item)).or_default();
-        if let Some(place) = places.iter().find(|place| same(&groups[**place][0], &item)) {
-            groups[*place].push(item);
+        let indices = indices_by_key.entry(key(&item)).or_default();
+        if let Some(index) = indices.iter().find(|index| same(&groups[**index][0], &item)) {
+            groups[*index].push(item);
         } else {
-            places.push(groups.len());
+            indices.push(groups.len());
             groups.push(vec![item]);
         }
     }
@@ -46,13 +46,13 @@ mod tests {
 
     #[test]
     fn items_are_held_against_the_groups_of_their_key_alone() {
-        let held = std::cell::Cell::new(0);
+        let comparisons = std::cell::Cell::new(0);
         let same = |a: &u32, b: &u32| {
-            held.set(held.get() + 1);
+            comparisons.set(comparisons.get() + 1);
             a % 2 == b % 2
         };
         let groups = grouped_by_key_where(0..10_000, |number| number / 10, same);
-        assert_eq!((groups.len(), held.get()), (2_000, 1_000 * (1 + 8 + 4)));
+        assert_eq!((groups.len(), comparisons.get()), (2_000, 1_000 * (1 + 8 + 4)));
     }
 
     #[test]

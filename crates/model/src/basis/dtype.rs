@@ -85,13 +85,10 @@ impl DType {
         }
     }
 
-    /// Parses the type of a user's buffer.
-    ///
-    /// # Errors
-    /// A message with the nearest name if no type has this one.
+    /// Parses the type of a user's buffer. The error message has the nearest name.
     pub fn of_buffer(name: &str) -> Result<Self, String> {
-        let found = Self::OF_BUFFERS.into_iter().find(|dtype| dtype.name() == name);
-        found.ok_or_else(|| error::unknown("type", name, "", &Self::OF_BUFFERS.map(Self::name)))
+        let dtype = Self::OF_BUFFERS.into_iter().find(|dtype| dtype.name() == name);
+        dtype.ok_or_else(|| error::unknown("type", name, "", &Self::OF_BUFFERS.map(Self::name)))
     }
 
     /// Returns the size of an element in bytes.
@@ -163,10 +160,8 @@ impl DType {
         }
     }
 
-    /// Returns the first element in `bytes`, which are little-endian. 64-bit integers are rounded to f64.
-    ///
-    /// # Panics
-    /// When there are too few bytes.
+    /// Returns the first element in `bytes`, which are little-endian. 64-bit integers are rounded to f64. Panics if
+    /// there are too few.
     pub fn value(self, bytes: &[u8]) -> f64 {
         macro_rules! read {
             ($type:ty) => {
@@ -218,39 +213,26 @@ impl FromStr for DType {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|dtype| dtype.name() == text).ok_or_else(|| {
-            let all = Self::ALL.map(Self::name);
-            error::unknown("dtype", text, "", &all)
-        })
+        let dtype = Self::ALL.into_iter().find(|dtype| dtype.name() == text);
+        dtype.ok_or_else(|| error::unknown("dtype", text, "", &Self::ALL.map(Self::name)))
     }
 }
 
 /// Host array of one element type: the contents of a device buffer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HostArray {
-    /// 32-bit floats.
     F32(Vec<f32>),
-    /// 64-bit floats.
     F64(Vec<f64>),
-    /// IEEE half precision.
     F16(Vec<f16>),
-    /// Bfloat16: the upper half of an f32.
     Bf16(Vec<bf16>),
-    /// 32-bit integers.
     I32(Vec<i32>),
-    /// 8-bit integers, signed.
     I8(Vec<i8>),
-    /// 8-bit integers, unsigned, and raw memory.
+    /// Unsigned bytes, and raw memory.
     U8(Vec<u8>),
-    /// Signed 16-bit integers.
     I16(Vec<i16>),
-    /// Signed 64-bit integers.
     I64(Vec<i64>),
-    /// Unsigned 16-bit integers.
     U16(Vec<u16>),
-    /// Unsigned 32-bit integers.
     U32(Vec<u32>),
-    /// Unsigned 64-bit integers.
     U64(Vec<u64>),
 }
 
@@ -343,10 +325,10 @@ impl HostArray {
 
     /// Returns the transpose of a row-major matrix with `columns` columns, row-major as well.
     pub fn transposed(&self, columns: usize) -> Self {
-        fn of<T: Copy>(elements: &[T], columns: usize) -> Vec<T> {
+        fn transpose<T: Copy>(elements: &[T], columns: usize) -> Vec<T> {
             (0..columns).flat_map(|column| elements[column..].iter().step_by(columns).copied()).collect()
         }
-        each_type!(self, make, v => make(of(v, columns)))
+        each_type!(self, make, v => make(transpose(v, columns)))
     }
 
     /// Whether there are no elements.
@@ -379,13 +361,15 @@ impl HostArray {
 /// Converts an f16 to f32 with operations that the compiler can vectorize. Several times as fast as the `half` crate,
 /// which checks the processor's features at each element.
 fn widened(half: f16) -> f32 {
-    const INFINITE: u32 = 0x7c00;
+    /// Bits of the infinite f16; those of NaNs are larger.
+    const INFINITE_HALF: u32 = 0x7c00;
+    /// Bits of 2^112, which makes up for the different exponent biases and normalizes subnormal halves as well.
+    const SCALE: u32 = 0x7780_0000;
     let bits = u32::from(half.to_bits());
     let sign = bits >> 15 << 31;
     let magnitude = bits & 0x7fff;
-    // 2^112 makes up for the different exponent biases, and normalizes subnormal halves as well.
-    let scaled = (f32::from_bits(magnitude << 13) * f32::from_bits(0x7780_0000)).to_bits();
-    let exponent = if magnitude >= INFINITE { 0x7f80_0000 } else { 0 };
+    let scaled = (f32::from_bits(magnitude << 13) * f32::from_bits(SCALE)).to_bits();
+    let exponent = if magnitude >= INFINITE_HALF { f32::INFINITY.to_bits() } else { 0 };
     f32::from_bits(scaled | exponent | sign)
 }
 
@@ -400,10 +384,13 @@ mod tests {
 
     #[test]
     fn every_half_is_widened_as_the_crate_does() {
-        let same = |own: f32, other: f32| own == other || own.is_nan() && other.is_nan();
+        let are_same = |a: f32, b: f32| a == b || a.is_nan() && b.is_nan();
         for bits in 0..=u16::MAX {
             let (half, upper) = (f16::from_bits(bits), bf16::from_bits(bits));
-            assert!(same(widened(half), half.to_f32()) && same(widened_bf16(upper), upper.to_f32()), "{bits:#x}");
+            assert!(
+                are_same(widened(half), half.to_f32()) && are_same(widened_bf16(upper), upper.to_f32()),
+                "{bits:#x}"
+            );
             assert_eq!(widened(half).is_sign_negative(), half.is_sign_negative(), "{bits:#x}");
         }
     }

@@ -8,7 +8,7 @@ macro_rules! named {
             /// Values, in the order that messages list them.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$value),+];
 
-            /// Returns the name on the command line, in records and in case ids.
+            /// Returns the name, as users read it and on the command line type it.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$value => $name),+ }
             }
@@ -24,8 +24,8 @@ macro_rules! named {
             type Err = String;
 
             fn from_str(text: &str) -> Result<Self, String> {
-                let found = Self::ALL.into_iter().find(|value| value.name() == text);
-                found.ok_or_else(|| $crate::basis::error::unknown($what, text, "", &Self::ALL.map(Self::name)))
+                let value = Self::ALL.into_iter().find(|value| value.name() == text);
+                value.ok_or_else(|| $crate::basis::error::unknown($what, text, "", &Self::ALL.map(Self::name)))
             }
         }
     };

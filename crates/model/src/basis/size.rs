@@ -79,22 +79,18 @@ const MAX_EXTENT: u64 = i32::MAX as u64;
 const MAX_SIZES: usize = 10_000;
 
 /// Parses a sweep, such as `128,1000` or `128..8192`, into distinct sizes in the given order.
-///
-/// # Errors
-/// When the text is malformed, or a size is out of range.
 pub fn sweep(text: &str) -> Result<Vec<Size>, String> {
     if text.contains(',') && text.split(',').any(|item| item.trim().is_empty()) {
         return Err(format!("sizes '{}' include an empty one; remove a comma", brief(text)));
     }
-    let item = |item: &str| {
-        let meant = |error| match from_foreign_range(item) {
+    let mut sizes = vec![];
+    for item in text.split(',') {
+        sizes.extend(range(item.trim()).map_err(|error| match from_foreign_range(item) {
             Some(meant) => format!("malformed size '{}'; did you mean {meant}?", brief(item)),
             None => error,
-        };
-        range(item.trim()).map_err(meant)
-    };
-    let sizes = text.split(',').map(item).collect::<Result<Vec<_>, _>>()?;
-    Ok(distinct(sizes.into_iter().flatten()))
+        })?);
+    }
+    Ok(distinct(sizes))
 }
 
 /// Converts a range in another language's notation: `64...128` and `64:128` become `64..128`.
@@ -110,17 +106,24 @@ fn range(item: &str) -> Result<Vec<Size>, String> {
     if [Some(first), Some(last), step].iter().flatten().any(|part| part.trim().is_empty()) {
         return Err(format!("size range '{}' is incomplete; write 128..8192 or 128..1024:128", brief(item)));
     }
-    let no_step =
-        |step: &str| format!("step '{}' of size range '{}' must be a whole number from 1", brief(step), brief(item));
-    let step = step.map(|step| extent(step).map_err(|_| no_step(step))).transpose()?;
+    let step = match step {
+        Some(text) => Some(extent(text).map_err(|_| {
+            format!("step '{}' of size range '{}' must be a whole number from 1", brief(text), brief(item))
+        })?),
+        None => None,
+    };
     let first = extent(first)?;
     let last = extent(last)?;
     if first > last {
         return Err(format!("size range '{item}' runs downwards; write {last}..{first}"));
     }
-    let count = step.map_or(64, |step| (last - first) / step);
-    if count >= MAX_SIZES as u64 {
-        return Err(format!("size range '{item}' has {} sizes, at most {MAX_SIZES}; use a larger step", count + 1));
+    // Without a step, sizes double, so there are at most 64.
+    let last_index = step.map_or(64, |step| (last - first) / step);
+    if last_index >= MAX_SIZES as u64 {
+        return Err(format!(
+            "size range '{item}' has {} sizes, at most {MAX_SIZES}; use a larger step",
+            last_index + 1
+        ));
     }
     let next = |n: &u64| match step {
         Some(step) => n.checked_add(step),
@@ -130,14 +133,14 @@ fn range(item: &str) -> Result<Vec<Size>, String> {
 }
 
 fn size(text: &str) -> Result<Size, String> {
-    let zero = |item: &str| item.trim().parse() == Ok(0u64);
-    if text.contains('x') && text.split('x').any(zero) {
+    let has_separator = text.contains('x');
+    if has_separator && text.split('x').any(|item| item.trim().parse() == Ok(0u64)) {
         return Err(format!(
             "size '{}' has an extent of zero; write decimal extents with x between them, as in 1000x70x130",
             brief(text)
         ));
     }
-    if text.contains('x') && text.split('x').any(|item| item.trim().is_empty()) {
+    if has_separator && text.split('x').any(|item| item.trim().is_empty()) {
         return Err(format!("size '{}' lacks an extent; write N, or MxNxK for matmul", brief(text)));
     }
     let extents = text.split('x').map(extent).collect::<Result<Vec<_>, _>>()?;

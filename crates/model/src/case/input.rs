@@ -54,7 +54,7 @@ named!(Input, "input", [
 /// Returns `len` random elements. Every value is exact in `dtype`: a multiple of 2⁻²⁴ (f32), 2⁻⁵² (f64), 2⁻¹¹ (f16) or
 /// 2⁻⁸ (bf16). All kinds except `Signed` use the draws of `Uniform`.
 pub fn random(dtype: DType, input: Input, len: usize, rng: &mut ChaCha8Rng) -> HostArray {
-    // Draws an integer of `bits` bits, shifted to be signed for `Signed`; exact in f64 up to 53 bits.
+    // Draws an integer from 0 to 2^bits, or for `Signed` from −2^bits to 2^bits; exact in f64 up to 52 bits.
     let mut draw = |bits: u32| -> f64 {
         match input {
             Input::Signed => (rng.next_u64() >> (63 - bits)) as f64 - 2f64.powi(bits as i32),

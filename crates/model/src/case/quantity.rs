@@ -1,6 +1,7 @@
 //! Quantities that the limits of a device measure.
 
 use crate::basis::dtype::DType;
+use crate::basis::named::named;
 use crate::basis::units::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -75,6 +76,8 @@ pub enum AtomicPattern {
     Spread,
 }
 
+named!(AtomicPattern, "pattern", [Same "same", Spread "spread"]);
+
 /// Operation whose time is a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -89,6 +92,11 @@ pub enum Operation {
     SubmitToWait,
 }
 
+named!(Operation, "operation", [
+    EmptyDispatch "empty dispatch", DependentDispatch "dependent dispatch",
+    EmptyIndirectDispatch "empty indirect dispatch", SubmitToWait "submit to wait",
+]);
+
 /// Direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -98,6 +106,8 @@ pub enum Direction {
     /// Device to host.
     Download,
 }
+
+named!(Direction, "direction", [Upload "upload", Download "download"]);
 
 /// Name, unit and role of a quantity.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,42 +168,24 @@ impl Quantity {
 
     /// Returns the name, the unit and the bounded part.
     pub fn facts(self) -> Facts {
-        let facts = |name: &str, unit, bounds| Facts { name: name.into(), unit, bounds };
-        match self {
+        let (name, unit, bounds) = match self {
             Self::Arithmetic { dtype } => {
-                facts(&format!("multiply-adds, {dtype}"), Unit::OperationsPerSecond, Bounds::Arithmetic)
+                (format!("multiply-adds, {dtype}"), Unit::OperationsPerSecond, Bounds::Arithmetic)
             }
             Self::Matrix { dtype, narrow, m, n, k } => {
                 let sums = if narrow { ", narrow sums" } else { "" };
                 let name = format!("matrix unit, {dtype} {m}×{n}×{k}{sums}");
-                facts(&name, Unit::OperationsPerSecond, Bounds::ArithmeticOf(dtype))
+                (name, Unit::OperationsPerSecond, Bounds::ArithmeticOf(dtype))
             }
-            Self::Bandwidth { .. } => facts("bandwidth", Unit::BytesPerSecond, Bounds::Memory),
-            Self::SharedMemory => facts("shared memory, loads", Unit::BytesPerSecond, Bounds::Nothing),
+            Self::Bandwidth { .. } => ("bandwidth".into(), Unit::BytesPerSecond, Bounds::Memory),
+            Self::SharedMemory => ("shared memory, loads".into(), Unit::BytesPerSecond, Bounds::Nothing),
             Self::Atomics { pattern } => {
-                let place = match pattern {
-                    AtomicPattern::Same => "same",
-                    AtomicPattern::Spread => "spread",
-                };
-                facts(&format!("atomic additions, {place}"), Unit::AdditionsPerSecond, Bounds::Nothing)
+                (format!("atomic additions, {pattern}"), Unit::AdditionsPerSecond, Bounds::Nothing)
             }
-            Self::Latency { of } => {
-                let operation = match of {
-                    Operation::EmptyDispatch => "empty dispatch",
-                    Operation::DependentDispatch => "dependent dispatch",
-                    Operation::EmptyIndirectDispatch => "empty indirect dispatch",
-                    Operation::SubmitToWait => "submit to wait",
-                };
-                facts(operation, Unit::Nanoseconds, Bounds::Launches)
-            }
-            Self::Transfer { direction } => {
-                let direction = match direction {
-                    Direction::Upload => "upload",
-                    Direction::Download => "download",
-                };
-                facts(direction, Unit::BytesPerSecond, Bounds::Nothing)
-            }
-        }
+            Self::Latency { of } => (of.to_string(), Unit::Nanoseconds, Bounds::Launches),
+            Self::Transfer { direction } => (direction.to_string(), Unit::BytesPerSecond, Bounds::Nothing),
+        };
+        Facts { name, unit, bounds }
     }
 
     /// Returns the unit of the figures.

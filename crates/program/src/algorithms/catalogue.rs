@@ -52,10 +52,7 @@ impl Catalogue {
         &EMPTY
     }
 
-    /// Finds an algorithm by name.
-    ///
-    /// # Errors
-    /// A message with the nearest name if there is none.
+    /// Finds an algorithm by name. The error message has the nearest name.
     pub fn find(&self, name: &str) -> Result<&'static Algorithm, String> {
         self.known(name).ok_or_else(|| error::unknown("algorithm", name, "", &self.names(|_| true)))
     }
@@ -70,10 +67,8 @@ impl Catalogue {
         self.algorithms.iter().filter(|algorithm| fit(algorithm)).map(|algorithm| &*algorithm.name).collect()
     }
 
-    /// Finds a variant by name or alias.
-    ///
-    /// # Errors
-    /// A message with the algorithms that have such a variant, or with the nearest name.
+    /// Finds a variant by name or alias. The error message has the algorithms with such a variant, or else the nearest
+    /// name.
     pub fn variant<'a>(&self, algorithm: &'a Algorithm, name: &str) -> Result<&'a Variant, String> {
         algorithm.variant(name).map_err(|unknown| {
             let others = self.names(|other| other.variant(name).is_ok());

@@ -213,15 +213,11 @@ pub trait Problem {
     fn inputs_are_given(&self) -> bool {
         false
     }
-    /// Returns the contents of the buffers that the host fills, in buffer order.
-    ///
-    /// # Errors
-    /// Why a file or another program does not supply the contents.
+    /// Returns the contents of the buffers that the host fills, in buffer order. The error says why a file or another
+    /// program does not supply them.
     fn inputs(&self) -> Result<Vec<HostArray>, Error>;
-    /// Solves the problem on the host. The inputs may be dropped afterwards.
-    ///
-    /// # Errors
-    /// Why a file or another program does not supply the answer.
+    /// Solves the problem on the host. The inputs may be dropped afterwards. The error says why a file or another
+    /// program does not supply the answer.
     fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, Error>;
     /// Returns the reference program, whose outputs on the same device define the correct answer, with the function
     /// that makes an oracle of them; `None` if the oracle runs on the host.
@@ -256,10 +252,8 @@ impl Default for OutputComparison {
 
 /// Judge of a problem's answers.
 pub trait Oracle {
-    /// Compares the output buffers (including in-place ones), in buffer order, with the correct answer.
-    ///
-    /// # Errors
-    /// Why there is no answer at all: `zero pivot at column 3`, `not converged after 1000 rounds`.
+    /// Compares the output buffers (including in-place ones), in buffer order, with the correct answer. The error says
+    /// why there is no answer at all: `zero pivot at column 3`, `not converged after 1000 rounds`.
     fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String>;
     /// Returns why the outputs cannot be judged, if so; [`Self::check`] passes then.
     fn doubt(&self, _outputs: &[HostArray]) -> Option<String> {
@@ -274,9 +268,6 @@ pub trait Oracle {
         vec![]
     }
     /// Saves the outputs, right or wrong, if the user asked for that.
-    ///
-    /// # Errors
-    /// Why the outputs cannot be written.
     fn save(&self, _outputs: &[HostArray]) -> Result<(), String> {
         Ok(())
     }
@@ -304,10 +295,7 @@ impl<F: Fn(&[HostArray]) -> Result<CheckResult, String>> Oracle for F {
 }
 
 impl Algorithm {
-    /// Finds a variant by name or alias.
-    ///
-    /// # Errors
-    /// A message with the nearest name if there is none.
+    /// Finds a variant by name or alias. The error message has the nearest name.
     pub fn variant(&self, name: &str) -> Result<&Variant, String> {
         let found = self.variants.iter().find(|variant| variant.name == name || variant.aliases.contains(&name));
         found.ok_or_else(|| {
@@ -340,10 +328,7 @@ impl Algorithm {
         }
     }
 
-    /// Builds the program of `variant` for a case.
-    ///
-    /// # Errors
-    /// Why the device cannot run it.
+    /// Builds the program of `variant` for a case. The error says why the device cannot run it.
     pub fn program(&self, variant: &Variant, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
         let program = variant.program(case, device)?;
         match (case.goal, variant.measures, self.solution) {
@@ -356,10 +341,7 @@ impl Algorithm {
 
     /// Builds the program of `variant` for a case that poses `problem`, if `device` can run it: the variant supports
     /// the element type and the case's tile, and the device has the features, limits, memory and views. Both `--variant
-    /// auto` and the skipping of variants use this check.
-    ///
-    /// # Errors
-    /// The first obstacle.
+    /// auto` and the skipping of variants use this check. The error is the first obstacle.
     pub fn feasible(
         &self,
         variant: &Variant,
@@ -399,10 +381,7 @@ impl Variant {
         self.supports(dtype) && (goal == Goal::Solution || !matches!(self.measures, Measures::Solution))
     }
 
-    /// Returns the kernels compiled for `dtype` and `layout`.
-    ///
-    /// # Panics
-    /// When no kernel has such a name.
+    /// Returns the kernels compiled for `dtype` and `layout`. Panics if no kernel has such a name.
     pub fn shaders(&self, dtype: DType, layout: Layout) -> Option<Vec<&'static Shader>> {
         self.kernels.compiled(dtype, layout, || format!("variant {}", self.name))
     }
@@ -432,10 +411,7 @@ impl Variant {
     }
 
     /// Builds the program for a case, if the device has the features and limits. [`Algorithm::feasible`] also checks
-    /// the memory.
-    ///
-    /// # Errors
-    /// Why the device cannot run it.
+    /// the memory. The error says why the device cannot run it.
     pub fn program(&self, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
         let CaseOptions { dtype, layout, .. } = case.options;
         let Some(shaders) = self.shaders(dtype, layout) else {

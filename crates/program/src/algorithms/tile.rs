@@ -109,9 +109,6 @@ impl Tunable {
     }
 
     /// Checks that the variant's kernels support `tile` for a case on `device`.
-    ///
-    /// # Errors
-    /// The extent that does not divide, or the exceeded limit.
     pub fn legal(&self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
         self.tiles.legal(tile, case, device)
     }
@@ -120,9 +117,6 @@ impl Tunable {
 impl Algorithm {
     /// Returns every tile of a search, without repetitions: first the built-in ones of all sizes, then the others. All
     /// are legal, and the device can run the variant with each.
-    ///
-    /// # Panics
-    /// Never: a test compares the names of the tunable variants with the registry.
     pub fn tiles(&self, tunable: &Tunable, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
         let variant = self.variant(tunable.variant).expect("a test compares the tables");
         // A size without a problem has no tiles.

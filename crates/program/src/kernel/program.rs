@@ -178,10 +178,8 @@ impl<S> Dispatch<S> {
 }
 
 impl Dispatch {
-    /// Creates a dispatch of a built-in kernel, with `arguments` by name: its push constants and texel views.
-    ///
-    /// # Panics
-    /// When names or kinds do not match the kernel; a test builds every program to find that.
+    /// Creates a dispatch of a built-in kernel, with `arguments` by name: its push constants and texel views. Panics if
+    /// names or kinds do not match the kernel; a test builds every program to find that.
     pub fn new(shader: &'static Shader, arguments: &[(&str, ArgumentValue)]) -> Self {
         Self::with_arguments(shader, arguments).unwrap_or_else(|mismatch| panic!("{mismatch}"))
     }
@@ -275,10 +273,7 @@ impl Dispatch {
         }
     }
 
-    /// Sets the invocations of a work-group along x, y, z.
-    ///
-    /// # Panics
-    /// When the kernel fixes an extent to a different value.
+    /// Sets the invocations of a work-group along x, y, z. Panics if the kernel fixes an extent to a different value.
     pub fn group_size(mut self, size: [u32; 3]) -> Self {
         for ((word, wanted), axis) in self.shader.interface.local_size.into_iter().zip(size).zip(['x', 'y', 'z']) {
             match word {
@@ -293,10 +288,7 @@ impl Dispatch {
         self
     }
 
-    /// Sets the specialization constant `name`.
-    ///
-    /// # Panics
-    /// When the kernel has no such constant.
+    /// Sets the specialization constant `name`. Panics if the kernel has no such constant.
     pub fn constant(mut self, name: &str, value: u32) -> Self {
         let constants = &self.shader.interface.constants;
         let Some(constant) = constants.iter().find(|constant| constant.name == name) else {
@@ -307,10 +299,7 @@ impl Dispatch {
         self
     }
 
-    /// Replaces the value of an argument.
-    ///
-    /// # Panics
-    /// When the kernel has no such argument, or it has a different kind.
+    /// Replaces the value of an argument. Panics if the kernel has no such argument, or it has a different kind.
     pub fn argument(mut self, name: &str, value: ArgumentValue) -> Self {
         let shader = self.shader.clone();
         let argument = shader.interface.arguments.iter().find(|argument| argument.name == name);
@@ -633,10 +622,8 @@ impl Program {
     }
 
     /// Returns this program if `device` can run it on `buffers`, the problem's: it supports every dispatch, and has
-    /// room for all buffers, the program's own included, and for texel views of them.
-    ///
-    /// # Errors
-    /// The missing feature, operation or limit.
+    /// room for all buffers, the program's own included, and for texel views of them. The error is the missing feature,
+    /// operation or limit.
     pub fn feasible(self, buffers: &[BufferSpec], device: &DeviceInfo) -> Result<Self, String> {
         let all: Vec<_> = buffers.iter().chain(&self.scratch).cloned().collect();
         let refusal = self.unsupported(device).or_else(|| too_large(&all, device));

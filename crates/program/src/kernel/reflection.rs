@@ -17,10 +17,8 @@ use std::collections::{BTreeMap, HashMap};
 
 impl Interface {
     /// Reads the interface of the SPIR-V module `binary`: one compute shader, `main`. A shared-memory size that cannot
-    /// be evaluated counts as 0: the driver refuses a kernel that needs too much.
-    ///
-    /// # Errors
-    /// A message that names what is invalid or unsupported in the module, and the remedy.
+    /// be evaluated counts as 0: the driver refuses a kernel that needs too much. The error message names what is
+    /// invalid or unsupported in the module, and the remedy.
     pub fn read(binary: &[u8]) -> Result<Self, String> {
         let (interface, shared) = Self::reflect(binary)?;
         let shared = shared.unwrap_or_else(|_| vec![SizeOp::Push(Word::Literal(0))]);
@@ -28,19 +26,14 @@ impl Interface {
     }
 
     /// Reads the interface of a built-in kernel, whose shared-memory size must be known.
-    ///
-    /// # Errors
-    /// As [`Self::read`], and as [`Self::has_built_in_slots`].
     pub fn read_built_in(binary: &[u8]) -> Result<Self, String> {
         let (interface, shared) = Self::reflect(binary)?;
         interface.has_built_in_slots()?;
         Ok(Self { shared: shared?.into(), ..interface })
     }
 
-    /// Checks that the kernel binds only texel views, at bindings 0, 1, … of set 0.
-    ///
-    /// # Errors
-    /// The binding that violates this.
+    /// Checks that the kernel binds only texel views, at bindings 0, 1, … of set 0. The error message names the binding
+    /// that violates this.
     pub fn has_built_in_slots(&self) -> Result<(), String> {
         for (expected, slot) in (0..).zip(self.slots.iter()) {
             let name = slot.names().first().copied().unwrap_or_default().to_string();

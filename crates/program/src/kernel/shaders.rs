@@ -38,10 +38,8 @@ impl Kernels {
     /// No kernels: a user's variant brings its own.
     pub const NONE: Self = Self { names: &[], table: &(&[] as &[Shader]) };
 
-    /// Returns the kernels compiled for `dtype` and `layout`, if all of them are.
-    ///
-    /// # Panics
-    /// When no kernel has such a name: a typing error in `owner`, which must not look like an unsupported type.
+    /// Returns the kernels compiled for `dtype` and `layout`, if all of them are. Panics if no kernel has such a name:
+    /// a typing error in `owner`, which must not look like an unsupported type.
     pub fn compiled(self, dtype: DType, layout: Layout, owner: impl Fn() -> String) -> Option<Vec<&'static Shader>> {
         if let Some(name) = self.names.iter().find(|name| !self.table.iter().any(|shader| shader.name == **name)) {
             let known: BTreeSet<_> = self.table.iter().map(|shader| &*shader.name).collect();
@@ -73,10 +71,8 @@ impl Shader {
             && self.layout.is_none_or(|required| required == layout)
     }
 
-    /// Returns the bytes of shared memory per work-group if the specialization constants have `values`.
-    ///
-    /// # Panics
-    /// When the expression is malformed, which reflection rules out; a test evaluates every entry of the table.
+    /// Returns the bytes of shared memory per work-group if the specialization constants have `values`. Reflection
+    /// rules out a malformed expression; a test evaluates every entry of the table.
     pub fn shared_bytes(&self, values: &[SpecValue]) -> u64 {
         let mut stack: Vec<u64> = vec![];
         for op in self.interface.shared.iter() {
