@@ -37,10 +37,16 @@ pub fn instructions(module: &[u32]) -> impl Iterator<Item = Result<Instruction<'
     std::iter::from_fn(move || {
         let begin = at;
         let length = (*module.get(begin)? >> 16) as usize;
-        let words = module.get(begin..begin + length).filter(|words| !words.is_empty());
-        at = if words.is_some() { begin + length } else { module.len() };
-        let damaged = || format!("it is damaged at word {begin}: an instruction reaches beyond its end");
-        Some(words.map(|words| Instruction { at: begin, words }).ok_or_else(damaged))
+        match module.get(begin..begin + length) {
+            Some(words) if length > 0 => {
+                at = begin + length;
+                Some(Ok(Instruction { at: begin, words }))
+            }
+            _ => {
+                at = module.len();
+                Some(Err(format!("it is damaged at word {begin}: an instruction reaches beyond its end")))
+            }
+        }
     })
 }
 

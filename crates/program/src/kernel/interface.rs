@@ -3,7 +3,6 @@
 //! `build.rs` includes this file, so it imports nothing else from the crate.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 
 /// Interface between a kernel and the host. Built-in kernels take only addresses and texel views; users' kernels also
 /// bind buffers.
@@ -88,7 +87,7 @@ pub struct Argument {
 impl Argument {
     /// Whether `key` denotes this argument: its name, or its offset as `byte 16`, which works without names.
     pub fn is_called(&self, key: &str) -> bool {
-        self.name == key || key.strip_prefix("byte ").is_some_and(|at| at.parse() == Ok(self.offset))
+        self.name == key || key.strip_prefix("byte ").is_some_and(|offset| offset.parse() == Ok(self.offset))
     }
 }
 
@@ -125,7 +124,7 @@ impl ArgumentKind {
 /// Numeric type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scalar {
-    /// Boolean; 4 bytes as a specialization constant.
+    /// Boolean; 4 bytes as a specialization constant, as in `VkBool32`.
     Bool,
     /// Integer of 8, 16, 32 or 64 bits.
     Int { bits: u32, signed: bool },
@@ -244,18 +243,24 @@ impl Block {
         if let Some(member) = find(name) {
             return Some(member.clone());
         }
-        let stride = self.array?.stride;
+        // The members include only element 0 of the run-time array; another one repeats it at a multiple of the stride.
+        let stride = u32::try_from(self.array?.stride).ok()?;
         let (head, rest) = name.split_once('[')?;
         let (index, rest) = rest.split_once(']')?;
-        let first = find(&format!("{head}[0]{rest}")).filter(|first| u64::from(first.offset) >= self.fixed)?;
-        let beyond = index.parse::<u32>().ok()?.checked_mul(u32::try_from(stride).ok()?)?;
-        Some(Argument { name: name.to_string().into(), offset: first.offset.checked_add(beyond)?, kind: first.kind })
+        let first = find(&format!("{head}[0]{rest}"))?;
+        // A member before the array, in the fixed part of the block, does not repeat.
+        if u64::from(first.offset) < self.fixed {
+            return None;
+        }
+        let array_offset = index.parse::<u32>().ok()?.checked_mul(stride)?;
+        let offset = first.offset.checked_add(array_offset)?;
+        Some(Argument { name: name.to_string().into(), offset, kind: first.kind })
     }
 
     /// Whether the block holds only addresses, and a known number of them.
     pub fn is_addresses(&self) -> bool {
-        let all = self.members.iter().all(|member| member.kind == ArgumentKind::Address);
-        all && self.array.is_none() && !self.members.is_empty()
+        let mut members = self.members.iter();
+        !self.members.is_empty() && self.array.is_none() && members.all(|member| member.kind == ArgumentKind::Address)
     }
 
     /// Returns the type and count of the block's numbers if they share one type, leave no gaps and there is no run-time
@@ -263,14 +268,18 @@ impl Block {
     pub fn numbers(&self) -> Option<(Scalar, u64)> {
         let ArgumentKind::Scalar(scalar) = self.members.first()?.kind else { return None };
         let count = self.members.len() as u64;
-        let same = self.members.iter().all(|member| member.kind == ArgumentKind::Scalar(scalar));
-        (same && self.array.is_none() && self.fixed == count * u64::from(scalar.bytes())).then_some((scalar, count))
+        let has_one_type = self.members.iter().all(|member| member.kind == ArgumentKind::Scalar(scalar));
+        let has_gaps = self.fixed != count * u64::from(scalar.bytes());
+        if has_one_type && !has_gaps && self.array.is_none() { Some((scalar, count)) } else { None }
     }
 
     /// Returns the common type of the block's numbers, and how many of them would fill the block, gaps included. `None`
     /// with a run-time array.
     pub fn fills(&self) -> Option<(Scalar, u64)> {
-        let scalar = self.scalar.filter(|_| self.array.is_none())?;
+        if self.array.is_some() {
+            return None;
+        }
+        let scalar = self.scalar?;
         Some((scalar, self.fixed / u64::from(scalar.bytes().max(1))))
     }
 }
@@ -287,17 +296,21 @@ pub struct Elements {
 impl Slot {
     /// Returns the distinct names of all blocks, in order of preference.
     pub fn names(&self) -> Vec<&str> {
-        let mut seen = BTreeSet::new();
-        let names = self.blocks.iter().flat_map(|block| block.names.iter()).map(|name| &**name);
-        names.filter(|name| seen.insert(*name)).collect()
+        let mut distinct = vec![];
+        for name in self.blocks.iter().flat_map(|block| block.names.iter()) {
+            if !distinct.contains(&&**name) {
+                distinct.push(&**name);
+            }
+        }
+        distinct
     }
 
     /// Whether `key` denotes this slot: a name of one of its blocks, or `set.binding` with an index for arrays.
     pub fn is_called(&self, key: &str) -> bool {
-        let place = format!("{}.{}", self.set, self.binding);
+        let Self { set, binding, element, .. } = self;
         self.names().contains(&key)
-            || self.element == 0 && key == place
-            || key.strip_prefix(&place).is_some_and(|rest| rest == format!("[{}]", self.element))
+            || *element == 0 && key == format!("{set}.{binding}")
+            || key == format!("{set}.{binding}[{element}]")
     }
 
     /// Whether the kernel may write to the buffer.
