@@ -1,5 +1,5 @@
-//! Calls of Vulkan: their failures in a person's terms, and since when this process is in one, because calls of drivers
-//! may never return. One thread calls Vulkan in a process, unless several compile for it, and another one may look.
+//! Calls of Vulkan: their failures in a person's terms, and how long the current one takes, because calls of drivers may
+//! never return. One thread of a process calls Vulkan, except that several may compile; another one may watch it.
 
 use crate::basis::error::Error;
 use crate::basis::printable::Shown;
@@ -77,6 +77,7 @@ impl VulkanError {
     }
 }
 
+/// Returns what a person can do about a result, as the end of a sentence.
 fn advice(result: vk::Result) -> &'static str {
     match result {
         vk::Result::ERROR_DEVICE_LOST => "; the kernel hung or crashed the device: see the system log",

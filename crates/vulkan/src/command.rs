@@ -35,8 +35,10 @@ pub struct Commands {
 const ANY_STAGE: vk::PipelineStageFlags = vk::PipelineStageFlags::from_raw(
     vk::PipelineStageFlags::COMPUTE_SHADER.as_raw() | vk::PipelineStageFlags::TRANSFER.as_raw(),
 );
+/// Accesses that write memory, at those stages.
 const WRITES: vk::AccessFlags =
     vk::AccessFlags::from_raw(vk::AccessFlags::SHADER_WRITE.as_raw() | vk::AccessFlags::TRANSFER_WRITE.as_raw());
+/// All accesses to memory at those stages.
 const ACCESSES: vk::AccessFlags = vk::AccessFlags::from_raw(
     WRITES.as_raw()
         | vk::AccessFlags::SHADER_READ.as_raw()
@@ -92,35 +94,29 @@ impl Recorder {
 
     /// Makes everything recorded later wait for, and see, everything recorded before.
     pub fn barrier(&mut self) {
-        self.wait((ANY_STAGE, WRITES), (ANY_STAGE, ACCESSES));
+        self.wait(ANY_STAGE, WRITES, ANY_STAGE, ACCESSES);
     }
 
     /// Records a barrier that also covers indirect dispatch. Only for programs whose work-group counts come from
     /// buffers: on an H100 the indirect-draw stage adds 2.6 µs to every barrier.
     fn barrier_before_counts(&mut self) {
         let stages = ANY_STAGE | vk::PipelineStageFlags::DRAW_INDIRECT;
-        self.wait((stages, WRITES), (stages, ACCESSES | vk::AccessFlags::INDIRECT_COMMAND_READ));
+        self.wait(stages, WRITES, stages, ACCESSES | vk::AccessFlags::INDIRECT_COMMAND_READ);
     }
 
-    /// Makes device copies to host-visible memory visible to the host.
-    fn barrier_to_host(&mut self) {
-        let copies = (vk::PipelineStageFlags::TRANSFER, vk::AccessFlags::TRANSFER_WRITE);
-        self.wait(copies, (vk::PipelineStageFlags::HOST, vk::AccessFlags::HOST_READ));
-    }
-
-    /// Makes accesses `accessed` at stages `to` wait for, and see, the writes `written` at stages `from`.
+    /// Makes `accesses` at stages `later` wait for, and see, the writes `written` at stages `earlier`.
     fn wait(
         &mut self,
-        (from, written): (vk::PipelineStageFlags, vk::AccessFlags),
-        (to, accessed): (vk::PipelineStageFlags, vk::AccessFlags),
+        earlier: vk::PipelineStageFlags,
+        written: vk::AccessFlags,
+        later: vk::PipelineStageFlags,
+        accesses: vk::AccessFlags,
     ) {
-        let memory = [vk::MemoryBarrier::default().src_access_mask(written).dst_access_mask(accessed)];
+        let memory = [vk::MemoryBarrier::default().src_access_mask(written).dst_access_mask(accesses)];
         let Commands { handle, device, .. } = &self.0;
+        let flags = vk::DependencyFlags::empty();
         // SAFETY: the command buffer is being recorded.
-        unsafe {
-            let flags = vk::DependencyFlags::empty();
-            device.handle.cmd_pipeline_barrier(*handle, from, to, flags, &memory, &[], &[]);
-        }
+        unsafe { device.handle.cmd_pipeline_barrier(*handle, earlier, later, flags, &memory, &[], &[]) };
     }
 
     /// Records a fill of `target` with `word`.
@@ -150,16 +146,17 @@ impl Recorder {
         buffers: &[Region<'_>],
     ) -> Result<(), VulkanError> {
         let addresses: Vec<u64> = buffers.iter().map(|region| region.buffer.address() + region.offset).collect();
-        let counts = steps.iter().any(|step| matches!(step, Step::Dispatch(dispatch) if dispatch.indirect.is_some()));
-        if counts {
+        let is_indirect = |step: &Step| matches!(step, Step::Dispatch(dispatch) if dispatch.indirect.is_some());
+        let reads_counts = steps.iter().any(is_indirect);
+        if reads_counts {
             // The buffer with the counts was filled before this program.
             self.barrier_before_counts();
         }
         for (step, waits) in steps.iter().zip(waits(steps)) {
-            match (waits, counts) {
-                (true, true) => self.barrier_before_counts(),
-                (true, false) => self.barrier(),
-                (false, _) => {}
+            if waits && reads_counts {
+                self.barrier_before_counts();
+            } else if waits {
+                self.barrier();
             }
             match step {
                 Step::Dispatch(dispatch) => self.dispatch(dispatch, pipelines, buffers, &addresses)?,
@@ -196,9 +193,10 @@ impl Recorder {
             if !block.is_empty() {
                 device.handle.cmd_push_constants(*handle, layout, vk::ShaderStageFlags::COMPUTE, 0, &block);
             }
-            match dispatch.indirect.map(|(counts, at)| (&buffers[counts.0], at)) {
-                Some((Region { buffer, offset, .. }, at)) => {
-                    device.handle.cmd_dispatch_indirect(*handle, buffer.handle, offset + at);
+            match dispatch.indirect {
+                Some((counts, offset)) => {
+                    let region = &buffers[counts.0];
+                    device.handle.cmd_dispatch_indirect(*handle, region.buffer.handle, region.offset + offset);
                 }
                 None => device.handle.cmd_dispatch(*handle, x, y, z),
             }
@@ -215,15 +213,12 @@ impl Recorder {
         buffers: &[Region<'_>],
     ) -> Result<(), VulkanError> {
         let Commands { handle, bound, device, .. } = &mut self.0;
-        let made = bound.iter().position(|bound| bound.matches(&pipeline.layout, descriptors, buffers));
-        let index = made.map_or_else(
-            || {
-                bound.push(BoundBuffers::new(device, &pipeline.layout, descriptors, buffers)?);
-                Ok(bound.len() - 1)
-            },
-            Ok,
-        )?;
-        // SAFETY: the sets were made for this layout and are kept alive by the commands.
+        let existing = bound.iter().position(|bound| bound.matches(&pipeline.layout, descriptors, buffers));
+        let index = existing.unwrap_or(bound.len());
+        if index == bound.len() {
+            bound.push(BoundBuffers::new(device, &pipeline.layout, descriptors, buffers)?);
+        }
+        // SAFETY: the sets were allocated for this layout and are kept alive by the commands.
         unsafe {
             device.handle.cmd_bind_descriptor_sets(
                 *handle,
@@ -255,7 +250,13 @@ impl Recorder {
 
     /// Ends recording.
     pub fn finish(mut self) -> Result<Commands, VulkanError> {
-        self.barrier_to_host();
+        // Copies to host-visible memory become visible to the host.
+        self.wait(
+            vk::PipelineStageFlags::TRANSFER,
+            vk::AccessFlags::TRANSFER_WRITE,
+            vk::PipelineStageFlags::HOST,
+            vk::AccessFlags::HOST_READ,
+        );
         // SAFETY: the command buffer is being recorded.
         unsafe { self.0.device.handle.end_command_buffer(self.0.handle) }.call("vkEndCommandBuffer")?;
         Ok(self.0)
@@ -314,8 +315,8 @@ impl Commands {
         let device = &self.device.handle;
         let start = Instant::now();
         // SAFETY: the commands are recorded, not in flight (this call waits), and all they use is alive.
-        let submitted = || unsafe { device.queue_submit(self.device.queue, &[submit], self.fence) };
-        calls.watched("vkQueueSubmit", expected, submitted).call("vkQueueSubmit")?;
+        let submit = || unsafe { device.queue_submit(self.device.queue, &[submit], self.fence) };
+        calls.watched("vkQueueSubmit", expected, submit).call("vkQueueSubmit")?;
         // SAFETY: the fence belongs to this submission. The wait has no timeout: another thread watches its duration.
         let wait = || unsafe { device.wait_for_fences(&[self.fence], true, u64::MAX) };
         let waited = calls.watched("vkWaitForFences", expected, wait);
@@ -372,16 +373,15 @@ impl TimestampPool {
             .call("vkGetQueryPoolResults")?;
         let clock = self.device.info.timestamps;
         let total: Nanos = ticks.chunks_exact(2).map(|pair| interval(clock, pair[0], pair[1])).sum();
-        if total.0 > longest(clock, host, self.pairs) {
-            Err(VulkanError::Clock { device: total, host })
-        } else {
-            Ok(total)
+        if total.0 > max_device_ns(clock, host, self.pairs) {
+            return Err(VulkanError::Clock { device: total, host });
         }
+        Ok(total)
     }
 }
 
 /// Returns the largest time in nanoseconds that `pairs` pairs can count while the host waits for `host`.
-fn longest(clock: capability::Timestamps, host: Nanos, pairs: u32) -> f64 {
+fn max_device_ns(clock: capability::Timestamps, host: Nanos, pairs: u32) -> f64 {
     // Each stamp is accurate to one tick.
     host.0 * MAX_CLOCK_RATIO + 2.0 * f64::from(pairs) * f64::from(clock.period_ns)
 }
@@ -425,11 +425,11 @@ mod tests {
         let clock = |period_ns, valid_bits| capability::Timestamps { period_ns, valid_bits };
         let host = Nanos(100e3);
         for bits in [36, 64] {
-            assert!(nanos(bits, 1.0, 2000, 1000) > longest(clock(1.0, bits), host, 1));
+            assert!(nanos(bits, 1.0, 2000, 1000) > max_device_ns(clock(1.0, bits), host, 1));
         }
         // A tick of a millisecond may end during work that takes much less.
-        assert!(nanos(64, 1e6, 7, 8) <= longest(clock(1e6, 64), host, 1));
-        assert!(nanos(64, 1.0, 0, 110_000) <= longest(clock(1.0, 64), host, 1));
+        assert!(nanos(64, 1e6, 7, 8) <= max_device_ns(clock(1e6, 64), host, 1));
+        assert!(nanos(64, 1.0, 0, 110_000) <= max_device_ns(clock(1.0, 64), host, 1));
     }
 
     #[test]

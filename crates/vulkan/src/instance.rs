@@ -30,7 +30,7 @@ pub struct Instance {
     messages: Messages,
     /// Vulkan version of the validation layer, if it is active.
     pub(super) validated_version: Option<u32>,
-    /// Its calls, and those of its devices.
+    /// Monitor of the instance's calls, and of its devices'.
     pub(super) calls: Arc<CallMonitor>,
 }
 
@@ -47,8 +47,8 @@ fn is_portability_listed(entry: &ash::Entry, calls: &CallMonitor) -> Result<bool
 /// Returns the Vulkan version of the installed validation layer.
 fn validation_layer_version(entry: &ash::Entry) -> Result<u32, VulkanError> {
     // SAFETY: a plain query of the loader.
-    let known = unsafe { entry.enumerate_instance_layer_properties() }.call("vkEnumerateInstanceLayerProperties")?;
-    let layer = known.iter().find(|layer| layer.layer_name_as_c_str() == Ok(VALIDATION_LAYER));
+    let layers = unsafe { entry.enumerate_instance_layer_properties() }.call("vkEnumerateInstanceLayerProperties")?;
+    let layer = layers.iter().find(|layer| layer.layer_name_as_c_str() == Ok(VALIDATION_LAYER));
     Ok(layer.ok_or(VulkanError::NoValidationLayer)?.spec_version)
 }
 
@@ -58,7 +58,7 @@ impl Instance {
         Self::monitored(validation, loader, Arc::default())
     }
 
-    /// [`Self::new`], whose calls `calls` sees, and those of its devices.
+    /// Loads Vulkan as [`Self::new`] does. `calls` sees the calls of the instance and its devices.
     pub fn monitored(
         validation: Validation,
         loader: Option<&Path>,

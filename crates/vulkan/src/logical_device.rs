@@ -33,7 +33,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// Opens `physical` with every feature that this crate knows and the device has.
+    /// Opens `physical` with every feature that this crate knows and the device has, for built-in kernels.
     pub fn open(instance: &Rc<Instance>, physical: &PhysicalDevice) -> Result<Rc<Self>, VulkanError> {
         Self::open_with(instance, physical, false)
     }
@@ -142,8 +142,8 @@ impl Device {
         addresses.truncate((counts.address_info_count as usize).min(MAX_FAULT_LINES));
         facts.truncate((counts.vendor_info_count as usize).min(MAX_FAULT_LINES));
         let mut lines = vec![format!("device fault: {}", text(&info.description))];
-        lines.extend(addresses.iter().map(address));
-        lines.extend(facts.iter().map(fact));
+        lines.extend(addresses.iter().map(describe_address));
+        lines.extend(facts.iter().map(describe_fact));
         lines
     }
 
@@ -171,8 +171,9 @@ impl Drop for Device {
     }
 }
 
-fn address(info: &vk::DeviceFaultAddressInfoEXT) -> String {
-    let what = match info.address_type {
+/// Describes an address in a fault report.
+fn describe_address(info: &vk::DeviceFaultAddressInfoEXT) -> String {
+    let kind = match info.address_type {
         vk::DeviceFaultAddressTypeEXT::READ_INVALID => "invalid read",
         vk::DeviceFaultAddressTypeEXT::WRITE_INVALID => "invalid write",
         vk::DeviceFaultAddressTypeEXT::EXECUTE_INVALID => "invalid execution",
@@ -181,7 +182,7 @@ fn address(info: &vk::DeviceFaultAddressInfoEXT) -> String {
         vk::DeviceFaultAddressTypeEXT::INSTRUCTION_POINTER_UNKNOWN => "instruction pointer",
         _ => "address",
     };
-    let mut line = format!("device fault: {what} at {:#x}", info.reported_address);
+    let mut line = format!("device fault: {kind} at {:#x}", info.reported_address);
     // A precision of 2^n bytes: the fault lies somewhere in the aligned block around the address.
     if info.address_precision > 1 {
         let _ = write!(line, ", within {} bytes", info.address_precision);
@@ -189,7 +190,8 @@ fn address(info: &vk::DeviceFaultAddressInfoEXT) -> String {
     line
 }
 
-fn fact(info: &vk::DeviceFaultVendorInfoEXT) -> String {
+/// Describes a vendor's fact in a fault report.
+fn describe_fact(info: &vk::DeviceFaultVendorInfoEXT) -> String {
     let code = info.vendor_fault_code;
     let data = info.vendor_fault_data;
     format!("device fault: {} (code {code:#x}, data {data:#x})", text(&info.description))

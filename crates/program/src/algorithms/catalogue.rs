@@ -71,17 +71,13 @@ impl Catalogue {
     /// name.
     pub fn variant<'a>(&self, algorithm: &'a Algorithm, name: &str) -> Result<&'a Variant, String> {
         algorithm.variant(name).map_err(|unknown| {
-            let others = self.names(|other| other.variant(name).is_ok());
-            if others.is_empty() {
+            let owners = self.names(|other| other.variant(name).is_ok()).join(", ");
+            if owners.is_empty() {
                 return unknown;
             }
             let own: Vec<_> = algorithm.variants.iter().map(|variant| &*variant.name).collect();
-            format!(
-                "'{name}' is a variant of {}, not of {}, which has: {}",
-                others.join(", "),
-                algorithm.name,
-                own.join(", ")
-            )
+            let Algorithm { name: algorithm, .. } = algorithm;
+            format!("'{name}' is a variant of {owners}, not of {algorithm}, which has: {}", own.join(", "))
         })
     }
 }

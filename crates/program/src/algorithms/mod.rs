@@ -297,8 +297,8 @@ impl<F: Fn(&[HostArray]) -> Result<CheckResult, String>> Oracle for F {
 impl Algorithm {
     /// Finds a variant by name or alias. The error message has the nearest name.
     pub fn variant(&self, name: &str) -> Result<&Variant, String> {
-        let found = self.variants.iter().find(|variant| variant.name == name || variant.aliases.contains(&name));
-        found.ok_or_else(|| {
+        let variant = self.variants.iter().find(|variant| variant.name == name || variant.aliases.contains(&name));
+        variant.ok_or_else(|| {
             let names: Vec<_> = self.variants.iter().map(|variant| &*variant.name).collect();
             error::unknown("variant", name, &format!(" for {}", self.name), &names)
         })
@@ -316,8 +316,8 @@ impl Algorithm {
 
     /// Iterates over the element types in which at least one variant reaches `goal`.
     pub fn dtypes(&self, goal: Goal) -> impl Iterator<Item = DType> {
-        let some = move |dtype: &DType| self.variants.iter().any(|variant| variant.reaches(goal, *dtype));
-        DType::ALL.into_iter().filter(some)
+        let is_reached = move |dtype: &DType| self.variants.iter().any(|variant| variant.reaches(goal, *dtype));
+        DType::ALL.into_iter().filter(is_reached)
     }
 
     /// Returns the goals that can be requested.
@@ -331,8 +331,9 @@ impl Algorithm {
     /// Builds the program of `variant` for a case. The error says why the device cannot run it.
     pub fn program(&self, variant: &Variant, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
         let program = variant.program(case, device)?;
-        match (case.goal, variant.measures, self.solution) {
-            (Goal::Solution, Measures::Problem | Measures::Shortcuts(_), Some(solution)) => {
+        let gives_result = matches!(variant.measures, Measures::Problem | Measures::Shortcuts(_));
+        match self.solution {
+            Some(solution) if gives_result && case.goal == Goal::Solution => {
                 check_support((solution.program)(program, case, device), device)
             }
             _ => Ok(program),
@@ -390,7 +391,7 @@ impl Variant {
     pub fn form(&self) -> Option<Form> {
         match self.measures {
             Measures::Form(form) => Some(form),
-            Measures::Problem | Measures::Shortcuts(_) | Measures::Solution | Measures::Limit { .. } => None,
+            _ => None,
         }
     }
 
@@ -398,7 +399,7 @@ impl Variant {
     pub fn shortcuts(&self) -> &'static [Shortcut] {
         match self.measures {
             Measures::Shortcuts(shortcuts) => shortcuts,
-            Measures::Problem | Measures::Solution | Measures::Form(_) | Measures::Limit { .. } => &[],
+            _ => &[],
         }
     }
 
@@ -406,7 +407,7 @@ impl Variant {
     pub fn limit(&self, size: Size, dtype: DType) -> Option<Quantity> {
         match self.measures {
             Measures::Limit { of, .. } => of(size, dtype),
-            Measures::Problem | Measures::Shortcuts(_) | Measures::Solution | Measures::Form(_) => None,
+            _ => None,
         }
     }
 
@@ -425,7 +426,7 @@ impl Variant {
     }
 }
 
-/// Returns `program` if `device` has the features and limits for it; otherwise the first that it lacks.
+/// Returns `program` if `device` has the features and limits for it; otherwise the first one that is missing.
 fn check_support(program: Program, device: &DeviceInfo) -> Result<Program, String> {
     match program.unsupported(device) {
         Some(reason) => Err(reason),

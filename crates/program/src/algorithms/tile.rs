@@ -121,17 +121,17 @@ impl Algorithm {
         let variant = self.variant(tunable.variant).expect("a test compares the tables");
         // A size without a problem has no tiles.
         let Ok(problem) = (self.problem)(case) else { return vec![] };
-        let mut space: Vec<Tile> = vec![];
+        let mut tiles: Vec<Tile> = vec![];
         for tile in tunable.tiles.candidates(case, device) {
             let case = CaseSpec { tile: Some(tile), ..*case };
-            if !space.contains(&tile)
+            if !tiles.contains(&tile)
                 && tunable.legal(&tile, &case, device).is_ok()
                 && self.feasible(variant, &case, problem.as_ref(), device).is_ok()
             {
-                space.push(tile);
+                tiles.push(tile);
             }
         }
-        space
+        tiles
     }
 }
 
