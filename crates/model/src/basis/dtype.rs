@@ -6,6 +6,23 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
+/// Evaluates `$body` with `$T` as Rust's type of an element of `$dtype`.
+macro_rules! with_type {
+    ($dtype:expr, $T:ident => $body:expr) => {
+        with_type!($dtype, $T => $body; F32 f32, F64 f64, F16 f16, Bf16 bf16, I8 i8, I16 i16, I32 i32, I64 i64, U8 u8,
+            U16 u16, U32 u32, U64 u64, Bytes u8)
+    };
+    ($dtype:expr, $T:ident => $body:expr; $($variant:ident $type:ty),+) => {
+        match $dtype {
+            $($crate::basis::dtype::DType::$variant => {
+                type $T = $type;
+                $body
+            })+
+        }
+    };
+}
+pub(crate) use with_type;
+
 // Records name only the types of built-in kernels, so the others are not deserialized.
 /// Type of a matrix or vector element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
@@ -93,12 +110,7 @@ impl DType {
 
     /// Returns the size of an element in bytes.
     pub fn bytes(self) -> u64 {
-        match self {
-            Self::F64 | Self::I64 | Self::U64 => 8,
-            Self::F32 | Self::I32 | Self::U32 => 4,
-            Self::F16 | Self::Bf16 | Self::I16 | Self::U16 => 2,
-            Self::I8 | Self::U8 | Self::Bytes => 1,
-        }
+        with_type!(self, T => size_of::<T>() as u64)
     }
 
     /// Returns the type of matrix products: i32 for sums of 8-bit integers, otherwise the type itself.
@@ -163,43 +175,14 @@ impl DType {
     /// Returns the first element in `bytes`, which are little-endian. 64-bit integers are rounded to f64. Panics if
     /// there are too few.
     pub fn value(self, bytes: &[u8]) -> f64 {
-        macro_rules! read {
-            ($type:ty) => {
-                <$type>::from_le_bytes(bytes[..size_of::<$type>()].try_into().expect("as many bytes")).real()
-            };
-        }
-        match self {
-            Self::U8 | Self::Bytes => read!(u8),
-            Self::U16 => read!(u16),
-            Self::U32 => read!(u32),
-            Self::U64 => read!(u64),
-            Self::I8 => read!(i8),
-            Self::I16 => read!(i16),
-            Self::I32 => read!(i32),
-            Self::I64 => read!(i64),
-            Self::F16 => read!(f16),
-            Self::Bf16 => read!(bf16),
-            Self::F32 => read!(f32),
-            Self::F64 => read!(f64),
-        }
+        with_type!(self, T => {
+            T::from_le_bytes(bytes[..size_of::<T>()].try_into().expect("as many bytes")).real()
+        })
     }
 
     /// Appends `value` to `bytes`: floats round to nearest even, integers truncate and saturate.
     pub fn push(self, value: f64, bytes: &mut Vec<u8>) {
-        match self {
-            Self::U8 | Self::Bytes => bytes.push(value as u8),
-            Self::U16 => bytes.extend((value as u16).to_le_bytes()),
-            Self::U32 => bytes.extend((value as u32).to_le_bytes()),
-            Self::U64 => bytes.extend((value as u64).to_le_bytes()),
-            Self::I8 => bytes.extend((value as i8).to_le_bytes()),
-            Self::I16 => bytes.extend((value as i16).to_le_bytes()),
-            Self::I32 => bytes.extend((value as i32).to_le_bytes()),
-            Self::I64 => bytes.extend((value as i64).to_le_bytes()),
-            Self::F16 => bytes.extend(f16::from_f64(value).to_le_bytes()),
-            Self::Bf16 => bytes.extend(bf16::from_f64(value).to_le_bytes()),
-            Self::F32 => bytes.extend((value as f32).to_le_bytes()),
-            Self::F64 => bytes.extend(value.to_le_bytes()),
-        }
+        with_type!(self, T => bytes.extend(T::nearest(value).to_le_bytes()));
     }
 }
 
@@ -254,55 +237,53 @@ macro_rules! each_type {
     };
 }
 
-/// Number that converts to f64.
-trait Real: Copy {
+/// Rust's type of an element, which converts from and to f64.
+pub(crate) trait Real: Copy + Default {
     /// Returns the value exactly; 64-bit integers are rounded.
     fn real(self) -> f64;
+    /// Converts a value: floats round to nearest even, integers truncate and saturate.
+    fn nearest(value: f64) -> Self;
+    fn array(elements: Vec<Self>) -> HostArray;
 }
 
 macro_rules! real {
-    ($($type:ident: $value:ident => $real:expr),+) => {
+    ($($type:ident: $variant:ident, $value:ident => $real:expr, $nearest:expr;)+) => {
         $(impl Real for $type {
             fn real(self) -> f64 {
                 let $value = self;
                 $real
+            }
+
+            fn nearest($value: f64) -> Self {
+                $nearest
+            }
+
+            fn array(elements: Vec<Self>) -> HostArray {
+                HostArray::$variant(elements)
             }
         })+
     };
 }
 
 real!(
-    f64: x => x,
-    f32: x => f64::from(x),
-    f16: x => f64::from(widened(x)),
-    bf16: x => f64::from(widened_bf16(x)),
-    i8: x => f64::from(x),
-    i16: x => f64::from(x),
-    i32: x => f64::from(x),
-    i64: x => x as f64,
-    u8: x => f64::from(x),
-    u16: x => f64::from(x),
-    u32: x => f64::from(x),
-    u64: x => x as f64
+    f64: F64, x => x, x;
+    f32: F32, x => f64::from(x), x as f32;
+    f16: F16, x => f64::from(widened(x)), f16::from_f64(x);
+    bf16: Bf16, x => f64::from(widened_bf16(x)), bf16::from_f64(x);
+    i8: I8, x => f64::from(x), x as i8;
+    i16: I16, x => f64::from(x), x as i16;
+    i32: I32, x => f64::from(x), x as i32;
+    i64: I64, x => x as f64, x as i64;
+    u8: U8, x => f64::from(x), x as u8;
+    u16: U16, x => f64::from(x), x as u16;
+    u32: U32, x => f64::from(x), x as u32;
+    u64: U64, x => x as f64, x as u64;
 );
 
 impl HostArray {
     /// Creates an array of `len` zeros.
     pub fn zeros(dtype: DType, len: usize) -> Self {
-        match dtype {
-            DType::F32 => Self::F32(vec![0.0; len]),
-            DType::F64 => Self::F64(vec![0.0; len]),
-            DType::F16 => Self::F16(vec![f16::ZERO; len]),
-            DType::Bf16 => Self::Bf16(vec![bf16::ZERO; len]),
-            DType::I8 => Self::I8(vec![0; len]),
-            DType::I16 => Self::I16(vec![0; len]),
-            DType::I32 => Self::I32(vec![0; len]),
-            DType::I64 => Self::I64(vec![0; len]),
-            DType::U8 | DType::Bytes => Self::U8(vec![0; len]),
-            DType::U16 => Self::U16(vec![0; len]),
-            DType::U32 => Self::U32(vec![0; len]),
-            DType::U64 => Self::U64(vec![0; len]),
-        }
+        with_type!(dtype, T => T::array(vec![T::default(); len]))
     }
 
     /// Creates an array from `bytes`; a remainder shorter than an element is ignored.
