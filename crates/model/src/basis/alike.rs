@@ -36,8 +36,8 @@ pub fn grouped_by_key_where<T, K: Hash + Eq>(
 
 /// Returns the items without repetitions.
 pub fn distinct<T: Hash + Eq + Clone>(items: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut seen = HashSet::new();
-    items.into_iter().filter(|item| seen.insert(item.clone())).collect()
+    let mut earlier = HashSet::new();
+    items.into_iter().filter(|item| earlier.insert(item.clone())).collect()
 }
 
 #[cfg(test)]

@@ -224,34 +224,34 @@ pub struct Scratch {
 
 /// Name of the link in the second folder of a [`Scratch`].
 const LINK: &str = "to";
-/// Places for the second folder; none has a path that needs quoting in a shell.
+/// Folders to create the second folder in; none has a path that needs quoting in a shell.
 #[cfg(unix)]
-const LINK_PLACES: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+const LINK_PARENTS: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 
 impl Scratch {
     /// Creates a folder in the system's place for temporary files. Fails if its path needs quoting in a shell and no
     /// link to it can be created.
     pub fn new() -> io::Result<Self> {
-        let place = std::path::absolute(std::env::temp_dir())?;
-        if !place.is_dir() {
-            let message = format!("TMPDIR: there is no folder '{}'; make it, or set TMPDIR to another", place.shown());
+        let parent = std::path::absolute(std::env::temp_dir())?;
+        if !parent.is_dir() {
+            let message = format!("TMPDIR: there is no folder '{}'; make it, or set TMPDIR to another", parent.shown());
             return Err(io::Error::new(ErrorKind::NotFound, message));
         }
         // The original error quotes a random path that the user has never seen.
-        let folder = Self::inside(&place).map_err(|e| {
-            io::Error::new(e.kind(), format!("'{}' ({}); set TMPDIR to another folder", place.shown(), e.kind()))
+        let folder = Self::inside(&parent).map_err(|e| {
+            io::Error::new(e.kind(), format!("'{}' ({}); set TMPDIR to another folder", parent.shown(), e.kind()))
         })?;
         folder.with_plain_path()
     }
 
-    /// Creates a folder in `place`.
-    pub fn inside(place: &Path) -> io::Result<Self> {
+    /// Creates a folder in `parent`.
+    pub fn inside(parent: &Path) -> io::Result<Self> {
         let mut builder = Builder::new();
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
-        let folder = builder.prefix(PREFIX).suffix(SCRATCH).tempdir_in(place)?;
+        let folder = builder.prefix(PREFIX).suffix(SCRATCH).tempdir_in(parent)?;
         let lock = lockable(folder.path()).ok().filter(|folder| folder.try_lock().is_ok());
-        remove_orphans(place, folder.path());
+        remove_orphans(parent, folder.path());
         Ok(Self { _lock: lock, folder, link: None })
     }
 
@@ -262,8 +262,8 @@ impl Scratch {
         if own.to_str().is_some_and(|path| shell_word(path) == path) {
             return Ok(self);
         }
-        for place in LINK_PLACES {
-            let Ok(link) = Self::inside(Path::new(place)) else { continue };
+        for parent in LINK_PARENTS {
+            let Ok(link) = Self::inside(Path::new(parent)) else { continue };
             if std::os::unix::fs::symlink(own, link.folder.path().join(LINK)).is_ok() {
                 self.link = Some(Box::new(link));
                 return Ok(self);
@@ -479,9 +479,9 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn a_scratch_folder_is_private_and_those_of_dead_processes_are_removed() {
-        let place = tempfile::tempdir().expect("a folder");
+        let parent = tempfile::tempdir().expect("a folder");
         let make_folder = |name: &str| {
-            let path = place.path().join(name);
+            let path = parent.path().join(name);
             std::fs::create_dir(&path).expect("made");
             std::fs::write(path.join("A.npy"), "input").expect("written");
             let folder = File::open(&path).expect("a folder");
@@ -491,8 +491,8 @@ mod tests {
         let [dead, alive, other] =
             [".gpukern-dead.scratch", ".gpukern-alive.scratch", "gpukern.scratch"].map(make_folder);
         alive.1.lock().expect("locked");
-        let first = Scratch::inside(place.path()).expect("made");
-        let second = Scratch::inside(place.path()).expect("made");
+        let first = Scratch::inside(parent.path()).expect("made");
+        let second = Scratch::inside(parent.path()).expect("made");
         let exist = [&dead.0, &alive.0, &other.0, &first.path(), &second.path()].map(|path| path.exists());
         assert_eq!(exist, [false, true, true, true, true]);
         assert_eq!(mode(&first.path()), 0o700);
@@ -504,9 +504,9 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn a_scratch_folder_has_a_path_that_no_shell_acts_on() {
-        let place = tempfile::tempdir().expect("a folder");
+        let parent = tempfile::tempdir().expect("a folder");
         for name in ["a b", "a;b", "it's", "$(false)", "\"", "caf\u{e9}"] {
-            let odd = place.path().join(name);
+            let odd = parent.path().join(name);
             std::fs::create_dir(&odd).expect("made");
             let scratch = Scratch::inside(&odd).and_then(Scratch::with_plain_path).expect("made");
             let path = scratch.path();

@@ -138,8 +138,8 @@ impl DType {
 
     /// Returns the integer type of the same size, if there is one.
     pub fn as_integer(self, signed: bool) -> Option<Self> {
-        let mut integers = Self::OF_BUFFERS.into_iter().filter(|other| other.is_integer() && *other != Self::Bytes);
-        integers.find(|other| other.bytes() == self.bytes() && other.is_signed_integer() == signed)
+        let mut integers = Self::OF_BUFFERS.into_iter().filter(|dtype| dtype.is_integer() && *dtype != Self::Bytes);
+        integers.find(|dtype| dtype.bytes() == self.bytes() && dtype.is_signed_integer() == signed)
     }
 
     /// Returns the unit roundoff of the accumulator type (Higham, *Accuracy and Stability*, section 2.1); 0 for

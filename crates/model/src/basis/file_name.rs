@@ -21,10 +21,10 @@ pub fn file_name(name: &str) -> String {
     if is_plain(name) {
         return name.to_string();
     }
-    let shown = |c: char| if is_plain_character(c) { c } else { '_' };
-    let shown: String = name.chars().take(MAX_SHOWN).map(shown).collect();
-    let shown = shown.trim_start_matches(['.', '-']);
-    let mut file = format!("{}{shown}{MARK}", if is_reserved(shown) { "_" } else { "" });
+    let plain = name.chars().map(|c| if is_plain_character(c) { c } else { '_' });
+    let prefix: String = plain.take(MAX_SHOWN).collect();
+    let prefix = prefix.trim_start_matches(['.', '-']);
+    let mut file = format!("{}{prefix}{MARK}", if is_reserved(prefix) { "_" } else { "" });
     for byte in &Sha256::digest(name.as_bytes())[..HASH_BYTES] {
         let _ = write!(file, "{byte:02x}");
     }

@@ -155,10 +155,10 @@ fn size(text: &str) -> Result<Size, String> {
 /// Parses a positive integer, or a power such as `2^16`.
 fn extent(text: &str) -> Result<u64, String> {
     let text = text.trim();
-    let shown = brief(text);
+    let quoted = brief(text);
     let malformed =
-        || format!("malformed size '{shown}'; write 1024, 128,1000, 128..8192, 128..1024:128, 2^16 or 1000x70x130");
-    let too_large = || format!("size '{shown}' is too large; sizes are below 2^31");
+        || format!("malformed size '{quoted}'; write 1024, 128,1000, 128..8192, 128..1024:128, 2^16 or 1000x70x130");
+    let too_large = || format!("size '{quoted}' is too large; sizes are below 2^31");
     let value = match text.split_once('^') {
         Some((base, exponent)) => {
             let base: u64 = base.parse().map_err(|_| malformed())?;

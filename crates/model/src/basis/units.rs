@@ -259,11 +259,11 @@ pub fn fraction(what: &str, text: &str, remedy: &str) -> Result<f64, String> {
     if let Some(percent) = text.trim_end().strip_suffix('%').and_then(number) {
         return Ok(percent / 100.0);
     }
-    let shown = brief(text);
-    let Some(number) = number(text) else { return Err(format!("malformed {what} '{shown}'; write {remedy}")) };
+    let quoted = brief(text);
+    let Some(number) = number(text) else { return Err(format!("malformed {what} '{quoted}'; write {remedy}")) };
     let as_factor = rounded(number * 100.0);
     let question = if number == as_factor { String::new() } else { format!(", or {as_factor}% if it is a factor") };
-    Err(format!("{what} '{shown}' has no percent sign; write {number}%{question}"))
+    Err(format!("{what} '{quoted}' has no percent sign; write {number}%{question}"))
 }
 
 #[cfg(test)]
@@ -295,14 +295,14 @@ mod tests {
 
     #[test]
     fn times_are_shown_in_the_largest_unit_that_keeps_them_above_one() {
-        let shown = [0.5, 999.0, 1234.5, 2.5e6, 3.25e9].map(|time| Nanos(time).to_string());
-        assert_eq!(shown, ["0.5000 ns", "999.0 ns", "1.234 µs", "2.500 ms", "3.250 s"]);
+        let texts = [0.5, 999.0, 1234.5, 2.5e6, 3.25e9].map(|time| Nanos(time).to_string());
+        assert_eq!(texts, ["0.5000 ns", "999.0 ns", "1.234 µs", "2.500 ms", "3.250 s"]);
     }
 
     #[test]
     fn bytes_use_binary_prefixes_and_stay_exact_where_they_can() {
-        let shown = [512, 49_152, 1_610_612_736, 1000 << 20].map(|bytes| Bytes(bytes).to_string());
-        assert_eq!(shown, ["512 B", "48 KiB", "1.5 GiB", "1000 MiB"]);
+        let texts = [512, 49_152, 1_610_612_736, 1000 << 20].map(|bytes| Bytes(bytes).to_string());
+        assert_eq!(texts, ["512 B", "48 KiB", "1.5 GiB", "1000 MiB"]);
     }
 
     #[test]

@@ -454,9 +454,9 @@ mod tests {
         for series in [1, 12, 300] {
             let count = min_values(series, LEVEL);
             let steps = |length: usize| {
-                let moved = (0..length).map(|at| if at < length / 2 { 1.0 } else { 2.0 }).collect();
+                let with_step = (0..length).map(|index| if index < length / 2 { 1.0 } else { 2.0 }).collect();
                 let mut store = vec![vec![1.0; length]; series - 1];
-                store.push(moved);
+                store.push(with_step);
                 find_all(&store)[series - 1].len()
             };
             assert_eq!([steps(count - 1), steps(count)], [0, 1], "{series} {count}");
@@ -500,11 +500,11 @@ mod tests {
     #[test]
     fn a_step_of_three_percent_in_noise_of_one_is_found_within_two_runs_in_ninety_of_a_hundred() {
         let near = count(|number| {
-            let at = 10 + (number as usize * 7) % 180;
+            let start = 10 + (number as usize * 7) % 180;
             let mut store = store(100, 200, 1000 + number);
-            store[42][at..].iter_mut().for_each(|value| *value *= 1.03);
+            store[42][start..].iter_mut().for_each(|value| *value *= 1.03);
             let steps = find_all(&store);
-            steps[42].len() == 1 && steps[42][0].at.abs_diff(at) <= 2
+            steps[42].len() == 1 && steps[42][0].at.abs_diff(start) <= 2
         });
         println!("{near} of 200 steps of 3 % are found within two runs, and no other in their series");
         assert!(near >= 180, "{near} of 200");
@@ -564,8 +564,8 @@ mod tests {
         let wrong = count(|number| {
             let mut store = store(4, 30, 7000 + number);
             for values in &mut store {
-                for at in 1..values.len() {
-                    values[at] = 1.0 + 0.5 * (values[at - 1] - 1.0) + 0.75f64.sqrt() * (values[at] - 1.0);
+                for run in 1..values.len() {
+                    values[run] = 1.0 + 0.5 * (values[run - 1] - 1.0) + 0.75f64.sqrt() * (values[run] - 1.0);
                 }
             }
             find_all(&store).iter().any(|steps| !steps.is_empty())

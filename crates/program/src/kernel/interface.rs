@@ -203,7 +203,7 @@ impl SlotKind {
 }
 
 /// Block declaration: the structure that a kernel gives a bound buffer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Block {
     /// Names that a user may use: those of the block, of the variable and of its only member, as far as they exist.
     pub names: Cow<'static, [Cow<'static, str>]>,

@@ -451,9 +451,9 @@ fn find_argument(
         return Err(format!("the argument '{name}' of {kernel} has two values; leave one out"));
     }
     let expected = kind.in_words();
-    let given = value.kind().in_words();
-    if given != expected {
-        return Err(format!("the argument '{name}' of {kernel} is {expected}, not {given}"));
+    let actual = value.kind().in_words();
+    if actual != expected {
+        return Err(format!("the argument '{name}' of {kernel} is {expected}, not {actual}"));
     }
     Ok(value)
 }

@@ -402,15 +402,17 @@ impl<'a> Reflector<'a> {
                     definition = self.definition(ids(definition).next().ok_or("an array has no elements")?)?;
                 }
                 let kind = self.slot_kind(class, id, definition)?;
-                let block = if kind == SlotKind::Texel { self.texel_block(id) } else { self.block(id, definition)? };
-                let number = |decoration| self.number(id, None, decoration);
-                let (Some(set), Some(binding)) = (number(Decoration::DescriptorSet), number(Decoration::Binding))
-                else {
-                    let name = self.name(id, None);
-                    return Err(format!(
-                        "buffer '{name}' has no set or no binding; declare `layout(set = 0, binding = …)`"
-                    ));
+                let name = self.name(id, None);
+                let misplaced =
+                    || format!("buffer '{name}' has no set or no binding; declare `layout(set = 0, binding = …)`");
+                let block = match kind {
+                    SlotKind::Texel => {
+                        Block { names: vec![name.clone().into()].into(), readable: true, ..Block::default() }
+                    }
+                    SlotKind::Storage | SlotKind::Uniform => self.block(id, definition)?,
                 };
+                let set = self.number(id, None, Decoration::DescriptorSet).ok_or_else(misplaced)?;
+                let binding = self.number(id, None, Decoration::Binding).ok_or_else(misplaced)?;
                 for element in 0..count.unwrap_or(1) {
                     let empty = Slot { set, binding, element, kind, blocks: Cow::Borrowed(&[]) };
                     let slot = slots.entry([set, binding, element]).or_insert(empty);
@@ -470,20 +472,6 @@ impl<'a> Reflector<'a> {
             Ok(SlotKind::Storage)
         } else {
             Ok(SlotKind::Uniform)
-        }
-    }
-
-    /// Describes the texel view that variable `id` declares.
-    fn texel_block(&self, id: u32) -> Block {
-        Block {
-            names: vec![self.name(id, None).into()].into(),
-            writable: false,
-            readable: true,
-            fixed: 0,
-            array: None,
-            members: Cow::Borrowed(&[]),
-            scalar: None,
-            long: None,
         }
     }
 
@@ -973,7 +961,7 @@ mod tests {
     fn addresses_may_be_integers_and_vectors_are_their_components() {
         let offset = |member: u32, bytes: u32| [Op::MemberDecorate as u32, 5, member, Decoration::Offset as u32, bytes];
         let class = StorageClass::PushConstant as u32;
-        let found = Interface::read(&module(&[
+        let interface = Interface::read(&module(&[
             &[Op::MemberName as u32, 5, 1, u32::from_le_bytes(*b"size"), 0],
             &offset(0, 0),
             &offset(1, 16),
@@ -991,9 +979,9 @@ mod tests {
         };
         let expected =
             [integer("", 0, 64), integer("size.x", 16, 32), integer("size.y", 20, 32), integer("size.z", 24, 32)];
-        assert_eq!(found.arguments[0].kind.in_words(), ArgumentKind::Address.in_words());
-        assert_eq!(*found.arguments, expected);
-        assert_eq!((found.version, found.local_size), ([1, 5], [8, 4, 1].map(Word::Literal)));
+        assert_eq!(interface.arguments[0].kind.in_words(), ArgumentKind::Address.in_words());
+        assert_eq!(*interface.arguments, expected);
+        assert_eq!((interface.version, interface.local_size), ([1, 5], [8, 4, 1].map(Word::Literal)));
     }
 
     #[test]
@@ -1018,8 +1006,8 @@ mod tests {
         let class = StorageClass::StorageBuffer as u32;
         let pointer: &[u32] = &[Op::TypePointer as u32, 6, class, 5];
         let block: &[u32] = &[Op::TypeStruct as u32, 5, 2];
-        let place = |decoration| [Op::Decorate as u32, 7, decoration as u32, 0];
-        let (set, binding) = (place(Decoration::DescriptorSet), place(Decoration::Binding));
+        let decorate = |decoration| [Op::Decorate as u32, 7, decoration as u32, 0];
+        let [set, binding] = [Decoration::DescriptorSet, Decoration::Binding].map(decorate);
         let name: &[u32] = &[Op::Name as u32, 7, u32::from_le_bytes(*b"X\0\0\0")];
         let variable: &[u32] = &[Op::Variable as u32, 6, 7, class];
         let binary = module(&[name, &set, &binding, UINT, block, pointer, variable]);
@@ -1032,10 +1020,10 @@ mod tests {
     #[test]
     fn structures_of_nothing_that_double_at_each_level_end() {
         let class = StorageClass::PushConstant as u32;
-        let offset = |of, member| vec![Op::MemberDecorate as u32, of, member, Decoration::Offset as u32, 0];
-        let mut declarations: Vec<Vec<u32>> = (11..70).flat_map(|of| [offset(of, 0), offset(of, 1)]).collect();
+        let offset = |id, member| vec![Op::MemberDecorate as u32, id, member, Decoration::Offset as u32, 0];
+        let mut declarations: Vec<Vec<u32>> = (11..70).flat_map(|id| [offset(id, 0), offset(id, 1)]).collect();
         declarations.push(vec![Op::TypeStruct as u32, 10]);
-        declarations.extend((11..70).map(|of| vec![Op::TypeStruct as u32, of, of - 1, of - 1]));
+        declarations.extend((11..70).map(|id| vec![Op::TypeStruct as u32, id, id - 1, id - 1]));
         declarations.push(vec![Op::TypePointer as u32, 70, class, 69]);
         declarations.push(vec![Op::Variable as u32, 70, 71, class]);
         let declarations: Vec<&[u32]> = declarations.iter().map(Vec::as_slice).collect();
@@ -1051,9 +1039,9 @@ mod tests {
         let constants = (0..MANY).map(|constant| vec![Op::SpecConstant as u32, 2, 10 + constant, 7]);
         let declarations: Vec<_> = (0..MANY).map(id).chain([uint]).chain(constants).collect();
         let declarations: Vec<&[u32]> = declarations.iter().map(Vec::as_slice).collect();
-        let begun = Instant::now();
-        let found = Interface::read(&module(&declarations)).expect("a kernel");
-        assert_eq!(found.constants.len(), MANY as usize);
-        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        let start = Instant::now();
+        let interface = Interface::read(&module(&declarations)).expect("a kernel");
+        assert_eq!(interface.constants.len(), MANY as usize);
+        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     }
 }

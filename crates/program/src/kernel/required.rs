@@ -128,10 +128,10 @@ mod tests {
     fn how_floats_round_is_a_feature_for_each_width() {
         let mode = |mode: ExecutionMode, bits| (Op::ExecutionMode, [1, mode as u32, bits]);
         let modes = [mode(ExecutionMode::RoundingModeRTE, 16), mode(ExecutionMode::DenormPreserve, 64)];
-        let all: Vec<(Op, &[u32])> = modes.iter().map(|(op, operands)| (*op, &operands[..])).collect();
+        let modes: Vec<(Op, &[u32])> = modes.iter().map(|(op, operands)| (*op, &operands[..])).collect();
         let size: (Op, &[u32]) = (Op::ExecutionMode, &[1, ExecutionMode::LocalSize as u32, 8, 8, 1]);
         let expected = ["shaderDenormPreserveFloat64", "shaderRoundingModeRTEFloat16"];
-        assert_eq!(needed(StorageClass::StorageBuffer, &[&all[..], &[size]].concat()), expected);
+        assert_eq!(needed(StorageClass::StorageBuffer, &[&modes[..], &[size]].concat()), expected);
         let names: Vec<_> = crate::device::capability::Feature::ALL.iter().map(|feature| feature.name()).collect();
         for mode in FLOAT_CONTROLS {
             assert!([16, 32, 64].iter().all(|bits| names.contains(&&*format!("shader{mode:?}Float{bits}"))));
@@ -186,8 +186,8 @@ mod tests {
 
     #[test]
     fn sub_groups_need_one_for_other_types_than_those_of_32_bits() {
-        let sum = |of| -> Vec<String> {
-            needed(StorageClass::StorageBuffer, &[(Op::GroupNonUniformFAdd, &[of, 31, 9, 0, 5])])
+        let sum = |ty| -> Vec<String> {
+            needed(StorageClass::StorageBuffer, &[(Op::GroupNonUniformFAdd, &[ty, 31, 9, 0, 5])])
         };
         assert_eq!(sum(1), [""; 0]);
         assert_eq!(sum(4), ["shaderSubgroupExtendedTypes"]);

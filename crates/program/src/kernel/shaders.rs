@@ -45,8 +45,9 @@ impl Kernels {
         for name in self.names {
             if !self.table.iter().any(|shader| shader.name == *name) {
                 let folder = name.split_once('/').map_or("", |(folder, _)| folder);
-                let all: BTreeSet<_> = self.table.iter().map(|shader| &*shader.name).collect();
-                let in_folder: Vec<_> = all.into_iter().filter(|own| own.starts_with(&format!("{folder}/"))).collect();
+                let names: BTreeSet<_> = self.table.iter().map(|shader| &*shader.name).collect();
+                let in_folder: Vec<_> =
+                    names.into_iter().filter(|own| own.starts_with(&format!("{folder}/"))).collect();
                 panic!("{}", error::unknown("kernel", name, &format!(" of {} in glsl/", owner()), &in_folder));
             }
             shaders.push(self.table.iter().find(|shader| shader.is(name, dtype, layout)));
