@@ -388,13 +388,9 @@ impl Pipelines {
     /// Returns the driver's numeric statistics of a pipeline; empty if the driver has none.
     fn statistics(&self, pipeline: vk::Pipeline) -> Vec<Metric> {
         let Some(functions) = &self.device.statistics else { return vec![] };
-        let info = vk::PipelineInfoKHR::default().pipeline(pipeline);
-        // SAFETY: the feature is enabled and the pipeline was created to capture statistics.
-        let executables = unsafe { functions.get_pipeline_executable_properties(&info) }.unwrap_or_default();
         let mut metrics = vec![];
-        for index in 0..executables.len() as u32 {
-            let info = vk::PipelineExecutableInfoKHR::default().pipeline(pipeline).executable_index(index);
-            // SAFETY: as above, and the index is below the number of executables.
+        for info in executables(functions, pipeline) {
+            // SAFETY: the feature is enabled, the pipeline captures statistics, and it has this executable.
             let statistics = unsafe { functions.get_pipeline_executable_statistics(&info) }.unwrap_or_default();
             for statistic in statistics {
                 let Ok(name) = statistic.name_as_c_str() else { continue };
@@ -416,15 +412,8 @@ impl Pipelines {
     /// Returns the driver's texts of a pipeline created to capture them, without binary representations.
     fn representations(&self, pipeline: vk::Pipeline) -> Vec<Representation> {
         let Some(functions) = &self.device.statistics else { return vec![] };
-        let info = vk::PipelineInfoKHR::default().pipeline(pipeline);
-        // SAFETY: the feature is enabled and the pipeline was created to capture representations.
-        let executables = unsafe { functions.get_pipeline_executable_properties(&info) }.unwrap_or_default();
-        let mut texts = vec![];
-        for index in 0..executables.len() as u32 {
-            let info = vk::PipelineExecutableInfoKHR::default().pipeline(pipeline).executable_index(index);
-            texts.extend(self.texts_of(functions, &info).unwrap_or_default());
-        }
-        texts
+        let executables = executables(functions, pipeline);
+        executables.flat_map(|info| self.texts_of(functions, &info).unwrap_or_default()).collect()
     }
 
     /// Returns the texts of one executable of a pipeline; an error if the driver cannot tell them.
@@ -461,6 +450,18 @@ impl Pipelines {
         }
         Ok(texts)
     }
+}
+
+/// Iterates over the executables of a pipeline that was created to capture statistics or texts.
+fn executables(
+    functions: &khr::pipeline_executable_properties::Device,
+    pipeline: vk::Pipeline,
+) -> impl Iterator<Item = vk::PipelineExecutableInfoKHR<'static>> {
+    let info = vk::PipelineInfoKHR::default().pipeline(pipeline);
+    // SAFETY: the feature is enabled and the pipeline is alive.
+    let executables = unsafe { functions.get_pipeline_executable_properties(&info) }.unwrap_or_default();
+    let info = vk::PipelineExecutableInfoKHR::default().pipeline(pipeline);
+    (0..executables.len() as u32).map(move |index| info.executable_index(index))
 }
 
 /// Compiler of kernels for one device, usable on any thread.

@@ -14,22 +14,14 @@ pub fn stated<T: Serialize>(own: &T, usual: &T) -> Table {
     differing(table(own), &table(usual))
 }
 
-fn differing(own: Table, usual: &Table) -> Table {
-    let mut fields = Table::new();
-    for (name, value) in own {
-        match (value, usual.get(&name)) {
-            (Value::Table(own), Some(Value::Table(usual))) => {
-                let group = differing(own, usual);
-                if !group.is_empty() {
-                    fields.insert(name, Value::Table(group));
-                }
-            }
-            (value, usual) if usual != Some(&value) => {
-                fields.insert(name, value);
-            }
-            _ => {}
+fn differing(mut fields: Table, usual: &Table) -> Table {
+    fields.retain(|name, value| match (value, usual.get(name)) {
+        (Value::Table(group), Some(Value::Table(usual))) => {
+            *group = differing(std::mem::take(group), usual);
+            !group.is_empty()
         }
-    }
+        (value, usual) => usual != Some(value),
+    });
     fields
 }
 

@@ -490,10 +490,14 @@ mod tests {
         (0u64..200).into_par_iter().filter(|number| test(*number)).count()
     }
 
+    /// Counts the stores of 200 in which any series has a step.
+    fn count_with_steps(store: impl Fn(u64) -> Vec<Vec<f64>> + Sync) -> usize {
+        count(|number| find_all(&store(number)).iter().any(|steps| !steps.is_empty()))
+    }
+
     #[test]
     fn of_200_stores_without_a_change_at_most_two_show_a_step() {
-        let wrong = count(|number| find_all(&store(100, 200, number)).iter().any(|steps| !steps.is_empty()));
-        println!("{wrong} of 200 stores without a change show a step");
+        let wrong = count_with_steps(|number| store(100, 200, number));
         assert!(wrong <= 2, "{wrong} of 200");
     }
 
@@ -506,7 +510,6 @@ mod tests {
             let steps = find_all(&store);
             steps[42].len() == 1 && steps[42][0].at.abs_diff(start) <= 2
         });
-        println!("{near} of 200 steps of 3 % are found within two runs, and no other in their series");
         assert!(near >= 180, "{near} of 200");
     }
 
@@ -523,12 +526,10 @@ mod tests {
     /// Counts the stores of 200 in which the first series has steps at `levels` within one run, and no other series has
     /// any.
     fn count_exact(series: usize, runs: usize, noise: f64, levels: &[(usize, f64)]) -> usize {
-        let exact = count(|number| {
+        count(|number| {
             let steps = &find_all(&stepped(series, runs, noise, levels, 9000 + number))[0];
-            steps.len() == levels.len() && steps.iter().zip(levels).all(|(step, (at, _))| step.at.abs_diff(*at) <= 1)
-        });
-        println!("{exact} of 200 stores of {series} × {runs} runs with {noise} of noise show {levels:?} and no more");
-        exact
+            steps.len() == levels.len() && steps.iter().zip(levels).all(|(step, (run, _))| step.at.abs_diff(*run) <= 1)
+        })
     }
 
     #[test]
@@ -561,31 +562,29 @@ mod tests {
     #[test]
     fn runs_that_last_show_few_steps() {
         // Autocorrelated noise: half of it carries over to the next run.
-        let wrong = count(|number| {
+        let wrong = count_with_steps(|number| {
             let mut store = store(4, 30, 7000 + number);
             for values in &mut store {
                 for run in 1..values.len() {
                     values[run] = 1.0 + 0.5 * (values[run - 1] - 1.0) + 0.75f64.sqrt() * (values[run] - 1.0);
                 }
             }
-            find_all(&store).iter().any(|steps| !steps.is_empty())
+            store
         });
-        println!("{wrong} of 200 stores of 4 × 30 runs whose noise lasts (AR(1), 0.5) show a step");
         assert!(wrong <= 32, "{wrong} of 200");
     }
 
     #[test]
     fn runs_that_others_disturb_show_no_steps_where_there_are_none() {
-        let wrong = count(|number| {
+        let wrong = count_with_steps(|number| {
             let mut generator = ChaCha8Rng::seed_from_u64(5000 + number);
             let mut store = store(20, 60, 3000 + number);
             // One run in five takes up to half as long again.
             for value in store.iter_mut().flatten() {
                 *value *= if generator.random_bool(0.2) { 1.0 + 0.5 * generator.random::<f64>() } else { 1.0 };
             }
-            find_all(&store).iter().any(|steps| !steps.is_empty())
+            store
         });
-        println!("{wrong} of 200 disturbed stores without a change show a step");
         assert!(wrong <= 2, "{wrong} of 200");
     }
 }
