@@ -94,13 +94,18 @@ impl DeviceBuffer {
 
     /// Returns the host's view of the memory. Empty for [`Use::Kernel`].
     pub fn mapped(&self) -> &[u8] {
-        self.allocation.as_ref().and_then(Allocation::mapped_slice).map_or(&[], |slice| &slice[..self.size.0 as usize])
+        match self.allocation.as_ref().and_then(Allocation::mapped_slice) {
+            Some(memory) => &memory[..self.size.0 as usize],
+            None => &[],
+        }
     }
 
     /// Returns the host's writable view of the memory. Empty for [`Use::Kernel`].
     pub fn mapped_mut(&mut self) -> &mut [u8] {
-        let size = self.size.0 as usize;
-        self.allocation.as_mut().and_then(Allocation::mapped_slice_mut).map_or(&mut [], |slice| &mut slice[..size])
+        match self.allocation.as_mut().and_then(Allocation::mapped_slice_mut) {
+            Some(memory) => &mut memory[..self.size.0 as usize],
+            None => &mut [],
+        }
     }
 }
 

@@ -66,7 +66,12 @@ impl Instance {
     ) -> Result<Rc<Self>, VulkanError> {
         // SAFETY: the library that the user names, or else the one with the loader's standard name, is trusted to be
         // a Vulkan loader.
-        let load = || unsafe { loader.map_or_else(|| ash::Entry::load(), |path| ash::Entry::load_from(path)) };
+        let load = || unsafe {
+            match loader {
+                Some(path) => ash::Entry::load_from(path),
+                None => ash::Entry::load(),
+            }
+        };
         let entry = calls.watched("loading the Vulkan loader", None, load).map_err(|error| match loader {
             Some(path) => VulkanError::NamedLoader { path: path.into(), error },
             None => VulkanError::NoLoader(error),
@@ -157,10 +162,10 @@ unsafe extern "system" fn keep_message(
     data: *const vk::DebugUtilsMessengerCallbackDataEXT<'_>,
     messages: *mut c_void,
 ) -> vk::Bool32 {
-    // SAFETY: the layer passes valid data, and `messages` points to the list of a live instance.
-    let (messages, data) = unsafe { (&*messages.cast::<Mutex<Vec<String>>>(), &*data) };
-    // SAFETY: the message is the layer's C string, alive during the callback.
-    let text = unsafe { data.message_as_c_str() }.map(|text| text.to_string_lossy().into_owned());
+    // SAFETY: `messages` points to the list of a live instance.
+    let messages = unsafe { &*messages.cast::<Mutex<Vec<String>>>() };
+    // SAFETY: the layer passes valid data, whose message is a C string that is alive during the callback.
+    let text = unsafe { (*data).message_as_c_str() }.map(|text| text.to_string_lossy().into_owned());
     if let Ok(mut messages) = messages.lock() {
         messages.push(text.unwrap_or_default());
     }

@@ -39,19 +39,6 @@ const COMPILER_STACK_BYTES: usize = 8 << 20;
 /// Name of the pipeline cache's file kind in the cache folder.
 const CACHE_KIND: &str = "pipelines";
 
-/// Returns the map entries and the data of a dispatch's specialization constants.
-fn specialization(dispatch: &Dispatch) -> (Vec<vk::SpecializationMapEntry>, Vec<u8>) {
-    let mut entries = vec![];
-    let mut data = vec![];
-    for constant in &dispatch.constants {
-        let value = constant.data();
-        let offset = data.len() as u32;
-        entries.push(vk::SpecializationMapEntry { constant_id: constant.id, offset, size: value.len() });
-        data.extend(value);
-    }
-    (entries, data)
-}
-
 /// Everything that two dispatches must have in common to share a pipeline of a device.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
@@ -486,7 +473,14 @@ impl Compiler {
         // accepted.
         let module = unsafe { self.device.create_shader_module(&info, None) }.call("vkCreateShaderModule")?;
 
-        let (entries, data) = specialization(dispatch);
+        let mut entries = vec![];
+        let mut data = vec![];
+        for constant in &dispatch.constants {
+            let value = constant.data();
+            let offset = data.len() as u32;
+            entries.push(vk::SpecializationMapEntry { constant_id: constant.id, offset, size: value.len() });
+            data.extend(value);
+        }
         let specialization = vk::SpecializationInfo::default().map_entries(&entries).data(&data);
         let mut required = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default();
         let mut stage = vk::PipelineShaderStageCreateInfo::default()
@@ -494,7 +488,9 @@ impl Compiler {
             .module(module)
             .name(c"main")
             .specialization_info(&specialization);
-        if let (Some(size), true) = (dispatch.subgroup_size, self.subgroup.size_control) {
+        if let Some(size) = dispatch.subgroup_size
+            && self.subgroup.size_control
+        {
             required = required.required_subgroup_size(size);
             stage = stage.push_next(&mut required);
             if self.subgroup.full_subgroups && dispatch.may_fill(size) {

@@ -2,7 +2,7 @@
 
 use super::call::{Context, VulkanError};
 use super::instance::Instance;
-use crate::basis::printable::printable;
+use crate::basis::printable::{hex, printable};
 use crate::basis::units::Bytes;
 use crate::device::capability::{
     CooperativeMatrix, DescriptorLimits, DeviceInfo, DeviceKind, DeviceLimits, Driver, Feature, FlexibleMatrices,
@@ -591,7 +591,7 @@ fn version(api: u32) -> String {
 
 /// Formats a UUID in groups of 8, 4, 4, 4 and 12 digits.
 pub fn uuid(bytes: [u8; 16]) -> String {
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = hex(&bytes);
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 

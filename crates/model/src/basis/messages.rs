@@ -75,7 +75,7 @@ impl Messages {
     /// Writes `text` with escaped control characters. Errors are ignored, so that a closed pipe or a full disk does not
     /// end a measurement: `eprint!` would panic.
     pub fn say(&self, text: &str) {
-        let wrapped = prose::wrapped_lines(text, self.width().filter(|_| self.wraps));
+        let wrapped = prose::wrapped_lines(text, if self.wraps { self.width() } else { None });
         // Escaped after wrapping, which may put a command of a CI service at the beginning of a line.
         let escaped = printable_lines(&wrapped);
         if self.colored {

@@ -228,6 +228,11 @@ fn escaped(text: &str, keep_line_breaks: bool) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
+/// Returns bytes in hexadecimal, two digits each.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Describes how a process ended: signal or exit code.
 pub fn ending(status: ExitStatus) -> String {
     #[cfg(unix)]

@@ -72,7 +72,11 @@ struct Idle {
 fn start_idle(count: usize, builder: impl Fn() -> Builder) -> Vec<Idle> {
     let start = |_| {
         let (work, assigned) = mpsc::channel::<ThreadBuilder>();
-        let wait = move || assigned.recv().into_iter().for_each(ThreadBuilder::run);
+        let wait = move || {
+            if let Ok(worker) = assigned.recv() {
+                worker.run();
+            }
+        };
         Some(Idle { work, thread: builder().spawn(wait).ok()? })
     };
     let mut idle: Vec<_> = (0..count).map_while(start).collect();

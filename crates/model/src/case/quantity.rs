@@ -160,6 +160,12 @@ impl Unit {
     }
 }
 
+impl Facts {
+    fn new(name: impl Into<String>, unit: Unit, bounds: Bounds) -> Self {
+        Self { name: name.into(), unit, bounds }
+    }
+}
+
 impl Quantity {
     /// Returns the bandwidth over a working set of `words` 32-bit words.
     pub fn bandwidth(pattern: Pattern, words: u64) -> Self {
@@ -168,24 +174,23 @@ impl Quantity {
 
     /// Returns the name, the unit and the bounded part.
     pub fn facts(self) -> Facts {
-        let (name, unit, bounds) = match self {
+        match self {
             Self::Arithmetic { dtype } => {
-                (format!("multiply-adds, {dtype}"), Unit::OperationsPerSecond, Bounds::Arithmetic)
+                Facts::new(format!("multiply-adds, {dtype}"), Unit::OperationsPerSecond, Bounds::Arithmetic)
             }
             Self::Matrix { dtype, narrow, m, n, k } => {
                 let sums = if narrow { ", narrow sums" } else { "" };
                 let name = format!("matrix unit, {dtype} {m}×{n}×{k}{sums}");
-                (name, Unit::OperationsPerSecond, Bounds::ArithmeticOf(dtype))
+                Facts::new(name, Unit::OperationsPerSecond, Bounds::ArithmeticOf(dtype))
             }
-            Self::Bandwidth { .. } => ("bandwidth".into(), Unit::BytesPerSecond, Bounds::Memory),
-            Self::SharedMemory => ("shared memory, loads".into(), Unit::BytesPerSecond, Bounds::Nothing),
+            Self::Bandwidth { .. } => Facts::new("bandwidth", Unit::BytesPerSecond, Bounds::Memory),
+            Self::SharedMemory => Facts::new("shared memory, loads", Unit::BytesPerSecond, Bounds::Nothing),
             Self::Atomics { pattern } => {
-                (format!("atomic additions, {pattern}"), Unit::AdditionsPerSecond, Bounds::Nothing)
+                Facts::new(format!("atomic additions, {pattern}"), Unit::AdditionsPerSecond, Bounds::Nothing)
             }
-            Self::Latency { of } => (of.to_string(), Unit::Nanoseconds, Bounds::Launches),
-            Self::Transfer { direction } => (direction.to_string(), Unit::BytesPerSecond, Bounds::Nothing),
-        };
-        Facts { name, unit, bounds }
+            Self::Latency { of } => Facts::new(of.name(), Unit::Nanoseconds, Bounds::Launches),
+            Self::Transfer { direction } => Facts::new(direction.name(), Unit::BytesPerSecond, Bounds::Nothing),
+        }
     }
 
     /// Returns the unit of the figures.

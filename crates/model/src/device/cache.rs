@@ -3,6 +3,7 @@
 
 use crate::basis::destination::{Destination, make_private_folder};
 use crate::basis::input_file;
+use crate::basis::printable::hex;
 use crate::device::capability::DeviceInfo;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -83,7 +84,7 @@ impl CacheFolder {
         let file = input_file::read(&path, MAX_FILE_BYTES).ok()?;
         let (checksum, contents) = file.split_at_checked(CHECKSUM_BYTES)?;
         // A driver may trust its own data more than it should, so it gets nothing truncated or altered.
-        (Sha256::digest(contents)[..] == *checksum).then(|| contents.to_vec())
+        if Sha256::digest(contents)[..] == *checksum { Some(contents.to_vec()) } else { None }
     }
 
     /// Returns the absolute path of a file with these contents in a folder below the cache; writes the file unless an
@@ -144,10 +145,6 @@ pub fn fingerprint(parts: &[&[u8]]) -> String {
         hash.update(part);
     }
     hex(&hash.finalize()[..8])
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -158,18 +158,16 @@ impl HostLoad {
 }
 
 /// Returns the CPU time of all threads of this process; `None` if the system does not report it.
-#[cfg(unix)]
 pub fn cpu_time() -> Option<Duration> {
-    use nix::sys::resource::{UsageWho, getrusage};
-    use nix::sys::time::TimeValLike;
-    let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
-    let spent = usage.user_time() + usage.system_time();
-    u64::try_from(spent.num_microseconds()).ok().map(Duration::from_micros)
-}
-
-/// Returns the CPU time of all threads of this process; `None` if the system does not report it.
-#[cfg(not(unix))]
-pub fn cpu_time() -> Option<Duration> {
+    #[cfg(unix)]
+    {
+        use nix::sys::resource::{UsageWho, getrusage};
+        use nix::sys::time::TimeValLike;
+        let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
+        let spent = usage.user_time() + usage.system_time();
+        u64::try_from(spent.num_microseconds()).ok().map(Duration::from_micros)
+    }
+    #[cfg(not(unix))]
     None
 }
 

@@ -183,10 +183,10 @@ pub fn paired(ratios: &[f64], generator: &mut impl Rng) -> Option<Ratio> {
 
 /// Computes interval and p-value from the resamples of an estimate; `slowness` as for [`ratio`].
 fn conclude(estimate: f64, mut shifts: Vec<f64>, slowness: f64, freedom: Option<usize>) -> Ratio {
-    let [low, high] = interval_ends(&mut shifts);
-    let deviation = (high - low) / (2.0 * Z);
+    let ends = interval_ends(&mut shifts);
+    let deviation = (ends[1] - ends[0]) / (2.0 * Z);
     let widening = student_quantile(Z, freedom) / Z;
-    let [low, high] = [low, high].map(|end| estimate + (end - estimate) * widening);
+    let [low, high] = ends.map(|end| estimate + (end - estimate) * widening);
     // The interval must contain the estimate, even if few or tied samples put all resamples on one side.
     let low = low.min(estimate) - slowness.max(0.0);
     let high = high.max(estimate) - slowness.min(0.0);

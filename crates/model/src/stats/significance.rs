@@ -55,7 +55,12 @@ const DISTANCE_STEPS: f64 = 100.0;
 /// the other two, clamped at twice the typical range of a round, beyond which a round counts as disturbed. p is exact:
 /// the distribution over all 3ⁿ assignments is a convolution, in steps of a hundredth of the clamp.
 pub fn randomization(rounds: &[[f64; 3]]) -> f64 {
-    let ranges: Vec<f64> = rounds.iter().map(range).collect();
+    let mut ranges = vec![];
+    for round in rounds {
+        let max = round.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let min = round.iter().copied().fold(f64::INFINITY, f64::min);
+        ranges.push((max - min).max(0.0));
+    }
     let widest = ranges.iter().copied().fold(0.0, f64::max);
     let typical = super::median(&ranges).filter(|typical| *typical > 0.0);
     let cut = 2.0 * typical.unwrap_or(widest);
@@ -90,17 +95,6 @@ pub fn randomization(rounds: &[[f64; 3]]) -> f64 {
         }
     }
     p.min(1.0)
-}
-
-/// Returns the largest difference between two values of a round.
-fn range(round: &[f64; 3]) -> f64 {
-    let mut largest = 0.0f64;
-    for a in round {
-        for b in round {
-            largest = largest.max(a - b);
-        }
-    }
-    largest
 }
 
 /// Adjusts p-values for multiple tests (Benjamini and Hochberg, *Journal of the Royal Statistical Society* B 57, 1995):

@@ -323,16 +323,17 @@ fn ranks(values: &[f64]) -> Vec<f64> {
 /// probability. Ties only lower the probability, because U with mean ranks is the mean of U over all ways to break
 /// them.
 fn ln_tail(m: usize, n: usize, excess: f64) -> f64 {
-    let (m, n) = (m.min(n), m.max(n));
-    let small = m as f64;
-    let large = n as f64;
-    let most = small * large / 2.0;
+    if m > n {
+        return ln_tail(n, m, excess);
+    }
+    let most = (m * n) as f64 / 2.0;
     // U has steps of a half, so within a quarter of the largest deviation there is only that one.
     if excess >= most - 0.25 {
         let ways: f64 = (1..=m).map(|i| ((n + i) as f64 / i as f64).ln()).sum();
         return (std::f64::consts::LN_2 - ways).min(0.0);
     }
-    let mut t = excess / (small * large * (small + large + 1.0) / 12.0);
+    let variance = m as f64 * n as f64 * (m as f64 + n as f64 + 1.0) / 12.0;
+    let mut t = excess / variance;
     let mut bound = 0.0f64;
     // Newton's method converges from below, because K' is concave. A step below 0.1 % hardly improves the bound.
     for _ in 0..50 {

@@ -32,23 +32,21 @@ pub struct Probes {
     pub fma_with_steps: fn(&CaseSpec, &DeviceInfo, u32) -> Option<Program>,
 }
 
-/// Catalogue that offers nothing.
-static EMPTY: Catalogue = Catalogue {
-    algorithms: &[],
-    probes: Probes {
-        memory_read: &Algorithm::PLAIN,
-        memory_write: &Algorithm::PLAIN,
-        memory_copy: &Algorithm::PLAIN,
-        matrix_unit: &Algorithm::PLAIN,
-        fma: &Algorithm::PLAIN,
-        fma_steps: 1,
-        fma_with_steps: |_, _, _| None,
-    },
-};
-
 impl Catalogue {
     /// Returns a catalogue that offers nothing, for a setup that came from another process.
     pub fn empty() -> &'static Self {
+        static EMPTY: Catalogue = Catalogue {
+            algorithms: &[],
+            probes: Probes {
+                memory_read: &Algorithm::PLAIN,
+                memory_write: &Algorithm::PLAIN,
+                memory_copy: &Algorithm::PLAIN,
+                matrix_unit: &Algorithm::PLAIN,
+                fma: &Algorithm::PLAIN,
+                fma_steps: 1,
+                fma_with_steps: |_, _, _| None,
+            },
+        };
         &EMPTY
     }
 

@@ -401,7 +401,7 @@ impl Dispatch {
             }
             // Built-in kernels that require a size rely on full sub-groups; users' kernels may not.
             if self.shader.built_in && group.size_control && group.full_subgroups && !self.may_fill(size) {
-                let [x, ..] = self.shader.interface.local_size.map(|word| word.value(&self.constants));
+                let x = self.shader.interface.local_size[0].value(&self.constants);
                 return Some(format!("has work-groups of {x}, not a multiple of the sub-group size {size}"));
             }
         }

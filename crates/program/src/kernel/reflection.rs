@@ -827,7 +827,10 @@ impl Reflector<'_> {
                 Ok(self.size(part, depth)?.saturating_mul(u64::from(count)))
             }
             (Op::TypeArray, &[Operand::IdRef(element), Operand::IdRef(length)]) => {
-                let stride = self.stride(id).map_or_else(|| self.size(element, depth), Ok)?;
+                let stride = match self.stride(id) {
+                    Some(stride) => stride,
+                    None => self.size(element, depth)?,
+                };
                 Ok(stride.saturating_mul(self.length(length)?))
             }
             (Op::TypeRuntimeArray, _) => Ok(0),
