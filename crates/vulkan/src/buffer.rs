@@ -19,7 +19,7 @@ pub enum Use {
     Download,
 }
 
-/// A buffer and its memory.
+/// Buffer with device memory of its own, both freed on drop.
 pub struct DeviceBuffer {
     pub(super) handle: vk::Buffer,
     /// `None` only while being built or dropped.

@@ -145,9 +145,9 @@ impl CallMonitor {
     }
 
     fn with_wait<T>(&self, wait: Wait, function: impl FnOnce() -> T) -> T {
-        set(&self.current, Some(wait));
+        store(&self.current, Some(wait));
         let result = function();
-        set(&self.current, None);
+        store(&self.current, None);
         result
     }
 
@@ -158,7 +158,7 @@ impl CallMonitor {
 
     /// Sets the predicted time of command buffers that run for the first time.
     pub fn predict(&self, time: Option<Duration>) {
-        set(&self.predicted, time);
+        store(&self.predicted, time);
     }
 
     /// Returns the predicted time of command buffers that run for the first time.
@@ -167,8 +167,8 @@ impl CallMonitor {
     }
 }
 
-fn set<T>(place: &Mutex<Option<T>>, value: Option<T>) {
-    if let Ok(mut current) = place.lock() {
+fn store<T>(cell: &Mutex<Option<T>>, value: Option<T>) {
+    if let Ok(mut current) = cell.lock() {
         *current = value;
     }
 }

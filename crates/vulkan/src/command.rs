@@ -119,7 +119,7 @@ impl Recorder {
         unsafe { device.handle.cmd_pipeline_barrier(*handle, earlier, later, flags, &memory, &[], &[]) };
     }
 
-    /// Records a fill of `target` with `word`.
+    /// Records a fill of `target` with copies of `word`.
     pub fn fill(&mut self, target: &Region<'_>, word: u32) {
         // SAFETY: the buffer outlives the submission (`run` waits for it) and allows transfers; the region lies within
         // it.
@@ -137,8 +137,7 @@ impl Recorder {
         unsafe { self.0.device.handle.cmd_copy_buffer(self.0.handle, from.0.handle, to.0.handle, &[region]) };
     }
 
-    /// Records `steps` over numbered `buffers`, with a barrier before each step that conflicts with an unfinished
-    /// earlier one.
+    /// Records `steps` over numbered `buffers`, with a barrier before each step that must wait for an earlier one.
     pub fn steps(
         &mut self,
         steps: &[Step],
@@ -349,7 +348,6 @@ impl Drop for Commands {
 /// Query pool with pairs of timestamps, each around one piece of work.
 pub struct TimestampPool {
     pub(super) pool: vk::QueryPool,
-    /// Number of pairs.
     pub(super) pairs: u32,
     device: Rc<Device>,
 }

@@ -171,7 +171,7 @@ impl Drop for Device {
     }
 }
 
-/// Describes an address in a fault report.
+/// Describes an address in a fault report: `device fault: invalid read at 0x7f00, within 4096 bytes`.
 fn describe_address(info: &vk::DeviceFaultAddressInfoEXT) -> String {
     let kind = match info.address_type {
         vk::DeviceFaultAddressTypeEXT::READ_INVALID => "invalid read",
@@ -190,7 +190,7 @@ fn describe_address(info: &vk::DeviceFaultAddressInfoEXT) -> String {
     line
 }
 
-/// Describes a vendor's fact in a fault report.
+/// Describes a fault by the vendor's own code.
 fn describe_fact(info: &vk::DeviceFaultVendorInfoEXT) -> String {
     let code = info.vendor_fault_code;
     let data = info.vendor_fault_data;

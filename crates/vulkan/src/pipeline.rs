@@ -17,7 +17,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// A compute pipeline.
+/// Kernel compiled for a device, with one choice of its specialization constants.
 pub struct Pipeline {
     pub(super) handle: vk::Pipeline,
     pub(super) layout: Rc<PipelineLayout>,
@@ -176,11 +176,11 @@ impl Pipelines {
     /// Compiles the kernels of `program`; returns each once, with statistics and hash.
     pub fn kernels(&mut self, program: &Program) -> Result<Vec<CompiledKernel>, VulkanError> {
         self.prepare(program)?;
-        Ok(self.made(program))
+        Ok(self.compiled_kernels(program))
     }
 
-    /// Returns the kernels of `program` that were compiled, each once, even if its case failed before it compiled all.
-    pub fn made(&self, program: &Program) -> Vec<CompiledKernel> {
+    /// Returns the kernels of `program` compiled so far, each once: its case may have failed before it needed all.
+    pub fn compiled_kernels(&self, program: &Program) -> Vec<CompiledKernel> {
         let mut kernels: Vec<CompiledKernel> = vec![];
         for dispatch in program.dispatches() {
             let Some(pipeline) = self.compiled.get(&Key::of(dispatch)) else { continue };

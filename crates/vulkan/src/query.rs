@@ -16,7 +16,7 @@ use std::ffi::{CStr, CString};
 /// (`LP_MAX_TGSI_LOOP_ITERATIONS`).
 const LLVMPIPE_LOOP_ITERATIONS: u64 = 65_535;
 
-/// Physical device and its description.
+/// Device that the loader lists, before it is opened.
 #[derive(Clone)]
 pub struct PhysicalDevice {
     pub(super) handle: vk::PhysicalDevice,
@@ -448,7 +448,7 @@ fn heaps(instance: &Instance, device: vk::PhysicalDevice) -> Vec<Heap> {
     memory.memory_heaps_as_slice().iter().map(heap).collect()
 }
 
-/// Queue family of a device.
+/// Queue family that can run kernels.
 #[derive(Default)]
 struct QueueFamily {
     index: u32,

@@ -135,10 +135,9 @@ pub struct FileId {
     missing: Vec<OsString>,
 }
 
-/// Device and inode number; hard links share them.
+/// Device and inode number, which hard links share; elsewhere the canonical path.
 #[cfg(unix)]
 type Inode = (u64, u64);
-/// Canonical path.
 #[cfg(not(unix))]
 type Inode = PathBuf;
 

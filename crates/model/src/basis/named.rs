@@ -8,7 +8,7 @@ macro_rules! named {
             /// Values, in the order that messages list them.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$value),+];
 
-            /// Returns the name, as users read it and on the command line type it.
+            /// Returns the name by which users know the value.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$value => $name),+ }
             }

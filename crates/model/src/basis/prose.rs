@@ -31,7 +31,7 @@ pub fn prose(text: &str, width: usize, indent: usize) -> String {
     let mut lines = vec![];
     let mut line = " ".repeat(text.len() - words.len());
     let mut has_words = false;
-    for word in unbroken(words) {
+    for word in split_unbreakable(words) {
         if has_words && line.width() + 1 + word.width() > width {
             lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
             has_words = false;
@@ -48,7 +48,7 @@ pub fn prose(text: &str, width: usize, indent: usize) -> String {
 
 /// Splits `text` into unbreakable words: a number with its unit, and a command in backquotes, which users paste, are
 /// one.
-fn unbroken(text: &str) -> Vec<String> {
+fn split_unbreakable(text: &str) -> Vec<String> {
     const UNITS: [&str; 8] = ["%", "ns", "µs", "ms", "s", "KiB", "MiB", "GiB"];
     let mut words: Vec<String> = vec![];
     let mut backquotes_left = text.matches('`').count();

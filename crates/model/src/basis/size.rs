@@ -68,7 +68,23 @@ impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        size(text)
+        let has_separator = text.contains('x');
+        if has_separator && text.split('x').any(|item| item.trim().parse() == Ok(0u64)) {
+            return Err(format!(
+                "size '{}' has an extent of zero; write decimal extents with x between them, as in 1000x70x130",
+                brief(text)
+            ));
+        }
+        if has_separator && text.split('x').any(|item| item.trim().is_empty()) {
+            return Err(format!("size '{}' lacks an extent; write N, or MxNxK for matmul", brief(text)));
+        }
+        let extents = text.split('x').map(extent).collect::<Result<Vec<_>, _>>()?;
+        match extents[..] {
+            [n] => Ok(Self::Uniform(n)),
+            [a, b] => Ok(Self::Two(a, b)),
+            [m, n, k] => Ok(Self::Three(m, n, k)),
+            _ => Err(format!("size '{}' has {} extents; write N, or MxNxK for matmul", brief(text), extents.len())),
+        }
     }
 }
 
@@ -101,7 +117,7 @@ fn from_foreign_range(item: &str) -> Option<String> {
 
 /// Parses one comma-separated item of a sweep.
 fn range(item: &str) -> Result<Vec<Size>, String> {
-    let Some((first, rest)) = item.split_once("..") else { return Ok(vec![size(item)?]) };
+    let Some((first, rest)) = item.split_once("..") else { return Ok(vec![item.parse()?]) };
     let (last, step) = rest.split_once(':').map_or((rest, None), |(last, step)| (last, Some(step)));
     if [Some(first), Some(last), step].iter().flatten().any(|part| part.trim().is_empty()) {
         return Err(format!("size range '{}' is incomplete; write 128..8192 or 128..1024:128", brief(item)));
@@ -130,26 +146,6 @@ fn range(item: &str) -> Result<Vec<Size>, String> {
         None => n.checked_mul(2),
     };
     Ok(std::iter::successors(Some(first), next).take_while(|n| *n <= last).map(Size::Uniform).collect())
-}
-
-fn size(text: &str) -> Result<Size, String> {
-    let has_separator = text.contains('x');
-    if has_separator && text.split('x').any(|item| item.trim().parse() == Ok(0u64)) {
-        return Err(format!(
-            "size '{}' has an extent of zero; write decimal extents with x between them, as in 1000x70x130",
-            brief(text)
-        ));
-    }
-    if has_separator && text.split('x').any(|item| item.trim().is_empty()) {
-        return Err(format!("size '{}' lacks an extent; write N, or MxNxK for matmul", brief(text)));
-    }
-    let extents = text.split('x').map(extent).collect::<Result<Vec<_>, _>>()?;
-    match extents[..] {
-        [n] => Ok(Size::Uniform(n)),
-        [a, b] => Ok(Size::Two(a, b)),
-        [m, n, k] => Ok(Size::Three(m, n, k)),
-        _ => Err(format!("size '{}' has {} extents; write N, or MxNxK for matmul", brief(text), extents.len())),
-    }
 }
 
 /// Parses a positive integer, or a power such as `2^16`.

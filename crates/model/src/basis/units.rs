@@ -11,12 +11,10 @@ use std::fmt;
 pub struct Nanos(pub f64);
 
 impl Nanos {
-    /// Converts from seconds.
     pub fn from_seconds(seconds: f64) -> Self {
         Self(seconds * 1e9)
     }
 
-    /// Converts to seconds.
     pub fn seconds(self) -> f64 {
         self.0 * 1e-9
     }

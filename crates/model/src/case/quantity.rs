@@ -114,7 +114,6 @@ named!(Direction, "direction", [Upload "upload", Download "download"]);
 pub struct Facts {
     /// Name in tables.
     pub name: String,
-    /// Unit of the figures.
     pub unit: Unit,
     /// Part of a case's time that the quantity bounds.
     pub bounds: Bounds,
@@ -127,9 +126,7 @@ pub enum Bounds {
     Arithmetic,
     /// Arithmetic in this type only.
     ArithmeticOf(DType),
-    /// Traffic to memory.
     Memory,
-    /// Kernel launches.
     Launches,
     /// No part: no share refers to the limit.
     Nothing,
@@ -138,13 +135,10 @@ pub enum Bounds {
 /// Unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Arithmetic operations per second.
     OperationsPerSecond,
-    /// Additions to memory per second.
     AdditionsPerSecond,
-    /// Bytes per second.
     BytesPerSecond,
-    /// Nanoseconds per operation.
+    /// Nanoseconds per operation; a smaller figure is better only for this unit.
     Nanoseconds,
 }
 

@@ -122,10 +122,9 @@ impl SideSamples<'_> {
 /// Ratio of medians with its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
-    /// Estimate.
+    /// Candidate's median divided by the baseline's.
     pub value: f64,
-    /// Estimate after subtracting as much of it as a change of device speed can explain; equal to `value` or nearer to
-    /// 1.
+    /// Part of `value` that a change of the device's speed cannot explain: equal to `value` or nearer to 1.
     pub least: f64,
     /// 95 % confidence interval.
     pub interval: [f64; 2],

@@ -151,10 +151,7 @@ mod tests {
         assert_close(adjusted[3], 0.0095 * 15.0 / 4.0, 1e-12);
         assert!(adjusted.is_sorted(), "{adjusted:?}");
         assert!(benjamini_hochberg(&[]).is_empty());
-    }
-
-    #[test]
-    fn the_order_of_the_tests_does_not_matter() {
+        // The order of the tests does not matter.
         assert_eq!(benjamini_hochberg(&[0.04, 0.01, 0.02]), [0.04, 0.03, 0.03]);
     }
 

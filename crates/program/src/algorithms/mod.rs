@@ -119,7 +119,6 @@ pub const MAX_ELEMENTS: u64 = 1 << 31;
 /// Default sweeps of an algorithm, as a user types them: `256..2048`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sweeps {
-    /// Sweep for a GPU.
     pub gpu: &'static str,
     /// Sweep for a device that computes on the host's cores.
     pub cpu: &'static str,
@@ -140,7 +139,7 @@ impl Sweeps {
 /// Implementation of an algorithm.
 #[derive(Clone)]
 pub struct Variant {
-    /// Canonical name.
+    /// Name in tables, records and case ids.
     pub name: Cow<'static, str>,
     /// Other names accepted on the command line, such as a post's version numbers.
     pub aliases: &'static [&'static str],
@@ -180,11 +179,9 @@ pub enum Measures {
 /// Way to solve a case, with its predicted time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
-    /// Name of the variant.
     pub variant: &'static str,
     /// Tile, if the variant has a choice.
     pub tile: Option<Tile>,
-    /// Predicted time.
     pub predicted: Nanos,
 }
 

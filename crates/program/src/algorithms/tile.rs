@@ -18,7 +18,7 @@ pub enum Tile {
 }
 
 impl Tile {
-    /// Returns the extents that a search doubles and halves.
+    /// Returns the extents that a search doubles and halves. Without shared blocks, the number of groups counts as 1.
     pub fn extents(self) -> Vec<u32> {
         match self {
             Self::Product(tile) => {
@@ -85,15 +85,13 @@ impl TryFrom<String> for Tile {
 
 /// Variant whose tile can be tuned.
 pub struct Tunable {
-    /// Name of the variant.
     pub variant: &'static str,
-    /// Tiles that it supports.
     pub tiles: &'static dyn Tiles,
 }
 
 /// Tiles that a variant supports.
 pub trait Tiles: Sync {
-    /// Returns the built-in tile.
+    /// Returns the tile that the variant uses for a case unless a search found a faster one.
     fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile;
     /// Checks that the variant's kernels support `tile` for a case on `device`. The error names what does not divide,
     /// or the exceeded limit.
@@ -103,12 +101,12 @@ pub trait Tiles: Sync {
 }
 
 impl Tunable {
-    /// Returns the built-in tile.
+    /// Returns the tile that [`Tiles::built_in`] chooses.
     pub fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
         self.tiles.built_in(case, device)
     }
 
-    /// Checks that the variant's kernels support `tile` for a case on `device`.
+    /// Checks a tile as [`Tiles::legal`] does.
     pub fn legal(&self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
         self.tiles.legal(tile, case, device)
     }

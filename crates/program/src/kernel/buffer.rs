@@ -31,7 +31,6 @@ pub struct BufferSpec {
     pub name: Cow<'static, str>,
     /// Role: filled by the host, checked by the host, or private to the program.
     pub role: Role,
-    /// Element type.
     pub dtype: DType,
     /// Number of elements.
     pub len: u64,
@@ -164,7 +163,7 @@ pub struct Binding {
 }
 
 impl Binding {
-    /// Binds a whole buffer.
+    /// Binds a buffer from its first byte to its last.
     pub fn whole(set: u32, binding: u32, kind: SlotKind, buffer: BufferId) -> Self {
         Self { set, binding, element: 0, kind, buffer, offset: 0, range: None }
     }

@@ -51,9 +51,8 @@ impl Interface {
 pub enum Word {
     /// Constant of the shader.
     Literal(u32),
-    /// Specialization constant.
+    /// Specialization constant, by its `constant_id`.
     Constant {
-        /// Constant's `constant_id`.
         id: u32,
         /// Value if not set.
         default: u32,
@@ -94,7 +93,6 @@ impl Argument {
 /// Kind of value that an argument holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgumentKind {
-    /// Number.
     Scalar(Scalar),
     /// Device address of a buffer (a buffer reference in GLSL).
     Address,
@@ -126,7 +124,7 @@ impl ArgumentKind {
 pub enum Scalar {
     /// Boolean; 4 bytes as a specialization constant, as in `VkBool32`.
     Bool,
-    /// Integer of 8, 16, 32 or 64 bits.
+    /// Integer of 8 to 64 bits.
     Int { bits: u32, signed: bool },
     /// IEEE float of 16, 32 or 64 bits.
     Float { bits: u32 },
@@ -135,7 +133,7 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// Returns the size in bytes.
+    /// Returns the size in bytes as a specialization constant, and for all but booleans also in memory.
     pub fn bytes(self) -> u32 {
         match self {
             Self::Bool => 4,
@@ -324,19 +322,14 @@ impl Slot {
     }
 }
 
-/// Operation of a size expression in reverse Polish notation.
+/// Operation of a size expression in reverse Polish notation. All but `Push` replace the two topmost values by their
+/// result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SizeOp {
-    /// Push a value.
     Push(Word),
-    /// Replace the two topmost values by their sum.
     Add,
-    /// Replace the two topmost values by their product.
     Mul,
-    /// Replace the two topmost values by their difference.
     Sub,
-    /// Replace the two topmost values by their quotient.
     Div,
-    /// Replace the two topmost values by the larger.
     Max,
 }

@@ -58,20 +58,10 @@ pub struct Repeat {
 pub enum Step {
     /// Runs a kernel.
     Dispatch(Dispatch),
-    /// Fills a buffer with a 32-bit word.
-    Fill {
-        /// Buffer whose data is filled.
-        buffer: BufferId,
-        /// Word that tiles the buffer.
-        word: u32,
-    },
+    /// Fills a buffer's data with copies of a 32-bit word.
+    Fill { buffer: BufferId, word: u32 },
     /// Copies a whole buffer to another of the same size.
-    Copy {
-        /// Source buffer.
-        from: BufferId,
-        /// Destination buffer.
-        to: BufferId,
-    },
+    Copy { from: BufferId, to: BufferId },
 }
 
 impl Step {
