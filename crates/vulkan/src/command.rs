@@ -308,13 +308,13 @@ impl Commands {
     /// Submits the commands and waits until they are done; returns the host's time for both.
     pub fn run(&self) -> Result<Nanos, VulkanError> {
         let buffers = [self.handle];
-        let submit = vk::SubmitInfo::default().command_buffers(&buffers);
+        let info = vk::SubmitInfo::default().command_buffers(&buffers);
         let calls = self.device.calls();
         let expected = self.longest.get().or_else(|| calls.predicted());
         let device = &self.device.handle;
         let start = Instant::now();
         // SAFETY: the commands are recorded, not in flight (this call waits), and all they use is alive.
-        let submit = || unsafe { device.queue_submit(self.device.queue, &[submit], self.fence) };
+        let submit = || unsafe { device.queue_submit(self.device.queue, &[info], self.fence) };
         calls.watched("vkQueueSubmit", expected, submit).call("vkQueueSubmit")?;
         // SAFETY: the fence belongs to this submission. The wait has no timeout: another thread watches its duration.
         let wait = || unsafe { device.wait_for_fences(&[self.fence], true, u64::MAX) };

@@ -45,14 +45,14 @@ struct Key {
     shader: String,
     constants: Vec<SpecValue>,
     subgroup_size: Option<u32>,
-    slots: Vec<Slot>,
+    slots: Vec<LayoutSlot>,
 }
 
 impl Key {
     fn of(dispatch: &Dispatch) -> Self {
         let slot = |descriptor: &Descriptor| {
             let Binding { set, binding, kind, .. } = descriptor.at;
-            Slot { set, binding, kind }
+            LayoutSlot { set, binding, kind }
         };
         Self {
             shader: dispatch.shader.label(),
@@ -65,7 +65,7 @@ impl Key {
 
 /// Descriptor slot of a layout. Slots sort by set and binding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Slot {
+struct LayoutSlot {
     set: u32,
     binding: u32,
     kind: SlotKind,
@@ -89,7 +89,7 @@ pub(super) struct PipelineLayout {
 }
 
 impl PipelineLayout {
-    fn new(device: &Rc<Device>, slots: &[Slot]) -> Result<Self, VulkanError> {
+    fn new(device: &Rc<Device>, slots: &[LayoutSlot]) -> Result<Self, VulkanError> {
         // Owned from here on, so an early return destroys the sets' layouts.
         let mut layout = Self { handle: vk::PipelineLayout::null(), sets: vec![], device: Rc::clone(device) };
         for set in 0..slots.iter().map(|slot| slot.set + 1).max().unwrap_or(0) {
@@ -137,7 +137,7 @@ impl Drop for PipelineLayout {
 
 /// Compiled pipelines of a device, and their layouts by slots.
 pub struct Pipelines {
-    layouts: HashMap<Vec<Slot>, Rc<PipelineLayout>>,
+    layouts: HashMap<Vec<LayoutSlot>, Rc<PipelineLayout>>,
     /// The driver's pipeline cache, saved to disk between runs.
     cache: Cache,
     disk: CacheFolder,
@@ -251,7 +251,7 @@ impl Pipelines {
     }
 
     /// Returns the layout for these slots; creates it on first use.
-    fn layout(&mut self, slots: &[Slot]) -> Result<Rc<PipelineLayout>, VulkanError> {
+    fn layout(&mut self, slots: &[LayoutSlot]) -> Result<Rc<PipelineLayout>, VulkanError> {
         if let Some(layout) = self.layouts.get(slots) {
             return Ok(Rc::clone(layout));
         }

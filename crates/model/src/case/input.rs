@@ -54,16 +54,15 @@ named!(Input, "input", [
 /// Returns `len` random elements. Every value is exact in `dtype`: a multiple of 2⁻²⁴ (f32), 2⁻⁵² (f64), 2⁻¹¹ (f16) or
 /// 2⁻⁸ (bf16). All kinds except `Signed` use the draws of `Uniform`.
 pub fn random(dtype: DType, input: Input, len: usize, rng: &mut ChaCha8Rng) -> HostArray {
-    // Random bits of each value; a float is a fraction of a power of two. Built-in kernels use no type of the last line.
+    // Random bits of each value; a float is a fraction of a power of two.
     let (bits, scale) = match dtype {
         DType::F32 => (24, 2f64.powi(-24)),
         DType::F64 => (52, 2f64.powi(-52)),
         DType::F16 => (11, 2f64.powi(-11)),
         DType::Bf16 => (8, 2f64.powi(-8)),
         DType::I8 | DType::U8 | DType::Bytes => (7, 1.0),
-        DType::I32 => (16, 1.0),
         DType::I16 | DType::U16 => (15, 1.0),
-        DType::I64 | DType::U32 | DType::U64 => (16, 1.0),
+        DType::I32 | DType::U32 | DType::I64 | DType::U64 => (16, 1.0),
     };
     let is_unsigned = dtype.is_integer() && !dtype.is_signed_integer();
     // The integers drawn are exact in f64: they have 53 bits at most.

@@ -701,8 +701,10 @@ impl Reflector<'_> {
     /// Whether type `id` is an address, or an array of addresses.
     fn is_pointer(&self, id: u32, depth: usize) -> bool {
         let Ok(definition) = self.definition(id) else { return false };
+        if depth == 0 {
+            return false;
+        }
         match definition.class.opcode {
-            _ if depth == 0 => false,
             Op::TypePointer => true,
             Op::TypeArray | Op::TypeRuntimeArray => {
                 ids(definition).next().is_some_and(|element| self.is_pointer(element, depth - 1))
