@@ -209,20 +209,17 @@ mod tests {
     }
 
     #[test]
-    fn the_marked_line_of_a_table_is_the_clock() {
-        let sys = tempfile::tempdir().expect("a folder");
-        assert!(ClockSource::below(&gpu(), sys.path()).is_none());
-        write(sys.path(), "bus/pci/devices/0000:03:00.0/pp_dpm_sclk", "0: 500Mhz\n1: 1450Mhz *\n2: 2400Mhz\n");
-        assert_eq!(ClockSource::below(&gpu(), sys.path()).expect("a table").mhz(), Some(1450.0));
-        write(sys.path(), "bus/pci/devices/0000:03:00.0/pp_dpm_sclk", "no clock *\n");
-        assert_eq!(ClockSource::below(&gpu(), sys.path()).expect("a table").mhz(), None);
-    }
-
-    #[test]
-    fn a_card_with_one_file_is_read_as_megahertz() {
-        let sys = tempfile::tempdir().expect("a folder");
-        write(sys.path(), "bus/pci/devices/0000:03:00.0/drm/card1/gt_act_freq_mhz", "1100\n");
-        assert_eq!(ClockSource::below(&gpu(), sys.path()).expect("a card").mhz(), Some(1100.0));
+    fn the_clock_of_a_card_is_the_marked_line_of_its_table_or_its_only_number() {
+        for (path, text, mhz) in [
+            ("pp_dpm_sclk", "0: 500Mhz\n1: 1450Mhz *\n2: 2400Mhz\n", Some(1450.0)),
+            ("pp_dpm_sclk", "no clock *\n", None),
+            ("drm/card1/gt_act_freq_mhz", "1100\n", Some(1100.0)),
+        ] {
+            let sys = tempfile::tempdir().expect("a folder");
+            assert!(ClockSource::below(&gpu(), sys.path()).is_none());
+            write(sys.path(), &format!("bus/pci/devices/0000:03:00.0/{path}"), text);
+            assert_eq!(ClockSource::below(&gpu(), sys.path()).expect("a file").mhz(), mhz, "{text}");
+        }
     }
 
     const OWN: &str = "7 (a) b) R 1 1 1 0 -1 4194304 85 0 0 0 30 12 0 0 20 0 1 0 2344 0 0";

@@ -147,12 +147,8 @@ mod tests {
         for (count, expected) in [(6, [0, 5]), (10, [1, 8]), (20, [5, 14]), (100, [39, 60])] {
             assert_eq!(median_interval_ranks(count), Some(expected), "{count}");
         }
-    }
-
-    #[test]
-    fn five_samples_are_too_few_for_an_interval() {
-        assert_eq!(median_interval_ranks(5), None);
-        assert_eq!(summary(&[1.0; 5]).relative_error(), None);
+        // Five samples are too few for an interval.
+        assert_eq!((median_interval_ranks(5), summary(&[1.0; 5]).relative_error()), (None, None));
     }
 
     #[test]
