@@ -3,6 +3,7 @@
 use super::call::{CallMonitor, Context, VulkanError};
 use super::instance::Instance;
 use super::query::{FeatureChain, OPTIONAL_EXTENSIONS, PhysicalDevice, extensions_of};
+use crate::basis::units::Bytes;
 use crate::device::capability::DeviceInfo;
 use ash::{ext, khr, vk};
 use gpu_allocator::vulkan::{Allocator, AllocatorCreateDesc};
@@ -50,16 +51,7 @@ impl Device {
         // SAFETY: the physical device belongs to `instance`.
         let api = unsafe { instance.handle.get_physical_device_properties(physical.handle) }.api_version;
         let mut chain = FeatureChain::supported(instance, physical.handle, api, &extensions);
-        // Robust access costs time and would hide mistakes of built-in kernels; capture and replay of addresses is not
-        // used.
-        if !robust_access {
-            chain.core.robust_buffer_access = vk::FALSE;
-            chain.matrix.cooperative_matrix_robust_buffer_access = vk::FALSE;
-        }
-        chain.v12.buffer_device_address_capture_replay = vk::FALSE;
-        chain.v12.buffer_device_address_multi_device = vk::FALSE;
-        // The vendor's binary dumps are never read, and may cost time.
-        chain.fault.device_fault_vendor_binary = vk::FALSE;
+        disable_unused(&mut chain, robust_access);
         let names: Vec<_> =
             OPTIONAL_EXTENSIONS.iter().filter(|name| extensions.contains(**name)).map(|name| name.as_ptr()).collect();
         let queues =
@@ -80,22 +72,9 @@ impl Device {
             (chain.fault.device_fault == vk::TRUE).then(|| ext::device_fault::Device::new(&instance.handle, &handle));
         // SAFETY: the device was created with one queue of this family.
         let queue = unsafe { handle.get_device_queue(physical.queue_family, 0) };
-        let allocator = Allocator::new(&AllocatorCreateDesc {
-            instance: instance.handle.clone(),
-            device: handle.clone(),
-            physical_device: physical.handle,
-            debug_settings: gpu_allocator::AllocatorDebugSettings::default(),
-            buffer_device_address: true,
-            allocation_sizes: gpu_allocator::AllocationSizes::default(),
-        });
-        let allocator = allocator.map_err(|error| {
-            // SAFETY: nothing was made from the device yet.
+        let allocator = create_allocator(instance, physical, &handle).inspect_err(|_| {
+            // SAFETY: nothing was created from the device yet.
             unsafe { handle.destroy_device(None) };
-            VulkanError::Allocation {
-                what: "the memory allocator".into(),
-                bytes: crate::basis::units::Bytes(0),
-                reason: error.to_string(),
-            }
         })?;
         Ok(Rc::new(Self {
             handle,
@@ -169,6 +148,39 @@ impl Drop for Device {
             self.handle.destroy_device(None);
         }
     }
+}
+
+/// Disables features that cost time or are never used.
+fn disable_unused(chain: &mut FeatureChain, robust_access: bool) {
+    // Robust access costs time, and would hide mistakes of built-in kernels.
+    if !robust_access {
+        chain.core.robust_buffer_access = vk::FALSE;
+        chain.matrix.cooperative_matrix_robust_buffer_access = vk::FALSE;
+    }
+    chain.v12.buffer_device_address_capture_replay = vk::FALSE;
+    chain.v12.buffer_device_address_multi_device = vk::FALSE;
+    // The vendor's binary dumps are never read, and may cost time.
+    chain.fault.device_fault_vendor_binary = vk::FALSE;
+}
+
+fn create_allocator(
+    instance: &Instance,
+    physical: &PhysicalDevice,
+    device: &ash::Device,
+) -> Result<Allocator, VulkanError> {
+    let allocator = Allocator::new(&AllocatorCreateDesc {
+        instance: instance.handle.clone(),
+        device: device.clone(),
+        physical_device: physical.handle,
+        debug_settings: gpu_allocator::AllocatorDebugSettings::default(),
+        buffer_device_address: true,
+        allocation_sizes: gpu_allocator::AllocationSizes::default(),
+    });
+    allocator.map_err(|error| VulkanError::Allocation {
+        what: "the memory allocator".into(),
+        bytes: Bytes(0),
+        reason: error.to_string(),
+    })
 }
 
 /// Describes an address in a fault report: `device fault: invalid read at 0x7f00, within 4096 bytes`.

@@ -93,22 +93,7 @@ struct Declarations {
 impl Declarations {
     fn read(binary: &[u8]) -> Result<Self, String> {
         const LOCAL_SIZE_ID: u32 = ExecutionMode::LocalSizeId as u32;
-        if binary.len() < 4 * HEADER || !binary.len().is_multiple_of(4) {
-            return Err(format!(
-                "its size, {} bytes, is impossible for SPIR-V; compile it, for example with `glslc -o FILE.spv`",
-                binary.len()
-            ));
-        }
-        let words: Vec<u32> =
-            binary.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect();
-        if words[0] == MAGIC.swap_bytes() {
-            return Err("its byte order is another machine's; compile it for this one".into());
-        }
-        if words[0] != MAGIC {
-            return Err(
-                "it is not SPIR-V: its first word is not the magic number; compile it, for example with `glslc`".into(),
-            );
-        }
+        let words = read_words(binary)?;
         let [_, minor, major, _] = words[1].to_le_bytes();
         let mut declarations = Self {
             version: [major, minor],
@@ -149,6 +134,27 @@ impl Declarations {
         declarations.features = required.features.into_iter().map(Cow::Owned).collect();
         Ok(declarations)
     }
+}
+
+/// Returns the words of a SPIR-V module, or an error if its size or its first word shows that it is none.
+fn read_words(binary: &[u8]) -> Result<Vec<u32>, String> {
+    if binary.len() < 4 * HEADER || !binary.len().is_multiple_of(4) {
+        return Err(format!(
+            "its size, {} bytes, is impossible for SPIR-V; compile it, for example with `glslc -o FILE.spv`",
+            binary.len()
+        ));
+    }
+    let words: Vec<u32> =
+        binary.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect();
+    if words[0] == MAGIC.swap_bytes() {
+        return Err("its byte order is another machine's; compile it for this one".into());
+    }
+    if words[0] != MAGIC {
+        return Err(
+            "it is not SPIR-V: its first word is not the magic number; compile it, for example with `glslc`".into()
+        );
+    }
+    Ok(words)
 }
 
 /// Whether the reflector reads this instruction.
