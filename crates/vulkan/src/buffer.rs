@@ -62,8 +62,7 @@ impl DeviceBuffer {
         let mut buffer = Self { handle, allocation: None, size, device: Rc::clone(device) };
         // SAFETY: the buffer belongs to the device.
         let requirements = unsafe { device.handle.get_buffer_memory_requirements(handle) };
-        // A problem has few buffers and they are large, so each gets its own allocation instead of part of a shared
-        // block.
+        // Each buffer gets its own allocation, not a part of a shared block: a problem has few, and they are large.
         let wanted = AllocationCreateDesc {
             name,
             requirements,

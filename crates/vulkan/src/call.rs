@@ -1,5 +1,5 @@
-//! Calls of Vulkan: their failures in a person's terms, and how long the current one takes, because calls of drivers may
-//! never return. One thread of a process calls Vulkan, except that several may compile; another one may watch it.
+//! Calls of Vulkan: their failures in a person's terms, and how long the current one takes, because it may never return.
+//! One thread of a process calls Vulkan, except that several may compile; another one may watch it.
 
 use crate::basis::error::Error;
 use crate::basis::printable::Shown;
@@ -137,8 +137,7 @@ impl CallMonitor {
         self.with_wait(Wait { call, started: Instant::now(), expected, pipelines: 0 }, function)
     }
 
-    /// Runs `function`, which compiles `pipelines` pipelines one after the other; [`Self::waiting`] returns the call until
-    /// it is done.
+    /// Runs `function`, which compiles `pipelines` in turn; [`Self::waiting`] returns the call until it is done.
     pub(super) fn compiling<T>(&self, pipelines: u32, function: impl FnOnce() -> T) -> T {
         let call = "vkCreateComputePipelines";
         self.with_wait(Wait { call, started: Instant::now(), expected: None, pipelines }, function)

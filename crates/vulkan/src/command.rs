@@ -48,8 +48,7 @@ const ACCESSES: AccessFlags = AccessFlags::from_raw(
 /// Largest ratio of device time to the host's time around it that a working clock can show. The period may be wrong by
 /// some per cent, but work never takes longer than the wait for it.
 const MAX_CLOCK_RATIO: f64 = 2.0;
-/// Smallest ratio of device time to host time of a working clock, for work that takes the host at least
-/// [`MIN_PASSING_PROBE`].
+/// Smallest ratio of device time to host time of a working clock, over at least [`MIN_PASSING_PROBE`].
 const MIN_CLOCK_RATIO: f64 = 0.1;
 /// Size of each fill of the clock probe.
 const CLOCK_PROBE: Bytes = Bytes(16 << 20);
@@ -120,8 +119,7 @@ impl Recorder {
 
     /// Records a fill of `target` with copies of `word`.
     pub fn fill(&mut self, target: &Region<'_>, word: u32) {
-        // SAFETY: the buffer outlives the submission (`run` waits for it) and allows transfers; the region lies within
-        // it.
+        // SAFETY: the buffer outlives the submission (`run` waits for it), allows transfers, and contains the region.
         unsafe {
             let Region { buffer, offset, bytes } = *target;
             self.0.device.handle.cmd_fill_buffer(self.0.handle, buffer.handle, offset, bytes, word);
@@ -131,8 +129,7 @@ impl Recorder {
     /// Copies `bytes` bytes from one buffer and offset to another.
     pub fn copy(&mut self, from: (&DeviceBuffer, u64), to: (&DeviceBuffer, u64), bytes: u64) {
         let region = vk::BufferCopy { src_offset: from.1, dst_offset: to.1, size: bytes };
-        // SAFETY: both buffers outlive the submission and allow transfers; the caller guarantees that the ranges lie
-        // within.
+        // SAFETY: both buffers outlive the submission and allow transfers; the caller guarantees their length.
         unsafe { self.0.device.handle.cmd_copy_buffer(self.0.handle, from.0.handle, to.0.handle, &[region]) };
     }
 
@@ -238,8 +235,7 @@ impl Recorder {
         }
     }
 
-    /// Records timestamp `index`, taken when everything recorded before has finished. Pair `i` has the indices `2 * i`
-    /// and `2 * i + 1`.
+    /// Records timestamp `index`, taken when all before has finished. Pair `i` has indices `2 * i` and `2 * i + 1`.
     pub fn stamp(&mut self, timestamps: &TimestampPool, index: u32) {
         let stage = PipelineStageFlags::BOTTOM_OF_PIPE;
         // SAFETY: the pool outlives the submission and `index` was reset.

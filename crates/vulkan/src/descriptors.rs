@@ -121,8 +121,7 @@ fn with_handles(descriptors: &[Descriptor], buffers: &[Region<'_>]) -> impl Iter
 
 impl Drop for BoundBuffers {
     fn drop(&mut self) {
-        // SAFETY: submissions are waited for before the buffers they read are dropped; the sets are freed with their
-        // pool.
+        // SAFETY: submissions are waited for before their buffers are dropped; the sets are freed with their pool.
         unsafe {
             self.device.handle.destroy_descriptor_pool(self.pool, None);
             for view in &self.views {

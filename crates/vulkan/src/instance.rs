@@ -18,8 +18,7 @@ pub enum Validation {
     On,
 }
 
-/// Messages of the validation layer. Reference-counted, because the layer holds a pointer to the list while the
-/// instance moves.
+/// Messages of the validation layer, counted by reference: the layer points to the list while the instance moves.
 type Messages = Arc<Mutex<Vec<String>>>;
 
 /// An instance of Vulkan 1.1 or later.
@@ -64,8 +63,7 @@ impl Instance {
         loader: Option<&Path>,
         calls: Arc<CallMonitor>,
     ) -> Result<Rc<Self>, VulkanError> {
-        // SAFETY: the library that the user names, or else the one with the loader's standard name, is trusted to be
-        // a Vulkan loader.
+        // SAFETY: the library, the user's or else the one with the standard name, is trusted to be a Vulkan loader.
         let load = || unsafe {
             match loader {
                 Some(path) => ash::Entry::load_from(path),

@@ -93,8 +93,7 @@ impl Device {
         &self.instance.calls
     }
 
-    /// Returns the driver's report of the loss of this device (`VK_EXT_device_fault`), one line per fact; empty if it
-    /// has none.
+    /// Returns the driver's report of the loss of this device (`VK_EXT_device_fault`), a line per fact, if it has one.
     pub fn fault(&self) -> Vec<String> {
         let Some(extension) = &self.fault else { return vec![] };
         let query = extension.fp().get_device_fault_info_ext;

@@ -193,8 +193,7 @@ impl Pipelines {
         kernels
     }
 
-    /// Compiles and inspects each kernel of `program`, with the driver's internal representations if `texts`. Ignores
-    /// the pipeline cache on disk.
+    /// Compiles each kernel without the cache on disk, and inspects it; `texts` adds the driver's representations.
     pub fn inspect(&mut self, program: &Program, texts: bool) -> Result<Vec<CompiledKernel>, VulkanError> {
         let mut kernels: Vec<CompiledKernel> = vec![];
         for dispatch in program.dispatches() {
@@ -412,8 +411,7 @@ impl Pipelines {
         let query = functions.fp().get_pipeline_executable_internal_representations_khr;
         let device = self.device.handle.handle();
         let mut count = 0;
-        // SAFETY: the feature is enabled, the pipeline captures representations, and a null array asks only for their
-        // number.
+        // SAFETY: the feature is enabled, the pipeline captures representations, and a null array asks for the number.
         unsafe { query(device, &raw const *info, &raw mut count, std::ptr::null_mut()) }.result()?;
         let mut representations = vec![vk::PipelineExecutableInternalRepresentationKHR::default(); count as usize];
         // SAFETY: as above; the array has `count` elements, and null data pointers ask only for the sizes.
@@ -469,8 +467,7 @@ impl Compiler {
     ) -> Result<vk::Pipeline, VulkanError> {
         let words: Vec<u32> = spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
         let info = vk::ShaderModuleCreateInfo::default().code(&words);
-        // SAFETY: the words are SPIR-V from build.rs, a test's variation of it, or a module that `spirv::check`
-        // accepted.
+        // SAFETY: the words are SPIR-V from build.rs, a test's variation of it, or accepted by `spirv::check`.
         let module = unsafe { self.device.create_shader_module(&info, None) }.call("vkCreateShaderModule")?;
 
         let mut entries = vec![];

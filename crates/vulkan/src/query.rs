@@ -124,8 +124,7 @@ pub(super) const OPTIONAL_EXTENSIONS: &[&CStr] = &[
     khr::portability_subset::NAME,
 ];
 
-/// Extensions, each with the version of the Vulkan headers that introduced it: a validation layer rejects structures
-/// that are newer than itself.
+/// Extensions, each with the headers that introduced it: validation layers reject structures newer than themselves.
 const INTRODUCED_IN: &[(&CStr, u32)] = &[
     (khr::cooperative_matrix::NAME, vk::make_api_version(0, 1, 3, 255)),
     (BFLOAT16, vk::make_api_version(0, 1, 4, 311)),

@@ -3,8 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
-/// Groups items that are the `same` as the first of their group. Compares each item with every group; for many groups
-/// use [`grouped`].
+/// Groups items that are the `same` as the first of their group. Compares each with every group; [`grouped`] does not.
 pub fn grouped_where<T>(items: impl IntoIterator<Item = T>, same: impl Fn(&T, &T) -> bool) -> Vec<Vec<T>> {
     grouped_by_key_where(items, |_| (), same)
 }

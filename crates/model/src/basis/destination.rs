@@ -114,8 +114,7 @@ impl Destination {
     }
 }
 
-/// Returns a write error with a remedy if a resource limit of the process caused it: the system's "File too large"
-/// sounds like a full disk.
+/// Returns a write error with a remedy if a resource limit caused it: "File too large" sounds like a full disk.
 pub fn explained(error: io::Error) -> io::Error {
     if error.kind() != ErrorKind::FileTooLarge {
         return error;
@@ -125,8 +124,7 @@ pub fn explained(error: io::Error) -> io::Error {
     io::Error::new(ErrorKind::FileTooLarge, remedy)
 }
 
-/// Identity of a file or folder, independent of the path: symbolic links, hard links, `./`, and case on systems that
-/// ignore it.
+/// Identity of a file or folder, whichever path names it: by links, through `./`, in a case that the system ignores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileId {
     /// Identity of the file, or of the nearest existing folder above a file that does not exist.
@@ -142,8 +140,7 @@ type Inode = (u64, u64);
 type Inode = PathBuf;
 
 impl FileId {
-    /// Identifies the file or folder at `path`, which need not exist. `None` for a device or a pipe, which many may use
-    /// at once.
+    /// Identifies the file or folder at `path`, which need not exist. `None` for a device or pipe, which many may use.
     pub fn of(path: &Path) -> Option<Self> {
         // A link such as /dev/stdout may lead to a pipe, which has no path.
         let mut path = if path.exists() { path.to_path_buf() } else { resolve_links(path).ok()? };
@@ -210,11 +207,9 @@ pub fn make_private_folder(path: &Path) -> io::Result<()> {
     builder.recursive(true).create(path)
 }
 
-/// Private temporary folder for files exchanged with other programs; deleted on drop. Creating one also deletes those
-/// of dead processes.
+/// Private folder for files exchanged with other programs, deleted on drop. A new one deletes those of dead processes.
 pub struct Scratch {
-    /// Lock on the folder. Declared first, so that it is released before the folder is deleted: Windows cannot remove
-    /// an open file.
+    /// Lock on the folder; the first field, so released before the folder's deletion: Windows cannot delete open files.
     _lock: Option<File>,
     folder: TempDir,
     /// Second folder, with a link to the first one, if the first one's path has characters that a shell interprets.
@@ -228,8 +223,7 @@ const LINK: &str = "to";
 const LINK_PARENTS: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 
 impl Scratch {
-    /// Creates a folder in the system's place for temporary files. Fails if its path needs quoting in a shell and no
-    /// link to it can be created.
+    /// Creates a folder for temporary files. Fails if neither its path nor a link to it is plain text for a shell.
     pub fn new() -> io::Result<Self> {
         let parent = std::path::absolute(std::env::temp_dir())?;
         if !parent.is_dir() {

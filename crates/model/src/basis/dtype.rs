@@ -170,8 +170,7 @@ impl DType {
         }
     }
 
-    /// Returns the first element in `bytes`, which are little-endian. 64-bit integers are rounded to f64. Panics if
-    /// there are too few.
+    /// Returns the first element in little-endian `bytes`, and panics without one. 64-bit integers are rounded to f64.
     pub fn value(self, bytes: &[u8]) -> f64 {
         with_type!(self, T => {
             T::from_le_bytes(bytes[..size_of::<T>()].try_into().expect("as many bytes")).real()

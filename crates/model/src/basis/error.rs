@@ -69,8 +69,7 @@ pub fn meant(name: &str, known: &[&str]) -> Option<String> {
     Some(format!("did you mean '{nearest}'?"))
 }
 
-/// Returns up to three names most similar to `pattern`, also by parts of hyphenated names, nearest first; empty if none
-/// is similar.
+/// Returns at most three names that resemble `pattern`, as a whole or in a hyphenated part, the nearest first.
 pub fn nearest<'n>(pattern: &str, names: &[&'n str]) -> Vec<&'n str> {
     const MAX_SUGGESTIONS: usize = 3;
     let pattern = &*brief(pattern);
@@ -90,8 +89,7 @@ pub fn nearest<'n>(pattern: &str, names: &[&'n str]) -> Vec<&'n str> {
     similar.into_iter().take(MAX_SUGGESTIONS).map(|(_, name)| name).collect()
 }
 
-/// Returns the similarity of two names, from 0 to 1, ignoring case: a common prefix counts as much as few typing
-/// errors.
+/// Returns the similarity of two names, from 0 to 1, ignoring case: a common prefix counts like few typing errors.
 fn similarity(typed: &str, known: &str) -> f64 {
     let [typed, known] = &[typed, known].map(str::to_lowercase);
     strsim::jaro_winkler(typed, known).max(strsim::normalized_damerau_levenshtein(typed, known))

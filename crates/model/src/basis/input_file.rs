@@ -9,8 +9,7 @@ use std::path::Path;
 /// Size limit of hand-written files: configurations, limits of a gate, results of `tune`.
 pub const MAX_TEXT_BYTES: u64 = 16 << 20;
 
-/// Reads the regular file at `path`, at most `most` bytes. A shell's pipes, such as `<(…)`, are already open and can be
-/// read too.
+/// Reads the regular file at `path`, at most `most` bytes, or a pipe that a shell has opened, such as `<(…)`.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let metadata = path.metadata().map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => io::Error::new(e.kind(), "no such file"),

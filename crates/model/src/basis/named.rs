@@ -1,7 +1,6 @@
 //! Names of the values of enumerations.
 
-/// Implements `ALL`, `name`, `Display` and `FromStr` for an enumeration from its values' names. `$what` names the
-/// enumeration in messages.
+/// Implements `ALL`, `name`, `Display` and `FromStr` for an enumeration, which messages call `$what`.
 macro_rules! named {
     ($type:ident, $what:literal, [$($value:ident $name:literal),+ $(,)?]) => {
         impl $type {

@@ -8,8 +8,7 @@ pub fn is_pattern(name: &str) -> bool {
     name.contains('*')
 }
 
-/// Returns the texts that the stars of `pattern` match in `text`, earlier ones as short as possible; `None` without a
-/// match.
+/// Returns the texts that the stars of `pattern` match, earlier ones as short as possible; `None` without a match.
 pub fn captures<'t>(pattern: &str, text: &'t str) -> Option<Vec<&'t str>> {
     let mut parts = pattern.split('*');
     let mut rest = text.strip_prefix(parts.next()?)?;
@@ -43,8 +42,7 @@ pub fn filled(pattern: &str, captures: &[&str]) -> String {
     text
 }
 
-/// Returns the names that match `pattern`, or a message with the nearest names if there are none. `kind` describes the
-/// names: `variant of matmul`.
+/// Returns the names that match `pattern`, or a message with the nearest ones. `kind` is, say, `variant of matmul`.
 pub fn select<'n>(pattern: &str, kind: &str, names: &[&'n str]) -> Result<Vec<&'n str>, String> {
     let matching: Vec<_> = names.iter().copied().filter(|name| matches(pattern, name)).collect();
     if matching.is_empty() { Err(no_match(pattern, kind, names)) } else { Ok(matching) }

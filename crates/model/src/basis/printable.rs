@@ -34,8 +34,7 @@ pub fn printable_lines(text: &str) -> Cow<'_, str> {
     escaped(text, true)
 }
 
-/// Escapes the same characters as [`printable`] in the strings of a JSON document; outside of strings, JSON has none of
-/// them.
+/// Escapes the same characters as [`printable`] in the strings of a JSON document, which has none of them elsewhere.
 pub fn json(text: String) -> String {
     // The ASCII control characters of a document are its white space: in strings, JSON escapes all but U+007F.
     let must_escape = |c: char| c == '\u{7f}' || is_active(c) && !c.is_ascii_control();
@@ -183,8 +182,7 @@ pub fn markdown_prose(text: &str) -> String {
     with_code(text, markdown, markdown_code)
 }
 
-/// Formats `text` as Markdown code within a table cell: bars are escaped there even in code, and the fence is longer
-/// than any run of backticks inside.
+/// Formats `text` as Markdown code in a table cell: with bars escaped, and a fence longer than its runs of backticks.
 pub fn markdown_code(text: &str) -> String {
     let flat = one_line(text);
     if flat.contains('@') {
@@ -278,8 +276,7 @@ pub fn is_kill(status: ExitStatus) -> bool {
     signal.is_some_and(|signal| [SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM].map(|kill| kill as i32).contains(&signal))
 }
 
-/// Whether Ctrl-C or a log-off ended the process. The Task Manager leaves an exit code like any other, so it goes
-/// undetected.
+/// Whether Ctrl-C or a log-off ended the process. The Task Manager leaves no trace, so it goes undetected.
 #[cfg(not(unix))]
 pub fn is_kill(status: ExitStatus) -> bool {
     status.code().is_some_and(|code| [CTRL_C, LOG_OFF].contains(&code.cast_unsigned()))

@@ -46,8 +46,7 @@ pub fn prose(text: &str, width: usize, indent: usize) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Splits `text` into unbreakable words: a number with its unit, and a command in backquotes, which users paste, are
-/// one.
+/// Splits `text` into words. A number with its unit is one, and so is a command in backquotes, which users paste.
 fn split_unbreakable(text: &str) -> Vec<String> {
     const UNITS: [&str; 8] = ["%", "ns", "µs", "ms", "s", "KiB", "MiB", "GiB"];
     let mut words: Vec<String> = vec![];

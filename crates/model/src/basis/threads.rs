@@ -67,8 +67,7 @@ struct Idle {
     thread: JoinHandle<()>,
 }
 
-/// Starts `count` threads, or if the system refuses, half of those that it allows. `builder` creates the builder of
-/// each.
+/// Starts `count` threads, or half of those that the system allows. `builder` creates the builder of each.
 fn start_idle(count: usize, builder: impl Fn() -> Builder) -> Vec<Idle> {
     let start = |_| {
         let (work, assigned) = mpsc::channel::<ThreadBuilder>();

@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Deviation of an answer from the correct one, and how it was measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckResult {
-    /// Largest error, in units of the algorithm's error bound; infinite if an output is not finite or the variant
-    /// breaks a promise.
+    /// Largest error, in units of the error bound; infinite if an output is not finite or a promise is broken.
     pub residual: f64,
     /// Largest residual that a correct implementation can have.
     pub tolerance: f64,

@@ -54,8 +54,7 @@ impl Representation {
 }
 
 impl CompiledKernel {
-    /// Returns the kernel's name, or for a user's kernel, whose versions are numbered, its file: `sum.comp` of
-    /// `sum/sum.comp#0`.
+    /// Returns the kernel's name; for a user's kernel, whose name ends in a number, the file: `sum.comp`.
     pub fn source(&self) -> &str {
         match self.name.rsplit_once('#') {
             Some((path, _)) => path.rsplit_once('/').map_or(path, |(_, file)| file),

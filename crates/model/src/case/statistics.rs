@@ -71,8 +71,7 @@ impl CompilerStatistic {
         }
     }
 
-    /// Returns the driver's name of the statistic and its value in the common unit; `None` if the driver does not
-    /// report it.
+    /// Returns the driver's name of the statistic, and the value in the common unit; `None` if it is not reported.
     pub fn reported(self, kernel: &CompiledKernel) -> Option<(&str, f64)> {
         let mut by_name = self.names().iter().map(|name| metrics_called(kernel, name));
         let metrics = by_name.find(|metrics| !metrics.is_empty())?;
@@ -123,8 +122,7 @@ pub fn spills(kernel: &CompiledKernel) -> Option<f64> {
     CompilerStatistic::Spills.of(kernel).filter(|spills| *spills > 0.0)
 }
 
-/// Returns the worst spill count of `kernels`: registers, or bytes of scratch memory if the driver reports no count;
-/// `None` if it reports neither.
+/// Returns the worst number of spills in `kernels`, or of bytes of scratch memory if the driver counts no spills.
 pub fn spilled(kernels: &[CompiledKernel]) -> Option<f64> {
     kernels
         .iter()

@@ -143,8 +143,7 @@ impl HostLoad {
         (load.total > 0).then_some(load)
     }
 
-    /// Returns the share of the processors that other programs used since `earlier`; `None` if the interval is too
-    /// short.
+    /// Returns the share of the processors that other programs used since `earlier`, if that is long enough ago.
     pub fn others_since(self, earlier: Self) -> Option<f64> {
         let total = self.total.saturating_sub(earlier.total);
         let busy = self.busy.saturating_sub(earlier.busy);

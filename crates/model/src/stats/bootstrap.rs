@@ -71,8 +71,7 @@ impl ProcessSamples {
 /// Returns the variance of the number of samples below the median, relative to independent samples, from the sums of
 /// all overlapping blocks of √n samples; at least 1.
 ///
-/// √n is longer than the n^⅓ that is optimal for weak dependence: in practice, a processor may stay slow for many
-/// samples in a row.
+/// √n is longer than n^⅓, the optimum for weak dependence: a processor may stay slow for many samples in a row.
 fn inflation(samples: &[f64], median: f64) -> f64 {
     let length = (samples.len() as f64).sqrt().round() as usize;
     let blocks = samples.len() - length.min(samples.len()) + 1;
@@ -217,7 +216,7 @@ fn interval_ends(values: &mut [f64]) -> [f64; 2] {
     [0.025, 0.975].map(|p| quantile(values, p))
 }
 
-/// Returns the median of candidate − baseline over all pairs. `scratch` holds the differences; callers reuse its memory.
+/// Returns the median of candidate − baseline over all pairs. `scratch` is memory for the differences.
 fn shift(baseline: &[f64], candidate: &[f64], scratch: &mut Vec<f64>) -> f64 {
     if let ([b], [c]) = (baseline, candidate) {
         return c - b;

@@ -34,8 +34,7 @@ pub fn two_sided_student(t: f64, freedom: Option<usize>) -> f64 {
     two_sided_normal((8.0 * v + 1.0) / (8.0 * v + 3.0) * (v * (t * t / v).ln_1p()).sqrt())
 }
 
-/// Returns the quantile of Student's t that corresponds to the normal quantile `z`: the same probability of a smaller
-/// absolute value.
+/// Returns the quantile of Student's t with the same probability below it as the normal quantile `z`.
 pub fn student_quantile(z: f64, freedom: Option<usize>) -> f64 {
     let Some(freedom) = freedom else { return z };
     let v = freedom.max(1) as f64;
@@ -157,8 +156,7 @@ mod tests {
 
     #[test]
     fn a_randomization_counts_the_assignments_that_lie_as_far_apart() {
-        // The second is the largest of three in all six rounds: one assignment of 3⁶, and none as far on the other
-        // side.
+        // The second is the largest in all six rounds: one assignment of 3⁶, and none as far on the other side.
         let apart = [[0.0, 0.1, 0.01]; 6];
         assert!((randomization(&apart) - 1.0 / 729.0).abs() < 1e-12, "{}", randomization(&apart));
         let within = [[0.1, 0.0, -0.1]; 6];

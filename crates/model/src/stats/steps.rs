@@ -41,8 +41,7 @@ pub struct LevelShift {
     pub q: f64,
 }
 
-/// Finds the steps of each of `series`, in order, with a false-discovery rate of at most `level`, which must not exceed
-/// 1 %.
+/// Finds the steps of each of `series`, in order, with a false-discovery rate of at most `level`, itself at most 1 %.
 pub fn find(series: &[&[f64]], level: f64) -> Vec<Vec<LevelShift>> {
     let searches: Vec<_> = series.iter().map(|values| SeriesSearch::new(values)).collect();
     // A series that is too short for any step does not count as a test.
@@ -93,8 +92,7 @@ enum Shape {
 impl Shape {
     const ALL: [Self; 2] = [Self::Step, Self::Plateau];
 
-    /// Returns the share of false steps allotted to the shape. Small for plateaus, because autocorrelated noise
-    /// produces them first.
+    /// Returns the shape's share of false steps. Small for plateaus: autocorrelated noise produces them first.
     fn share(self) -> f64 {
         match self {
             Self::Step => 0.95,
@@ -110,8 +108,7 @@ impl Shape {
         }
     }
 
-    /// Returns the Bonferroni factor for a series of `length` values: the number of stretches, divided by the shape's
-    /// share.
+    /// Returns the Bonferroni factor for a series of `length` values: the number of stretches, divided by the share.
     fn factor(self, length: usize) -> f64 {
         let mut count = 0;
         for interval in intervals(&(0..length)) {
@@ -148,8 +145,7 @@ impl<'a> SeriesSearch<'a> {
         Self { values, factors: Shape::ALL.map(|shape| shape.factor(values.len())) }
     }
 
-    /// Bounds the p-value of the series: the probability that one without a step contains a stretch as rare as the
-    /// rarest here.
+    /// Bounds the p-value: the probability that a series without a step has a stretch as rare as the rarest here.
     fn p(&self) -> f64 {
         let whole = 0..self.values.len();
         let candidates = Shape::ALL.into_iter().flat_map(|shape| self.candidates(&whole, shape));
@@ -180,8 +176,7 @@ impl<'a> SeriesSearch<'a> {
         }
     }
 
-    /// Finds the stretch of a shape, between two of `ends`, that has the narrowest interval and a p-value of at most
-    /// `level`; of several, the rarest.
+    /// Finds the stretch between two of `ends` with p at most `level` in the narrowest interval; the rarest of several.
     fn narrowest(&self, shape: Shape, ends: &[usize], level: f64) -> Option<RareStretch> {
         let parts = ends.windows(2).map(|ends| ends[0]..ends[1]);
         let mut rare: Vec<_> = parts.flat_map(|part| self.candidates(&part, shape)).collect();
@@ -252,8 +247,7 @@ fn settle(values: &[f64], interval: &Range<usize>, steps: &mut [LevelShift]) -> 
     }
 }
 
-/// Returns the position of a step within `range` that has the smallest sum of absolute deviations: `current`, or a
-/// better one.
+/// Returns the position within `range` with the smallest sum of absolute deviations: `current`, or a better one.
 fn best_position(values: &[f64], range: Range<usize>, current: usize) -> usize {
     let deviations =
         |position: usize| deviation(&values[range.start..position]) + deviation(&values[position..range.end]);
@@ -276,8 +270,7 @@ pub fn deviation(values: &[f64]) -> f64 {
     values.iter().map(|value| (value - level).abs()).sum()
 }
 
-/// Returns the intervals of a range: the whole, then halves, quarters and so on, each overlapping its neighbors by
-/// half.
+/// Returns the intervals of a range: the whole, halves, quarters and so on, which overlap their neighbors by half.
 fn intervals(range: &Range<usize>) -> Vec<Range<usize>> {
     let length = range.len();
     let mut intervals = vec![];
@@ -524,8 +517,7 @@ mod tests {
         store
     }
 
-    /// Counts the stores of 200 in which the first series has steps at `levels` within one run, and no other series has
-    /// any.
+    /// Counts the stores of 200 in which the first series has a step within one run of each of `levels`, and no other.
     fn count_exact(series: usize, runs: usize, noise: f64, levels: &[(usize, f64)]) -> usize {
         count(|number| {
             let steps = &find_all(&stepped(series, runs, noise, levels, 9000 + number))[0];

@@ -28,8 +28,7 @@ pub struct CaseSpec {
     pub size: Size,
     /// Options other than the size.
     pub options: CaseOptions,
-    /// Tile that replaces a tunable variant's built-in one. The case's name omits it: it changes how the problem is
-    /// solved, not the problem.
+    /// Tile in place of a tunable variant's built-in one. The case's name omits it: the problem stays the same.
     pub tile: Option<Tile>,
 }
 

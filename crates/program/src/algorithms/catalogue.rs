@@ -13,8 +13,7 @@ pub struct Catalogue {
     pub probes: Probes,
 }
 
-/// Algorithms that measuring itself uses: to find limits, to empty caches, and to see whether a device is as fast as
-/// before.
+/// Algorithms for measuring itself: to find limits, to empty caches, and to see whether a device slowed down.
 pub struct Probes {
     /// Reads of a working set.
     pub memory_read: &'static Algorithm,
@@ -65,8 +64,7 @@ impl Catalogue {
         self.algorithms.iter().filter(|algorithm| fit(algorithm)).map(|algorithm| &*algorithm.name).collect()
     }
 
-    /// Finds a variant by name or alias. The error message has the algorithms with such a variant, or else the nearest
-    /// name.
+    /// Finds a variant by name or alias. The error names other algorithms that have it, or else the nearest variant.
     pub fn variant<'a>(&self, algorithm: &'a Algorithm, name: &str) -> Result<&'a Variant, String> {
         algorithm.variant(name).map_err(|unknown| {
             let owners = self.names(|other| other.variant(name).is_ok()).join(", ");

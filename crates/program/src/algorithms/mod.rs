@@ -76,8 +76,7 @@ pub struct Algorithm {
 }
 
 impl Algorithm {
-    /// Values of the fields that few built-in algorithms set. Each algorithm states its names, texts, sizes, variants and
-    /// problem itself.
+    /// Defaults of fields that few built-in algorithms set. Each states its names, texts, sizes, variants and problem.
     pub const PLAIN: Self = Self {
         name: Cow::Borrowed(""),
         fingerprint: None,
@@ -104,8 +103,7 @@ pub struct Solution {
     pub summary: &'static str,
     /// Formula of the nominal work, for documentation.
     pub work: &'static str,
-    /// Kinds of input for which a variant guarantees an accurate solution in an element type, default first; a
-    /// conformance run uses these.
+    /// Kinds of input, default first, for which a variant guarantees an accurate solution: a conformance run uses them.
     pub inputs: fn(variant: &str, DType) -> &'static [Input],
     /// Kernels in addition to the variant's.
     pub kernels: Kernels,
@@ -160,8 +158,7 @@ pub struct Variant {
 pub enum Measures {
     /// Time to solve the problem.
     Problem,
-    /// Time to solve the problem with shortcuts that change the answer; ranked only among variants with the same
-    /// shortcuts.
+    /// Time to solve the problem with shortcuts that change the answer; ranked only among variants that take the same.
     Shortcuts(&'static [Shortcut]),
     /// Time to solve a system of equations; the solution is the only result.
     Solution,
@@ -193,8 +190,7 @@ pub trait Problem {
     fn buffers(&self) -> Vec<BufferSpec>;
     /// Returns the nominal work of one run.
     fn work(&self) -> Work;
-    /// Returns the number of operations if the problem is a chain of dependent ones; tables then show the time per
-    /// operation.
+    /// Returns the length of a chain of dependent operations, if the problem is one: tables show the time of each.
     fn chain(&self) -> Option<u64> {
         None
     }
@@ -210,8 +206,7 @@ pub trait Problem {
     fn inputs_are_given(&self) -> bool {
         false
     }
-    /// Returns the contents of the buffers that the host fills, in buffer order. The error says why a file or another
-    /// program does not supply them.
+    /// Returns the contents of the buffers that the host fills, in buffer order. Fails if a file or program lacks them.
     fn inputs(&self) -> Result<Vec<HostArray>, Error>;
     /// Solves the problem on the host. The inputs may be dropped afterwards. The error says why a file or another
     /// program does not supply the answer.

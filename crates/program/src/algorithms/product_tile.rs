@@ -94,8 +94,7 @@ impl ProductTile {
         [dims.n.div_ceil(u64::from(self.bn)), dims.m.div_ceil(u64::from(self.bm))]
     }
 
-    /// Checks that the tile's extents divide one another, as every kernel requires. The error message names the extent
-    /// that does not divide.
+    /// Checks that the tile's extents divide one another, as every kernel requires. The error names one that does not.
     pub fn divides(&self) -> Result<(), String> {
         let Self { bm, bn, bk, wm, wn, tm, tn, k_parts, groups } = *self;
         // Larger extents exceed every device, and would overflow in products.

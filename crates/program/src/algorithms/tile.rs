@@ -93,8 +93,7 @@ pub struct Tunable {
 pub trait Tiles: Sync {
     /// Returns the tile that the variant uses for a case unless a search found a faster one.
     fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile;
-    /// Checks that the variant's kernels support `tile` for a case on `device`. The error names what does not divide,
-    /// or the exceeded limit.
+    /// Checks that the variant's kernels support `tile` for a case on `device`. The error names what is wrong with it.
     fn legal(&self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String>;
     /// Returns tiles worth trying, the built-in ones of all sizes first.
     fn candidates(&self, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile>;

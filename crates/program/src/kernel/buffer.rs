@@ -20,8 +20,7 @@ pub struct BufferId(pub usize);
 /// the first red zone; its size satisfies every device, because none may require an offset alignment above 256.
 pub const RED_ZONE: u64 = 4096;
 
-/// Poison words, one per buffer, that fill memory before the first run: NaN in every floating-point type, also as f16
-/// halves.
+/// Poison words, one per buffer, that fill memory before the first run: NaN in every float type, also as f16 halves.
 pub const FILLER: RangeInclusive<u32> = 0xffff_ff81..=0xffff_ffff;
 
 /// Buffer that a problem needs.
@@ -52,8 +51,7 @@ impl BufferSpec {
         Bytes(self.bytes().0.next_multiple_of(4) + 2 * RED_ZONE)
     }
 
-    /// Returns the device memory for `buffers`. In-place buffers count twice: a copy of their initial contents stays on
-    /// the device.
+    /// Returns the device memory for `buffers`. In-place buffers count twice: for a copy of their initial contents.
     pub fn footprint(buffers: &[Self]) -> Bytes {
         let copies = |spec: &Self| if spec.role == Role::InPlace { 2 } else { 1 };
         Bytes(buffers.iter().map(|spec| copies(spec) * spec.allocation().0).sum())

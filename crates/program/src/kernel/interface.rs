@@ -4,8 +4,7 @@
 
 use std::borrow::Cow;
 
-/// Interface between a kernel and the host. Built-in kernels take only addresses and texel views; users' kernels also
-/// bind buffers.
+/// Interface between a kernel and the host. Only users' kernels bind buffers other than texel views.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// SPIR-V version: major, minor.
@@ -62,8 +61,7 @@ pub enum Word {
 /// Specialization constant: `layout(constant_id = ID) const uint NAME = …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecConstant {
-    /// Name in the source. A nameless constant that sets the work-group size is called `local_size_x` and so on; others
-    /// are empty.
+    /// Name in the source, or `local_size_x` and so on for a nameless constant that sets the work-group size.
     pub name: Cow<'static, str>,
     /// Constant's `constant_id`.
     pub id: u32,
@@ -72,8 +70,7 @@ pub struct SpecConstant {
     pub default: u64,
 }
 
-/// Scalar or address in a block, such as the push constants. Vectors, matrices and arrays appear as one argument per
-/// component.
+/// Scalar or address in a block, such as the push constants: also a component of a vector, matrix or array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Argument {
     /// Name in the source: `p.ne00`, `size.x`, `strides[2]`; empty if the file was stripped of names.
@@ -261,8 +258,7 @@ impl Block {
         !self.members.is_empty() && self.array.is_none() && members.all(|member| member.kind == ArgumentKind::Address)
     }
 
-    /// Returns the type and count of the block's numbers if they share one type, leave no gaps and there is no run-time
-    /// array.
+    /// Returns type and count of the block's numbers if they have one type and no gaps, and there is no run-time array.
     pub fn numbers(&self) -> Option<(Scalar, u64)> {
         let ArgumentKind::Scalar(scalar) = self.members.first()?.kind else { return None };
         let count = self.members.len() as u64;
@@ -271,8 +267,7 @@ impl Block {
         if has_one_type && !has_gaps && self.array.is_none() { Some((scalar, count)) } else { None }
     }
 
-    /// Returns the common type of the block's numbers, and how many of them would fill the block, gaps included. `None`
-    /// with a run-time array.
+    /// Returns the numbers' common type and how many would fill the block, gaps included; `None` with a run-time array.
     pub fn fills(&self) -> Option<(Scalar, u64)> {
         if self.array.is_some() {
             return None;
@@ -322,8 +317,7 @@ impl Slot {
     }
 }
 
-/// Operation of a size expression in reverse Polish notation. All but `Push` replace the two topmost values by their
-/// result.
+/// Operation of a size expression. All but `Push` replace the two topmost values of the stack by their result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SizeOp {
     Push(Word),

@@ -478,8 +478,7 @@ pub fn waits(steps: &[Step]) -> Vec<bool> {
     waits
 }
 
-/// Counts the launches of `steps` that run one after the other: at most one between two barriers. Indirect dispatches do
-/// not count.
+/// Counts the launches that run one after the other: one between two barriers. Indirect dispatches do not count.
 fn launches_in_sequence(steps: &[Step]) -> u64 {
     let mut launches = 0;
     let mut has_launched = false;

@@ -30,8 +30,7 @@ impl Interface {
         Ok(interface)
     }
 
-    /// Checks that the kernel binds only texel views, at bindings 0, 1, … of set 0. The error message names the binding
-    /// that violates this.
+    /// Checks that the kernel binds only texel views, at bindings 0, 1, … of set 0. The error names one that is not.
     pub fn check_slots(&self) -> Result<(), String> {
         for (expected, slot) in (0..).zip(self.slots.iter()) {
             let name = slot.names().first().copied().unwrap_or_default().to_string();
@@ -75,8 +74,7 @@ impl Interface {
     }
 }
 
-/// Declarations that the interface depends on. Functions and unknown instructions are dropped, so that damage or
-/// novelties there do not matter.
+/// Declarations that the interface depends on, without functions and unknown instructions: those may be damaged.
 struct Declarations {
     version: [u8; 2],
     /// Header and the instructions that the reflector reads.
@@ -505,8 +503,7 @@ impl<'a> Reflector<'a> {
         ids(pointer).next().ok_or_else(|| "a pointer points to no type".into())
     }
 
-    /// Returns the bytes of shared memory as an expression in reverse Polish notation, because array lengths may depend
-    /// on specialization constants.
+    /// Returns the bytes of shared memory, as an expression: array lengths may depend on specialization constants.
     fn shared(&self) -> Result<Vec<SizeOp>, String> {
         let mut program = vec![SizeOp::Push(Word::Literal(0))];
         for variable in self.variables(StorageClass::Workgroup) {
@@ -664,8 +661,7 @@ impl Reflector<'_> {
                 ));
             }
         };
-        // Nested empty structures that double at each level add no members, so the limit on members would never stop
-        // them.
+        // Nested empty structures may double at each level, and the limit on members would never stop them.
         if parts.is_empty() { Err(format!("member '{name}' is empty; remove it")) } else { Ok(parts) }
     }
 

@@ -8,8 +8,7 @@ use std::fmt::Display;
 /// Size limit of a SPIR-V file: some hundred times the largest built-in kernel.
 pub const MAX_FILE_BYTES: usize = 16 << 20;
 
-/// Checks that `bytes` can run in place of `kernel`. The error message names the difference from `kernel`, and the
-/// remedy.
+/// Checks that `bytes` can run in place of `kernel`. The error message names the difference, and the remedy.
 pub fn check(bytes: &[u8], kernel: &Shader) -> Result<(), String> {
     let interface = Interface::read(bytes)?;
     let expected = &kernel.interface;
