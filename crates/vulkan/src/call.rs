@@ -1,4 +1,4 @@
-//! Calls of Vulkan: their failures in a person's terms, and how long the current one takes, because it may never return.
+//! Calls of Vulkan: their failures in a person's terms, and how long the current one takes: it may never return.
 //! One thread of a process calls Vulkan, except that several may compile; another one may watch it.
 
 use crate::basis::error::Error;
