@@ -19,7 +19,7 @@ pub enum Use {
     Download,
 }
 
-/// A buffer and its memory.
+/// Buffer with device memory of its own, both freed on drop.
 pub struct DeviceBuffer {
     pub(super) handle: vk::Buffer,
     /// `None` only while being built or dropped.
@@ -40,9 +40,6 @@ pub struct Region<'a> {
 
 impl DeviceBuffer {
     /// Creates a buffer of `size` bytes and allocates its memory; `name` is for error messages.
-    ///
-    /// # Errors
-    /// When the memory cannot be allocated.
     pub fn new(device: &Rc<Device>, name: &str, size: Bytes, purpose: Use) -> Result<Self, VulkanError> {
         let (usage, location) = match purpose {
             Use::Kernel => (
@@ -65,8 +62,7 @@ impl DeviceBuffer {
         let mut buffer = Self { handle, allocation: None, size, device: Rc::clone(device) };
         // SAFETY: the buffer belongs to the device.
         let requirements = unsafe { device.handle.get_buffer_memory_requirements(handle) };
-        // A problem has few buffers and they are large, so each gets its own allocation instead of part of a shared
-        // block.
+        // Each buffer gets its own allocation, not a part of a shared block: a problem has few, and they are large.
         let wanted = AllocationCreateDesc {
             name,
             requirements,
@@ -97,13 +93,18 @@ impl DeviceBuffer {
 
     /// Returns the host's view of the memory. Empty for [`Use::Kernel`].
     pub fn mapped(&self) -> &[u8] {
-        self.allocation.as_ref().and_then(Allocation::mapped_slice).map_or(&[], |slice| &slice[..self.size.0 as usize])
+        match self.allocation.as_ref().and_then(Allocation::mapped_slice) {
+            Some(memory) => &memory[..self.size.0 as usize],
+            None => &[],
+        }
     }
 
     /// Returns the host's writable view of the memory. Empty for [`Use::Kernel`].
     pub fn mapped_mut(&mut self) -> &mut [u8] {
-        let size = self.size.0 as usize;
-        self.allocation.as_mut().and_then(Allocation::mapped_slice_mut).map_or(&mut [], |slice| &mut slice[..size])
+        match self.allocation.as_mut().and_then(Allocation::mapped_slice_mut) {
+            Some(memory) => &mut memory[..self.size.0 as usize],
+            None => &mut [],
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Calls of Vulkan: their failures in a person's terms, and since when this process is in one, because calls of drivers
-//! may never return. One thread calls Vulkan in a process, unless several compile for it, and another one may look.
+//! Calls of Vulkan: their failures in a person's terms, and how long the current one takes: it may never return.
+//! One thread of a process calls Vulkan, except that several may compile; another one may watch it.
 
 use crate::basis::error::Error;
 use crate::basis::printable::Shown;
@@ -77,6 +77,7 @@ impl VulkanError {
     }
 }
 
+/// Returns what a person can do about a result, as the end of a sentence.
 fn advice(result: vk::Result) -> &'static str {
     match result {
         vk::Result::ERROR_DEVICE_LOST => "; the kernel hung or crashed the device: see the system log",
@@ -136,17 +137,16 @@ impl CallMonitor {
         self.with_wait(Wait { call, started: Instant::now(), expected, pipelines: 0 }, function)
     }
 
-    /// Runs `function`, which compiles `pipelines` pipelines one after the other; [`Self::waiting`] returns the call until
-    /// it is done.
+    /// Runs `function`, which compiles `pipelines` in turn; [`Self::waiting`] returns the call until it is done.
     pub(super) fn compiling<T>(&self, pipelines: u32, function: impl FnOnce() -> T) -> T {
         let call = "vkCreateComputePipelines";
         self.with_wait(Wait { call, started: Instant::now(), expected: None, pipelines }, function)
     }
 
     fn with_wait<T>(&self, wait: Wait, function: impl FnOnce() -> T) -> T {
-        set(&self.current, Some(wait));
+        store(&self.current, Some(wait));
         let result = function();
-        set(&self.current, None);
+        store(&self.current, None);
         result
     }
 
@@ -157,7 +157,7 @@ impl CallMonitor {
 
     /// Sets the predicted time of command buffers that run for the first time.
     pub fn predict(&self, time: Option<Duration>) {
-        set(&self.predicted, time);
+        store(&self.predicted, time);
     }
 
     /// Returns the predicted time of command buffers that run for the first time.
@@ -166,8 +166,8 @@ impl CallMonitor {
     }
 }
 
-fn set<T>(place: &Mutex<Option<T>>, value: Option<T>) {
-    if let Ok(mut current) = place.lock() {
+fn store<T>(cell: &Mutex<Option<T>>, value: Option<T>) {
+    if let Ok(mut current) = cell.lock() {
         *current = value;
     }
 }

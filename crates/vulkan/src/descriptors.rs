@@ -3,7 +3,7 @@
 use super::buffer::Region;
 use super::call::{Context, VulkanError};
 use super::logical_device::Device;
-use super::pipeline::{PipelineLayout, kind};
+use super::pipeline::{PipelineLayout, descriptor_type};
 use crate::kernel::buffer::Descriptor;
 use crate::kernel::interface::SlotKind;
 use crate::kernel::program::TEXEL;
@@ -36,26 +36,29 @@ impl BoundBuffers {
         descriptors: &[Descriptor],
         buffers: &[Region<'_>],
     ) -> Result<Self, VulkanError> {
-        let size = |ty: SlotKind| {
-            let count = descriptors.iter().filter(|descriptor| descriptor.at.kind == ty).count();
-            vk::DescriptorPoolSize { ty: kind(ty), descriptor_count: count as u32 }
-        };
-        let sizes = [SlotKind::Storage, SlotKind::Uniform, SlotKind::Texel].map(size);
-        let sizes: Vec<_> = sizes.into_iter().filter(|size| size.descriptor_count > 0).collect();
+        let mut sizes = vec![];
+        for kind in [SlotKind::Storage, SlotKind::Uniform, SlotKind::Texel] {
+            let count = descriptors.iter().filter(|descriptor| descriptor.at.kind == kind).count() as u32;
+            if count > 0 {
+                sizes.push(vk::DescriptorPoolSize { ty: descriptor_type(kind), descriptor_count: count });
+            }
+        }
         let info = vk::DescriptorPoolCreateInfo::default().max_sets(layout.sets.len() as u32).pool_sizes(&sizes);
         // SAFETY: the device is alive.
         let pool = unsafe { device.handle.create_descriptor_pool(&info, None) }.call("vkCreateDescriptorPool")?;
-        // Owned from here on, so an early return destroys the pool and the views made so far.
-        let mut made = Self {
+        // Owned from here on, so an early return destroys the pool and the views created so far.
+        let mut bound = Self {
             sets: vec![],
             pool,
             views: vec![],
-            bindings: identity(descriptors, buffers).collect(),
+            bindings: with_handles(descriptors, buffers).collect(),
             layout: Rc::clone(layout),
             device: Rc::clone(device),
         };
-        for (descriptor, buffer) in made.bindings.iter().filter(|(descriptor, _)| descriptor.at.kind == SlotKind::Texel)
-        {
+        for (descriptor, buffer) in &bound.bindings {
+            if descriptor.at.kind != SlotKind::Texel {
+                continue;
+            }
             let region = &buffers[descriptor.at.buffer.0];
             let info = vk::BufferViewCreateInfo::default()
                 .buffer(*buffer)
@@ -64,40 +67,37 @@ impl BoundBuffers {
                 .range(region.bytes.next_multiple_of(TEXEL));
             // SAFETY: the buffer allows texel views, outlives the commands that read it, and has the range.
             let view = unsafe { device.handle.create_buffer_view(&info, None) }.call("vkCreateBufferView")?;
-            made.views.push(view);
+            bound.views.push(view);
         }
         let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(pool).set_layouts(&layout.sets);
         // SAFETY: the pool has room for the sets and is used by this thread alone.
-        made.sets = unsafe { device.handle.allocate_descriptor_sets(&info) }.call("vkAllocateDescriptorSets")?;
-        made.write(buffers);
-        Ok(made)
+        bound.sets = unsafe { device.handle.allocate_descriptor_sets(&info) }.call("vkAllocateDescriptorSets")?;
+        bound.write(buffers);
+        Ok(bound)
     }
 
     /// Writes the bindings into the new sets.
     fn write(&self, buffers: &[Region<'_>]) {
-        let range = |(descriptor, buffer): &(Descriptor, vk::Buffer)| {
+        let mut ranges = vec![];
+        for (descriptor, buffer) in &self.bindings {
             let region = &buffers[descriptor.at.buffer.0];
+            let offset = region.offset + descriptor.at.offset;
             let range = descriptor.bytes.unwrap_or(region.bytes);
-            [vk::DescriptorBufferInfo { buffer: *buffer, offset: region.offset + descriptor.at.offset, range }]
-        };
-        let ranges: Vec<_> = self.bindings.iter().map(range).collect();
+            ranges.push([vk::DescriptorBufferInfo { buffer: *buffer, offset, range }]);
+        }
         let mut views = self.views.chunks(1);
-        let writes: Vec<_> = self
-            .bindings
-            .iter()
-            .zip(&ranges)
-            .map(|((Descriptor { at, .. }, _), range)| {
-                let write = vk::WriteDescriptorSet::default()
-                    .dst_set(self.sets[at.set as usize])
-                    .dst_binding(at.binding)
-                    .dst_array_element(at.element)
-                    .descriptor_type(kind(at.kind));
-                match at.kind {
-                    SlotKind::Texel => write.texel_buffer_view(views.next().unwrap_or_default()),
-                    SlotKind::Storage | SlotKind::Uniform => write.buffer_info(range),
-                }
-            })
-            .collect();
+        let mut writes = vec![];
+        for ((Descriptor { at, .. }, _), range) in self.bindings.iter().zip(&ranges) {
+            let write = vk::WriteDescriptorSet::default()
+                .dst_set(self.sets[at.set as usize])
+                .dst_binding(at.binding)
+                .dst_array_element(at.element)
+                .descriptor_type(descriptor_type(at.kind));
+            writes.push(match at.kind {
+                SlotKind::Texel => write.texel_buffer_view(views.next().unwrap_or_default()),
+                SlotKind::Storage | SlotKind::Uniform => write.buffer_info(range),
+            });
+        }
         // SAFETY: the sets are new, the layout has these bindings, and the views and buffers, which are large enough
         // for the ranges, are alive.
         unsafe { self.device.handle.update_descriptor_sets(&writes, &[]) };
@@ -110,19 +110,18 @@ impl BoundBuffers {
         descriptors: &[Descriptor],
         buffers: &[Region<'_>],
     ) -> bool {
-        Rc::ptr_eq(&self.layout, layout) && self.bindings.iter().copied().eq(identity(descriptors, buffers))
+        Rc::ptr_eq(&self.layout, layout) && self.bindings.iter().copied().eq(with_handles(descriptors, buffers))
     }
 }
 
-/// Returns the pairs of descriptor and buffer that identify a binding.
-fn identity(descriptors: &[Descriptor], buffers: &[Region<'_>]) -> impl Iterator<Item = (Descriptor, vk::Buffer)> {
+/// Pairs each descriptor with the buffer that it binds.
+fn with_handles(descriptors: &[Descriptor], buffers: &[Region<'_>]) -> impl Iterator<Item = (Descriptor, vk::Buffer)> {
     descriptors.iter().map(|descriptor| (*descriptor, buffers[descriptor.at.buffer.0].buffer.handle))
 }
 
 impl Drop for BoundBuffers {
     fn drop(&mut self) {
-        // SAFETY: submissions are waited for before the buffers they read are dropped; the sets are freed with their
-        // pool.
+        // SAFETY: submissions are waited for before their buffers are dropped; the sets are freed with their pool.
         unsafe {
             self.device.handle.destroy_descriptor_pool(self.pool, None);
             for view in &self.views {

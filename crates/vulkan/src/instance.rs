@@ -18,8 +18,7 @@ pub enum Validation {
     On,
 }
 
-/// Messages of the validation layer. Reference-counted, because the layer holds a pointer to the list while the
-/// instance moves.
+/// Messages of the validation layer, counted by reference: the layer points to the list while the instance moves.
 type Messages = Arc<Mutex<Vec<String>>>;
 
 /// An instance of Vulkan 1.1 or later.
@@ -30,7 +29,7 @@ pub struct Instance {
     messages: Messages,
     /// Vulkan version of the validation layer, if it is active.
     pub(super) validated_version: Option<u32>,
-    /// Its calls, and those of its devices.
+    /// Monitor of the instance's calls, and of its devices'.
     pub(super) calls: Arc<CallMonitor>,
 }
 
@@ -47,32 +46,30 @@ fn is_portability_listed(entry: &ash::Entry, calls: &CallMonitor) -> Result<bool
 /// Returns the Vulkan version of the installed validation layer.
 fn validation_layer_version(entry: &ash::Entry) -> Result<u32, VulkanError> {
     // SAFETY: a plain query of the loader.
-    let known = unsafe { entry.enumerate_instance_layer_properties() }.call("vkEnumerateInstanceLayerProperties")?;
-    let layer = known.iter().find(|layer| layer.layer_name_as_c_str() == Ok(VALIDATION_LAYER));
+    let layers = unsafe { entry.enumerate_instance_layer_properties() }.call("vkEnumerateInstanceLayerProperties")?;
+    let layer = layers.iter().find(|layer| layer.layer_name_as_c_str() == Ok(VALIDATION_LAYER));
     Ok(layer.ok_or(VulkanError::NoValidationLayer)?.spec_version)
 }
 
 impl Instance {
-    /// Loads Vulkan, from the library `loader` if given.
-    ///
-    /// # Errors
-    /// When there is no loader, no driver, or the requested validation layer is missing.
+    /// Loads Vulkan, from the library `loader` if given. Fails if there is no loader, no driver, or no such layer.
     pub fn new(validation: Validation, loader: Option<&Path>) -> Result<Rc<Self>, VulkanError> {
         Self::monitored(validation, loader, Arc::default())
     }
 
-    /// [`Self::new`], whose calls `calls` sees, and those of its devices.
-    ///
-    /// # Errors
-    /// As [`Self::new`].
+    /// Loads Vulkan as [`Self::new`] does. `calls` sees the calls of the instance and its devices.
     pub fn monitored(
         validation: Validation,
         loader: Option<&Path>,
         calls: Arc<CallMonitor>,
     ) -> Result<Rc<Self>, VulkanError> {
-        // SAFETY: the library that the user names, or else the one with the loader's standard name, is trusted to be
-        // a Vulkan loader.
-        let load = || unsafe { loader.map_or_else(|| ash::Entry::load(), |path| ash::Entry::load_from(path)) };
+        // SAFETY: the library, the user's or else the one with the standard name, is trusted to be a Vulkan loader.
+        let load = || unsafe {
+            match loader {
+                Some(path) => ash::Entry::load_from(path),
+                None => ash::Entry::load(),
+            }
+        };
         let entry = calls.watched("loading the Vulkan loader", None, load).map_err(|error| match loader {
             Some(path) => VulkanError::NamedLoader { path: path.into(), error },
             None => VulkanError::NoLoader(error),
@@ -163,10 +160,10 @@ unsafe extern "system" fn keep_message(
     data: *const vk::DebugUtilsMessengerCallbackDataEXT<'_>,
     messages: *mut c_void,
 ) -> vk::Bool32 {
-    // SAFETY: the layer passes valid data, and `messages` points to the list of a live instance.
-    let (messages, data) = unsafe { (&*messages.cast::<Mutex<Vec<String>>>(), &*data) };
-    // SAFETY: the message is the layer's C string, alive during the callback.
-    let text = unsafe { data.message_as_c_str() }.map(|text| text.to_string_lossy().into_owned());
+    // SAFETY: `messages` points to the list of a live instance.
+    let messages = unsafe { &*messages.cast::<Mutex<Vec<String>>>() };
+    // SAFETY: the layer passes valid data, whose message is a C string that is alive during the callback.
+    let text = unsafe { (*data).message_as_c_str() }.map(|text| text.to_string_lossy().into_owned());
     if let Ok(mut messages) = messages.lock() {
         messages.push(text.unwrap_or_default());
     }

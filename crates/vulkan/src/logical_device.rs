@@ -3,6 +3,7 @@
 use super::call::{CallMonitor, Context, VulkanError};
 use super::instance::Instance;
 use super::query::{FeatureChain, OPTIONAL_EXTENSIONS, PhysicalDevice, extensions_of};
+use crate::basis::units::Bytes;
 use crate::device::capability::DeviceInfo;
 use ash::{ext, khr, vk};
 use gpu_allocator::vulkan::{Allocator, AllocatorCreateDesc};
@@ -33,10 +34,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// Opens `physical` with every feature that this crate knows and the device has.
-    ///
-    /// # Errors
-    /// When the driver cannot create the device.
+    /// Opens `physical` with every feature that this crate knows and the device has, for built-in kernels.
     pub fn open(instance: &Rc<Instance>, physical: &PhysicalDevice) -> Result<Rc<Self>, VulkanError> {
         Self::open_with(instance, physical, false)
     }
@@ -53,16 +51,7 @@ impl Device {
         // SAFETY: the physical device belongs to `instance`.
         let api = unsafe { instance.handle.get_physical_device_properties(physical.handle) }.api_version;
         let mut chain = FeatureChain::supported(instance, physical.handle, api, &extensions);
-        // Robust access costs time and would hide mistakes of built-in kernels; capture and replay of addresses is not
-        // used.
-        if !robust_access {
-            chain.core.robust_buffer_access = vk::FALSE;
-            chain.matrix.cooperative_matrix_robust_buffer_access = vk::FALSE;
-        }
-        chain.v12.buffer_device_address_capture_replay = vk::FALSE;
-        chain.v12.buffer_device_address_multi_device = vk::FALSE;
-        // The vendor's binary dumps are never read, and may cost time.
-        chain.fault.device_fault_vendor_binary = vk::FALSE;
+        disable_unused(&mut chain, robust_access);
         let names: Vec<_> =
             OPTIONAL_EXTENSIONS.iter().filter(|name| extensions.contains(**name)).map(|name| name.as_ptr()).collect();
         let queues =
@@ -83,22 +72,9 @@ impl Device {
             (chain.fault.device_fault == vk::TRUE).then(|| ext::device_fault::Device::new(&instance.handle, &handle));
         // SAFETY: the device was created with one queue of this family.
         let queue = unsafe { handle.get_device_queue(physical.queue_family, 0) };
-        let allocator = Allocator::new(&AllocatorCreateDesc {
-            instance: instance.handle.clone(),
-            device: handle.clone(),
-            physical_device: physical.handle,
-            debug_settings: gpu_allocator::AllocatorDebugSettings::default(),
-            buffer_device_address: true,
-            allocation_sizes: gpu_allocator::AllocationSizes::default(),
-        });
-        let allocator = allocator.map_err(|error| {
-            // SAFETY: nothing was made from the device yet.
+        let allocator = create_allocator(instance, physical, &handle).inspect_err(|_| {
+            // SAFETY: nothing was created from the device yet.
             unsafe { handle.destroy_device(None) };
-            VulkanError::Allocation {
-                what: "the memory allocator".into(),
-                bytes: crate::basis::units::Bytes(0),
-                reason: error.to_string(),
-            }
         })?;
         Ok(Rc::new(Self {
             handle,
@@ -117,8 +93,7 @@ impl Device {
         &self.instance.calls
     }
 
-    /// Returns the driver's report of the loss of this device (`VK_EXT_device_fault`), one line per fact; empty if it
-    /// has none.
+    /// Returns the driver's report of the loss of this device (`VK_EXT_device_fault`), a line per fact, if it has one.
     pub fn fault(&self) -> Vec<String> {
         let Some(extension) = &self.fault else { return vec![] };
         let query = extension.fp().get_device_fault_info_ext;
@@ -145,8 +120,8 @@ impl Device {
         addresses.truncate((counts.address_info_count as usize).min(MAX_FAULT_LINES));
         facts.truncate((counts.vendor_info_count as usize).min(MAX_FAULT_LINES));
         let mut lines = vec![format!("device fault: {}", text(&info.description))];
-        lines.extend(addresses.iter().map(address));
-        lines.extend(facts.iter().map(fact));
+        lines.extend(addresses.iter().map(describe_address));
+        lines.extend(facts.iter().map(describe_fact));
         lines
     }
 
@@ -174,8 +149,42 @@ impl Drop for Device {
     }
 }
 
-fn address(info: &vk::DeviceFaultAddressInfoEXT) -> String {
-    let what = match info.address_type {
+/// Disables features that cost time or are never used.
+fn disable_unused(chain: &mut FeatureChain, robust_access: bool) {
+    // Robust access costs time, and would hide mistakes of built-in kernels.
+    if !robust_access {
+        chain.core.robust_buffer_access = vk::FALSE;
+        chain.matrix.cooperative_matrix_robust_buffer_access = vk::FALSE;
+    }
+    chain.v12.buffer_device_address_capture_replay = vk::FALSE;
+    chain.v12.buffer_device_address_multi_device = vk::FALSE;
+    // The vendor's binary dumps are never read, and may cost time.
+    chain.fault.device_fault_vendor_binary = vk::FALSE;
+}
+
+fn create_allocator(
+    instance: &Instance,
+    physical: &PhysicalDevice,
+    device: &ash::Device,
+) -> Result<Allocator, VulkanError> {
+    let allocator = Allocator::new(&AllocatorCreateDesc {
+        instance: instance.handle.clone(),
+        device: device.clone(),
+        physical_device: physical.handle,
+        debug_settings: gpu_allocator::AllocatorDebugSettings::default(),
+        buffer_device_address: true,
+        allocation_sizes: gpu_allocator::AllocationSizes::default(),
+    });
+    allocator.map_err(|error| VulkanError::Allocation {
+        what: "the memory allocator".into(),
+        bytes: Bytes(0),
+        reason: error.to_string(),
+    })
+}
+
+/// Describes an address in a fault report: `device fault: invalid read at 0x7f00, within 4096 bytes`.
+fn describe_address(info: &vk::DeviceFaultAddressInfoEXT) -> String {
+    let kind = match info.address_type {
         vk::DeviceFaultAddressTypeEXT::READ_INVALID => "invalid read",
         vk::DeviceFaultAddressTypeEXT::WRITE_INVALID => "invalid write",
         vk::DeviceFaultAddressTypeEXT::EXECUTE_INVALID => "invalid execution",
@@ -184,7 +193,7 @@ fn address(info: &vk::DeviceFaultAddressInfoEXT) -> String {
         vk::DeviceFaultAddressTypeEXT::INSTRUCTION_POINTER_UNKNOWN => "instruction pointer",
         _ => "address",
     };
-    let mut line = format!("device fault: {what} at {:#x}", info.reported_address);
+    let mut line = format!("device fault: {kind} at {:#x}", info.reported_address);
     // A precision of 2^n bytes: the fault lies somewhere in the aligned block around the address.
     if info.address_precision > 1 {
         let _ = write!(line, ", within {} bytes", info.address_precision);
@@ -192,7 +201,8 @@ fn address(info: &vk::DeviceFaultAddressInfoEXT) -> String {
     line
 }
 
-fn fact(info: &vk::DeviceFaultVendorInfoEXT) -> String {
+/// Describes a fault by the vendor's own code.
+fn describe_fact(info: &vk::DeviceFaultVendorInfoEXT) -> String {
     let code = info.vendor_fault_code;
     let data = info.vendor_fault_data;
     format!("device fault: {} (code {code:#x}, data {data:#x})", text(&info.description))

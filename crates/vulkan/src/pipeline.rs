@@ -6,18 +6,18 @@ use crate::basis::units::{Bytes, Metric};
 use crate::case::compiled::{CompiledKernel, Inspection, Representation};
 use crate::device::cache::CacheFolder;
 use crate::device::capability::Subgroup;
-use crate::kernel::buffer::SpecValue;
+use crate::kernel::buffer::{Binding, Descriptor, SpecValue};
 use crate::kernel::interface::SlotKind;
 use crate::kernel::program::{Dispatch, Program};
 use crate::kernel::shaders::Shader;
 use ash::{khr, vk};
 use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// A compute pipeline.
+/// Kernel compiled for a device, with one choice of its specialization constants.
 pub struct Pipeline {
     pub(super) handle: vk::Pipeline,
     pub(super) layout: Rc<PipelineLayout>,
@@ -39,48 +39,40 @@ const COMPILER_STACK_BYTES: usize = 8 << 20;
 /// Name of the pipeline cache's file kind in the cache folder.
 const CACHE_KIND: &str = "pipelines";
 
-/// Returns the map entries and the data of a dispatch's specialization constants.
-fn specialization(dispatch: &Dispatch) -> (Vec<vk::SpecializationMapEntry>, Vec<u8>) {
-    let mut entries = vec![];
-    let mut data = vec![];
-    for constant in &dispatch.constants {
-        let value = constant.data();
-        let offset = data.len() as u32;
-        entries.push(vk::SpecializationMapEntry { constant_id: constant.id, offset, size: value.len() });
-        data.extend(value);
-    }
-    (entries, data)
-}
-
-/// Key of a pipeline of one device.
+/// Everything that two dispatches must have in common to share a pipeline of a device.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     shader: String,
     constants: Vec<SpecValue>,
     subgroup_size: Option<u32>,
-    slots: Vec<Slot>,
+    slots: Vec<LayoutSlot>,
 }
 
 impl Key {
     fn of(dispatch: &Dispatch) -> Self {
+        let slot = |descriptor: &Descriptor| {
+            let Binding { set, binding, kind, .. } = descriptor.at;
+            LayoutSlot { set, binding, kind }
+        };
         Self {
             shader: dispatch.shader.label(),
             constants: dispatch.constants.clone(),
             subgroup_size: dispatch.subgroup_size,
-            slots: dispatch
-                .descriptors
-                .iter()
-                .map(|descriptor| (descriptor.at.set, descriptor.at.binding, descriptor.at.kind))
-                .collect(),
+            slots: dispatch.descriptors.iter().map(slot).collect(),
         }
     }
 }
 
-/// Descriptor slot of a layout: set, binding, descriptor type.
-type Slot = (u32, u32, SlotKind);
+/// Descriptor slot of a layout. Slots sort by set and binding.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct LayoutSlot {
+    set: u32,
+    binding: u32,
+    kind: SlotKind,
+}
 
 /// Returns Vulkan's descriptor type of a slot.
-pub(super) fn kind(kind: SlotKind) -> vk::DescriptorType {
+pub(super) fn descriptor_type(kind: SlotKind) -> vk::DescriptorType {
     match kind {
         SlotKind::Storage => vk::DescriptorType::STORAGE_BUFFER,
         SlotKind::Uniform => vk::DescriptorType::UNIFORM_BUFFER,
@@ -97,26 +89,27 @@ pub(super) struct PipelineLayout {
 }
 
 impl PipelineLayout {
-    fn new(device: &Rc<Device>, slots: &[Slot]) -> Result<Self, VulkanError> {
+    fn new(device: &Rc<Device>, slots: &[LayoutSlot]) -> Result<Self, VulkanError> {
         // Owned from here on, so an early return destroys the sets' layouts.
         let mut layout = Self { handle: vk::PipelineLayout::null(), sets: vec![], device: Rc::clone(device) };
-        for set in 0..slots.iter().map(|(set, ..)| set + 1).max().unwrap_or(0) {
+        for set in 0..slots.iter().map(|slot| slot.set + 1).max().unwrap_or(0) {
+            let mut slots_of_set: Vec<_> = slots.iter().filter(|slot| slot.set == set).collect();
+            slots_of_set.sort_unstable();
+            let mut bindings = vec![];
             // A binding that occurs several times is an array of buffers.
-            let mut of_set: Vec<_> = slots.iter().filter(|(slot_set, ..)| *slot_set == set).collect();
-            of_set.sort_unstable();
-            let binding = |same: &[&Slot]| {
-                let (_, binding, slot_kind) = *same[0];
-                vk::DescriptorSetLayoutBinding::default()
-                    .binding(binding)
-                    .descriptor_type(kind(slot_kind))
-                    .descriptor_count(same.len() as u32)
-                    .stage_flags(vk::ShaderStageFlags::COMPUTE)
-            };
-            let bindings: Vec<_> = of_set.chunk_by(|a, b| a.1 == b.1).map(binding).collect();
+            for array in slots_of_set.chunk_by(|a, b| a.binding == b.binding) {
+                bindings.push(
+                    vk::DescriptorSetLayoutBinding::default()
+                        .binding(array[0].binding)
+                        .descriptor_type(descriptor_type(array[0].kind))
+                        .descriptor_count(array.len() as u32)
+                        .stage_flags(vk::ShaderStageFlags::COMPUTE),
+                );
+            }
             let info = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
             // SAFETY: the device is alive.
-            let made = unsafe { device.handle.create_descriptor_set_layout(&info, None) };
-            layout.sets.push(made.call("vkCreateDescriptorSetLayout")?);
+            let set_layout = unsafe { device.handle.create_descriptor_set_layout(&info, None) };
+            layout.sets.push(set_layout.call("vkCreateDescriptorSetLayout")?);
         }
         let range = vk::PushConstantRange::default()
             .stage_flags(vk::ShaderStageFlags::COMPUTE)
@@ -144,27 +137,32 @@ impl Drop for PipelineLayout {
 
 /// Compiled pipelines of a device, and their layouts by slots.
 pub struct Pipelines {
-    layouts: HashMap<Vec<Slot>, Rc<PipelineLayout>>,
+    layouts: HashMap<Vec<LayoutSlot>, Rc<PipelineLayout>>,
     /// The driver's pipeline cache, saved to disk between runs.
     cache: Cache,
     disk: CacheFolder,
-    made: HashMap<Key, Rc<Pipeline>>,
+    compiled: HashMap<Key, Rc<Pipeline>>,
     /// Inspected kernels; the flag says whether their texts were requested.
     inspected: HashMap<(Key, bool), CompiledKernel>,
+    /// SPIR-V that runs in place of a shader's own, by the shader's label.
     substitutes: HashMap<String, Vec<u8>>,
     device: Rc<Device>,
 }
 
 impl Pipelines {
     /// Creates an empty set of pipelines, with the driver's cache read from `disk`.
-    ///
-    /// # Errors
-    /// When the driver cannot make a cache.
     pub fn new(device: &Rc<Device>, disk: &CacheFolder) -> Result<Self, VulkanError> {
         let data = disk.get(CACHE_KIND, &device.info).unwrap_or_default();
         let cache = Cache::new(device, &data)?;
-        let (layouts, made, inspected, substitutes) = Default::default();
-        Ok(Self { layouts, cache, disk: disk.clone(), made, inspected, substitutes, device: Rc::clone(device) })
+        Ok(Self {
+            layouts: HashMap::new(),
+            cache,
+            disk: disk.clone(),
+            compiled: HashMap::new(),
+            inspected: HashMap::new(),
+            substitutes: HashMap::new(),
+            device: Rc::clone(device),
+        })
     }
 
     /// Saves the driver's pipeline cache for later runs.
@@ -176,19 +174,16 @@ impl Pipelines {
     }
 
     /// Compiles the kernels of `program`; returns each once, with statistics and hash.
-    ///
-    /// # Errors
-    /// When the driver refuses a kernel.
     pub fn kernels(&mut self, program: &Program) -> Result<Vec<CompiledKernel>, VulkanError> {
         self.prepare(program)?;
-        Ok(self.made(program))
+        Ok(self.compiled_kernels(program))
     }
 
-    /// Returns the kernels of `program` that were compiled, each once, even if its case failed before it compiled all.
-    pub fn made(&self, program: &Program) -> Vec<CompiledKernel> {
+    /// Returns the kernels of `program` compiled so far, each once: its case may have failed before it needed all.
+    pub fn compiled_kernels(&self, program: &Program) -> Vec<CompiledKernel> {
         let mut kernels: Vec<CompiledKernel> = vec![];
         for dispatch in program.dispatches() {
-            let Some(pipeline) = self.made.get(&Key::of(dispatch)) else { continue };
+            let Some(pipeline) = self.compiled.get(&Key::of(dispatch)) else { continue };
             let hash = dispatch.hash(self.spirv(&dispatch.shader));
             if !kernels.iter().any(|kernel| kernel.hash == hash) {
                 let statistics = pipeline.statistics.clone();
@@ -198,13 +193,9 @@ impl Pipelines {
         kernels
     }
 
-    /// Compiles and inspects each kernel of `program`, with the driver's internal representations if `texts`. Ignores
-    /// the pipeline cache on disk.
-    ///
-    /// # Errors
-    /// When the driver refuses a kernel.
+    /// Compiles each kernel without the cache on disk, and inspects it; `texts` adds the driver's representations.
     pub fn inspect(&mut self, program: &Program, texts: bool) -> Result<Vec<CompiledKernel>, VulkanError> {
-        let mut found: Vec<CompiledKernel> = vec![];
+        let mut kernels: Vec<CompiledKernel> = vec![];
         for dispatch in program.dispatches() {
             let key = (Key::of(dispatch), texts);
             if !self.inspected.contains_key(&key) {
@@ -213,15 +204,15 @@ impl Pipelines {
             }
             let kernel = &self.inspected[&key];
             // The same SPIR-V with a different sub-group size compiles to different machine code.
-            let size =
-                |kernel: &CompiledKernel| kernel.inspection.as_ref().and_then(|inspection| inspection.subgroup_size);
-            if !found.iter().any(|known| known.hash == kernel.hash && size(known) == size(kernel)) {
-                found.push(kernel.clone());
+            let size = |kernel: &CompiledKernel| kernel.inspection.as_ref()?.subgroup_size;
+            if !kernels.iter().any(|known| known.hash == kernel.hash && size(known) == size(kernel)) {
+                kernels.push(kernel.clone());
             }
         }
-        Ok(found)
+        Ok(kernels)
     }
 
+    /// Compiles a kernel for its statistics, and twice before for the time that this takes without and with a cache.
     fn inspect_one(&mut self, dispatch: &Dispatch, texts: bool) -> Result<CompiledKernel, VulkanError> {
         let layout = self.layout(&Key::of(dispatch).slots)?;
         let spirv = self.spirv(&dispatch.shader).to_vec();
@@ -230,37 +221,36 @@ impl Pipelines {
             let compiler = Compiler { cache: cache.handle, flags, ..self.compiler() };
             let started = Instant::now();
             let handle = self.device.calls().compiling(1, || compiler.compile(dispatch, &spirv, layout.handle))?;
+            let elapsed = started.elapsed();
             let layout = Rc::clone(&layout);
-            let device = Rc::clone(&self.device);
-            Ok((Pipeline { handle, layout, statistics: vec![], device }, started.elapsed()))
+            Ok((Pipeline { handle, layout, statistics: vec![], device: Rc::clone(&self.device) }, elapsed))
         };
         // Drivers bypass their caches when they capture statistics, so compile times are taken without.
-        let (first, created) = create(vk::PipelineCreateFlags::empty())?;
+        let (mut pipeline, created) = create(vk::PipelineCreateFlags::empty())?;
         let (_, cached) = create(vk::PipelineCreateFlags::empty())?;
-        let shown = if texts {
-            vk::PipelineCreateFlags::CAPTURE_INTERNAL_REPRESENTATIONS_KHR
-        } else {
-            vk::PipelineCreateFlags::empty()
-        };
-        let shown = match self.compiler().flags {
-            flags if flags.is_empty() => first,
-            flags => create(flags | shown)?.0,
-        };
+        let mut flags = self.compiler().flags;
+        if !flags.is_empty() {
+            if texts {
+                flags |= vk::PipelineCreateFlags::CAPTURE_INTERNAL_REPRESENTATIONS_KHR;
+            }
+            (pipeline, _) = create(flags)?;
+        }
         Ok(CompiledKernel {
             name: dispatch.shader.label(),
             hash: dispatch.hash(&spirv),
-            statistics: self.statistics(shown.handle),
+            statistics: self.statistics(pipeline.handle),
             inspection: Some(Inspection {
                 created: created.into(),
                 cached: cached.into(),
                 shared: Bytes(dispatch.shader.shared_bytes(&dispatch.constants)),
                 subgroup_size: dispatch.subgroup_size,
-                texts: if texts { self.representations(shown.handle) } else { vec![] },
+                texts: if texts { self.representations(pipeline.handle) } else { vec![] },
             }),
         })
     }
 
-    fn layout(&mut self, slots: &[Slot]) -> Result<Rc<PipelineLayout>, VulkanError> {
+    /// Returns the layout for these slots; creates it on first use.
+    fn layout(&mut self, slots: &[LayoutSlot]) -> Result<Rc<PipelineLayout>, VulkanError> {
         if let Some(layout) = self.layouts.get(slots) {
             return Ok(Rc::clone(layout));
         }
@@ -271,13 +261,16 @@ impl Pipelines {
 
     /// Returns the SPIR-V to run for `shader`: its substitute, if it has one.
     fn spirv<'a>(&'a self, shader: &'a Shader) -> &'a [u8] {
-        self.substitutes.get(&shader.label()).map_or(&shader.spirv, Vec::as_slice)
+        match self.substitutes.get(&shader.label()) {
+            Some(substitute) => substitute,
+            None => &shader.spirv,
+        }
     }
 
     /// Runs `spirv` in place of `shader` in programs recorded later: `ab` tries a user's kernel this way, and the
     /// conformance tests swap in a broken one.
     pub fn substitute(&mut self, shader: &Shader, spirv: Vec<u8>) {
-        self.made.retain(|key, _| key.shader != shader.label());
+        self.compiled.retain(|key, _| key.shader != shader.label());
         self.substitutes.insert(shader.label(), spirv);
     }
 
@@ -288,61 +281,70 @@ impl Pipelines {
 
     /// Undoes every [`Self::substitute`].
     pub fn restore(&mut self) {
-        self.made.retain(|key, _| !self.substitutes.contains_key(&key.shader));
+        self.compiled.retain(|key, _| !self.substitutes.contains_key(&key.shader));
         self.substitutes.clear();
     }
 
     /// Drops the pipelines of `program`, so that the next use compiles them again. Recorded commands keep theirs.
     pub fn forget(&mut self, program: &Program) {
-        program.dispatches().for_each(|dispatch| drop(self.made.remove(&Key::of(dispatch))));
+        for dispatch in program.dispatches() {
+            self.compiled.remove(&Key::of(dispatch));
+        }
     }
 
     /// Compiles every pipeline that `program` needs.
-    ///
-    /// # Errors
-    /// When the driver refuses a pipeline.
     pub fn prepare(&mut self, program: &Program) -> Result<(), VulkanError> {
-        program.dispatches().try_for_each(|dispatch| self.get(dispatch).map(drop))
+        for dispatch in program.dispatches() {
+            self.get(dispatch)?;
+        }
+        Ok(())
     }
 
     /// Returns the pipeline of `dispatch`; compiles it on first use.
-    ///
-    /// # Errors
-    /// When the driver refuses the pipeline.
     pub fn get(&mut self, dispatch: &Dispatch) -> Result<Rc<Pipeline>, VulkanError> {
         let key = Key::of(dispatch);
-        if let Some(pipeline) = self.made.get(&key) {
+        if let Some(pipeline) = self.compiled.get(&key) {
             return Ok(Rc::clone(pipeline));
         }
         let layout = self.layout(&key.slots)?;
         let spirv = self.spirv(&dispatch.shader);
         let compiler = self.compiler();
-        let make = || compiler.compile(dispatch, spirv, layout.handle);
-        let handle = self.device.calls().compiling(1, make)?;
+        let handle = self.device.calls().compiling(1, || compiler.compile(dispatch, spirv, layout.handle))?;
         Ok(self.insert(key, handle, layout))
     }
 
     /// Compiles the pipelines of `programs` in parallel. A pipeline that the driver refuses is skipped here;
     /// [`Self::get`] tries it again and reports the error.
     pub fn prepare_together<'a>(&mut self, programs: impl IntoIterator<Item = &'a Program>) {
-        let mut wanted: Vec<(Key, &Dispatch, Rc<PipelineLayout>)> = vec![];
+        let mut keys = HashSet::new();
+        let mut missing = vec![];
         for dispatch in programs.into_iter().flat_map(Program::dispatches) {
             let key = Key::of(dispatch);
-            let known = self.made.contains_key(&key) || wanted.iter().any(|(other, ..)| *other == key);
-            if let (false, Ok(layout)) = (known, self.layout(&key.slots)) {
-                wanted.push((key, dispatch, layout));
+            if self.compiled.contains_key(&key) || keys.contains(&key) {
+                continue;
+            }
+            if let Ok(layout) = self.layout(&key.slots) {
+                missing.push((dispatch, layout));
+                keys.insert(key);
             }
         }
-        let Ok(threads) = ThreadPoolBuilder::new().stack_size(COMPILER_STACK_BYTES).build() else { return };
+        let Ok(pool) = ThreadPoolBuilder::new().stack_size(COMPILER_STACK_BYTES).build() else { return };
         let compiler = self.compiler();
-        let jobs: Vec<_> = wanted.iter().map(|(_, d, layout)| (*d, self.spirv(&d.shader), layout.handle)).collect();
-        let each = |(dispatch, spirv, layout): &(&Dispatch, &[u8], _)| compiler.compile(dispatch, spirv, *layout);
-        let in_turn = jobs.len().div_ceil(threads.current_num_threads()).max(1) as u32;
-        let compile = || threads.install(|| jobs.par_iter().map(each).collect::<Vec<_>>());
-        let made = self.device.calls().compiling(in_turn, compile);
-        for ((key, _, layout), handle) in wanted.into_iter().zip(made) {
+        // Without the layouts' reference counts, which threads cannot share.
+        let mut jobs = vec![];
+        for (dispatch, layout) in &missing {
+            jobs.push((*dispatch, self.spirv(&dispatch.shader), layout.handle));
+        }
+        let compile_all = || -> Vec<_> {
+            let compile =
+                |(dispatch, spirv, layout): &(&Dispatch, &[u8], _)| compiler.compile(dispatch, spirv, *layout);
+            jobs.par_iter().map(compile).collect()
+        };
+        let pipelines_per_thread = jobs.len().div_ceil(pool.current_num_threads()).max(1) as u32;
+        let handles = self.device.calls().compiling(pipelines_per_thread, || pool.install(compile_all));
+        for ((dispatch, layout), handle) in missing.into_iter().zip(handles) {
             if let Ok(handle) = handle {
-                self.insert(key, handle, layout);
+                self.insert(Key::of(dispatch), handle, layout);
             }
         }
     }
@@ -352,7 +354,7 @@ impl Pipelines {
         let mut pipeline = Pipeline { handle, layout, statistics: vec![], device: Rc::clone(&self.device) };
         pipeline.statistics = self.statistics(pipeline.handle);
         let pipeline = Rc::new(pipeline);
-        self.made.insert(key, Rc::clone(&pipeline));
+        self.compiled.insert(key, Rc::clone(&pipeline));
         pipeline
     }
 
@@ -372,15 +374,11 @@ impl Pipelines {
     /// Returns the driver's numeric statistics of a pipeline; empty if the driver has none.
     fn statistics(&self, pipeline: vk::Pipeline) -> Vec<Metric> {
         let Some(functions) = &self.device.statistics else { return vec![] };
-        let info = vk::PipelineInfoKHR::default().pipeline(pipeline);
-        // SAFETY: the feature is enabled and the pipeline was created to capture statistics.
-        let executables = unsafe { functions.get_pipeline_executable_properties(&info) }.unwrap_or_default();
         let mut metrics = vec![];
-        for index in 0..executables.len() as u32 {
-            let info = vk::PipelineExecutableInfoKHR::default().pipeline(pipeline).executable_index(index);
-            // SAFETY: as above, and the index is below the number of executables.
-            let found = unsafe { functions.get_pipeline_executable_statistics(&info) }.unwrap_or_default();
-            for statistic in found {
+        for info in executables(functions, pipeline) {
+            // SAFETY: the feature is enabled, the pipeline captures statistics, and it has this executable.
+            let statistics = unsafe { functions.get_pipeline_executable_statistics(&info) }.unwrap_or_default();
+            for statistic in statistics {
                 let Ok(name) = statistic.name_as_c_str() else { continue };
                 // SAFETY: the format says which member of the union holds the value.
                 let value = unsafe {
@@ -400,51 +398,55 @@ impl Pipelines {
     /// Returns the driver's texts of a pipeline created to capture them, without binary representations.
     fn representations(&self, pipeline: vk::Pipeline) -> Vec<Representation> {
         let Some(functions) = &self.device.statistics else { return vec![] };
-        let info = vk::PipelineInfoKHR::default().pipeline(pipeline);
-        // SAFETY: the feature is enabled and the pipeline was created to capture representations.
-        let executables = unsafe { functions.get_pipeline_executable_properties(&info) }.unwrap_or_default();
-        (0..executables.len() as u32).flat_map(|index| self.texts_of(functions, pipeline, index)).collect()
+        let executables = executables(functions, pipeline);
+        executables.flat_map(|info| self.texts_of(functions, &info).unwrap_or_default()).collect()
     }
 
+    /// Returns the texts of one executable of a pipeline; an error if the driver cannot tell them.
     fn texts_of(
         &self,
         functions: &khr::pipeline_executable_properties::Device,
-        pipeline: vk::Pipeline,
-        index: u32,
-    ) -> Vec<Representation> {
+        info: &vk::PipelineExecutableInfoKHR<'_>,
+    ) -> Result<Vec<Representation>, vk::Result> {
         let query = functions.fp().get_pipeline_executable_internal_representations_khr;
-        let info = vk::PipelineExecutableInfoKHR::default().pipeline(pipeline).executable_index(index);
         let device = self.device.handle.handle();
         let mut count = 0;
-        // SAFETY: the feature is enabled, the pipeline captures representations, and a null array asks only for their
-        // number.
-        let counted = unsafe { query(device, &raw const info, &raw mut count, std::ptr::null_mut()) };
-        if counted != vk::Result::SUCCESS {
-            return vec![];
-        }
-        let mut found = vec![vk::PipelineExecutableInternalRepresentationKHR::default(); count as usize];
+        // SAFETY: the feature is enabled, the pipeline captures representations, and a null array asks for the number.
+        unsafe { query(device, &raw const *info, &raw mut count, std::ptr::null_mut()) }.result()?;
+        let mut representations = vec![vk::PipelineExecutableInternalRepresentationKHR::default(); count as usize];
         // SAFETY: as above; the array has `count` elements, and null data pointers ask only for the sizes.
-        let sized = unsafe { query(device, &raw const info, &raw mut count, found.as_mut_ptr()) };
-        let mut texts: Vec<Vec<u8>> = found.iter().map(|representation| vec![0; representation.data_size]).collect();
-        for (representation, text) in found.iter_mut().zip(&mut texts) {
-            representation.p_data = text.as_mut_ptr().cast();
+        unsafe { query(device, &raw const *info, &raw mut count, representations.as_mut_ptr()) }.result()?;
+        let mut buffers: Vec<Vec<u8>> = vec![];
+        for representation in &mut representations {
+            let mut buffer = vec![0; representation.data_size];
+            representation.p_data = buffer.as_mut_ptr().cast();
+            buffers.push(buffer);
         }
-        // SAFETY: as above; each data pointer has room for `data_size` bytes.
-        let read = unsafe { query(device, &raw const info, &raw mut count, found.as_mut_ptr()) };
-        if [sized, read] != [vk::Result::SUCCESS; 2] {
-            return vec![];
-        }
-        let mut shown = vec![];
-        for (representation, text) in found.iter().zip(&texts).take(count as usize) {
+        // SAFETY: as above; each data pointer has room for `data_size` bytes, which `buffers` keeps alive.
+        unsafe { query(device, &raw const *info, &raw mut count, representations.as_mut_ptr()) }.result()?;
+        let mut texts = vec![];
+        for (representation, buffer) in representations.iter().zip(&buffers).take(count as usize) {
             let Ok(name) = representation.name_as_c_str() else { continue };
             if representation.is_text == vk::TRUE {
-                let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+                let end = buffer.iter().position(|byte| *byte == 0).unwrap_or(buffer.len());
                 let name = name.to_string_lossy().into_owned();
-                shown.push(Representation { name, text: String::from_utf8_lossy(&text[..end]).into_owned() });
+                texts.push(Representation { name, text: String::from_utf8_lossy(&buffer[..end]).into_owned() });
             }
         }
-        shown
+        Ok(texts)
     }
+}
+
+/// Iterates over the executables of a pipeline that was created to capture statistics or texts.
+fn executables(
+    functions: &khr::pipeline_executable_properties::Device,
+    pipeline: vk::Pipeline,
+) -> impl Iterator<Item = vk::PipelineExecutableInfoKHR<'static>> {
+    let info = vk::PipelineInfoKHR::default().pipeline(pipeline);
+    // SAFETY: the feature is enabled and the pipeline is alive.
+    let executables = unsafe { functions.get_pipeline_executable_properties(&info) }.unwrap_or_default();
+    let info = vk::PipelineExecutableInfoKHR::default().pipeline(pipeline);
+    (0..executables.len() as u32).map(move |index| info.executable_index(index))
 }
 
 /// Compiler of kernels for one device, usable on any thread.
@@ -465,11 +467,17 @@ impl Compiler {
     ) -> Result<vk::Pipeline, VulkanError> {
         let words: Vec<u32> = spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
         let info = vk::ShaderModuleCreateInfo::default().code(&words);
-        // SAFETY: the words are SPIR-V from build.rs, a test's variation of it, or a module that `spirv::check`
-        // accepted.
+        // SAFETY: the words are SPIR-V from build.rs, a test's variation of it, or accepted by `spirv::check`.
         let module = unsafe { self.device.create_shader_module(&info, None) }.call("vkCreateShaderModule")?;
 
-        let (entries, data) = specialization(dispatch);
+        let mut entries = vec![];
+        let mut data = vec![];
+        for constant in &dispatch.constants {
+            let value = constant.data();
+            let offset = data.len() as u32;
+            entries.push(vk::SpecializationMapEntry { constant_id: constant.id, offset, size: value.len() });
+            data.extend(value);
+        }
         let specialization = vk::SpecializationInfo::default().map_entries(&entries).data(&data);
         let mut required = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default();
         let mut stage = vk::PipelineShaderStageCreateInfo::default()
@@ -477,7 +485,9 @@ impl Compiler {
             .module(module)
             .name(c"main")
             .specialization_info(&specialization);
-        if let (Some(size), true) = (dispatch.subgroup_size, self.subgroup.size_control) {
+        if let Some(size) = dispatch.subgroup_size
+            && self.subgroup.size_control
+        {
             required = required.required_subgroup_size(size);
             stage = stage.push_next(&mut required);
             if self.subgroup.full_subgroups && dispatch.may_fill(size) {
@@ -487,10 +497,11 @@ impl Compiler {
         let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout).flags(self.flags);
         // SAFETY: the module, the layout and everything `info` points to are alive until the call returns; Vulkan
         // synchronises access to the cache.
-        let made = unsafe { self.device.create_compute_pipelines(self.cache, &[info], None) };
+        let pipelines = unsafe { self.device.create_compute_pipelines(self.cache, &[info], None) };
         // SAFETY: a pipeline does not need its module after creation.
         unsafe { self.device.destroy_shader_module(module, None) };
-        Ok(made.map_err(|(_, result)| result).call("vkCreateComputePipelines")?[0])
+        let pipelines = pipelines.map_err(|(_, result)| result).call("vkCreateComputePipelines")?;
+        Ok(pipelines[0])
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::call::{Context, VulkanError};
 use super::instance::Instance;
-use crate::basis::printable::printable;
+use crate::basis::printable::{hex, printable};
 use crate::basis::units::Bytes;
 use crate::device::capability::{
     CooperativeMatrix, DescriptorLimits, DeviceInfo, DeviceKind, DeviceLimits, Driver, Feature, FlexibleMatrices,
@@ -16,7 +16,7 @@ use std::ffi::{CStr, CString};
 /// (`LP_MAX_TGSI_LOOP_ITERATIONS`).
 const LLVMPIPE_LOOP_ITERATIONS: u64 = 65_535;
 
-/// Physical device and its description.
+/// Device that the loader lists, before it is opened.
 #[derive(Clone)]
 pub struct PhysicalDevice {
     pub(super) handle: vk::PhysicalDevice,
@@ -27,9 +27,6 @@ pub struct PhysicalDevice {
 
 impl Instance {
     /// Lists every physical device, in the loader's order.
-    ///
-    /// # Errors
-    /// When the loader cannot list them.
     pub fn devices(&self) -> Result<Vec<PhysicalDevice>, VulkanError> {
         // SAFETY: the instance is alive.
         let list = || unsafe { self.handle.enumerate_physical_devices() };
@@ -38,15 +35,12 @@ impl Instance {
             Err(vk::Result::ERROR_INITIALIZATION_FAILED | vk::Result::ERROR_INCOMPATIBLE_DRIVER) => vec![],
             other => other.call("vkEnumeratePhysicalDevices")?,
         };
-        handles
-            .into_iter()
-            .enumerate()
-            .map(|(index, handle)| {
-                let describe = || device_info(self, handle, index);
-                let (queue_family, info) = self.calls.watched("vkGetPhysicalDeviceProperties2", None, describe)?;
-                Ok(PhysicalDevice { handle, queue_family, info })
-            })
-            .collect()
+        let mut devices = vec![];
+        for (index, handle) in handles.into_iter().enumerate() {
+            let describe = || describe_device(self, handle, index);
+            devices.push(self.calls.watched("vkGetPhysicalDeviceProperties2", None, describe)?);
+        }
+        Ok(devices)
     }
 }
 
@@ -130,8 +124,7 @@ pub(super) const OPTIONAL_EXTENSIONS: &[&CStr] = &[
     khr::portability_subset::NAME,
 ];
 
-/// Extensions with the version of the Vulkan headers that introduced them: a validation layer rejects structures that
-/// are newer than itself.
+/// Extensions, each with the headers that introduced it: validation layers reject structures newer than themselves.
 const INTRODUCED_IN: &[(&CStr, u32)] = &[
     (khr::cooperative_matrix::NAME, vk::make_api_version(0, 1, 3, 255)),
     (BFLOAT16, vk::make_api_version(0, 1, 4, 311)),
@@ -149,7 +142,7 @@ pub(super) fn extensions_of(instance: &Instance, device: vk::PhysicalDevice) -> 
     let newest = instance.validated_version.unwrap_or(u32::MAX);
     let mut extensions = Extensions::new();
     for name in list.iter().filter_map(|extension| extension.extension_name_as_c_str().ok()) {
-        if !INTRODUCED_IN.iter().any(|(newer, since)| *newer == name && newest < *since) {
+        if !INTRODUCED_IN.iter().any(|(extension, version)| *extension == name && *version > newest) {
             extensions.insert(name.to_owned());
         }
     }
@@ -157,20 +150,20 @@ pub(super) fn extensions_of(instance: &Instance, device: vk::PhysicalDevice) -> 
 }
 
 impl FeatureChain {
-    /// Links the structures that `api` and `extensions` allow, and passes the head of the chain to `use_it`.
+    /// Links the structures that `api` and `extensions` allow, and passes the head of the chain to `call`.
     pub(super) fn with_head<R>(
         &mut self,
         api: u32,
         extensions: &Extensions,
-        use_it: impl FnOnce(&mut vk::PhysicalDeviceFeatures2<'_>) -> R,
+        call: impl FnOnce(&mut vk::PhysicalDeviceFeatures2<'_>) -> R,
     ) -> R {
         let mut head = vk::PhysicalDeviceFeatures2::default().features(self.core);
         let has = |name: &CStr| extensions.contains(name);
         macro_rules! link {
-            ($($member:ident if $known:expr;)*) => {$(
+            ($($member:ident if $is_supported:expr;)*) => {$(
                 // Links from an earlier call point to where the structures were then.
                 self.$member.p_next = std::ptr::null_mut();
-                if $known {
+                if $is_supported {
                     head = head.push_next(&mut self.$member);
                 }
             )*};
@@ -189,7 +182,7 @@ impl FeatureChain {
             statistics if has(khr::pipeline_executable_properties::NAME);
             fault if has(ext::device_fault::NAME);
         }
-        let result = use_it(&mut head);
+        let result = call(&mut head);
         self.core = head.features;
         result
     }
@@ -313,28 +306,27 @@ impl Properties {
     fn of(instance: &Instance, device: vk::PhysicalDevice, extensions: &Extensions) -> Self {
         // SAFETY: `device` belongs to the live instance.
         let api = unsafe { instance.handle.get_physical_device_properties(device) }.api_version;
-        let mut all = Self::default();
-        let mut pci =
-            extensions.contains(ext::pci_bus_info::NAME).then(vk::PhysicalDevicePCIBusInfoPropertiesEXT::default);
-        let mut head = vk::PhysicalDeviceProperties2::default();
-        head = head.push_next(&mut all.id).push_next(&mut all.subgroup).push_next(&mut all.allocation);
+        let mut properties = Self::default();
+        let mut head = vk::PhysicalDeviceProperties2::default()
+            .push_next(&mut properties.id)
+            .push_next(&mut properties.subgroup)
+            .push_next(&mut properties.allocation);
         if api >= vk::API_VERSION_1_2 {
-            head = head.push_next(&mut all.driver);
+            head = head.push_next(&mut properties.driver);
         }
         if has_size_control(api, extensions) {
-            head = head.push_next(&mut all.sizes);
+            head = head.push_next(&mut properties.sizes);
         }
         if api >= vk::API_VERSION_1_3 {
-            head = head.push_next(&mut all.buffer);
+            head = head.push_next(&mut properties.buffer);
         }
-        if let Some(pci) = &mut pci {
-            head = head.push_next(pci);
+        if extensions.contains(ext::pci_bus_info::NAME) {
+            head = head.push_next(properties.pci.insert(vk::PhysicalDevicePCIBusInfoPropertiesEXT::default()));
         }
         // SAFETY: the chain holds only structures that belong to the device's version and extensions.
         unsafe { instance.handle.get_physical_device_properties2(device, &mut head) };
-        all.core = head.properties;
-        all.pci = pci;
-        all
+        properties.core = head.properties;
+        properties
     }
 
     fn kind(&self) -> DeviceKind {
@@ -379,7 +371,10 @@ impl Properties {
 
     fn limits(&self) -> DeviceLimits {
         let limits = self.core.limits;
-        let buffer = [self.allocation.max_memory_allocation_size, self.buffer.max_buffer_size].into_iter();
+        // Zero means that the device does not have the structure.
+        let or_unlimited = |limit: u64| if limit == 0 { u64::MAX } else { limit };
+        let max_allocation = or_unlimited(self.allocation.max_memory_allocation_size);
+        let max_buffer = or_unlimited(self.buffer.max_buffer_size);
         let is_llvmpipe = self.driver.driver_id == vk::DriverId::MESA_LLVMPIPE;
         DeviceLimits {
             group_count: limits.max_compute_work_group_count,
@@ -389,8 +384,7 @@ impl Properties {
             push_constants: Bytes(u64::from(limits.max_push_constants_size)),
             storage_buffer_range: Bytes(u64::from(limits.max_storage_buffer_range)),
             texel_buffer_elements: limits.max_texel_buffer_elements,
-            // Zero means that the device does not have the structure.
-            buffer: Bytes(buffer.filter(|limit| *limit > 0).min().unwrap_or(u64::MAX)),
+            buffer: Bytes(max_allocation.min(max_buffer)),
             loop_iterations: is_llvmpipe.then_some(LLVMPIPE_LOOP_ITERATIONS),
             descriptors: Some(DescriptorLimits {
                 sets: limits.max_bound_descriptor_sets,
@@ -409,17 +403,16 @@ fn has_size_control(api: u32, extensions: &Extensions) -> bool {
     api >= vk::API_VERSION_1_3 || extensions.contains(ext::subgroup_size_control::NAME)
 }
 
-/// Returns the queue family to measure on, and the device's description.
-fn device_info(
+fn describe_device(
     instance: &Instance,
     device: vk::PhysicalDevice,
     index: usize,
-) -> Result<(u32, DeviceInfo), VulkanError> {
+) -> Result<PhysicalDevice, VulkanError> {
     let extensions = extensions_of(instance, device)?;
     let properties = Properties::of(instance, device, &extensions);
     let api = properties.core.api_version;
     let chain = FeatureChain::supported(instance, device, api, &extensions);
-    let (queue_family, valid_bits) = queue_family(instance, device);
+    let queue_family = queue_family(instance, device);
     let info = DeviceInfo {
         index,
         name: text(properties.core.device_name_as_c_str().ok()),
@@ -433,12 +426,15 @@ fn device_info(
         heaps: heaps(instance, device),
         subgroup: properties.subgroup(&chain, &extensions),
         limits: properties.limits(),
-        timestamps: Timestamps { period_ns: properties.core.limits.timestamp_period, valid_bits },
+        timestamps: Timestamps {
+            period_ns: properties.core.limits.timestamp_period,
+            valid_bits: queue_family.timestamp_bits,
+        },
         features: chain.features(),
         cooperative_matrices: cooperative_matrices(instance, device, &extensions, &chain)?,
         flexible_matrices: flexible_matrices(instance, device, &chain)?,
     };
-    Ok((queue_family, info))
+    Ok(PhysicalDevice { handle: device, queue_family: queue_family.index, info })
 }
 
 fn heaps(instance: &Instance, device: vk::PhysicalDevice) -> Vec<Heap> {
@@ -451,19 +447,29 @@ fn heaps(instance: &Instance, device: vk::PhysicalDevice) -> Vec<Heap> {
     memory.memory_heaps_as_slice().iter().map(heap).collect()
 }
 
-/// Returns the first family with compute and timestamps, or else the first with compute, and its valid timestamp bits.
-fn queue_family(instance: &Instance, device: vk::PhysicalDevice) -> (u32, u32) {
-    // SAFETY: `device` belongs to the live instance.
-    let families = unsafe { instance.handle.get_physical_device_queue_family_properties(device) };
-    let compute = families
-        .iter()
-        .zip(0u32..)
-        .filter(|(family, _)| family.queue_flags.contains(vk::QueueFlags::COMPUTE))
-        .map(|(family, index)| (index, family.timestamp_valid_bits));
-    let compute: Vec<_> = compute.collect();
-    compute.iter().find(|(_, bits)| *bits > 0).or(compute.first()).copied().unwrap_or((0, 0))
+/// Queue family that can run kernels.
+#[derive(Default)]
+struct QueueFamily {
+    index: u32,
+    /// Valid bits of its timestamps; 0 if it has none.
+    timestamp_bits: u32,
 }
 
+/// Returns the first family with compute and timestamps, or else the first with compute.
+fn queue_family(instance: &Instance, device: vk::PhysicalDevice) -> QueueFamily {
+    // SAFETY: `device` belongs to the live instance.
+    let properties = unsafe { instance.handle.get_physical_device_queue_family_properties(device) };
+    let mut families = vec![];
+    for (family, index) in properties.iter().zip(0..) {
+        if family.queue_flags.contains(vk::QueueFlags::COMPUTE) {
+            families.push(QueueFamily { index, timestamp_bits: family.timestamp_valid_bits });
+        }
+    }
+    let index = families.iter().position(|family| family.timestamp_bits > 0).unwrap_or(0);
+    families.into_iter().nth(index).unwrap_or_default()
+}
+
+/// Lists the sub-group operations that compute shaders may use.
 fn operations(subgroup: &vk::PhysicalDeviceSubgroupProperties<'_>) -> Vec<String> {
     if !subgroup.supported_stages.contains(vk::ShaderStageFlags::COMPUTE) {
         return vec![];
@@ -520,6 +526,7 @@ fn flexible_matrices(
     // SAFETY: the device has the extension that the structure belongs to.
     unsafe { instance.handle.get_physical_device_properties2(device, &mut head) };
     let name = c"vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV";
+    let call = "vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV";
     // SAFETY: the instance is live, and the name ends in a zero.
     let function = unsafe { instance.entry.get_instance_proc_addr(instance.handle.handle(), name.as_ptr()) };
     let Some(function) = function else { return Ok(None) };
@@ -527,20 +534,20 @@ fn flexible_matrices(
     let function: GetFlexibleDimensions = unsafe { std::mem::transmute(function) };
     let mut count = 0;
     // SAFETY: a null array asks only for the number of shapes.
-    unsafe { function(device, &raw mut count, std::ptr::null_mut()) }
-        .result()
-        .call("vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV")?;
+    unsafe { function(device, &raw mut count, std::ptr::null_mut()) }.result().call(call)?;
     let mut shapes = vec![FlexibleDimensions::default(); count as usize];
     // SAFETY: the array has `count` elements, each with its type and a null link.
-    unsafe { function(device, &raw mut count, shapes.as_mut_ptr()) }
-        .result()
-        .call("vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV")?;
+    unsafe { function(device, &raw mut count, shapes.as_mut_ptr()) }.result().call(call)?;
     shapes.truncate(count as usize);
     let shape = |shape: &FlexibleDimensions| {
-        let [m, n, k, a, _, c, _, _, own_scope, invocations] = shape.members;
-        let [input, accumulator] = [a, c].map(|kind| component(vk::ComponentTypeKHR::from_raw(kind as i32)));
-        let scope = scope(vk::ScopeKHR::from_raw(own_scope as i32));
-        FlexibleMatrix { granularity: [m, n, k], input, accumulator, scope, invocations }
+        let [m, n, k, a_type, _, c_type, _, _, raw_scope, invocations] = shape.members;
+        FlexibleMatrix {
+            granularity: [m, n, k],
+            input: component(vk::ComponentTypeKHR::from_raw(a_type as i32)),
+            accumulator: component(vk::ComponentTypeKHR::from_raw(c_type as i32)),
+            scope: scope(vk::ScopeKHR::from_raw(raw_scope as i32)),
+            invocations,
+        }
     };
     let [_, most_extent, _] = limits.members;
     Ok(Some(FlexibleMatrices { most_extent, shapes: shapes.iter().map(shape).collect() }))
@@ -576,15 +583,18 @@ fn component(kind: vk::ComponentTypeKHR) -> String {
     name.into()
 }
 
+/// Formats a Vulkan version as `1.3.230`.
 fn version(api: u32) -> String {
     format!("{}.{}.{}", vk::api_version_major(api), vk::api_version_minor(api), vk::api_version_patch(api))
 }
 
+/// Formats a UUID in groups of 8, 4, 4, 4 and 12 digits.
 pub fn uuid(bytes: [u8; 16]) -> String {
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = hex(&bytes);
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
+/// Returns a driver's text, escaped; empty if it lacks the terminating zero.
 fn text(string: Option<&CStr>) -> String {
     string.map(|string| printable(&string.to_string_lossy()).into_owned()).unwrap_or_default()
 }

@@ -513,7 +513,7 @@ impl Runner {
         case.notes.extend(loaded.notes());
         let state = self.prepare(loaded, program, preparation);
         // The compiler's messages may explain a missing time.
-        case.kernels = self.workbench.pipelines.made(program);
+        case.kernels = self.workbench.pipelines.compiled_kernels(program);
         Ok(state)
     }
 

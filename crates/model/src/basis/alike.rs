@@ -3,8 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
-/// Groups items that are the `same` as the first of their group. Compares each item with every group; for many groups
-/// use [`grouped`].
+/// Groups items that are the `same` as the first of their group. Compares each with every group; [`grouped`] does not.
 pub fn grouped_where<T>(items: impl IntoIterator<Item = T>, same: impl Fn(&T, &T) -> bool) -> Vec<Vec<T>> {
     grouped_by_key_where(items, |_| (), same)
 }
@@ -21,13 +20,13 @@ pub fn grouped_by_key_where<T, K: Hash + Eq>(
     same: impl Fn(&T, &T) -> bool,
 ) -> Vec<Vec<T>> {
     let mut groups: Vec<Vec<T>> = vec![];
-    let mut places: HashMap<K, Vec<usize>> = HashMap::new();
+    let mut indices_by_key: HashMap<K, Vec<usize>> = HashMap::new();
     for item in items {
-        let places = places.entry(key(&item)).or_default();
-        if let Some(place) = places.iter().find(|place| same(&groups[**place][0], &item)) {
-            groups[*place].push(item);
+        let indices = indices_by_key.entry(key(&item)).or_default();
+        if let Some(index) = indices.iter().find(|index| same(&groups[**index][0], &item)) {
+            groups[*index].push(item);
         } else {
-            places.push(groups.len());
+            indices.push(groups.len());
             groups.push(vec![item]);
         }
     }
@@ -36,8 +35,8 @@ pub fn grouped_by_key_where<T, K: Hash + Eq>(
 
 /// Returns the items without repetitions.
 pub fn distinct<T: Hash + Eq + Clone>(items: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut seen = HashSet::new();
-    items.into_iter().filter(|item| seen.insert(item.clone())).collect()
+    let mut earlier = HashSet::new();
+    items.into_iter().filter(|item| earlier.insert(item.clone())).collect()
 }
 
 #[cfg(test)]
@@ -46,13 +45,13 @@ mod tests {
 
     #[test]
     fn items_are_held_against_the_groups_of_their_key_alone() {
-        let held = std::cell::Cell::new(0);
+        let comparisons = std::cell::Cell::new(0);
         let same = |a: &u32, b: &u32| {
-            held.set(held.get() + 1);
+            comparisons.set(comparisons.get() + 1);
             a % 2 == b % 2
         };
         let groups = grouped_by_key_where(0..10_000, |number| number / 10, same);
-        assert_eq!((groups.len(), held.get()), (2_000, 1_000 * (1 + 8 + 4)));
+        assert_eq!((groups.len(), comparisons.get()), (2_000, 1_000 * (1 + 8 + 4)));
     }
 
     #[test]

@@ -23,24 +23,26 @@ const BEST: &str = "★";
 
 /// Returns whether standard output and standard error have colors: `Auto` depends on each stream and the environment.
 pub fn of_streams(choice: ColorChoice) -> [bool; 2] {
-    let output = AutoStream::new(std::io::stdout(), decided(choice, AutoStream::choice(&std::io::stdout())));
-    let errors = AutoStream::new(std::io::stderr(), decided(choice, AutoStream::choice(&std::io::stderr())));
+    let output = AutoStream::new(std::io::stdout(), decide(choice, AutoStream::choice(&std::io::stdout())));
+    let errors = AutoStream::new(std::io::stderr(), decide(choice, AutoStream::choice(&std::io::stderr())));
     [output.current_choice(), errors.current_choice()].map(|choice| choice != ColorChoice::Never)
 }
 
 /// Returns the choice for a stream for which detection returned `automatic`.
-fn decided(choice: ColorChoice, automatic: ColorChoice) -> ColorChoice {
+fn decide(choice: ColorChoice, automatic: ColorChoice) -> ColorChoice {
     if choice == ColorChoice::Auto { automatic } else { choice }
 }
 
 /// Colors `error:` at the beginning of each line.
 pub fn with_colored_errors(text: &str) -> String {
-    let word = "error:";
-    let line = |line: &str| match line.strip_prefix(word) {
-        Some(rest) => format!("{}{rest}", colored(AnsiColor::Red, word)),
-        None => line.to_string(),
-    };
-    text.split_inclusive('\n').map(line).collect()
+    let mut out = String::new();
+    for line in text.split_inclusive('\n') {
+        match line.strip_prefix("error:") {
+            Some(rest) => out += &(colored(AnsiColor::Red, "error:") + rest),
+            None => out += line,
+        }
+    }
+    out
 }
 
 fn colored(color: AnsiColor, text: &str) -> String {
@@ -61,36 +63,38 @@ fn color_line(line: &str) -> String {
         let (gap, behind) = split(rest, |c: char| !c.is_whitespace());
         let (word, behind) = split(behind, char::is_whitespace);
         out.push_str(gap);
-        let begins = gap.chars().count() > 1 || before.is_empty();
+        // Two spaces separate the cells of a table.
+        let begins_cell = gap.chars().count() > 1 || before.is_empty();
         if word == BEST {
             // The figure behind the mark is colored too.
             let (space, figure) = split(behind, |c: char| !c.is_whitespace());
-            let (figure, behind) = split(figure, char::is_whitespace);
+            let (figure, _) = split(figure, char::is_whitespace);
             let is_figure = space == " " && figure.starts_with(|c: char| c.is_ascii_digit());
-            let marked =
-                if is_figure { &line[line.len() - rest.len() + gap.len()..line.len() - behind.len()] } else { word };
+            let marked_len = if is_figure { word.len() + space.len() + figure.len() } else { word.len() };
+            let (marked, behind) = rest[gap.len()..].split_at(marked_len);
             out.push_str(&colored(AnsiColor::Green, marked));
-            rest = &rest[gap.len() + marked.len()..];
+            rest = behind;
             before = word;
             continue;
         }
         let bare = word.trim_end_matches([',', ':', ';', '.', ')']);
-        let ends = behind.is_empty() || behind.trim().is_empty() || behind.starts_with("  ") || bare.len() < word.len();
-        let counted = before.trim_start_matches('(').parse::<u64>().is_ok() || matches!(before, "is" | "newly");
-        match WORDS.iter().find(|(known, _)| *known == bare) {
-            Some((_, color)) if begins && ends || counted => {
+        let ends_cell = behind.trim().is_empty() || behind.starts_with("  ") || bare.len() < word.len();
+        let is_counted = before.trim_start_matches('(').parse::<u64>().is_ok() || matches!(before, "is" | "newly");
+        match WORDS.iter().find(|(colored_word, _)| *colored_word == bare) {
+            Some((_, color)) if begins_cell && ends_cell || is_counted => {
                 let _ = write!(out, "{}{}", colored(*color, bare), &word[bare.len()..]);
             }
             _ => out.push_str(word),
         }
-        (rest, before) = (behind, word);
+        rest = behind;
+        before = word;
     }
     out
 }
 
-/// Splits `text` before the first character that satisfies `is_so`.
-fn split(text: &str, is_so: impl Fn(char) -> bool) -> (&str, &str) {
-    text.split_at(text.find(is_so).unwrap_or(text.len()))
+/// Splits `text` before the first character that `is_separator` accepts.
+fn split(text: &str, is_separator: impl Fn(char) -> bool) -> (&str, &str) {
+    text.split_at(text.find(is_separator).unwrap_or(text.len()))
 }
 
 #[cfg(test)]
@@ -129,6 +133,6 @@ mod tests {
     #[test]
     fn a_choice_that_is_made_leaves_nothing_to_the_stream() {
         use ColorChoice::{Always, Auto, Never};
-        assert_eq!([decided(Auto, Never), decided(Never, Always), decided(Always, Never)], [Never, Never, Always]);
+        assert_eq!([decide(Auto, Never), decide(Never, Always), decide(Always, Never)], [Never, Never, Always]);
     }
 }

@@ -10,18 +10,19 @@ const POSITIONAL: [&str; 5] = ["algorithm", "kernel", "before", "after", "run"];
 
 /// Returns the fields of `own` that differ from those of `usual`.
 pub fn stated<T: Serialize>(own: &T, usual: &T) -> Table {
-    let [own, usual] = [own, usual].map(|all| Table::try_from(all).expect("every field is a value of TOML"));
-    differing(own, &usual)
+    let table = |fields: &T| Table::try_from(fields).expect("every field is a value of TOML");
+    differing(table(own), &table(usual))
 }
 
-fn differing(own: Table, usual: &Table) -> Table {
-    let differing = own.into_iter().filter_map(|(name, value)| match (value, usual.get(&name)) {
-        (Value::Table(own), Some(Value::Table(usual))) => {
-            Some(differing(own, usual)).filter(|own| !own.is_empty()).map(|own| (name, Value::Table(own)))
+fn differing(mut fields: Table, usual: &Table) -> Table {
+    fields.retain(|name, value| match (value, usual.get(name)) {
+        (Value::Table(group), Some(Value::Table(usual))) => {
+            *group = differing(std::mem::take(group), usual);
+            !group.is_empty()
         }
-        (value, usual) => (usual != Some(&value)).then_some((name, value)),
+        (value, usual) => usual != Some(value),
     });
-    differing.collect()
+    fields
 }
 
 /// Formats fields as arguments for a shell; tables group options.
@@ -39,6 +40,7 @@ pub fn arguments(fields: Table) -> String {
     words.iter().map(|word| shown_word(word)).collect::<Vec<_>>().join(" ")
 }
 
+/// Appends the words of `fields` to the positional arguments or the options.
 fn collect(fields: Table, positional: &mut Vec<String>, options: &mut Vec<String>) {
     for (name, value) in fields {
         let values = match value {

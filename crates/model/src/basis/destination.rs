@@ -16,9 +16,11 @@ use tempfile::{Builder, NamedTempFile, TempDir};
 /// Most symbolic links followed in a row, as on Linux.
 const MAX_LINKS: usize = 40;
 
-/// Prefix of the names of temporary files and folders, and the suffixes of drafts and folders.
+/// Prefix of the names of temporary files and folders.
 const PREFIX: &str = ".gpukern-";
+/// Suffix of a file that is written before it replaces another.
 const DRAFT: &str = ".draft";
+/// Suffix of a [`Scratch`] folder.
 const SCRATCH: &str = ".scratch";
 /// Name of the lock file inside a folder, for systems that cannot lock folders.
 const LOCK: &str = ".gpukern-lock";
@@ -36,33 +38,31 @@ pub enum Destination {
 }
 
 impl Destination {
-    /// Opens `path` without changing its contents. A symbolic link stays; its target will be replaced.
-    ///
-    /// # Errors
-    /// When the path is a folder, read-only, too long or in a folder that does not exist.
+    /// Opens `path` without changing its contents. A symbolic link stays; its target will be replaced. Fails if the
+    /// path is a folder, read-only, too long or in a folder that does not exist.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let there = match path.metadata() {
-            Ok(there) => Some(there),
+        let metadata = match path.metadata() {
+            Ok(metadata) => Some(metadata),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        if let Some(there) = &there {
-            if there.is_dir() {
+        if let Some(metadata) = &metadata {
+            if metadata.is_dir() {
                 return Err(io::Error::new(ErrorKind::IsADirectory, "it is a folder"));
             }
-            if there.permissions().readonly() {
+            if metadata.permissions().readonly() {
                 return Err(io::Error::new(ErrorKind::PermissionDenied, "it is read-only"));
             }
             // A path such as /dev/stdout: a user who redirected it to a file reads that file, not its replacement.
-            if let Some(stream) = standard_stream(there) {
+            if let Some(stream) = standard_stream(metadata) {
                 return Ok(Self::Stream(stream));
             }
-            if !there.is_file() {
+            if !metadata.is_file() {
                 return Ok(Self::Stream(open_stream(path, READER_TIMEOUT)?));
             }
         }
         let path = resolve_links(path)?;
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = folder_of(&path);
         if folder.metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
             let missing = format!("there is no folder '{}'", folder.shown());
             return Err(io::Error::new(ErrorKind::NotFound, missing));
@@ -71,16 +71,13 @@ impl Destination {
         // Without file locks, drafts of dead processes stay.
         let _ = draft.as_file().try_lock();
         remove_orphans(folder, draft.path());
-        if let Some(there) = there {
-            draft.as_file().set_permissions(there.permissions())?;
+        if let Some(metadata) = metadata {
+            draft.as_file().set_permissions(metadata.permissions())?;
         }
         Ok(Self::Draft { path, draft })
     }
 
     /// Makes a file readable by this user only; streams stay as they are.
-    ///
-    /// # Errors
-    /// When its permissions cannot be set.
     pub fn private(self) -> io::Result<Self> {
         #[cfg(unix)]
         if let Self::Draft { draft, .. } = &self {
@@ -95,30 +92,29 @@ impl Destination {
     }
 
     /// Writes `contents`. A file is replaced only after all of them are on disk; on failure the older file stays.
-    ///
-    /// # Errors
-    /// When they cannot be written, for example because the disk is full.
     pub fn write(self, contents: &[u8]) -> io::Result<()> {
         self.write_by(|file| file.write_all(contents))
     }
 
     /// Writes through the callback `contents`, with the guarantees of [`Self::write`].
-    ///
-    /// # Errors
-    /// As [`Self::write`].
     pub fn write_by(self, contents: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
-        let written = match self {
+        self.write_unexplained(contents).map_err(explained)
+    }
+
+    fn write_unexplained(self, contents: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+        match self {
             Self::Stream(mut stream) => contents(&mut stream),
-            Self::Draft { path, mut draft } => contents(draft.as_file_mut())
-                .and_then(|()| draft.as_file().sync_all())
-                .and_then(|()| draft.persist(path).map(drop).map_err(io::Error::from)),
-        };
-        written.map_err(explained)
+            Self::Draft { path, mut draft } => {
+                contents(draft.as_file_mut())?;
+                draft.as_file().sync_all()?;
+                draft.persist(path)?;
+                Ok(())
+            }
+        }
     }
 }
 
-/// Returns a write error with a remedy if a resource limit of the process caused it: the system's "File too large"
-/// sounds like a full disk.
+/// Returns a write error with a remedy if a resource limit caused it: "File too large" sounds like a full disk.
 pub fn explained(error: io::Error) -> io::Error {
     if error.kind() != ErrorKind::FileTooLarge {
         return error;
@@ -128,8 +124,7 @@ pub fn explained(error: io::Error) -> io::Error {
     io::Error::new(ErrorKind::FileTooLarge, remedy)
 }
 
-/// Identity of a file or folder, independent of the path: symbolic links, hard links, `./`, and case on systems that
-/// ignore it.
+/// Identity of a file or folder, whichever path names it: by links, through `./`, in a case that the system ignores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileId {
     /// Identity of the file, or of the nearest existing folder above a file that does not exist.
@@ -138,38 +133,31 @@ pub struct FileId {
     missing: Vec<OsString>,
 }
 
-/// Device and inode number; hard links share them.
+/// Device and inode number, which hard links share; elsewhere the canonical path.
 #[cfg(unix)]
 type Inode = (u64, u64);
-/// Canonical path.
 #[cfg(not(unix))]
 type Inode = PathBuf;
 
 impl FileId {
-    /// Identifies the file or folder at `path`, which need not exist. `None` for a device or a pipe, which many may use
-    /// at once.
+    /// Identifies the file or folder at `path`, which need not exist. `None` for a device or pipe, which many may use.
     pub fn of(path: &Path) -> Option<Self> {
         // A link such as /dev/stdout may lead to a pipe, which has no path.
         let mut path = if path.exists() { path.to_path_buf() } else { resolve_links(path).ok()? };
         let mut missing = vec![];
         loop {
             match path.metadata() {
-                Ok(there) if there.is_file() || there.is_dir() => {
+                Ok(metadata) if metadata.is_file() || metadata.is_dir() => {
                     missing.reverse();
-                    return Some(Self { existing: inode(&path, &there)?, missing });
+                    return Some(Self { existing: inode(&path, &metadata)?, missing });
                 }
                 Ok(_) => return None,
                 Err(_) => {
                     let name = path.file_name()?;
                     // Most file systems of Windows and macOS ignore case.
-                    let name = if cfg!(any(windows, target_os = "macos")) {
-                        name.to_ascii_lowercase()
-                    } else {
-                        name.to_os_string()
-                    };
-                    missing.push(name);
-                    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-                    path = folder.unwrap_or(Path::new(".")).to_path_buf();
+                    let ignores_case = cfg!(any(windows, target_os = "macos"));
+                    missing.push(if ignores_case { name.to_ascii_lowercase() } else { name.to_os_string() });
+                    path = folder_of(&path).to_path_buf();
                 }
             }
         }
@@ -177,16 +165,19 @@ impl FileId {
 
     /// Identifies all folders above the file at `path`, which need not exist.
     pub fn folders(path: &Path) -> Vec<Self> {
-        let made = || resolve_links(path).and_then(std::path::absolute);
-        let path = path.canonicalize().or_else(|_| made()).unwrap_or_else(|_| path.to_path_buf());
+        let absolute = path.canonicalize().or_else(|_| resolve_links(path).and_then(std::path::absolute));
+        let path = absolute.unwrap_or_else(|_| path.to_path_buf());
         path.ancestors().skip(1).filter_map(Self::of).collect()
     }
 
     /// Identifies the regular file behind a standard stream.
     #[cfg(unix)]
     pub fn of_stream(stream: &impl std::os::fd::AsFd) -> Option<Self> {
-        let there = File::from(stream.as_fd().try_clone_to_owned().ok()?).metadata().ok()?;
-        Some(Self { existing: inode(Path::new(""), &there).filter(|_| there.is_file())?, missing: vec![] })
+        let metadata = File::from(stream.as_fd().try_clone_to_owned().ok()?).metadata().ok()?;
+        if !metadata.is_file() {
+            return None;
+        }
+        Some(Self { existing: inode(Path::new(""), &metadata)?, missing: vec![] })
     }
 
     /// Returns nothing: only Unix can identify the file behind a stream.
@@ -198,9 +189,9 @@ impl FileId {
 
 #[cfg(unix)]
 #[expect(clippy::unnecessary_wraps, reason = "elsewhere a path may have no canonical form")]
-fn inode(_: &Path, there: &Metadata) -> Option<Inode> {
+fn inode(_: &Path, metadata: &Metadata) -> Option<Inode> {
     use std::os::unix::fs::MetadataExt;
-    Some((there.dev(), there.ino()))
+    Some((metadata.dev(), metadata.ino()))
 }
 
 #[cfg(not(unix))]
@@ -209,9 +200,6 @@ fn inode(path: &Path, _: &Metadata) -> Option<Inode> {
 }
 
 /// Creates a folder and its missing parents, accessible only to this user.
-///
-/// # Errors
-/// When it cannot be created.
 pub fn make_private_folder(path: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     #[cfg(unix)]
@@ -219,52 +207,44 @@ pub fn make_private_folder(path: &Path) -> io::Result<()> {
     builder.recursive(true).create(path)
 }
 
-/// Private temporary folder for files exchanged with other programs; deleted on drop. Creating one also deletes those
-/// of dead processes.
+/// Private folder for files exchanged with other programs, deleted on drop. A new one deletes those of dead processes.
 pub struct Scratch {
-    /// Lock on the folder. Declared first, so that it is released before the folder is deleted: Windows cannot remove
-    /// an open file.
+    /// Lock on the folder; the first field, so released before the folder's deletion: Windows cannot delete open files.
     _lock: Option<File>,
     folder: TempDir,
     /// Second folder, with a link to the first one, if the first one's path has characters that a shell interprets.
     link: Option<Box<Self>>,
 }
 
-/// Name of that link.
+/// Name of the link in the second folder of a [`Scratch`].
 const LINK: &str = "to";
-/// Folders to place such a link in.
+/// Folders to create the second folder in; none has a path that needs quoting in a shell.
 #[cfg(unix)]
-const LINK_FOLDERS: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+const LINK_PARENTS: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 
 impl Scratch {
-    /// Creates a folder in the system's place for temporary files.
-    ///
-    /// # Errors
-    /// When it cannot be created, or its path needs quoting in a shell and no link to it can be created.
+    /// Creates a folder for temporary files. Fails if neither its path nor a link to it is plain text for a shell.
     pub fn new() -> io::Result<Self> {
-        let place = std::path::absolute(std::env::temp_dir())?;
-        if !place.is_dir() {
-            let message = format!("TMPDIR: there is no folder '{}'; make it, or set TMPDIR to another", place.shown());
+        let parent = std::path::absolute(std::env::temp_dir())?;
+        if !parent.is_dir() {
+            let message = format!("TMPDIR: there is no folder '{}'; make it, or set TMPDIR to another", parent.shown());
             return Err(io::Error::new(ErrorKind::NotFound, message));
         }
         // The original error quotes a random path that the user has never seen.
-        let folder = Self::inside(&place).map_err(|e| {
-            io::Error::new(e.kind(), format!("'{}' ({}); set TMPDIR to another folder", place.shown(), e.kind()))
+        let folder = Self::inside(&parent).map_err(|e| {
+            io::Error::new(e.kind(), format!("'{}' ({}); set TMPDIR to another folder", parent.shown(), e.kind()))
         })?;
         folder.with_plain_path()
     }
 
-    /// Creates a folder in `place`.
-    ///
-    /// # Errors
-    /// When it cannot be created.
-    pub fn inside(place: &Path) -> io::Result<Self> {
+    /// Creates a folder in `parent`.
+    pub fn inside(parent: &Path) -> io::Result<Self> {
         let mut builder = Builder::new();
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
-        let folder = builder.prefix(PREFIX).suffix(SCRATCH).tempdir_in(place)?;
+        let folder = builder.prefix(PREFIX).suffix(SCRATCH).tempdir_in(parent)?;
         let lock = lockable(folder.path()).ok().filter(|folder| folder.try_lock().is_ok());
-        remove_orphans(place, folder.path());
+        remove_orphans(parent, folder.path());
         Ok(Self { _lock: lock, folder, link: None })
     }
 
@@ -275,19 +255,17 @@ impl Scratch {
         if own.to_str().is_some_and(|path| shell_word(path) == path) {
             return Ok(self);
         }
-        let linked = |place: &str| {
-            let link = Self::inside(Path::new(place)).ok()?;
-            std::os::unix::fs::symlink(own, link.folder.path().join(LINK)).ok().map(|()| link)
-        };
-        let Some(link) = LINK_FOLDERS.iter().find_map(|place| linked(place)) else {
-            let message = format!(
-                "the path '{}' has characters that a shell interprets; set TMPDIR to another folder",
-                own.shown()
-            );
-            return Err(io::Error::other(message));
-        };
-        self.link = Some(Box::new(link));
-        Ok(self)
+        for parent in LINK_PARENTS {
+            let Ok(link) = Self::inside(Path::new(parent)) else { continue };
+            if std::os::unix::fs::symlink(own, link.folder.path().join(LINK)).is_ok() {
+                self.link = Some(Box::new(link));
+                return Ok(self);
+            }
+        }
+        Err(io::Error::other(format!(
+            "the path '{}' has characters that a shell interprets; set TMPDIR to another folder",
+            own.shown()
+        )))
     }
 
     #[cfg(not(unix))]
@@ -297,7 +275,10 @@ impl Scratch {
 
     /// Returns the path, through the link if there is one.
     pub fn path(&self) -> PathBuf {
-        self.link.as_ref().map_or_else(|| self.folder.path().to_path_buf(), |link| link.folder.path().join(LINK))
+        match &self.link {
+            Some(link) => link.folder.path().join(LINK),
+            None => self.folder.path().to_path_buf(),
+        }
     }
 
     /// Lists the folders that someone else must delete if this process cannot.
@@ -307,9 +288,6 @@ impl Scratch {
 }
 
 /// Opens the file to lock for `folder`: the folder itself, or on Windows, which can lock only files, a file in it.
-///
-/// # Errors
-/// When it cannot be opened.
 pub fn lockable(folder: &Path) -> io::Result<File> {
     if cfg!(windows) {
         return File::options().create(true).append(true).read(true).open(folder.join(LOCK));
@@ -324,17 +302,19 @@ fn remove_orphans(folder: &Path, own: &Path) {
     for entry in entries.flatten() {
         let name = entry.file_name();
         let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else { continue };
-        let Ok(there) = entry.metadata() else { continue };
-        let is_draft = name.ends_with(DRAFT) && there.is_file();
-        let is_scratch = name.ends_with(SCRATCH) && there.is_dir();
-        if !is_draft && !is_scratch || !same_owner(&there, &own) {
+        let Ok(metadata) = entry.metadata() else { continue };
+        let is_draft = name.ends_with(DRAFT) && metadata.is_file();
+        let is_scratch = name.ends_with(SCRATCH) && metadata.is_dir();
+        if !is_draft && !is_scratch || !have_same_owner(&metadata, &own) {
             continue;
         }
-        let age = there.modified().ok().and_then(|made| made.elapsed().ok());
-        let open = || if is_draft { File::open(entry.path()) } else { lockable(&entry.path()) };
-        let unlocked = || open().is_ok_and(|there| there.try_lock().is_ok());
-        if age.is_some_and(|age| age >= MIN_ORPHAN_AGE) && unlocked() {
-            let path = entry.path();
+        let age = metadata.modified().ok().and_then(|modified| modified.elapsed().ok());
+        if age.is_none_or(|age| age < MIN_ORPHAN_AGE) {
+            continue;
+        }
+        let path = entry.path();
+        let file = if is_draft { File::open(&path) } else { lockable(&path) };
+        if file.is_ok_and(|file| file.try_lock().is_ok()) {
             let _ = if is_draft { std::fs::remove_file(path) } else { std::fs::remove_dir_all(path) };
         }
     }
@@ -342,48 +322,60 @@ fn remove_orphans(folder: &Path, own: &Path) {
 
 /// Whether two files have the same owner. Root could otherwise delete other users' files.
 #[cfg(unix)]
-fn same_owner(one: &Metadata, other: &Metadata) -> bool {
+fn have_same_owner(a: &Metadata, b: &Metadata) -> bool {
     use std::os::unix::fs::MetadataExt;
-    one.uid() == other.uid()
+    a.uid() == b.uid()
 }
 
 #[cfg(not(unix))]
-fn same_owner(_: &Metadata, _: &Metadata) -> bool {
+fn have_same_owner(_: &Metadata, _: &Metadata) -> bool {
     true
 }
 
 /// Opens a device or pipe for writing. Opening a pipe blocks until there is a reader.
 fn open_stream(path: &Path, timeout: Duration) -> io::Result<File> {
     let (sender, opened) = mpsc::channel();
-    let own = path.to_path_buf();
-    threads::start(move || sender.send(File::options().write(true).open(own)))?;
+    let pipe = path.to_path_buf();
+    threads::start(move || sender.send(File::options().write(true).open(pipe)))?;
     opened.recv_timeout(timeout).unwrap_or_else(|_| {
         let message = format!("it is a pipe that nobody opened for reading within {timeout:?}");
         Err(io::Error::new(ErrorKind::TimedOut, message))
     })
 }
 
+/// Returns the folder of a file; `.` for a bare file name.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Follows symbolic links to their target, which need not exist.
 fn resolve_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_path_buf();
     for _ in 0..MAX_LINKS {
-        if !path.symlink_metadata().is_ok_and(|there| there.is_symlink()) {
+        if !path.is_symlink() {
             return Ok(path);
         }
         let target = path.read_link()?;
-        path = path.parent().map_or_else(|| target.clone(), |folder| folder.join(&target));
+        path = match path.parent() {
+            Some(folder) => folder.join(target),
+            None => target,
+        };
     }
     Err(io::Error::other("it is an endless chain of links"))
 }
 
-/// Returns the standard stream that is the same file as `there`, sharing its position.
+/// Returns the standard stream that is the file with this `metadata`, sharing its position.
 #[cfg(unix)]
-fn standard_stream(there: &Metadata) -> Option<File> {
+fn standard_stream(metadata: &Metadata) -> Option<File> {
     use std::os::fd::AsFd;
-    use std::os::unix::fs::MetadataExt;
-    let streams = [io::stdout().as_fd().try_clone_to_owned(), io::stderr().as_fd().try_clone_to_owned()];
-    let mut streams = streams.into_iter().flatten().map(File::from);
-    streams.find(|stream| stream.metadata().is_ok_and(|m| (m.dev(), m.ino()) == (there.dev(), there.ino())))
+    let file = inode(Path::new(""), metadata);
+    for stream in [io::stdout().as_fd().try_clone_to_owned(), io::stderr().as_fd().try_clone_to_owned()] {
+        let Ok(stream) = stream.map(File::from) else { continue };
+        if stream.metadata().is_ok_and(|own| inode(Path::new(""), &own) == file) {
+            return Some(stream);
+        }
+    }
+    None
 }
 
 #[cfg(not(unix))]
@@ -401,8 +393,6 @@ fn with_usual_permissions<'b, 'p, 's>(builder: &'b mut Builder<'p, 's>) -> &'b m
 #[cfg(test)]
 mod tests {
     use super::*;
-    #[cfg(unix)]
-    use std::fs::Permissions;
 
     fn read(path: &Path) -> String {
         std::fs::read_to_string(path).expect("readable")
@@ -410,6 +400,23 @@ mod tests {
 
     fn write(path: &Path, text: &str) -> io::Result<()> {
         Destination::open(path)?.write(text.as_bytes())
+    }
+
+    /// Makes a file or folder old enough to be an orphan.
+    fn make_old(file: &File) {
+        file.set_modified(std::time::SystemTime::now() - 2 * MIN_ORPHAN_AGE).expect("set");
+    }
+
+    #[cfg(unix)]
+    fn mode(path: &Path) -> u32 {
+        std::os::unix::fs::PermissionsExt::mode(&path.metadata().expect("there").permissions()) & 0o777
+    }
+
+    #[cfg(unix)]
+    fn make_pipe(folder: &Path) -> PathBuf {
+        let pipe = folder.join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("it runs").success());
+        pipe
     }
 
     #[test]
@@ -434,7 +441,7 @@ mod tests {
         let files = paths.clone().map(|path| File::create(path).expect("made"));
         files[1].lock().expect("locked");
         for index in [0, 1, 3] {
-            files[index].set_modified(std::time::SystemTime::now() - 2 * MIN_ORPHAN_AGE).expect("set");
+            make_old(&files[index]);
         }
         write(&folder.path().join("run.json"), "{}").expect("written");
         assert_eq!(paths.map(|path| path.exists()), [false, true, true, true]);
@@ -445,8 +452,7 @@ mod tests {
     fn what_another_user_left_stays() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join(".gpukern-other.draft");
-        let file = File::create(&path).expect("made");
-        file.set_modified(std::time::SystemTime::now() - 2 * MIN_ORPHAN_AGE).expect("set");
+        make_old(&File::create(&path).expect("made"));
         // Only root may change a file's owner.
         if std::os::unix::fs::chown(&path, Some(12345), None).is_ok() {
             write(&folder.path().join("run.json"), "{}").expect("written");
@@ -458,8 +464,7 @@ mod tests {
     #[cfg(unix)]
     fn a_pipe_that_nobody_reads_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
-        let pipe = folder.path().join("pipe");
-        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("it runs").success());
+        let pipe = make_pipe(folder.path());
         let error = open_stream(&pipe, Duration::from_millis(1)).expect_err("nobody reads").to_string();
         assert!(error.starts_with("it is a pipe that nobody opened for reading"), "{error}");
     }
@@ -467,23 +472,23 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn a_scratch_folder_is_private_and_those_of_dead_processes_are_removed() {
-        use std::os::unix::fs::PermissionsExt;
-        let place = tempfile::tempdir().expect("a folder");
-        let made = |name: &str| {
-            let path = place.path().join(name);
+        let parent = tempfile::tempdir().expect("a folder");
+        let make_folder = |name: &str| {
+            let path = parent.path().join(name);
             std::fs::create_dir(&path).expect("made");
             std::fs::write(path.join("A.npy"), "input").expect("written");
             let folder = File::open(&path).expect("a folder");
-            folder.set_modified(std::time::SystemTime::now() - 2 * MIN_ORPHAN_AGE).expect("set");
+            make_old(&folder);
             (path, folder)
         };
-        let [dead, alive, other] = [".gpukern-dead.scratch", ".gpukern-alive.scratch", "gpukern.scratch"].map(made);
+        let [dead, alive, other] =
+            [".gpukern-dead.scratch", ".gpukern-alive.scratch", "gpukern.scratch"].map(make_folder);
         alive.1.lock().expect("locked");
-        let first = Scratch::inside(place.path()).expect("made");
-        let second = Scratch::inside(place.path()).expect("made");
-        let there = [&dead.0, &alive.0, &other.0, &first.path(), &second.path()].map(|path| path.exists());
-        assert_eq!(there, [false, true, true, true, true]);
-        assert_eq!(first.path().metadata().expect("there").permissions().mode() & 0o777, 0o700);
+        let first = Scratch::inside(parent.path()).expect("made");
+        let second = Scratch::inside(parent.path()).expect("made");
+        let exist = [&dead.0, &alive.0, &other.0, &first.path(), &second.path()].map(|path| path.exists());
+        assert_eq!(exist, [false, true, true, true, true]);
+        assert_eq!(mode(&first.path()), 0o700);
         let path = first.path();
         drop(first);
         assert!(!path.exists(), "it was left behind");
@@ -492,12 +497,13 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn a_scratch_folder_has_a_path_that_no_shell_acts_on() {
-        let place = tempfile::tempdir().expect("a folder");
+        let parent = tempfile::tempdir().expect("a folder");
         for name in ["a b", "a;b", "it's", "$(false)", "\"", "caf\u{e9}"] {
-            let odd = place.path().join(name);
+            let odd = parent.path().join(name);
             std::fs::create_dir(&odd).expect("made");
             let scratch = Scratch::inside(&odd).and_then(Scratch::with_plain_path).expect("made");
-            let (path, folders) = (scratch.path(), scratch.folders().map(Path::to_path_buf).collect::<Vec<_>>());
+            let path = scratch.path();
+            let folders: Vec<_> = scratch.folders().map(Path::to_path_buf).collect();
             assert_eq!(shell_word(path.to_str().expect("text")), path.to_str().expect("text"));
             write(&path.join("D.npy"), "answer").expect("written");
             assert_eq!(read(&folders[0].join("D.npy")), "answer", "{name}: it is elsewhere");
@@ -534,13 +540,12 @@ mod tests {
     fn the_mode_of_what_is_replaced_is_kept_and_a_new_file_has_the_usual_one() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().expect("a folder");
-        let mode = |path: &Path| path.metadata().expect("there").permissions().mode() & 0o777;
         let [path, usual, fresh] = ["run.json", "usual.json", "fresh.json"].map(|name| folder.path().join(name));
-        for kept in [0o600, 0o640, 0o666, 0o755] {
+        for old_mode in [0o600, 0o640, 0o666, 0o755] {
             std::fs::write(&path, "old").expect("written");
-            std::fs::set_permissions(&path, Permissions::from_mode(kept)).expect("set");
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(old_mode)).expect("set");
             write(&path, "new").expect("written");
-            assert_eq!((mode(&path), read(&path)), (kept, "new".into()));
+            assert_eq!((mode(&path), read(&path)), (old_mode, "new".into()));
         }
         std::fs::write(&usual, "").expect("written");
         write(&fresh, "new").expect("written");
@@ -551,8 +556,7 @@ mod tests {
     #[cfg(unix)]
     fn a_pipe_is_written_to() {
         let folder = tempfile::tempdir().expect("a folder");
-        let pipe = folder.path().join("pipe");
-        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("it runs").success());
+        let pipe = make_pipe(folder.path());
         let reader = std::thread::spawn({
             let pipe = pipe.clone();
             move || read(&pipe)

@@ -1,8 +1,8 @@
 //! File names for names from elsewhere: buffers, kernels, cases and devices of a module, a description or a record.
 //! None of them can act as a path.
 
+use crate::basis::printable::hex;
 use sha2::{Digest, Sha256};
-use std::fmt::Write as _;
 
 /// Longest name that is used unchanged.
 const MAX_PLAIN: usize = 100;
@@ -21,14 +21,12 @@ pub fn file_name(name: &str) -> String {
     if is_plain(name) {
         return name.to_string();
     }
-    let shown = |c: char| if is_plain_character(c) { c } else { '_' };
-    let shown: String = name.chars().take(MAX_SHOWN).map(shown).collect();
-    let shown = shown.trim_start_matches(['.', '-']);
-    let mut file = format!("{}{shown}{MARK}", if is_reserved(shown) { "_" } else { "" });
-    for byte in &Sha256::digest(name.as_bytes())[..HASH_BYTES] {
-        let _ = write!(file, "{byte:02x}");
-    }
-    file
+    let plain = name.chars().map(|c| if is_plain_character(c) { c } else { '_' });
+    let prefix: String = plain.take(MAX_SHOWN).collect();
+    let prefix = prefix.trim_start_matches(['.', '-']);
+    let escape = if is_reserved(prefix) { "_" } else { "" };
+    let hash = hex(&Sha256::digest(name.as_bytes())[..HASH_BYTES]);
+    format!("{escape}{prefix}{MARK}{hash}")
 }
 
 /// Whether `name` can be its own file name.
@@ -103,7 +101,8 @@ mod tests {
                 prop_assert_eq!(path.parent(), Some(Path::new("folder")));
                 prop_assert!(matches!(path.components().nth(1), Some(Component::Normal(_))), "{}", path.display());
             }
-            let (own, other) = (file_name(&a), file_name(&b));
+            let own = file_name(&a);
+            let other = file_name(&b);
             prop_assert!(own.len() <= 100 && own.chars().all(|c| is_plain_character(c) || c == MARK), "{}", own);
             prop_assert!(!is_reserved(&own) && !own.starts_with('-'), "{}", own);
             prop_assert_eq!(a == b, own == other);

@@ -9,24 +9,20 @@ use std::path::Path;
 /// Size limit of hand-written files: configurations, limits of a gate, results of `tune`.
 pub const MAX_TEXT_BYTES: u64 = 16 << 20;
 
-/// Reads the regular file at `path`, at most `most` bytes. A shell's pipes, such as `<(…)`, are already open and can be
-/// read too.
-///
-/// # Errors
-/// When the file cannot be read, is not a regular file, or is larger.
+/// Reads the regular file at `path`, at most `most` bytes, or a pipe that a shell has opened, such as `<(…)`.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    let there = path.metadata().map_err(|e| match e.kind() {
+    let metadata = path.metadata().map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => io::Error::new(e.kind(), "no such file"),
         _ => e,
     })?;
-    if there.is_dir() {
+    if metadata.is_dir() {
         return Err(io::Error::other("it is a folder"));
     }
-    if !there.is_file() && !is_open_already(path) {
+    if !metadata.is_file() && !is_open_already(path) {
         return Err(io::Error::other("it is not a regular file"));
     }
     let too_large = || io::Error::other(format!("it is larger than {}", Bytes(most)));
-    if there.is_file() && there.len() > most {
+    if metadata.is_file() && metadata.len() > most {
         return Err(too_large());
     }
     let mut bytes = vec![];
@@ -35,9 +31,6 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Reads a hand-written UTF-8 file.
-///
-/// # Errors
-/// As [`read`], and when the file is not UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
     let bytes = read(path, MAX_TEXT_BYTES)?;
     String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8 text"))

@@ -68,20 +68,21 @@ impl Messages {
 
     /// Returns the columns of standard error; `None` if it is a file or a pipe, which takes whole lines.
     pub fn width(&self) -> Option<usize> {
-        let terminal = || terminal_size_of(io::stderr()).filter(|_| self.memory.is_none());
-        columns(self.columns, terminal()).or(self.on_terminal().then_some(DEFAULT_WIDTH))
+        let terminal = if self.memory.is_none() { terminal_size_of(io::stderr()) } else { None };
+        columns(self.columns, terminal).or(self.on_terminal().then_some(DEFAULT_WIDTH))
     }
 
     /// Writes `text` with escaped control characters. Errors are ignored, so that a closed pipe or a full disk does not
     /// end a measurement: `eprint!` would panic.
     pub fn say(&self, text: &str) {
-        let wrapped = prose::wrapped_lines(text, self.width().filter(|_| self.wraps));
+        let wrapped = prose::wrapped_lines(text, if self.wraps { self.width() } else { None });
         // Escaped after wrapping, which may put a command of a CI service at the beginning of a line.
-        let mut shown = printable_lines(&wrapped).into_owned();
+        let escaped = printable_lines(&wrapped);
         if self.colored {
-            shown = color::with_colored_errors(&shown);
+            self.write(&color::with_colored_errors(&escaped));
+        } else {
+            self.write(&escaped);
         }
-        self.write(&shown);
     }
 
     /// Writes `text` as it is, ignoring errors.
@@ -89,10 +90,11 @@ impl Messages {
         let _ = match &self.memory {
             Some(memory) => memory.lock().unwrap_or_else(PoisonError::into_inner).write_all(text.as_bytes()),
             None if self.are_diverted() => {
-                let [output, errors] = [FileId::of_stream(&io::stdout()), FileId::of_stream(&io::stderr())];
-                if output == errors { Ok(()) } else { write(&mut io::stdout().lock(), text) }
+                // The message would damage a file behind both streams.
+                let is_same_file = FileId::of_stream(&io::stdout()) == FileId::of_stream(&io::stderr());
+                if is_same_file { Ok(()) } else { write_and_flush(&mut io::stdout().lock(), text) }
             }
-            None => write(&mut io::stderr().lock(), text),
+            None => write_and_flush(&mut io::stderr().lock(), text),
         };
     }
 
@@ -120,7 +122,7 @@ pub fn output_width(stated: Option<usize>) -> usize {
     columns(stated, terminal_size_of(io::stdout())).unwrap_or(DEFAULT_WIDTH)
 }
 
-fn write(stream: &mut impl Write, text: &str) -> io::Result<()> {
+fn write_and_flush(stream: &mut impl Write, text: &str) -> io::Result<()> {
     stream.write_all(text.as_bytes()).and_then(|()| stream.flush())
 }
 
@@ -143,10 +145,10 @@ mod tests {
     #[test]
     fn the_stated_width_comes_before_the_terminal() {
         let terminal = Some((Width(100), Height(30)));
-        assert_eq!(
-            [columns(Some(60), terminal), columns(None, terminal), columns(None, None)],
-            [Some(60), Some(100), None]
-        );
-        assert_eq!(columns(Some(0), terminal), None);
+        for (stated, terminal, expected) in
+            [(Some(60), terminal, Some(60)), (None, terminal, Some(100)), (None, None, None), (Some(0), terminal, None)]
+        {
+            assert_eq!(columns(stated, terminal), expected);
+        }
     }
 }

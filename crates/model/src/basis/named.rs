@@ -1,14 +1,13 @@
 //! Names of the values of enumerations.
 
-/// Implements `ALL`, `name`, `Display` and `FromStr` for an enumeration from its values' names. `$what` names the
-/// enumeration in messages.
+/// Implements `ALL`, `name`, `Display` and `FromStr` for an enumeration, which messages call `$what`.
 macro_rules! named {
     ($type:ident, $what:literal, [$($value:ident $name:literal),+ $(,)?]) => {
         impl $type {
             /// Values, in the order that messages list them.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$value),+];
 
-            /// Returns the name on the command line, in records and in case ids.
+            /// Returns the name by which users know the value.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$value => $name),+ }
             }
@@ -24,8 +23,8 @@ macro_rules! named {
             type Err = String;
 
             fn from_str(text: &str) -> Result<Self, String> {
-                let found = Self::ALL.into_iter().find(|value| value.name() == text);
-                found.ok_or_else(|| $crate::basis::error::unknown($what, text, "", &Self::ALL.map(Self::name)))
+                let value = Self::ALL.into_iter().find(|value| value.name() == text);
+                value.ok_or_else(|| $crate::basis::error::unknown($what, text, "", &Self::ALL.map(Self::name)))
             }
         }
     };

@@ -8,23 +8,22 @@ pub fn is_pattern(name: &str) -> bool {
     name.contains('*')
 }
 
-/// Returns the texts that the stars of `pattern` match in `text`, earlier ones as short as possible; `None` without a
-/// match.
+/// Returns the texts that the stars of `pattern` match, earlier ones as short as possible; `None` without a match.
 pub fn captures<'t>(pattern: &str, text: &'t str) -> Option<Vec<&'t str>> {
     let mut parts = pattern.split('*');
     let mut rest = text.strip_prefix(parts.next()?)?;
     let mut parts: Vec<_> = parts.collect();
     // Without a star, the pattern must equal the text.
     let Some(last) = parts.pop() else { return rest.is_empty().then(Vec::new) };
-    let mut found = vec![];
+    let mut captures = vec![];
     for part in parts {
         // The first match is enough: a later one would only shorten the rest.
         let (before, after) = rest.split_at(rest.find(part)?);
-        found.push(before);
+        captures.push(before);
         rest = &after[part.len()..];
     }
-    found.push(rest.strip_suffix(last)?);
-    Some(found)
+    captures.push(rest.strip_suffix(last)?);
+    Some(captures)
 }
 
 /// Whether `text` matches `pattern`.
@@ -43,20 +42,17 @@ pub fn filled(pattern: &str, captures: &[&str]) -> String {
     text
 }
 
-/// Returns the names that match `pattern`, at least one.
-///
-/// # Errors
-/// A message with the nearest names if there is none. `kind` describes the names: `variant of matmul`.
+/// Returns the names that match `pattern`, or a message with the nearest ones. `kind` is, say, `variant of matmul`.
 pub fn select<'n>(pattern: &str, kind: &str, names: &[&'n str]) -> Result<Vec<&'n str>, String> {
-    let found: Vec<_> = names.iter().copied().filter(|name| matches(pattern, name)).collect();
-    if found.is_empty() { Err(no_match(pattern, kind, names)) } else { Ok(found) }
+    let matching: Vec<_> = names.iter().copied().filter(|name| matches(pattern, name)).collect();
+    if matching.is_empty() { Err(no_match(pattern, kind, names)) } else { Ok(matching) }
 }
 
 /// Returns the message for a pattern that matches no name.
 pub fn no_match(pattern: &str, kind: &str, names: &[&str]) -> String {
-    let near = nearest(pattern, names);
-    let near = if near.is_empty() { String::new() } else { format!("nearest: {}; ", near.join(", ")) };
-    format!("no {kind} matches '{}'; {near}available: {}", brief(pattern), names.join(", "))
+    let nearest = nearest(pattern, names);
+    let nearest = if nearest.is_empty() { String::new() } else { format!("nearest: {}; ", nearest.join(", ")) };
+    format!("no {kind} matches '{}'; {nearest}available: {}", brief(pattern), names.join(", "))
 }
 
 #[cfg(test)]
@@ -77,8 +73,8 @@ mod tests {
             ("a*b*c", "acb", None),
         ] {
             assert_eq!(captures(pattern, text).as_deref(), expected, "{pattern} {text}");
-            if let Some(found) = expected {
-                assert_eq!(filled(pattern, found), text);
+            if let Some(captures) = expected {
+                assert_eq!(filled(pattern, captures), text);
             }
         }
         // The number of stars must not matter.

@@ -34,48 +34,49 @@ pub fn printable_lines(text: &str) -> Cow<'_, str> {
     escaped(text, true)
 }
 
-/// Escapes the same characters as [`printable`] in the strings of a JSON document; outside of strings, JSON has none of
-/// them.
+/// Escapes the same characters as [`printable`] in the strings of a JSON document, which has none of them elsewhere.
 pub fn json(text: String) -> String {
-    // JSON's own white space consists of ASCII control characters.
-    let live = |c: char| !c.is_ascii_control() && is_active(c) || c == '\u{7f}';
-    if !text.contains(live) && !text.contains("##") {
+    // The ASCII control characters of a document are its white space: in strings, JSON escapes all but U+007F.
+    let must_escape = |c: char| c == '\u{7f}' || is_active(c) && !c.is_ascii_control();
+    if !text.contains(must_escape) && !text.contains("##") {
         return text;
     }
-    let mut out = String::with_capacity(text.len() + 8);
-    for (at, c) in text.char_indices() {
-        if live(c) || text[at..].starts_with("##") {
+    let mut escaped = String::with_capacity(text.len() + 8);
+    for (index, c) in text.char_indices() {
+        // `##` begins a command in the logs of CI services.
+        if must_escape(c) || text[index..].starts_with("##") {
             for unit in c.encode_utf16(&mut [0; 2]) {
-                let _ = write!(out, "\\u{unit:04x}");
+                let _ = write!(escaped, "\\u{unit:04x}");
             }
         } else {
-            out.push(c);
+            escaped.push(c);
         }
     }
-    out
+    escaped
 }
 
 /// Shortens and escapes a foreign name for a message.
 pub fn brief(name: &str) -> Cow<'_, str> {
-    match name.char_indices().nth(MAX_NAME_CHARS) {
-        None => printable(name),
-        Some((end, _)) => Cow::Owned(format!("{}…", printable(&name[..end]))),
-    }
+    shorten(name, MAX_NAME_CHARS)
 }
 
 /// Escapes a parser's message of several lines and shortens each line: parsers quote whole lines of the file.
 pub fn excerpt(text: &str) -> String {
-    let cut = |line: &str| match line.char_indices().nth(MAX_LINE_CHARS) {
-        None => printable(line).into_owned(),
-        Some((end, _)) => format!("{}…", printable(&line[..end])),
-    };
-    text.trim_end().lines().map(cut).collect::<Vec<_>>().join("\n")
+    let lines: Vec<_> = text.trim_end().lines().map(|line| shorten(line, MAX_LINE_CHARS)).collect();
+    lines.join("\n")
+}
+
+fn shorten(text: &str, max_chars: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(max_chars) {
+        None => printable(text),
+        Some((end, _)) => Cow::Owned(format!("{}…", printable(&text[..end]))),
+    }
 }
 
 /// Quotes text as one word of a shell command, if necessary.
 pub fn shell_word(text: &str) -> Cow<'_, str> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/+:@=,%".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/+:@=,%".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
         return Cow::Borrowed(text);
     }
     Cow::Owned(format!("'{}'", text.replace('\'', r"'\''")))
@@ -137,13 +138,17 @@ pub fn escape_prose(text: &str) -> String {
 /// Applies `code` to text between backticks, and `plain` to the rest.
 fn with_code(text: &str, plain: impl Fn(&str) -> String, code: impl Fn(&str) -> String) -> String {
     let parts: Vec<_> = text.split('`').collect();
-    let part = |(at, part): (usize, &&str)| match at % 2 {
-        0 => plain(part),
-        // An unpaired backtick is plain text.
-        _ if at + 1 == parts.len() => plain(&format!("`{part}")),
-        _ => code(part),
-    };
-    parts.iter().enumerate().map(part).collect()
+    let mut converted = String::new();
+    for (index, part) in parts.iter().enumerate() {
+        let is_last = index + 1 == parts.len();
+        converted += &match index % 2 {
+            0 => plain(part),
+            // An unpaired backtick is plain text.
+            _ if is_last => plain(&format!("`{part}")),
+            _ => code(part),
+        };
+    }
+    converted
 }
 
 /// Makes `text` [`printable`] on one line: line breaks and tabs become spaces.
@@ -177,8 +182,7 @@ pub fn markdown_prose(text: &str) -> String {
     with_code(text, markdown, markdown_code)
 }
 
-/// Formats `text` as Markdown code within a table cell: bars are escaped there even in code, and the fence is longer
-/// than any run of backticks inside.
+/// Formats `text` as Markdown code in a table cell: with bars escaped, and a fence longer than its runs of backticks.
 pub fn markdown_code(text: &str) -> String {
     let flat = one_line(text);
     if flat.contains('@') {
@@ -190,6 +194,7 @@ pub fn markdown_code(text: &str) -> String {
     format!("{fence}{padding}{}{padding}{fence}", flat.replace('|', "\\|"))
 }
 
+/// Whether a terminal would act on or hide the character.
 fn is_active(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -201,39 +206,48 @@ fn escaped(text: &str, keep_line_breaks: bool) -> Cow<'_, str> {
     if !text.contains(is_active) && !text.contains("::") && !text.contains("##") {
         return Cow::Borrowed(text);
     }
-    let mut shown = String::with_capacity(text.len() + 8);
-    let mut begins = true;
-    for (at, c) in text.char_indices() {
-        let commands = text[at..].starts_with("##") || begins && text[at..].starts_with("::");
-        begins = c == '\n' || begins && c.is_whitespace();
+    let mut escaped = String::with_capacity(text.len() + 8);
+    let mut is_line_start = true;
+    for (index, c) in text.char_indices() {
+        let rest = &text[index..];
+        let is_command = rest.starts_with("##") || is_line_start && rest.starts_with("::");
+        // White space before a command does not hide it.
+        is_line_start = c == '\n' || is_line_start && c.is_whitespace();
         if c == '\n' && keep_line_breaks {
-            shown.push(c);
+            escaped.push(c);
         } else if is_active(c) {
-            shown.extend(c.escape_default());
-        } else if commands {
-            shown.extend(c.escape_unicode());
+            escaped.extend(c.escape_default());
+        } else if is_command {
+            escaped.extend(c.escape_unicode());
         } else {
-            shown.push(c);
+            escaped.push(c);
         }
     }
-    Cow::Owned(shown)
+    Cow::Owned(escaped)
+}
+
+/// Returns bytes in hexadecimal, two digits each.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Describes how a process ended: signal or exit code.
 pub fn ending(status: ExitStatus) -> String {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
-        let name = nix::sys::signal::Signal::try_from(signal);
-        let name = name.map_or_else(|_| format!("signal {signal}"), |name| name.as_str().to_string());
-        let memory = if name == "SIGKILL" { "; out of memory?" } else { "" };
-        return if is_kill(status) { format!("killed ({name}{memory})") } else { name };
+        let name = match nix::sys::signal::Signal::try_from(signal) {
+            Ok(name) => name.as_str().to_string(),
+            Err(_) => format!("signal {signal}"),
+        };
+        let guess = if name == "SIGKILL" { "; out of memory?" } else { "" };
+        return if is_kill(status) { format!("killed ({name}{guess})") } else { name };
     }
-    status.code().map_or_else(|| status.to_string(), exit_code)
+    status.code().map_or_else(|| status.to_string(), describe_exit_code)
 }
 
 /// Describes an exit code; on Windows it may be the exception that ended the process.
-fn exit_code(code: i32) -> String {
-    let what = match code.cast_unsigned() {
+fn describe_exit_code(code: i32) -> String {
+    let meaning = match code.cast_unsigned() {
         0xC000_0005 => " (access violation)",
         0xC000_0017 => " (out of memory)",
         0xC000_001D => " (illegal instruction)",
@@ -245,15 +259,16 @@ fn exit_code(code: i32) -> String {
         0xC000_0000..0xD000_0000 => "",
         _ => return format!("exit code {code}"),
     };
-    format!("exit code {code:#010X}{what}")
+    format!("exit code {code:#010X}{meaning}")
 }
 
-/// Windows' exit code of a process ended by Ctrl-C, and below of one ended when its user logs off.
+/// Windows' exit code of a process ended by Ctrl-C.
 const CTRL_C: u32 = 0xC000_013A;
+/// Windows' exit code of a process that ended because its user logged off.
 #[cfg(not(unix))]
 const LOG_OFF: u32 = 0x4001_0004;
 
-/// Whether a signal ended the process that only other processes or the system send.
+/// Whether the process ended by a signal that only the system or another process sends.
 #[cfg(unix)]
 pub fn is_kill(status: ExitStatus) -> bool {
     use nix::sys::signal::Signal::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
@@ -261,8 +276,7 @@ pub fn is_kill(status: ExitStatus) -> bool {
     signal.is_some_and(|signal| [SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM].map(|kill| kill as i32).contains(&signal))
 }
 
-/// Whether Ctrl-C or a log-off ended the process. The Task Manager leaves an exit code like any other, so it goes
-/// undetected.
+/// Whether Ctrl-C or a log-off ended the process. The Task Manager leaves no trace, so it goes undetected.
 #[cfg(not(unix))]
 pub fn is_kill(status: ExitStatus) -> bool {
     status.code().is_some_and(|code| [CTRL_C, LOG_OFF].contains(&code.cast_unsigned()))
@@ -274,8 +288,11 @@ mod tests {
 
     #[test]
     fn what_ends_a_process_of_windows_has_a_name() {
-        assert_eq!([3, -1_073_741_819].map(exit_code), ["exit code 3", "exit code 0xC0000005 (access violation)"]);
-        assert_eq!([-1, -1_073_741_000].map(exit_code), ["exit code -1", "exit code 0xC0000338"]);
+        assert_eq!(
+            [3, -1_073_741_819].map(describe_exit_code),
+            ["exit code 3", "exit code 0xC0000005 (access violation)"]
+        );
+        assert_eq!([-1, -1_073_741_000].map(describe_exit_code), ["exit code -1", "exit code 0xC0000338"]);
     }
 
     #[test]

@@ -5,18 +5,20 @@ use unicode_width::UnicodeWidthStr;
 
 /// Wraps the lines of prose in `text` to `width`, if there is one.
 pub fn wrapped_lines(text: &str, width: Option<usize>) -> Cow<'_, str> {
-    match width.filter(|width| text.lines().any(|line| line.width() > *width)) {
-        Some(width) => Cow::Owned(text.split_inclusive('\n').map(|line| wrapped(line, width)).collect()),
-        None => Cow::Borrowed(text),
+    match width {
+        Some(width) if text.lines().any(|line| line.width() > width) => {
+            Cow::Owned(text.split_inclusive('\n').map(|line| wrapped(line, width)).collect())
+        }
+        _ => Cow::Borrowed(text),
     }
 }
 
 /// Wraps a line of prose. Indented lines are commands or quotations and stay whole.
 fn wrapped(line: &str, width: usize) -> String {
     let text = line.trim_end_matches('\n');
-    // Parsers quote a line of a file behind its number.
-    let quoted = text.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start().starts_with(['|', '│']);
-    if quoted || text.starts_with(char::is_whitespace) || text.width() <= width {
+    // Parsers quote a line of a file behind its number: `12 | key = 1`.
+    let is_quotation = text.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start().starts_with(['|', '│']);
+    if is_quotation || text.starts_with(char::is_whitespace) || text.width() <= width {
         return line.into();
     }
     let prose = prose(text, width, 2);
@@ -28,33 +30,30 @@ pub fn prose(text: &str, width: usize, indent: usize) -> String {
     let words = text.trim_start();
     let mut lines = vec![];
     let mut line = " ".repeat(text.len() - words.len());
-    let mut fresh = true;
-    for word in unbroken(words) {
-        if !fresh && line.width() + 1 + word.width() > width {
+    let mut has_words = false;
+    for word in split_unbreakable(words) {
+        if has_words && line.width() + 1 + word.width() > width {
             lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
-            fresh = true;
+            has_words = false;
         }
-        if !fresh {
+        if has_words {
             line.push(' ');
         }
         line.push_str(&word);
-        fresh = false;
+        has_words = true;
     }
     lines.push(line);
     lines.join("\n") + "\n"
 }
 
-/// Splits `text` into unbreakable words: a number with its unit, and a command in backquotes, which users paste, are
-/// one.
-fn unbroken(text: &str) -> Vec<String> {
+/// Splits `text` into words. A number with its unit is one, and so is a command in backquotes, which users paste.
+fn split_unbreakable(text: &str) -> Vec<String> {
+    const UNITS: [&str; 8] = ["%", "ns", "µs", "ms", "s", "KiB", "MiB", "GiB"];
     let mut words: Vec<String> = vec![];
-    let mut rest = Some(text);
+    let mut backquotes_left = text.matches('`').count();
     let mut in_command = false;
-    while let Some(text) = rest {
-        let (word, behind) = text.split_once(' ').map_or((text, None), |(word, behind)| (word, Some(behind)));
-        rest = behind;
-        let is_unit =
-            ["%", "ns", "µs", "ms", "s", "KiB", "MiB", "GiB"].contains(&word.trim_end_matches([',', ';', '.']));
+    for word in text.split(' ') {
+        let is_unit = UNITS.contains(&word.trim_end_matches([',', ';', '.']));
         match words.last_mut() {
             Some(last) if in_command || is_unit && last.ends_with(|last: char| last.is_ascii_digit()) => {
                 last.push(' ');
@@ -62,8 +61,11 @@ fn unbroken(text: &str) -> Vec<String> {
             }
             _ => words.push(word.to_owned()),
         }
-        if !word.matches('`').count().is_multiple_of(2) {
-            in_command = !in_command && behind.is_some_and(|behind| behind.contains('`'));
+        let backquotes = word.matches('`').count();
+        backquotes_left -= backquotes;
+        if !backquotes.is_multiple_of(2) {
+            // An unpaired backquote begins no command.
+            in_command = !in_command && backquotes_left > 0;
         }
     }
     words

@@ -68,7 +68,23 @@ impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        size(text)
+        let has_separator = text.contains('x');
+        if has_separator && text.split('x').any(|item| item.trim().parse() == Ok(0u64)) {
+            return Err(format!(
+                "size '{}' has an extent of zero; write decimal extents with x between them, as in 1000x70x130",
+                brief(text)
+            ));
+        }
+        if has_separator && text.split('x').any(|item| item.trim().is_empty()) {
+            return Err(format!("size '{}' lacks an extent; write N, or MxNxK for matmul", brief(text)));
+        }
+        let extents = text.split('x').map(extent).collect::<Result<Vec<_>, _>>()?;
+        match extents[..] {
+            [n] => Ok(Self::Uniform(n)),
+            [a, b] => Ok(Self::Two(a, b)),
+            [m, n, k] => Ok(Self::Three(m, n, k)),
+            _ => Err(format!("size '{}' has {} extents; write N, or MxNxK for matmul", brief(text), extents.len())),
+        }
     }
 }
 
@@ -79,22 +95,18 @@ const MAX_EXTENT: u64 = i32::MAX as u64;
 const MAX_SIZES: usize = 10_000;
 
 /// Parses a sweep, such as `128,1000` or `128..8192`, into distinct sizes in the given order.
-///
-/// # Errors
-/// When the text is malformed, or a size is out of range.
 pub fn sweep(text: &str) -> Result<Vec<Size>, String> {
     if text.contains(',') && text.split(',').any(|item| item.trim().is_empty()) {
         return Err(format!("sizes '{}' include an empty one; remove a comma", brief(text)));
     }
-    let item = |item: &str| {
-        let meant = |error| match from_foreign_range(item) {
+    let mut sizes = vec![];
+    for item in text.split(',') {
+        sizes.extend(range(item.trim()).map_err(|error| match from_foreign_range(item) {
             Some(meant) => format!("malformed size '{}'; did you mean {meant}?", brief(item)),
             None => error,
-        };
-        range(item.trim()).map_err(meant)
-    };
-    let sizes = text.split(',').map(item).collect::<Result<Vec<_>, _>>()?;
-    Ok(distinct(sizes.into_iter().flatten()))
+        })?);
+    }
+    Ok(distinct(sizes))
 }
 
 /// Converts a range in another language's notation: `64...128` and `64:128` become `64..128`.
@@ -105,22 +117,29 @@ fn from_foreign_range(item: &str) -> Option<String> {
 
 /// Parses one comma-separated item of a sweep.
 fn range(item: &str) -> Result<Vec<Size>, String> {
-    let Some((first, rest)) = item.split_once("..") else { return Ok(vec![size(item)?]) };
+    let Some((first, rest)) = item.split_once("..") else { return Ok(vec![item.parse()?]) };
     let (last, step) = rest.split_once(':').map_or((rest, None), |(last, step)| (last, Some(step)));
     if [Some(first), Some(last), step].iter().flatten().any(|part| part.trim().is_empty()) {
         return Err(format!("size range '{}' is incomplete; write 128..8192 or 128..1024:128", brief(item)));
     }
-    let no_step =
-        |step: &str| format!("step '{}' of size range '{}' must be a whole number from 1", brief(step), brief(item));
-    let step = step.map(|step| extent(step).map_err(|_| no_step(step))).transpose()?;
+    let step = match step {
+        Some(text) => Some(extent(text).map_err(|_| {
+            format!("step '{}' of size range '{}' must be a whole number from 1", brief(text), brief(item))
+        })?),
+        None => None,
+    };
     let first = extent(first)?;
     let last = extent(last)?;
     if first > last {
         return Err(format!("size range '{item}' runs downwards; write {last}..{first}"));
     }
-    let count = step.map_or(64, |step| (last - first) / step);
-    if count >= MAX_SIZES as u64 {
-        return Err(format!("size range '{item}' has {} sizes, at most {MAX_SIZES}; use a larger step", count + 1));
+    // Without a step, sizes double, so there are at most 64.
+    let last_index = step.map_or(64, |step| (last - first) / step);
+    if last_index >= MAX_SIZES as u64 {
+        return Err(format!(
+            "size range '{item}' has {} sizes, at most {MAX_SIZES}; use a larger step",
+            last_index + 1
+        ));
     }
     let next = |n: &u64| match step {
         Some(step) => n.checked_add(step),
@@ -129,33 +148,13 @@ fn range(item: &str) -> Result<Vec<Size>, String> {
     Ok(std::iter::successors(Some(first), next).take_while(|n| *n <= last).map(Size::Uniform).collect())
 }
 
-fn size(text: &str) -> Result<Size, String> {
-    let zero = |item: &str| item.trim().parse() == Ok(0u64);
-    if text.contains('x') && text.split('x').any(zero) {
-        return Err(format!(
-            "size '{}' has an extent of zero; write decimal extents with x between them, as in 1000x70x130",
-            brief(text)
-        ));
-    }
-    if text.contains('x') && text.split('x').any(|item| item.trim().is_empty()) {
-        return Err(format!("size '{}' lacks an extent; write N, or MxNxK for matmul", brief(text)));
-    }
-    let extents = text.split('x').map(extent).collect::<Result<Vec<_>, _>>()?;
-    match extents[..] {
-        [n] => Ok(Size::Uniform(n)),
-        [a, b] => Ok(Size::Two(a, b)),
-        [m, n, k] => Ok(Size::Three(m, n, k)),
-        _ => Err(format!("size '{}' has {} extents; write N, or MxNxK for matmul", brief(text), extents.len())),
-    }
-}
-
 /// Parses a positive integer, or a power such as `2^16`.
 fn extent(text: &str) -> Result<u64, String> {
     let text = text.trim();
-    let shown = brief(text);
+    let quoted = brief(text);
     let malformed =
-        || format!("malformed size '{shown}'; write 1024, 128,1000, 128..8192, 128..1024:128, 2^16 or 1000x70x130");
-    let too_large = || format!("size '{shown}' is too large; sizes are below 2^31");
+        || format!("malformed size '{quoted}'; write 1024, 128,1000, 128..8192, 128..1024:128, 2^16 or 1000x70x130");
+    let too_large = || format!("size '{quoted}' is too large; sizes are below 2^31");
     let value = match text.split_once('^') {
         Some((base, exponent)) => {
             let base: u64 = base.parse().map_err(|_| malformed())?;

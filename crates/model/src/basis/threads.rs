@@ -8,17 +8,11 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::{self, Builder, JoinHandle, Scope, ScopedJoinHandle};
 
 /// Starts a thread.
-///
-/// # Errors
-/// When the system cannot start another thread.
 pub fn start<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
     Builder::new().spawn(work).map_err(|error| refused(&error))
 }
 
 /// Starts a thread that may borrow from the owner of `scope`.
-///
-/// # Errors
-/// As [`start`].
 pub fn start_scoped<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: impl FnOnce() -> T + Send + 'scope,
@@ -50,21 +44,19 @@ pub fn explained(error: &io::Error) -> String {
 pub fn prepare() {
     static PREPARED: Once = Once::new();
     PREPARED.call_once(|| {
-        let stated =
-            std::env::var("RAYON_NUM_THREADS").ok().and_then(|text| text.parse().ok()).filter(|count| *count > 0);
-        let cores = || thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let mut idle = start_idle(stated.unwrap_or_else(cores), Builder::new);
-        let pool = ThreadPoolBuilder::new();
-        let count = idle.len();
+        let stated = std::env::var("RAYON_NUM_THREADS").ok().and_then(|text| text.parse::<NonZeroUsize>().ok());
+        let count = stated.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+        let mut idle = start_idle(count, Builder::new);
+        let pool = ThreadPoolBuilder::new().num_threads(idle.len().max(1));
         // An error means that rayon already has a pool.
         let _ = if idle.is_empty() {
-            pool.num_threads(1).use_current_thread().build_global()
+            pool.use_current_thread().build_global()
         } else {
             let assign = |worker: ThreadBuilder| match idle.pop() {
                 Some(Idle { work, .. }) => work.send(worker).map_err(|e| io::Error::other(e.to_string())),
                 None => Err(io::ErrorKind::WouldBlock.into()),
             };
-            pool.num_threads(count).spawn_handler(assign).build_global()
+            pool.spawn_handler(assign).build_global()
         };
     });
 }
@@ -75,12 +67,15 @@ struct Idle {
     thread: JoinHandle<()>,
 }
 
-/// Starts `count` threads, or if the system refuses, half of those that it allows. `builder` creates the builder of
-/// each.
+/// Starts `count` threads, or half of those that the system allows. `builder` creates the builder of each.
 fn start_idle(count: usize, builder: impl Fn() -> Builder) -> Vec<Idle> {
     let start = |_| {
         let (work, assigned) = mpsc::channel::<ThreadBuilder>();
-        let wait = move || assigned.recv().into_iter().for_each(ThreadBuilder::run);
+        let wait = move || {
+            if let Ok(worker) = assigned.recv() {
+                worker.run();
+            }
+        };
         Some(Idle { work, thread: builder().spawn(wait).ok()? })
     };
     let mut idle: Vec<_> = (0..count).map_while(start).collect();

@@ -1,5 +1,6 @@
 //! Quantities with units: time, work, memory and rates.
 
+use crate::basis::named::named;
 use crate::basis::printable::brief;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -10,12 +11,10 @@ use std::fmt;
 pub struct Nanos(pub f64);
 
 impl Nanos {
-    /// Converts from seconds.
     pub fn from_seconds(seconds: f64) -> Self {
         Self(seconds * 1e9)
     }
 
-    /// Converts to seconds.
     pub fn seconds(self) -> f64 {
         self.0 * 1e-9
     }
@@ -50,15 +49,13 @@ impl fmt::Display for Nanos {
 /// Unit for a group of times, so that the times of a table row compare at a glance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeUnit {
-    /// Nanoseconds.
     Nano,
-    /// Microseconds.
     Micro,
-    /// Milliseconds.
     Milli,
-    /// Seconds.
     Second,
 }
+
+named!(TimeUnit, "unit", [Nano "ns", Micro "µs", Milli "ms", Second "s"]);
 
 impl TimeUnit {
     /// Returns the largest unit in which `time` is at least one.
@@ -80,17 +77,6 @@ impl TimeUnit {
             Self::Second => 1e-9,
         };
         significant(time.0 * scale)
-    }
-}
-
-impl fmt::Display for TimeUnit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Nano => "ns",
-            Self::Micro => "µs",
-            Self::Milli => "ms",
-            Self::Second => "s",
-        })
     }
 }
 
@@ -184,16 +170,17 @@ impl std::str::FromStr for Bytes {
     fn from_str(text: &str) -> Result<Self, String> {
         let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
         let unit = text[number.len()..].trim().to_ascii_lowercase();
-        let power = |letter: &str| ["", "k", "m", "g", "t"].iter().position(|known| *known == letter);
-        let factor = match unit.strip_suffix('b').unwrap_or(&unit) {
-            letter if letter.ends_with('i') => {
-                power(&letter[..letter.len() - 1]).filter(|power| *power > 0).map(|power| 1024f64.powi(power as i32))
-            }
-            letter if unit.len() == 2 => power(letter).map(|power| 1e3f64.powi(power as i32)),
-            letter => power(letter).map(|power| 1024f64.powi(power as i32)),
+        let prefix = unit.strip_suffix('b').unwrap_or(&unit);
+        let (base, letter) = match prefix.strip_suffix('i') {
+            Some(letter) if !letter.is_empty() => (1024f64, letter),
+            _ if unit.len() == 2 => (1000.0, prefix),
+            _ => (1024.0, prefix),
         };
-        match (number.parse::<f64>(), factor) {
-            (Ok(number), Some(factor)) if number.is_finite() && number >= 0.0 => Ok(Self((number * factor) as u64)),
+        let power = ["", "k", "m", "g", "t"].iter().position(|known| *known == letter);
+        match (number.parse::<f64>(), power) {
+            (Ok(number), Some(power)) if number.is_finite() && number >= 0.0 => {
+                Ok(Self((number * base.powi(power as i32)) as u64))
+            }
             _ => Err("write a size such as 512MiB or 4GiB".into()),
         }
     }
@@ -263,25 +250,18 @@ impl Metric {
     }
 }
 
-/// Parses a percentage such as `2%` into a fraction; `what` names it in messages.
-///
-/// # Errors
-/// When the text is not a percentage, with `remedy`. A number without a percent sign is ambiguous: 0.5 % or one half.
+/// Parses a percentage such as `2%` into a fraction. Messages call it `what`, and suggest `remedy`. A number without a
+/// percent sign is refused, because it is ambiguous: 0.5 may be 0.5 % or one half.
 pub fn fraction(what: &str, text: &str, remedy: &str) -> Result<f64, String> {
     let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
     if let Some(percent) = text.trim_end().strip_suffix('%').and_then(number) {
         return Ok(percent / 100.0);
     }
-    let shown = brief(text);
-    Err(number(text).map_or_else(
-        || format!("malformed {what} '{shown}'; write {remedy}"),
-        |bare| match [bare, rounded(bare * 100.0)] {
-            [own, same] if own == same => format!("{what} '{shown}' has no percent sign; write {bare}%"),
-            [own, share] => {
-                format!("{what} '{shown}' has no percent sign; write {own}%, or {share}% if it is a factor")
-            }
-        },
-    ))
+    let quoted = brief(text);
+    let Some(number) = number(text) else { return Err(format!("malformed {what} '{quoted}'; write {remedy}")) };
+    let as_factor = rounded(number * 100.0);
+    let question = if number == as_factor { String::new() } else { format!(", or {as_factor}% if it is a factor") };
+    Err(format!("{what} '{quoted}' has no percent sign; write {number}%{question}"))
 }
 
 #[cfg(test)]
@@ -313,15 +293,14 @@ mod tests {
 
     #[test]
     fn times_are_shown_in_the_largest_unit_that_keeps_them_above_one() {
-        let shown: Vec<_> = [0.5, 999.0, 1234.5, 2.5e6, 3.25e9].map(|t| Nanos(t).to_string()).into_iter().collect();
-        assert_eq!(shown, ["0.5000 ns", "999.0 ns", "1.234 µs", "2.500 ms", "3.250 s"]);
+        let texts = [0.5, 999.0, 1234.5, 2.5e6, 3.25e9].map(|time| Nanos(time).to_string());
+        assert_eq!(texts, ["0.5000 ns", "999.0 ns", "1.234 µs", "2.500 ms", "3.250 s"]);
     }
 
     #[test]
     fn bytes_use_binary_prefixes_and_stay_exact_where_they_can() {
-        let shown: Vec<_> =
-            [512, 49_152, 1_610_612_736, 1000 << 20].map(|b| Bytes(b).to_string()).into_iter().collect();
-        assert_eq!(shown, ["512 B", "48 KiB", "1.5 GiB", "1000 MiB"]);
+        let texts = [512, 49_152, 1_610_612_736, 1000 << 20].map(|bytes| Bytes(bytes).to_string());
+        assert_eq!(texts, ["512 B", "48 KiB", "1.5 GiB", "1000 MiB"]);
     }
 
     #[test]

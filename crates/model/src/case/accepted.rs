@@ -1,9 +1,11 @@
 //! Wrong answers that the check of a case would accept as well: how weak the check is.
 
+use crate::basis::alike::distinct;
+use crate::basis::named::named;
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use std::fmt::{self, Write};
 
-/// Most mutations of an output that the sentence lists.
+/// Most mutations of one output that [`AcceptedMutation::sentence`] lists.
 const MAX_LISTED: usize = 4;
 
 /// Way in which a mistake of a kernel changes a correct answer.
@@ -34,42 +36,24 @@ pub enum Mutation {
     SignsFlipped,
 }
 
-impl Mutation {
-    pub const ALL: [Self; 11] = [
-        Self::Neighbors,
-        Self::NeighborRows,
-        Self::BlocksExchanged,
-        Self::FewNeighbors,
-        Self::FirstContents,
-        Self::LastGroupMissing,
-        Self::Zeros,
-        Self::OneNumber,
-        Self::ZerosInPart,
-        Self::LowBitsCleared,
-        Self::SignsFlipped,
-    ];
+named!(Mutation, "mutation", [
+    Neighbors "every element from its neighbor",
+    NeighborRows "every row from its neighbor",
+    BlocksExchanged "two blocks exchanged",
+    FewNeighbors "one element in a thousand from its neighbor",
+    FirstContents "what it held before the run",
+    LastGroupMissing "the last work-group's part missing",
+    Zeros "zeros",
+    OneNumber "the same number everywhere",
+    ZerosInPart "zeros in one part",
+    LowBitsCleared "low bits cleared",
+    SignsFlipped "signs flipped",
+]);
 
+impl Mutation {
     /// Whether the mutation only moves elements.
     pub fn moves(self) -> bool {
         matches!(self, Self::Neighbors | Self::NeighborRows | Self::BlocksExchanged | Self::FewNeighbors)
-    }
-}
-
-impl fmt::Display for Mutation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Neighbors => "every element from its neighbor",
-            Self::NeighborRows => "every row from its neighbor",
-            Self::BlocksExchanged => "two blocks exchanged",
-            Self::FewNeighbors => "one element in a thousand from its neighbor",
-            Self::FirstContents => "what it held before the run",
-            Self::LastGroupMissing => "the last work-group's part missing",
-            Self::Zeros => "zeros",
-            Self::OneNumber => "the same number everywhere",
-            Self::ZerosInPart => "zeros in one part",
-            Self::LowBitsCleared => "low bits cleared",
-            Self::SignsFlipped => "signs flipped",
-        })
     }
 }
 
@@ -92,31 +76,32 @@ pub struct AcceptedMutation {
 impl AcceptedMutation {
     /// Returns the sentence about the accepted mutations of a case, with a remedy; `None` if there are none.
     pub fn sentence(all: &[Self]) -> Option<String> {
-        let mut buffers: Vec<(&str, &str)> = vec![];
-        for Self { buffer, check, .. } in all {
-            if !buffers.contains(&(buffer, check)) {
-                buffers.push((buffer, check));
-            }
+        if all.is_empty() {
+            return None;
         }
-        let of_buffer = |(buffer, check): (&str, &str)| {
-            let mut own: Vec<_> = all.iter().filter(|own| own.buffer == buffer).collect();
-            own.sort_by_key(|own| own.share < 1.0);
-            let more = match own.len().saturating_sub(MAX_LISTED) {
-                0 => String::new(),
-                more => format!(", or {more} more mistakes"),
-            };
-            let list = own.iter().take(MAX_LISTED).map(ToString::to_string).collect::<Vec<_>>().join(", or ");
-            let check = if check.is_empty() { String::new() } else { format!(" ({check})") };
-            format!("in {buffer} {list}{more}{check}")
+        let mut parts = vec![];
+        for (buffer, check) in distinct(all.iter().map(|accepted| (&*accepted.buffer, &*accepted.check))) {
+            let mut of_buffer: Vec<_> = all.iter().filter(|accepted| accepted.buffer == buffer).collect();
+            // Mutations that pass as a whole come first.
+            of_buffer.sort_by_key(|accepted| accepted.share < 1.0);
+            let listed: Vec<_> = of_buffer.iter().take(MAX_LISTED).map(ToString::to_string).collect();
+            let mut part = format!("in {buffer} {}", listed.join(", or "));
+            if of_buffer.len() > MAX_LISTED {
+                let _ = write!(part, ", or {} more mistakes", of_buffer.len() - MAX_LISTED);
+            }
+            if !check.is_empty() {
+                let _ = write!(part, " ({check})");
+            }
+            parts.push(part);
+        }
+        let remedy = if all.iter().all(|accepted| accepted.mutation.moves()) {
+            "choose a fill whose neighbors differ by more than the tolerance, or check = \"exact\""
+        } else if all.iter().any(|accepted| accepted.mutation.moves()) {
+            "choose a smaller tolerance, or a fill whose elements differ by more than it"
+        } else {
+            "choose a smaller tolerance, or one for each column, or another fill"
         };
-        let list = buffers.into_iter().map(of_buffer).collect::<Vec<_>>().join("; ");
-        let moved = all.iter().any(|own| own.mutation.moves());
-        let remedy = match (moved, all.iter().any(|own| !own.mutation.moves())) {
-            (true, false) => "choose a fill whose neighbors differ by more than the tolerance, or check = \"exact\"",
-            (false, _) => "choose a smaller tolerance, or one for each column, or another fill",
-            (true, true) => "choose a smaller tolerance, or a fill whose elements differ by more than it",
-        };
-        (!list.is_empty()).then(|| format!("this check would also accept: {list}; {remedy}"))
+        Some(format!("this check would also accept: {}; {remedy}", parts.join("; ")))
     }
 }
 
@@ -140,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_sentence_names_the_buffer_its_mutations_and_a_remedy() {
-        let of = |buffer: &str, mutation, member, share| AcceptedMutation {
+        let accepted = |buffer: &str, mutation, member, share| AcceptedMutation {
             buffer: buffer.into(),
             mutation,
             member,
@@ -148,10 +133,11 @@ mod tests {
             check: "iota; rtol = 1e-4".into(),
         };
         assert_eq!(AcceptedMutation::sentence(&[]), None);
-        let one = [of("Y", Mutation::Neighbors, None, 0.85)];
-        let two = [of("Y", Mutation::Zeros, Some(1), 1.0), of("Z", Mutation::FirstContents, None, 1.0)];
-        let said = [&one[..], &two].map(|mutations| AcceptedMutation::sentence(mutations).expect("a sentence"));
-        insta::assert_snapshot!(said.join("\n"), @r#"
+        let moved = [accepted("Y", Mutation::Neighbors, None, 0.85)];
+        let replaced =
+            [accepted("Y", Mutation::Zeros, Some(1), 1.0), accepted("Z", Mutation::FirstContents, None, 1.0)];
+        let sentences = [&moved[..], &replaced].map(|all| AcceptedMutation::sentence(all).expect("a sentence"));
+        insta::assert_snapshot!(sentences.join("\n"), @r#"
         this check would also accept: in Y every element from its neighbor (in most places) (iota; rtol = 1e-4); choose a fill whose neighbors differ by more than the tolerance, or check = "exact"
         this check would also accept: in Y zeros in column 1 (iota; rtol = 1e-4); in Z what it held before the run (iota; rtol = 1e-4); choose a smaller tolerance, or one for each column, or another fill
         "#);

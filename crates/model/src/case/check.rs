@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Deviation of an answer from the correct one, and how it was measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckResult {
-    /// Largest error, in units of the algorithm's error bound; infinite if an output is not finite or the variant
-    /// breaks a promise.
+    /// Largest error, in units of the error bound; infinite if an output is not finite or a promise is broken.
     pub residual: f64,
     /// Largest residual that a correct implementation can have.
     pub tolerance: f64,
@@ -57,7 +56,7 @@ impl WrongElements {
     /// Most elements that are listed.
     const MAX_LISTED: usize = 1024;
 
-    /// Adds an element.
+    /// Counts a wrong element, and describes it if there is room in the list.
     pub fn add(&mut self, element: impl FnOnce() -> WrongElement) {
         self.count += 1;
         if self.first.len() < Self::MAX_LISTED {
@@ -91,12 +90,13 @@ impl CheckResult {
 
     /// Rejects an answer whose `metric` is missing, not a number or greater than the promised maximum.
     pub fn enforce(&mut self, (metric, most): (&str, f64)) {
-        let found = self.metric(metric);
-        if self.passes() && found.is_none_or(|found| found > most) {
-            let found = found.map_or_else(|| "not there or not finite".into(), |found| found.to_string());
-            self.residual = f64::INFINITY;
-            self.worst = format!("the {metric} is {found}, more than the {most} that the variant promises");
+        let value = self.metric(metric);
+        if !self.passes() || value.is_some_and(|value| value <= most) {
+            return;
         }
+        let value = value.map_or_else(|| "not there or not finite".into(), |value| value.to_string());
+        self.residual = f64::INFINITY;
+        self.worst = format!("the {metric} is {value}, more than the {most} that the variant promises");
     }
 }
 

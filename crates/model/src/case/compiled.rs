@@ -54,11 +54,12 @@ impl Representation {
 }
 
 impl CompiledKernel {
-    /// Returns the kernel's name, or for a user's kernel, whose versions are numbered, its file: `sum.comp` of
-    /// `sum/sum.comp#0`.
+    /// Returns the kernel's name; for a user's kernel, whose name ends in a number, the file: `sum.comp`.
     pub fn source(&self) -> &str {
-        let path = self.name.rsplit_once('#').map(|(path, _)| path);
-        path.map_or(&self.name, |path| path.rsplit_once('/').map_or(path, |(_, file)| file))
+        match self.name.rsplit_once('#') {
+            Some((path, _)) => path.rsplit_once('/').map_or(path, |(_, file)| file),
+            None => &self.name,
+        }
     }
 
     /// Whether it is a user's kernel.

@@ -1,6 +1,6 @@
 //! Kinds of input data, generated from a seed: the same seed gives the same bytes on every platform.
 
-use crate::basis::dtype::{DType, HostArray};
+use crate::basis::dtype::{DType, HostArray, Real, with_type};
 use crate::basis::named::named;
 use half::{bf16, f16};
 use rand::Rng;
@@ -54,28 +54,26 @@ named!(Input, "input", [
 /// Returns `len` random elements. Every value is exact in `dtype`: a multiple of 2⁻²⁴ (f32), 2⁻⁵² (f64), 2⁻¹¹ (f16) or
 /// 2⁻⁸ (bf16). All kinds except `Signed` use the draws of `Uniform`.
 pub fn random(dtype: DType, input: Input, len: usize, rng: &mut ChaCha8Rng) -> HostArray {
-    // Draws an integer of `bits` bits, shifted to be signed for `Signed`; exact in f64 up to 53 bits.
-    let mut draw = |bits: u32| -> f64 {
-        match input {
-            Input::Signed => (rng.next_u64() >> (63 - bits)) as f64 - 2f64.powi(bits as i32),
-            _ => (rng.next_u64() >> (64 - bits)) as f64,
-        }
+    // Random bits of each value; a float is a fraction of a power of two.
+    let (bits, scale) = match dtype {
+        DType::F32 => (24, 2f64.powi(-24)),
+        DType::F64 => (52, 2f64.powi(-52)),
+        DType::F16 => (11, 2f64.powi(-11)),
+        DType::Bf16 => (8, 2f64.powi(-8)),
+        DType::I8 | DType::U8 | DType::Bytes => (7, 1.0),
+        DType::I16 | DType::U16 => (15, 1.0),
+        DType::I32 | DType::U32 | DType::I64 | DType::U64 => (16, 1.0),
     };
-    match dtype {
-        DType::F32 => HostArray::F32((0..len).map(|_| (draw(24) * 2f64.powi(-24)) as f32).collect()),
-        DType::F64 => HostArray::F64((0..len).map(|_| draw(52) * 2f64.powi(-52)).collect()),
-        DType::F16 => HostArray::F16((0..len).map(|_| f16::from_f64(draw(11) * 2f64.powi(-11))).collect()),
-        DType::Bf16 => HostArray::Bf16((0..len).map(|_| bf16::from_f64(draw(8) * 2f64.powi(-8))).collect()),
-        DType::I32 => HostArray::I32((0..len).map(|_| draw(16) as i32).collect()),
-        DType::I8 => HostArray::I8((0..len).map(|_| draw(7) as i8).collect()),
-        DType::U8 | DType::Bytes => HostArray::U8((0..len).map(|_| draw(7).abs() as u8).collect()),
-        // No built-in kernel uses the following types.
-        DType::I16 => HostArray::I16((0..len).map(|_| draw(15) as i16).collect()),
-        DType::I64 => HostArray::I64((0..len).map(|_| draw(16) as i64).collect()),
-        DType::U16 => HostArray::U16((0..len).map(|_| draw(15).abs() as u16).collect()),
-        DType::U32 => HostArray::U32((0..len).map(|_| draw(16).abs() as u32).collect()),
-        DType::U64 => HostArray::U64((0..len).map(|_| draw(16).abs() as u64).collect()),
-    }
+    let is_unsigned = dtype.is_integer() && !dtype.is_signed_integer();
+    // The integers drawn are exact in f64: they have 53 bits at most.
+    let mut draw = || {
+        let integer = match input {
+            Input::Signed => (rng.next_u64() >> (63 - bits)) as f64 - 2f64.powi(bits),
+            _ => (rng.next_u64() >> (64 - bits)) as f64,
+        };
+        scale * if is_unsigned { integer.abs() } else { integer }
+    };
+    with_type!(dtype, T => T::array((0..len).map(|_| T::nearest(draw())).collect()))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Vocabulary of all rooms for a case: its options, timing, check, and compiled kernels.
+//! A case as every crate knows it: its options, timing, check, and compiled kernels.
 
 pub mod accepted;
 pub mod check;
@@ -68,18 +68,12 @@ pub enum Goal {
     Solution,
 }
 
+named!(Goal, "goal", [Result "result", Solution "solution"]);
+
 impl Goal {
     /// Whether the goal is the algorithm's own result.
     pub fn is_result(&self) -> bool {
         *self == Self::Result
-    }
-
-    /// Returns the name in records.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Result => "result",
-            Self::Solution => "solution",
-        }
     }
 }
 
@@ -123,15 +117,9 @@ pub enum Shortcut {
     LessAccurate,
 }
 
-impl Shortcut {
-    /// Returns the label beside a variant's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::NoPivoting => "no pivoting",
-            Self::LessAccurate => "less accurate",
-        }
-    }
+named!(Shortcut, "shortcut", [NoPivoting "no pivoting", LessAccurate "less accurate"]);
 
+impl Shortcut {
     /// Returns the consequence for users of the variant.
     pub fn meaning(self) -> &'static str {
         match self {

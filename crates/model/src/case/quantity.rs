@@ -1,6 +1,7 @@
 //! Quantities that the limits of a device measure.
 
 use crate::basis::dtype::DType;
+use crate::basis::named::named;
 use crate::basis::units::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -75,6 +76,8 @@ pub enum AtomicPattern {
     Spread,
 }
 
+named!(AtomicPattern, "pattern", [Same "same", Spread "spread"]);
+
 /// Operation whose time is a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -89,6 +92,11 @@ pub enum Operation {
     SubmitToWait,
 }
 
+named!(Operation, "operation", [
+    EmptyDispatch "empty dispatch", DependentDispatch "dependent dispatch",
+    EmptyIndirectDispatch "empty indirect dispatch", SubmitToWait "submit to wait",
+]);
+
 /// Direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -99,12 +107,13 @@ pub enum Direction {
     Download,
 }
 
+named!(Direction, "direction", [Upload "upload", Download "download"]);
+
 /// Name, unit and role of a quantity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Name in tables.
     pub name: String,
-    /// Unit of the figures.
     pub unit: Unit,
     /// Part of a case's time that the quantity bounds.
     pub bounds: Bounds,
@@ -117,9 +126,7 @@ pub enum Bounds {
     Arithmetic,
     /// Arithmetic in this type only.
     ArithmeticOf(DType),
-    /// Traffic to memory.
     Memory,
-    /// Kernel launches.
     Launches,
     /// No part: no share refers to the limit.
     Nothing,
@@ -128,13 +135,10 @@ pub enum Bounds {
 /// Unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Arithmetic operations per second.
     OperationsPerSecond,
-    /// Additions to memory per second.
     AdditionsPerSecond,
-    /// Bytes per second.
     BytesPerSecond,
-    /// Nanoseconds per operation.
+    /// Nanoseconds per operation; a smaller figure is better only for this unit.
     Nanoseconds,
 }
 
@@ -150,6 +154,12 @@ impl Unit {
     }
 }
 
+impl Facts {
+    fn new(name: impl Into<String>, unit: Unit, bounds: Bounds) -> Self {
+        Self { name: name.into(), unit, bounds }
+    }
+}
+
 impl Quantity {
     /// Returns the bandwidth over a working set of `words` 32-bit words.
     pub fn bandwidth(pattern: Pattern, words: u64) -> Self {
@@ -158,41 +168,22 @@ impl Quantity {
 
     /// Returns the name, the unit and the bounded part.
     pub fn facts(self) -> Facts {
-        let facts = |name: &str, unit, bounds| Facts { name: name.into(), unit, bounds };
         match self {
             Self::Arithmetic { dtype } => {
-                facts(&format!("multiply-adds, {dtype}"), Unit::OperationsPerSecond, Bounds::Arithmetic)
+                Facts::new(format!("multiply-adds, {dtype}"), Unit::OperationsPerSecond, Bounds::Arithmetic)
             }
             Self::Matrix { dtype, narrow, m, n, k } => {
                 let sums = if narrow { ", narrow sums" } else { "" };
                 let name = format!("matrix unit, {dtype} {m}×{n}×{k}{sums}");
-                facts(&name, Unit::OperationsPerSecond, Bounds::ArithmeticOf(dtype))
+                Facts::new(name, Unit::OperationsPerSecond, Bounds::ArithmeticOf(dtype))
             }
-            Self::Bandwidth { .. } => facts("bandwidth", Unit::BytesPerSecond, Bounds::Memory),
-            Self::SharedMemory => facts("shared memory, loads", Unit::BytesPerSecond, Bounds::Nothing),
+            Self::Bandwidth { .. } => Facts::new("bandwidth", Unit::BytesPerSecond, Bounds::Memory),
+            Self::SharedMemory => Facts::new("shared memory, loads", Unit::BytesPerSecond, Bounds::Nothing),
             Self::Atomics { pattern } => {
-                let place = match pattern {
-                    AtomicPattern::Same => "same",
-                    AtomicPattern::Spread => "spread",
-                };
-                facts(&format!("atomic additions, {place}"), Unit::AdditionsPerSecond, Bounds::Nothing)
+                Facts::new(format!("atomic additions, {pattern}"), Unit::AdditionsPerSecond, Bounds::Nothing)
             }
-            Self::Latency { of } => {
-                let operation = match of {
-                    Operation::EmptyDispatch => "empty dispatch",
-                    Operation::DependentDispatch => "dependent dispatch",
-                    Operation::EmptyIndirectDispatch => "empty indirect dispatch",
-                    Operation::SubmitToWait => "submit to wait",
-                };
-                facts(operation, Unit::Nanoseconds, Bounds::Launches)
-            }
-            Self::Transfer { direction } => {
-                let direction = match direction {
-                    Direction::Upload => "upload",
-                    Direction::Download => "download",
-                };
-                facts(direction, Unit::BytesPerSecond, Bounds::Nothing)
-            }
+            Self::Latency { of } => Facts::new(of.name(), Unit::Nanoseconds, Bounds::Launches),
+            Self::Transfer { direction } => Facts::new(direction.name(), Unit::BytesPerSecond, Bounds::Nothing),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Drivers' statistics of compiled kernels (`VK_KHR_pipeline_executable_properties`), under common names.
 
+use crate::basis::named::named;
 use crate::basis::units::Metric;
 use crate::case::compiled::CompiledKernel;
 use std::cmp::Ordering;
@@ -28,24 +29,12 @@ pub enum CompilerStatistic {
 /// Bytes of a double word, turnip's unit for code sizes.
 const DWORD: f64 = 4.0;
 
+named!(CompilerStatistic, "statistic", [
+    Registers "regs", Spills "spills", Scratch "scratch", Shared "shared", Occupancy "occup", Instructions "instr",
+    Code "code",
+]);
+
 impl CompilerStatistic {
-    /// All statistics, in the order of tables.
-    pub const ALL: [Self; 7] =
-        [Self::Registers, Self::Spills, Self::Scratch, Self::Shared, Self::Occupancy, Self::Instructions, Self::Code];
-
-    /// Returns the heading in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Registers => "regs",
-            Self::Spills => "spills",
-            Self::Scratch => "scratch",
-            Self::Shared => "shared",
-            Self::Occupancy => "occup",
-            Self::Instructions => "instr",
-            Self::Code => "code",
-        }
-    }
-
     /// Returns the name within a sentence.
     pub fn name_in_sentence(self) -> &'static str {
         match self {
@@ -82,24 +71,27 @@ impl CompilerStatistic {
         }
     }
 
-    /// Returns the driver's name of the statistic and its value in the common unit; `None` if the driver does not
-    /// report it.
+    /// Returns the driver's name of the statistic, and the value in the common unit; `None` if it is not reported.
     pub fn reported(self, kernel: &CompiledKernel) -> Option<(&str, f64)> {
-        let named =
-            |name: &'static str| kernel.statistics.iter().filter(move |own| own.name.eq_ignore_ascii_case(name));
-        let name = self.names().iter().find(|name| named(name).next().is_some())?;
+        let mut by_name = self.names().iter().map(|name| metrics_called(kernel, name));
+        let metrics = by_name.find(|metrics| !metrics.is_empty())?;
         // A pipeline may have several executables; the worst value counts.
-        let worst = |a: f64, b: f64| if self == Self::Occupancy { a.min(b) } else { a.max(b) };
-        let value = named(name).filter_map(value).reduce(worst)?;
-        let turnip = self == Self::Code && named("Max Waves Per Core").next().is_some();
-        let name = named(name).next().map(|metric| metric.name.as_str())?;
-        Some((name, if turnip { DWORD * value } else { value }))
+        let worse = if self == Self::Occupancy { f64::min } else { f64::max };
+        let mut worst = metrics.iter().filter_map(|metric| value(metric)).reduce(worse)?;
+        let is_turnip = !metrics_called(kernel, "Max Waves Per Core").is_empty();
+        if self == Self::Code && is_turnip {
+            worst *= DWORD;
+        }
+        Some((&metrics[0].name, worst))
     }
 
     /// Returns the value: the driver's, or for shared memory the size that the kernel declares.
     pub fn of(self, kernel: &CompiledKernel) -> Option<f64> {
-        let declared = || Some(kernel.inspection.as_ref()?.shared.0 as f64).filter(|_| self == Self::Shared);
-        self.reported(kernel).map(|(_, value)| value).or_else(declared)
+        match self.reported(kernel) {
+            Some((_, value)) => Some(value),
+            None if self == Self::Shared => Some(kernel.inspection.as_ref()?.shared.0 as f64),
+            None => None,
+        }
     }
 
     /// Compares two values: `Greater` if a kernel got worse from `before` to `after`. More registers or instructions
@@ -113,11 +105,16 @@ impl CompilerStatistic {
     }
 }
 
+/// Returns the statistics of a kernel's executables with this name.
+fn metrics_called<'k>(kernel: &'k CompiledKernel, name: &str) -> Vec<&'k Metric> {
+    kernel.statistics.iter().filter(|metric| metric.name.eq_ignore_ascii_case(name)).collect()
+}
+
 /// Returns the value of a driver's statistic. NVIDIA reports local memory as a 64-bit number with the bytes in the
 /// lower half: 16 · 2³² + 1024 for an array of 1024.
 pub fn value(statistic: &Metric) -> Option<f64> {
-    let bytes = statistic.name.eq_ignore_ascii_case("Local Memory Size");
-    statistic.value.map(|value| if bytes { value % 2_f64.powi(32) } else { value })
+    let is_packed = statistic.name.eq_ignore_ascii_case("Local Memory Size");
+    statistic.value.map(|value| if is_packed { value % 2_f64.powi(32) } else { value })
 }
 
 /// Returns the driver's count of spilled registers of `kernel`, if it is above zero.
@@ -125,8 +122,7 @@ pub fn spills(kernel: &CompiledKernel) -> Option<f64> {
     CompilerStatistic::Spills.of(kernel).filter(|spills| *spills > 0.0)
 }
 
-/// Returns the worst spill count of `kernels`: registers, or bytes of scratch memory if the driver reports no count;
-/// `None` if it reports neither.
+/// Returns the worst number of spills in `kernels`, or of bytes of scratch memory if the driver counts no spills.
 pub fn spilled(kernels: &[CompiledKernel]) -> Option<f64> {
     kernels
         .iter()
@@ -137,7 +133,6 @@ pub fn spilled(kernels: &[CompiledKernel]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::units::Metric;
 
     /// Returns a kernel with the driver's statistics in `text`: `VGPRs=24, Code size=100`.
     fn kernel(text: &str) -> CompiledKernel {
@@ -161,22 +156,21 @@ mod tests {
         assert_eq!(figures(radv), [256.0, 335.0, 2048.0, 1024.0, 4.0, 3000.0, 25460.0].map(Some));
         let nvk =
             "Instruction count=700,Code Size=11200,Number of GPRs=24,SLM Size=0,Spills to memory=2,Max warps/SM=48";
-        let (none, some) = (None, Some::<f64>);
-        assert_eq!(figures(nvk), [some(24.0), some(2.0), some(0.0), none, some(48.0), some(700.0), some(11200.0)]);
+        assert_eq!(figures(nvk), [Some(24.0), Some(2.0), Some(0.0), None, Some(48.0), Some(700.0), Some(11200.0)]);
         let nvidia = "Register Count=40,Binary Size=4352,Stack Size=0,Local Memory Size=16";
-        assert_eq!(figures(nvidia), [some(40.0), none, some(16.0), none, none, none, some(4352.0)]);
+        assert_eq!(figures(nvidia), [Some(40.0), None, Some(16.0), None, None, None, Some(4352.0)]);
         let anv = "Instruction Count=120,SEND Count=9,Loop Count=1,Cycle Count=900,Spill Count=3,Fill Count=5,\
                    Scratch Memory Size=1024,Max dispatch width=16,Max live registers=24,Workgroup Memory Size=512";
-        assert_eq!(figures(anv), [some(24.0), some(3.0), some(1024.0), some(512.0), none, some(120.0), none]);
+        assert_eq!(figures(anv), [Some(24.0), Some(3.0), Some(1024.0), Some(512.0), None, Some(120.0), None]);
         let agx = "Instructions=90,ALU=40,Code size=600,GPRs=48,Scratch=0,Threads=1024,Spills=0,Fills=0";
-        assert_eq!(figures(agx), [some(48.0), some(0.0), some(0.0), none, some(1024.0), some(90.0), some(600.0)]);
+        assert_eq!(figures(agx), [Some(48.0), Some(0.0), Some(0.0), None, Some(1024.0), Some(90.0), Some(600.0)]);
         // Mesa 26.2's statistics of `tiled` for Tiger Lake.
         let anv = "Instructions=2667,Code size=35968,SENDs=97,Loops=1,Cycles=126532,Spills=95,Fills=83,\
                    Scratch Memory Size=2048,GRF registers=0,Push constant registers=20,Max dispatch width=8,\
                    Max live registers=177,Workgroup Memory Size=24832";
         assert_eq!(
             figures(anv),
-            [some(177.0), some(95.0), some(2048.0), some(24832.0), none, some(2667.0), some(35968.0)]
+            [Some(177.0), Some(95.0), Some(2048.0), Some(24832.0), None, Some(2667.0), Some(35968.0)]
         );
         let llvmpipe = "LLVM passes=3";
         assert_eq!(figures(llvmpipe), [None; 7]);
@@ -191,20 +185,17 @@ mod tests {
 
     #[test]
     fn nvidia_s_local_memory_is_the_lower_half_of_what_it_tells() {
-        let of =
-            |told: u64| CompilerStatistic::Scratch.of(&kernel(&format!("Register Count=31,Local Memory Size={told}")));
         // An H100 with driver 580.159: no array, one of 256 f32, one of 1024.
-        let told = [68_719_476_736, 68_719_477_760, 68_719_480_832].map(of);
-        assert_eq!(told, [0.0, 1024.0, 4096.0].map(Some));
+        for (reported, bytes) in [(68_719_476_736u64, 0.0), (68_719_477_760, 1024.0), (68_719_480_832, 4096.0)] {
+            let kernel = kernel(&format!("Register Count=31,Local Memory Size={reported}"));
+            assert_eq!(CompilerStatistic::Scratch.of(&kernel), Some(bytes));
+        }
     }
 
     #[test]
     fn of_several_executables_the_worst_counts() {
-        let several = "Spill Count=0,Max warps/SM=48,Spill Count=7,Max warps/SM=16";
-        assert_eq!(
-            [CompilerStatistic::Spills, CompilerStatistic::Occupancy].map(|own| own.of(&kernel(several))),
-            [Some(7.0), Some(16.0)]
-        );
+        let [_, spills, _, _, occupancy, ..] = figures("Spill Count=0,Max warps/SM=48,Spill Count=7,Max warps/SM=16");
+        assert_eq!([spills, occupancy], [Some(7.0), Some(16.0)]);
     }
 
     #[test]

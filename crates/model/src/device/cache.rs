@@ -3,6 +3,7 @@
 
 use crate::basis::destination::{Destination, make_private_folder};
 use crate::basis::input_file;
+use crate::basis::printable::hex;
 use crate::device::capability::DeviceInfo;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -40,10 +41,7 @@ impl CacheFolder {
     /// Returns the error that prevents writing to the folder, if any.
     pub fn trouble(&self) -> Option<io::Error> {
         let folder = Path::new(self.folder.as_ref()?);
-        make_private_folder(folder)
-            .and_then(|()| check_private(folder))
-            .and_then(|()| tempfile::tempfile_in(folder))
-            .err()
+        make_checked_folder(folder).and_then(|()| tempfile::tempfile_in(folder)).err()
     }
 
     /// Creates a cache that stores nothing.
@@ -64,15 +62,15 @@ impl CacheFolder {
 
     /// Lists the cache files, including those of layers in folders below.
     pub fn files(&self) -> Vec<PathBuf> {
-        let entries = |folder: &Path| folder.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
         let mut files = vec![];
-        for path in self.folder.iter().flat_map(|folder| entries(Path::new(folder))) {
+        let Some(folder) = &self.folder else { return files };
+        for path in list_folder(Path::new(folder)) {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let key = name.split('.').next().unwrap_or_default();
             if key.len() == 16 && key.chars().all(|c| c.is_ascii_hexdigit()) {
                 files.push(path);
             } else if name.starts_with(LAYER_FOLDER) {
-                files.extend(entries(&path));
+                files.extend(list_folder(&path));
             }
         }
         files
@@ -81,23 +79,21 @@ impl CacheFolder {
     /// Reads the contents of this kind for a device with its driver; `None` if missing or damaged.
     pub fn get(&self, kind: &str, device: &DeviceInfo) -> Option<Vec<u8>> {
         let path = self.file(kind, device)?;
-        path.parent().into_iter().chain([&*path]).try_for_each(check_private).ok()?;
+        check_private(path.parent()?).ok()?;
+        check_private(&path).ok()?;
         let file = input_file::read(&path, MAX_FILE_BYTES).ok()?;
         let (checksum, contents) = file.split_at_checked(CHECKSUM_BYTES)?;
         // A driver may trust its own data more than it should, so it gets nothing truncated or altered.
-        (Sha256::digest(contents)[..] == *checksum).then(|| contents.to_vec())
+        if Sha256::digest(contents)[..] == *checksum { Some(contents.to_vec()) } else { None }
     }
 
     /// Returns the absolute path of a file with these contents in a folder below the cache; writes the file unless an
-    /// earlier run did.
-    ///
-    /// # Errors
-    /// When there is no cache, it cannot be written, or every user can write to it.
+    /// earlier run did. Fails if there is no cache, it cannot be written, or every user can write to it.
     pub fn file_of(&self, folder: &str, name: &str, contents: &[u8]) -> io::Result<PathBuf> {
         let cache = self.folder.as_ref().ok_or_else(|| io::Error::other("there is no cache folder"))?;
         let folder = std::path::absolute(cache)?.join(folder);
-        make_private_folder(&folder)?;
-        folder.parent().into_iter().chain([&*folder]).try_for_each(check_private)?;
+        make_checked_folder(&folder)?;
+        check_private(Path::new(cache))?;
         let path = folder.join(name);
         let cached = check_private(&path).and_then(|()| input_file::read(&path, contents.len() as u64));
         if !cached.is_ok_and(|cached| cached == contents) {
@@ -108,16 +104,25 @@ impl CacheFolder {
 
     /// Stores `contents` atomically, if possible.
     pub fn put(&self, kind: &str, device: &DeviceInfo, contents: &[u8]) {
-        let Some(path) = self.file(kind, device) else { return };
-        let write = || -> io::Result<()> {
-            let folder = path.parent().unwrap_or(Path::new("."));
-            make_private_folder(folder)?;
-            check_private(folder)?;
-            Destination::open(&path)?.private()?.write(&[&Sha256::digest(contents)[..], contents].concat())
-        };
         // A cache that cannot be written costs only time.
-        let _ = write();
+        let _ = self.try_put(kind, device, contents);
     }
+
+    fn try_put(&self, kind: &str, device: &DeviceInfo, contents: &[u8]) -> io::Result<()> {
+        let Some(path) = self.file(kind, device) else { return Ok(()) };
+        make_checked_folder(path.parent().unwrap_or(Path::new(".")))?;
+        Destination::open(&path)?.private()?.write(&[&Sha256::digest(contents)[..], contents].concat())
+    }
+}
+
+fn list_folder(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    folder.read_dir().into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+/// Creates a folder if it is missing, and checks that not every user can write to it.
+fn make_checked_folder(folder: &Path) -> io::Result<()> {
+    make_private_folder(folder)?;
+    check_private(folder)
 }
 
 /// Refuses a folder or file that every user of this host can write: drivers execute code from a pipeline cache, and a
@@ -140,10 +145,6 @@ pub fn fingerprint(parts: &[&[u8]]) -> String {
         hash.update(part);
     }
     hex(&hash.finalize()[..8])
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

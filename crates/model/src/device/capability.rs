@@ -2,6 +2,7 @@
 //! record, and compared with a program's needs. Nothing here calls Vulkan.
 
 use crate::basis::dtype::DType;
+use crate::basis::named::named;
 use crate::basis::units::Bytes;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeSet;
@@ -50,18 +51,10 @@ impl DeviceKind {
     }
 }
 
-impl fmt::Display for DeviceKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::DiscreteGpu => "discrete GPU",
-            Self::IntegratedGpu => "integrated GPU",
-            Self::VirtualGpu => "virtual GPU",
-            Self::Cpu => "CPU",
-            Self::Host => "host",
-            Self::Other => "other",
-        })
-    }
-}
+named!(DeviceKind, "kind of device", [
+    DiscreteGpu "discrete GPU", IntegratedGpu "integrated GPU", VirtualGpu "virtual GPU", Cpu "CPU", Host "host",
+    Other "other",
+]);
 
 /// Vulkan device as its driver describes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -477,11 +470,10 @@ pub enum Requirement {
 }
 
 /// Returns the requirement of the SPIR-V capability `name` ("SPIR-V environment for Vulkan", appendix A of the Vulkan
-/// specification); `None` if it is unknown. Known are the capabilities that compute shaders without images may declare
-/// and `vulkan/query.rs` enables.
+/// specification); `None` if it is unknown. The known ones are those that compute shaders without images may declare
+/// and the `vulkan` crate enables.
 pub fn requirement(name: &str) -> Option<Requirement> {
-    let features = Feature::ALL.iter().copied().filter(|feature| feature.capabilities().contains(&name));
-    Some(match name {
+    let requirement = match name {
         "Matrix" | "Shader" | "SampledBuffer" | "ImageBuffer" | "Sampled1D" | "Image1D" | "ImageQuery"
         | "DerivativeControl" | "DeviceGroup" => Requirement::Nothing,
         "GroupNonUniform" => Requirement::Subgroup("basic"),
@@ -492,8 +484,16 @@ pub fn requirement(name: &str) -> Option<Requirement> {
         "GroupNonUniformShuffleRelative" => Requirement::Subgroup("shuffle-relative"),
         "GroupNonUniformClustered" => Requirement::Subgroup("clustered"),
         "GroupNonUniformQuad" => Requirement::Subgroup("quad"),
-        _ => Some(features.collect::<Vec<_>>()).filter(|any| !any.is_empty()).map(Requirement::Features)?,
-    })
+        _ => {
+            let mut features = Feature::ALL.to_vec();
+            features.retain(|feature| feature.capabilities().contains(&name));
+            if features.is_empty() {
+                return None;
+            }
+            Requirement::Features(features)
+        }
+    };
+    Some(requirement)
 }
 
 impl DeviceInfo {
@@ -506,35 +506,35 @@ impl DeviceInfo {
     }
 
     /// Returns the sub-group size to require for kernels that need one: the default size, but 16 on Intel, which
-    /// reports 32. Lanes share a thread's registers, so half as many spill less.
+    /// reports 32. Invocations of a sub-group share a thread's registers, so half as many spill less.
     pub fn usual_subgroup(&self) -> u32 {
         let Subgroup { size, min_size, max_size, size_control, .. } = self.subgroup;
-        let halved = self.vendor_id == vendor::INTEL && size_control && (min_size..=max_size).contains(&16);
-        if halved { size.min(16) } else { size }
+        let can_halve = size_control && (min_size..=max_size).contains(&16);
+        if self.vendor_id == vendor::INTEL && can_halve { size.min(16) } else { size }
     }
 
     /// Whether the device supports cooperative matrices of this shape.
     pub fn multiplies(&self, shape: &MatrixShape) -> bool {
         let extents = [shape.m, shape.n, shape.k];
-        let types = (shape.input, shape.accumulator);
-        match shape.workgroup {
-            None => self.cooperative_matrices.iter().any(|own| {
+        let Some(invocations) = shape.workgroup else {
+            return self.cooperative_matrices.iter().any(|own| {
                 [own.m, own.n, own.k] == extents
-                    && (own.input.as_str(), own.accumulator.as_str()) == types
+                    && own.input == shape.input
+                    && own.accumulator == shape.accumulator
                     && own.scope == "subgroup"
-            }),
-            Some(invocations) => self.flexible_matrices.as_ref().is_some_and(|flexible| {
-                let multiple = |own: &FlexibleMatrix| {
-                    extents.iter().zip(own.granularity).all(|(extent, unit)| extent.is_multiple_of(unit))
-                };
-                extents.iter().all(|extent| *extent <= flexible.most_extent)
-                    && flexible.shapes.iter().any(|own| {
-                        (own.input.as_str(), own.accumulator.as_str()) == types
-                            && (own.scope.as_str(), own.invocations) == ("workgroup", invocations)
-                            && multiple(own)
-                    })
-            }),
+            });
+        };
+        let Some(flexible) = &self.flexible_matrices else { return false };
+        if extents.iter().any(|extent| *extent > flexible.most_extent) {
+            return false;
         }
+        flexible.shapes.iter().any(|own| {
+            own.input == shape.input
+                && own.accumulator == shape.accumulator
+                && own.scope == "workgroup"
+                && own.invocations == invocations
+                && extents.iter().zip(own.granularity).all(|(extent, unit)| extent.is_multiple_of(unit))
+        })
     }
 
     /// Returns why nothing can be measured on the device, if so.
@@ -547,7 +547,10 @@ impl DeviceInfo {
         if self.memory() == Bytes(0) {
             return Some("reports nonsense: it has no memory".into());
         }
-        self.uninspectable().or_else(|| (!has_clock).then(|| "needs a compute queue with timestamps".into()))
+        if let Some(reason) = self.uninspectable() {
+            return Some(reason);
+        }
+        if has_clock { None } else { Some("needs a compute queue with timestamps".into()) }
     }
 
     /// Returns why nothing can even be compiled for the device, if so.
@@ -555,8 +558,8 @@ impl DeviceInfo {
         if let Some(nonsense) = self.nonsense() {
             return Some(format!("reports nonsense: {nonsense}"));
         }
-        let lacking = Self::REQUIRED_FEATURES.iter().find(|feature| !self.features.contains(feature));
-        lacking.map(|feature| format!("needs feature {}", feature.name()))
+        let missing = Self::REQUIRED_FEATURES.iter().find(|feature| !self.features.contains(feature))?;
+        Some(format!("needs feature {}", missing.name()))
     }
 
     /// Returns the driver's impossible answer, as null drivers give, if there is one.
@@ -565,51 +568,59 @@ impl DeviceInfo {
         if subgroup.size == 0 {
             return Some("its sub-groups have 0 invocations".into());
         }
-        let none = limits.group_invocations == 0 || limits.group_size.contains(&0) || limits.group_count.contains(&0);
-        none.then(|| "its work-groups have 0 invocations".into())
+        if limits.group_invocations == 0 || limits.group_size.contains(&0) || limits.group_count.contains(&0) {
+            return Some("its work-groups have 0 invocations".into());
+        }
+        None
     }
 
     /// Returns why a kernel that declares `capabilities` cannot run on the device, if so.
     pub fn lacks(&self, capabilities: &[impl AsRef<str>]) -> Option<String> {
-        capabilities.iter().map(AsRef::as_ref).find_map(|name| match requirement(name) {
-            Some(Requirement::Nothing) => None,
-            Some(Requirement::Features(any)) => {
-                (!any.iter().any(|feature| self.features.contains(feature))).then(|| {
-                    let names: Vec<_> = any.iter().map(|feature| feature.name()).collect();
-                    format!("needs feature {}", names.join(" or "))
-                })
+        for name in capabilities.iter().map(AsRef::as_ref) {
+            match requirement(name) {
+                Some(Requirement::Nothing) => {}
+                Some(Requirement::Features(features)) => {
+                    if !features.iter().any(|feature| self.features.contains(feature)) {
+                        let names: Vec<_> = features.iter().map(|feature| feature.name()).collect();
+                        return Some(format!("needs feature {}", names.join(" or ")));
+                    }
+                }
+                Some(Requirement::Subgroup(operation)) => {
+                    if !self.subgroup.operations.iter().any(|supported| supported == operation) {
+                        return Some(format!("needs sub-group operation {operation} in compute shaders"));
+                    }
+                }
+                None => return Some(format!("needs SPIR-V capability {name}, which gpukern does not know")),
             }
-            Some(Requirement::Subgroup(operation)) => (!self.subgroup.operations.iter().any(|o| o == operation))
-                .then(|| format!("needs sub-group operation {operation} in compute shaders")),
-            None => Some(format!("needs SPIR-V capability {name}, which gpukern does not know")),
-        })
+        }
+        None
     }
 
     /// Returns why a kernel whose instructions need `features` cannot run on the device, if so.
     pub fn lacks_features(&self, features: &[impl AsRef<str>]) -> Option<String> {
         let has = |name: &str| self.features.iter().any(|feature| feature.name() == name);
-        let lacking = features.iter().map(AsRef::as_ref).find(|name| !has(name))?;
-        Some(format!("needs feature {lacking}"))
+        let missing = features.iter().map(AsRef::as_ref).find(|name| !has(name))?;
+        Some(format!("needs feature {missing}"))
     }
 
     /// Returns why the device is too old for this version of SPIR-V, if it is ("Versions and formats", appendix A of
     /// the Vulkan specification).
     pub fn too_old_for(&self, spirv: [u8; 2]) -> Option<String> {
-        // Vulkan versions with the newest SPIR-V version of each.
-        const NEWEST: [([u32; 2], [u8; 2]); 4] =
+        // Vulkan versions, each with the newest SPIR-V version that it accepts.
+        const NEWEST_SPIRV: [([u32; 2], [u8; 2]); 4] =
             [([1, 0], [1, 0]), ([1, 1], [1, 3]), ([1, 2], [1, 5]), ([1, 3], [1, 6])];
         let mut numbers = self.api_version.split('.').map_while(|number| number.parse::<u32>().ok());
-        let own = [numbers.next()?, numbers.next()?];
+        let vulkan = [numbers.next()?, numbers.next()?];
         let [major, minor] = spirv;
-        let needed = NEWEST.iter().find(|(_, newest)| spirv <= *newest).map(|(vulkan, _)| *vulkan);
-        match needed {
-            Some(needed) if own >= needed => None,
-            Some([x, y]) => {
-                let own = &self.api_version;
-                Some(format!("needs SPIR-V {major}.{minor}, so Vulkan {x}.{y}; the device has Vulkan {own}"))
-            }
-            None => Some(format!("needs SPIR-V {major}.{minor}, which gpukern does not know")),
+        let Some((needed, _)) = NEWEST_SPIRV.iter().find(|(_, newest)| spirv <= *newest) else {
+            return Some(format!("needs SPIR-V {major}.{minor}, which gpukern does not know"));
+        };
+        if vulkan >= *needed {
+            return None;
         }
+        let [x, y] = needed;
+        let own_version = &self.api_version;
+        Some(format!("needs SPIR-V {major}.{minor}, so Vulkan {x}.{y}; the device has Vulkan {own_version}"))
     }
 }
 
@@ -621,8 +632,7 @@ mod tests {
     #[test]
     fn sub_groups_of_intels_have_16_invocations_where_that_can_be_required() {
         let mut device = gpu();
-        let Subgroup { min_size, max_size, .. } = &mut device.subgroup;
-        (*min_size, *max_size) = (8, 32);
+        device.subgroup.max_size = 32;
         assert_eq!(device.usual_subgroup(), 32);
         device.vendor_id = vendor::INTEL;
         assert_eq!(device.usual_subgroup(), 16);
@@ -633,28 +643,28 @@ mod tests {
     #[test]
     fn a_device_whose_answers_make_no_sense_is_refused_with_the_answer() {
         assert_eq!(software_device().unusable(), None);
-        let told = |device: DeviceInfo| device.unusable().expect("refused");
+        let refusal = |device: DeviceInfo| device.unusable().expect("refused");
         for period_ns in [f32::INFINITY, f32::NAN, 0.0, -1.0, 1e-38, 1e30] {
             let device = DeviceInfo { timestamps: Timestamps { period_ns, valid_bits: 64 }, ..software_device() };
             let reason = format!("reports nonsense: its clock has {period_ns} ns a tick");
-            assert_eq!(told(device.clone()), reason);
+            assert_eq!(refusal(device.clone()), reason);
             // The answer survives serialization, as between processes.
             let json = serde_json::to_string(&device).expect("JSON");
             let read: DeviceInfo = serde_json::from_str(&json).expect(&json);
-            assert!(told(read).starts_with("reports nonsense: its clock has "), "{json}");
+            assert!(refusal(read).starts_with("reports nonsense: its clock has "), "{json}");
         }
         let mut device = software_device();
         device.subgroup.size = 0;
-        assert_eq!(told(device), "reports nonsense: its sub-groups have 0 invocations");
+        assert_eq!(refusal(device), "reports nonsense: its sub-groups have 0 invocations");
         let mut device = software_device();
         device.limits.group_count[1] = 0;
-        assert_eq!(told(device), "reports nonsense: its work-groups have 0 invocations");
+        assert_eq!(refusal(device), "reports nonsense: its work-groups have 0 invocations");
     }
 
     #[test]
     fn names_of_capabilities_are_those_of_the_specification() {
-        let known: Vec<_> = (0..8192).filter_map(rspirv::spirv::Capability::from_u32).collect();
-        let mapped = known.iter().filter(|capability| requirement(&format!("{capability:?}")).is_some()).count();
+        let capabilities = (0..8192).filter_map(rspirv::spirv::Capability::from_u32);
+        let mapped = capabilities.filter(|capability| requirement(&format!("{capability:?}")).is_some()).count();
         // rspirv knows all names in the table, so none has a typing error.
         assert_eq!(mapped, 61);
     }

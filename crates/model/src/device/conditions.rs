@@ -25,25 +25,30 @@ impl ClockSource {
         Self::below(device, Path::new("/sys"))
     }
 
+    /// Finds the source for `device` below `sys`, where Linux mounts sysfs.
     fn below(device: &DeviceInfo, sys: &Path) -> Option<Self> {
         if device.kind == DeviceKind::Cpu {
-            let cores = folders(&sys.join("devices/system/cpu"), "cpu");
-            let files: Vec<_> = cores.iter().map(|core| core.join("cpufreq/scaling_cur_freq")).collect();
-            let files: Vec<_> = files.into_iter().filter(|file| file.is_file()).collect();
-            return (!files.is_empty()).then_some(Self::Files(files, 1000.0));
+            let cores = numbered_folders(&sys.join("devices/system/cpu"), "cpu");
+            return Self::of_files(&cores, "cpufreq/scaling_cur_freq", 1000.0);
         }
         let address = device.pci_address.clone()?;
         if device.vendor_id == NVIDIA {
-            return Nvml::init().ok().map(|nvml| Self::Nvml(Box::new(nvml), address));
+            let nvml = Nvml::init().ok()?;
+            return Some(Self::Nvml(Box::new(nvml), address));
         }
         let folder = sys.join("bus/pci/devices").join(address);
         let table = folder.join("pp_dpm_sclk");
         if table.is_file() {
             return Some(Self::Table(table));
         }
-        let files = folders(&folder.join("drm"), "card").into_iter().map(|card| card.join("gt_act_freq_mhz"));
-        let files: Vec<_> = files.filter(|file| file.is_file()).collect();
-        (!files.is_empty()).then_some(Self::Files(files, 1.0))
+        Self::of_files(&numbered_folders(&folder.join("drm"), "card"), "gt_act_freq_mhz", 1.0)
+    }
+
+    /// Uses the files called `name` in `folders`, which count `units` per MHz; `None` if there are none.
+    fn of_files(folders: &[PathBuf], name: &str, units: f64) -> Option<Self> {
+        let mut files: Vec<_> = folders.iter().map(|folder| folder.join(name)).collect();
+        files.retain(|file| file.is_file());
+        if files.is_empty() { None } else { Some(Self::Files(files, units)) }
     }
 
     /// Returns the energy in joules that the board has used since its driver was loaded, if there is a counter. NVML's
@@ -65,26 +70,32 @@ impl ClockSource {
                 let text = read_to_string(path).ok()?;
                 // The active level has a star: `1: 1200Mhz *` (amdgpu's pp_dpm_sclk).
                 let line = text.lines().find(|line| line.trim_end().ends_with('*'))?;
-                let figure = line.split_once(':')?.1.trim();
-                figure[..figure.find(|c: char| !c.is_ascii_digit())?].parse().ok()
+                let (_, frequency) = line.split_once(':')?;
+                let (digits, _) = frequency.trim().split_once(|c: char| !c.is_ascii_digit())?;
+                digits.parse().ok()
             }
             Self::Files(files, units) => {
-                let read = |file: &PathBuf| read_to_string(file).ok()?.trim().parse::<f64>().ok();
-                let clocks = files.iter().map(read).collect::<Option<Vec<_>>>()?;
-                Some(clocks.iter().sum::<f64>() / clocks.len() as f64 / units)
+                let mut sum = 0.0;
+                for file in files {
+                    sum += read_to_string(file).ok()?.trim().parse::<f64>().ok()?;
+                }
+                Some(sum / files.len() as f64 / units)
             }
         }
     }
 }
 
 /// Lists the folders `prefix`0, `prefix`1, … in `parent`.
-fn folders(parent: &Path, prefix: &str) -> Vec<PathBuf> {
-    let numbered = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(prefix));
-        name.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
-    };
-    let entries = std::fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.path());
-    entries.filter(numbered).collect()
+fn numbered_folders(parent: &Path, prefix: &str) -> Vec<PathBuf> {
+    let mut folders = vec![];
+    for entry in parent.read_dir().into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(prefix)).unwrap_or_default();
+        if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) {
+            folders.push(entry.path());
+        }
+    }
+    folders
 }
 
 /// Fewest ticks of all processors together, 10 ms each, over which a share is meaningful.
@@ -104,14 +115,14 @@ pub struct HostLoad {
 impl HostLoad {
     /// Reads the current ticks; `None` if the system does not report them.
     pub fn now() -> Option<Self> {
-        let [stat, status, own] =
-            ["/proc/stat", "/proc/self/status", "/proc/self/stat"].map(|path| read_to_string(path).ok());
-        Self::parse(&stat?, &status?, &own?)
+        let read = |path: &str| read_to_string(path).ok();
+        Self::parse(&read("/proc/stat")?, &read("/proc/self/status")?, &read("/proc/self/stat")?)
     }
 
-    fn parse(stat: &str, status: &str, own: &str) -> Option<Self> {
+    /// Parses the kernel's files: `stat` of the machine, `status` and `process_stat` of this process (proc(5)).
+    fn parse(stat: &str, status: &str, process_stat: &str) -> Option<Self> {
         let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-        let allowed = processors(allowed.trim())?;
+        let allowed = parse_processors(allowed.trim())?;
         let mut load = Self::default();
         for line in stat.lines().filter(|line| line.starts_with("cpu")) {
             let (name, ticks) = line[3..].split_once(' ')?;
@@ -125,46 +136,48 @@ impl HostLoad {
             load.total += total;
             load.busy += total - idle;
         }
-        // The process name may contain spaces and brackets; user and system time are fields 14 and 15.
-        let mut own = own.rsplit_once(')')?.1.split_whitespace().skip(11).map(|tick| tick.parse::<u64>().ok());
-        load.own = own.next()?? + own.next()??;
+        // The process name, field 2, may contain spaces and brackets; user and system time are fields 14 and 15.
+        let (_, fields) = process_stat.rsplit_once(')')?;
+        let mut ticks = fields.split_whitespace().skip(11).map(str::parse::<u64>);
+        load.own = ticks.next()?.ok()? + ticks.next()?.ok()?;
         (load.total > 0).then_some(load)
     }
 
-    /// Returns the share of the processors that other programs used since `earlier`; `None` if the interval is too
-    /// short.
+    /// Returns the share of the processors that other programs used since `earlier`, if that is long enough ago.
     pub fn others_since(self, earlier: Self) -> Option<f64> {
-        let since = |of: fn(&Self) -> u64| of(&self).saturating_sub(of(&earlier));
-        let [total, busy, own] = [since(|load| load.total), since(|load| load.busy), since(|load| load.own)];
+        let total = self.total.saturating_sub(earlier.total);
+        let busy = self.busy.saturating_sub(earlier.busy);
+        let own = self.own.saturating_sub(earlier.own);
+        if total < MIN_TICKS {
+            return None;
+        }
         // Subtraction saturates: the system's and the process's ticks are counted at different moments.
-        (total >= MIN_TICKS).then(|| (busy.saturating_sub(own) as f64 / total as f64).min(1.0))
+        Some((busy.saturating_sub(own) as f64 / total as f64).min(1.0))
     }
 }
 
 /// Returns the CPU time of all threads of this process; `None` if the system does not report it.
-#[cfg(unix)]
 pub fn cpu_time() -> Option<Duration> {
-    use nix::sys::resource::{UsageWho, getrusage};
-    use nix::sys::time::TimeValLike;
-    let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
-    let spent = usage.user_time() + usage.system_time();
-    u64::try_from(spent.num_microseconds()).ok().map(Duration::from_micros)
-}
-
-/// Returns the CPU time of all threads of this process; `None` if the system does not report it.
-#[cfg(not(unix))]
-pub fn cpu_time() -> Option<Duration> {
+    #[cfg(unix)]
+    {
+        use nix::sys::resource::{UsageWho, getrusage};
+        use nix::sys::time::TimeValLike;
+        let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
+        let spent = usage.user_time() + usage.system_time();
+        u64::try_from(spent.num_microseconds()).ok().map(Duration::from_micros)
+    }
+    #[cfg(not(unix))]
     None
 }
 
 /// Parses a list of processors such as `0-3,8`.
-fn processors(list: &str) -> Option<Vec<usize>> {
-    let mut found = vec![];
+fn parse_processors(list: &str) -> Option<Vec<usize>> {
+    let mut processors = vec![];
     for part in list.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        found.extend(first.parse::<usize>().ok()?..=last.parse().ok()?);
+        processors.extend(first.parse::<usize>().ok()?..=last.parse().ok()?);
     }
-    Some(found)
+    Some(processors)
 }
 
 #[cfg(test)]
@@ -195,20 +208,17 @@ mod tests {
     }
 
     #[test]
-    fn the_marked_line_of_a_table_is_the_clock() {
-        let sys = tempfile::tempdir().expect("a folder");
-        assert!(ClockSource::below(&gpu(), sys.path()).is_none());
-        write(sys.path(), "bus/pci/devices/0000:03:00.0/pp_dpm_sclk", "0: 500Mhz\n1: 1450Mhz *\n2: 2400Mhz\n");
-        assert_eq!(ClockSource::below(&gpu(), sys.path()).expect("a table").mhz(), Some(1450.0));
-        write(sys.path(), "bus/pci/devices/0000:03:00.0/pp_dpm_sclk", "no clock *\n");
-        assert_eq!(ClockSource::below(&gpu(), sys.path()).expect("a table").mhz(), None);
-    }
-
-    #[test]
-    fn a_card_with_one_file_is_read_as_megahertz() {
-        let sys = tempfile::tempdir().expect("a folder");
-        write(sys.path(), "bus/pci/devices/0000:03:00.0/drm/card1/gt_act_freq_mhz", "1100\n");
-        assert_eq!(ClockSource::below(&gpu(), sys.path()).expect("a card").mhz(), Some(1100.0));
+    fn the_clock_of_a_card_is_the_marked_line_of_its_table_or_its_only_number() {
+        for (path, text, mhz) in [
+            ("pp_dpm_sclk", "0: 500Mhz\n1: 1450Mhz *\n2: 2400Mhz\n", Some(1450.0)),
+            ("pp_dpm_sclk", "no clock *\n", None),
+            ("drm/card1/gt_act_freq_mhz", "1100\n", Some(1100.0)),
+        ] {
+            let sys = tempfile::tempdir().expect("a folder");
+            assert!(ClockSource::below(&gpu(), sys.path()).is_none());
+            write(sys.path(), &format!("bus/pci/devices/0000:03:00.0/{path}"), text);
+            assert_eq!(ClockSource::below(&gpu(), sys.path()).expect("a file").mhz(), mhz, "{text}");
+        }
     }
 
     const OWN: &str = "7 (a) b) R 1 1 1 0 -1 4194304 85 0 0 0 30 12 0 0 20 0 1 0 2344 0 0";
@@ -229,8 +239,8 @@ mod tests {
 
     #[test]
     fn lists_of_processors_are_read_and_what_is_none_tells_nothing() {
-        assert_eq!(processors("0-2,5"), Some(vec![0, 1, 2, 5]));
-        assert_eq!(processors(""), None);
+        assert_eq!(parse_processors("0-2,5"), Some(vec![0, 1, 2, 5]));
+        assert_eq!(parse_processors(""), None);
         assert_eq!(HostLoad::parse("cpu0 1 2", "Cpus_allowed_list: 0", OWN), None);
         assert_eq!(HostLoad::parse("cpu0 1 2 3 4 5 6 7 8", "Cpus_allowed_list: 0", "7 (a) R 1"), None);
     }

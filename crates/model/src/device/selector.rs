@@ -3,10 +3,7 @@
 use crate::device::capability::{DeviceInfo, DeviceKind};
 
 /// Returns the indices into `devices` that `selectors` name, without repetitions, in the order named; the default
-/// device if there are no selectors.
-///
-/// # Errors
-/// When a selector matches no device, or is ambiguous.
+/// device if there are no selectors. Fails if a selector matches no device, or is ambiguous.
 pub fn select(devices: &[DeviceInfo], selectors: &[String]) -> Result<Vec<usize>, String> {
     check(selectors)?;
     if selectors.is_empty() {
@@ -24,17 +21,12 @@ pub fn select(devices: &[DeviceInfo], selectors: &[String]) -> Result<Vec<usize>
 }
 
 /// Refuses an empty selector, which would match every name.
-///
-/// # Errors
-/// A message that says what to write instead.
 pub fn check(selectors: &[String]) -> Result<(), String> {
-    match selectors.iter().find(|selector| selector.trim().is_empty()) {
-        None => Ok(()),
-        Some(empty) => Err(format!(
-            "'{empty}' names no device; give --device (or GPUKERN_DEVICE) an index, part of a name, a UUID, gpu, cpu or \
-             all, or leave it out"
-        )),
-    }
+    let Some(empty) = selectors.iter().find(|selector| selector.trim().is_empty()) else { return Ok(()) };
+    Err(format!(
+        "'{empty}' names no device; give --device (or GPUKERN_DEVICE) an index, part of a name, a UUID, gpu, cpu or \
+         all, or leave it out"
+    ))
 }
 
 /// Returns the default device: usable ones first, then by kind.
@@ -49,29 +41,32 @@ fn default(devices: &[DeviceInfo]) -> Option<usize> {
         };
         (device.unusable().is_some(), kind, device.index)
     };
-    devices.iter().enumerate().min_by_key(|(_, device)| rank(device)).map(|(index, _)| index)
+    (0..devices.len()).min_by_key(|index| rank(&devices[*index]))
 }
 
+/// Returns the indices of the devices that a selector names: several only for `all`.
 fn matching(devices: &[DeviceInfo], selector: &str) -> Result<Vec<usize>, String> {
-    let all = |test: &dyn Fn(&DeviceInfo) -> bool| -> Vec<usize> {
-        devices.iter().enumerate().filter(|(_, device)| test(device)).map(|(index, _)| index).collect()
+    let indices = |test: &dyn Fn(&DeviceInfo) -> bool| -> Vec<usize> {
+        (0..devices.len()).filter(|index| test(&devices[*index])).collect()
     };
     let lower = selector.to_lowercase();
-    let found = match lower.as_str() {
-        "all" => return Ok(all(&|_| true)),
-        "gpu" => all(&|device| device.kind.is_gpu()).into_iter().take(1).collect(),
-        "cpu" => all(&|device| device.kind == DeviceKind::Cpu).into_iter().take(1).collect(),
+    let mut matching = match lower.as_str() {
+        "all" => return Ok(indices(&|_| true)),
+        "gpu" => indices(&|device| device.kind.is_gpu()),
+        "cpu" => indices(&|device| device.kind == DeviceKind::Cpu),
         _ => match selector.parse::<usize>() {
-            Ok(index) => all(&|device| device.index == index),
-            Err(_) => all(&|device| device.uuid == lower || device.name.to_lowercase().contains(&lower)),
+            Ok(number) => indices(&|device| device.index == number),
+            Err(_) => indices(&|device| device.uuid == lower || device.name.to_lowercase().contains(&lower)),
         },
     };
     // Two manifests of one driver list its device twice.
-    let is_one = |found: &[usize]| found.iter().all(|at| devices[*at].uuid == lower);
-    match found[..] {
-        [_] => Ok(found),
-        [first, ..] if is_one(&found) => Ok(vec![first]),
-        [] => Err(format!("no device matches '{selector}'; available: {}", names(devices))),
+    let is_one_device = matching.iter().all(|index| devices[*index].uuid == lower);
+    if is_one_device || lower == "gpu" || lower == "cpu" {
+        matching.truncate(1);
+    }
+    match matching.len() {
+        0 => Err(format!("no device matches '{selector}'; available: {}", names(devices))),
+        1 => Ok(matching),
         _ => Err(format!("device '{selector}' is ambiguous; use an index or UUID of: {}", names(devices))),
     }
 }

@@ -7,9 +7,10 @@
 //! blocks. So the resampled median has a random *rank*, nearly normal around n/2, whose variance is that of the block
 //! sums; one normal deviate and one look-up in the sorted samples replace n draws.
 
-use super::significance::student_quantile;
+use super::significance::{student_quantile, two_sided_student};
 use super::{median, quantile};
 use rand::Rng;
+use std::cmp::Ordering;
 
 /// 97.5 % quantile of the standard normal distribution.
 pub const Z: f64 = 1.959_963_985;
@@ -37,10 +38,17 @@ impl ProcessSamples {
         let count = samples.len();
         let mut sorted = samples.to_vec();
         sorted.sort_unstable_by(f64::total_cmp);
-        let middle = (count > 0).then(|| quantile(&sorted, 0.5)).filter(|m| m.is_finite() && *m > 0.0)?;
+        if samples.is_empty() {
+            return None;
+        }
+        let middle = quantile(&sorted, 0.5);
+        if !middle.is_finite() || middle <= 0.0 {
+            return None;
+        }
+        // The rank of the median of n independent samples has the variance n/4.
         let rank_deviation = (inflation(samples, middle) / (4.0 * count as f64)).sqrt();
-        let halves = samples.split_at(count / 2);
-        let drift = match (median(halves.0), median(halves.1)) {
+        let (first_half, second_half) = samples.split_at(count / 2);
+        let drift = match (median(first_half), median(second_half)) {
             (Some(first), Some(second)) if first > 0.0 && second > 0.0 => (second / first).ln(),
             _ => 0.0,
         };
@@ -63,31 +71,35 @@ impl ProcessSamples {
 /// Returns the variance of the number of samples below the median, relative to independent samples, from the sums of
 /// all overlapping blocks of √n samples; at least 1.
 ///
-/// √n is longer than the n^⅓ that is optimal for weak dependence: in practice, a processor may stay slow for many
-/// samples in a row.
+/// √n is longer than n^⅓, the optimum for weak dependence: a processor may stay slow for many samples in a row.
 fn inflation(samples: &[f64], median: f64) -> f64 {
     let length = (samples.len() as f64).sqrt().round() as usize;
     let blocks = samples.len() - length.min(samples.len()) + 1;
     if length < 2 || blocks < 3 {
         return 1.0;
     }
-    // Samples equal to the median count half below and half above.
-    let side = |sample: &f64| match sample.total_cmp(&median) {
-        std::cmp::Ordering::Less => 0.5,
-        std::cmp::Ordering::Equal => 0.0,
-        std::cmp::Ordering::Greater => -0.5,
-    };
-    let mut sum: f64 = samples[..length].iter().map(side).sum();
+    let mut sides = vec![];
+    for sample in samples {
+        sides.push(match sample.total_cmp(&median) {
+            Ordering::Less => 0.5,
+            // Half of these samples count as below the median, half as above.
+            Ordering::Equal => 0.0,
+            Ordering::Greater => -0.5,
+        });
+    }
+    // The block moves along the samples: one enters at its end, one leaves at its start.
+    let mut sum: f64 = sides[..length].iter().sum();
     let mut total = sum;
     let mut squares = sum * sum;
-    for (leaving, entering) in samples.iter().zip(&samples[length..]) {
-        sum += side(entering) - side(leaving);
+    for (leaving, entering) in sides.iter().zip(&sides[length..]) {
+        sum += entering - leaving;
         total += sum;
         squares += sum * sum;
     }
     let mean = total / blocks as f64;
     let variance = squares / blocks as f64 - mean * mean;
-    (variance / (length as f64 / 4.0)).max(1.0)
+    let independent_variance = length as f64 / 4.0;
+    (variance / independent_variance).max(1.0)
 }
 
 /// Samples of one side, and the noise between processes that is not visible in them.
@@ -99,13 +111,19 @@ pub struct SideSamples<'a> {
     pub noise: f64,
 }
 
+impl SideSamples<'_> {
+    /// Returns the logarithm of each process's median.
+    fn log_medians(&self) -> Vec<f64> {
+        self.runs.iter().map(|run| run.median.ln()).collect()
+    }
+}
+
 /// Ratio of medians with its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
-    /// Estimate.
+    /// Candidate's median divided by the baseline's.
     pub value: f64,
-    /// Estimate after subtracting as much of it as a change of device speed can explain; equal to `value` or nearer to
-    /// 1.
+    /// Part of `value` that a change of the device's speed cannot explain: equal to `value` or nearer to 1.
     pub least: f64,
     /// 95 % confidence interval.
     pub interval: [f64; 2],
@@ -127,26 +145,25 @@ impl Ratio {
 /// `slowness` is the logarithm of how much slower the device ran beside the candidate. Work bound by the clock took
 /// that much longer for this reason, other work did not; since it is unknown which applies, the interval covers both.
 pub fn ratio(baseline: SideSamples<'_>, candidate: SideSamples<'_>, slowness: f64, generator: &mut impl Rng) -> Ratio {
-    let logs = |side: SideSamples<'_>| side.runs.iter().map(|run| run.median.ln()).collect::<Vec<_>>();
-    let [baseline_logs, candidate_logs] = [logs(baseline), logs(candidate)];
-    let mut scratch = Vec::new();
-    let estimate = shift(&baseline_logs, &candidate_logs, &mut scratch);
+    let mut scratch = vec![];
+    let estimate = shift(&baseline.log_medians(), &candidate.log_medians(), &mut scratch);
 
     let mut normal = Normal { generator, spare: None };
-    let mut resampler = [Resampler::new(baseline), Resampler::new(candidate)];
-    let shifts: Vec<f64> = (0..RESAMPLES)
-        .map(|_| {
-            let [baseline, candidate] = &mut resampler;
-            shift(baseline.draw(&mut normal), candidate.draw(&mut normal), &mut scratch)
-        })
-        .collect();
-    // Few processes underestimate the spread: widen by Student's factor, for the sides whose spread was used.
-    let freedom: usize = [baseline, candidate]
-        .iter()
-        .map(|side| side.runs.len())
-        .filter(|n| *n >= MIN_RUNS_FOR_SPREAD)
-        .map(|n| n - 1)
-        .sum();
+    let mut baseline_resampler = Resampler::new(baseline);
+    let mut candidate_resampler = Resampler::new(candidate);
+    let mut shifts = Vec::with_capacity(RESAMPLES);
+    for _ in 0..RESAMPLES {
+        let baseline_logs = baseline_resampler.draw(&mut normal);
+        let candidate_logs = candidate_resampler.draw(&mut normal);
+        shifts.push(shift(baseline_logs, candidate_logs, &mut scratch));
+    }
+    // The spread of few processes underestimates that of all, so Student's factor widens the interval.
+    let mut freedom = 0;
+    for side in [baseline, candidate] {
+        if side.runs.len() >= MIN_RUNS_FOR_SPREAD {
+            freedom += side.runs.len() - 1;
+        }
+    }
     conclude(estimate, shifts, slowness, (freedom > 0).then_some(freedom))
 }
 
@@ -164,25 +181,28 @@ pub fn paired(ratios: &[f64], generator: &mut impl Rng) -> Option<Ratio> {
 
 /// Computes interval and p-value from the resamples of an estimate; `slowness` as for [`ratio`].
 fn conclude(estimate: f64, mut shifts: Vec<f64>, slowness: f64, freedom: Option<usize>) -> Ratio {
-    let ends = ends(&mut shifts);
+    let ends = interval_ends(&mut shifts);
+    let deviation = (ends[1] - ends[0]) / (2.0 * Z);
     let widening = student_quantile(Z, freedom) / Z;
     let [low, high] = ends.map(|end| estimate + (end - estimate) * widening);
     // The interval must contain the estimate, even if few or tied samples put all resamples on one side.
-    let [low, high] = [low.min(estimate) - slowness.max(0.0), high.max(estimate) - slowness.min(0.0)];
+    let low = low.min(estimate) - slowness.max(0.0);
+    let high = high.max(estimate) - slowness.min(0.0);
     // Subtract the slowness, but do not cross zero.
     let least =
         if estimate > 0.0 { (estimate - slowness.max(0.0)).max(0.0) } else { (estimate - slowness.min(0.0)).min(0.0) };
-    let deviation = (ends[1] - ends[0]) / (2.0 * Z);
-    let p = match (least == 0.0, deviation > 0.0) {
-        (true, _) => 1.0,
-        (false, false) => 0.0,
-        (false, true) => super::significance::two_sided_student(least / deviation, freedom),
+    let p = if least == 0.0 {
+        1.0
+    } else if deviation > 0.0 {
+        two_sided_student(least / deviation, freedom)
+    } else {
+        0.0
     };
     Ratio { value: estimate.exp(), least: least.exp(), interval: [low.exp(), high.exp()], p }
 }
 
 /// Returns the 2.5 % and 97.5 % quantiles. Sorts only the tails, because a comparison does this for thousands of cases.
-fn ends(values: &mut [f64]) -> [f64; 2] {
+fn interval_ends(values: &mut [f64]) -> [f64; 2] {
     let tail = values.len() / 40 + 2;
     if values.len() > 2 * tail {
         let last = values.len() - tail;
@@ -196,47 +216,49 @@ fn ends(values: &mut [f64]) -> [f64; 2] {
     [0.025, 0.975].map(|p| quantile(values, p))
 }
 
-/// Returns the median of candidate − baseline over all pairs.
+/// Returns the median of candidate − baseline over all pairs. `scratch` is memory for the differences.
 fn shift(baseline: &[f64], candidate: &[f64], scratch: &mut Vec<f64>) -> f64 {
     if let ([b], [c]) = (baseline, candidate) {
         return c - b;
     }
     scratch.clear();
     scratch.extend(candidate.iter().flat_map(|c| baseline.iter().map(move |b| c - b)));
-    let middle = scratch.len() / 2;
-    let (below, upper, _) = scratch.select_nth_unstable_by(middle, f64::total_cmp);
-    let upper = *upper;
-    if !(baseline.len() * candidate.len()).is_multiple_of(2) {
+    let count = scratch.len();
+    let (smaller, &mut upper, _) = scratch.select_nth_unstable_by(count / 2, f64::total_cmp);
+    if !count.is_multiple_of(2) {
         return upper;
     }
-    let lower = below.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let lower = smaller.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     f64::midpoint(lower, upper)
 }
 
 /// Generator of resampled log medians of a side's processes.
 struct Resampler<'a> {
     side: SideSamples<'a>,
+    /// Median of the processes' log medians, around which resampled ones are stretched.
     centre: f64,
     /// Factor √(n/(n−1)): resampled processes vary less than processes do.
     stretch: f64,
+    /// Latest resample, one log median per process.
     drawn: Vec<f64>,
 }
 
 impl<'a> Resampler<'a> {
     fn new(side: SideSamples<'a>) -> Self {
-        let logs: Vec<f64> = side.runs.iter().map(|run| run.median.ln()).collect();
+        let logs = side.log_medians();
         let n = side.runs.len() as f64;
         let stretch = if n > 1.0 { (n / (n - 1.0)).sqrt() } else { 1.0 };
         Self { side, centre: median(&logs).unwrap_or_default(), stretch, drawn: Vec::with_capacity(logs.len()) }
     }
 
+    /// Draws as many processes as the side has, with replacement, and a resampled median of each.
     fn draw(&mut self, normal: &mut Normal<'_, impl Rng>) -> &[f64] {
         self.drawn.clear();
         for _ in self.side.runs {
             let run = match self.side.runs {
                 [only] => only,
                 // The bias of taking a remainder is below 2⁻⁵⁰ for any number of files.
-                many => &many[(normal.generator.next_u64() % many.len() as u64) as usize],
+                runs => &runs[(normal.generator.next_u64() % runs.len() as u64) as usize],
             };
             let log = run.resampled(normal.next());
             let noise = self.side.noise * normal.next();
@@ -249,6 +271,7 @@ impl<'a> Resampler<'a> {
 /// Generator of standard normal deviates (Box and Muller, *Annals of Mathematical Statistics* 29, 1958).
 struct Normal<'a, R> {
     generator: &'a mut R,
+    /// Second deviate of the last pair: the method yields two at a time.
     spare: Option<f64>,
 }
 
@@ -298,7 +321,7 @@ mod tests {
             let mut values: Vec<f64> = series(1.0, 0.3, 0.0, count, 8);
             let mut sorted = values.clone();
             sorted.sort_by(f64::total_cmp);
-            assert_eq!(ends(&mut values), [0.025, 0.975].map(|p| quantile(&sorted, p)), "{count}");
+            assert_eq!(interval_ends(&mut values), [0.025, 0.975].map(|p| quantile(&sorted, p)), "{count}");
         }
     }
 
@@ -344,17 +367,16 @@ mod tests {
         // For n independent normal samples: σ √(π / 2n).
         let run = run(&series(1e6, 0.01, 0.0, 1000, 5));
         let expected = 0.01 * (std::f64::consts::PI / 2000.0).sqrt();
-        let found = run.resampled(1.0) - run.resampled(-1.0);
-        assert!((0.7..1.6).contains(&(found / 2.0 / expected)), "{found} {expected}");
+        let two_deviations = run.resampled(1.0) - run.resampled(-1.0);
+        assert!((0.7..1.6).contains(&(two_deviations / 2.0 / expected)), "{two_deviations} {expected}");
     }
 
     #[test]
     fn a_constant_shift_is_found_exactly() {
-        let baseline = [run(&[100.0; 20])];
-        let candidate = [run(&[105.0; 20])];
-        let found = ratio_of(&baseline, &candidate, 0.0, 1);
-        assert!((found.value - 1.05).abs() < 1e-12 && found.p == 0.0, "{found:?}");
-        assert!(found.interval.iter().all(|end| (end - 1.05).abs() < 1e-12), "{found:?}");
+        let [baseline, candidate] = [[run(&[100.0; 20])], [run(&[105.0; 20])]];
+        let estimate = ratio_of(&baseline, &candidate, 0.0, 1);
+        assert!((estimate.value - 1.05).abs() < 1e-12 && estimate.p == 0.0, "{estimate:?}");
+        assert!(estimate.interval.iter().all(|end| (end - 1.05).abs() < 1e-12), "{estimate:?}");
         assert_eq!(ratio_of(&baseline, &baseline, 0.0, 1), Ratio::ONE);
     }
 
@@ -367,34 +389,34 @@ mod tests {
     #[test]
     fn noise_of_one_percent_widens_the_interval_of_two_processes_to_what_theory_says() {
         let [a, b] = [[run(&[100.0; 20])], [run(&[100.0; 20])]];
-        let found = ratio_of(&a, &b, 0.01, 4);
-        let half = (found.interval[1] / found.interval[0]).ln() / 2.0;
-        assert!((half / (Z * 0.01 * 2f64.sqrt()) - 1.0).abs() < 0.08, "{found:?}");
+        let estimate = ratio_of(&a, &b, 0.01, 4);
+        let half = (estimate.interval[1] / estimate.interval[0]).ln() / 2.0;
+        assert!((half / (Z * 0.01 * 2f64.sqrt()) - 1.0).abs() < 0.08, "{estimate:?}");
     }
 
-    /// Returns the share of intervals that contain the true ratio 1, with `runs` processes per side that differ by 3 %.
-    fn coverage(runs: usize) -> f64 {
-        let trials = 400;
-        let covered = (0..trials).filter(|trial| {
-            let side = |offset: u64| -> Vec<ProcessSamples> {
-                let centres = series(1e6, 0.03, 0.0, runs, 1000 + 2 * trial + offset);
-                let samples = centres
-                    .iter()
-                    .zip(0..)
-                    .map(|(centre, index)| run(&series(*centre, 0.01, 0.3, 30, 17 * (2 * trial + offset) + index)));
-                samples.collect()
-            };
-            let [a, b] = [side(0), side(1)];
-            let found = ratio_of(&a, &b, 0.0, 9);
-            found.interval[0] <= 1.0 && 1.0 <= found.interval[1]
+    /// Returns the share of 400 trials whose interval contains the true ratio 1.
+    fn coverage(trial: impl Fn(u64) -> Ratio) -> f64 {
+        let covering = (0..400).filter(|number| {
+            let [low, high] = trial(*number).interval;
+            low <= 1.0 && 1.0 <= high
         });
-        covered.count() as f64 / trials as f64
+        covering.count() as f64 / 400.0
+    }
+
+    /// Returns `runs` processes that differ by 3 %.
+    fn differing_processes(runs: usize, seed: u64) -> Vec<ProcessSamples> {
+        let centres = series(1e6, 0.03, 0.0, runs, 1000 + seed);
+        let of_centre = |(index, centre): (u64, f64)| run(&series(centre, 0.01, 0.3, 30, 17 * seed + index));
+        (0..).zip(centres).map(of_centre).collect()
     }
 
     #[test]
     fn intervals_hold_the_truth_as_often_as_they_say_when_processes_differ() {
         for runs in [3, 5, 10] {
-            let share = coverage(runs);
+            let share = coverage(|trial| {
+                let [a, b] = [2 * trial, 2 * trial + 1].map(|seed| differing_processes(runs, seed));
+                ratio_of(&a, &b, 0.0, 9)
+            });
             assert!(share >= 0.93, "{runs} runs a side: {share}");
         }
     }
@@ -407,28 +429,26 @@ mod tests {
             centres.into_iter().map(|centre| run(&[centre; 20])).collect()
         };
         let [a, b] = [side(1, 1.0), side(2, 1.6)];
-        let found = ratio_of(&a, &b, 0.0, 9);
-        assert!((found.value - 1.0).abs() < 0.01, "{found:?}");
+        let estimate = ratio_of(&a, &b, 0.0, 9);
+        assert!((estimate.value - 1.0).abs() < 0.01, "{estimate:?}");
     }
 
     #[test]
     fn the_interval_of_rounds_holds_the_truth_as_often_as_it_says() {
         // With autocorrelation, coverage is lower: blocks of √n are short for few rounds.
         for (rounds, memory, least) in [(6, 0.0, 0.93), (12, 0.0, 0.93), (40, 0.0, 0.93), (200, 0.3, 0.88)] {
-            let covered = (0..400u64).filter(|trial| {
+            let covered = coverage(|trial| {
                 let ratios = series(1.0, 0.03, memory, rounds, 5000 + trial);
-                let found = paired(&ratios, &mut generator(9, 0)).expect("rounds");
-                found.interval[0] <= 1.0 && 1.0 <= found.interval[1]
+                paired(&ratios, &mut generator(9, 0)).expect("rounds")
             });
-            let covered = covered.count() as f64 / 400.0;
             assert!(covered >= least, "{rounds} rounds, memory {memory}: {covered}");
         }
     }
 
     #[test]
     fn rounds_that_agree_give_their_ratio() {
-        let found = paired(&[1.05; 20], &mut generator(1, 0)).expect("rounds");
-        assert!((found.value - 1.05).abs() < 1e-12 && found.p == 0.0, "{found:?}");
+        let estimate = paired(&[1.05; 20], &mut generator(1, 0)).expect("rounds");
+        assert!((estimate.value - 1.05).abs() < 1e-12 && estimate.p == 0.0, "{estimate:?}");
         assert_eq!(paired(&[1.0; 20], &mut generator(1, 0)), Some(Ratio::ONE));
         assert_eq!(paired(&[], &mut generator(1, 0)), None);
     }
@@ -440,15 +460,14 @@ mod tests {
 
     #[test]
     fn what_the_device_was_slower_by_is_held_by_the_interval_and_is_no_change() {
-        let a = [ProcessSamples::new(&[1.0; 20]).expect("samples")];
-        let b = [ProcessSamples::new(&[1.05; 20]).expect("samples")];
+        let [a, b] = [[run(&[1.0; 20])], [run(&[1.05; 20])]];
         let side = |runs| SideSamples { runs, noise: 0.001 };
-        let of = |slowness: f64| ratio(side(&a), side(&b), slowness.ln(), &mut generator(4, 0));
-        let [same, slower, faster] = [1.0, 1.04, 0.96].map(of);
-        assert_eq!([same.value, slower.value, faster.value], [same.value; 3]);
+        let with_slowness = |factor: f64| ratio(side(&a), side(&b), factor.ln(), &mut generator(4, 0));
+        let [steady, slower, faster] = [1.0, 1.04, 0.96].map(with_slowness);
+        assert_eq!([slower.value, faster.value], [steady.value; 2]);
         assert!((slower.least - 1.05 / 1.04).abs() < 1e-9 && faster.least == faster.value, "{slower:?} {faster:?}");
-        assert!((slower.interval[0] * 1.04 / same.interval[0] - 1.0).abs() < 1e-9, "{slower:?}");
-        assert!((faster.interval[1] * 0.96 / same.interval[1] - 1.0).abs() < 1e-9, "{faster:?}");
-        assert!(slower.p > same.p && of(1.06).p == 1.0, "{slower:?}");
+        assert!((slower.interval[0] * 1.04 / steady.interval[0] - 1.0).abs() < 1e-9, "{slower:?}");
+        assert!((faster.interval[1] * 0.96 / steady.interval[1] - 1.0).abs() < 1e-9, "{faster:?}");
+        assert!(slower.p > steady.p && with_slowness(1.06).p == 1.0, "{slower:?}");
     }
 }

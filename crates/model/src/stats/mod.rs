@@ -65,24 +65,28 @@ impl Summary {
     }
 }
 
-/// Returns the median of `samples`, in any order; `None` if there are none.
+/// Returns the median of `samples`, in any order; `None` if there are none. An even count has the same value, to the
+/// bit, as [`quantile`] of the sorted samples.
 pub fn median(samples: &[f64]) -> Option<f64> {
-    let mut values = samples.to_vec();
-    let above = values.len() / 2;
-    if values.is_empty() {
+    if samples.is_empty() {
         return None;
     }
-    let (lower, above, _) = values.select_nth_unstable_by(above, f64::total_cmp);
-    let below = if samples.len().is_multiple_of(2) { lower.iter().copied().max_by(f64::total_cmp) } else { None };
-    Some(below.map_or(*above, |below| below + 0.5 * (*above - below)))
+    let mut values = samples.to_vec();
+    let middle = values.len() / 2;
+    let (smaller, &mut upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
+    if !samples.len().is_multiple_of(2) {
+        return Some(upper);
+    }
+    let lower = smaller.iter().copied().max_by(f64::total_cmp)?;
+    Some(lower + 0.5 * (upper - lower))
 }
 
 /// Returns the quantile `p` of `sorted`, linear between order statistics (Hyndman and Fan 1996, definition 7).
 pub fn quantile(sorted: &[f64], p: f64) -> f64 {
     let position = p * (sorted.len() - 1) as f64;
-    let below = position as usize;
-    let above = (below + 1).min(sorted.len() - 1);
-    sorted[below] + (position - below as f64) * (sorted[above] - sorted[below])
+    let lower = position as usize;
+    let upper = (lower + 1).min(sorted.len() - 1);
+    sorted[lower] + (position - lower as f64) * (sorted[upper] - sorted[lower])
 }
 
 /// Returns the positions in `count` sorted samples between which the median lies with a probability of at least 95 %
@@ -143,12 +147,8 @@ mod tests {
         for (count, expected) in [(6, [0, 5]), (10, [1, 8]), (20, [5, 14]), (100, [39, 60])] {
             assert_eq!(median_interval_ranks(count), Some(expected), "{count}");
         }
-    }
-
-    #[test]
-    fn five_samples_are_too_few_for_an_interval() {
-        assert_eq!(median_interval_ranks(5), None);
-        assert_eq!(summary(&[1.0; 5]).relative_error(), None);
+        // Five samples are too few for an interval.
+        assert_eq!((median_interval_ranks(5), summary(&[1.0; 5]).relative_error()), (None, None));
     }
 
     #[test]
@@ -168,14 +168,14 @@ mod tests {
     fn the_interval_covers_the_median_of_most_draws() {
         use rand::Rng;
         let mut rng = crate::basis::random::generator(5, 0);
-        let covered = (0..2000).filter(|_| {
+        let covering = (0..2000).filter(|_| {
             // Exponential: skewed as timings are. Its median is ln 2.
             let draw = || -((f64::from(rng.next_u32()) + 0.5) / 2f64.powi(32)).ln();
             let samples: Vec<f64> = std::iter::repeat_with(draw).take(25).collect();
             let [low, high] = summary(&samples).interval.expect("25 samples");
             (low.0..=high.0).contains(&std::f64::consts::LN_2)
         });
-        let covered = covered.count();
-        assert!(covered >= 1880, "{covered} of 2000 intervals hold the true median");
+        let covering = covering.count();
+        assert!(covering >= 1880, "{covering} of 2000 intervals hold the true median");
     }
 }

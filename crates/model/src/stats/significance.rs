@@ -34,8 +34,7 @@ pub fn two_sided_student(t: f64, freedom: Option<usize>) -> f64 {
     two_sided_normal((8.0 * v + 1.0) / (8.0 * v + 3.0) * (v * (t * t / v).ln_1p()).sqrt())
 }
 
-/// Returns the quantile of Student's t that corresponds to the normal quantile `z`: the same probability of a smaller
-/// absolute value.
+/// Returns the quantile of Student's t with the same probability below it as the normal quantile `z`.
 pub fn student_quantile(z: f64, freedom: Option<usize>) -> f64 {
     let Some(freedom) = freedom else { return z };
     let v = freedom.max(1) as f64;
@@ -55,34 +54,46 @@ const DISTANCE_STEPS: f64 = 100.0;
 /// the other two, clamped at twice the typical range of a round, beyond which a round counts as disturbed. p is exact:
 /// the distribution over all 3ⁿ assignments is a convolution, in steps of a hundredth of the clamp.
 pub fn randomization(rounds: &[[f64; 3]]) -> f64 {
-    let range =
-        |round: &[f64; 3]| round.iter().fold(0.0f64, |most, x| round.iter().map(|y| x - y).fold(most, f64::max));
-    let ranges: Vec<f64> = rounds.iter().map(range).collect();
+    let mut ranges = vec![];
+    for round in rounds {
+        let max = round.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let min = round.iter().copied().fold(f64::INFINITY, f64::min);
+        ranges.push((max - min).max(0.0));
+    }
     let widest = ranges.iter().copied().fold(0.0, f64::max);
-    let cut = 2.0 * super::median(&ranges).filter(|typical| *typical > 0.0).unwrap_or(widest);
+    let typical = super::median(&ranges).filter(|typical| *typical > 0.0);
+    let cut = 2.0 * typical.unwrap_or(widest);
     if cut <= 0.0 || !cut.is_finite() {
         return 1.0;
     }
-    let steps = |round: &[f64; 3]| {
-        let sum: f64 = round.iter().sum();
-        round.map(|value| ((value - (sum - value) / 2.0) / cut).clamp(-1.0, 1.0) * DISTANCE_STEPS).map(f64::round)
-    };
     let width = DISTANCE_STEPS as usize;
-    let mut observed = 0.0;
+    let mut observed = 0.0f64;
+    // Probability of each sum of distances so far; the sum 0 is in the middle.
     let mut chances = vec![1.0];
     for round in rounds {
-        let steps = steps(round);
+        let sum: f64 = round.iter().sum();
+        let steps = round.map(|value| {
+            let distance = (value - (sum - value) / 2.0) / cut;
+            (distance.clamp(-1.0, 1.0) * DISTANCE_STEPS).round()
+        });
         observed += steps[1];
         let mut next = vec![0.0; chances.len() + 2 * width];
         for step in steps {
-            let place = (step + DISTANCE_STEPS) as usize;
-            next[place..].iter_mut().zip(&chances).for_each(|(sum, chance)| *sum += chance / 3.0);
+            let start = (step + DISTANCE_STEPS) as usize;
+            for (sum, chance) in next[start..].iter_mut().zip(&chances) {
+                *sum += chance / 3.0;
+            }
         }
         chances = next;
     }
     let middle = (rounds.len() * width) as f64;
-    let beyond = |(place, _): &(usize, &f64)| (*place as f64 - middle).abs() >= f64::abs(observed);
-    chances.iter().enumerate().filter(beyond).map(|(_, chance)| chance).sum::<f64>().min(1.0)
+    let mut p = 0.0f64;
+    for (index, chance) in chances.iter().enumerate() {
+        if (index as f64 - middle).abs() >= observed.abs() {
+            p += chance;
+        }
+    }
+    p.min(1.0)
 }
 
 /// Adjusts p-values for multiple tests (Benjamini and Hochberg, *Journal of the Royal Statistical Society* B 57, 1995):
@@ -92,8 +103,8 @@ pub fn benjamini_hochberg(p: &[f64]) -> Vec<f64> {
     order.sort_by(|a, b| p[*b].total_cmp(&p[*a]));
     let mut adjusted = vec![1.0; p.len()];
     let mut smallest = 1.0f64;
-    for (larger, index) in order.into_iter().enumerate() {
-        let rank = p.len() - larger;
+    for (larger_count, index) in order.into_iter().enumerate() {
+        let rank = p.len() - larger_count;
         smallest = smallest.min(p[index] * p.len() as f64 / rank as f64);
         adjusted[index] = smallest;
     }
@@ -104,24 +115,24 @@ pub fn benjamini_hochberg(p: &[f64]) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    fn close(found: f64, expected: f64, relative: f64) {
-        assert!((found / expected - 1.0).abs() <= relative, "{found} is not {expected}");
+    fn assert_close(value: f64, expected: f64, relative: f64) {
+        assert!((value / expected - 1.0).abs() <= relative, "{value} is not {expected}");
     }
 
     #[test]
     fn normal_tails_are_those_of_tables() {
         for (z, p) in [(0.0, 1.0), (1.0, 0.317_310_5), (1.959_964, 0.05), (2.575_829, 0.01), (6.0, 1.973_175e-9)] {
-            close(two_sided_normal(z), p, 1e-5);
-            close(two_sided_normal(-z), p, 1e-5);
+            assert_close(two_sided_normal(z), p, 1e-5);
+            assert_close(two_sided_normal(-z), p, 1e-5);
         }
     }
 
     #[test]
     fn student_quantiles_are_near_those_of_tables_and_invert_the_tails() {
         for (freedom, t, relative) in [(2, 4.303, 0.05), (4, 2.776, 0.006), (8, 2.306, 0.002), (30, 2.042, 0.001)] {
-            let found = student_quantile(1.959_964, Some(freedom));
-            close(found, t, relative);
-            close(two_sided_student(found, Some(freedom)), 0.05, 1e-4);
+            let quantile = student_quantile(1.959_964, Some(freedom));
+            assert_close(quantile, t, relative);
+            assert_close(two_sided_student(quantile, Some(freedom)), 0.05, 1e-4);
         }
         assert_eq!(student_quantile(1.5, None), 1.5);
     }
@@ -135,21 +146,17 @@ mod tests {
         ];
         let adjusted = benjamini_hochberg(&p);
         assert_eq!(adjusted.iter().filter(|q| **q <= 0.05).count(), 4);
-        close(adjusted[0], 0.0015, 1e-12);
-        close(adjusted[3], 0.0095 * 15.0 / 4.0, 1e-12);
+        assert_close(adjusted[0], 0.0015, 1e-12);
+        assert_close(adjusted[3], 0.0095 * 15.0 / 4.0, 1e-12);
         assert!(adjusted.is_sorted(), "{adjusted:?}");
         assert!(benjamini_hochberg(&[]).is_empty());
-    }
-
-    #[test]
-    fn the_order_of_the_tests_does_not_matter() {
+        // The order of the tests does not matter.
         assert_eq!(benjamini_hochberg(&[0.04, 0.01, 0.02]), [0.04, 0.03, 0.03]);
     }
 
     #[test]
     fn a_randomization_counts_the_assignments_that_lie_as_far_apart() {
-        // The second is the largest of three in all six rounds: one assignment of 3⁶, and none as far on the other
-        // side.
+        // The second is the largest in all six rounds: one assignment of 3⁶, and none as far on the other side.
         let apart = [[0.0, 0.1, 0.01]; 6];
         assert!((randomization(&apart) - 1.0 / 729.0).abs() < 1e-12, "{}", randomization(&apart));
         let within = [[0.1, 0.0, -0.1]; 6];

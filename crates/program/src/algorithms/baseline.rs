@@ -43,10 +43,8 @@ impl Algorithm {
     }
 }
 
-/// Compares the outputs of `program` with the correct answer, by the problem's own oracle.
-///
-/// # Errors
-/// Why the answer is unavailable, or why the outputs are not an answer, as in [`super::Oracle::check`].
+/// Compares the outputs of `program` with the correct answer, by the problem's own oracle. The error says why there is
+/// no correct answer, or why the outputs are not an answer, as in [`super::Oracle::check`].
 pub fn check(problem: &dyn Problem, inputs: &[HostArray], program: &dyn HostProgram) -> Result<CheckResult, String> {
     problem.oracle(inputs).map_err(|e| e.to_string())?.check(&program.outputs())
 }

@@ -1,4 +1,4 @@
-//! Case of a plan: its size and its options.
+//! Cases: a size of an algorithm's problem, with options.
 
 use super::Algorithm;
 use super::tile::Tile;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::{Deref, DerefMut};
 
 impl Algorithm {
-    /// Returns the default options for an element type.
+    /// Returns the options of a case that states only its element type: the algorithm's first layout and input.
     pub fn options(&self, dtype: DType) -> CaseOptions {
         CaseOptions {
             layout: self.layouts[0],
@@ -21,15 +21,14 @@ impl Algorithm {
     }
 }
 
-/// Case of a plan, without its variant. Dereferences to its options: `case.dtype`.
+/// Case of an algorithm, whichever variant solves it. Dereferences to its options: `case.dtype`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CaseSpec {
     /// Size as requested.
     pub size: Size,
     /// Options other than the size.
     pub options: CaseOptions,
-    /// Tile that replaces a tunable variant's built-in one. Not part of the case's name, because it changes only the
-    /// method.
+    /// Tile in place of a tunable variant's built-in one. The case's name omits it: the problem stays the same.
     pub tile: Option<Tile>,
 }
 

@@ -13,8 +13,7 @@ pub struct Catalogue {
     pub probes: Probes,
 }
 
-/// Algorithms that measuring itself uses: to find limits, to empty caches, and to see whether a device is as fast as
-/// before.
+/// Algorithms for measuring itself: to find limits, to empty caches, and to see whether a device slowed down.
 pub struct Probes {
     /// Reads of a working set.
     pub memory_read: &'static Algorithm,
@@ -32,30 +31,25 @@ pub struct Probes {
     pub fma_with_steps: fn(&CaseSpec, &DeviceInfo, u32) -> Option<Program>,
 }
 
-/// Catalogue that offers nothing.
-static EMPTY: Catalogue = Catalogue {
-    algorithms: &[],
-    probes: Probes {
-        memory_read: &Algorithm::PLAIN,
-        memory_write: &Algorithm::PLAIN,
-        memory_copy: &Algorithm::PLAIN,
-        matrix_unit: &Algorithm::PLAIN,
-        fma: &Algorithm::PLAIN,
-        fma_steps: 1,
-        fma_with_steps: |_, _, _| None,
-    },
-};
-
 impl Catalogue {
     /// Returns a catalogue that offers nothing, for a setup that came from another process.
     pub fn empty() -> &'static Self {
+        static EMPTY: Catalogue = Catalogue {
+            algorithms: &[],
+            probes: Probes {
+                memory_read: &Algorithm::PLAIN,
+                memory_write: &Algorithm::PLAIN,
+                memory_copy: &Algorithm::PLAIN,
+                matrix_unit: &Algorithm::PLAIN,
+                fma: &Algorithm::PLAIN,
+                fma_steps: 1,
+                fma_with_steps: |_, _, _| None,
+            },
+        };
         &EMPTY
     }
 
-    /// Finds an algorithm by name.
-    ///
-    /// # Errors
-    /// A message with the nearest name if there is none.
+    /// Finds an algorithm by name. The error message has the nearest name.
     pub fn find(&self, name: &str) -> Result<&'static Algorithm, String> {
         self.known(name).ok_or_else(|| error::unknown("algorithm", name, "", &self.names(|_| true)))
     }
@@ -70,23 +64,16 @@ impl Catalogue {
         self.algorithms.iter().filter(|algorithm| fit(algorithm)).map(|algorithm| &*algorithm.name).collect()
     }
 
-    /// Finds a variant by name or alias.
-    ///
-    /// # Errors
-    /// A message with the algorithms that have such a variant, or with the nearest name.
+    /// Finds a variant by name or alias. The error names other algorithms that have it, or else the nearest variant.
     pub fn variant<'a>(&self, algorithm: &'a Algorithm, name: &str) -> Result<&'a Variant, String> {
         algorithm.variant(name).map_err(|unknown| {
-            let others = self.names(|other| other.variant(name).is_ok());
-            if others.is_empty() {
+            let owners = self.names(|other| other.variant(name).is_ok()).join(", ");
+            if owners.is_empty() {
                 return unknown;
             }
             let own: Vec<_> = algorithm.variants.iter().map(|variant| &*variant.name).collect();
-            format!(
-                "'{name}' is a variant of {}, not of {}, which has: {}",
-                others.join(", "),
-                algorithm.name,
-                own.join(", ")
-            )
+            let Algorithm { name: algorithm, .. } = algorithm;
+            format!("'{name}' is a variant of {owners}, not of {algorithm}, which has: {}", own.join(", "))
         })
     }
 }

@@ -76,8 +76,7 @@ pub struct Algorithm {
 }
 
 impl Algorithm {
-    /// Values of the fields that few built-in algorithms set. Each algorithm states its names, texts, sizes, variants and
-    /// problem itself.
+    /// Defaults of fields that few built-in algorithms set. Each states its names, texts, sizes, variants and problem.
     pub const PLAIN: Self = Self {
         name: Cow::Borrowed(""),
         fingerprint: None,
@@ -104,8 +103,7 @@ pub struct Solution {
     pub summary: &'static str,
     /// Formula of the nominal work, for documentation.
     pub work: &'static str,
-    /// Kinds of input for which a variant guarantees an accurate solution in an element type, default first; a
-    /// conformance run uses these.
+    /// Kinds of input, default first, for which a variant guarantees an accurate solution: a conformance run uses them.
     pub inputs: fn(variant: &str, DType) -> &'static [Input],
     /// Kernels in addition to the variant's.
     pub kernels: Kernels,
@@ -119,7 +117,6 @@ pub const MAX_ELEMENTS: u64 = 1 << 31;
 /// Default sweeps of an algorithm, as a user types them: `256..2048`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sweeps {
-    /// Sweep for a GPU.
     pub gpu: &'static str,
     /// Sweep for a device that computes on the host's cores.
     pub cpu: &'static str,
@@ -140,7 +137,7 @@ impl Sweeps {
 /// Implementation of an algorithm.
 #[derive(Clone)]
 pub struct Variant {
-    /// Canonical name.
+    /// Name in tables, records and case ids.
     pub name: Cow<'static, str>,
     /// Other names accepted on the command line, such as a post's version numbers.
     pub aliases: &'static [&'static str],
@@ -161,8 +158,7 @@ pub struct Variant {
 pub enum Measures {
     /// Time to solve the problem.
     Problem,
-    /// Time to solve the problem with shortcuts that change the answer; ranked only among variants with the same
-    /// shortcuts.
+    /// Time to solve the problem with shortcuts that change the answer; ranked only among variants that take the same.
     Shortcuts(&'static [Shortcut]),
     /// Time to solve a system of equations; the solution is the only result.
     Solution,
@@ -180,11 +176,9 @@ pub enum Measures {
 /// Way to solve a case, with its predicted time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
-    /// Name of the variant.
     pub variant: &'static str,
     /// Tile, if the variant has a choice.
     pub tile: Option<Tile>,
-    /// Predicted time.
     pub predicted: Nanos,
 }
 
@@ -196,8 +190,7 @@ pub trait Problem {
     fn buffers(&self) -> Vec<BufferSpec>;
     /// Returns the nominal work of one run.
     fn work(&self) -> Work;
-    /// Returns the number of operations if the problem is a chain of dependent ones; tables then show the time per
-    /// operation.
+    /// Returns the length of a chain of dependent operations, if the problem is one: tables show the time of each.
     fn chain(&self) -> Option<u64> {
         None
     }
@@ -213,15 +206,10 @@ pub trait Problem {
     fn inputs_are_given(&self) -> bool {
         false
     }
-    /// Returns the contents of the buffers that the host fills, in buffer order.
-    ///
-    /// # Errors
-    /// Why a file or another program does not supply the contents.
+    /// Returns the contents of the buffers that the host fills, in buffer order. Fails if a file or program lacks them.
     fn inputs(&self) -> Result<Vec<HostArray>, Error>;
-    /// Solves the problem on the host. The inputs may be dropped afterwards.
-    ///
-    /// # Errors
-    /// Why a file or another program does not supply the answer.
+    /// Solves the problem on the host. The inputs may be dropped afterwards. The error says why a file or another
+    /// program does not supply the answer.
     fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, Error>;
     /// Returns the reference program, whose outputs on the same device define the correct answer, with the function
     /// that makes an oracle of them; `None` if the oracle runs on the host.
@@ -256,10 +244,8 @@ impl Default for OutputComparison {
 
 /// Judge of a problem's answers.
 pub trait Oracle {
-    /// Compares the output buffers (including in-place ones), in buffer order, with the correct answer.
-    ///
-    /// # Errors
-    /// Why there is no answer at all: `zero pivot at column 3`, `not converged after 1000 rounds`.
+    /// Compares the output buffers (including in-place ones), in buffer order, with the correct answer. The error says
+    /// why there is no answer at all: `zero pivot at column 3`, `not converged after 1000 rounds`.
     fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String>;
     /// Returns why the outputs cannot be judged, if so; [`Self::check`] passes then.
     fn doubt(&self, _outputs: &[HostArray]) -> Option<String> {
@@ -274,9 +260,6 @@ pub trait Oracle {
         vec![]
     }
     /// Saves the outputs, right or wrong, if the user asked for that.
-    ///
-    /// # Errors
-    /// Why the outputs cannot be written.
     fn save(&self, _outputs: &[HostArray]) -> Result<(), String> {
         Ok(())
     }
@@ -304,13 +287,10 @@ impl<F: Fn(&[HostArray]) -> Result<CheckResult, String>> Oracle for F {
 }
 
 impl Algorithm {
-    /// Finds a variant by name or alias.
-    ///
-    /// # Errors
-    /// A message with the nearest name if there is none.
+    /// Finds a variant by name or alias. The error message has the nearest name.
     pub fn variant(&self, name: &str) -> Result<&Variant, String> {
-        let found = self.variants.iter().find(|variant| variant.name == name || variant.aliases.contains(&name));
-        found.ok_or_else(|| {
+        let variant = self.variants.iter().find(|variant| variant.name == name || variant.aliases.contains(&name));
+        variant.ok_or_else(|| {
             let names: Vec<_> = self.variants.iter().map(|variant| &*variant.name).collect();
             error::unknown("variant", name, &format!(" for {}", self.name), &names)
         })
@@ -328,8 +308,8 @@ impl Algorithm {
 
     /// Iterates over the element types in which at least one variant reaches `goal`.
     pub fn dtypes(&self, goal: Goal) -> impl Iterator<Item = DType> {
-        let some = move |dtype: &DType| self.variants.iter().any(|variant| variant.reaches(goal, *dtype));
-        DType::ALL.into_iter().filter(some)
+        let is_reached = move |dtype: &DType| self.variants.iter().any(|variant| variant.reaches(goal, *dtype));
+        DType::ALL.into_iter().filter(is_reached)
     }
 
     /// Returns the goals that can be requested.
@@ -340,14 +320,12 @@ impl Algorithm {
         }
     }
 
-    /// Builds the program of `variant` for a case.
-    ///
-    /// # Errors
-    /// Why the device cannot run it.
+    /// Builds the program of `variant` for a case. The error says why the device cannot run it.
     pub fn program(&self, variant: &Variant, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
         let program = variant.program(case, device)?;
-        match (case.goal, variant.measures, self.solution) {
-            (Goal::Solution, Measures::Problem | Measures::Shortcuts(_), Some(solution)) => {
+        let gives_result = matches!(variant.measures, Measures::Problem | Measures::Shortcuts(_));
+        match self.solution {
+            Some(solution) if gives_result && case.goal == Goal::Solution => {
                 check_support((solution.program)(program, case, device), device)
             }
             _ => Ok(program),
@@ -356,10 +334,7 @@ impl Algorithm {
 
     /// Builds the program of `variant` for a case that poses `problem`, if `device` can run it: the variant supports
     /// the element type and the case's tile, and the device has the features, limits, memory and views. Both `--variant
-    /// auto` and the skipping of variants use this check.
-    ///
-    /// # Errors
-    /// The first obstacle.
+    /// auto` and the skipping of variants use this check. The error is the first obstacle.
     pub fn feasible(
         &self,
         variant: &Variant,
@@ -399,10 +374,7 @@ impl Variant {
         self.supports(dtype) && (goal == Goal::Solution || !matches!(self.measures, Measures::Solution))
     }
 
-    /// Returns the kernels compiled for `dtype` and `layout`.
-    ///
-    /// # Panics
-    /// When no kernel has such a name.
+    /// Returns the kernels compiled for `dtype` and `layout`. Panics if no kernel has such a name.
     pub fn shaders(&self, dtype: DType, layout: Layout) -> Option<Vec<&'static Shader>> {
         self.kernels.compiled(dtype, layout, || format!("variant {}", self.name))
     }
@@ -411,7 +383,7 @@ impl Variant {
     pub fn form(&self) -> Option<Form> {
         match self.measures {
             Measures::Form(form) => Some(form),
-            Measures::Problem | Measures::Shortcuts(_) | Measures::Solution | Measures::Limit { .. } => None,
+            _ => None,
         }
     }
 
@@ -419,7 +391,7 @@ impl Variant {
     pub fn shortcuts(&self) -> &'static [Shortcut] {
         match self.measures {
             Measures::Shortcuts(shortcuts) => shortcuts,
-            Measures::Problem | Measures::Solution | Measures::Form(_) | Measures::Limit { .. } => &[],
+            _ => &[],
         }
     }
 
@@ -427,15 +399,12 @@ impl Variant {
     pub fn limit(&self, size: Size, dtype: DType) -> Option<Quantity> {
         match self.measures {
             Measures::Limit { of, .. } => of(size, dtype),
-            Measures::Problem | Measures::Shortcuts(_) | Measures::Solution | Measures::Form(_) => None,
+            _ => None,
         }
     }
 
     /// Builds the program for a case, if the device has the features and limits. [`Algorithm::feasible`] also checks
-    /// the memory.
-    ///
-    /// # Errors
-    /// Why the device cannot run it.
+    /// the memory. The error says why the device cannot run it.
     pub fn program(&self, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
         let CaseOptions { dtype, layout, .. } = case.options;
         let Some(shaders) = self.shaders(dtype, layout) else {
@@ -449,7 +418,7 @@ impl Variant {
     }
 }
 
-/// Returns `program` if `device` has the features and limits for it; otherwise the first that it lacks.
+/// Returns `program` if `device` has the features and limits for it; otherwise the first one that is missing.
 fn check_support(program: Program, device: &DeviceInfo) -> Result<Program, String> {
     match program.unsupported(device) {
         Some(reason) => Err(reason),

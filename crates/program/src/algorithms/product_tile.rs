@@ -94,10 +94,7 @@ impl ProductTile {
         [dims.n.div_ceil(u64::from(self.bn)), dims.m.div_ceil(u64::from(self.bm))]
     }
 
-    /// Checks that the tile's extents divide one another, as every kernel requires.
-    ///
-    /// # Errors
-    /// The extent that does not divide.
+    /// Checks that the tile's extents divide one another, as every kernel requires. The error names one that does not.
     pub fn divides(&self) -> Result<(), String> {
         let Self { bm, bn, bk, wm, wn, tm, tn, k_parts, groups } = *self;
         // Larger extents exceed every device, and would overflow in products.
@@ -123,13 +120,14 @@ impl ProductTile {
     }
 }
 
-/// Checks pairs of a part and its whole; the error is the text of the first part that does not divide its whole.
+/// Checks that each part divides its whole. The error begins with the text, a rule, of the first pair that does not.
 pub fn all_divide(pairs: &[(u32, u32, &str)]) -> Result<(), String> {
-    let fits = |part: u32, whole: u32| part > 0 && whole > 0 && whole.is_multiple_of(part);
-    match pairs.iter().find(|(part, whole, _)| !fits(*part, *whole)) {
-        Some((part, whole, what)) => Err(format!("{what}: {part} does not divide {whole}")),
-        None => Ok(()),
+    for (part, whole, rule) in pairs {
+        if *part == 0 || *whole == 0 || !whole.is_multiple_of(*part) {
+            return Err(format!("{rule}: {part} does not divide {whole}"));
+        }
     }
+    Ok(())
 }
 
 /// Largest extent of a block that makes sense on any device.
@@ -169,17 +167,18 @@ impl FromStr for ProductTile {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (own, groups) = text.split_once("/g").map_or((text, Ok(0)), |(own, groups)| (own, groups.parse()));
-        let extents: Result<Vec<u32>, _> = own.split(['x', '/']).map(str::parse).collect();
-        let tile = match (extents.as_deref(), groups) {
+        // Without groups, the number of groups is 0, which no text may state.
+        let (extents, groups) = text.split_once("/g").unwrap_or((text, "0"));
+        let extents: Result<Vec<u32>, _> = extents.split(['x', '/']).map(str::parse).collect();
+        let tile = match (extents.as_deref(), groups.parse()) {
             (Ok(&[bm, bn, bk, wm, wn, tm, tn, ref k_parts @ ..]), Ok(groups)) if k_parts.len() <= 1 => {
                 let k_parts = k_parts.first().copied().unwrap_or(1);
                 Self { k_parts, groups, ..Self::new([bm, bn, bk], [wm, wn], [tm, tn]) }
             }
             _ => {
                 return Err(format!(
-                    "malformed tile '{text}'; write 128x128x16/64x32/8x8: block, warp, part (and /4 for 4 parts of K, or /g264 for 264 \
-                     groups that share the blocks)"
+                    "malformed tile '{text}'; write 128x128x16/64x32/8x8: block, warp, part (and /4 for 4 parts of K, \
+                     or /g264 for 264 groups that share the blocks)"
                 ));
             }
         };

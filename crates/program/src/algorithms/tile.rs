@@ -18,7 +18,7 @@ pub enum Tile {
 }
 
 impl Tile {
-    /// Returns the extents that a search doubles and halves.
+    /// Returns the extents that a search doubles and halves. Without shared blocks, the number of groups counts as 1.
     pub fn extents(self) -> Vec<u32> {
         match self {
             Self::Product(tile) => {
@@ -85,33 +85,27 @@ impl TryFrom<String> for Tile {
 
 /// Variant whose tile can be tuned.
 pub struct Tunable {
-    /// Name of the variant.
     pub variant: &'static str,
-    /// Tiles that it supports.
     pub tiles: &'static dyn Tiles,
 }
 
 /// Tiles that a variant supports.
 pub trait Tiles: Sync {
-    /// Returns the built-in tile.
+    /// Returns the tile that the variant uses for a case unless a search found a faster one.
     fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile;
-    /// Checks that the variant's kernels support `tile` for a case on `device`. The error names what does not divide,
-    /// or the exceeded limit.
+    /// Checks that the variant's kernels support `tile` for a case on `device`. The error names what is wrong with it.
     fn legal(&self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String>;
     /// Returns tiles worth trying, the built-in ones of all sizes first.
     fn candidates(&self, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile>;
 }
 
 impl Tunable {
-    /// Returns the built-in tile.
+    /// Returns the tile that [`Tiles::built_in`] chooses.
     pub fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
         self.tiles.built_in(case, device)
     }
 
-    /// Checks that the variant's kernels support `tile` for a case on `device`.
-    ///
-    /// # Errors
-    /// The extent that does not divide, or the exceeded limit.
+    /// Checks a tile as [`Tiles::legal`] does.
     pub fn legal(&self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
         self.tiles.legal(tile, case, device)
     }
@@ -120,24 +114,21 @@ impl Tunable {
 impl Algorithm {
     /// Returns every tile of a search, without repetitions: first the built-in ones of all sizes, then the others. All
     /// are legal, and the device can run the variant with each.
-    ///
-    /// # Panics
-    /// Never: a test compares the names of the tunable variants with the registry.
     pub fn tiles(&self, tunable: &Tunable, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
         let variant = self.variant(tunable.variant).expect("a test compares the tables");
         // A size without a problem has no tiles.
         let Ok(problem) = (self.problem)(case) else { return vec![] };
-        let mut space: Vec<Tile> = vec![];
+        let mut tiles: Vec<Tile> = vec![];
         for tile in tunable.tiles.candidates(case, device) {
             let case = CaseSpec { tile: Some(tile), ..*case };
-            if !space.contains(&tile)
+            if !tiles.contains(&tile)
                 && tunable.legal(&tile, &case, device).is_ok()
                 && self.feasible(variant, &case, problem.as_ref(), device).is_ok()
             {
-                space.push(tile);
+                tiles.push(tile);
             }
         }
-        space
+        tiles
     }
 }
 

@@ -33,14 +33,20 @@ impl<'a> Instruction<'a> {
 /// Iterates over the instructions behind a module's header. An instruction of zero words, or one that exceeds the
 /// module, yields an error and ends the iteration.
 pub fn instructions(module: &[u32]) -> impl Iterator<Item = Result<Instruction<'_>, String>> {
-    let mut at = HEADER;
+    let mut next = HEADER;
     std::iter::from_fn(move || {
-        let begin = at;
+        let begin = next;
         let length = (*module.get(begin)? >> 16) as usize;
-        let words = module.get(begin..begin + length).filter(|words| !words.is_empty());
-        at = if words.is_some() { begin + length } else { module.len() };
-        let damaged = || format!("it is damaged at word {begin}: an instruction reaches beyond its end");
-        Some(words.map(|words| Instruction { at: begin, words }).ok_or_else(damaged))
+        match module.get(begin..begin + length) {
+            Some(words) if length > 0 => {
+                next = begin + length;
+                Some(Ok(Instruction { at: begin, words }))
+            }
+            _ => {
+                next = module.len();
+                Some(Err(format!("it is damaged at word {begin}: an instruction reaches beyond its end")))
+            }
+        }
     })
 }
 

@@ -3,10 +3,8 @@
 //! `build.rs` includes this file, so it imports nothing else from the crate.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 
-/// Interface between a kernel and the host. Built-in kernels take only addresses and texel views; users' kernels also
-/// bind buffers.
+/// Interface between a kernel and the host. Only users' kernels bind buffers other than texel views.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// SPIR-V version: major, minor.
@@ -52,9 +50,8 @@ impl Interface {
 pub enum Word {
     /// Constant of the shader.
     Literal(u32),
-    /// Specialization constant.
+    /// Specialization constant, by its `constant_id`.
     Constant {
-        /// Constant's `constant_id`.
         id: u32,
         /// Value if not set.
         default: u32,
@@ -64,8 +61,7 @@ pub enum Word {
 /// Specialization constant: `layout(constant_id = ID) const uint NAME = …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecConstant {
-    /// Name in the source. A nameless constant that sets the work-group size is called `local_size_x` and so on; others
-    /// are empty.
+    /// Name in the source, or `local_size_x` and so on for a nameless constant that sets the work-group size.
     pub name: Cow<'static, str>,
     /// Constant's `constant_id`.
     pub id: u32,
@@ -74,8 +70,7 @@ pub struct SpecConstant {
     pub default: u64,
 }
 
-/// Scalar or address in a block, such as the push constants. Vectors, matrices and arrays appear as one argument per
-/// component.
+/// Scalar or address in a block, such as the push constants: also a component of a vector, matrix or array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Argument {
     /// Name in the source: `p.ne00`, `size.x`, `strides[2]`; empty if the file was stripped of names.
@@ -88,14 +83,13 @@ pub struct Argument {
 impl Argument {
     /// Whether `key` denotes this argument: its name, or its offset as `byte 16`, which works without names.
     pub fn is_called(&self, key: &str) -> bool {
-        self.name == key || key.strip_prefix("byte ").is_some_and(|at| at.parse() == Ok(self.offset))
+        self.name == key || key.strip_prefix("byte ").is_some_and(|offset| offset.parse() == Ok(self.offset))
     }
 }
 
 /// Kind of value that an argument holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgumentKind {
-    /// Number.
     Scalar(Scalar),
     /// Device address of a buffer (a buffer reference in GLSL).
     Address,
@@ -125,9 +119,9 @@ impl ArgumentKind {
 /// Numeric type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scalar {
-    /// Boolean; 4 bytes as a specialization constant.
+    /// Boolean; 4 bytes as a specialization constant, as in `VkBool32`.
     Bool,
-    /// Integer of 8, 16, 32 or 64 bits.
+    /// Integer of 8 to 64 bits.
     Int { bits: u32, signed: bool },
     /// IEEE float of 16, 32 or 64 bits.
     Float { bits: u32 },
@@ -136,7 +130,7 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// Returns the size in bytes.
+    /// Returns the size in bytes as a specialization constant, and for all but booleans also in memory.
     pub fn bytes(self) -> u32 {
         match self {
             Self::Bool => 4,
@@ -204,7 +198,7 @@ impl SlotKind {
 }
 
 /// Block declaration: the structure that a kernel gives a bound buffer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Block {
     /// Names that a user may use: those of the block, of the variable and of its only member, as far as they exist.
     pub names: Cow<'static, [Cow<'static, str>]>,
@@ -244,33 +238,41 @@ impl Block {
         if let Some(member) = find(name) {
             return Some(member.clone());
         }
-        let stride = self.array?.stride;
+        // The members include only element 0 of the run-time array; another one repeats it at a multiple of the stride.
+        let stride = u32::try_from(self.array?.stride).ok()?;
         let (head, rest) = name.split_once('[')?;
         let (index, rest) = rest.split_once(']')?;
-        let first = find(&format!("{head}[0]{rest}")).filter(|first| u64::from(first.offset) >= self.fixed)?;
-        let beyond = index.parse::<u32>().ok()?.checked_mul(u32::try_from(stride).ok()?)?;
-        Some(Argument { name: name.to_string().into(), offset: first.offset.checked_add(beyond)?, kind: first.kind })
+        let first = find(&format!("{head}[0]{rest}"))?;
+        // A member before the array, in the fixed part of the block, does not repeat.
+        if u64::from(first.offset) < self.fixed {
+            return None;
+        }
+        let array_offset = index.parse::<u32>().ok()?.checked_mul(stride)?;
+        let offset = first.offset.checked_add(array_offset)?;
+        Some(Argument { name: name.to_string().into(), offset, kind: first.kind })
     }
 
     /// Whether the block holds only addresses, and a known number of them.
     pub fn is_addresses(&self) -> bool {
-        let all = self.members.iter().all(|member| member.kind == ArgumentKind::Address);
-        all && self.array.is_none() && !self.members.is_empty()
+        let mut members = self.members.iter();
+        !self.members.is_empty() && self.array.is_none() && members.all(|member| member.kind == ArgumentKind::Address)
     }
 
-    /// Returns the type and count of the block's numbers if they share one type, leave no gaps and there is no run-time
-    /// array.
+    /// Returns type and count of the block's numbers if they have one type and no gaps, and there is no run-time array.
     pub fn numbers(&self) -> Option<(Scalar, u64)> {
         let ArgumentKind::Scalar(scalar) = self.members.first()?.kind else { return None };
         let count = self.members.len() as u64;
-        let same = self.members.iter().all(|member| member.kind == ArgumentKind::Scalar(scalar));
-        (same && self.array.is_none() && self.fixed == count * u64::from(scalar.bytes())).then_some((scalar, count))
+        let has_one_type = self.members.iter().all(|member| member.kind == ArgumentKind::Scalar(scalar));
+        let has_gaps = self.fixed != count * u64::from(scalar.bytes());
+        if has_one_type && !has_gaps && self.array.is_none() { Some((scalar, count)) } else { None }
     }
 
-    /// Returns the common type of the block's numbers, and how many of them would fill the block, gaps included. `None`
-    /// with a run-time array.
+    /// Returns the numbers' common type and how many would fill the block, gaps included; `None` with a run-time array.
     pub fn fills(&self) -> Option<(Scalar, u64)> {
-        let scalar = self.scalar.filter(|_| self.array.is_none())?;
+        if self.array.is_some() {
+            return None;
+        }
+        let scalar = self.scalar?;
         Some((scalar, self.fixed / u64::from(scalar.bytes().max(1))))
     }
 }
@@ -287,17 +289,21 @@ pub struct Elements {
 impl Slot {
     /// Returns the distinct names of all blocks, in order of preference.
     pub fn names(&self) -> Vec<&str> {
-        let mut seen = BTreeSet::new();
-        let names = self.blocks.iter().flat_map(|block| block.names.iter()).map(|name| &**name);
-        names.filter(|name| seen.insert(*name)).collect()
+        let mut distinct = vec![];
+        for name in self.blocks.iter().flat_map(|block| block.names.iter()) {
+            if !distinct.contains(&&**name) {
+                distinct.push(&**name);
+            }
+        }
+        distinct
     }
 
     /// Whether `key` denotes this slot: a name of one of its blocks, or `set.binding` with an index for arrays.
     pub fn is_called(&self, key: &str) -> bool {
-        let place = format!("{}.{}", self.set, self.binding);
+        let Self { set, binding, element, .. } = self;
         self.names().contains(&key)
-            || self.element == 0 && key == place
-            || key.strip_prefix(&place).is_some_and(|rest| rest == format!("[{}]", self.element))
+            || *element == 0 && key == format!("{set}.{binding}")
+            || key == format!("{set}.{binding}[{element}]")
     }
 
     /// Whether the kernel may write to the buffer.
@@ -311,19 +317,13 @@ impl Slot {
     }
 }
 
-/// Operation of a size expression in reverse Polish notation.
+/// Operation of a size expression. All but `Push` replace the two topmost values of the stack by their result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SizeOp {
-    /// Push a value.
     Push(Word),
-    /// Replace the two topmost values by their sum.
     Add,
-    /// Replace the two topmost values by their product.
     Mul,
-    /// Replace the two topmost values by their difference.
     Sub,
-    /// Replace the two topmost values by their quotient.
     Div,
-    /// Replace the two topmost values by the larger.
     Max,
 }

@@ -44,15 +44,20 @@ impl<'a> LengthDeclarations<'a> {
         self.decorations.get(&(id, member, decoration as u32)).copied()
     }
 
+    /// Returns an operand of the instruction that declares `id`.
+    fn operand(&self, id: u32, index: usize) -> Option<u32> {
+        self.declarations.get(&id)?.operands().get(index).copied()
+    }
+
     /// Returns the variable that `pointer` points into.
     fn variable(&self, mut pointer: u32) -> Option<u32> {
         // Each step leads to an earlier instruction, so more steps than instructions mean a loop.
         for _ in 0..self.declarations.len() {
             let instruction = self.declarations.get(&pointer)?;
-            match instruction.op() {
-                Some(Op::Variable) => return Some(pointer),
-                _ => pointer = *instruction.operands().get(2)?,
+            if instruction.op() == Some(Op::Variable) {
+                return Some(pointer);
             }
+            pointer = self.operand(pointer, 2)?;
         }
         None
     }
@@ -63,15 +68,16 @@ impl<'a> LengthDeclarations<'a> {
         let variable = self.variable(pointer)?;
         let set = self.decoration(variable, None, Decoration::DescriptorSet)?;
         let binding = self.decoration(variable, None, Decoration::Binding)?;
-        let pointee = self.declarations.get(&self.declarations.get(&variable)?.operands()[0])?.operands().get(2)?;
-        let block = match self.declarations.get(pointee)? {
-            array if array.op() != Some(Op::TypeStruct) => *array.operands().get(1)?,
-            _ => *pointee,
-        };
-        let array = *self.declarations.get(&block)?.operands().get(1 + member as usize)?;
+        let pointer_type = self.operand(variable, 0)?;
+        let mut block = self.operand(pointer_type, 2)?;
+        if self.declarations.get(&block)?.op() != Some(Op::TypeStruct) {
+            // An array of buffers: its elements are the blocks.
+            block = self.operand(block, 1)?;
+        }
+        let array = self.operand(block, 1 + member as usize)?;
         let offset = self.decoration(block, Some(member), Decoration::Offset)?;
-        let stride = self.decoration(array, None, Decoration::ArrayStride).filter(|stride| *stride > 0)?;
-        let length = bytes(set, binding)?.saturating_sub(offset.into()) / u64::from(stride);
+        let stride = self.decoration(array, None, Decoration::ArrayStride)?;
+        let length = bytes(set, binding)?.saturating_sub(offset.into()).checked_div(stride.into())?;
         u32::try_from(length).ok()
     }
 }
@@ -139,17 +145,12 @@ mod tests {
             let bytes = |set, binding| ((set, binding) == (1, 2)).then_some(16 + 5 * 8 + 7);
             let changed = with_constant_lengths(&module(chained), &bytes).expect("it can be told");
             let declarations: Vec<_> = instructions(&changed).map(|instruction| instruction.expect("whole")).collect();
-            let of = |op| {
-                declarations
-                    .iter()
-                    .find(|instruction| instruction.op() == Some(op))
-                    .map(|instruction| instruction.operands().to_vec())
-            };
-            assert_eq!(of(Op::Constant), Some(vec![15, 20, 5]), "{chained}");
-            assert_eq!(of(Op::CopyObject), Some(vec![15, 16, 20]));
-            assert_eq!((of(Op::ArrayLength), changed[BOUND]), (None, 21));
-            let place = |op| declarations.iter().position(|instruction| instruction.op() == Some(op));
-            assert!(place(Op::Constant) < place(Op::Function), "constants come before functions");
+            let position = |op| declarations.iter().position(|instruction| instruction.op() == Some(op));
+            let operands = |op| position(op).map(|index| declarations[index].operands().to_vec());
+            assert_eq!(operands(Op::Constant), Some(vec![15, 20, 5]), "{chained}");
+            assert_eq!(operands(Op::CopyObject), Some(vec![15, 16, 20]));
+            assert_eq!((operands(Op::ArrayLength), changed[BOUND]), (None, 21));
+            assert!(position(Op::Constant) < position(Op::Function), "constants come before functions");
         }
     }
 
@@ -157,9 +158,9 @@ mod tests {
     fn a_length_that_depends_on_the_element_of_an_array_cannot_be_told() {
         assert_eq!(with_constant_lengths(&module(true), &|_, _| None), None);
         // A pointer from elsewhere than a variable, such as a parameter.
-        let mut odd = module(false);
-        let at = odd.len() - 3;
-        odd[at] = 17;
-        assert_eq!(with_constant_lengths(&odd, &|_, _| Some(64)), None);
+        let mut from_parameter = module(false);
+        let pointer = from_parameter.len() - 3;
+        from_parameter[pointer] = 17;
+        assert_eq!(with_constant_lengths(&from_parameter, &|_, _| Some(64)), None);
     }
 }

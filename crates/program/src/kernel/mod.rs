@@ -1,6 +1,7 @@
 //! Kernels, and the programs made of them, as data.
 
 pub mod buffer;
+pub mod fixture;
 pub mod instructions;
 pub mod interface;
 pub mod lengths;

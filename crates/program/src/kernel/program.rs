@@ -58,20 +58,10 @@ pub struct Repeat {
 pub enum Step {
     /// Runs a kernel.
     Dispatch(Dispatch),
-    /// Fills a buffer with a 32-bit word.
-    Fill {
-        /// Buffer whose data is filled.
-        buffer: BufferId,
-        /// Word that tiles the buffer.
-        word: u32,
-    },
+    /// Fills a buffer's data with copies of a 32-bit word.
+    Fill { buffer: BufferId, word: u32 },
     /// Copies a whole buffer to another of the same size.
-    Copy {
-        /// Source buffer.
-        from: BufferId,
-        /// Destination buffer.
-        to: BufferId,
-    },
+    Copy { from: BufferId, to: BufferId },
 }
 
 impl Step {
@@ -166,56 +156,40 @@ impl<S> Dispatch<S> {
         }
     }
 
-    /// Moves buffers to other places.
-    pub fn renumber_buffers(&mut self, place: impl Fn(BufferId) -> BufferId) {
+    /// Replaces each buffer by the one that `renumber` returns.
+    pub fn renumber_buffers(&mut self, renumber: impl Fn(BufferId) -> BufferId) {
         let addressed = self.addresses.iter_mut().map(|address| &mut address.buffer);
         let bound = self.descriptors.iter_mut().map(|descriptor| &mut descriptor.at.buffer);
         let counts = self.indirect.iter_mut().map(|(counts, _)| counts);
         for id in addressed.chain(bound).chain(counts).chain(&mut self.reached) {
-            *id = place(*id);
+            *id = renumber(*id);
         }
     }
 }
 
 impl Dispatch {
-    /// Creates a dispatch of a built-in kernel, with `arguments` by name: its push constants and texel views.
-    ///
-    /// # Panics
-    /// When names or kinds do not match the kernel; a test builds every program to find that.
+    /// Creates a dispatch of a built-in kernel, with `arguments` by name: its push constants and texel views. Panics if
+    /// names or kinds do not match the kernel; a test builds every program to find that.
     pub fn new(shader: &'static Shader, arguments: &[(&str, ArgumentValue)]) -> Self {
         Self::with_arguments(shader, arguments).unwrap_or_else(|mismatch| panic!("{mismatch}"))
     }
 
+    /// Creates the dispatch as [`Self::new`] does, or says which argument does not match the kernel.
     pub fn with_arguments(shader: &'static Shader, arguments: &[(&str, ArgumentValue)]) -> Result<Self, String> {
-        let kernel = shader.label();
         let interface = &shader.interface;
         for (name, _) in arguments {
-            let takes_argument = interface.arguments.iter().any(|argument| argument.name == *name);
-            if !takes_argument && !interface.views().any(|view| view == *name) {
+            let is_push_constant = interface.arguments.iter().any(|argument| argument.name == *name);
+            if !is_push_constant && !interface.views().any(|view| view == *name) {
                 return Err(unknown_argument(shader, name));
             }
         }
-        let find = |wanted: &str, kind: ArgumentKind| {
-            let mut found = arguments.iter().filter(|(name, _)| *name == wanted).map(|(_, value)| *value);
-            let missing = || format!("{kernel} takes the argument '{wanted}', which has no value; give it one");
-            let value = found.next().ok_or_else(missing)?;
-            if found.next().is_some() {
-                return Err(format!("the argument '{wanted}' of {kernel} has two values; leave one out"));
-            }
-            let expected = kind.in_words();
-            let given = value.kind().in_words();
-            if given != expected {
-                return Err(format!("the argument '{wanted}' of {kernel} is {expected}, not {given}"));
-            }
-            Ok(value)
-        };
         let mut dispatch = Self { push: vec![0; interface.argument_bytes() as usize], ..Self::bare(shader) };
         for argument in interface.arguments.iter() {
-            dispatch.write(argument, find(&argument.name, argument.kind)?);
+            dispatch.write(argument, find_argument(shader, arguments, &argument.name, argument.kind)?);
         }
         for slot in interface.slots.iter() {
             let name = slot.names().first().copied().unwrap_or_default();
-            if let ArgumentValue::Buffer(buffer) = find(name, ArgumentKind::Address)? {
+            if let ArgumentValue::Buffer(buffer) = find_argument(shader, arguments, name, ArgumentKind::Address)? {
                 let at = Binding::whole(slot.set, slot.binding, slot.kind, buffer);
                 dispatch.descriptors.push(Descriptor { at, bytes: None });
             }
@@ -225,12 +199,13 @@ impl Dispatch {
 
     /// Writes the value of `argument`, which must have its kind, into the push constants.
     fn write(&mut self, argument: &Argument, value: ArgumentValue) {
-        let start = argument.offset as usize;
         let offset = argument.offset;
+        let start = offset as usize;
         let word = match value {
             ArgumentValue::Buffer(buffer) => {
                 self.addresses.retain(|address| address.offset != offset);
-                return self.addresses.push(Address { offset, buffer, skipped: 0 });
+                self.addresses.push(Address { offset, buffer, skipped: 0 });
+                return;
             }
             ArgumentValue::U32(number) => number.to_le_bytes(),
             ArgumentValue::F32(number) => number.to_le_bytes(),
@@ -238,65 +213,23 @@ impl Dispatch {
         self.push[start..start + 4].copy_from_slice(&word);
     }
 
-    /// Returns the value of an argument of a built-in kernel; `None` if it has no such argument.
-    pub fn value(&self, name: &str) -> Option<ArgumentValue> {
-        let argument = self.shader.interface.arguments.iter().find(|argument| argument.name == name)?;
-        if let Some(address) = self.addresses.iter().find(|address| address.offset == argument.offset) {
-            return Some(ArgumentValue::Buffer(address.buffer));
-        }
-        let word = self.push.get(argument.offset as usize..)?.first_chunk()?;
-        Some(match argument.kind {
-            ArgumentKind::Scalar(Scalar::Float { .. }) => ArgumentValue::F32(f32::from_le_bytes(*word)),
-            _ => ArgumentValue::U32(u32::from_le_bytes(*word)),
-        })
-    }
-
-    /// Iterates over the argument values of a built-in kernel, in the order of its push-constant block.
-    pub fn values(&self) -> impl Iterator<Item = ArgumentValue> {
-        self.shader.interface.arguments.iter().filter_map(|argument| self.value(&argument.name))
-    }
-
-    /// Returns the value of the 32-bit specialization constant `id`, if it is set.
-    pub fn word(&self, id: u32) -> Option<u32> {
-        self.constants.iter().find(|constant| constant.id == id).map(|constant| constant.bits as u32)
-    }
-
-    /// Returns the value of the specialization constant `name`, if the kernel has it and it is set.
-    pub fn constant_value(&self, name: &str) -> Option<u64> {
-        let constant = self.shader.interface.constants.iter().find(|constant| constant.name == name)?;
-        self.word(constant.id).map(u64::from)
-    }
-
-    /// Returns the value of the integer argument `name`.
-    pub fn number(&self, name: &str) -> u64 {
-        match self.value(name) {
-            Some(ArgumentValue::U32(number)) => number.into(),
-            other => panic!("{name} is {other:?}"),
-        }
-    }
-
-    /// Sets the invocations of a work-group along x, y, z.
-    ///
-    /// # Panics
-    /// When the kernel fixes an extent to a different value.
+    /// Sets the invocations of a work-group along x, y, z. Panics if the kernel fixes an extent to a different value.
     pub fn group_size(mut self, size: [u32; 3]) -> Self {
-        for ((word, wanted), axis) in self.shader.interface.local_size.into_iter().zip(size).zip(['x', 'y', 'z']) {
-            match word {
+        for (axis, extent) in size.into_iter().enumerate() {
+            match self.shader.interface.local_size[axis] {
                 Word::Literal(fixed) => assert!(
-                    fixed == wanted,
-                    "{} fixes its work-groups to {fixed} invocations along {axis}, not {wanted}; leave them so",
-                    self.shader.label()
+                    fixed == extent,
+                    "{} fixes its work-groups to {fixed} invocations along {}, not {extent}; leave them so",
+                    self.shader.label(),
+                    AXES[axis]
                 ),
-                Word::Constant { id, .. } => self.set(id, wanted),
+                Word::Constant { id, .. } => self.set(id, extent),
             }
         }
         self
     }
 
-    /// Sets the specialization constant `name`.
-    ///
-    /// # Panics
-    /// When the kernel has no such constant.
+    /// Sets the specialization constant `name`. Panics if the kernel has no such constant.
     pub fn constant(mut self, name: &str, value: u32) -> Self {
         let constants = &self.shader.interface.constants;
         let Some(constant) = constants.iter().find(|constant| constant.name == name) else {
@@ -307,10 +240,7 @@ impl Dispatch {
         self
     }
 
-    /// Replaces the value of an argument.
-    ///
-    /// # Panics
-    /// When the kernel has no such argument, or it has a different kind.
+    /// Replaces the value of an argument. Panics if the kernel has no such argument, or it has a different kind.
     pub fn argument(mut self, name: &str, value: ArgumentValue) -> Self {
         let shader = self.shader.clone();
         let argument = shader.interface.arguments.iter().find(|argument| argument.name == name);
@@ -367,11 +297,11 @@ impl Dispatch {
 
     /// Iterates over the buffers that the kernel may write to, including every buffer whose address it gets.
     fn writable(&self) -> impl Iterator<Item = BufferId> {
-        let writable = |at: &Binding| {
+        let is_writable = |at: &Binding| {
             let mut slots = self.shader.interface.slots.iter();
-            slots.any(|slot| (slot.set, slot.binding) == (at.set, at.binding) && slot.is_writable())
+            slots.any(|slot| slot.set == at.set && slot.binding == at.binding && slot.is_writable())
         };
-        let bound = self.descriptors.iter().map(|descriptor| descriptor.at).filter(writable).map(|at| at.buffer);
+        let bound = self.descriptors.iter().map(|descriptor| descriptor.at).filter(is_writable).map(|at| at.buffer);
         bound.chain(self.addresses.iter().map(|address| address.buffer)).chain(self.reached.iter().copied())
     }
 
@@ -403,28 +333,31 @@ impl Dispatch {
         if let Some(axis) = (0..3).find(|&axis| size[axis] > limits.group_size[axis]) {
             return Some(format!(
                 "needs work-groups of {x}×{y}×{z} invocations; the device has at most {} along {}",
-                limits.group_size[axis],
-                ["x", "y", "z"][axis]
+                limits.group_size[axis], AXES[axis]
             ));
         }
-        let (lanes, most) = self.subgroup_size.zip(device.subgroup.most_in_group)?;
-        (invocations > u64::from(lanes) * u64::from(most)).then(|| {
-            format!(
-                "needs work-groups of {invocations} invocations; the device has at most {most} of the required sub-groups of {lanes} in \
-                 a group"
-            )
-        })
+        let subgroup_size = self.subgroup_size?;
+        let most = device.subgroup.most_in_group?;
+        if invocations <= u64::from(subgroup_size) * u64::from(most) {
+            return None;
+        }
+        Some(format!(
+            "needs work-groups of {invocations} invocations; the device has at most {most} of the required sub-groups of \
+             {subgroup_size} in a group"
+        ))
     }
 
     /// Returns why `device` cannot run this dispatch, if it cannot.
     fn unsupported(&self, device: &DeviceInfo) -> Option<String> {
         let limits = &device.limits;
         let Interface { version, capabilities, features, .. } = &self.shader.interface;
-        let lacking = device.too_old_for(*version).or_else(|| device.lacks(capabilities));
-        if let Some(reason) = lacking.or_else(|| device.lacks_features(features)) {
+        let missing = device.too_old_for(*version).or_else(|| device.lacks(capabilities));
+        if let Some(reason) = missing.or_else(|| device.lacks_features(features)) {
             return Some(reason);
         }
-        if let Some(shape) = self.matrix.filter(|shape| !device.multiplies(shape)) {
+        if let Some(shape) = self.matrix
+            && !device.multiplies(&shape)
+        {
             return Some(format!("needs cooperative matrices of {shape}; `gpukern devices` lists the device's"));
         }
         if let Some(reason) = self.too_large_groups(device) {
@@ -433,9 +366,7 @@ impl Dispatch {
         if let Some(axis) = (0..3).find(|&i| self.groups[i] > u64::from(limits.group_count[i])) {
             return Some(format!(
                 "needs {} work-groups along {}; the device dispatches at most {}",
-                self.groups[axis],
-                ["x", "y", "z"][axis],
-                limits.group_count[axis]
+                self.groups[axis], AXES[axis], limits.group_count[axis]
             ));
         }
         let shared = self.shader.shared_bytes(&self.constants);
@@ -460,20 +391,18 @@ impl Dispatch {
             }
             // Built-in kernels that require a size rely on full sub-groups; users' kernels may not.
             if self.shader.built_in && group.size_control && group.full_subgroups && !self.may_fill(size) {
-                let [x, ..] = self.shader.interface.local_size.map(|word| word.value(&self.constants));
+                let x = self.shader.interface.local_size[0].value(&self.constants);
                 return Some(format!("has work-groups of {x}, not a multiple of the sub-group size {size}"));
             }
         }
-        limits.loop_iterations.filter(|most| self.loop_iterations > *most).map(|most| {
-            format!(
-                "needs {} loop iterations an invocation; this driver silently stops after {most}",
-                self.loop_iterations
-            )
-        })
+        let most = limits.loop_iterations?;
+        let Self { loop_iterations, .. } = self;
+        if *loop_iterations <= most {
+            return None;
+        }
+        Some(format!("needs {loop_iterations} loop iterations an invocation; this driver silently stops after {most}"))
     }
-}
 
-impl Dispatch {
     /// Whether the work-group consists of full sub-groups of `size` (VUID-VkPipelineShaderStageCreateInfo-pNext-02758).
     pub fn may_fill(&self, size: u32) -> bool {
         self.shader.interface.local_size[0].value(&self.constants).is_multiple_of(size)
@@ -482,9 +411,11 @@ impl Dispatch {
     /// Returns a hash of the kernel as the device runs it: `spirv` (the shader's own or a substitute), the
     /// specialization and, for a user's kernel, grid and push constants.
     pub fn hash(&self, spirv: &[u8]) -> String {
-        let constants = self.constants.iter();
-        let constants = constants.map(|constant| [constant.id.to_le_bytes().to_vec(), constant.data()].concat());
-        let specialization: Vec<u8> = constants.flatten().collect();
+        let mut specialization = vec![];
+        for constant in &self.constants {
+            specialization.extend(constant.id.to_le_bytes());
+            specialization.extend(constant.data());
+        }
         // Grid and arguments of a built-in kernel follow from the variant and the size of the case.
         if self.shader.built_in {
             return fingerprint(&[spirv, &specialization]);
@@ -492,6 +423,29 @@ impl Dispatch {
         let grid = self.groups.map(u64::to_le_bytes).concat();
         fingerprint(&[spirv, &specialization, &grid, &self.push])
     }
+}
+
+/// Returns the only value of the argument `name` in `arguments`, which must be of this kind.
+fn find_argument(
+    shader: &Shader,
+    arguments: &[(&str, ArgumentValue)],
+    name: &str,
+    kind: ArgumentKind,
+) -> Result<ArgumentValue, String> {
+    let kernel = shader.label();
+    let mut values = arguments.iter().filter(|(own, _)| *own == name).map(|(_, value)| *value);
+    let Some(value) = values.next() else {
+        return Err(format!("{kernel} takes the argument '{name}', which has no value; give it one"));
+    };
+    if values.next().is_some() {
+        return Err(format!("the argument '{name}' of {kernel} has two values; leave one out"));
+    }
+    let expected = kind.in_words();
+    let actual = value.kind().in_words();
+    if actual != expected {
+        return Err(format!("the argument '{name}' of {kernel} is {expected}, not {actual}"));
+    }
+    Ok(value)
 }
 
 /// Returns the error message for an argument that a kernel does not have.
@@ -509,17 +463,35 @@ fn name_list<'a>(names: impl Iterator<Item = &'a str>) -> String {
 /// Returns for each step whether a barrier precedes it: whether it uses a buffer that was used since the last barrier,
 /// unless it is marked as [free of a barrier](Dispatch::without_barrier).
 pub fn waits(steps: &[Step]) -> Vec<bool> {
-    let mut touched: Vec<BufferId> = vec![];
-    let wait = |step: &Step| {
+    let mut used_since_barrier: Vec<BufferId> = vec![];
+    let mut waits = vec![];
+    for step in steps {
+        let buffers = step.buffers();
         let without_barrier = matches!(step, Step::Dispatch(dispatch) if dispatch.without_barrier);
-        let waits = !without_barrier && step.buffers().iter().any(|id| touched.contains(id));
-        if waits {
-            touched.clear();
+        let must_wait = !without_barrier && buffers.iter().any(|id| used_since_barrier.contains(id));
+        if must_wait {
+            used_since_barrier.clear();
         }
-        touched.extend(step.buffers());
-        waits
-    };
-    steps.iter().map(wait).collect()
+        used_since_barrier.extend(buffers);
+        waits.push(must_wait);
+    }
+    waits
+}
+
+/// Counts the launches that run one after the other: one between two barriers. Indirect dispatches do not count.
+fn launches_in_sequence(steps: &[Step]) -> u64 {
+    let mut launches = 0;
+    let mut has_launched = false;
+    for (step, waits) in steps.iter().zip(waits(steps)) {
+        if waits {
+            has_launched = false;
+        }
+        if matches!(step, Step::Dispatch(dispatch) if dispatch.indirect.is_none()) && !has_launched {
+            has_launched = true;
+            launches += 1;
+        }
+    }
+    launches
 }
 
 impl Program {
@@ -545,22 +517,28 @@ impl Program {
         self
     }
 
-    /// Renumbers all buffers: each becomes the one that `place` returns.
-    pub fn with_buffers(mut self, place: impl Fn(BufferId) -> BufferId) -> Self {
-        let body = self.repeat.as_mut().map(|repeat| {
-            repeat.stop = place(repeat.stop);
-            &mut repeat.body
-        });
-        for step in self.steps.iter_mut().chain(body.into_iter().flatten()) {
+    /// Replaces each buffer by the one that `renumber` returns.
+    pub fn with_buffers(mut self, renumber: impl Fn(BufferId) -> BufferId) -> Self {
+        let mut steps: Vec<_> = self.steps.iter_mut().collect();
+        if let Some(repeat) = &mut self.repeat {
+            repeat.stop = renumber(repeat.stop);
+            steps.extend(&mut repeat.body);
+        }
+        for step in steps {
             match step {
-                Step::Dispatch(dispatch) => dispatch.renumber_buffers(&place),
-                Step::Fill { buffer, .. } => *buffer = place(*buffer),
-                Step::Copy { from, to } => (*from, *to) = (place(*from), place(*to)),
+                Step::Dispatch(dispatch) => dispatch.renumber_buffers(&renumber),
+                Step::Fill { buffer, .. } => *buffer = renumber(*buffer),
+                Step::Copy { from, to } => {
+                    *from = renumber(*from);
+                    *to = renumber(*to);
+                }
             }
         }
         for start in &mut self.starts {
-            let addressed = start.addresses.iter_mut().map(|address| &mut address.buffer);
-            addressed.chain([&mut start.buffer]).for_each(|id| *id = place(*id));
+            start.buffer = renumber(start.buffer);
+            for address in &mut start.addresses {
+                address.buffer = renumber(address.buffer);
+            }
         }
         self
     }
@@ -582,7 +560,8 @@ impl Program {
             if let Step::Dispatch(dispatch) = step
                 && let Some((shader, descriptors)) = dispatch.guarded.take()
             {
-                (dispatch.shader, dispatch.descriptors) = (shader, descriptors);
+                dispatch.shader = shader;
+                dispatch.descriptors = descriptors;
             }
         }
         program
@@ -590,13 +569,14 @@ impl Program {
 
     /// Returns a note on the buffers whose out-of-bounds accesses go undetected, if there are any.
     pub fn blind_spot(&self) -> Option<String> {
-        let names = self.unguarded.join(", ");
-        (!names.is_empty()).then(|| {
-            format!(
-                "accesses outside {names} cannot be seen on this device: the kernel asks for a length that depends on \
-                 what is bound, or the buffer is as large as a descriptor may be"
-            )
-        })
+        if self.unguarded.is_empty() {
+            return None;
+        }
+        Some(format!(
+            "accesses outside {} cannot be seen on this device: the kernel asks for a length that depends on what is \
+             bound, or the buffer is as large as a descriptor may be",
+            self.unguarded.join(", ")
+        ))
     }
 
     /// Whether a user's kernel may write to this buffer.
@@ -607,21 +587,7 @@ impl Program {
 
     /// Returns the number of launches that must run one after the other, each waiting for the one before.
     pub fn launches(&self) -> u64 {
-        let chain = |steps: &[Step]| {
-            let mut stages = 0;
-            let mut launched = false;
-            for (step, waits) in steps.iter().zip(waits(steps)) {
-                if waits {
-                    launched = false;
-                }
-                if matches!(step, Step::Dispatch(dispatch) if dispatch.indirect.is_none()) && !launched {
-                    launched = true;
-                    stages += 1;
-                }
-            }
-            stages
-        };
-        chain(&self.steps) + self.repeat.as_ref().map_or(0, |repeat| chain(&repeat.body))
+        launches_in_sequence(&self.steps) + self.repeat.as_ref().map_or(0, |repeat| launches_in_sequence(&repeat.body))
     }
 
     /// Iterates over the dispatches among the steps.
@@ -633,14 +599,12 @@ impl Program {
     }
 
     /// Returns this program if `device` can run it on `buffers`, the problem's: it supports every dispatch, and has
-    /// room for all buffers, the program's own included, and for texel views of them.
-    ///
-    /// # Errors
-    /// The missing feature, operation or limit.
+    /// room for all buffers, the program's own included, and for texel views of them. The error is the missing feature,
+    /// operation or limit.
     pub fn feasible(self, buffers: &[BufferSpec], device: &DeviceInfo) -> Result<Self, String> {
-        let all: Vec<_> = buffers.iter().chain(&self.scratch).cloned().collect();
-        let refusal = self.unsupported(device).or_else(|| too_large(&all, device));
-        match refusal.or_else(|| self.unviewable(&all, device)) {
+        let buffers = [buffers, &self.scratch].concat();
+        let reason = self.unsupported(device).or_else(|| too_large(&buffers, device));
+        match reason.or_else(|| self.unviewable(&buffers, device)) {
             Some(reason) => Err(reason),
             None => Ok(self),
         }
@@ -649,20 +613,24 @@ impl Program {
     /// Returns why `device` cannot create the program's texel views, if it cannot; `buffers` are all buffers by number.
     pub fn unviewable(&self, buffers: &[BufferSpec], device: &DeviceInfo) -> Option<String> {
         let most = u64::from(device.limits.texel_buffer_elements);
-        let buffer = |id: &BufferId| buffers.get(id.0).expect("a buffer of the program");
-        let bound = self.dispatches().flat_map(|dispatch| &dispatch.descriptors).map(|descriptor| descriptor.at);
-        let viewed = bound.filter(|at| at.kind == SlotKind::Texel).map(|at| buffer(&at.buffer));
-        viewed.map(|buffer| (buffer, buffer.bytes().0.div_ceil(TEXEL))).find(|(_, texels)| *texels > most).map(
-            |(buffer, texels)| {
-                format!("needs a texel view of {texels} elements of {}; the device allows {most}", buffer.name)
-            },
-        )
+        for descriptor in self.dispatches().flat_map(|dispatch| &dispatch.descriptors) {
+            if descriptor.at.kind != SlotKind::Texel {
+                continue;
+            }
+            let buffer = &buffers[descriptor.at.buffer.0];
+            let texels = buffer.bytes().0.div_ceil(TEXEL);
+            if texels > most {
+                let name = &buffer.name;
+                return Some(format!("needs a texel view of {texels} elements of {name}; the device allows {most}"));
+            }
+        }
+        None
     }
 
     /// Returns why `device` cannot run this program on buffers of any size, if it cannot.
     pub fn unsupported(&self, device: &DeviceInfo) -> Option<String> {
-        let unsupported = || self.dispatches().find_map(|dispatch| dispatch.unsupported(device));
-        device.uninspectable().or_else(|| self.refusal.clone()).or_else(|| self.too_long()).or_else(unsupported)
+        let reason = device.uninspectable().or_else(|| self.refusal.clone()).or_else(|| self.too_long());
+        reason.or_else(|| self.dispatches().find_map(|dispatch| dispatch.unsupported(device)))
     }
 
     /// Returns an error if a scratch buffer has more elements than 32 bits can count. Padding can make it longer than
@@ -679,19 +647,23 @@ impl Program {
 /// Returns why `device` has no room for these buffers, if it has none.
 fn too_large(buffers: &[BufferSpec], device: &DeviceInfo) -> Option<String> {
     let most = device.limits.buffer;
-    if let Some(buffer) = buffers.iter().find(|buffer| buffer.allocation() > most) {
-        return Some(format!(
-            "needs a buffer of {} for {}; the device allows {most}",
-            buffer.allocation(),
-            buffer.name
-        ));
+    for buffer in buffers {
+        let allocation = buffer.allocation();
+        if allocation > most {
+            return Some(format!("needs a buffer of {allocation} for {}; the device allows {most}", buffer.name));
+        }
     }
     let footprint = BufferSpec::footprint(buffers);
     let memory = device.memory();
     // A null driver reports zero memory.
-    (footprint > memory && memory > Bytes(0))
-        .then(|| format!("needs {footprint} of device memory; the device has {memory}"))
+    if footprint <= memory || memory == Bytes(0) {
+        return None;
+    }
+    Some(format!("needs {footprint} of device memory; the device has {memory}"))
 }
+
+/// Names of the axes of grids and work-groups.
+const AXES: [char; 3] = ['x', 'y', 'z'];
 
 /// Bytes of one texel: four f32.
 pub const TEXEL: u64 = 16;

@@ -17,31 +17,21 @@ use std::collections::{BTreeMap, HashMap};
 
 impl Interface {
     /// Reads the interface of the SPIR-V module `binary`: one compute shader, `main`. A shared-memory size that cannot
-    /// be evaluated counts as 0: the driver refuses a kernel that needs too much.
-    ///
-    /// # Errors
-    /// A message that names what is invalid or unsupported in the module, and the remedy.
+    /// be evaluated counts as 0: the driver refuses a kernel that needs too much. The error message names what is
+    /// invalid or unsupported in the module, and the remedy.
     pub fn read(binary: &[u8]) -> Result<Self, String> {
-        let (interface, shared) = Self::reflect(binary)?;
-        let shared = shared.unwrap_or_else(|_| vec![SizeOp::Push(Word::Literal(0))]);
-        Ok(Self { shared: shared.into(), ..interface })
+        Self::reflect(binary, false)
     }
 
     /// Reads the interface of a built-in kernel, whose shared-memory size must be known.
-    ///
-    /// # Errors
-    /// As [`Self::read`], and as [`Self::has_built_in_slots`].
     pub fn read_built_in(binary: &[u8]) -> Result<Self, String> {
-        let (interface, shared) = Self::reflect(binary)?;
-        interface.has_built_in_slots()?;
-        Ok(Self { shared: shared?.into(), ..interface })
+        let interface = Self::reflect(binary, true)?;
+        interface.check_slots()?;
+        Ok(interface)
     }
 
-    /// Checks that the kernel binds only texel views, at bindings 0, 1, … of set 0.
-    ///
-    /// # Errors
-    /// The binding that violates this.
-    pub fn has_built_in_slots(&self) -> Result<(), String> {
+    /// Checks that the kernel binds only texel views, at bindings 0, 1, … of set 0. The error names one that is not.
+    pub fn check_slots(&self) -> Result<(), String> {
         for (expected, slot) in (0..).zip(self.slots.iter()) {
             let name = slot.names().first().copied().unwrap_or_default().to_string();
             if slot.kind != SlotKind::Texel {
@@ -59,31 +49,32 @@ impl Interface {
         Ok(())
     }
 
-    /// Reads the interface without shared memory, and separately the size of that memory.
-    fn reflect(binary: &[u8]) -> Result<(Self, Result<Vec<SizeOp>, String>), String> {
+    /// Reads the interface. If `needs_shared_size`, a shared-memory size that cannot be evaluated is an error.
+    fn reflect(binary: &[u8], needs_shared_size: bool) -> Result<Self, String> {
         let declarations = Declarations::read(binary)?;
         let module = rspirv::dr::load_words(&declarations.words)
             .map_err(|e| format!("its declarations cannot be read: {e}; check it with `spirv-val`"))?;
-        entry_point(&module)?;
+        check_entry_point(&module)?;
         let reflector = Reflector::new(&module, declarations.size_ids);
         let local_size = reflector.local_size()?;
-        let interface = Self {
+        Ok(Self {
             version: declarations.version,
             local_size,
             constants: reflector.constants(local_size)?.into(),
             arguments: reflector.arguments()?.into(),
             slots: reflector.slots()?.into(),
             asks_lengths: declarations.asks_lengths,
-            shared: Cow::Borrowed(&[]),
+            shared: match reflector.shared() {
+                Err(_) if !needs_shared_size => vec![SizeOp::Push(Word::Literal(0))].into(),
+                shared => shared?.into(),
+            },
             capabilities: declarations.capabilities.into(),
             features: declarations.features.into(),
-        };
-        Ok((interface, reflector.shared()))
+        })
     }
 }
 
-/// Declarations that the interface depends on. Functions and unknown instructions are dropped, so that damage or
-/// novelties there do not matter.
+/// Declarations that the interface depends on, without functions and unknown instructions: those may be damaged.
 struct Declarations {
     version: [u8; 2],
     /// Header and the instructions that the reflector reads.
@@ -100,24 +91,9 @@ struct Declarations {
 impl Declarations {
     fn read(binary: &[u8]) -> Result<Self, String> {
         const LOCAL_SIZE_ID: u32 = ExecutionMode::LocalSizeId as u32;
-        if binary.len() < 4 * HEADER || !binary.len().is_multiple_of(4) {
-            return Err(format!(
-                "its size, {} bytes, is impossible for SPIR-V; compile it, for example with `glslc -o FILE.spv`",
-                binary.len()
-            ));
-        }
-        let words: Vec<u32> =
-            binary.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect();
-        if words[0] == MAGIC.swap_bytes() {
-            return Err("its byte order is another machine's; compile it for this one".into());
-        }
-        if words[0] != MAGIC {
-            return Err(
-                "it is not SPIR-V: its first word is not the magic number; compile it, for example with `glslc`".into(),
-            );
-        }
+        let words = read_words(binary)?;
         let [_, minor, major, _] = words[1].to_le_bytes();
-        let mut found = Self {
+        let mut declarations = Self {
             version: [major, minor],
             words: words[..HEADER].to_vec(),
             capabilities: vec![],
@@ -125,40 +101,62 @@ impl Declarations {
             size_ids: None,
             asks_lengths: false,
         };
-        let mut last = None;
+        let mut last_op = None;
         let mut in_functions = false;
         let mut has_entry_point = false;
         let mut required = Required::default();
         for instruction in instructions(&words) {
             let instruction = instruction?;
-            last = instruction.op();
-            in_functions |= last == Some(Op::Function);
-            has_entry_point |= last == Some(Op::EntryPoint);
-            found.asks_lengths |= last == Some(Op::ArrayLength);
-            required.read(last, instruction.operands());
-            match (last, instruction.operands()) {
-                _ if in_functions => {}
-                (Some(Op::Capability), &[capability]) => found.capabilities.push(
-                    Capability::from_u32(capability)
-                        .map_or_else(|| capability.to_string(), |c| format!("{c:?}"))
-                        .into(),
-                ),
-                (Some(Op::ExecutionModeId), &[_, LOCAL_SIZE_ID, x, y, z]) => found.size_ids = Some([x, y, z]),
-                _ if needed(instruction) => found.words.extend(instruction.words),
+            last_op = instruction.op();
+            in_functions |= last_op == Some(Op::Function);
+            has_entry_point |= last_op == Some(Op::EntryPoint);
+            declarations.asks_lengths |= last_op == Some(Op::ArrayLength);
+            required.read(last_op, instruction.operands());
+            if in_functions {
+                continue;
+            }
+            match (last_op, instruction.operands()) {
+                (Some(Op::Capability), &[number]) => {
+                    let name = Capability::from_u32(number).map(|capability| format!("{capability:?}"));
+                    declarations.capabilities.push(name.unwrap_or_else(|| number.to_string()).into());
+                }
+                (Some(Op::ExecutionModeId), &[_, LOCAL_SIZE_ID, x, y, z]) => declarations.size_ids = Some([x, y, z]),
+                _ if is_read(instruction) => declarations.words.extend(instruction.words),
                 _ => {}
             }
         }
         // A file cut off before its first function has an entry point without a function, which crashes drivers.
-        if (in_functions || has_entry_point) && last != Some(Op::FunctionEnd) {
+        if (in_functions || has_entry_point) && last_op != Some(Op::FunctionEnd) {
             return Err("it is damaged: it does not end after a function".into());
         }
-        found.features = required.features.into_iter().map(Cow::Owned).collect();
-        Ok(found)
+        declarations.features = required.features.into_iter().map(Cow::Owned).collect();
+        Ok(declarations)
     }
 }
 
+/// Returns the words of a SPIR-V module, or an error if its size or its first word shows that it is none.
+fn read_words(binary: &[u8]) -> Result<Vec<u32>, String> {
+    if binary.len() < 4 * HEADER || !binary.len().is_multiple_of(4) {
+        return Err(format!(
+            "its size, {} bytes, is impossible for SPIR-V; compile it, for example with `glslc -o FILE.spv`",
+            binary.len()
+        ));
+    }
+    let words: Vec<u32> =
+        binary.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect();
+    if words[0] == MAGIC.swap_bytes() {
+        return Err("its byte order is another machine's; compile it for this one".into());
+    }
+    if words[0] != MAGIC {
+        return Err(
+            "it is not SPIR-V: its first word is not the magic number; compile it, for example with `glslc`".into()
+        );
+    }
+    Ok(words)
+}
+
 /// Whether the reflector reads this instruction.
-fn needed(instruction: Words<'_>) -> bool {
+fn is_read(instruction: Words<'_>) -> bool {
     const DECORATIONS: [Decoration; 11] = [
         Decoration::SpecId,
         Decoration::BuiltIn,
@@ -173,10 +171,10 @@ fn needed(instruction: Words<'_>) -> bool {
         Decoration::NonReadable,
     ];
     let operands = instruction.operands();
-    let decorates = |at: usize| operands.get(at).is_some_and(|&found| DECORATIONS.iter().any(|&d| d as u32 == found));
+    let is_decoration = |operand: Option<&u32>| DECORATIONS.iter().any(|known| operand == Some(&(*known as u32)));
     match instruction.op() {
-        Some(Op::Decorate) => decorates(1),
-        Some(Op::MemberDecorate) => decorates(2),
+        Some(Op::Decorate) => is_decoration(operands.get(1)),
+        Some(Op::MemberDecorate) => is_decoration(operands.get(2)),
         // rspirv panics at operations with operands other than ids and numbers.
         Some(Op::SpecConstantOp) => operands.get(2).is_some_and(|operation| {
             let arithmetic = (Op::ConvertFToU as u32..=Op::Not as u32).contains(operation);
@@ -211,7 +209,7 @@ fn needed(instruction: Words<'_>) -> bool {
 }
 
 /// Checks that the module is a single compute shader, `main`.
-fn entry_point(module: &Module) -> Result<(), String> {
+fn check_entry_point(module: &Module) -> Result<(), String> {
     let entries: Vec<_> = module.entry_points.iter().map(|entry| entry.operands.as_slice()).collect();
     match entries[..] {
         [[Operand::ExecutionModel(ExecutionModel::GLCompute), _, Operand::LiteralString(name), ..]]
@@ -241,47 +239,47 @@ struct Reflector<'a> {
     /// Names of ids and of their members.
     names: HashMap<(u32, Option<u32>), &'a str>,
     /// Number of block members listed so far.
-    members: Cell<usize>,
+    listed_members: Cell<usize>,
 }
 
 impl<'a> Reflector<'a> {
     fn new(module: &'a Module, size_ids: Option<[u32; 3]>) -> Self {
-        let mut found = Self {
+        let mut reflector = Self {
             module,
             size_ids,
             definitions: HashMap::new(),
             decorations: HashMap::new(),
             names: HashMap::new(),
-            members: Cell::new(0),
+            listed_members: Cell::new(0),
         };
         // Inserted in reverse, so that the first of several definitions wins.
         for instruction in module.types_global_values.iter().rev() {
-            found.definitions.extend(instruction.result_id.map(|id| (id, instruction)));
+            reflector.definitions.extend(instruction.result_id.map(|id| (id, instruction)));
         }
         for instruction in module.annotations.iter().rev() {
-            let decorated = match (instruction.class.opcode, instruction.operands.as_slice()) {
+            let (key, value) = match (instruction.class.opcode, instruction.operands.as_slice()) {
                 (Op::Decorate, [Operand::IdRef(id), Operand::Decoration(decoration), rest @ ..]) => {
-                    Some(((*id, None, *decoration), rest))
+                    ((*id, None, *decoration), rest)
                 }
                 (
                     Op::MemberDecorate,
                     [Operand::IdRef(id), Operand::LiteralBit32(member), Operand::Decoration(decoration), rest @ ..],
-                ) => Some(((*id, Some(*member), *decoration), rest)),
-                _ => None,
+                ) => ((*id, Some(*member), *decoration), rest),
+                _ => continue,
             };
-            found.decorations.extend(decorated);
+            reflector.decorations.insert(key, value);
         }
         for instruction in module.debug_names.iter().rev() {
-            let named = match (instruction.class.opcode, instruction.operands.as_slice()) {
-                (Op::Name, [Operand::IdRef(id), Operand::LiteralString(name)]) => Some(((*id, None), name.as_str())),
+            let (key, name) = match (instruction.class.opcode, instruction.operands.as_slice()) {
+                (Op::Name, [Operand::IdRef(id), Operand::LiteralString(name)]) => ((*id, None), name),
                 (Op::MemberName, [Operand::IdRef(id), Operand::LiteralBit32(member), Operand::LiteralString(name)]) => {
-                    Some(((*id, Some(*member)), name.as_str()))
+                    ((*id, Some(*member)), name)
                 }
-                _ => None,
+                _ => continue,
             };
-            found.names.extend(named);
+            reflector.names.insert(key, name);
         }
-        found
+        reflector
     }
 
     fn definition(&self, id: u32) -> Result<&'a Instruction, String> {
@@ -293,40 +291,45 @@ impl<'a> Reflector<'a> {
         self.decorations.get(&(id, member, wanted)).copied()
     }
 
-    fn spec_id(&self, id: u32) -> Option<u32> {
-        match self.decoration(id, None, Decoration::SpecId)? {
-            [Operand::LiteralBit32(spec)] => Some(*spec),
+    /// Returns the number that a decoration of `id` (or of its `member`) holds.
+    fn number(&self, id: u32, member: Option<u32>, decoration: Decoration) -> Option<u32> {
+        match self.decoration(id, member, decoration)? {
+            [Operand::LiteralBit32(number)] => Some(*number),
             _ => None,
         }
     }
 
+    /// Returns the `constant_id` of a specialization constant.
+    fn spec_id(&self, id: u32) -> Option<u32> {
+        self.number(id, None, Decoration::SpecId)
+    }
+
     fn name(&self, id: u32, member: Option<u32>) -> String {
-        // Error messages show the name on one line.
+        // Error messages show the name on one line, so its line breaks are escaped.
         self.names.get(&(id, member)).copied().unwrap_or_default().replace('\n', "\\n")
     }
 
     /// Returns the work-group size: from the composite decorated `BuiltIn WorkgroupSize`, which overrides the execution
     /// mode (SPIR-V section 3.6), or else from the mode.
     fn local_size(&self) -> Result<[Word; 3], String> {
-        let composite = self.module.types_global_values.iter().find(|instruction| {
-            instruction.result_id.is_some_and(|id| {
-                matches!(
-                    self.decoration(id, None, Decoration::BuiltIn),
-                    Some([Operand::BuiltIn(BuiltIn::WorkgroupSize)])
-                )
-            })
-        });
-        let sizes = match (composite, self.size_ids) {
-            (Some(composite), _) => ids(composite).map(|id| self.word(id)).collect::<Result<Vec<_>, _>>()?,
-            (None, Some(sizes)) => sizes.into_iter().map(|id| self.word(id)).collect::<Result<_, _>>()?,
-            (None, None) => {
-                let mode = self.module.execution_modes.iter().find_map(|mode| match mode.operands.as_slice() {
-                    [_, Operand::ExecutionMode(ExecutionMode::LocalSize), sizes @ ..] => Some(sizes),
-                    _ => None,
-                });
-                let sizes = mode.ok_or("the kernel declares no work-group size")?;
-                sizes.iter().map(|size| literal(size).map(Word::Literal)).collect::<Result<_, _>>()?
-            }
+        let is_size = |id: u32| {
+            self.decoration(id, None, Decoration::BuiltIn) == Some(&[Operand::BuiltIn(BuiltIn::WorkgroupSize)])
+        };
+        let mut declarations = self.module.types_global_values.iter();
+        let composite = declarations.find(|instruction| instruction.result_id.is_some_and(is_size));
+        let size_ids = match composite {
+            Some(composite) => Some(ids(composite).collect()),
+            None => self.size_ids.map(Vec::from),
+        };
+        let sizes: Vec<Word> = if let Some(size_ids) = size_ids {
+            size_ids.into_iter().map(|id| self.word(id)).collect::<Result<_, _>>()?
+        } else {
+            let mode = self.module.execution_modes.iter().find_map(|mode| match mode.operands.as_slice() {
+                [_, Operand::ExecutionMode(ExecutionMode::LocalSize), sizes @ ..] => Some(sizes),
+                _ => None,
+            });
+            let sizes = mode.ok_or("the kernel declares no work-group size")?;
+            sizes.iter().map(|size| literal(size).map(Word::Literal)).collect::<Result<_, _>>()?
         };
         sizes.try_into().map_err(|_| "its work-group size does not have three extents".into())
     }
@@ -344,18 +347,19 @@ impl<'a> Reflector<'a> {
 
     /// Lists the numeric specialization constants, by id. Composites and expressions are derived from them.
     fn constants(&self, local_size: [Word; 3]) -> Result<Vec<SpecConstant>, String> {
-        let mut found = BTreeMap::new();
+        let mut constants = BTreeMap::new();
         for instruction in &self.module.types_global_values {
             let Some(result) = instruction.result_id else { continue };
             let Some(id) = self.spec_id(result) else { continue };
-            if found.contains_key(&id) {
+            if constants.contains_key(&id) {
                 continue;
             }
             let mut name = self.name(result, None);
-            let axis =
-                local_size.iter().position(|word| matches!(word, Word::Constant { id: size_id, .. } if *size_id == id));
-            if let (true, Some(axis)) = (name.is_empty(), axis) {
-                name = format!("local_size_{}", ["x", "y", "z"][axis]);
+            if name.is_empty() {
+                let is_own = |word: &Word| matches!(word, Word::Constant { id: size_id, .. } if *size_id == id);
+                if let Some(axis) = local_size.iter().position(is_own) {
+                    name = format!("local_size_{}", ["x", "y", "z"][axis]);
+                }
             }
             let (scalar, default) = match (instruction.class.opcode, instruction.operands.first()) {
                 (Op::SpecConstantTrue, _) => (Scalar::Bool, 1),
@@ -364,26 +368,24 @@ impl<'a> Reflector<'a> {
                     let kind = instruction.result_type.ok_or("a constant has no type")?;
                     let scalar = scalar(self.definition(kind)?)
                         .ok_or_else(|| format!("specialization constant {id} is not a number"))?;
-                    let bits = match value {
-                        Operand::LiteralBit32(bits) => u64::from(*bits),
-                        Operand::LiteralBit64(bits) => *bits,
+                    match value {
+                        Operand::LiteralBit32(bits) => (scalar, u64::from(*bits)),
+                        Operand::LiteralBit64(bits) => (scalar, *bits),
                         other => return Err(format!("specialization constant {id} has the default {other:?}")),
-                    };
-                    (scalar, bits)
+                    }
                 }
                 // Composites and expressions are derived from other constants.
                 _ => continue,
             };
-            found.insert(id, SpecConstant { name: name.into(), id, scalar, default });
+            constants.insert(id, SpecConstant { name: name.into(), id, scalar, default });
         }
-        Ok(found.into_values().collect())
+        Ok(constants.into_values().collect())
     }
 
     /// Lists the members of the push-constant block, in memory order.
     fn arguments(&self) -> Result<Vec<Argument>, String> {
-        let variable = self.variables(StorageClass::PushConstant).next();
-        let block = variable.map(|variable| self.pointee(variable)).transpose()?;
-        let members = block.map(|block| members(self, block)).transpose()?.unwrap_or_default();
+        let Some(variable) = self.variables(StorageClass::PushConstant).next() else { return Ok(vec![]) };
+        let members = self.members(self.pointee(variable)?)?;
         match members.iter().find(|member| member.offset > MAX_PUSH_OFFSET) {
             Some(member) => {
                 Err(format!("push constant '{}' is at byte {}, beyond what any device has", member.name, member.offset))
@@ -394,85 +396,87 @@ impl<'a> Reflector<'a> {
 
     /// Lists every descriptor slot with the blocks declared for it.
     fn slots(&self) -> Result<Vec<Slot>, String> {
-        let mut found: BTreeMap<[u32; 3], (SlotKind, Vec<Block>)> = BTreeMap::new();
+        let mut slots: BTreeMap<[u32; 3], Slot> = BTreeMap::new();
         for class in [StorageClass::UniformConstant, StorageClass::StorageBuffer, StorageClass::Uniform] {
             for variable in self.variables(class) {
                 let id = variable.result_id.ok_or("a variable has no id")?;
-                let (definition, count) = self.elements(id, self.definition(self.pointee(variable)?)?)?;
-                let (kind, block) = self.bound(class, id, definition)?;
-                let place = |decoration| decorated(self, id, None, decoration);
-                let (Some(set), Some(binding)) = (place(Decoration::DescriptorSet), place(Decoration::Binding)) else {
-                    let name = self.name(id, None);
-                    return Err(format!(
-                        "buffer '{name}' has no set or no binding; declare `layout(set = 0, binding = …)`"
-                    ));
+                let mut definition = self.definition(self.pointee(variable)?)?;
+                let count = self.buffer_count(id, definition)?;
+                if count.is_some() {
+                    definition = self.definition(ids(definition).next().ok_or("an array has no elements")?)?;
+                }
+                let kind = self.slot_kind(class, id, definition)?;
+                let name = self.name(id, None);
+                let misplaced =
+                    || format!("buffer '{name}' has no set or no binding; declare `layout(set = 0, binding = …)`");
+                let block = match kind {
+                    SlotKind::Texel => {
+                        Block { names: vec![name.clone().into()].into(), readable: true, ..Block::default() }
+                    }
+                    SlotKind::Storage | SlotKind::Uniform => self.block(id, definition)?,
                 };
+                let set = self.number(id, None, Decoration::DescriptorSet).ok_or_else(misplaced)?;
+                let binding = self.number(id, None, Decoration::Binding).ok_or_else(misplaced)?;
                 for element in 0..count.unwrap_or(1) {
-                    let slot = found.entry([set, binding, element]).or_insert_with(|| (kind, vec![]));
-                    if slot.0 != kind {
-                        let [one, other] = [slot.0.min(kind), slot.0.max(kind)].map(SlotKind::name);
-                        return Err(format!("set {set}, binding {binding} is a {one} buffer and a {other} buffer"));
+                    let empty = Slot { set, binding, element, kind, blocks: Cow::Borrowed(&[]) };
+                    let slot = slots.entry([set, binding, element]).or_insert(empty);
+                    if slot.kind != kind {
+                        let [first, second] = [slot.kind.min(kind), slot.kind.max(kind)].map(SlotKind::name);
+                        return Err(format!("set {set}, binding {binding} is a {first} buffer and a {second} buffer"));
                     }
                     let mut block = block.clone();
                     if count.is_some() {
                         // The block's only member gets an index as well, because it may serve as a name of the buffer.
-                        let named = block.names.iter().map(|name| format!("{name}[{element}]").into());
-                        block.names = named.collect::<Vec<_>>().into();
+                        for name in block.names.to_mut() {
+                            *name = format!("{name}[{element}]").into();
+                        }
                     }
-                    slot.1.push(block);
+                    slot.blocks.to_mut().push(block);
                 }
             }
         }
-        let slot = |([set, binding, element], (kind, blocks)): ([u32; 3], (_, Vec<Block>))| Slot {
-            set,
-            binding,
-            element,
-            kind,
-            blocks: blocks.into(),
-        };
-        Ok(found.into_iter().map(slot).collect())
+        Ok(slots.into_values().collect())
     }
 
-    /// Returns the element type and length if variable `id` is an array of buffers, else its type `definition`.
-    fn elements(&self, id: u32, definition: &'a Instruction) -> Result<(&'a Instruction, Option<u32>), String> {
-        let (of, length) = match (definition.class.opcode, definition.operands.as_slice()) {
-            (Op::TypeArray, &[Operand::IdRef(of), Operand::IdRef(length)]) => (of, length_of(self, length)?),
+    /// Returns the number of buffers if variable `id` is an array of buffers, as its type `definition` says.
+    fn buffer_count(&self, id: u32, definition: &Instruction) -> Result<Option<u32>, String> {
+        let length = match (definition.class.opcode, definition.operands.as_slice()) {
+            (Op::TypeArray, &[_, Operand::IdRef(length)]) => self.length(length)?,
             (Op::TypeRuntimeArray, _) => {
                 let name = self.name(id, None);
                 return Err(format!("'{name}' is an array of buffers without a length; declare how many"));
             }
-            _ => return Ok((definition, None)),
+            _ => return Ok(None),
         };
-        let count = u32::try_from(length).ok().filter(|count| (1..=MAX_BUFFERS_PER_ARRAY).contains(count));
-        let count = count.ok_or_else(|| {
-            format!("'{}' is an array of {length} buffers; {MAX_BUFFERS_PER_ARRAY} are the most", self.name(id, None))
-        })?;
-        Ok((self.definition(of)?, Some(count)))
+        match u32::try_from(length) {
+            Ok(count @ 1..=MAX_BUFFERS_PER_ARRAY) => Ok(Some(count)),
+            _ => Err(format!(
+                "'{}' is an array of {length} buffers; {MAX_BUFFERS_PER_ARRAY} are the most",
+                self.name(id, None)
+            )),
+        }
     }
 
-    /// Returns the descriptor type and block declaration of variable `id`, whose type is `definition`.
-    fn bound(&self, class: StorageClass, id: u32, definition: &Instruction) -> Result<(SlotKind, Block), String> {
+    /// Returns the descriptor type of variable `id`, whose type is `definition`.
+    fn slot_kind(&self, class: StorageClass, id: u32, definition: &Instruction) -> Result<SlotKind, String> {
         let name = self.name(id, None);
         if class == StorageClass::UniformConstant {
-            if !self.is_texel_view(definition)? {
-                return Err(format!(
-                    "'{name}' is an image, a sampler or a texel buffer; use storage and uniform buffers"
-                ));
+            if self.is_texel_view(definition)? {
+                return Ok(SlotKind::Texel);
             }
-            let names = Cow::Owned(vec![name.into()]);
-            let array = None;
-            let members = Cow::Borrowed(&[][..]);
-            return Ok((
-                SlotKind::Texel,
-                Block { names, writable: false, readable: true, fixed: 0, array, members, scalar: None, long: None },
-            ));
+            return Err(format!("'{name}' is an image, a sampler or a texel buffer; use storage and uniform buffers"));
         }
         if definition.class.opcode != Op::TypeStruct {
             return Err(format!("'{name}' is not a block; declare each buffer as its own block"));
         }
-        let old = definition.result_id.is_some_and(|of| self.decoration(of, None, Decoration::BufferBlock).is_some());
-        let kind = if class == StorageClass::StorageBuffer || old { SlotKind::Storage } else { SlotKind::Uniform };
-        Ok((kind, block(self, id, definition)?))
+        // Before SPIR-V 1.3, a storage buffer was a uniform one with this decoration.
+        let is_buffer_block =
+            definition.result_id.is_some_and(|block| self.decoration(block, None, Decoration::BufferBlock).is_some());
+        if class == StorageClass::StorageBuffer || is_buffer_block {
+            Ok(SlotKind::Storage)
+        } else {
+            Ok(SlotKind::Uniform)
+        }
     }
 
     /// Whether a type is a texel buffer of floats (`samplerBuffer`).
@@ -499,8 +503,7 @@ impl<'a> Reflector<'a> {
         ids(pointer).next().ok_or_else(|| "a pointer points to no type".into())
     }
 
-    /// Returns the bytes of shared memory as an expression in reverse Polish notation, because array lengths may depend
-    /// on specialization constants.
+    /// Returns the bytes of shared memory, as an expression: array lengths may depend on specialization constants.
     fn shared(&self) -> Result<Vec<SizeOp>, String> {
         let mut program = vec![SizeOp::Push(Word::Literal(0))];
         for variable in self.variables(StorageClass::Workgroup) {
@@ -587,15 +590,288 @@ impl<'a> Reflector<'a> {
     }
 }
 
+impl Reflector<'_> {
+    /// Lists the numbers and addresses of the block of type `id`, in memory order.
+    fn members(&self, id: u32) -> Result<Vec<Argument>, String> {
+        let mut members = vec![];
+        let result = self.flatten(&BlockPart::whole(id), MAX_DEPTH, &mut members);
+        self.listed_members.set(self.listed_members.get() + members.len());
+        members.sort_by_key(|member| member.offset);
+        result.map(|()| members)
+    }
+
+    /// Appends the numbers and addresses in a part of a block.
+    fn flatten(&self, part: &BlockPart, depth: usize, members: &mut Vec<Argument>) -> Result<(), String> {
+        let has_room = members.len() < MAX_MEMBERS && self.listed_members.get() + members.len() < MAX_TOTAL_MEMBERS;
+        if depth == 0 || !has_room {
+            return Err("a block has too many members, or they contain themselves".into());
+        }
+        let definition = self.definition(part.kind)?;
+        let kind = match (scalar(definition), definition.class.opcode) {
+            (Some(scalar), _) => ArgumentKind::Scalar(scalar),
+            (None, Op::TypePointer) => ArgumentKind::Address,
+            _ => {
+                for inner in self.parts(part, depth - 1)? {
+                    self.flatten(&inner, depth - 1, members)?;
+                }
+                return Ok(());
+            }
+        };
+        members.push(Argument { name: part.name.clone().into(), offset: part.offset, kind });
+        Ok(())
+    }
+
+    /// Lists the direct parts of a vector, matrix, array or structure.
+    fn parts(&self, whole: &BlockPart, depth: usize) -> Result<Vec<BlockPart>, String> {
+        let BlockPart { kind: id, name, matrix_stride, by_rows, .. } = whole;
+        let definition = self.definition(*id)?;
+        let parts = match (definition.class.opcode, definition.operands.as_slice()) {
+            (Op::TypeVector, &[Operand::IdRef(component), Operand::LiteralBit32(count @ 2..=4)]) => {
+                // In a matrix stored by rows, the components of a column lie one row apart.
+                let stride = match matrix_stride {
+                    Some(stride) if *by_rows => *stride,
+                    _ => self.size(component, depth)? as u32,
+                };
+                let mut components = whole.elements(component, count.into(), stride);
+                for (component, letter) in components.iter_mut().zip(["x", "y", "z", "w"]) {
+                    component.name = dotted(name, letter);
+                    component.matrix_stride = None;
+                }
+                components
+            }
+            (Op::TypeMatrix, &[Operand::IdRef(column), Operand::LiteralBit32(count @ 2..=4)]) => {
+                let stride = matrix_stride.ok_or_else(|| format!("matrix '{name}' has no stride"))?;
+                let component = ids(self.definition(column)?).next().ok_or("a vector has no components")?;
+                let column_stride = if *by_rows { self.size(component, depth)? as u32 } else { stride };
+                whole.elements(column, count.into(), column_stride)
+            }
+            (Op::TypeArray | Op::TypeRuntimeArray, &[Operand::IdRef(element), ref length @ ..]) => {
+                let length = match length.iter().find_map(Operand::id_ref_any) {
+                    Some(length) => self.length(length)?,
+                    // A single element stands for a run-time array.
+                    None => 1,
+                };
+                let stride = self.stride(*id).ok_or_else(|| format!("array '{name}' has no stride"))?;
+                whole.elements(element, length, stride as u32)
+            }
+            (Op::TypeStruct, _) => self.structure_parts(whole, definition)?,
+            (other, _) => {
+                return Err(format!(
+                    "member '{name}' is a {other:?}; use numbers, vectors, matrices, arrays and buffer references"
+                ));
+            }
+        };
+        // Nested empty structures may double at each level, and the limit on members would never stop them.
+        if parts.is_empty() { Err(format!("member '{name}' is empty; remove it")) } else { Ok(parts) }
+    }
+
+    /// Lists the members of a structure, whose type is `definition`.
+    fn structure_parts(&self, whole: &BlockPart, definition: &Instruction) -> Result<Vec<BlockPart>, String> {
+        let id = whole.kind;
+        let mut parts = vec![];
+        for (index, kind) in (0..).zip(ids(definition)) {
+            let name = dotted(&whole.name, &self.name(id, Some(index)));
+            let offset = self.number(id, Some(index), Decoration::Offset);
+            let offset = offset.ok_or_else(|| format!("member '{name}' has no offset"))?;
+            parts.push(BlockPart {
+                kind,
+                name,
+                offset: whole.offset.saturating_add(offset),
+                matrix_stride: self.number(id, Some(index), Decoration::MatrixStride),
+                by_rows: self.decoration(id, Some(index), Decoration::RowMajor).is_some(),
+            });
+        }
+        Ok(parts)
+    }
+
+    /// Returns the bytes from one element of the array type `id` to the next.
+    fn stride(&self, id: u32) -> Option<u64> {
+        self.number(id, None, Decoration::ArrayStride).map(u64::from)
+    }
+
+    /// Returns the length of an array, constant `id`; the default if a specialization constant sets it.
+    fn length(&self, id: u32) -> Result<u64, String> {
+        let definition = self.definition(id)?;
+        let value = definition.operands.first().ok_or("an array has no length")?;
+        match definition.class.opcode {
+            Op::Constant | Op::SpecConstant => literal(value).map(u64::from),
+            // Computed from specialization constants: at least one element.
+            _ => Ok(1),
+        }
+    }
+
+    /// Whether type `id` is an address, or an array of addresses.
+    fn is_pointer(&self, id: u32, depth: usize) -> bool {
+        let Ok(definition) = self.definition(id) else { return false };
+        if depth == 0 {
+            return false;
+        }
+        match definition.class.opcode {
+            Op::TypePointer => true,
+            Op::TypeArray | Op::TypeRuntimeArray => {
+                ids(definition).next().is_some_and(|element| self.is_pointer(element, depth - 1))
+            }
+            _ => false,
+        }
+    }
+
+    /// Describes the block of type `definition` that `variable` declares.
+    fn block(&self, variable: u32, definition: &Instruction) -> Result<Block, String> {
+        let id = definition.result_id.ok_or("a block has no id")?;
+        let member_types: Vec<u32> = ids(definition).collect();
+        let is_decorated = |decoration| {
+            let mut indices = 0..member_types.len() as u32;
+            self.decoration(variable, None, decoration).is_some()
+                || !member_types.is_empty()
+                    && indices.all(|index| self.decoration(id, Some(index), decoration).is_some())
+        };
+        let mut fixed = 0;
+        let mut array = None;
+        for (index, member) in (0..).zip(&member_types) {
+            let offset = self.number(id, Some(index), Decoration::Offset).map_or(0, u64::from);
+            let member_definition = self.definition(*member)?;
+            if member_definition.class.opcode == Op::TypeRuntimeArray {
+                let element = ids(member_definition).next().ok_or("an array has no elements")?;
+                let bytes = self.size(element, MAX_DEPTH)?;
+                let stride = self.stride(*member).unwrap_or(bytes);
+                array = Some(Elements { stride, scalar: self.uniform_scalar(element) });
+                fixed = offset;
+            } else {
+                fixed = fixed.max(offset.saturating_add(self.size(*member, MAX_DEPTH)?));
+            }
+        }
+        let members = self.members(id).unwrap_or_default();
+        if array.is_none() {
+            // The stride between matrix columns may exceed their length.
+            for member in &members {
+                fixed = fixed.max(u64::from(member.offset) + u64::from(member.kind.bytes()));
+            }
+        }
+        let long = if members.is_empty() && array.is_none() { self.long_array(id, &member_types) } else { None };
+        Ok(Block {
+            names: self.block_names(variable, id, &member_types).into_iter().map(Cow::Owned).collect(),
+            writable: !is_decorated(Decoration::NonWritable),
+            readable: !is_decorated(Decoration::NonReadable),
+            fixed,
+            array,
+            members: members.into(),
+            scalar: self.uniform_scalar(id),
+            long,
+        })
+    }
+
+    /// Lists the names of a block with these members that `variable` declares.
+    fn block_names(&self, variable: u32, id: u32, member_types: &[u32]) -> Vec<String> {
+        let mut names = vec![self.name(id, None), self.name(variable, None)];
+        // An address member is named after the data it points to, not after this buffer.
+        if let [member] = member_types
+            && !self.is_pointer(*member, MAX_DEPTH)
+        {
+            names.push(self.name(id, Some(0)));
+        }
+        // naga gives each variable its own name, and the block none or a generic one.
+        if names[1].is_empty() || names[0] != names[1] {
+            names.dedup();
+        }
+        names.retain(|name| !name.is_empty());
+        names
+    }
+
+    /// Returns the fixed-length array at the end of a block with these members, if there is one.
+    fn long_array(&self, id: u32, member_types: &[u32]) -> Option<LongArray> {
+        let last = *member_types.last()?;
+        let array = self.definition(last).ok()?;
+        if array.class.opcode != Op::TypeArray {
+            return None;
+        }
+        let stride = self.stride(last)?;
+        let mut parts = self.parts(&BlockPart::whole(id), MAX_DEPTH).ok()?;
+        let end = parts.last_mut()?;
+        end.kind = ids(array).next()?;
+        let start = u64::from(end.offset);
+        let mut first = vec![];
+        for part in &parts {
+            self.flatten(part, MAX_DEPTH, &mut first).ok()?;
+        }
+        self.listed_members.set(self.listed_members.get() + first.len());
+        first.sort_by_key(|member| member.offset);
+        Some(LongArray { start, stride, first })
+    }
+
+    /// Returns the common type of all numbers in type `id`, if they share one.
+    fn uniform_scalar(&self, id: u32) -> Option<Scalar> {
+        let mut common = None;
+        let mut unvisited = vec![id];
+        for _ in 0..MAX_TYPES {
+            let Some(id) = unvisited.pop() else { return common };
+            let definition = self.definition(id).ok()?;
+            match (scalar(definition), definition.class.opcode) {
+                (Some(scalar), _) if common.is_none_or(|common| common == scalar) => common = Some(scalar),
+                (None, Op::TypeVector | Op::TypeMatrix | Op::TypeArray | Op::TypeRuntimeArray) => {
+                    unvisited.push(ids(definition).next()?);
+                }
+                (None, Op::TypeStruct) => unvisited.extend(ids(definition)),
+                _ => return None,
+            }
+        }
+        None
+    }
+
+    /// Returns the size in bytes of type `id` in a buffer, without trailing padding.
+    fn size(&self, id: u32, depth: usize) -> Result<u64, String> {
+        let depth = depth.checked_sub(1).ok_or("the type of one of its buffers contains itself")?;
+        let definition = self.definition(id)?;
+        if let Some(scalar) = scalar(definition) {
+            return Ok(u64::from(scalar.bytes()));
+        }
+        match (definition.class.opcode, definition.operands.as_slice()) {
+            (Op::TypeFloat, [Operand::LiteralBit32(bits), ..]) => Ok(u64::from(bits / 8)),
+            (Op::TypePointer, _) => Ok(8),
+            (Op::TypeVector | Op::TypeMatrix, &[Operand::IdRef(part), Operand::LiteralBit32(count)]) => {
+                Ok(self.size(part, depth)?.saturating_mul(u64::from(count)))
+            }
+            (Op::TypeArray, &[Operand::IdRef(element), Operand::IdRef(length)]) => {
+                let stride = match self.stride(id) {
+                    Some(stride) => stride,
+                    None => self.size(element, depth)?,
+                };
+                Ok(stride.saturating_mul(self.length(length)?))
+            }
+            (Op::TypeRuntimeArray, _) => Ok(0),
+            (Op::TypeStruct, _) => {
+                // Only the last member is measured: visiting all would take exponential time in nested structures.
+                let Some((index, member)) = (0..).zip(ids(definition)).last() else { return Ok(0) };
+                let offset = self.number(id, Some(index), Decoration::Offset).map_or(0, u64::from);
+                Ok(offset.saturating_add(self.size(member, depth)?))
+            }
+            (other, _) => Err(format!(
+                "one of its buffers holds a {other:?}; use numbers, vectors, matrices, arrays and structures"
+            )),
+        }
+    }
+}
+
 /// Deepest nesting of types and constant expressions that is followed.
 const MAX_DEPTH: usize = 64;
 /// Most operations of a size expression: a file that doubles an expression at each level would exhaust memory.
 const MAX_SIZE_OPERATIONS: usize = 1 << 12;
+/// Largest offset accepted in a push-constant block, in bytes: devices have 128 to 256, and some 4096.
+const MAX_PUSH_OFFSET: u32 = 1 << 16;
+/// Most buffers in an array of buffers.
+const MAX_BUFFERS_PER_ARRAY: u32 = 256;
+/// Most members listed of one block.
+const MAX_MEMBERS: usize = 4096;
+/// Most members listed of all blocks of a module.
+const MAX_TOTAL_MEMBERS: usize = 1 << 16;
+/// Most types visited to find a common numeric type: structures may double at each level.
+const MAX_TYPES: usize = 1024;
 
 /// Returns the remaining depth one level down, or an error if it or the expression's length is exhausted.
 fn deeper(depth: usize, program: &[SizeOp]) -> Result<usize, String> {
-    let left = depth.checked_sub(1).filter(|_| program.len() < MAX_SIZE_OPERATIONS);
-    left.ok_or_else(|| "the expression for its shared-memory size is too long; use plain arrays".into())
+    if depth == 0 || program.len() >= MAX_SIZE_OPERATIONS {
+        return Err("the expression for its shared-memory size is too long; use plain arrays".into());
+    }
+    Ok(depth - 1)
 }
 
 /// Iterates over the ids among an instruction's operands.
@@ -613,9 +889,6 @@ fn literal(operand: &Operand) -> Result<u32, String> {
     }
 }
 
-/// Largest offset accepted in a push-constant block, in bytes: devices have 128 to 256, and some 4096.
-const MAX_PUSH_OFFSET: u32 = 1 << 16;
-
 /// Returns the numeric type of a type declaration, if it is one.
 fn scalar(definition: &Instruction) -> Option<Scalar> {
     match (definition.class.opcode, definition.operands.as_slice()) {
@@ -629,24 +902,6 @@ fn scalar(definition: &Instruction) -> Option<Scalar> {
     }
 }
 
-/// Most buffers in an array of buffers.
-const MAX_BUFFERS_PER_ARRAY: u32 = 256;
-
-/// Most members listed of one block.
-const MAX_MEMBERS: usize = 4096;
-/// Most members listed of all blocks of a module.
-const MAX_TOTAL_MEMBERS: usize = 1 << 16;
-
-/// Lists the numbers and addresses of the block of type `id`, in memory order.
-fn members(reflector: &Reflector<'_>, id: u32) -> Result<Vec<Argument>, String> {
-    let mut members = vec![];
-    let whole = BlockPart { kind: id, name: String::new(), offset: 0, matrix: None };
-    let found = flatten(reflector, &whole, MAX_DEPTH, &mut members);
-    reflector.members.set(reflector.members.get() + members.len());
-    members.sort_by_key(|member| member.offset);
-    found.map(|()| members)
-}
-
 /// Part of a block: a member, element, row or component, and finally a number.
 struct BlockPart {
     /// Id of its type.
@@ -654,87 +909,29 @@ struct BlockPart {
     name: String,
     /// Byte offset from the start of the block.
     offset: u32,
-    /// Stride in bytes of a matrix, and whether it is stored by rows (the stride then separates rows, not columns).
-    matrix: Option<(u32, bool)>,
+    /// Bytes from one column of a matrix to the next, or from one row if it is stored by rows.
+    matrix_stride: Option<u32>,
+    /// Whether a matrix is stored by rows.
+    by_rows: bool,
 }
 
-/// Appends the numbers and addresses in a part of a block.
-fn flatten(
-    reflector: &Reflector<'_>,
-    part: &BlockPart,
-    depth: usize,
-    members: &mut Vec<Argument>,
-) -> Result<(), String> {
-    let endless = || "a block has too many members, or they contain themselves".to_string();
-    let is_short = members.len() < MAX_MEMBERS && reflector.members.get() + members.len() < MAX_TOTAL_MEMBERS;
-    let depth = depth.checked_sub(1).filter(|_| is_short).ok_or_else(endless)?;
-    let definition = reflector.definition(part.kind)?;
-    let kind = match (scalar(definition), definition.class.opcode) {
-        (Some(scalar), _) => ArgumentKind::Scalar(scalar),
-        (None, Op::TypePointer) => ArgumentKind::Address,
-        _ => {
-            return parts(reflector, part, depth)?
-                .iter()
-                .try_for_each(|inner| flatten(reflector, inner, depth, members));
-        }
-    };
-    members.push(Argument { name: part.name.clone().into(), offset: part.offset, kind });
-    Ok(())
-}
+impl BlockPart {
+    /// Returns the whole block of type `kind`.
+    fn whole(kind: u32) -> Self {
+        Self { kind, name: String::new(), offset: 0, matrix_stride: None, by_rows: false }
+    }
 
-/// Lists the direct parts of a vector, matrix, array or structure.
-fn parts(reflector: &Reflector<'_>, of: &BlockPart, depth: usize) -> Result<Vec<BlockPart>, String> {
-    let BlockPart { kind: id, name, offset, matrix } = of;
-    let definition = reflector.definition(*id)?;
-    let within = |at: u32, stride: u32| offset.saturating_add(at.saturating_mul(stride));
-    let row = |kind: u32, count: u64, stride: u32, matrix: Option<(u32, bool)>| {
-        let part = |at: u32| BlockPart { kind, name: format!("{name}[{at}]"), offset: within(at, stride), matrix };
-        (0..count.min(MAX_MEMBERS as u64 + 1) as u32).map(part).collect::<Vec<_>>()
-    };
-    let found = match (definition.class.opcode, definition.operands.as_slice()) {
-        (Op::TypeVector, &[Operand::IdRef(kind), Operand::LiteralBit32(count @ 2..=4)]) => {
-            // In a matrix stored by rows, the components of a column lie one row column_stride.
-            let stride = match *matrix {
-                Some((stride, true)) => stride,
-                _ => size(reflector, kind, depth)? as u32,
-            };
-            let part =
-                |(at, letter)| BlockPart { kind, name: dotted(name, letter), offset: within(at, stride), matrix: None };
-            (0..count).zip(["x", "y", "z", "w"]).map(part).collect()
-        }
-        (Op::TypeMatrix, &[Operand::IdRef(column), Operand::LiteralBit32(count @ 2..=4)]) => {
-            let (stride, by_rows) = matrix.ok_or_else(|| format!("matrix '{name}' has no stride"))?;
-            let component = ids(reflector.definition(column)?).next().ok_or("a vector has no components")?;
-            let column_stride = if by_rows { size(reflector, component, depth)? as u32 } else { stride };
-            row(column, count.into(), column_stride, *matrix)
-        }
-        (Op::TypeArray | Op::TypeRuntimeArray, &[Operand::IdRef(element), ref length @ ..]) => {
-            // A single element stands for a run-time array.
-            let length = length.iter().find_map(Operand::id_ref_any);
-            let length = length.map(|length| length_of(reflector, length)).transpose()?.unwrap_or(1);
-            let stride = stride(reflector, *id).ok_or_else(|| format!("array '{name}' has no stride"))?;
-            row(element, length, stride as u32, *matrix)
-        }
-        (Op::TypeStruct, _) => {
-            let member = |(index, kind): (u32, u32)| {
-                let name = dotted(name, &reflector.name(*id, Some(index)));
-                let member_offset = decorated(reflector, *id, Some(index), Decoration::Offset);
-                let member_offset = member_offset.ok_or_else(|| format!("member '{name}' has no offset"))?;
-                let by_rows = reflector.decoration(*id, Some(index), Decoration::RowMajor).is_some();
-                let matrix_stride = decorated(reflector, *id, Some(index), Decoration::MatrixStride);
-                let matrix = matrix_stride.map(|stride| (stride, by_rows));
-                Ok(BlockPart { kind, name, offset: offset.saturating_add(member_offset), matrix })
-            };
-            (0..).zip(ids(definition)).map(member).collect::<Result<_, String>>()?
-        }
-        (other, _) => {
-            return Err(format!(
-                "member '{name}' is a {other:?}; use numbers, vectors, matrices, arrays and buffer references"
-            ));
-        }
-    };
-    // Nested empty structures that double at each level add no members, so the limit on members would never stop them.
-    if found.is_empty() { Err(format!("member '{name}' is empty; remove it")) } else { Ok(found) }
+    /// Lists `count` elements of type `kind`, but hardly more than a block may have members.
+    fn elements(&self, kind: u32, count: u64, stride: u32) -> Vec<Self> {
+        let element = |index: u32| Self {
+            kind,
+            name: format!("{}[{index}]", self.name),
+            offset: self.offset.saturating_add(index.saturating_mul(stride)),
+            matrix_stride: self.matrix_stride,
+            by_rows: self.by_rows,
+        };
+        (0..count.min(MAX_MEMBERS as u64 + 1) as u32).map(element).collect()
+    }
 }
 
 /// Joins names as `outer.inner`; an empty one is left out.
@@ -743,167 +940,6 @@ fn dotted(outer: &str, inner: &str) -> String {
         ("", inner) => inner.to_string(),
         (outer, "") => outer.to_string(),
         (outer, inner) => format!("{outer}.{inner}"),
-    }
-}
-
-/// Returns the number that a decoration holds.
-fn decorated(reflector: &Reflector<'_>, id: u32, member: Option<u32>, decoration: Decoration) -> Option<u32> {
-    match reflector.decoration(id, member, decoration) {
-        Some([Operand::LiteralBit32(value)]) => Some(*value),
-        _ => None,
-    }
-}
-
-fn stride(reflector: &Reflector<'_>, id: u32) -> Option<u64> {
-    decorated(reflector, id, None, Decoration::ArrayStride).map(u64::from)
-}
-
-/// Returns the length of an array; the default if a specialization constant sets it.
-fn length_of(reflector: &Reflector<'_>, id: u32) -> Result<u64, String> {
-    let definition = reflector.definition(id)?;
-    let value = definition.operands.first().ok_or("an array has no length")?;
-    match definition.class.opcode {
-        Op::Constant | Op::SpecConstant => literal(value).map(u64::from),
-        // Computed from specialization constants: at least one element.
-        _ => Ok(1),
-    }
-}
-
-/// Whether type `id` is an address, or an array of addresses.
-fn is_pointer(reflector: &Reflector<'_>, id: u32, depth: usize) -> bool {
-    let Some(depth) = depth.checked_sub(1) else { return false };
-    reflector.definition(id).is_ok_and(|definition| match definition.class.opcode {
-        Op::TypePointer => true,
-        Op::TypeArray | Op::TypeRuntimeArray => {
-            ids(definition).next().is_some_and(|element| is_pointer(reflector, element, depth))
-        }
-        _ => false,
-    })
-}
-
-/// Describes the block of type `definition` that `variable` declares.
-fn block(reflector: &Reflector<'_>, variable: u32, definition: &Instruction) -> Result<Block, String> {
-    let block_id = definition.result_id.ok_or("a block has no id")?;
-    let parts: Vec<u32> = ids(definition).collect();
-    let mut names = vec![reflector.name(block_id, None), reflector.name(variable, None)];
-    // An address member is named after the data it points to, not after this buffer.
-    if parts.len() == 1 && !is_pointer(reflector, parts[0], MAX_DEPTH) {
-        names.push(reflector.name(block_id, Some(0)));
-    }
-    // naga gives each variable its own name, and the block none or a generic one.
-    if names[1].is_empty() || names[0] != names[1] {
-        names.dedup();
-    }
-    names.retain(|name| !name.is_empty());
-    let marked = |decoration| {
-        let each = |index| reflector.decoration(block_id, Some(index), decoration).is_some();
-        reflector.decoration(variable, None, decoration).is_some()
-            || (!parts.is_empty() && (0..parts.len() as u32).all(each))
-    };
-    let mut fixed = 0;
-    let mut array = None;
-    for (index, member) in (0..).zip(&parts) {
-        let offset = decorated(reflector, block_id, Some(index), Decoration::Offset).map_or(0, u64::from);
-        let of = reflector.definition(*member)?;
-        if of.class.opcode == Op::TypeRuntimeArray {
-            let element = ids(of).next().ok_or("an array has no elements")?;
-            let bytes = size(reflector, element, MAX_DEPTH)?;
-            let stride = stride(reflector, *member).unwrap_or(bytes);
-            array = Some(Elements { stride, scalar: uniform_scalar(reflector, element) });
-            fixed = offset;
-        } else {
-            fixed = fixed.max(offset.saturating_add(size(reflector, *member, MAX_DEPTH)?));
-        }
-    }
-    let members = members(reflector, block_id).unwrap_or_default();
-    if array.is_none() {
-        // The stride between matrix columns may exceed their length.
-        let end = |member: &Argument| u64::from(member.offset) + u64::from(member.kind.bytes());
-        fixed = members.iter().map(end).fold(fixed, u64::max);
-    }
-    let long = if members.is_empty() && array.is_none() { long_array(reflector, block_id, &parts) } else { None };
-    Ok(Block {
-        names: names.into_iter().map(Cow::Owned).collect(),
-        writable: !marked(Decoration::NonWritable),
-        readable: !marked(Decoration::NonReadable),
-        fixed,
-        array,
-        members: members.into(),
-        scalar: uniform_scalar(reflector, block_id),
-        long,
-    })
-}
-
-/// Returns the fixed-length array at the end of a block with these `members`, if there is one.
-fn long_array(reflector: &Reflector<'_>, block_id: u32, members: &[u32]) -> Option<LongArray> {
-    let last = *members.last()?;
-    let array = reflector.definition(last).ok().filter(|of| of.class.opcode == Op::TypeArray)?;
-    let element = ids(array).next()?;
-    let stride = stride(reflector, last)?;
-    let whole = BlockPart { kind: block_id, name: String::new(), offset: 0, matrix: None };
-    let mut parts = parts(reflector, &whole, MAX_DEPTH).ok()?;
-    let end = parts.last_mut()?;
-    end.kind = element;
-    let start = u64::from(end.offset);
-    let mut first = vec![];
-    parts.iter().try_for_each(|part| flatten(reflector, part, MAX_DEPTH, &mut first)).ok()?;
-    reflector.members.set(reflector.members.get() + first.len());
-    first.sort_by_key(|member| member.offset);
-    Some(LongArray { start, stride, first })
-}
-
-/// Most types visited to find a common numeric type: structures may double at each level.
-const MAX_TYPES: usize = 1024;
-
-/// Returns the common type of all numbers in type `id`, if they share one.
-fn uniform_scalar(reflector: &Reflector<'_>, id: u32) -> Option<Scalar> {
-    let mut found = None;
-    let mut left = vec![id];
-    for _ in 0..MAX_TYPES {
-        let Some(id) = left.pop() else { return found };
-        let definition = reflector.definition(id).ok()?;
-        match (scalar(definition), definition.class.opcode) {
-            (Some(number), _) if found.is_none_or(|known| known == number) => found = Some(number),
-            (None, Op::TypeVector | Op::TypeMatrix | Op::TypeArray | Op::TypeRuntimeArray) => {
-                left.push(ids(definition).next()?);
-            }
-            (None, Op::TypeStruct) => left.extend(ids(definition)),
-            _ => return None,
-        }
-    }
-    None
-}
-
-/// Returns the size in bytes of type `id` in a buffer, without trailing padding.
-fn size(reflector: &Reflector<'_>, id: u32, depth: usize) -> Result<u64, String> {
-    let depth = depth.checked_sub(1).ok_or("the type of one of its buffers contains itself")?;
-    let definition = reflector.definition(id)?;
-    if let Some(scalar) = scalar(definition) {
-        return Ok(u64::from(scalar.bytes()));
-    }
-    match (definition.class.opcode, definition.operands.as_slice()) {
-        (Op::TypeFloat, [Operand::LiteralBit32(bits), ..]) => Ok(u64::from(bits / 8)),
-        (Op::TypePointer, _) => Ok(8),
-        (Op::TypeVector | Op::TypeMatrix, &[Operand::IdRef(of), Operand::LiteralBit32(count)]) => {
-            Ok(size(reflector, of, depth)?.saturating_mul(u64::from(count)))
-        }
-        (Op::TypeArray, &[Operand::IdRef(element), Operand::IdRef(length)]) => {
-            let each = stride(reflector, id).map_or_else(|| size(reflector, element, depth), Ok)?;
-            Ok(each.saturating_mul(length_of(reflector, length)?))
-        }
-        (Op::TypeRuntimeArray, _) => Ok(0),
-        (Op::TypeStruct, _) => {
-            let mut end = 0u64;
-            // Only the last member is measured: visiting all would take exponential time in nested structures.
-            if let Some((index, member)) = (0..).zip(ids(definition)).last() {
-                let offset = decorated(reflector, id, Some(index), Decoration::Offset).map_or(0, u64::from);
-                end = offset.saturating_add(size(reflector, member, depth)?);
-            }
-            Ok(end)
-        }
-        (other, _) => {
-            Err(format!("one of its buffers holds a {other:?}; use numbers, vectors, matrices, arrays and structures"))
-        }
     }
 }
 
@@ -932,7 +968,7 @@ mod tests {
     fn addresses_may_be_integers_and_vectors_are_their_components() {
         let offset = |member: u32, bytes: u32| [Op::MemberDecorate as u32, 5, member, Decoration::Offset as u32, bytes];
         let class = StorageClass::PushConstant as u32;
-        let found = Interface::read(&module(&[
+        let interface = Interface::read(&module(&[
             &[Op::MemberName as u32, 5, 1, u32::from_le_bytes(*b"size"), 0],
             &offset(0, 0),
             &offset(1, 16),
@@ -950,9 +986,9 @@ mod tests {
         };
         let expected =
             [integer("", 0, 64), integer("size.x", 16, 32), integer("size.y", 20, 32), integer("size.z", 24, 32)];
-        assert_eq!(found.arguments[0].kind.in_words(), ArgumentKind::Address.in_words());
-        assert_eq!(*found.arguments, expected);
-        assert_eq!((found.version, found.local_size), ([1, 5], [8, 4, 1].map(Word::Literal)));
+        assert_eq!(interface.arguments[0].kind.in_words(), ArgumentKind::Address.in_words());
+        assert_eq!(*interface.arguments, expected);
+        assert_eq!((interface.version, interface.local_size), ([1, 5], [8, 4, 1].map(Word::Literal)));
     }
 
     #[test]
@@ -977,8 +1013,8 @@ mod tests {
         let class = StorageClass::StorageBuffer as u32;
         let pointer: &[u32] = &[Op::TypePointer as u32, 6, class, 5];
         let block: &[u32] = &[Op::TypeStruct as u32, 5, 2];
-        let place = |decoration| [Op::Decorate as u32, 7, decoration as u32, 0];
-        let (set, binding) = (place(Decoration::DescriptorSet), place(Decoration::Binding));
+        let decorate = |decoration| [Op::Decorate as u32, 7, decoration as u32, 0];
+        let [set, binding] = [Decoration::DescriptorSet, Decoration::Binding].map(decorate);
         let name: &[u32] = &[Op::Name as u32, 7, u32::from_le_bytes(*b"X\0\0\0")];
         let variable: &[u32] = &[Op::Variable as u32, 6, 7, class];
         let binary = module(&[name, &set, &binding, UINT, block, pointer, variable]);
@@ -991,10 +1027,10 @@ mod tests {
     #[test]
     fn structures_of_nothing_that_double_at_each_level_end() {
         let class = StorageClass::PushConstant as u32;
-        let offset = |of, member| vec![Op::MemberDecorate as u32, of, member, Decoration::Offset as u32, 0];
-        let mut declarations: Vec<Vec<u32>> = (11..70).flat_map(|of| [offset(of, 0), offset(of, 1)]).collect();
+        let offset = |id, member| vec![Op::MemberDecorate as u32, id, member, Decoration::Offset as u32, 0];
+        let mut declarations: Vec<Vec<u32>> = (11..70).flat_map(|id| [offset(id, 0), offset(id, 1)]).collect();
         declarations.push(vec![Op::TypeStruct as u32, 10]);
-        declarations.extend((11..70).map(|of| vec![Op::TypeStruct as u32, of, of - 1, of - 1]));
+        declarations.extend((11..70).map(|id| vec![Op::TypeStruct as u32, id, id - 1, id - 1]));
         declarations.push(vec![Op::TypePointer as u32, 70, class, 69]);
         declarations.push(vec![Op::Variable as u32, 70, 71, class]);
         let declarations: Vec<&[u32]> = declarations.iter().map(Vec::as_slice).collect();
@@ -1010,9 +1046,9 @@ mod tests {
         let constants = (0..MANY).map(|constant| vec![Op::SpecConstant as u32, 2, 10 + constant, 7]);
         let declarations: Vec<_> = (0..MANY).map(id).chain([uint]).chain(constants).collect();
         let declarations: Vec<&[u32]> = declarations.iter().map(Vec::as_slice).collect();
-        let begun = Instant::now();
-        let found = Interface::read(&module(&declarations)).expect("a kernel");
-        assert_eq!(found.constants.len(), MANY as usize);
-        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        let start = Instant::now();
+        let interface = Interface::read(&module(&declarations)).expect("a kernel");
+        assert_eq!(interface.constants.len(), MANY as usize);
+        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     }
 }

@@ -59,21 +59,22 @@ impl Required {
                     self.features.insert(format!("shader{mode:?}Float{bits}"));
                 }
             }
-            (Some(operation), operands) => self.use_of(operation, operands),
+            (Some(operation), operands) => self.read_operation(operation, operands),
             (None, _) => {}
         }
     }
 
-    fn define(&mut self, id: u32, of: Type) {
-        self.types.insert(id, of);
+    fn define(&mut self, id: u32, ty: Type) {
+        self.types.insert(id, ty);
     }
 
-    fn use_of(&mut self, operation: Op, operands: &[u32]) {
-        if let &[of, result, ..] = operands
-            && let Some(&of) = self.types.get(&of)
-            && (matches!(of, Type::Pointer { .. }) || of.is_extended())
+    /// Notes the type of an operation's result, and the features that the operation needs.
+    fn read_operation(&mut self, operation: Op, operands: &[u32]) {
+        if let &[ty, result, ..] = operands
+            && let Some(&ty) = self.types.get(&ty)
+            && (matches!(ty, Type::Pointer { .. }) || ty.is_extended())
         {
-            self.values.insert(result, of);
+            self.values.insert(result, ty);
         }
         // Operations with a result have its type and id as the first two operands.
         let pointer = if operation == Op::AtomicStore { operands.first() } else { operands.get(2) };
@@ -90,11 +91,13 @@ impl Required {
         if let (Some(kind), Some(pointer)) = (kind, pointer) {
             self.features.extend(self.atomic(kind, *pointer));
         }
-        let in_subgroup = Op::GroupNonUniformElect as u32..=Op::GroupNonUniformQuadSwap as u32;
-        let extended =
-            |at: usize| operands.get(at).and_then(|id| self.values.get(id)).is_some_and(|of| of.is_extended());
-        // Either the result or the compared value has the extended type.
-        if in_subgroup.contains(&(operation as u32)) && (extended(1) || extended(3)) {
+        let subgroup_operations = Op::GroupNonUniformElect as u32..=Op::GroupNonUniformQuadSwap as u32;
+        let is_extended = |operand: usize| {
+            let ty = operands.get(operand).and_then(|id| self.values.get(id));
+            ty.is_some_and(|ty| ty.is_extended())
+        };
+        // Operand 1 is the result; operand 3 is the value that OpGroupNonUniformAllEqual compares.
+        if subgroup_operations.contains(&(operation as u32)) && (is_extended(1) || is_extended(3)) {
             self.features.insert("shaderSubgroupExtendedTypes".into());
         }
     }
@@ -125,20 +128,20 @@ mod tests {
     fn how_floats_round_is_a_feature_for_each_width() {
         let mode = |mode: ExecutionMode, bits| (Op::ExecutionMode, [1, mode as u32, bits]);
         let modes = [mode(ExecutionMode::RoundingModeRTE, 16), mode(ExecutionMode::DenormPreserve, 64)];
-        let all: Vec<(Op, &[u32])> = modes.iter().map(|(op, operands)| (*op, &operands[..])).collect();
+        let modes: Vec<(Op, &[u32])> = modes.iter().map(|(op, operands)| (*op, &operands[..])).collect();
         let size: (Op, &[u32]) = (Op::ExecutionMode, &[1, ExecutionMode::LocalSize as u32, 8, 8, 1]);
         let expected = ["shaderDenormPreserveFloat64", "shaderRoundingModeRTEFloat16"];
-        assert_eq!(needed(StorageClass::StorageBuffer, &[&all[..], &[size]].concat()), expected);
-        let known =
-            FLOAT_CONTROLS.iter().flat_map(|mode| [16, 32, 64].map(|bits| format!("shader{mode:?}Float{bits}")));
+        assert_eq!(needed(StorageClass::StorageBuffer, &[&modes[..], &[size]].concat()), expected);
         let names: Vec<_> = crate::device::capability::Feature::ALL.iter().map(|feature| feature.name()).collect();
-        assert!(known.into_iter().all(|name| names.contains(&&*name)));
+        for mode in FLOAT_CONTROLS {
+            assert!([16, 32, 64].iter().all(|bits| names.contains(&&*format!("shader{mode:?}Float{bits}"))));
+        }
     }
 
     /// Returns the features that a module needs. It declares the types f32 (1), i64 (2), i32 (3) and f16 (4), pointers
     /// of `class` to the first three (11, 12, 13) and variables of those (21, 22, 23); then come `instructions`.
     fn needed(class: StorageClass, instructions: &[(Op, &[u32])]) -> Vec<String> {
-        let mut all = Required::default();
+        let mut required = Required::default();
         let class = class as u32;
         let types: [(Op, &[u32]); 4] = [
             (Op::TypeFloat, &[1, 32]),
@@ -147,16 +150,16 @@ mod tests {
             (Op::TypeFloat, &[4, 16]),
         ];
         for (op, operands) in types {
-            all.read(Some(op), operands);
+            required.read(Some(op), operands);
         }
         for to in 1..=3 {
-            all.read(Some(Op::TypePointer), &[10 + to, class, to]);
-            all.read(Some(Op::Variable), &[10 + to, 20 + to, class]);
+            required.read(Some(Op::TypePointer), &[10 + to, class, to]);
+            required.read(Some(Op::Variable), &[10 + to, 20 + to, class]);
         }
         for (op, operands) in instructions {
-            all.read(Some(*op), operands);
+            required.read(Some(*op), operands);
         }
-        all.features.into_iter().collect()
+        required.features.into_iter().collect()
     }
 
     #[test]
@@ -183,8 +186,8 @@ mod tests {
 
     #[test]
     fn sub_groups_need_one_for_other_types_than_those_of_32_bits() {
-        let sum = |of| -> Vec<String> {
-            needed(StorageClass::StorageBuffer, &[(Op::GroupNonUniformFAdd, &[of, 31, 9, 0, 5])])
+        let sum = |ty| -> Vec<String> {
+            needed(StorageClass::StorageBuffer, &[(Op::GroupNonUniformFAdd, &[ty, 31, 9, 0, 5])])
         };
         assert_eq!(sum(1), [""; 0]);
         assert_eq!(sum(4), ["shaderSubgroupExtendedTypes"]);

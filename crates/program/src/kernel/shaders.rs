@@ -38,18 +38,21 @@ impl Kernels {
     /// No kernels: a user's variant brings its own.
     pub const NONE: Self = Self { names: &[], table: &(&[] as &[Shader]) };
 
-    /// Returns the kernels compiled for `dtype` and `layout`, if all of them are.
-    ///
-    /// # Panics
-    /// When no kernel has such a name: a typing error in `owner`, which must not look like an unsupported type.
+    /// Returns the kernels compiled for `dtype` and `layout`, if all of them are. Panics if no kernel has such a name:
+    /// a typing error in `owner`, which must not look like an unsupported type.
     pub fn compiled(self, dtype: DType, layout: Layout, owner: impl Fn() -> String) -> Option<Vec<&'static Shader>> {
-        if let Some(name) = self.names.iter().find(|name| !self.table.iter().any(|shader| shader.name == **name)) {
-            let known: BTreeSet<_> = self.table.iter().map(|shader| &*shader.name).collect();
-            let folder = name.split_once('/').map_or("", |(folder, _)| folder);
-            let beside: Vec<_> = known.into_iter().filter(|known| known.starts_with(&format!("{folder}/"))).collect();
-            panic!("{}", error::unknown("kernel", name, &format!(" of {} in glsl/", owner()), &beside));
+        let mut shaders = vec![];
+        for name in self.names {
+            if !self.table.iter().any(|shader| shader.name == *name) {
+                let folder = name.split_once('/').map_or("", |(folder, _)| folder);
+                let names: BTreeSet<_> = self.table.iter().map(|shader| &*shader.name).collect();
+                let in_folder: Vec<_> =
+                    names.into_iter().filter(|own| own.starts_with(&format!("{folder}/"))).collect();
+                panic!("{}", error::unknown("kernel", name, &format!(" of {} in glsl/", owner()), &in_folder));
+            }
+            shaders.push(self.table.iter().find(|shader| shader.is(name, dtype, layout)));
         }
-        self.names.iter().map(|name| self.table.iter().find(|shader| shader.is(name, dtype, layout))).collect()
+        shaders.into_iter().collect()
     }
 }
 
@@ -58,9 +61,10 @@ impl Word {
     pub fn value(self, values: &[SpecValue]) -> u32 {
         match self {
             Self::Literal(value) => value,
-            Self::Constant { id, default } => {
-                values.iter().find(|value| value.id == id).map_or(default, |value| value.bits as u32)
-            }
+            Self::Constant { id, default } => match values.iter().find(|value| value.id == id) {
+                Some(value) => value.bits as u32,
+                None => default,
+            },
         }
     }
 }
@@ -73,10 +77,8 @@ impl Shader {
             && self.layout.is_none_or(|required| required == layout)
     }
 
-    /// Returns the bytes of shared memory per work-group if the specialization constants have `values`.
-    ///
-    /// # Panics
-    /// When the expression is malformed, which reflection rules out; a test evaluates every entry of the table.
+    /// Returns the bytes of shared memory per work-group if the specialization constants have `values`. Reflection
+    /// rules out a malformed expression; a test evaluates every entry of the table.
     pub fn shared_bytes(&self, values: &[SpecValue]) -> u64 {
         let mut stack: Vec<u64> = vec![];
         for op in self.interface.shared.iter() {
@@ -84,7 +86,8 @@ impl Shader {
                 stack.push(u64::from(word.value(values)));
                 continue;
             }
-            let (right, left) = stack.pop().zip(stack.pop()).expect("a binary operation has two operands");
+            let right = stack.pop().expect("a binary operation has two operands");
+            let left = stack.pop().expect("a binary operation has two operands");
             stack.push(match op {
                 SizeOp::Add | SizeOp::Push(_) => left.saturating_add(right),
                 SizeOp::Mul => left.saturating_mul(right),
