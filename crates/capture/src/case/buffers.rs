@@ -10,7 +10,7 @@ use crate::kernel::interface::{Argument, ArgumentKind, Block, Scalar, SlotKind};
 use crate::user::access::Access;
 use crate::user::init::{default_tolerance, element};
 use crate::user::loaded::{LoadedPass, slot_key};
-use crate::user::oracle::{integer_like, magnitude, magnitudes};
+use crate::user::oracle::{looks_like_integer, magnitude, magnitudes};
 use crate::user::resolved::Tolerance;
 use gpukern_layer::format::{CapturedDispatch, CapturedRegion, DescriptorBinding};
 use std::io::ErrorKind;
@@ -141,7 +141,10 @@ fn kind(sharing: &[&BoundSlot<'_>], contents: &[u8]) -> String {
     let mut kinds: Vec<String> = slots.iter().map(|slot| element(&[slot])).collect();
     kinds.dedup();
     let kind = element(&slots);
-    let holds_integers = |of: DType| of.is_float() && integer_like(of, contents, |_| true)[0] > 0;
+    let holds_integers = |element: DType| {
+        let mut elements = contents.chunks_exact(element.bytes() as usize);
+        element.is_float() && elements.any(|bytes| looks_like_integer(element, bytes))
+    };
     let is_open = kinds.iter().any(|kind| kind == "bytes") || DType::of_buffer(&kind).is_ok_and(holds_integers);
     if kinds.len() > 1 && is_open { String::new() } else { kind }
 }
