@@ -79,7 +79,7 @@ impl LayerDevice {
 
     /// Returns the number of valid timestamp bits of a queue family; 0 for a family without timestamps, or without
     /// compute and graphics, which query resets need.
-    pub(crate) fn stamps(&self, family: u32) -> u32 {
+    pub(crate) fn timestamp_bits(&self, family: u32) -> u32 {
         let family = self.families.get(family as usize);
         let able = |flags: vk::QueueFlags| flags.intersects(vk::QueueFlags::COMPUTE | vk::QueueFlags::GRAPHICS);
         family.filter(|family| able(family.queue_flags)).map_or(0, |family| family.timestamp_valid_bits)

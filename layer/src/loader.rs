@@ -15,6 +15,9 @@ pub struct Negotiation {
     pub(crate) get_physical_device_proc_addr: vk::PFN_vkVoidFunction,
 }
 
+/// Program's allocator for objects of Vulkan on the host; usually null.
+pub(crate) type Allocator<'a> = *const vk::AllocationCallbacks<'a>;
+
 /// Common fields of `VkLayerInstanceCreateInfo` and `VkLayerDeviceCreateInfo`.
 #[repr(C)]
 struct LayerCreateInfo {

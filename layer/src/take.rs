@@ -3,7 +3,7 @@
 use crate::device::LayerDevice;
 use crate::format::{CapturedDispatch, CapturedRegion, DescriptorBinding, LayerEvent};
 use crate::objects::{Objects, WrittenDescriptor};
-use crate::record::{DispatchGrid, Recording, Recordings, wait};
+use crate::record::{DispatchGrid, Recording, Recordings, full_barrier};
 use ash::vk;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -138,7 +138,7 @@ impl Capture {
         grid: Option<(vk::Buffer, u64)>,
         to: impl Fn(&Copy) -> Option<u64>,
     ) {
-        wait(d, commands);
+        full_barrier(d, commands);
         let grid = grid.zip(self.grid).map(|((buffer, offset), at)| (buffer, offset, 12, at));
         let all = self.copies.iter().filter_map(|copy| Some((copy.buffer, copy.offset, copy.bytes, to(copy)?)));
         for (buffer, src_offset, size, dst_offset) in all.chain(grid) {
@@ -146,7 +146,7 @@ impl Capture {
             // SAFETY: `with_copies` added `TRANSFER_SRC` to all buffers, and the ranges lie within them.
             unsafe { d.functions.cmd_copy_buffer(commands, buffer, self.staging.buffer, &region) };
         }
-        wait(d, commands);
+        full_barrier(d, commands);
         let barrier = [vk::MemoryBarrier::default()
             .src_access_mask(vk::AccessFlags::TRANSFER_WRITE)
             .dst_access_mask(vk::AccessFlags::HOST_READ)];
