@@ -96,7 +96,8 @@ unsafe extern "system" fn get_instance_proc_addr(
         // SAFETY: the caller's arguments, valid by Vulkan's rules.
         _ => unsafe {
             let next = (instance::of(instance)?.next.instance)(instance, name)?;
-            writer::event_writer().and_then(|_| function(text)).unwrap_or(next as *const ())
+            let own = if writer::event_writer().is_some() { function(text) } else { None };
+            own.unwrap_or(next as *const ())
         },
     };
     // SAFETY: each function is handed out under its own name; the caller casts it back to that function's type.
@@ -111,8 +112,9 @@ unsafe extern "system" fn get_device_proc_addr(device: vk::Device, name: *const 
         b"vkDestroyDevice" => device::destroy as *const (),
         // SAFETY: the caller's arguments, valid by Vulkan's rules.
         _ => unsafe {
-            let (next, watched) = device::next(device, text)?;
-            function(text).filter(|_| watched).unwrap_or(next)
+            let (next, is_tracked) = device::next(device, text)?;
+            let own = if is_tracked { function(text) } else { None };
+            own.unwrap_or(next)
         },
     };
     // SAFETY: each function is returned for its own name; the caller casts the pointer back to that function's type.
