@@ -19,8 +19,8 @@ pub(crate) struct LayerInstance {
 
 static INSTANCES: RwLock<BTreeMap<usize, Arc<LayerInstance>>> = RwLock::new(BTreeMap::new());
 
-/// Returns the loader's dispatch-table pointer, which all objects of an instance share, and all of a device. It serves as
-/// the key that leads from a physical device to its instance, and from a queue or command buffer to its device.
+/// Returns the loader's dispatch-table pointer, which all objects of an instance share, and all of a device. It leads
+/// from a physical device to its instance, and from a queue or command buffer to its device.
 pub(crate) fn key(object: impl Handle) -> usize {
     // SAFETY: a dispatchable handle points to a structure whose first field is the dispatch-table pointer.
     unsafe { *(object.as_raw() as *const usize) }

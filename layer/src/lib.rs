@@ -2,7 +2,7 @@
 //! dispatches access.
 //!
 //! `gpukern` starts the program with environment variables that make the Vulkan loader insert this library between the
-//! program and the driver, for that process alone. Every intercepted function calls the next layer's function. In addition,
+//! program and the driver, for that process alone. Every intercepted function calls the next layer's function. Besides,
 //! the layer tracks objects ([`objects`]), records timestamps around dispatches ([`record`]) and copies around captured
 //! ones ([`take`]), and once a submission has finished ([`submit`]) writes its events to a file ([`writer`]) in the
 //! exchange [`mod@format`]. Without [`format::FOLDER`] in the environment the layer only forwards calls.

@@ -121,11 +121,22 @@ impl Set {
         }
     }
 
+    /// Applies descriptor writes, whatever set they name.
+    ///
+    /// # Safety
+    /// `writes` are valid by Vulkan's rules.
+    pub(crate) unsafe fn apply_all(&mut self, writes: &[vk::WriteDescriptorSet<'_>]) {
+        for write in writes {
+            // SAFETY: guaranteed by the caller.
+            unsafe { self.apply(write) };
+        }
+    }
+
     /// Applies a descriptor write.
     ///
     /// # Safety
     /// `write` is valid by Vulkan's rules.
-    pub(crate) unsafe fn apply(&mut self, write: &vk::WriteDescriptorSet<'_>) {
+    unsafe fn apply(&mut self, write: &vk::WriteDescriptorSet<'_>) {
         let (binding, element) = (write.dst_binding, write.dst_array_element);
         let kind = write.descriptor_type;
         // SAFETY: guaranteed by the caller; the descriptor type decides which of the lists is valid.
@@ -235,8 +246,8 @@ unsafe fn code(info: &vk::ShaderModuleCreateInfo<'_>) -> Arc<[u32]> {
     unsafe { list(info.p_code, (info.code_size / 4) as u32) }.into()
 }
 
-/// Writes the [`LayerEvent::Pipeline`] of a new pipeline, whose creation took `took` nanoseconds, and returns its tracked
-/// state.
+/// Writes the [`LayerEvent::Pipeline`] of a new pipeline and returns its tracked state. `took` is the time of its
+/// creation in nanoseconds.
 ///
 /// # Safety
 /// `info` is valid by Vulkan's rules.

@@ -425,7 +425,7 @@ intercept! {
         writes: *const vk::WriteDescriptorSet<'_>
     ) {
         if point == vk::PipelineBindPoint::COMPUTE {
-            push_descriptors(&d, commands, layout, set, |set, _| list(writes, count).iter().for_each(|write| set.apply(write)));
+            push_descriptors(&d, commands, layout, set, |set, _| set.apply_all(list(writes, count)));
         }
         (d.push.cmd_push_descriptor_set_khr)(commands, point, layout, set, count, writes);
     }
@@ -434,7 +434,7 @@ intercept! {
         let fields = &*info;
         if fields.stage_flags.contains(vk::ShaderStageFlags::COMPUTE) {
             let writes = list(fields.p_descriptor_writes, fields.descriptor_write_count);
-            push_descriptors(&d, commands, fields.layout, fields.set, |set, _| writes.iter().for_each(|write| set.apply(write)));
+            push_descriptors(&d, commands, fields.layout, fields.set, |set, _| set.apply_all(writes));
         }
         (d.maintenance6.cmd_push_descriptor_set2_khr)(commands, info);
     }

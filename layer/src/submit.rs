@@ -30,8 +30,8 @@ const MAX_WAIT: Duration = Duration::from_secs(1);
 /// Limit for a wait on the earlier submission of a command buffer that is submitted again. It has to be finite, because
 /// the earlier submission may wait for a semaphore of the later one.
 const MAX_RESUBMISSION_WAIT: Duration = Duration::from_millis(200);
-/// Time for which the layer polls a fence without sleeping, and then the interval between polls: the fence of a finished
-/// submission takes some microseconds to be seen.
+/// Time for which the layer polls a fence without sleeping, and then the interval between polls: the fence of a
+/// finished submission takes some microseconds to be seen.
 const POLL_INTERVAL: Duration = Duration::from_micros(50);
 
 impl LayerDevice {

@@ -399,7 +399,7 @@ impl Staging {
                 let is_allowed = needs.memory_type_bits & (1 << index) != 0;
                 is_allowed && kind.property_flags.contains(M::HOST_VISIBLE | M::HOST_COHERENT)
             });
-            // The host reads uncached memory many times slower. Of equal types the first counts, the last one in reverse.
+            // The host reads uncached memory many times slower. Of equal types, the first counts.
             let best = usable.rev().max_by_key(|(_, kind)| kind.property_flags.contains(M::HOST_CACHED));
             let Some((index, _)) = best else { return Err(vk::Result::ERROR_OUT_OF_HOST_MEMORY) };
             let info = vk::MemoryAllocateInfo::default().allocation_size(needs.size).memory_type_index(index as u32);

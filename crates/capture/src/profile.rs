@@ -382,7 +382,8 @@ struct TimedCommand {
 }
 
 impl<'e> CommandCounts<'e> {
-    /// Counts a command that ran during `span`, or without timestamps. `beyond` is the reason why it cannot be captured.
+    /// Counts a command that ran during `span`, or without timestamps. `beyond` is the reason why it cannot be
+    /// captured.
     fn add(
         &mut self,
         key: KernelKey<'e>,

@@ -203,8 +203,8 @@ fn parse_literal(header: &[u8]) -> Result<Value, String> {
     text.trim_end_matches('\n').parse().map_err(|_| format!("its header cannot be read: '{}'", brief(text)))
 }
 
-/// Returns `NumPy`'s names of an element type; the first is written, all are read. `NumPy` lacks bfloat16: it is written
-/// as 16-bit integers, and other libraries save it as two opaque bytes.
+/// Returns `NumPy`'s names of an element type; the first is written, all are read. `NumPy` lacks bfloat16: it is
+/// written as 16-bit integers, and other libraries save it as two opaque bytes.
 fn numpy_names(element: DType) -> &'static [&'static str] {
     match element {
         DType::U8 => &["|u1", "<u1", "|b1"],

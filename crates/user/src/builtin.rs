@@ -51,8 +51,8 @@ impl Counterpart {
         Ok(Self { algorithm, case, problem, places, buffer_count: point.buffers.len() })
     }
 
-    /// Returns, for each input or each output of the algorithm (as `is_kind` says), its index among the point's buffers of
-    /// the same kind.
+    /// Returns, for each input or each output of the algorithm (as `is_kind` says), its index among the point's buffers
+    /// of the same kind.
     fn indices(&self, point: &ResolvedPoint, is_kind: fn(Role) -> bool) -> Vec<usize> {
         let mut indices = vec![];
         for (spec, place) in self.problem.buffers().iter().zip(&self.places) {
@@ -77,8 +77,8 @@ impl Counterpart {
         }))
     }
 
-    /// Computes the algorithm's output in f64, to be compared by the tolerance that the description states for it. `None`
-    /// if it states none, or the algorithm has several correct answers.
+    /// Computes the algorithm's output in f64, to be compared by the tolerance that the description states for it.
+    /// `None` if it states none, or the algorithm has several correct answers.
     pub(super) fn exact(&self, inputs: &[HostArray], point: &ResolvedPoint) -> Option<Contents> {
         let buffer = self.places.last().map(|place| &point.buffers[*place]).filter(|output| output.checked)?;
         let values = (self.algorithm.exact?)(&self.case, &self.inputs(inputs, point))?;

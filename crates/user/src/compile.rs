@@ -583,7 +583,7 @@ mod tests {
         std::fs::write(of("a/z"), "#include \"b/y\"\n").expect("written");
         let path = of("k.comp");
         std::fs::write(&path, "#version 460\n#include \"a/z\"\nvoid main() {}\n").expect("written");
-        let said = KernelSource { path, ..KernelSource::default() }.compile(&[]).expect_err("a circle");
+        let said = KernelSource { path, ..KernelSource::default() }.compile(&[]).expect_err("a cycle");
         let said = said.replace(&format!("{}/", folder.path().display()), "");
         let circle = "k.comp > a/z > a/b/y > a/z";
         assert_eq!(said, format!("k.comp: a file includes itself: {circle}; 100 levels are the most"));

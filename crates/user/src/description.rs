@@ -470,8 +470,8 @@ impl Description {
         toml::from_str(text).map_err(|e| e.to_string().trim_end().to_string())
     }
 
-    /// Finds the line, from 1, of `field` in `text`, such as `buffer.A.shape`. If the field is missing, the innermost table
-    /// on its path counts.
+    /// Finds the line, from 1, of `field` in `text`, such as `buffer.A.shape`. If the field is missing, the innermost
+    /// table on its path counts.
     pub fn line(text: &str, field: &str) -> Option<usize> {
         let root = DeTable::parse(text).ok()?;
         let mut table = root.get_ref();

@@ -1,5 +1,5 @@
-//! Expressions over named values in shapes, grids, push constants and conditions: `cdiv(M, BM) * 4`, `BM * BN <= 16384 &&
-//! K % 32 == 0`. They are evaluated as integers, or in f64 where a floating-point value is wanted.
+//! Expressions over named values in shapes, grids, push constants and conditions: `cdiv(M, BM) * 4`, `BM * BN <= 16384
+//! && K % 32 == 0`. They are evaluated as integers, or in f64 where a floating-point value is wanted.
 
 use crate::basis::error;
 use crate::basis::printable::brief;
@@ -47,8 +47,8 @@ enum Operator {
 }
 
 impl Operator {
-    /// Operators that are written between their operands. An operator comes before those that are a prefix of it, because
-    /// the first match counts: `<=` before `<`.
+    /// Operators that are written between their operands. An operator comes before those that are a prefix of it,
+    /// because the first match counts: `<=` before `<`.
     const ALL: [(&'static str, Self); 14] = [
         ("||", Self::Or),
         ("&&", Self::And),

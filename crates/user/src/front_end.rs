@@ -22,7 +22,8 @@ const STACK_BYTES: usize = 512 << 20;
 const MAX_MEMORY: Bytes = Bytes(4 << 30);
 /// Interval between checks of a compilation.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Time limit of a compilation in polls, two minutes: a clock would also count time during which the process is stopped.
+/// Time limit of a compilation in polls, two minutes: a clock would also count time during which the process is
+/// stopped.
 const MAX_POLLS: u32 = 1200;
 
 /// Answer of a compiler process: what it compiled, or the message of the compiler.

@@ -371,8 +371,8 @@ fn rank(element: DType, bytes: &[u8]) -> i128 {
     }
 }
 
-/// Whether an element is a NaN of the filler, so that it was never written. An element of 16 bits holds either half of a
-/// filler word.
+/// Whether an element is a NaN of the filler, so that it was never written. An element of 16 bits holds either half of
+/// a filler word.
 fn is_filler(bytes: &[u8]) -> bool {
     let is_filler_word = |word: [u8; 4]| FILLER.contains(&u32::from_le_bytes(word));
     bytes.chunks(4).all(|part| match *part {
@@ -701,7 +701,8 @@ fn period(contents: &[u8], size: usize) -> Option<usize> {
     Some(elements.len() - borders[elements.len() - 1])
 }
 
-/// Most standard errors by which the moments of random numbers may be off: chance exceeds them once in 1.7 million checks.
+/// Most standard errors by which the moments of random numbers may be off: chance exceeds them once in 1.7 million
+/// checks.
 const MAX_STANDARD_ERRORS: f64 = 5.0;
 
 /// Checks that random numbers have this mean and standard deviation within five standard errors, and do not repeat.

@@ -119,8 +119,8 @@ pub(super) fn collect_buffers(
     Ok((buffers, pointers))
 }
 
-/// Whether the description lists the members of a slot's block that the kernel only reads: a short block without an array
-/// that is uniform or may hold addresses.
+/// Whether the description lists the members of a slot's block that the kernel only reads: a short block without an
+/// array that is uniform or may hold addresses.
 fn is_parameters(slot: &Slot, uses_addresses: bool) -> bool {
     let mut blocks = slot.blocks.iter();
     let Some(block) = blocks.find(|block| (1..=MAX_LISTED).contains(&block.members.len())) else { return false };
@@ -308,8 +308,8 @@ fn refuse_stored_addresses(case: &CapturedDispatch, buffers: &[CaseBuffer]) -> R
 }
 
 impl CaseBuffer {
-    /// Makes a buffer of elements of type `kind` with its default tolerance; of bytes if the type is unknown or does not
-    /// fit.
+    /// Makes a buffer of elements of type `kind` with its default tolerance; of bytes if the type is unknown or does
+    /// not fit.
     fn new(name: String, kind: &str, access: Access, contents: Contents) -> Self {
         let Contents { before, after } = contents;
         let bytes = before.len() as u64;
@@ -340,9 +340,9 @@ impl CaseBuffer {
         }
     }
 
-    /// Fits the tolerance of floats to the answer: rounding errors are relative to the largest terms of a sum, not to the
-    /// sum, and sentinels are no terms. `arithmetic` is the 16-bit float in which the kernel may compute, `columns` the
-    /// number of elements that may differ in magnitude.
+    /// Fits the tolerance of floats to the answer: rounding errors are relative to the largest terms of a sum, not to
+    /// the sum, and sentinels are no terms. `arithmetic` is the 16-bit float in which the kernel may compute, `columns`
+    /// the number of elements that may differ in magnitude.
     fn fit_tolerance(&mut self, arithmetic: Option<DType>, columns: usize) {
         if let Some(arithmetic) = arithmetic
             && matches!(self.element, DType::F32 | DType::F16)
@@ -400,14 +400,14 @@ impl CaseBuffer {
         &self.before
     }
 
-    /// Whether only a replay shows which elements the kernel writes; with `all`, also of a buffer that it may read and that
-    /// the call did not change.
+    /// Whether only a replay shows which elements the kernel writes; with `all`, also of a buffer that it may read and
+    /// that the call did not change.
     pub(super) fn is_doubtful(&self, all: bool) -> bool {
         self.access.writes && (!self.access.reads || all && self.is_unchanged)
     }
 
-    /// Stores the contents before a run as the fill of a buffer that the kernel writes. An output that the kernel writes
-    /// completely needs none.
+    /// Stores the contents before a run as the fill of a buffer that the kernel writes. An output that the kernel
+    /// writes completely needs none.
     pub(super) fn set_fill(&mut self, starts: &Starts, folder: &Path, store: &mut Store) -> Result<(), String> {
         if !self.access.writes {
             return Ok(());

@@ -116,12 +116,12 @@ pub fn folder_name(number: usize, name: &str) -> String {
 /// Initial contents of buffers that the kernel writes but perhaps does not read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Starts {
-    /// Without a replay: the contents before the call, with the answer inverted in the elements that the call changed, so
-    /// that a kernel which does nothing fails.
+    /// Without a replay: the contents before the call, with the answer inverted in the elements that the call changed,
+    /// so that a kernel which does nothing fails.
     #[default]
     Known,
-    /// For a replay that finds the elements which the kernel writes: the inverted answer in every element of buffers that
-    /// it does not read, and with `true` also of those that the call did not change.
+    /// For a replay that finds the elements which the kernel writes: the inverted answer in every element of buffers
+    /// that it does not read, and with `true` also of those that the call did not change.
     Inverted(bool),
     /// After such a replay, by buffer name, the contents that it left: the answer is inverted in the elements that the
     /// replay wrote.

@@ -19,8 +19,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Writes `bytes` to a file below `folder`, and returns its name: `name` with the extension `.bin` or `.bin.zst`. Cases
-    /// with the same contents share a file through hard links, so each folder stays complete by itself.
+    /// Writes `bytes` to a file below `folder`, and returns its name: `name` with the extension `.bin` or `.bin.zst`.
+    /// Cases with the same contents share a file through hard links, so each folder stays complete by itself.
     pub(super) fn put(&mut self, folder: &Path, name: &str, bytes: &[u8]) -> io::Result<String> {
         let plain = format!("{name}.bin");
         let compressed_name = format!("{plain}.{COMPRESSED}");
