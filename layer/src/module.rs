@@ -58,12 +58,8 @@ impl Resources {
             let Some(operands) = words.get(1..length.max(1)) else { break };
             match (code, operands) {
                 (OP_CAPABILITY, [PHYSICAL_STORAGE_BUFFER_ADDRESSES]) => resources.addresses = true,
-                (OP_ENTRY_POINT, [_, _, rest @ ..]) => {
-                    let text: Vec<u8> = rest.iter().flat_map(|word| word.to_le_bytes()).collect();
-                    let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
-                    if text[..end] == *entry.as_bytes() && version >= LISTS_ALL_VARIABLES {
-                        listed = rest.get(end / 4 + 1..);
-                    }
+                (OP_ENTRY_POINT, [_, _, rest @ ..]) if version >= LISTS_ALL_VARIABLES => {
+                    listed = listed_variables(rest, entry).or(listed);
                 }
                 (OP_DECORATE, &[id, DESCRIPTOR_SET, set]) => drop(sets.insert(id, set)),
                 (OP_DECORATE, &[id, BINDING, binding]) => drop(bindings.insert(id, binding)),
@@ -105,4 +101,14 @@ impl Resources {
         }
         resources
     }
+}
+
+/// Returns the variables that an entry point lists after its name, if the name is `entry`.
+fn listed_variables<'a>(operands: &'a [u32], entry: &str) -> Option<&'a [u32]> {
+    let text: Vec<u8> = operands.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let end = text.iter().position(|byte| *byte == 0)?;
+    if text[..end] != *entry.as_bytes() {
+        return None;
+    }
+    operands.get(end / 4 + 1..)
 }
