@@ -334,8 +334,9 @@ impl CountedKernel<'_> {
     fn profile(&self, device_total: f64, has_unique_name: bool) -> ProfiledKernel {
         let KernelKey { name, identity, grid, indirect } = &self.key;
         let times = Times::of(&self.times);
+        let suffix = if has_unique_name { String::new() } else { format!("~{}", &identity[..DISTINGUISHING_DIGITS]) };
         let mut profile = ProfiledKernel {
-            name: name.clone(),
+            name: format!("{name}{suffix}"),
             spirv: String::new(),
             hash: String::new(),
             entry: String::new(),
@@ -347,9 +348,6 @@ impl CountedKernel<'_> {
             times,
             beyond: vec![],
         };
-        if !has_unique_name {
-            profile.name += &format!("~{}", &identity[..DISTINGUISHING_DIGITS]);
-        }
         if let Some(PipelineIdentity { info, module_hash, kernel_hash, .. }) = self.shader {
             profile.spirv.clone_from(module_hash);
             profile.hash.clone_from(kernel_hash);

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
-/// Most bytes of a header. NumPy writes about 128 for an array of numbers.
+/// Most bytes of a header. `NumPy` writes about 128 for an array of numbers.
 const MAX_HEADER_BYTES: usize = 1 << 14;
 /// Most levels of nested brackets; the header of a structured array with shaped fields has four.
 const MAX_NESTING: usize = 6;
@@ -26,10 +26,7 @@ struct Header {
 /// Reads the header of a `.npy` file, up to its data. Refuses another shape, and types that cannot be converted to
 /// `element`.
 fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<Header, String> {
-    let fields = match read_literal(file)? {
-        Value::Dict(fields) => fields,
-        _ => return Err("its header is not a dictionary".into()),
-    };
+    let Value::Dict(fields) = read_literal(file)? else { return Err("its header is not a dictionary".into()) };
     let field = |name: &str| {
         let field = fields.iter().find(|(key, _)| key.as_string().is_some_and(|key| key == name));
         field.map(|(_, value)| value).ok_or_else(|| format!("its header has no '{name}'"))

@@ -580,7 +580,7 @@ fn check_lines(text: &str, value: &DeValue<'_>, offset: usize) -> Result<(), Str
     match value {
         DeValue::String(string) if string.contains('\n') => refuse(offset, "value", string),
         DeValue::Array(values) => {
-            for value in values.iter() {
+            for value in values {
                 check_lines(text, value.get_ref(), value.span().start)?;
             }
             Ok(())

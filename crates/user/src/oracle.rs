@@ -557,13 +557,8 @@ impl Contents {
     fn compare_rows(&self, found: &[u8]) -> CheckResult {
         let rows = self.buffer.shape.first().copied().unwrap_or(1).max(1) as usize;
         let row_bytes = (found.len() / rows).max(1);
-        let sorted_rows = |contents| {
-            let mut sorted: Vec<(usize, &[u8])> = <[u8]>::chunks(contents, row_bytes).take(rows).enumerate().collect();
-            sorted.sort_by_key(|(_, row)| *row);
-            sorted.into_iter().peekable()
-        };
-        let mut found_rows = sorted_rows(found);
-        let mut answer_rows = sorted_rows(&self.bytes);
+        let mut found_rows = sorted_rows(found, row_bytes, rows).into_iter().peekable();
+        let mut answer_rows = sorted_rows(&self.bytes, row_bytes, rows).into_iter().peekable();
         // Rows on one side only, with their numbers.
         let mut extra = vec![];
         let mut missing = vec![];
@@ -648,6 +643,13 @@ impl Contents {
         }
         wrong_count(count, wrong)
     }
+}
+
+/// Returns the first rows of `contents` in ascending order, each with its number.
+fn sorted_rows(contents: &[u8], row_bytes: usize, rows: usize) -> Vec<(usize, &[u8])> {
+    let mut sorted: Vec<(usize, &[u8])> = contents.chunks(row_bytes).take(rows).enumerate().collect();
+    sorted.sort_by_key(|(_, row)| *row);
+    sorted
 }
 
 /// Errors of an output, as its tolerance measures them.
