@@ -246,14 +246,14 @@ fn find_memory(objects: &Objects, recording: &Recording) -> Result<(Vec<Descript
         }
         for (&(_, element), written) in contents.written.range((binding, 0)..=(binding, u32::MAX)) {
             let place = format!("binding {set}.{binding}");
-            let mut bound =
+            let mut descriptor =
                 DescriptorBinding { set, binding, element, kind: 0, region: None, offset: 0, range: 0, inline: vec![] };
             match written {
                 WrittenDescriptor::Other => return Err(format!("{place} is neither a storage nor a uniform buffer")),
                 WrittenDescriptor::Inline(bytes) => {
-                    bound.kind = vk::DescriptorType::INLINE_UNIFORM_BLOCK.as_raw();
-                    bound.range = bytes.len() as u64;
-                    bound.inline.clone_from(bytes);
+                    descriptor.kind = vk::DescriptorType::INLINE_UNIFORM_BLOCK.as_raw();
+                    descriptor.range = bytes.len() as u64;
+                    descriptor.inline.clone_from(bytes);
                 }
                 // A null descriptor, which the device feature nullDescriptor permits.
                 WrittenDescriptor::Buffer { buffer, .. } if *buffer == vk::Buffer::null() => continue,
@@ -270,14 +270,14 @@ fn find_memory(objects: &Objects, recording: &Recording) -> Result<(Vec<Descript
                         return Err(format!("{place} starts at byte {start} of a buffer of {}", tracked.size));
                     }
                     let written = matches!(*kind, T::STORAGE_BUFFER | T::STORAGE_BUFFER_DYNAMIC);
-                    bound.kind = kind.as_raw();
-                    bound.offset = start;
-                    bound.range = end - start;
-                    bound.region = Some(reached.len() as u32);
+                    descriptor.kind = kind.as_raw();
+                    descriptor.offset = start;
+                    descriptor.range = end - start;
+                    descriptor.region = Some(reached.len() as u32);
                     reached.push(Reach { buffer: *buffer, start, end, written });
                 }
             }
-            bindings.push(bound);
+            bindings.push(descriptor);
         }
     }
     if kernel.resources.addresses {
