@@ -2,7 +2,7 @@
 
 use crate::format::LayerEvent;
 use crate::instance::{self, LayerInstance, key};
-use crate::loader;
+use crate::loader::{self, Allocator};
 use crate::objects::Objects;
 use crate::record::Recordings;
 use crate::submit::Pending;
@@ -39,7 +39,7 @@ pub(crate) struct DeviceState {
     pub(crate) queues: HashMap<vk::Queue, (u32, u32)>,
     /// Unsignalled fences of the layer, ready for reuse.
     pub(crate) fences: Vec<vk::Fence>,
-    /// Fences whose submissions may still be pending; destroyed with the device.
+    /// Fences whose submissions may still be pending; they are destroyed with the device.
     pub(crate) abandoned: Vec<vk::Fence>,
     /// Number of commands of each kind that carry no timestamps, since the last [`LayerEvent::Beyond`].
     pub(crate) beyond: BTreeMap<&'static str, u64>,
@@ -47,9 +47,12 @@ pub(crate) struct DeviceState {
 
 /// Devices by dispatch key (see [`instance::key`]).
 static DEVICES: RwLock<BTreeMap<usize, KnownDevice>> = RwLock::new(BTreeMap::new());
+
+/// Device with the next layer's look-up of functions.
 struct KnownDevice {
     next: vk::PFN_vkGetDeviceProcAddr,
-    watched: Option<Arc<LayerDevice>>,
+    /// Tracked state; `None` where the layer is inactive and only forwards calls.
+    tracked: Option<Arc<LayerDevice>>,
 }
 
 /// Number of devices that the process created so far.
@@ -57,10 +60,10 @@ static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// Returns the device that a device, queue or command-buffer handle belongs to; `None` where the layer is inactive.
 pub(crate) fn of(object: impl vk::Handle) -> Option<Arc<LayerDevice>> {
-    DEVICES.read().unwrap_or_else(PoisonError::into_inner).get(&key(object))?.watched.clone()
+    DEVICES.read().unwrap_or_else(PoisonError::into_inner).get(&key(object))?.tracked.clone()
 }
 
-/// Returns the next layer's function of this name, and whether this layer watches the device.
+/// Returns the next layer's function of this name, and whether this layer tracks the device.
 ///
 /// # Safety
 /// The handle and the name are valid.
@@ -69,7 +72,7 @@ pub(crate) unsafe fn next(device: vk::Device, name: &CStr) -> Option<(*const (),
     let known = devices.get(&key(device))?;
     // SAFETY: guaranteed by the caller.
     let function = unsafe { (known.next)(device, name.as_ptr()) }?;
-    Some((function as *const (), known.watched.is_some()))
+    Some((function as *const (), known.tracked.is_some()))
 }
 
 impl LayerDevice {
@@ -79,17 +82,20 @@ impl LayerDevice {
 
     /// Returns the number of valid timestamp bits of a queue family; 0 for a family without timestamps, or without
     /// compute and graphics, which query resets need.
-    pub(crate) fn stamps(&self, family: u32) -> u32 {
-        let family = self.families.get(family as usize);
-        let able = |flags: vk::QueueFlags| flags.intersects(vk::QueueFlags::COMPUTE | vk::QueueFlags::GRAPHICS);
-        family.filter(|family| able(family.queue_flags)).map_or(0, |family| family.timestamp_valid_bits)
+    pub(crate) fn timestamp_bits(&self, family: u32) -> u32 {
+        match self.families.get(family as usize) {
+            Some(family) if family.queue_flags.intersects(vk::QueueFlags::COMPUTE | vk::QueueFlags::GRAPHICS) => {
+                family.timestamp_valid_bits
+            }
+            _ => 0,
+        }
     }
 }
 
 pub(crate) unsafe extern "system" fn create(
     physical: vk::PhysicalDevice,
     info: *const vk::DeviceCreateInfo<'_>,
-    allocator: *const vk::AllocationCallbacks<'_>,
+    allocator: Allocator<'_>,
     device: *mut vk::Device,
 ) -> vk::Result {
     const INITIALIZATION_FAILED: vk::Result = vk::Result::ERROR_INITIALIZATION_FAILED;
@@ -104,10 +110,10 @@ pub(crate) unsafe extern "system" fn create(
         let create: vk::PFN_vkCreateDevice = transmute(create);
         let result = create(physical, info, allocator, device);
         if result == vk::Result::SUCCESS {
-            let watched =
-                event_writer().map(|writer| Arc::new(watch(&instance, physical, &*info, next, *device, writer)));
+            let tracked =
+                event_writer().map(|writer| Arc::new(track(&instance, physical, &*info, next, *device, writer)));
             let mut devices = DEVICES.write().unwrap_or_else(PoisonError::into_inner);
-            devices.insert(key(*device), KnownDevice { next, watched });
+            devices.insert(key(*device), KnownDevice { next, tracked });
         }
         result
     }
@@ -117,7 +123,7 @@ pub(crate) unsafe extern "system" fn create(
 ///
 /// # Safety
 /// The handles are valid, and the functions belong to them.
-unsafe fn watch(
+unsafe fn track(
     instance: &LayerInstance,
     physical: vk::PhysicalDevice,
     info: &vk::DeviceCreateInfo<'_>,
@@ -156,14 +162,14 @@ unsafe fn watch(
     }
 }
 
-pub(crate) unsafe extern "system" fn destroy(device: vk::Device, allocator: *const vk::AllocationCallbacks<'_>) {
+pub(crate) unsafe extern "system" fn destroy(device: vk::Device, allocator: Allocator<'_>) {
     if device == vk::Device::null() {
         return;
     }
     let known = DEVICES.write().unwrap_or_else(PoisonError::into_inner).remove(&key(device));
     let Some(known) = known else { return };
-    if let Some(watched) = known.watched {
-        watched.finish();
+    if let Some(tracked) = known.tracked {
+        tracked.finish();
     }
     // SAFETY: the program no longer uses the device or any object created from it.
     unsafe {

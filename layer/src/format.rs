@@ -1,5 +1,5 @@
-//! Exchange format between the layer and `gpukern capture`: a folder with the [`CaptureSettings`] of the layer and, for each
-//! process that creates a Vulkan device, a file of [`LayerEvent`]s and files with the contents of buffers.
+//! Exchange format between the layer and `gpukern capture`: a folder with the [`CaptureSettings`] of the layer and, for
+//! each process that creates a Vulkan device, a file of [`LayerEvent`]s and files with the contents of buffers.
 //!
 //! A file of events is [`MAGIC`], then frames: the length of an event in bytes (u32, little-endian) and the event as
 //! [postcard](https://postcard.jamesmunns.com/wire-format). Each frame is one `write` call, so that a program that is

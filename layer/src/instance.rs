@@ -1,7 +1,7 @@
 //! Instances: the next layer's functions, and the properties of physical devices.
 
 use crate::format;
-use crate::loader::{self, Next};
+use crate::loader::{self, Allocator, Next};
 use crate::writer;
 use ash::vk::{self, Handle};
 use std::collections::BTreeMap;
@@ -14,13 +14,13 @@ pub(crate) struct LayerInstance {
     pub(crate) next: Next,
     pub(crate) functions: ash::Instance,
     /// Whether `vkGetPhysicalDeviceProperties2` is available: Vulkan 1.1, or the extension.
-    properties2: bool,
+    has_properties2: bool,
 }
 
 static INSTANCES: RwLock<BTreeMap<usize, Arc<LayerInstance>>> = RwLock::new(BTreeMap::new());
 
-/// Returns the loader's dispatch-table pointer, which all objects of an instance or of a device share. It maps a
-/// physical device to its instance, and a queue or command buffer to its device.
+/// Returns the loader's dispatch-table pointer, which all objects of an instance share, and all of a device. It leads
+/// from a physical device to its instance, and from a queue or command buffer to its device.
 pub(crate) fn key(object: impl Handle) -> usize {
     // SAFETY: a dispatchable handle points to a structure whose first field is the dispatch-table pointer.
     unsafe { *(object.as_raw() as *const usize) }
@@ -33,7 +33,7 @@ pub(crate) fn of(object: impl Handle) -> Option<Arc<LayerInstance>> {
 
 pub(crate) unsafe extern "system" fn create(
     info: *const vk::InstanceCreateInfo<'_>,
-    allocator: *const vk::AllocationCallbacks<'_>,
+    allocator: Allocator<'_>,
     instance: *mut vk::Instance,
 ) -> vk::Result {
     // SAFETY: the program's arguments, valid by Vulkan's rules; the `pNext` chain holds the loader's link.
@@ -50,37 +50,37 @@ pub(crate) unsafe extern "system" fn create(
             return result;
         }
         let application = (*info).p_application_info.as_ref();
-        let version = application.map_or(0, |a| a.api_version);
-        if let Some(a) = application {
-            let names = (loader::text(a.p_application_name), loader::text(a.p_engine_name));
+        let version = application.map_or(0, |application| application.api_version);
+        if let Some(application) = application {
+            let names = (loader::text(application.p_application_name), loader::text(application.p_engine_name));
             *writer::APPLICATION.lock().unwrap_or_else(PoisonError::into_inner) = names;
         }
-        let wanted = loader::list((*info).pp_enabled_extension_names, (*info).enabled_extension_count);
+        let extensions = loader::list((*info).pp_enabled_extension_names, (*info).enabled_extension_count);
         // Creates the file now: its first event names the program, even if no device follows.
         let _ = writer::event_writer();
-        let properties2 = version >= vk::API_VERSION_1_1
-            || wanted.iter().any(|name| CStr::from_ptr(*name) == vk::KHR_GET_PHYSICAL_DEVICE_PROPERTIES2_NAME);
+        let has_properties2 = version >= vk::API_VERSION_1_1
+            || extensions.iter().any(|name| CStr::from_ptr(*name) == vk::KHR_GET_PHYSICAL_DEVICE_PROPERTIES2_NAME);
         let get = |name: &CStr| (next.instance)(*instance, name.as_ptr());
         let functions = ash::Instance::load_with(|name| loader::under_any_name(name, get), *instance);
-        let made = Arc::new(LayerInstance { next, functions, properties2 });
-        INSTANCES.write().unwrap_or_else(PoisonError::into_inner).insert(key(*instance), made);
+        let tracked = Arc::new(LayerInstance { next, functions, has_properties2 });
+        INSTANCES.write().unwrap_or_else(PoisonError::into_inner).insert(key(*instance), tracked);
         result
     }
 }
 
-pub(crate) unsafe extern "system" fn destroy(instance: vk::Instance, allocator: *const vk::AllocationCallbacks<'_>) {
+pub(crate) unsafe extern "system" fn destroy(instance: vk::Instance, allocator: Allocator<'_>) {
     if instance == vk::Instance::null() {
         return;
     }
-    let known = INSTANCES.write().unwrap_or_else(PoisonError::into_inner).remove(&key(instance));
-    if let Some(known) = known {
+    let tracked = INSTANCES.write().unwrap_or_else(PoisonError::into_inner).remove(&key(instance));
+    if let Some(tracked) = tracked {
         // SAFETY: the program no longer uses the instance.
-        unsafe { (known.functions.fp_v1_0().destroy_instance)(instance, allocator) };
+        unsafe { (tracked.functions.fp_v1_0().destroy_instance)(instance, allocator) };
     }
 }
 
 impl LayerInstance {
-    /// Returns the properties of a physical device, as an event holds them.
+    /// Returns the properties of a physical device, as the event of its device with number `device` holds them.
     pub(crate) fn describe(
         &self,
         physical: vk::PhysicalDevice,
@@ -90,8 +90,8 @@ impl LayerInstance {
         let mut driver = vk::PhysicalDeviceDriverProperties::default();
         let mut ids = vk::PhysicalDeviceIDProperties::default();
         // SAFETY: the handle is valid; Vulkan leaves structures that the device does not support unchanged.
-        let p = unsafe {
-            if self.properties2 {
+        let properties = unsafe {
+            if self.has_properties2 {
                 let mut all = vk::PhysicalDeviceProperties2::default().push_next(&mut driver).push_next(&mut ids);
                 self.functions.get_physical_device_properties2(physical, &mut all);
                 all.properties
@@ -105,16 +105,16 @@ impl LayerInstance {
         };
         format::DeviceProperties {
             device,
-            name: text(&p.device_name),
-            vendor: p.vendor_id,
-            id: p.device_id,
-            kind: p.device_type.as_raw(),
-            api_version: p.api_version,
-            driver_version: p.driver_version,
+            name: text(&properties.device_name),
+            vendor: properties.vendor_id,
+            id: properties.device_id,
+            kind: properties.device_type.as_raw(),
+            api_version: properties.api_version,
+            driver_version: properties.driver_version,
             driver: text(&driver.driver_name),
             driver_info: text(&driver.driver_info),
             uuid: ids.device_uuid,
-            period: p.limits.timestamp_period,
+            period: properties.limits.timestamp_period,
             extensions,
         }
     }

@@ -2,13 +2,46 @@
 //! dispatches access.
 //!
 //! `gpukern` starts the program with environment variables that make the Vulkan loader insert this library between the
-//! program and the driver, for that process alone. Every intercepted function calls the next layer's function; besides,
+//! program and the driver, for that process alone. Every intercepted function calls the next layer's function. Besides,
 //! the layer tracks objects ([`objects`]), records timestamps around dispatches ([`record`]) and copies around captured
 //! ones ([`take`]), and once a submission has finished ([`submit`]) writes its events to a file ([`writer`]) in the
 //! exchange [`mod@format`]. Without [`format::FOLDER`] in the environment the layer only forwards calls.
 //!
 //! The `unsafe` code relies on the program's handles, pointers and `pNext` chains to be valid, as Vulkan requires. A
 //! program that violates these rules may crash in this layer, as it may in a driver.
+
+/// Defines functions that the layer hands out in place of Vulkan's functions of the same names, and `function`, which
+/// finds one by its name. In each, `d` is the tracked device of the first argument, and `d.functions` calls the next
+/// layer. An extension's function has the same signature as the one that Vulkan adopted, so the suffix KHR is ignored.
+macro_rules! intercept {
+    ($(
+        fn $name:ident($d:ident, $handle:ident: $handle_type:ty $(, $argument:ident: $type:ty)*) $(-> $result:ty)?
+        $body:block
+    )*) => {
+        $(
+            #[expect(non_snake_case, reason = "Vulkan's name, by which `function` finds it")]
+            unsafe extern "system" fn $name($handle: $handle_type $(, $argument: $type)*) $(-> $result)? {
+                let Some($d) = $crate::device::of($handle) else { return intercept!(@device_lost $($result)?) };
+                // SAFETY: the program's arguments, valid by Vulkan's rules.
+                unsafe { $body }
+            }
+        )*
+
+        /// Returns this module's function in place of Vulkan's function `name`.
+        pub(crate) fn function(name: &std::ffi::CStr) -> Option<*const ()> {
+            let name = name.to_bytes();
+            let name = name.strip_suffix(b"KHR").unwrap_or(name);
+            $(
+                if name == stringify!($name).as_bytes() {
+                    return Some($name as *const ());
+                }
+            )*
+            None
+        }
+    };
+    (@device_lost) => { () };
+    (@device_lost $result:ty) => { ash::vk::Result::ERROR_DEVICE_LOST };
+}
 
 mod device;
 #[allow(missing_docs, reason = "many fields say by their names what they are")]
@@ -63,7 +96,8 @@ unsafe extern "system" fn get_instance_proc_addr(
         // SAFETY: the caller's arguments, valid by Vulkan's rules.
         _ => unsafe {
             let next = (instance::of(instance)?.next.instance)(instance, name)?;
-            writer::event_writer().and_then(|_| function(text)).unwrap_or(next as *const ())
+            let own = if writer::event_writer().is_some() { function(text) } else { None };
+            own.unwrap_or(next as *const ())
         },
     };
     // SAFETY: each function is handed out under its own name; the caller casts it back to that function's type.
@@ -78,8 +112,9 @@ unsafe extern "system" fn get_device_proc_addr(device: vk::Device, name: *const 
         b"vkDestroyDevice" => device::destroy as *const (),
         // SAFETY: the caller's arguments, valid by Vulkan's rules.
         _ => unsafe {
-            let (next, watched) = device::next(device, text)?;
-            function(text).filter(|_| watched).unwrap_or(next)
+            let (next, is_tracked) = device::next(device, text)?;
+            let own = if is_tracked { function(text) } else { None };
+            own.unwrap_or(next)
         },
     };
     // SAFETY: each function is returned for its own name; the caller casts the pointer back to that function's type.

@@ -15,6 +15,9 @@ pub struct Negotiation {
     pub(crate) get_physical_device_proc_addr: vk::PFN_vkVoidFunction,
 }
 
+/// Program's allocator for objects of Vulkan on the host; usually null.
+pub(crate) type Allocator<'a> = *const vk::AllocationCallbacks<'a>;
+
 /// Common fields of `VkLayerInstanceCreateInfo` and `VkLayerDeviceCreateInfo`.
 #[repr(C)]
 struct LayerCreateInfo {
@@ -36,7 +39,7 @@ struct Link {
 /// `VK_LAYER_LINK_INFO`: the value of `function` for which `link` is valid.
 const LINK_INFO: i32 = 0;
 
-/// Entry points of the next layer or the driver.
+/// Look-ups of functions of the next layer or the driver.
 #[derive(Clone, Copy)]
 pub(crate) struct Next {
     pub instance: vk::PFN_vkGetInstanceProcAddr,
@@ -52,14 +55,14 @@ pub(crate) struct Next {
 pub(crate) unsafe fn take_link(chain: *const c_void, kind: vk::StructureType) -> Option<Next> {
     // SAFETY: all structures of a chain have this header, and the loader's may be modified by layers.
     unsafe {
-        let mut at = chain.cast::<LayerCreateInfo>().cast_mut();
-        while let Some(info) = at.as_mut() {
+        let mut next = chain.cast::<LayerCreateInfo>().cast_mut();
+        while let Some(info) = next.as_mut() {
             if info.s_type == kind && info.function == LINK_INFO {
                 let link = info.link.as_ref()?;
                 info.link = link.next;
                 return Some(Next { instance: link.get_instance_proc_addr, device: link.get_device_proc_addr });
             }
-            at = info.next.cast::<LayerCreateInfo>().cast_mut();
+            next = info.next.cast::<LayerCreateInfo>().cast_mut();
         }
         None
     }
@@ -70,14 +73,14 @@ pub(crate) unsafe fn take_link(chain: *const c_void, kind: vk::StructureType) ->
 /// # Safety
 /// `chain` is a valid `pNext`, and `T` is the type that `kind` denotes.
 pub(crate) unsafe fn find<'a, T>(chain: *const c_void, kind: vk::StructureType) -> Option<&'a T> {
-    let mut at = chain.cast::<vk::BaseInStructure<'_>>();
+    let mut next = chain.cast::<vk::BaseInStructure<'_>>();
     // SAFETY: all structures of a chain start with this header.
     unsafe {
-        while let Some(structure) = at.as_ref() {
+        while let Some(structure) = next.as_ref() {
             if structure.s_type == kind {
-                return at.cast::<T>().as_ref();
+                return next.cast::<T>().as_ref();
             }
-            at = structure.p_next;
+            next = structure.p_next;
         }
         None
     }

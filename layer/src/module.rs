@@ -1,5 +1,7 @@
 //! Reads the descriptor bindings of an entry point from SPIR-V, to decide whether its dispatches can be captured.
 
+use std::collections::HashMap;
+
 /// Memory that an entry point accesses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Resources {
@@ -11,6 +13,7 @@ pub(crate) struct Resources {
     pub addresses: bool,
 }
 
+// Numbers from the SPIR-V specification.
 const OP_ENTRY_POINT: u32 = 15;
 const OP_CAPABILITY: u32 = 17;
 const OP_TYPE_IMAGE: u32 = 25;
@@ -26,42 +29,48 @@ const OP_TYPE_ACCELERATION_STRUCTURE: u32 = 5341;
 const BINDING: u32 = 33;
 const DESCRIPTOR_SET: u32 = 34;
 const PHYSICAL_STORAGE_BUFFER_ADDRESSES: u32 = 5347;
+/// First version in which an entry point lists all global variables that it uses.
+const LISTS_ALL_VARIABLES: u32 = 0x0001_0400;
+/// Most nested types of a variable that are followed: a pointer and seven levels of arrays.
+const MAX_NESTED_TYPES: u32 = 8;
 
 impl Resources {
     /// Reads the resources of the entry point of this name. Before SPIR-V 1.4 an entry point does not list its buffers;
     /// then all of the module's buffers count.
     pub(crate) fn of(spirv: &[u32], entry: &str) -> Self {
-        let mut found = Self::default();
+        let mut resources = Self::default();
         let Some((&version, mut words)) = spirv.get(1).zip(spirv.get(5..)) else {
-            found.beyond = Some("its module is no SPIR-V".into());
-            return found;
+            resources.beyond = Some("its module is no SPIR-V".into());
+            return resources;
         };
-        let (mut listed, mut sets, mut bindings) = (None, vec![], vec![]);
-        // `inner`: pointer and array types by id, with the id of their element type. `opaque`: image, sampler and
-        // acceleration-structure types by id, with their opcode.
-        let (mut inner, mut opaque, mut variables) = (vec![], vec![], vec![]);
+        // Variables that the entry point lists.
+        let mut listed = None;
+        // Types of variables, by the variable's id; sets and bindings too.
+        let mut variables = vec![];
+        let mut sets = HashMap::new();
+        let mut bindings = HashMap::new();
+        // Element types of pointers and arrays, by the type's id.
+        let mut element_types = HashMap::new();
+        // Opcodes of image, sampler and acceleration-structure types, by the type's id.
+        let mut opaque_types = HashMap::new();
         while let Some(&first) = words.first() {
             let (length, code) = ((first >> 16) as usize, first & 0xffff);
             let Some(operands) = words.get(1..length.max(1)) else { break };
             match (code, operands) {
-                (OP_CAPABILITY, [PHYSICAL_STORAGE_BUFFER_ADDRESSES]) => found.addresses = true,
-                (OP_ENTRY_POINT, [_, _, rest @ ..]) => {
-                    let text: Vec<u8> = rest.iter().flat_map(|word| word.to_le_bytes()).collect();
-                    let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
-                    if text[..end] == *entry.as_bytes() && version >= 0x0001_0400 {
-                        listed = rest.get(end / 4 + 1..);
-                    }
+                (OP_CAPABILITY, [PHYSICAL_STORAGE_BUFFER_ADDRESSES]) => resources.addresses = true,
+                (OP_ENTRY_POINT, [_, _, rest @ ..]) if version >= LISTS_ALL_VARIABLES => {
+                    listed = listed_variables(rest, entry).or(listed);
                 }
-                (OP_DECORATE, &[id, DESCRIPTOR_SET, set]) => sets.push((id, set)),
-                (OP_DECORATE, &[id, BINDING, binding]) => bindings.push((id, binding)),
+                (OP_DECORATE, &[id, DESCRIPTOR_SET, set]) => drop(sets.insert(id, set)),
+                (OP_DECORATE, &[id, BINDING, binding]) => drop(bindings.insert(id, binding)),
                 (
                     OP_TYPE_IMAGE | OP_TYPE_SAMPLER | OP_TYPE_SAMPLED_IMAGE | OP_TYPE_ACCELERATION_STRUCTURE,
                     [id, ..],
                 ) => {
-                    opaque.push((*id, code));
+                    opaque_types.insert(*id, code);
                 }
-                (OP_TYPE_ARRAY | OP_TYPE_RUNTIME_ARRAY, &[id, of, ..]) | (OP_TYPE_POINTER, &[id, _, of]) => {
-                    inner.push((id, of));
+                (OP_TYPE_ARRAY | OP_TYPE_RUNTIME_ARRAY, &[id, element, ..]) | (OP_TYPE_POINTER, &[id, _, element]) => {
+                    element_types.insert(id, element);
                 }
                 (OP_VARIABLE, &[kind, id, ..]) => variables.push((id, kind)),
                 (OP_FUNCTION, _) => break,
@@ -69,29 +78,37 @@ impl Resources {
             }
             words = &words[length.max(1)..];
         }
-        let of = |list: &[(u32, u32)], id: u32| list.iter().find(|(at, _)| *at == id).map(|(_, value)| *value);
         for (id, kind) in variables {
-            let (Some(set), Some(binding)) = (of(&sets, id), of(&bindings, id)) else { continue };
+            let (Some(&set), Some(&binding)) = (sets.get(&id), bindings.get(&id)) else { continue };
             if listed.is_some_and(|listed| !listed.contains(&id)) {
                 continue;
             }
-            let mut element = kind;
-            // At most a pointer and seven levels of arrays.
-            for _ in 0..8 {
-                element = of(&inner, element).unwrap_or(element);
+            let mut innermost = kind;
+            for _ in 0..MAX_NESTED_TYPES {
+                innermost = element_types.get(&innermost).copied().unwrap_or(innermost);
             }
-            match of(&opaque, element) {
-                None => found.buffers.push((set, binding)),
+            match opaque_types.get(&innermost) {
+                None => resources.buffers.push((set, binding)),
                 Some(code) => {
-                    let what = match code {
+                    let resource = match *code {
                         OP_TYPE_SAMPLER => "a sampler",
                         OP_TYPE_ACCELERATION_STRUCTURE => "an acceleration structure",
                         _ => "an image",
                     };
-                    found.beyond.get_or_insert_with(|| format!("binding {set}.{binding} is {what}"));
+                    resources.beyond.get_or_insert_with(|| format!("binding {set}.{binding} is {resource}"));
                 }
             }
         }
-        found
+        resources
     }
+}
+
+/// Returns the variables that an entry point lists after its name, if the name is `entry`.
+fn listed_variables<'a>(operands: &'a [u32], entry: &str) -> Option<&'a [u32]> {
+    let text: Vec<u8> = operands.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let end = text.iter().position(|byte| *byte == 0)?;
+    if text[..end] != *entry.as_bytes() {
+        return None;
+    }
+    operands.get(end / 4 + 1..)
 }

@@ -7,8 +7,8 @@ use std::fmt::Write;
 /// unless that is `main`. `None` if the module has neither.
 #[must_use]
 pub fn of_module(spirv: &[u32], entry: &str) -> Option<String> {
-    let named = |name: &str| (!matches!(name, "main" | "")).then(|| name.to_string());
-    source_file(spirv).or_else(|| named(entry))
+    let entry = if matches!(entry, "main" | "") { None } else { Some(entry.to_string()) };
+    source_file(spirv).or(entry)
 }
 
 /// Returns a module's hash: the first 8 bytes of SHA-256 as 16 hexadecimal digits. Kernels without a name are called by

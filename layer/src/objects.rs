@@ -1,13 +1,13 @@
 //! Tracked objects of a device, and the intercepted functions that create, change and destroy them.
 
-use crate::device::{self, DeviceState, LayerDevice};
+use crate::device::{DeviceState, LayerDevice};
 use crate::format::{LayerEvent, PipelineInfo};
-use crate::loader::{self, find, list};
+use crate::loader::{self, Allocator, find, list};
 use crate::module::Resources;
 use crate::name;
 use ash::vk::{self, Handle};
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::{CStr, c_void};
+use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -32,8 +32,8 @@ pub(crate) struct TrackedBuffer {
     pub memory: Option<(vk::DeviceMemory, u64)>,
     /// Device address; `None` before the buffer is bound, or without the usage flag.
     pub address: Option<u64>,
-    addressable: bool,
-    /// Reason why the buffer's contents cannot be copied.
+    is_addressable: bool,
+    /// Reason why the buffer's contents cannot be captured.
     pub beyond: Option<&'static str>,
 }
 
@@ -55,6 +55,7 @@ pub(crate) struct SetLayout {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Set {
     pub layout: Arc<SetLayout>,
+    /// Descriptors by binding and element.
     pub written: BTreeMap<(u32, u32), WrittenDescriptor>,
 }
 
@@ -97,24 +98,37 @@ impl Set {
     /// Iterates over (binding, element) from a descriptor on, through the following bindings, as Vulkan's consecutive
     /// binding updates do.
     fn places(&self, binding: u32, element: u32) -> impl Iterator<Item = (u32, u32)> {
-        let rest = self.layout.bindings.range(binding..).map(|(at, (_, count))| (*at, *count));
-        rest.flat_map(move |(at, count)| (if at == binding { element } else { 0 }..count).map(move |e| (at, e)))
+        self.layout.bindings.range(binding..).flat_map(move |(&current, &(_, count))| {
+            let first = if current == binding { element } else { 0 };
+            (first..count).map(move |element| (current, element))
+        })
     }
 
     /// Writes consecutive descriptors from `binding` and `element` on.
-    fn write(&mut self, binding: u32, element: u32, all: impl Iterator<Item = WrittenDescriptor>) {
-        let places: Vec<_> = self.places(binding, element).zip(all).collect();
-        self.written.extend(places);
+    fn write(&mut self, binding: u32, element: u32, written: impl Iterator<Item = WrittenDescriptor>) {
+        let written: Vec<_> = self.places(binding, element).zip(written).collect();
+        self.written.extend(written);
     }
 
     /// Writes bytes of an inline uniform block from `offset` on.
     fn write_inline(&mut self, binding: u32, offset: usize, bytes: &[u8]) {
         let size = self.layout.bindings.get(&binding).map_or(0, |(_, bytes)| *bytes as usize);
         let entry = self.written.entry((binding, 0)).or_insert_with(|| WrittenDescriptor::Inline(vec![0; size]));
-        if let WrittenDescriptor::Inline(all) = entry
-            && let Some(part) = all.get_mut(offset..offset + bytes.len())
+        if let WrittenDescriptor::Inline(block) = entry
+            && let Some(part) = block.get_mut(offset..offset + bytes.len())
         {
             part.copy_from_slice(bytes);
+        }
+    }
+
+    /// Applies descriptor writes, whatever set they name.
+    ///
+    /// # Safety
+    /// `writes` are valid by Vulkan's rules.
+    pub(crate) unsafe fn apply_all(&mut self, writes: &[vk::WriteDescriptorSet<'_>]) {
+        for write in writes {
+            // SAFETY: guaranteed by the caller.
+            unsafe { self.apply(write) };
         }
     }
 
@@ -122,7 +136,7 @@ impl Set {
     ///
     /// # Safety
     /// `write` is valid by Vulkan's rules.
-    pub(crate) unsafe fn apply(&mut self, write: &vk::WriteDescriptorSet<'_>) {
+    unsafe fn apply(&mut self, write: &vk::WriteDescriptorSet<'_>) {
         let (binding, element) = (write.dst_binding, write.dst_array_element);
         let kind = write.descriptor_type;
         // SAFETY: guaranteed by the caller; the descriptor type decides which of the lists is valid.
@@ -135,7 +149,7 @@ impl Set {
                 }
             } else if is_buffer(kind) {
                 let infos = list(write.p_buffer_info, write.descriptor_count);
-                self.write(binding, element, infos.iter().map(|info| buffer(kind, info)));
+                self.write(binding, element, infos.iter().map(|info| buffer_descriptor(kind, info)));
             } else {
                 self.write(binding, element, (0..write.descriptor_count).map(|_| WrittenDescriptor::Other));
             }
@@ -152,12 +166,12 @@ impl Set {
             let count = entry.descriptor_count;
             // SAFETY: guaranteed by the caller.
             unsafe {
-                let at = |n: u32| data.cast::<u8>().add(entry.offset + n as usize * entry.stride);
+                let pointer = |n: u32| data.cast::<u8>().add(entry.offset + n as usize * entry.stride);
                 if kind == vk::DescriptorType::INLINE_UNIFORM_BLOCK {
-                    self.write_inline(binding, element as usize, list(at(0), count));
+                    self.write_inline(binding, element as usize, list(pointer(0), count));
                 } else if is_buffer(kind) {
-                    let one = |n| buffer(kind, &at(n).cast::<vk::DescriptorBufferInfo>().read_unaligned());
-                    self.write(binding, element, (0..count).map(one));
+                    let info = |n| pointer(n).cast::<vk::DescriptorBufferInfo>().read_unaligned();
+                    self.write(binding, element, (0..count).map(|n| buffer_descriptor(kind, &info(n))));
                 } else {
                     self.write(binding, element, (0..count).map(|_| WrittenDescriptor::Other));
                 }
@@ -166,7 +180,7 @@ impl Set {
     }
 }
 
-fn buffer(kind: vk::DescriptorType, info: &vk::DescriptorBufferInfo) -> WrittenDescriptor {
+fn buffer_descriptor(kind: vk::DescriptorType, info: &vk::DescriptorBufferInfo) -> WrittenDescriptor {
     WrittenDescriptor::Buffer { kind, buffer: info.buffer, offset: info.offset, range: info.range }
 }
 
@@ -194,133 +208,32 @@ unsafe fn with_copies<R>(
     copied.usage |= vk::BufferUsageFlags::TRANSFER_SRC;
     // 64-bit usage flags in the `pNext` chain override `usage`. The structure belongs to the program, so it is restored
     // after the call.
-    let more: Option<&vk::BufferUsageFlags2CreateInfoKHR<'_>> =
+    let wide_usage: Option<&vk::BufferUsageFlags2CreateInfoKHR<'_>> =
         // SAFETY: guaranteed by the caller.
         unsafe { find(info.p_next, vk::StructureType::BUFFER_USAGE_FLAGS_2_CREATE_INFO_KHR) };
-    let more = more.map(|more| (std::ptr::from_ref(more).cast_mut(), more.usage));
+    let wide_usage = wide_usage.map(|wide| (std::ptr::from_ref(wide).cast_mut(), wide.usage));
     // SAFETY: Vulkan lets no other thread modify the structure during the call.
     unsafe {
-        if let Some((at, usage)) = more {
-            (*at).usage = usage | vk::BufferUsageFlags2KHR::TRANSFER_SRC;
+        if let Some((structure, usage)) = wide_usage {
+            (*structure).usage = usage | vk::BufferUsageFlags2KHR::TRANSFER_SRC;
         }
         let result = call(&raw const copied);
-        if let Some((at, usage)) = more {
-            (*at).usage = usage;
+        if let Some((structure, usage)) = wide_usage {
+            (*structure).usage = usage;
         }
         result
-    }
-}
-
-unsafe extern "system" fn create_buffer(
-    device: vk::Device,
-    info: *const vk::BufferCreateInfo<'_>,
-    allocator: *const vk::AllocationCallbacks<'_>,
-    made: *mut vk::Buffer,
-) -> vk::Result {
-    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
-        let create = d.functions.fp_v1_0().create_buffer;
-        let result = with_copies(&*info, |info| create(device, info, allocator, made));
-        if result == vk::Result::SUCCESS {
-            let info = &*info;
-            let more: Option<&vk::BufferUsageFlags2CreateInfoKHR<'_>> =
-                find(info.p_next, vk::StructureType::BUFFER_USAGE_FLAGS_2_CREATE_INFO_KHR);
-            let usage = more.map_or(info.usage, |more| vk::BufferUsageFlags::from_raw(more.usage.as_raw() as u32));
-            let external: Option<&vk::ExternalMemoryBufferCreateInfo<'_>> =
-                find(info.p_next, vk::StructureType::EXTERNAL_MEMORY_BUFFER_CREATE_INFO);
-            let sparse = vk::BufferCreateFlags::SPARSE_BINDING | vk::BufferCreateFlags::SPARSE_RESIDENCY;
-            let beyond = if info.flags.contains(vk::BufferCreateFlags::PROTECTED) {
-                Some("is protected")
-            } else if info.flags.intersects(sparse) {
-                Some("is sparse")
-            } else {
-                external.is_some_and(|e| !e.handle_types.is_empty()).then_some("shares its memory with another program")
-            };
-            let addressable = usage.contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS);
-            let buffer = TrackedBuffer { size: info.size, addressable, beyond, ..TrackedBuffer::default() };
-            d.state().objects.buffers.insert(*made, buffer);
-        }
-        result
-    }
-}
-
-unsafe extern "system" fn get_device_buffer_memory_requirements(
-    device: vk::Device,
-    info: *const vk::DeviceBufferMemoryRequirements<'_>,
-    requirements: *mut vk::MemoryRequirements2<'_>,
-) {
-    let Some(d) = device::of(device) else { return };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
-        let get = d.functions.fp_v1_3().get_device_buffer_memory_requirements;
-        with_copies(&*(*info).p_create_info, |create| {
-            let info = vk::DeviceBufferMemoryRequirements { p_create_info: create, ..*info };
-            get(device, &raw const info, requirements);
-        });
     }
 }
 
 /// Stores the memory that a buffer was bound to, and its device address.
-fn bound(d: &LayerDevice, buffer: vk::Buffer, memory: vk::DeviceMemory, offset: u64) {
+fn store_memory(d: &LayerDevice, buffer: vk::Buffer, memory: vk::DeviceMemory, offset: u64) {
     let mut state = d.state();
-    let Some(known) = state.objects.buffers.get_mut(&buffer) else { return };
-    known.memory = Some((memory, offset));
-    if known.addressable {
+    let Some(tracked) = state.objects.buffers.get_mut(&buffer) else { return };
+    tracked.memory = Some((memory, offset));
+    if tracked.is_addressable {
         let info = vk::BufferDeviceAddressInfo::default().buffer(buffer);
         // SAFETY: the buffer has the usage for device addresses and is bound to memory.
-        known.address = Some(unsafe { d.functions.get_buffer_device_address(&info) }).filter(|address| *address != 0);
-    }
-}
-
-unsafe extern "system" fn bind_buffer_memory(
-    device: vk::Device,
-    buffer: vk::Buffer,
-    memory: vk::DeviceMemory,
-    offset: vk::DeviceSize,
-) -> vk::Result {
-    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    let result = unsafe { (d.functions.fp_v1_0().bind_buffer_memory)(device, buffer, memory, offset) };
-    if result == vk::Result::SUCCESS {
-        bound(&d, buffer, memory, offset);
-    }
-    result
-}
-
-unsafe extern "system" fn bind_buffer_memory2(
-    device: vk::Device,
-    count: u32,
-    infos: *const vk::BindBufferMemoryInfo<'_>,
-) -> vk::Result {
-    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
-        let result = (d.functions.fp_v1_1().bind_buffer_memory2)(device, count, infos);
-        if result == vk::Result::SUCCESS {
-            for info in list(infos, count) {
-                bound(&d, info.buffer, info.memory, info.memory_offset);
-            }
-        }
-        result
-    }
-}
-
-unsafe extern "system" fn create_shader_module(
-    device: vk::Device,
-    info: *const vk::ShaderModuleCreateInfo<'_>,
-    allocator: *const vk::AllocationCallbacks<'_>,
-    made: *mut vk::ShaderModule,
-) -> vk::Result {
-    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
-        let result = (d.functions.fp_v1_0().create_shader_module)(device, info, allocator, made);
-        if result == vk::Result::SUCCESS {
-            let module = TrackedModule { spirv: code(&*info), name: None };
-            d.state().objects.modules.insert(*made, module);
-        }
-        result
+        tracked.address = Some(unsafe { d.functions.get_buffer_device_address(&info) }).filter(|address| *address != 0);
     }
 }
 
@@ -333,80 +246,12 @@ unsafe fn code(info: &vk::ShaderModuleCreateInfo<'_>) -> Arc<[u32]> {
     unsafe { list(info.p_code, (info.code_size / 4) as u32) }.into()
 }
 
-unsafe extern "system" fn create_descriptor_set_layout(
-    device: vk::Device,
-    info: *const vk::DescriptorSetLayoutCreateInfo<'_>,
-    allocator: *const vk::AllocationCallbacks<'_>,
-    made: *mut vk::DescriptorSetLayout,
-) -> vk::Result {
-    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
-        let result = (d.functions.fp_v1_0().create_descriptor_set_layout)(device, info, allocator, made);
-        if result == vk::Result::SUCCESS {
-            let bindings = list((*info).p_bindings, (*info).binding_count).iter();
-            let layout = SetLayout {
-                bindings: bindings.map(|b| (b.binding, (b.descriptor_type, b.descriptor_count))).collect(),
-                update_after_bind: (*info).flags.contains(vk::DescriptorSetLayoutCreateFlags::UPDATE_AFTER_BIND_POOL),
-            };
-            d.state().objects.layouts.insert(*made, Arc::new(layout));
-        }
-        result
-    }
-}
-
-unsafe extern "system" fn create_pipeline_layout(
-    device: vk::Device,
-    info: *const vk::PipelineLayoutCreateInfo<'_>,
-    allocator: *const vk::AllocationCallbacks<'_>,
-    made: *mut vk::PipelineLayout,
-) -> vk::Result {
-    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
-        let result = (d.functions.fp_v1_0().create_pipeline_layout)(device, info, allocator, made);
-        if result == vk::Result::SUCCESS {
-            let mut state = d.state();
-            let layouts = list((*info).p_set_layouts, (*info).set_layout_count).iter();
-            let layouts = layouts.map(|layout| state.objects.layouts.get(layout).cloned()).collect();
-            state.objects.pipeline_layouts.insert(*made, layouts);
-        }
-        result
-    }
-}
-
-unsafe extern "system" fn create_compute_pipelines(
-    device: vk::Device,
-    cache: vk::PipelineCache,
-    count: u32,
-    infos: *const vk::ComputePipelineCreateInfo<'_>,
-    allocator: *const vk::AllocationCallbacks<'_>,
-    made: *mut vk::Pipeline,
-) -> vk::Result {
-    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
-        let start = d.writer.now();
-        let create = d.functions.fp_v1_0().create_compute_pipelines;
-        let result = create(device, cache, count, infos, allocator, made);
-        let took = (d.writer.now() - start) / u64::from(count.max(1));
-        let mut state = d.state();
-        for (info, made) in list(infos, count).iter().zip(list(made, count)) {
-            // Creation of a batch may succeed for some pipelines only; failed ones are null.
-            if !made.is_null() {
-                let kernel = describe(&d, &state, info, took);
-                state.objects.pipelines.insert(*made, Arc::new(kernel));
-            }
-        }
-        result
-    }
-}
-
-/// Writes the [`LayerEvent::Pipeline`] of a new pipeline and returns its tracked state.
+/// Writes the [`LayerEvent::Pipeline`] of a new pipeline and returns its tracked state. `took` is the time of its
+/// creation in nanoseconds.
 ///
 /// # Safety
 /// `info` is valid by Vulkan's rules.
-unsafe fn describe(
+unsafe fn track_pipeline(
     d: &LayerDevice,
     state: &DeviceState,
     info: &vk::ComputePipelineCreateInfo<'_>,
@@ -420,7 +265,7 @@ unsafe fn describe(
                 find(stage.p_next, vk::StructureType::SHADER_MODULE_CREATE_INFO);
             inline.map(|inline| TrackedModule { spirv: code(inline), name: None })
         });
-        let known = module.is_some();
+        let has_module = module.is_some();
         let module = module.unwrap_or_else(|| TrackedModule { spirv: [].into(), name: None });
         let entry = loader::text(stage.p_name).unwrap_or_default();
         let specialization = stage.p_specialization_info.as_ref().map_or(vec![], |values| {
@@ -437,7 +282,7 @@ unsafe fn describe(
             found.map(|found| (found.storage_buffers.as_raw(), found.uniform_buffers.as_raw()))
         });
         let mut resources = Resources::of(&module.spirv, &entry);
-        if !known {
+        if !has_module {
             resources.beyond = Some("its module is not given to Vulkan as SPIR-V".into());
         }
         let pipeline = PIPELINES.fetch_add(1, Ordering::Relaxed);
@@ -461,13 +306,167 @@ unsafe fn describe(
     }
 }
 
-unsafe extern "system" fn set_object_name(
-    device: vk::Device,
-    info: *const vk::DebugUtilsObjectNameInfoEXT<'_>,
-) -> vk::Result {
-    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
+/// Removes a pool and its descriptor sets from the tracked objects.
+fn forget_pool(d: &LayerDevice, pool: vk::DescriptorPool) {
+    let mut state = d.state();
+    for set in state.objects.pools.remove(&pool).unwrap_or_default() {
+        state.objects.sets.remove(&set);
+    }
+}
+
+intercept! {
+    fn vkCreateBuffer(
+        d, device: vk::Device, info: *const vk::BufferCreateInfo<'_>, allocator: Allocator<'_>, made: *mut vk::Buffer
+    ) -> vk::Result {
+        let create = d.functions.fp_v1_0().create_buffer;
+        let result = with_copies(&*info, |info| create(device, info, allocator, made));
+        if result == vk::Result::SUCCESS {
+            let info = &*info;
+            let wide_usage: Option<&vk::BufferUsageFlags2CreateInfoKHR<'_>> =
+                find(info.p_next, vk::StructureType::BUFFER_USAGE_FLAGS_2_CREATE_INFO_KHR);
+            let usage = match wide_usage {
+                Some(wide) => vk::BufferUsageFlags::from_raw(wide.usage.as_raw() as u32),
+                None => info.usage,
+            };
+            let external: Option<&vk::ExternalMemoryBufferCreateInfo<'_>> =
+                find(info.p_next, vk::StructureType::EXTERNAL_MEMORY_BUFFER_CREATE_INFO);
+            let sparse = vk::BufferCreateFlags::SPARSE_BINDING | vk::BufferCreateFlags::SPARSE_RESIDENCY;
+            let beyond = if info.flags.contains(vk::BufferCreateFlags::PROTECTED) {
+                Some("is protected")
+            } else if info.flags.intersects(sparse) {
+                Some("is sparse")
+            } else {
+                external.is_some_and(|e| !e.handle_types.is_empty()).then_some("shares its memory with another program")
+            };
+            let is_addressable = usage.contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS);
+            let buffer = TrackedBuffer { size: info.size, is_addressable, beyond, ..TrackedBuffer::default() };
+            d.state().objects.buffers.insert(*made, buffer);
+        }
+        result
+    }
+
+    fn vkDestroyBuffer(d, device: vk::Device, buffer: vk::Buffer, allocator: Allocator<'_>) {
+        d.state().objects.buffers.remove(&buffer);
+        (d.functions.fp_v1_0().destroy_buffer)(device, buffer, allocator);
+    }
+
+    fn vkGetDeviceBufferMemoryRequirements(
+        d, device: vk::Device, info: *const vk::DeviceBufferMemoryRequirements<'_>,
+        requirements: *mut vk::MemoryRequirements2<'_>
+    ) {
+        let get = d.functions.fp_v1_3().get_device_buffer_memory_requirements;
+        with_copies(&*(*info).p_create_info, |create| {
+            let info = vk::DeviceBufferMemoryRequirements { p_create_info: create, ..*info };
+            get(device, &raw const info, requirements);
+        });
+    }
+
+    fn vkBindBufferMemory(
+        d, device: vk::Device, buffer: vk::Buffer, memory: vk::DeviceMemory, offset: vk::DeviceSize
+    ) -> vk::Result {
+        let result = (d.functions.fp_v1_0().bind_buffer_memory)(device, buffer, memory, offset);
+        if result == vk::Result::SUCCESS {
+            store_memory(&d, buffer, memory, offset);
+        }
+        result
+    }
+
+    fn vkBindBufferMemory2(
+        d, device: vk::Device, count: u32, infos: *const vk::BindBufferMemoryInfo<'_>
+    ) -> vk::Result {
+        let result = (d.functions.fp_v1_1().bind_buffer_memory2)(device, count, infos);
+        if result == vk::Result::SUCCESS {
+            for info in list(infos, count) {
+                store_memory(&d, info.buffer, info.memory, info.memory_offset);
+            }
+        }
+        result
+    }
+
+    fn vkCreateShaderModule(
+        d, device: vk::Device, info: *const vk::ShaderModuleCreateInfo<'_>, allocator: Allocator<'_>,
+        made: *mut vk::ShaderModule
+    ) -> vk::Result {
+        let result = (d.functions.fp_v1_0().create_shader_module)(device, info, allocator, made);
+        if result == vk::Result::SUCCESS {
+            let module = TrackedModule { spirv: code(&*info), name: None };
+            d.state().objects.modules.insert(*made, module);
+        }
+        result
+    }
+
+    fn vkDestroyShaderModule(d, device: vk::Device, module: vk::ShaderModule, allocator: Allocator<'_>) {
+        d.state().objects.modules.remove(&module);
+        (d.functions.fp_v1_0().destroy_shader_module)(device, module, allocator);
+    }
+
+    fn vkCreateDescriptorSetLayout(
+        d, device: vk::Device, info: *const vk::DescriptorSetLayoutCreateInfo<'_>, allocator: Allocator<'_>,
+        made: *mut vk::DescriptorSetLayout
+    ) -> vk::Result {
+        let result = (d.functions.fp_v1_0().create_descriptor_set_layout)(device, info, allocator, made);
+        if result == vk::Result::SUCCESS {
+            let bindings = list((*info).p_bindings, (*info).binding_count).iter();
+            let layout = SetLayout {
+                bindings: bindings.map(|b| (b.binding, (b.descriptor_type, b.descriptor_count))).collect(),
+                update_after_bind: (*info).flags.contains(vk::DescriptorSetLayoutCreateFlags::UPDATE_AFTER_BIND_POOL),
+            };
+            d.state().objects.layouts.insert(*made, Arc::new(layout));
+        }
+        result
+    }
+
+    fn vkDestroyDescriptorSetLayout(d, device: vk::Device, layout: vk::DescriptorSetLayout, allocator: Allocator<'_>) {
+        d.state().objects.layouts.remove(&layout);
+        (d.functions.fp_v1_0().destroy_descriptor_set_layout)(device, layout, allocator);
+    }
+
+    fn vkCreatePipelineLayout(
+        d, device: vk::Device, info: *const vk::PipelineLayoutCreateInfo<'_>, allocator: Allocator<'_>,
+        made: *mut vk::PipelineLayout
+    ) -> vk::Result {
+        let result = (d.functions.fp_v1_0().create_pipeline_layout)(device, info, allocator, made);
+        if result == vk::Result::SUCCESS {
+            let mut state = d.state();
+            let layouts = list((*info).p_set_layouts, (*info).set_layout_count).iter();
+            let layouts = layouts.map(|layout| state.objects.layouts.get(layout).cloned()).collect();
+            state.objects.pipeline_layouts.insert(*made, layouts);
+        }
+        result
+    }
+
+    fn vkDestroyPipelineLayout(d, device: vk::Device, layout: vk::PipelineLayout, allocator: Allocator<'_>) {
+        d.state().objects.pipeline_layouts.remove(&layout);
+        (d.functions.fp_v1_0().destroy_pipeline_layout)(device, layout, allocator);
+    }
+
+    fn vkCreateComputePipelines(
+        d, device: vk::Device, cache: vk::PipelineCache, count: u32, infos: *const vk::ComputePipelineCreateInfo<'_>,
+        allocator: Allocator<'_>, made: *mut vk::Pipeline
+    ) -> vk::Result {
+        let start = d.writer.now();
+        let create = d.functions.fp_v1_0().create_compute_pipelines;
+        let result = create(device, cache, count, infos, allocator, made);
+        let took = (d.writer.now() - start) / u64::from(count.max(1));
+        let mut state = d.state();
+        for (info, made) in list(infos, count).iter().zip(list(made, count)) {
+            // Creation of a batch may succeed for some pipelines only; failed ones are null.
+            if !made.is_null() {
+                let kernel = track_pipeline(&d, &state, info, took);
+                state.objects.pipelines.insert(*made, Arc::new(kernel));
+            }
+        }
+        result
+    }
+
+    fn vkDestroyPipeline(d, device: vk::Device, pipeline: vk::Pipeline, allocator: Allocator<'_>) {
+        d.state().objects.pipelines.remove(&pipeline);
+        (d.functions.fp_v1_0().destroy_pipeline)(device, pipeline, allocator);
+    }
+
+    fn vkSetDebugUtilsObjectNameEXT(
+        d, device: vk::Device, info: *const vk::DebugUtilsObjectNameInfoEXT<'_>
+    ) -> vk::Result {
         let (handle, name) = ((*info).object_handle, loader::text((*info).p_object_name));
         let mut state = d.state();
         match ((*info).object_type, name) {
@@ -489,16 +488,10 @@ unsafe extern "system" fn set_object_name(
         drop(state);
         (d.labels.set_debug_utils_object_name_ext)(device, info)
     }
-}
 
-unsafe extern "system" fn allocate_descriptor_sets(
-    device: vk::Device,
-    info: *const vk::DescriptorSetAllocateInfo<'_>,
-    made: *mut vk::DescriptorSet,
-) -> vk::Result {
-    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
+    fn vkAllocateDescriptorSets(
+        d, device: vk::Device, info: *const vk::DescriptorSetAllocateInfo<'_>, made: *mut vk::DescriptorSet
+    ) -> vk::Result {
         let result = (d.functions.fp_v1_0().allocate_descriptor_sets)(device, info, made);
         if result == vk::Result::SUCCESS {
             let mut state = d.state();
@@ -512,70 +505,38 @@ unsafe extern "system" fn allocate_descriptor_sets(
         }
         result
     }
-}
 
-unsafe extern "system" fn free_descriptor_sets(
-    device: vk::Device,
-    pool: vk::DescriptorPool,
-    count: u32,
-    sets: *const vk::DescriptorSet,
-) -> vk::Result {
-    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
+    fn vkFreeDescriptorSets(
+        d, device: vk::Device, pool: vk::DescriptorPool, count: u32, sets: *const vk::DescriptorSet
+    ) -> vk::Result {
         let mut state = d.state();
         let freed = list(sets, count);
         for set in freed {
             state.objects.sets.remove(set);
         }
-        if let Some(all) = state.objects.pools.get_mut(&pool) {
-            all.retain(|set| !freed.contains(set));
+        if let Some(sets) = state.objects.pools.get_mut(&pool) {
+            sets.retain(|set| !freed.contains(set));
         }
         drop(state);
         (d.functions.fp_v1_0().free_descriptor_sets)(device, pool, count, sets)
     }
-}
 
-/// Removes a pool and its descriptor sets from the tracked objects.
-fn forget_pool(d: &LayerDevice, pool: vk::DescriptorPool) {
-    let mut state = d.state();
-    for set in state.objects.pools.remove(&pool).unwrap_or_default() {
-        state.objects.sets.remove(&set);
+    fn vkResetDescriptorPool(
+        d, device: vk::Device, pool: vk::DescriptorPool, flags: vk::DescriptorPoolResetFlags
+    ) -> vk::Result {
+        forget_pool(&d, pool);
+        (d.functions.fp_v1_0().reset_descriptor_pool)(device, pool, flags)
     }
-}
 
-unsafe extern "system" fn reset_descriptor_pool(
-    device: vk::Device,
-    pool: vk::DescriptorPool,
-    flags: vk::DescriptorPoolResetFlags,
-) -> vk::Result {
-    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    forget_pool(&d, pool);
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe { (d.functions.fp_v1_0().reset_descriptor_pool)(device, pool, flags) }
-}
+    fn vkDestroyDescriptorPool(d, device: vk::Device, pool: vk::DescriptorPool, allocator: Allocator<'_>) {
+        forget_pool(&d, pool);
+        (d.functions.fp_v1_0().destroy_descriptor_pool)(device, pool, allocator);
+    }
 
-unsafe extern "system" fn destroy_descriptor_pool(
-    device: vk::Device,
-    pool: vk::DescriptorPool,
-    allocator: *const vk::AllocationCallbacks<'_>,
-) {
-    let Some(d) = device::of(device) else { return };
-    forget_pool(&d, pool);
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe { (d.functions.fp_v1_0().destroy_descriptor_pool)(device, pool, allocator) };
-}
-
-unsafe extern "system" fn update_descriptor_sets(
-    device: vk::Device,
-    count: u32,
-    writes: *const vk::WriteDescriptorSet<'_>,
-    copy_count: u32,
-    copies: *const vk::CopyDescriptorSet<'_>,
-) {
-    let Some(d) = device::of(device) else { return };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
+    fn vkUpdateDescriptorSets(
+        d, device: vk::Device, count: u32, writes: *const vk::WriteDescriptorSet<'_>, copy_count: u32,
+        copies: *const vk::CopyDescriptorSet<'_>
+    ) {
         let mut state = d.state();
         for write in list(writes, count) {
             if let Some(set) = state.objects.sets.get_mut(&write.dst_set) {
@@ -585,26 +546,20 @@ unsafe extern "system" fn update_descriptor_sets(
         for copy in list(copies, copy_count) {
             let Some(from) = state.objects.sets.get(&copy.src_set) else { continue };
             let places = from.places(copy.src_binding, copy.src_array_element).take(copy.descriptor_count as usize);
-            let all: Vec<WrittenDescriptor> =
+            let written: Vec<WrittenDescriptor> =
                 places.map(|place| from.written.get(&place).cloned().unwrap_or(WrittenDescriptor::Other)).collect();
             if let Some(to) = state.objects.sets.get_mut(&copy.dst_set) {
-                to.write(copy.dst_binding, copy.dst_array_element, all.into_iter());
+                to.write(copy.dst_binding, copy.dst_array_element, written.into_iter());
             }
         }
         drop(state);
         (d.functions.fp_v1_0().update_descriptor_sets)(device, count, writes, copy_count, copies);
     }
-}
 
-unsafe extern "system" fn create_descriptor_update_template(
-    device: vk::Device,
-    info: *const vk::DescriptorUpdateTemplateCreateInfo<'_>,
-    allocator: *const vk::AllocationCallbacks<'_>,
-    made: *mut vk::DescriptorUpdateTemplate,
-) -> vk::Result {
-    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
+    fn vkCreateDescriptorUpdateTemplate(
+        d, device: vk::Device, info: *const vk::DescriptorUpdateTemplateCreateInfo<'_>, allocator: Allocator<'_>,
+        made: *mut vk::DescriptorUpdateTemplate
+    ) -> vk::Result {
         let result = (d.functions.fp_v1_1().create_descriptor_update_template)(device, info, allocator, made);
         if result == vk::Result::SUCCESS {
             let entries = list((*info).p_descriptor_update_entries, (*info).descriptor_update_entry_count);
@@ -612,79 +567,25 @@ unsafe extern "system" fn create_descriptor_update_template(
         }
         result
     }
-}
 
-unsafe extern "system" fn update_descriptor_set_with_template(
-    device: vk::Device,
-    set: vk::DescriptorSet,
-    template: vk::DescriptorUpdateTemplate,
-    data: *const c_void,
-) {
-    let Some(d) = device::of(device) else { return };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
+    fn vkDestroyDescriptorUpdateTemplate(
+        d, device: vk::Device, template: vk::DescriptorUpdateTemplate, allocator: Allocator<'_>
+    ) {
+        d.state().objects.templates.remove(&template);
+        (d.functions.fp_v1_1().destroy_descriptor_update_template)(device, template, allocator);
+    }
+
+    fn vkUpdateDescriptorSetWithTemplate(
+        d, device: vk::Device, set: vk::DescriptorSet, template: vk::DescriptorUpdateTemplate, data: *const c_void
+    ) {
         let mut state = d.state();
         let entries = state.objects.templates.get(&template).cloned();
-        if let (Some(entries), Some(known)) = (entries, state.objects.sets.get_mut(&set)) {
-            known.apply_template(&entries, data);
+        if let Some(entries) = entries
+            && let Some(tracked) = state.objects.sets.get_mut(&set)
+        {
+            tracked.apply_template(&entries, data);
         }
         drop(state);
         (d.functions.fp_v1_1().update_descriptor_set_with_template)(device, set, template, data);
     }
-}
-
-/// Defines intercepted functions that destroy an object and remove it from the tracked ones.
-macro_rules! destroyed {
-    ($($name:ident $table:ident $objects:ident: $type:ty;)*) => {$(
-        unsafe extern "system" fn $name(
-            device: vk::Device,
-            object: $type,
-            allocator: *const vk::AllocationCallbacks<'_>,
-        ) {
-            let Some(d) = device::of(device) else { return };
-            d.state().objects.$objects.remove(&object);
-            // SAFETY: the program's arguments, valid by Vulkan's rules.
-            unsafe { (d.functions.$table().$name)(device, object, allocator) };
-        }
-    )*};
-}
-
-destroyed! {
-    destroy_buffer fp_v1_0 buffers: vk::Buffer;
-    destroy_shader_module fp_v1_0 modules: vk::ShaderModule;
-    destroy_descriptor_set_layout fp_v1_0 layouts: vk::DescriptorSetLayout;
-    destroy_pipeline_layout fp_v1_0 pipeline_layouts: vk::PipelineLayout;
-    destroy_pipeline fp_v1_0 pipelines: vk::Pipeline;
-    destroy_descriptor_update_template fp_v1_1 templates: vk::DescriptorUpdateTemplate;
-}
-
-/// Returns the intercepted function of this module with this name. An extension's function has the same signature as
-/// the one that Vulkan adopted.
-pub(crate) fn function(name: &CStr) -> Option<*const ()> {
-    let name = name.to_bytes();
-    Some(match name.strip_suffix(b"KHR").unwrap_or(name) {
-        b"vkCreateBuffer" => create_buffer as *const (),
-        b"vkDestroyBuffer" => destroy_buffer as *const (),
-        b"vkBindBufferMemory" => bind_buffer_memory as *const (),
-        b"vkBindBufferMemory2" => bind_buffer_memory2 as *const (),
-        b"vkGetDeviceBufferMemoryRequirements" => get_device_buffer_memory_requirements as *const (),
-        b"vkCreateShaderModule" => create_shader_module as *const (),
-        b"vkDestroyShaderModule" => destroy_shader_module as *const (),
-        b"vkCreateDescriptorSetLayout" => create_descriptor_set_layout as *const (),
-        b"vkDestroyDescriptorSetLayout" => destroy_descriptor_set_layout as *const (),
-        b"vkCreatePipelineLayout" => create_pipeline_layout as *const (),
-        b"vkDestroyPipelineLayout" => destroy_pipeline_layout as *const (),
-        b"vkCreateComputePipelines" => create_compute_pipelines as *const (),
-        b"vkDestroyPipeline" => destroy_pipeline as *const (),
-        b"vkSetDebugUtilsObjectNameEXT" => set_object_name as *const (),
-        b"vkAllocateDescriptorSets" => allocate_descriptor_sets as *const (),
-        b"vkFreeDescriptorSets" => free_descriptor_sets as *const (),
-        b"vkResetDescriptorPool" => reset_descriptor_pool as *const (),
-        b"vkDestroyDescriptorPool" => destroy_descriptor_pool as *const (),
-        b"vkUpdateDescriptorSets" => update_descriptor_sets as *const (),
-        b"vkCreateDescriptorUpdateTemplate" => create_descriptor_update_template as *const (),
-        b"vkDestroyDescriptorUpdateTemplate" => destroy_descriptor_update_template as *const (),
-        b"vkUpdateDescriptorSetWithTemplate" => update_descriptor_set_with_template as *const (),
-        _ => return None,
-    })
 }

@@ -1,12 +1,12 @@
 //! Command buffers: the tracked commands and bindings, and the timestamps that the layer records around commands.
 
-use crate::device::{self, DeviceState, LayerDevice};
-use crate::loader::{self, list};
+use crate::device::{DeviceState, LayerDevice};
+use crate::loader::{self, Allocator, list};
 use crate::objects::{Objects, Set, TrackedPipeline, is_dynamic};
 use crate::take::Capture;
 use ash::vk;
 use std::collections::HashMap;
-use std::ffi::{CStr, c_void};
+use std::ffi::c_void;
 use std::sync::Arc;
 
 /// Number of queries in a timestamp pool; even, because timestamps are used in pairs.
@@ -16,7 +16,7 @@ pub(crate) const QUERIES_PER_POOL: u32 = 512;
 #[derive(Default)]
 pub(crate) struct Recordings {
     pub all: HashMap<vk::CommandBuffer, Recording>,
-    pools: HashMap<vk::CommandPool, (u32, Vec<vk::CommandBuffer>)>,
+    pools: HashMap<vk::CommandPool, TrackedPool>,
     /// Query pools that no command buffer uses.
     free: Vec<vk::QueryPool>,
     /// Number of recorded dispatches by pipeline and grid.
@@ -25,11 +25,18 @@ pub(crate) struct Recordings {
     pub spent: u64,
 }
 
+/// Command pool with the command buffers that are allocated from it.
+#[derive(Clone, Default)]
+struct TrackedPool {
+    queue_family: u32,
+    command_buffers: Vec<vk::CommandBuffer>,
+}
+
 /// Contents of a command buffer since `vkBeginCommandBuffer`.
 #[derive(Default)]
 pub(crate) struct Recording {
     /// Whether the queue family of the pool supports timestamps.
-    stamps: bool,
+    has_timestamps: bool,
     pub pipeline: Option<Arc<TrackedPipeline>>,
     /// Descriptor sets bound for compute, by set number.
     pub sets: Vec<Option<BoundSet>>,
@@ -95,20 +102,24 @@ impl Recordings {
     /// Empties the recording of a command buffer that is reset or freed, and releases its query pools and captures.
     fn clear(&mut self, d: &LayerDevice, commands: vk::CommandBuffer) {
         let Some(recording) = self.all.get_mut(&commands) else { return };
-        let stamps = recording.stamps;
-        let old = std::mem::replace(recording, Recording { stamps, ..Recording::default() });
+        let empty = Recording { has_timestamps: recording.has_timestamps, ..Recording::default() };
+        let old = std::mem::replace(recording, empty);
         self.free.extend(old.queries);
-        old.captures.into_iter().for_each(|capture| capture.free(d));
+        for capture in old.captures {
+            capture.free(d);
+        }
     }
 
     /// Destroys all query pools and captures.
     pub(crate) fn destroy(&mut self, d: &LayerDevice) {
-        let all: Vec<_> = self.all.keys().copied().collect();
-        for commands in all {
+        let command_buffers: Vec<_> = self.all.keys().copied().collect();
+        for commands in command_buffers {
             self.clear(d, commands);
         }
-        // SAFETY: no pending submission uses the pools.
-        self.free.drain(..).for_each(|pool| unsafe { d.functions.destroy_query_pool(pool, None) });
+        for pool in self.free.drain(..) {
+            // SAFETY: no pending submission uses the pool.
+            unsafe { d.functions.destroy_query_pool(pool, None) };
+        }
     }
 }
 
@@ -121,7 +132,7 @@ impl Recording {
         commands: vk::CommandBuffer,
         free: &mut Vec<vk::QueryPool>,
     ) -> Option<u32> {
-        if !self.stamps {
+        if !self.has_timestamps {
             return None;
         }
         let first = self.used;
@@ -131,7 +142,10 @@ impl Recording {
             // SAFETY: the device is valid; dispatches and transfers are recorded outside of render passes, as the reset
             // of queries has to be.
             unsafe {
-                let pool = free.pop().map_or_else(|| d.functions.create_query_pool(&info, None), Ok).ok()?;
+                let pool = match free.pop() {
+                    Some(pool) => pool,
+                    None => d.functions.create_query_pool(&info, None).ok()?,
+                };
                 d.functions.cmd_reset_query_pool(commands, pool, 0, QUERIES_PER_POOL);
                 self.queries.push(pool);
             }
@@ -149,7 +163,7 @@ impl Recording {
     }
 
     /// Records `call` between a pair of timestamps and returns the first one's number.
-    fn around(
+    fn time(
         &mut self,
         d: &LayerDevice,
         commands: vk::CommandBuffer,
@@ -160,13 +174,14 @@ impl Recording {
             call();
             return None;
         };
-        let (top, bottom) = (vk::PipelineStageFlags::TOP_OF_PIPE, vk::PipelineStageFlags::BOTTOM_OF_PIPE);
+        let top = vk::PipelineStageFlags::TOP_OF_PIPE;
+        let bottom = vk::PipelineStageFlags::BOTTOM_OF_PIPE;
         if d.writer.settings.overlapped {
             self.stamp(d, commands, top, first);
         } else {
             // Barrier before timestamp: in the other order the measured time would include the barrier, 3 µs on an
             // H100.
-            wait(d, commands);
+            full_barrier(d, commands);
             self.stamp(d, commands, bottom, first);
         }
         call();
@@ -174,13 +189,14 @@ impl Recording {
         Some(first)
     }
 
+    /// Returns the innermost debug label at this point.
     pub(crate) fn label(&self) -> Option<String> {
         self.labels.last().cloned()
     }
 }
 
 /// Records a full barrier: all later commands wait for all earlier ones.
-pub(crate) fn wait(d: &LayerDevice, commands: vk::CommandBuffer) {
+pub(crate) fn full_barrier(d: &LayerDevice, commands: vk::CommandBuffer) {
     let all = vk::PipelineStageFlags::ALL_COMMANDS;
     let access = vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE;
     let barrier = [vk::MemoryBarrier::default().src_access_mask(access).dst_access_mask(access)];
@@ -191,12 +207,12 @@ pub(crate) fn wait(d: &LayerDevice, commands: vk::CommandBuffer) {
 }
 
 /// Records a dispatch between timestamps, and with copies of its buffers if it is captured.
-fn dispatch(d: &LayerDevice, commands: vk::CommandBuffer, grid: DispatchGrid, call: impl FnOnce()) {
+fn record_dispatch(d: &LayerDevice, commands: vk::CommandBuffer, grid: DispatchGrid, call: impl FnOnce()) {
     let mut state = d.state();
     let DeviceState { objects, recordings, .. } = &mut *state;
     let Some(mut recording) = recordings.all.remove(&commands) else { return call() };
     let capture = Capture::begin(d, commands, objects, recordings, &recording, grid);
-    let stamp = recording.around(d, commands, &mut recordings.free, call);
+    let stamp = recording.time(d, commands, &mut recordings.free, call);
     let beyond = match capture {
         Ok(Some(capture)) => {
             capture.end(d, commands);
@@ -206,156 +222,54 @@ fn dispatch(d: &LayerDevice, commands: vk::CommandBuffer, grid: DispatchGrid, ca
         Ok(None) => None,
         Err(why) => Some(why),
     };
-    let (kernel, label) = (recording.pipeline.clone(), recording.label());
+    let kernel = recording.pipeline.clone();
+    let label = recording.label();
     recording.entries.push(RecordedCommand::Dispatch { kernel, grid, label, beyond, stamp });
     recordings.all.insert(commands, recording);
 }
 
 /// Records a transfer command between timestamps, or counts it if the queue has none.
-fn other(d: &LayerDevice, commands: vk::CommandBuffer, what: &'static str, call: impl FnOnce()) {
+fn record_transfer(d: &LayerDevice, commands: vk::CommandBuffer, what: &'static str, call: impl FnOnce()) {
     let mut state = d.state();
     let DeviceState { recordings, beyond, .. } = &mut *state;
     let Some(recording) = recordings.all.get_mut(&commands) else { return call() };
-    match recording.around(d, commands, &mut recordings.free, call) {
+    match recording.time(d, commands, &mut recordings.free, call) {
         Some(stamp) => recording.entries.push(RecordedCommand::Other { what, stamp }),
         None => *beyond.entry(what).or_default() += 1,
     }
 }
 
-unsafe extern "system" fn create_command_pool(
-    device: vk::Device,
-    info: *const vk::CommandPoolCreateInfo<'_>,
-    allocator: *const vk::AllocationCallbacks<'_>,
-    made: *mut vk::CommandPool,
-) -> vk::Result {
-    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
-        let result = (d.functions.fp_v1_0().create_command_pool)(device, info, allocator, made);
-        if result == vk::Result::SUCCESS {
-            d.state().recordings.pools.insert(*made, ((*info).queue_family_index, vec![]));
-        }
-        result
-    }
+/// Counts a draw, which is not timed: a render pass allows no barriers for timestamps.
+fn count_draw(d: &LayerDevice) {
+    *d.state().beyond.entry("draws").or_default() += 1;
 }
 
-/// Empties the recordings of command buffers that are no longer in use, after reading the results of their submissions;
-/// with `removed`, removes them.
-fn clear(d: &LayerDevice, all: &[vk::CommandBuffer], removed: bool) {
-    d.settle(all);
+/// Empties the recordings of command buffers that are no longer in use, after reading the results of their submissions.
+fn clear(d: &LayerDevice, command_buffers: &[vk::CommandBuffer]) {
+    d.settle(command_buffers);
     let mut state = d.state();
-    for commands in all {
+    for commands in command_buffers {
         state.recordings.clear(d, *commands);
-        if removed {
-            state.recordings.all.remove(commands);
-        }
     }
 }
 
-unsafe extern "system" fn destroy_command_pool(
-    device: vk::Device,
-    pool: vk::CommandPool,
-    allocator: *const vk::AllocationCallbacks<'_>,
-) {
-    let Some(d) = device::of(device) else { return };
-    let all = d.state().recordings.pools.remove(&pool).unwrap_or_default().1;
-    clear(&d, &all, true);
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe { (d.functions.fp_v1_0().destroy_command_pool)(device, pool, allocator) };
-}
-
-unsafe extern "system" fn reset_command_pool(
-    device: vk::Device,
-    pool: vk::CommandPool,
-    flags: vk::CommandPoolResetFlags,
-) -> vk::Result {
-    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    let all = d.state().recordings.pools.get(&pool).cloned().unwrap_or_default().1;
-    clear(&d, &all, false);
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe { (d.functions.fp_v1_0().reset_command_pool)(device, pool, flags) }
-}
-
-unsafe extern "system" fn allocate_command_buffers(
-    device: vk::Device,
-    info: *const vk::CommandBufferAllocateInfo<'_>,
-    made: *mut vk::CommandBuffer,
-) -> vk::Result {
-    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
-        let result = (d.functions.fp_v1_0().allocate_command_buffers)(device, info, made);
-        if result == vk::Result::SUCCESS {
-            let made = list(made, (*info).command_buffer_count);
-            let mut state = d.state();
-            let pool = state.recordings.pools.entry((*info).command_pool).or_default();
-            pool.1.extend(made);
-            let stamps = d.stamps(pool.0) > 0;
-            for commands in made {
-                state.recordings.all.insert(*commands, Recording { stamps, ..Recording::default() });
-            }
-        }
-        result
+/// Removes the recordings of command buffers that are about to be freed.
+fn remove(d: &LayerDevice, command_buffers: &[vk::CommandBuffer]) {
+    clear(d, command_buffers);
+    let mut state = d.state();
+    for commands in command_buffers {
+        state.recordings.all.remove(commands);
     }
-}
-
-unsafe extern "system" fn free_command_buffers(
-    device: vk::Device,
-    pool: vk::CommandPool,
-    count: u32,
-    all: *const vk::CommandBuffer,
-) {
-    let Some(d) = device::of(device) else { return };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
-        let removed = list(all, count);
-        if let Some(known) = d.state().recordings.pools.get_mut(&pool) {
-            known.1.retain(|commands| !removed.contains(commands));
-        }
-        clear(&d, removed, true);
-        (d.functions.fp_v1_0().free_command_buffers)(device, pool, count, all);
-    }
-}
-
-unsafe extern "system" fn begin_command_buffer(
-    commands: vk::CommandBuffer,
-    info: *const vk::CommandBufferBeginInfo<'_>,
-) -> vk::Result {
-    let Some(d) = device::of(commands) else { return vk::Result::ERROR_DEVICE_LOST };
-    clear(&d, &[commands], false);
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe { (d.functions.fp_v1_0().begin_command_buffer)(commands, info) }
-}
-
-unsafe extern "system" fn reset_command_buffer(
-    commands: vk::CommandBuffer,
-    flags: vk::CommandBufferResetFlags,
-) -> vk::Result {
-    let Some(d) = device::of(commands) else { return vk::Result::ERROR_DEVICE_LOST };
-    clear(&d, &[commands], false);
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe { (d.functions.fp_v1_0().reset_command_buffer)(commands, flags) }
-}
-
-unsafe extern "system" fn cmd_bind_pipeline(
-    commands: vk::CommandBuffer,
-    point: vk::PipelineBindPoint,
-    pipeline: vk::Pipeline,
-) {
-    let Some(d) = device::of(commands) else { return };
-    if point == vk::PipelineBindPoint::COMPUTE {
-        let mut state = d.state();
-        let kernel = state.objects.pipelines.get(&pipeline).cloned();
-        if let Some(recording) = state.recordings.all.get_mut(&commands) {
-            recording.pipeline = kernel;
-        }
-    }
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe { (d.functions.fp_v1_0().cmd_bind_pipeline)(commands, point, pipeline) };
 }
 
 /// Stores the descriptor sets bound from the set number `first` on, each with its dynamic offsets.
-fn bind(d: &LayerDevice, commands: vk::CommandBuffer, first: u32, sets: &[vk::DescriptorSet], mut offsets: &[u32]) {
+fn bind_sets(
+    d: &LayerDevice,
+    commands: vk::CommandBuffer,
+    first: u32,
+    sets: &[vk::DescriptorSet],
+    mut offsets: &[u32],
+) {
     let mut state = d.state();
     let DeviceState { objects, recordings, .. } = &mut *state;
     let Some(recording) = recordings.all.get_mut(&commands) else { return };
@@ -363,55 +277,18 @@ fn bind(d: &LayerDevice, commands: vk::CommandBuffer, first: u32, sets: &[vk::De
     if recording.sets.len() < first + sets.len() {
         recording.sets.resize_with(first + sets.len(), || None);
     }
-    for (place, set) in recording.sets[first..].iter_mut().zip(sets) {
+    for (bound, set) in recording.sets[first..].iter_mut().zip(sets) {
         let layout = objects.sets.get(set).map(|set| &set.layout);
         let dynamic = layout.into_iter().flat_map(|layout| layout.bindings.values());
         let count: u32 = dynamic.filter(|(kind, _)| is_dynamic(*kind)).map(|(_, count)| count).sum();
         let (dynamic_offsets, rest) = offsets.split_at((count as usize).min(offsets.len()));
         offsets = rest;
-        *place = Some(BoundSet::Set { set: *set, offsets: dynamic_offsets.to_vec() });
-    }
-}
-
-unsafe extern "system" fn cmd_bind_descriptor_sets(
-    commands: vk::CommandBuffer,
-    point: vk::PipelineBindPoint,
-    layout: vk::PipelineLayout,
-    first: u32,
-    count: u32,
-    sets: *const vk::DescriptorSet,
-    offset_count: u32,
-    offsets: *const u32,
-) {
-    let Some(d) = device::of(commands) else { return };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
-        if point == vk::PipelineBindPoint::COMPUTE {
-            bind(&d, commands, first, list(sets, count), list(offsets, offset_count));
-        }
-        let next = d.functions.fp_v1_0().cmd_bind_descriptor_sets;
-        next(commands, point, layout, first, count, sets, offset_count, offsets);
-    }
-}
-
-unsafe extern "system" fn cmd_bind_descriptor_sets2(
-    commands: vk::CommandBuffer,
-    info: *const vk::BindDescriptorSetsInfoKHR<'_>,
-) {
-    let Some(d) = device::of(commands) else { return };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
-        let i = &*info;
-        if i.stage_flags.contains(vk::ShaderStageFlags::COMPUTE) {
-            let sets = list(i.p_descriptor_sets, i.descriptor_set_count);
-            bind(&d, commands, i.first_set, sets, list(i.p_dynamic_offsets, i.dynamic_offset_count));
-        }
-        (d.maintenance6.cmd_bind_descriptor_sets2_khr)(commands, info);
+        *bound = Some(BoundSet::Set { set: *set, offsets: dynamic_offsets.to_vec() });
     }
 }
 
 /// Applies `write` to the push descriptors of a set number.
-fn push_set(
+fn push_descriptors(
     d: &LayerDevice,
     commands: vk::CommandBuffer,
     layout: vk::PipelineLayout,
@@ -421,270 +298,290 @@ fn push_set(
     let mut state = d.state();
     let DeviceState { objects, recordings, .. } = &mut *state;
     let Some(recording) = recordings.all.get_mut(&commands) else { return };
-    let at = set as usize;
-    let layout = objects.pipeline_layouts.get(&layout).and_then(|sets| sets.get(at)?.clone()).unwrap_or_default();
-    if recording.sets.len() <= at {
-        recording.sets.resize_with(at + 1, || None);
+    let number = set as usize;
+    let layout = objects.pipeline_layouts.get(&layout).and_then(|sets| sets.get(number)?.clone()).unwrap_or_default();
+    if recording.sets.len() <= number {
+        recording.sets.resize_with(number + 1, || None);
     }
     // Push descriptors accumulate: earlier writes with the same layout stay valid.
-    let mut pushed = match recording.sets[at].take() {
+    let mut pushed = match recording.sets[number].take() {
         Some(BoundSet::Pushed(before)) if Arc::ptr_eq(&before.layout, &layout) => before,
         _ => Set { layout, ..Set::default() },
     };
     write(&mut pushed, objects);
-    recording.sets[at] = Some(BoundSet::Pushed(pushed));
-}
-
-unsafe extern "system" fn cmd_push_descriptor_set(
-    commands: vk::CommandBuffer,
-    point: vk::PipelineBindPoint,
-    layout: vk::PipelineLayout,
-    set: u32,
-    count: u32,
-    writes: *const vk::WriteDescriptorSet<'_>,
-) {
-    let Some(d) = device::of(commands) else { return };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
-        if point == vk::PipelineBindPoint::COMPUTE {
-            push_set(&d, commands, layout, set, |set, _| list(writes, count).iter().for_each(|write| set.apply(write)));
-        }
-        (d.push.cmd_push_descriptor_set_khr)(commands, point, layout, set, count, writes);
-    }
-}
-
-unsafe extern "system" fn cmd_push_descriptor_set2(
-    commands: vk::CommandBuffer,
-    info: *const vk::PushDescriptorSetInfoKHR<'_>,
-) {
-    let Some(d) = device::of(commands) else { return };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
-        let i = &*info;
-        if i.stage_flags.contains(vk::ShaderStageFlags::COMPUTE) {
-            let writes = list(i.p_descriptor_writes, i.descriptor_write_count);
-            push_set(&d, commands, i.layout, i.set, |set, _| writes.iter().for_each(|write| set.apply(write)));
-        }
-        (d.maintenance6.cmd_push_descriptor_set2_khr)(commands, info);
-    }
-}
-
-unsafe extern "system" fn cmd_push_descriptor_set_with_template(
-    commands: vk::CommandBuffer,
-    template: vk::DescriptorUpdateTemplate,
-    layout: vk::PipelineLayout,
-    set: u32,
-    data: *const c_void,
-) {
-    let Some(d) = device::of(commands) else { return };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
-        // The template's bind point is unknown here. Applying a graphics template to the compute sets is harmless
-        // unless a dispatch follows that uses the same set number.
-        push_set(&d, commands, layout, set, |set, objects| {
-            if let Some(entries) = objects.templates.get(&template) {
-                set.apply_template(entries, data);
-            }
-        });
-        (d.push.cmd_push_descriptor_set_with_template_khr)(commands, template, layout, set, data);
-    }
+    recording.sets[number] = Some(BoundSet::Pushed(pushed));
 }
 
 /// Stores push constants from the byte `offset` on.
-fn push(d: &LayerDevice, commands: vk::CommandBuffer, offset: u32, bytes: &[u8]) {
+fn push_constants(d: &LayerDevice, commands: vk::CommandBuffer, offset: u32, bytes: &[u8]) {
     let mut state = d.state();
     let Some(recording) = state.recordings.all.get_mut(&commands) else { return };
-    let (start, end) = (offset as usize, offset as usize + bytes.len());
+    let start = offset as usize;
+    let end = start + bytes.len();
     if recording.push.len() < end {
         recording.push.resize(end, 0);
     }
     recording.push[start..end].copy_from_slice(bytes);
 }
 
-unsafe extern "system" fn cmd_push_constants(
-    commands: vk::CommandBuffer,
-    layout: vk::PipelineLayout,
-    stages: vk::ShaderStageFlags,
-    offset: u32,
-    size: u32,
-    values: *const c_void,
-) {
-    let Some(d) = device::of(commands) else { return };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
+intercept! {
+    fn vkCreateCommandPool(
+        d, device: vk::Device, info: *const vk::CommandPoolCreateInfo<'_>, allocator: Allocator<'_>,
+        made: *mut vk::CommandPool
+    ) -> vk::Result {
+        let result = (d.functions.fp_v1_0().create_command_pool)(device, info, allocator, made);
+        if result == vk::Result::SUCCESS {
+            let pool = TrackedPool { queue_family: (*info).queue_family_index, command_buffers: vec![] };
+            d.state().recordings.pools.insert(*made, pool);
+        }
+        result
+    }
+
+    fn vkDestroyCommandPool(d, device: vk::Device, pool: vk::CommandPool, allocator: Allocator<'_>) {
+        let removed = d.state().recordings.pools.remove(&pool).unwrap_or_default();
+        remove(&d, &removed.command_buffers);
+        (d.functions.fp_v1_0().destroy_command_pool)(device, pool, allocator);
+    }
+
+    fn vkResetCommandPool(
+        d, device: vk::Device, pool: vk::CommandPool, flags: vk::CommandPoolResetFlags
+    ) -> vk::Result {
+        let tracked = d.state().recordings.pools.get(&pool).cloned().unwrap_or_default();
+        clear(&d, &tracked.command_buffers);
+        (d.functions.fp_v1_0().reset_command_pool)(device, pool, flags)
+    }
+
+    fn vkAllocateCommandBuffers(
+        d, device: vk::Device, info: *const vk::CommandBufferAllocateInfo<'_>, made: *mut vk::CommandBuffer
+    ) -> vk::Result {
+        let result = (d.functions.fp_v1_0().allocate_command_buffers)(device, info, made);
+        if result == vk::Result::SUCCESS {
+            let made = list(made, (*info).command_buffer_count);
+            let mut state = d.state();
+            let pool = state.recordings.pools.entry((*info).command_pool).or_default();
+            pool.command_buffers.extend(made);
+            let has_timestamps = d.timestamp_bits(pool.queue_family) > 0;
+            for commands in made {
+                state.recordings.all.insert(*commands, Recording { has_timestamps, ..Recording::default() });
+            }
+        }
+        result
+    }
+
+    fn vkFreeCommandBuffers(
+        d, device: vk::Device, pool: vk::CommandPool, count: u32, command_buffers: *const vk::CommandBuffer
+    ) {
+        let freed = list(command_buffers, count);
+        if let Some(tracked) = d.state().recordings.pools.get_mut(&pool) {
+            tracked.command_buffers.retain(|commands| !freed.contains(commands));
+        }
+        remove(&d, freed);
+        (d.functions.fp_v1_0().free_command_buffers)(device, pool, count, command_buffers);
+    }
+
+    fn vkBeginCommandBuffer(d, commands: vk::CommandBuffer, info: *const vk::CommandBufferBeginInfo<'_>) -> vk::Result {
+        clear(&d, &[commands]);
+        (d.functions.fp_v1_0().begin_command_buffer)(commands, info)
+    }
+
+    fn vkResetCommandBuffer(d, commands: vk::CommandBuffer, flags: vk::CommandBufferResetFlags) -> vk::Result {
+        clear(&d, &[commands]);
+        (d.functions.fp_v1_0().reset_command_buffer)(commands, flags)
+    }
+
+    fn vkCmdBindPipeline(d, commands: vk::CommandBuffer, point: vk::PipelineBindPoint, pipeline: vk::Pipeline) {
+        if point == vk::PipelineBindPoint::COMPUTE {
+            let mut state = d.state();
+            let kernel = state.objects.pipelines.get(&pipeline).cloned();
+            if let Some(recording) = state.recordings.all.get_mut(&commands) {
+                recording.pipeline = kernel;
+            }
+        }
+        (d.functions.fp_v1_0().cmd_bind_pipeline)(commands, point, pipeline);
+    }
+
+    fn vkCmdBindDescriptorSets(
+        d, commands: vk::CommandBuffer, point: vk::PipelineBindPoint, layout: vk::PipelineLayout, first: u32,
+        count: u32, sets: *const vk::DescriptorSet, offset_count: u32, offsets: *const u32
+    ) {
+        if point == vk::PipelineBindPoint::COMPUTE {
+            bind_sets(&d, commands, first, list(sets, count), list(offsets, offset_count));
+        }
+        let next = d.functions.fp_v1_0().cmd_bind_descriptor_sets;
+        next(commands, point, layout, first, count, sets, offset_count, offsets);
+    }
+
+    fn vkCmdBindDescriptorSets2(d, commands: vk::CommandBuffer, info: *const vk::BindDescriptorSetsInfoKHR<'_>) {
+        let fields = &*info;
+        if fields.stage_flags.contains(vk::ShaderStageFlags::COMPUTE) {
+            let sets = list(fields.p_descriptor_sets, fields.descriptor_set_count);
+            bind_sets(&d, commands, fields.first_set, sets, list(fields.p_dynamic_offsets, fields.dynamic_offset_count));
+        }
+        (d.maintenance6.cmd_bind_descriptor_sets2_khr)(commands, info);
+    }
+
+    fn vkCmdPushDescriptorSet(
+        d, commands: vk::CommandBuffer, point: vk::PipelineBindPoint, layout: vk::PipelineLayout, set: u32, count: u32,
+        writes: *const vk::WriteDescriptorSet<'_>
+    ) {
+        if point == vk::PipelineBindPoint::COMPUTE {
+            push_descriptors(&d, commands, layout, set, |set, _| set.apply_all(list(writes, count)));
+        }
+        (d.push.cmd_push_descriptor_set_khr)(commands, point, layout, set, count, writes);
+    }
+
+    fn vkCmdPushDescriptorSet2(d, commands: vk::CommandBuffer, info: *const vk::PushDescriptorSetInfoKHR<'_>) {
+        let fields = &*info;
+        if fields.stage_flags.contains(vk::ShaderStageFlags::COMPUTE) {
+            let writes = list(fields.p_descriptor_writes, fields.descriptor_write_count);
+            push_descriptors(&d, commands, fields.layout, fields.set, |set, _| set.apply_all(writes));
+        }
+        (d.maintenance6.cmd_push_descriptor_set2_khr)(commands, info);
+    }
+
+    fn vkCmdPushDescriptorSetWithTemplate(
+        d, commands: vk::CommandBuffer, template: vk::DescriptorUpdateTemplate, layout: vk::PipelineLayout, set: u32,
+        data: *const c_void
+    ) {
+        // The template's bind point is unknown here. Applying a graphics template to the compute sets is harmless
+        // unless a dispatch follows that uses the same set number.
+        push_descriptors(&d, commands, layout, set, |set, objects| {
+            if let Some(entries) = objects.templates.get(&template) {
+                set.apply_template(entries, data);
+            }
+        });
+        (d.push.cmd_push_descriptor_set_with_template_khr)(commands, template, layout, set, data);
+    }
+
+    fn vkCmdPushConstants(
+        d, commands: vk::CommandBuffer, layout: vk::PipelineLayout, stages: vk::ShaderStageFlags, offset: u32,
+        size: u32, values: *const c_void
+    ) {
         if stages.contains(vk::ShaderStageFlags::COMPUTE) {
-            push(&d, commands, offset, list(values.cast(), size));
+            push_constants(&d, commands, offset, list(values.cast(), size));
         }
         (d.functions.fp_v1_0().cmd_push_constants)(commands, layout, stages, offset, size, values);
     }
-}
 
-unsafe extern "system" fn cmd_push_constants2(commands: vk::CommandBuffer, info: *const vk::PushConstantsInfoKHR<'_>) {
-    let Some(d) = device::of(commands) else { return };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
-        let i = &*info;
-        if i.stage_flags.contains(vk::ShaderStageFlags::COMPUTE) {
-            push(&d, commands, i.offset, list(i.p_values.cast(), i.size));
+    fn vkCmdPushConstants2(d, commands: vk::CommandBuffer, info: *const vk::PushConstantsInfoKHR<'_>) {
+        let fields = &*info;
+        if fields.stage_flags.contains(vk::ShaderStageFlags::COMPUTE) {
+            push_constants(&d, commands, fields.offset, list(fields.p_values.cast(), fields.size));
         }
         (d.maintenance6.cmd_push_constants2_khr)(commands, info);
     }
-}
 
-unsafe extern "system" fn cmd_dispatch(commands: vk::CommandBuffer, x: u32, y: u32, z: u32) {
-    let Some(d) = device::of(commands) else { return };
-    let grid = DispatchGrid { groups: [x, y, z], ..DispatchGrid::default() };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    dispatch(&d, commands, grid, || unsafe { (d.functions.fp_v1_0().cmd_dispatch)(commands, x, y, z) });
-}
+    fn vkCmdDispatch(d, commands: vk::CommandBuffer, x: u32, y: u32, z: u32) {
+        let grid = DispatchGrid { groups: [x, y, z], ..DispatchGrid::default() };
+        record_dispatch(&d, commands, grid, || (d.functions.fp_v1_0().cmd_dispatch)(commands, x, y, z));
+    }
 
-unsafe extern "system" fn cmd_dispatch_base(
-    commands: vk::CommandBuffer,
-    base_x: u32,
-    base_y: u32,
-    base_z: u32,
-    x: u32,
-    y: u32,
-    z: u32,
-) {
-    let Some(d) = device::of(commands) else { return };
-    let grid = DispatchGrid { base: [base_x, base_y, base_z], groups: [x, y, z], indirect: None };
-    let next = d.functions.fp_v1_1().cmd_dispatch_base;
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    dispatch(&d, commands, grid, || unsafe { next(commands, base_x, base_y, base_z, x, y, z) });
-}
+    fn vkCmdDispatchBase(
+        d, commands: vk::CommandBuffer, base_x: u32, base_y: u32, base_z: u32, x: u32, y: u32, z: u32
+    ) {
+        let grid = DispatchGrid { base: [base_x, base_y, base_z], groups: [x, y, z], indirect: None };
+        let next = d.functions.fp_v1_1().cmd_dispatch_base;
+        record_dispatch(&d, commands, grid, || next(commands, base_x, base_y, base_z, x, y, z));
+    }
 
-unsafe extern "system" fn cmd_dispatch_indirect(
-    commands: vk::CommandBuffer,
-    buffer: vk::Buffer,
-    offset: vk::DeviceSize,
-) {
-    let Some(d) = device::of(commands) else { return };
-    let grid = DispatchGrid { indirect: Some((buffer, offset)), ..DispatchGrid::default() };
-    let next = d.functions.fp_v1_0().cmd_dispatch_indirect;
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    dispatch(&d, commands, grid, || unsafe { next(commands, buffer, offset) });
-}
+    fn vkCmdDispatchIndirect(d, commands: vk::CommandBuffer, buffer: vk::Buffer, offset: vk::DeviceSize) {
+        let grid = DispatchGrid { indirect: Some((buffer, offset)), ..DispatchGrid::default() };
+        let next = d.functions.fp_v1_0().cmd_dispatch_indirect;
+        record_dispatch(&d, commands, grid, || next(commands, buffer, offset));
+    }
 
-unsafe extern "system" fn cmd_execute_commands(
-    commands: vk::CommandBuffer,
-    count: u32,
-    secondaries: *const vk::CommandBuffer,
-) {
-    let Some(d) = device::of(commands) else { return };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
+    fn vkCmdCopyBuffer(
+        d, commands: vk::CommandBuffer, from: vk::Buffer, to: vk::Buffer, count: u32, regions: *const vk::BufferCopy
+    ) {
+        let next = d.functions.fp_v1_0().cmd_copy_buffer;
+        record_transfer(&d, commands, "copy", || next(commands, from, to, count, regions));
+    }
+
+    fn vkCmdCopyBuffer2(d, commands: vk::CommandBuffer, info: *const vk::CopyBufferInfo2<'_>) {
+        let next = d.functions.fp_v1_3().cmd_copy_buffer2;
+        record_transfer(&d, commands, "copy", || next(commands, info));
+    }
+
+    fn vkCmdFillBuffer(
+        d, commands: vk::CommandBuffer, buffer: vk::Buffer, offset: vk::DeviceSize, size: vk::DeviceSize, value: u32
+    ) {
+        let next = d.functions.fp_v1_0().cmd_fill_buffer;
+        record_transfer(&d, commands, "fill", || next(commands, buffer, offset, size, value));
+    }
+
+    fn vkCmdUpdateBuffer(
+        d, commands: vk::CommandBuffer, buffer: vk::Buffer, offset: vk::DeviceSize, size: vk::DeviceSize,
+        data: *const c_void
+    ) {
+        let next = d.functions.fp_v1_0().cmd_update_buffer;
+        record_transfer(&d, commands, "update", || next(commands, buffer, offset, size, data));
+    }
+
+    fn vkCmdCopyBufferToImage(
+        d, commands: vk::CommandBuffer, from: vk::Buffer, to: vk::Image, layout: vk::ImageLayout, count: u32,
+        regions: *const vk::BufferImageCopy
+    ) {
+        let next = d.functions.fp_v1_0().cmd_copy_buffer_to_image;
+        record_transfer(&d, commands, "copy to an image", || next(commands, from, to, layout, count, regions));
+    }
+
+    fn vkCmdCopyImageToBuffer(
+        d, commands: vk::CommandBuffer, from: vk::Image, layout: vk::ImageLayout, to: vk::Buffer, count: u32,
+        regions: *const vk::BufferImageCopy
+    ) {
+        let next = d.functions.fp_v1_0().cmd_copy_image_to_buffer;
+        record_transfer(&d, commands, "copy from an image", || next(commands, from, layout, to, count, regions));
+    }
+
+    fn vkCmdDraw(d, commands: vk::CommandBuffer, vertices: u32, instances: u32, vertex: u32, instance: u32) {
+        count_draw(&d);
+        (d.functions.fp_v1_0().cmd_draw)(commands, vertices, instances, vertex, instance);
+    }
+
+    fn vkCmdDrawIndexed(
+        d, commands: vk::CommandBuffer, indices: u32, instances: u32, index: u32, vertex: i32, instance: u32
+    ) {
+        count_draw(&d);
+        (d.functions.fp_v1_0().cmd_draw_indexed)(commands, indices, instances, index, vertex, instance);
+    }
+
+    fn vkCmdDrawIndirect(
+        d, commands: vk::CommandBuffer, buffer: vk::Buffer, offset: vk::DeviceSize, count: u32, stride: u32
+    ) {
+        count_draw(&d);
+        (d.functions.fp_v1_0().cmd_draw_indirect)(commands, buffer, offset, count, stride);
+    }
+
+    fn vkCmdDrawIndexedIndirect(
+        d, commands: vk::CommandBuffer, buffer: vk::Buffer, offset: vk::DeviceSize, count: u32, stride: u32
+    ) {
+        count_draw(&d);
+        (d.functions.fp_v1_0().cmd_draw_indexed_indirect)(commands, buffer, offset, count, stride);
+    }
+
+    fn vkCmdExecuteCommands(d, commands: vk::CommandBuffer, count: u32, secondaries: *const vk::CommandBuffer) {
         let mut state = d.state();
         if let Some(recording) = state.recordings.all.get_mut(&commands) {
-            recording
-                .entries
-                .extend(list(secondaries, count).iter().map(|secondary| RecordedCommand::Execute(*secondary)));
+            recording.entries.extend(list(secondaries, count).iter().copied().map(RecordedCommand::Execute));
             // Executing secondary command buffers invalidates the bound state.
-            (recording.pipeline, recording.sets) = (None, vec![]);
+            recording.pipeline = None;
+            recording.sets = vec![];
         }
         drop(state);
         (d.functions.fp_v1_0().cmd_execute_commands)(commands, count, secondaries);
     }
-}
 
-unsafe extern "system" fn cmd_begin_label(commands: vk::CommandBuffer, label: *const vk::DebugUtilsLabelEXT<'_>) {
-    let Some(d) = device::of(commands) else { return };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
+    fn vkCmdBeginDebugUtilsLabelEXT(d, commands: vk::CommandBuffer, label: *const vk::DebugUtilsLabelEXT<'_>) {
         if let Some(recording) = d.state().recordings.all.get_mut(&commands) {
             recording.labels.push(loader::text((*label).p_label_name).unwrap_or_default());
         }
         (d.labels.cmd_begin_debug_utils_label_ext)(commands, label);
     }
-}
 
-unsafe extern "system" fn cmd_end_label(commands: vk::CommandBuffer) {
-    let Some(d) = device::of(commands) else { return };
-    if let Some(recording) = d.state().recordings.all.get_mut(&commands) {
-        recording.labels.pop();
+    fn vkCmdEndDebugUtilsLabelEXT(d, commands: vk::CommandBuffer) {
+        if let Some(recording) = d.state().recordings.all.get_mut(&commands) {
+            recording.labels.pop();
+        }
+        (d.labels.cmd_end_debug_utils_label_ext)(commands);
     }
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe { (d.labels.cmd_end_debug_utils_label_ext)(commands) };
-}
-
-/// Defines intercepted transfer commands, which forward between timestamps.
-macro_rules! timed {
-    ($($what:literal $name:ident $table:ident ($($argument:ident: $type:ty),*);)*) => {$(
-        unsafe extern "system" fn $name(commands: vk::CommandBuffer, $($argument: $type),*) {
-            let Some(d) = device::of(commands) else { return };
-            // SAFETY: the program's arguments, valid by Vulkan's rules.
-            other(&d, commands, $what, || unsafe { (d.functions.$table().$name)(commands, $($argument),*) });
-        }
-    )*};
-}
-
-timed! {
-    "copy" cmd_copy_buffer fp_v1_0 (from: vk::Buffer, to: vk::Buffer, count: u32, regions: *const vk::BufferCopy);
-    "copy" cmd_copy_buffer2 fp_v1_3 (info: *const vk::CopyBufferInfo2<'_>);
-    "fill" cmd_fill_buffer fp_v1_0 (buffer: vk::Buffer, at: vk::DeviceSize, size: vk::DeviceSize, value: u32);
-    "update" cmd_update_buffer fp_v1_0 (buffer: vk::Buffer, at: vk::DeviceSize, size: vk::DeviceSize, data: *const c_void);
-    "copy to an image" cmd_copy_buffer_to_image fp_v1_0
-        (from: vk::Buffer, to: vk::Image, layout: vk::ImageLayout, count: u32, regions: *const vk::BufferImageCopy);
-    "copy from an image" cmd_copy_image_to_buffer fp_v1_0
-        (from: vk::Image, layout: vk::ImageLayout, to: vk::Buffer, count: u32, regions: *const vk::BufferImageCopy);
-}
-
-/// Defines intercepted draw commands, which forward and are counted only: a render pass allows no barriers for
-/// timestamps.
-macro_rules! counted {
-    ($($what:literal $name:ident ($($argument:ident: $type:ty),*);)*) => {$(
-        unsafe extern "system" fn $name(commands: vk::CommandBuffer, $($argument: $type),*) {
-            let Some(d) = device::of(commands) else { return };
-            *d.state().beyond.entry($what).or_default() += 1;
-            // SAFETY: the program's arguments, valid by Vulkan's rules.
-            unsafe { (d.functions.fp_v1_0().$name)(commands, $($argument),*) };
-        }
-    )*};
-}
-
-counted! {
-    "draws" cmd_draw (vertices: u32, instances: u32, vertex: u32, instance: u32);
-    "draws" cmd_draw_indexed (indices: u32, instances: u32, index: u32, vertex: i32, instance: u32);
-    "draws" cmd_draw_indirect (buffer: vk::Buffer, at: vk::DeviceSize, count: u32, stride: u32);
-    "draws" cmd_draw_indexed_indirect (buffer: vk::Buffer, at: vk::DeviceSize, count: u32, stride: u32);
-}
-
-/// Returns the intercepted function of this module with this name. An extension's function has the same signature as
-/// the one that Vulkan adopted.
-pub(crate) fn function(name: &CStr) -> Option<*const ()> {
-    let name = name.to_bytes();
-    Some(match name.strip_suffix(b"KHR").unwrap_or(name) {
-        b"vkCreateCommandPool" => create_command_pool as *const (),
-        b"vkDestroyCommandPool" => destroy_command_pool as *const (),
-        b"vkResetCommandPool" => reset_command_pool as *const (),
-        b"vkAllocateCommandBuffers" => allocate_command_buffers as *const (),
-        b"vkFreeCommandBuffers" => free_command_buffers as *const (),
-        b"vkBeginCommandBuffer" => begin_command_buffer as *const (),
-        b"vkResetCommandBuffer" => reset_command_buffer as *const (),
-        b"vkCmdBindPipeline" => cmd_bind_pipeline as *const (),
-        b"vkCmdBindDescriptorSets" => cmd_bind_descriptor_sets as *const (),
-        b"vkCmdBindDescriptorSets2" => cmd_bind_descriptor_sets2 as *const (),
-        b"vkCmdPushDescriptorSet" => cmd_push_descriptor_set as *const (),
-        b"vkCmdPushDescriptorSet2" => cmd_push_descriptor_set2 as *const (),
-        b"vkCmdPushDescriptorSetWithTemplate" => cmd_push_descriptor_set_with_template as *const (),
-        b"vkCmdPushConstants" => cmd_push_constants as *const (),
-        b"vkCmdPushConstants2" => cmd_push_constants2 as *const (),
-        b"vkCmdDispatch" => cmd_dispatch as *const (),
-        b"vkCmdDispatchBase" => cmd_dispatch_base as *const (),
-        b"vkCmdDispatchIndirect" => cmd_dispatch_indirect as *const (),
-        b"vkCmdExecuteCommands" => cmd_execute_commands as *const (),
-        b"vkCmdBeginDebugUtilsLabelEXT" => cmd_begin_label as *const (),
-        b"vkCmdEndDebugUtilsLabelEXT" => cmd_end_label as *const (),
-        b"vkCmdCopyBuffer" => cmd_copy_buffer as *const (),
-        b"vkCmdCopyBuffer2" => cmd_copy_buffer2 as *const (),
-        b"vkCmdFillBuffer" => cmd_fill_buffer as *const (),
-        b"vkCmdUpdateBuffer" => cmd_update_buffer as *const (),
-        b"vkCmdCopyBufferToImage" => cmd_copy_buffer_to_image as *const (),
-        b"vkCmdCopyImageToBuffer" => cmd_copy_image_to_buffer as *const (),
-        b"vkCmdDraw" => cmd_draw as *const (),
-        b"vkCmdDrawIndexed" => cmd_draw_indexed as *const (),
-        b"vkCmdDrawIndirect" => cmd_draw_indirect as *const (),
-        b"vkCmdDrawIndexedIndirect" => cmd_draw_indexed_indirect as *const (),
-        _ => return None,
-    })
 }

@@ -1,26 +1,26 @@
 //! Queues: submissions, and the events written once they have finished.
 
-use crate::device::{self, DeviceState, LayerDevice};
+use crate::device::{DeviceState, LayerDevice};
 use crate::format::{DispatchEvent, LayerEvent, Other, Submission};
 use crate::loader::{find, list};
 use crate::record::{QUERIES_PER_POOL, RecordedCommand, Recordings};
 use ash::vk;
 use std::collections::HashMap;
-use std::ffi::CStr;
 use std::time::{Duration, Instant};
 
 /// Submission not yet seen to have finished.
 pub(crate) struct Pending {
-    /// Fence of the layer, signalled by an empty submission right after the program's.
+    /// Fence of the layer, signalled by an empty submission right after that of the captured program.
     fence: vk::Fence,
     queue: vk::Queue,
     submitted: u64,
     /// Command buffers of each batch.
     batches: Vec<Vec<vk::CommandBuffer>>,
-    /// All command buffers of the batches, with the secondary ones that they execute.
+    /// Command buffers of all batches, with the secondary ones that they execute.
     all: Vec<vk::CommandBuffer>,
-    /// Fence of the program's that the submission signals.
+    /// Fence that the captured program gave to the submission; null without one.
     program_fence: vk::Fence,
+    /// Timeline semaphores that the submission signals, with their values.
     signals: Vec<(vk::Semaphore, u64)>,
 }
 
@@ -30,26 +30,28 @@ const MAX_WAIT: Duration = Duration::from_secs(1);
 /// Limit for a wait on the earlier submission of a command buffer that is submitted again. It has to be finite, because
 /// the earlier submission may wait for a semaphore of the later one.
 const MAX_RESUBMISSION_WAIT: Duration = Duration::from_millis(200);
+/// Time for which the layer polls a fence without sleeping, and then the interval between polls: the fence of a
+/// finished submission takes some microseconds to be seen.
+const POLL_INTERVAL: Duration = Duration::from_micros(50);
 
 impl LayerDevice {
-    /// Waits until no submission for which `which` holds is pending, and writes the events of those that finish.
-    fn wait_for(&self, which: impl Fn(&Pending) -> bool, limit: Duration) {
+    /// Waits until no submission that `is_awaited` selects is pending, and writes the events of those that finish.
+    fn wait_for(&self, is_awaited: impl Fn(&Pending) -> bool, limit: Duration) {
         let start = Instant::now();
         loop {
             let mut state = self.state();
             self.poll(&mut state);
-            if !state.pending.iter().any(&which) {
+            if !state.pending.iter().any(&is_awaited) {
                 return;
             }
             drop(state);
             if start.elapsed() > limit {
                 return;
             }
-            // The fence of a finished submission takes some microseconds to be seen, so the first polls only yield.
-            if start.elapsed() < Duration::from_micros(50) {
+            if start.elapsed() < POLL_INTERVAL {
                 std::thread::yield_now();
             } else {
-                std::thread::sleep(Duration::from_micros(50));
+                std::thread::sleep(POLL_INTERVAL);
             }
         }
     }
@@ -68,19 +70,19 @@ impl LayerDevice {
 
     /// Writes the events of submissions that have finished, and of untimed commands.
     fn poll(&self, state: &mut DeviceState) {
-        let mut at = 0;
-        while let Some(pending) = state.pending.get(at) {
+        let mut index = 0;
+        while let Some(pending) = state.pending.get(index) {
             // SAFETY: the fence is the layer's own.
             match unsafe { self.functions.get_fence_status(pending.fence) } {
-                Ok(false) => at += 1,
+                Ok(false) => index += 1,
                 Ok(true) => {
-                    let done = state.pending.remove(at);
+                    let done = state.pending.remove(index);
                     self.report(state, &done);
                     state.fences.push(done.fence);
                 }
                 // The status is an error only on a lost device.
                 Err(_) => {
-                    let lost = state.pending.remove(at);
+                    let lost = state.pending.remove(index);
                     state.abandoned.push(lost.fence);
                 }
             }
@@ -107,7 +109,7 @@ impl LayerDevice {
                 others: vec![],
             };
             for commands in batch {
-                gather(recordings, &ticks, *commands, &mut submission);
+                add_commands(recordings, &ticks, *commands, &mut submission);
             }
             self.writer.write_event(&LayerEvent::Submission(submission));
         }
@@ -138,17 +140,17 @@ impl LayerDevice {
         let DeviceState { recordings, fences, abandoned, pending, .. } = &mut *state;
         recordings.destroy(self);
         let pending = pending.drain(..).map(|pending| pending.fence);
-        // SAFETY: the program destroys the device, so that no object is in use.
-        fences.drain(..).chain(abandoned.drain(..)).chain(pending).for_each(|fence| unsafe {
-            self.functions.destroy_fence(fence, None);
-        });
+        for fence in fences.drain(..).chain(abandoned.drain(..)).chain(pending) {
+            // SAFETY: the program destroys the device, so that no object is in use.
+            unsafe { self.functions.destroy_fence(fence, None) };
+        }
     }
 
-    /// Adds a submission of the program's to the pending ones, with a fence submitted after it.
+    /// Tracks a submission of the captured program until it has finished: submits a fence of the layer after it.
     ///
     /// # Safety
     /// Called within the program's submission, so that no other thread uses the queue.
-    unsafe fn remember(
+    unsafe fn track(
         &self,
         queue: vk::Queue,
         submitted: u64,
@@ -159,7 +161,8 @@ impl LayerDevice {
         let mut state = self.state();
         self.poll(&mut state);
         let all = with_executed(&state.recordings, batches.iter().flatten().copied());
-        if !all.iter().any(|commands| state.recordings.all.get(commands).is_some_and(|r| !r.entries.is_empty())) {
+        let mut recordings = all.iter().filter_map(|commands| state.recordings.all.get(commands));
+        if recordings.all(|recording| recording.entries.is_empty()) {
             return;
         }
         // SAFETY: the fence belongs to the layer and is not in use.
@@ -178,13 +181,13 @@ impl LayerDevice {
     }
 
     /// Waits for earlier submissions of the same command buffers, whose timestamps are about to be overwritten.
-    fn before_again(&self, batches: &[Vec<vk::CommandBuffer>]) {
+    fn await_earlier(&self, batches: &[Vec<vk::CommandBuffer>]) {
         let all = with_executed(&self.state().recordings, batches.iter().flatten().copied());
-        let again = |pending: &Pending| pending.all.iter().any(|commands| all.contains(commands));
-        self.wait_for(again, MAX_RESUBMISSION_WAIT);
+        let is_earlier = |pending: &Pending| pending.all.iter().any(|commands| all.contains(commands));
+        self.wait_for(is_earlier, MAX_RESUBMISSION_WAIT);
         let mut state = self.state();
         let state = &mut *state;
-        for lost in state.pending.extract_if(.., |pending| again(pending)) {
+        for lost in state.pending.extract_if(.., |pending| is_earlier(pending)) {
             // The fence may still be in use, so it is not reused.
             *state.beyond.entry("submissions that overlap with themselves").or_default() += 1;
             state.abandoned.push(lost.fence);
@@ -207,26 +210,26 @@ fn with_executed(recordings: &Recordings, commands: impl Iterator<Item = vk::Com
 }
 
 /// Appends the dispatches and transfers of a command buffer to the event of its submission.
-fn gather(
+fn add_commands(
     recordings: &Recordings,
     ticks: &HashMap<vk::CommandBuffer, Vec<u64>>,
     commands: vk::CommandBuffer,
     submission: &mut Submission,
 ) {
     let Some(recording) = recordings.all.get(&commands) else { return };
-    let pair = |stamp: u32| {
-        let pair = ticks.get(&commands).and_then(|ticks| ticks.get(stamp as usize..stamp as usize + 2));
-        pair.map_or((0, 0), |pair| (pair[0], pair[1]))
+    let interval = |stamp: u32| match ticks.get(&commands).and_then(|ticks| ticks.get(stamp as usize..)) {
+        Some([begin, end, ..]) => (*begin, *end),
+        _ => (0, 0),
     };
     for entry in &recording.entries {
         match entry {
-            RecordedCommand::Execute(secondary) => gather(recordings, ticks, *secondary, submission),
+            RecordedCommand::Execute(secondary) => add_commands(recordings, ticks, *secondary, submission),
             RecordedCommand::Other { what, stamp } => {
-                let (begin, end) = pair(*stamp);
+                let (begin, end) = interval(*stamp);
                 submission.others.push(Other { what: (*what).into(), begin, end });
             }
             RecordedCommand::Dispatch { kernel, grid, label, beyond, stamp } => {
-                let (begin, end) = stamp.map_or((0, 0), pair);
+                let (begin, end) = stamp.map_or((0, 0), interval);
                 submission.dispatches.push(DispatchEvent {
                     pipeline: kernel.as_ref().map_or(u32::MAX, |kernel| kernel.pipeline),
                     groups: grid.groups,
@@ -241,46 +244,29 @@ fn gather(
     }
 }
 
-unsafe extern "system" fn get_device_queue(device: vk::Device, family: u32, index: u32, queue: *mut vk::Queue) {
-    let Some(d) = device::of(device) else { return };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
+intercept! {
+    fn vkGetDeviceQueue(d, device: vk::Device, family: u32, index: u32, queue: *mut vk::Queue) {
         (d.functions.fp_v1_0().get_device_queue)(device, family, index, queue);
         d.state().queues.insert(*queue, (family, index));
     }
-}
 
-unsafe extern "system" fn get_device_queue2(
-    device: vk::Device,
-    info: *const vk::DeviceQueueInfo2<'_>,
-    queue: *mut vk::Queue,
-) {
-    let Some(d) = device::of(device) else { return };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
+    fn vkGetDeviceQueue2(d, device: vk::Device, info: *const vk::DeviceQueueInfo2<'_>, queue: *mut vk::Queue) {
         (d.functions.fp_v1_1().get_device_queue2)(device, info, queue);
         d.state().queues.insert(*queue, ((*info).queue_family_index, (*info).queue_index));
     }
-}
 
-unsafe extern "system" fn queue_submit(
-    queue: vk::Queue,
-    count: u32,
-    infos: *const vk::SubmitInfo<'_>,
-    fence: vk::Fence,
-) -> vk::Result {
-    let Some(d) = device::of(queue) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
-        let infos_ = list(infos, count);
+    fn vkQueueSubmit(
+        d, queue: vk::Queue, count: u32, submits: *const vk::SubmitInfo<'_>, fence: vk::Fence
+    ) -> vk::Result {
+        let infos = list(submits, count);
         let batches: Vec<Vec<_>> =
-            infos_.iter().map(|info| list(info.p_command_buffers, info.command_buffer_count).to_vec()).collect();
-        d.before_again(&batches);
+            infos.iter().map(|info| list(info.p_command_buffers, info.command_buffer_count).to_vec()).collect();
+        d.await_earlier(&batches);
         let submitted = d.writer.now();
-        let result = (d.functions.fp_v1_0().queue_submit)(queue, count, infos, fence);
+        let result = (d.functions.fp_v1_0().queue_submit)(queue, count, submits, fence);
         if result == vk::Result::SUCCESS {
             let mut signals = vec![];
-            for info in infos_ {
+            for info in infos {
                 let values: Option<&vk::TimelineSemaphoreSubmitInfo<'_>> =
                     find(info.p_next, vk::StructureType::TIMELINE_SEMAPHORE_SUBMIT_INFO);
                 let values =
@@ -288,148 +274,93 @@ unsafe extern "system" fn queue_submit(
                 let semaphores = list(info.p_signal_semaphores, info.signal_semaphore_count).iter();
                 signals.extend(semaphores.copied().zip(values.iter().copied()));
             }
-            d.remember(queue, submitted, batches, fence, signals);
+            d.track(queue, submitted, batches, fence, signals);
         }
         result
     }
-}
 
-unsafe extern "system" fn queue_submit2(
-    queue: vk::Queue,
-    count: u32,
-    infos: *const vk::SubmitInfo2<'_>,
-    fence: vk::Fence,
-) -> vk::Result {
-    let Some(d) = device::of(queue) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
-        let infos_ = list(infos, count);
-        let commands = |info: &vk::SubmitInfo2<'_>| {
-            let all = list(info.p_command_buffer_infos, info.command_buffer_info_count);
-            all.iter().map(|one| one.command_buffer).collect::<Vec<_>>()
-        };
-        let batches: Vec<Vec<_>> = infos_.iter().map(commands).collect();
-        d.before_again(&batches);
+    fn vkQueueSubmit2(
+        d, queue: vk::Queue, count: u32, submits: *const vk::SubmitInfo2<'_>, fence: vk::Fence
+    ) -> vk::Result {
+        let infos = list(submits, count);
+        let mut batches = vec![];
+        for info in infos {
+            let commands = list(info.p_command_buffer_infos, info.command_buffer_info_count).iter();
+            batches.push(commands.map(|info| info.command_buffer).collect::<Vec<_>>());
+        }
+        d.await_earlier(&batches);
         let submitted = d.writer.now();
-        let result = (d.functions.fp_v1_3().queue_submit2)(queue, count, infos, fence);
+        let result = (d.functions.fp_v1_3().queue_submit2)(queue, count, submits, fence);
         if result == vk::Result::SUCCESS {
-            let signals = infos_.iter().flat_map(|info| {
-                list(info.p_signal_semaphore_infos, info.signal_semaphore_info_count)
-                    .iter()
-                    .map(|s| (s.semaphore, s.value))
-            });
-            d.remember(queue, submitted, batches, fence, signals.collect());
+            let mut signals = vec![];
+            for info in infos {
+                let semaphores = list(info.p_signal_semaphore_infos, info.signal_semaphore_info_count).iter();
+                signals.extend(semaphores.map(|info| (info.semaphore, info.value)));
+            }
+            d.track(queue, submitted, batches, fence, signals);
         }
         result
     }
-}
 
-unsafe extern "system" fn wait_for_fences(
-    device: vk::Device,
-    count: u32,
-    fences: *const vk::Fence,
-    all: vk::Bool32,
-    timeout: u64,
-) -> vk::Result {
-    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
+    fn vkWaitForFences(
+        d, device: vk::Device, count: u32, fences: *const vk::Fence, all: vk::Bool32, timeout: u64
+    ) -> vk::Result {
         let result = (d.functions.fp_v1_0().wait_for_fences)(device, count, fences, all, timeout);
         if result == vk::Result::SUCCESS {
             let fences = list(fences, count);
             // A wait for any of several fences does not tell which one was signalled.
-            let known = all != vk::FALSE || count == 1;
-            d.wait_for(|pending| known && fences.contains(&pending.program_fence), MAX_WAIT);
+            let all_signalled = all != vk::FALSE || count == 1;
+            d.wait_for(|pending| all_signalled && fences.contains(&pending.program_fence), MAX_WAIT);
         }
         result
     }
-}
 
-unsafe extern "system" fn get_fence_status(device: vk::Device, fence: vk::Fence) -> vk::Result {
-    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    let result = unsafe { (d.functions.fp_v1_0().get_fence_status)(device, fence) };
-    if result == vk::Result::SUCCESS {
-        d.wait_for(|pending| pending.program_fence == fence, MAX_WAIT);
+    fn vkGetFenceStatus(d, device: vk::Device, fence: vk::Fence) -> vk::Result {
+        let result = (d.functions.fp_v1_0().get_fence_status)(device, fence);
+        if result == vk::Result::SUCCESS {
+            d.wait_for(|pending| pending.program_fence == fence, MAX_WAIT);
+        }
+        result
     }
-    result
-}
 
-unsafe extern "system" fn wait_semaphores(
-    device: vk::Device,
-    info: *const vk::SemaphoreWaitInfo<'_>,
-    timeout: u64,
-) -> vk::Result {
-    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
+    fn vkWaitSemaphores(d, device: vk::Device, info: *const vk::SemaphoreWaitInfo<'_>, timeout: u64) -> vk::Result {
         let result = (d.functions.fp_v1_2().wait_semaphores)(device, info, timeout);
         if result == vk::Result::SUCCESS {
             let info = &*info;
             let semaphores = list(info.p_semaphores, info.semaphore_count).iter();
             let reached: Vec<_> = semaphores.zip(list(info.p_values, info.semaphore_count)).collect();
-            let known = !info.flags.contains(vk::SemaphoreWaitFlags::ANY) || info.semaphore_count == 1;
-            let done = |(semaphore, value): &(vk::Semaphore, u64)| {
-                reached.iter().any(|(s, reached)| *s == semaphore && value <= reached)
+            let all_reached = !info.flags.contains(vk::SemaphoreWaitFlags::ANY) || info.semaphore_count == 1;
+            let is_reached = |(semaphore, value): &(vk::Semaphore, u64)| {
+                reached.iter().any(|(waited, reached)| *waited == semaphore && value <= reached)
             };
-            d.wait_for(|pending| known && pending.signals.iter().any(done), MAX_WAIT);
+            d.wait_for(|pending| all_reached && pending.signals.iter().any(is_reached), MAX_WAIT);
         }
         result
     }
-}
 
-unsafe extern "system" fn get_semaphore_counter_value(
-    device: vk::Device,
-    semaphore: vk::Semaphore,
-    value: *mut u64,
-) -> vk::Result {
-    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe {
+    fn vkGetSemaphoreCounterValue(d, device: vk::Device, semaphore: vk::Semaphore, value: *mut u64) -> vk::Result {
         let result = (d.functions.fp_v1_2().get_semaphore_counter_value)(device, semaphore, value);
         if result == vk::Result::SUCCESS {
             let reached = *value;
-            d.wait_for(|p| p.signals.iter().any(|(s, value)| *s == semaphore && *value <= reached), MAX_WAIT);
+            let is_reached = |(signalled, value): &(vk::Semaphore, u64)| *signalled == semaphore && *value <= reached;
+            d.wait_for(|pending| pending.signals.iter().any(is_reached), MAX_WAIT);
         }
         result
     }
-}
 
-unsafe extern "system" fn queue_wait_idle(queue: vk::Queue) -> vk::Result {
-    let Some(d) = device::of(queue) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    let result = unsafe { (d.functions.fp_v1_0().queue_wait_idle)(queue) };
-    if result == vk::Result::SUCCESS {
-        d.wait_for(|pending| pending.queue == queue, MAX_WAIT);
+    fn vkQueueWaitIdle(d, queue: vk::Queue) -> vk::Result {
+        let result = (d.functions.fp_v1_0().queue_wait_idle)(queue);
+        if result == vk::Result::SUCCESS {
+            d.wait_for(|pending| pending.queue == queue, MAX_WAIT);
+        }
+        result
     }
-    result
-}
 
-unsafe extern "system" fn device_wait_idle(device: vk::Device) -> vk::Result {
-    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    let result = unsafe { (d.functions.fp_v1_0().device_wait_idle)(device) };
-    if result == vk::Result::SUCCESS {
-        d.wait_for(|_| true, MAX_WAIT);
+    fn vkDeviceWaitIdle(d, device: vk::Device) -> vk::Result {
+        let result = (d.functions.fp_v1_0().device_wait_idle)(device);
+        if result == vk::Result::SUCCESS {
+            d.wait_for(|_| true, MAX_WAIT);
+        }
+        result
     }
-    result
-}
-
-/// Returns the intercepted function of this module with this name. An extension's function has the same signature as
-/// the one that Vulkan adopted.
-pub(crate) fn function(name: &CStr) -> Option<*const ()> {
-    let name = name.to_bytes();
-    Some(match name.strip_suffix(b"KHR").unwrap_or(name) {
-        b"vkGetDeviceQueue" => get_device_queue as *const (),
-        b"vkGetDeviceQueue2" => get_device_queue2 as *const (),
-        b"vkQueueSubmit" => queue_submit as *const (),
-        b"vkQueueSubmit2" => queue_submit2 as *const (),
-        b"vkWaitForFences" => wait_for_fences as *const (),
-        b"vkGetFenceStatus" => get_fence_status as *const (),
-        b"vkWaitSemaphores" => wait_semaphores as *const (),
-        b"vkGetSemaphoreCounterValue" => get_semaphore_counter_value as *const (),
-        b"vkQueueWaitIdle" => queue_wait_idle as *const (),
-        b"vkDeviceWaitIdle" => device_wait_idle as *const (),
-        _ => return None,
-    })
 }

@@ -1,9 +1,9 @@
 //! Captures a dispatch: the device copies all memory that the dispatch can access, before and after it.
 
 use crate::device::LayerDevice;
-use crate::format::{CapturedDispatch, CapturedRegion, DescriptorBinding, LayerEvent};
+use crate::format::{CapturedDispatch, CapturedRegion, DescriptorBinding, LayerEvent, Take};
 use crate::objects::{Objects, WrittenDescriptor};
-use crate::record::{DispatchGrid, Recording, Recordings, wait};
+use crate::record::{DispatchGrid, Recording, Recordings, full_barrier};
 use ash::vk;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -64,6 +64,10 @@ struct Reach {
 
 /// Alignment of regions in bytes: the largest that Vulkan lets a device require of descriptor offsets.
 const ALIGNMENT: u64 = 256;
+/// Size of an indirect grid, a `VkDispatchIndirectCommand`.
+const GRID_BYTES: u64 = 12;
+/// Alignment of copies in the staging buffer in bytes.
+const STAGING_ALIGNMENT: u64 = 16;
 
 impl Capture {
     /// Decides whether the next dispatch is captured, and records the copies of the memory that it can access.
@@ -85,11 +89,10 @@ impl Capture {
         let call = recordings.calls.entry((kernel.pipeline, grid.groups)).or_default();
         *call += 1;
         let call = *call;
-        let (bindings, reached) = reach(objects, recording)?;
+        let (bindings, reached) = find_memory(objects, recording)?;
+        // Without queue families, dispatches of the device are not tracked: it is a group of several devices.
         let Some(take) = d.writer.settings.take.as_ref().filter(|_| !d.families.is_empty()) else { return Ok(None) };
-        let due = call >= take.call
-            && (call - take.call).checked_rem(take.every.unwrap_or(0)).unwrap_or(call - take.call) == 0;
-        if !due || !named(take.kernel.as_deref(), &kernel.names, recording) {
+        if !is_due(take, call) || !is_selected(take, &kernel.names, recording) {
             return Ok(None);
         }
         let mut case = CapturedDispatch {
@@ -131,6 +134,7 @@ impl Capture {
         self.copy(d, commands, None, |copy| copy.after);
     }
 
+    /// Records copies of the ranges to the offsets in the staging buffer that `to` returns, and of an indirect grid.
     fn copy(
         &self,
         d: &LayerDevice,
@@ -138,15 +142,21 @@ impl Capture {
         grid: Option<(vk::Buffer, u64)>,
         to: impl Fn(&Copy) -> Option<u64>,
     ) {
-        wait(d, commands);
-        let grid = grid.zip(self.grid).map(|((buffer, offset), at)| (buffer, offset, 12, at));
-        let all = self.copies.iter().filter_map(|copy| Some((copy.buffer, copy.offset, copy.bytes, to(copy)?)));
-        for (buffer, src_offset, size, dst_offset) in all.chain(grid) {
+        full_barrier(d, commands);
+        let copy = |buffer, src_offset, dst_offset, size| {
             let region = [vk::BufferCopy { src_offset, dst_offset, size }];
             // SAFETY: `with_copies` added `TRANSFER_SRC` to all buffers, and the ranges lie within them.
             unsafe { d.functions.cmd_copy_buffer(commands, buffer, self.staging.buffer, &region) };
+        };
+        for range in &self.copies {
+            if let Some(offset) = to(range) {
+                copy(range.buffer, range.offset, offset, range.bytes);
+            }
         }
-        wait(d, commands);
+        if let (Some((buffer, from)), Some(to)) = (grid, self.grid) {
+            copy(buffer, from, to, GRID_BYTES);
+        }
+        full_barrier(d, commands);
         let barrier = [vk::MemoryBarrier::default()
             .src_access_mask(vk::AccessFlags::TRANSFER_WRITE)
             .dst_access_mask(vk::AccessFlags::HOST_READ)];
@@ -164,13 +174,13 @@ impl Capture {
             return;
         }
         // SAFETY: the copies have finished, and the range lies within the mapped memory.
-        let at = |start: u64, bytes: u64| unsafe {
+        let staged = |start: u64, bytes: u64| unsafe {
             std::slice::from_raw_parts(self.staging.bytes.add(start as usize), bytes as usize)
         };
         let mut failed = None;
         for (copy, region) in self.copies.iter().zip(&mut self.case.regions) {
-            let before = at(copy.before, copy.bytes);
-            let after = copy.after.map(|start| at(start, copy.bytes)).filter(|after| *after != before);
+            let before = staged(copy.before, copy.bytes);
+            let after = copy.after.map(|start| staged(start, copy.bytes)).filter(|after| *after != before);
             let name = format!("{}-{}-{}", d.writer.prefix(), self.number, copy.before);
             let mut write = |name: String, bytes| {
                 if let Err(e) = d.writer.write_file(&name, bytes) {
@@ -182,8 +192,10 @@ impl Capture {
             region.after = after.map(|after| write(format!("{name}.after"), after));
         }
         if let Some(start) = self.grid {
-            let word = |n: usize| u32::from_le_bytes(at(start, 12)[4 * n..4 * n + 4].try_into().unwrap_or_default());
-            self.case.groups = [word(0), word(1), word(2)];
+            let extents = staged(start, GRID_BYTES).chunks_exact(4);
+            for (groups, bytes) in self.case.groups.iter_mut().zip(extents) {
+                *groups = u32::from_le_bytes(bytes.try_into().unwrap_or_default());
+            }
         }
         self.case.lost = failed;
         d.writer.write_event(&LayerEvent::Case(self.case.clone()));
@@ -199,11 +211,20 @@ impl Capture {
     }
 }
 
-/// Returns whether the pattern `wanted` matches one of a kernel's names or the debug label.
-fn named(wanted: Option<&str>, names: &[String], recording: &Recording) -> bool {
+/// Whether a call with this number, from 1, is to be captured.
+fn is_due(take: &Take, call: u64) -> bool {
+    let Some(since_first) = call.checked_sub(take.call) else { return false };
+    match take.every {
+        Some(distance) if distance > 0 => since_first.is_multiple_of(distance),
+        _ => since_first == 0,
+    }
+}
+
+/// Whether the selection of kernels matches one of a kernel's names or the debug label.
+fn is_selected(take: &Take, names: &[String], recording: &Recording) -> bool {
     static PATTERN: OnceLock<Option<regex_lite::Regex>> = OnceLock::new();
-    let Some(wanted) = wanted else { return true };
-    let Some(pattern) = PATTERN.get_or_init(|| regex_lite::Regex::new(wanted).ok()) else { return false };
+    let Some(kernel) = &take.kernel else { return true };
+    let Some(pattern) = PATTERN.get_or_init(|| regex_lite::Regex::new(kernel).ok()) else { return false };
     let label = recording.label();
     names.iter().chain(label.as_ref()).any(|name| pattern.is_match(name))
 }
@@ -211,8 +232,10 @@ fn named(wanted: Option<&str>, names: &[String], recording: &Recording) -> bool 
 /// Returns the descriptors of the next dispatch and the buffer ranges that it can access through them and through
 /// addresses in push constants. A binding's `region` is an index into the ranges, its `offset` is relative to the
 /// buffer.
-fn reach(objects: &Objects, recording: &Recording) -> Result<(Vec<DescriptorBinding>, Vec<Reach>), String> {
-    let (mut bindings, mut reached) = (vec![], vec![]);
+fn find_memory(objects: &Objects, recording: &Recording) -> Result<(Vec<DescriptorBinding>, Vec<Reach>), String> {
+    use vk::DescriptorType as T;
+    let mut bindings = vec![];
+    let mut reached = vec![];
     let Some(kernel) = &recording.pipeline else { return Ok((bindings, reached)) };
     for &(set, binding) in &kernel.resources.buffers {
         let bound = recording.sets.get(set as usize).and_then(Option::as_ref);
@@ -223,67 +246,67 @@ fn reach(objects: &Objects, recording: &Recording) -> Result<(Vec<DescriptorBind
         }
         for (&(_, element), written) in contents.written.range((binding, 0)..=(binding, u32::MAX)) {
             let place = format!("binding {set}.{binding}");
-            let mut one =
+            let mut descriptor =
                 DescriptorBinding { set, binding, element, kind: 0, region: None, offset: 0, range: 0, inline: vec![] };
             match written {
                 WrittenDescriptor::Other => return Err(format!("{place} is neither a storage nor a uniform buffer")),
                 WrittenDescriptor::Inline(bytes) => {
-                    one.kind = vk::DescriptorType::INLINE_UNIFORM_BLOCK.as_raw();
-                    (one.range, one.inline) = (bytes.len() as u64, bytes.clone());
+                    descriptor.kind = vk::DescriptorType::INLINE_UNIFORM_BLOCK.as_raw();
+                    descriptor.range = bytes.len() as u64;
+                    descriptor.inline.clone_from(bytes);
                 }
                 // A null descriptor, which the device feature nullDescriptor permits.
                 WrittenDescriptor::Buffer { buffer, .. } if *buffer == vk::Buffer::null() => continue,
                 WrittenDescriptor::Buffer { kind, buffer, offset, range } => {
-                    let known =
+                    let tracked =
                         objects.buffers.get(buffer).ok_or_else(|| format!("{place} has a buffer that is gone"))?;
-                    if let Some(why) = known.beyond {
+                    if let Some(why) = tracked.beyond {
                         return Err(format!("{place} has a buffer that {why}"));
                     }
                     let start = offset + offsets.get(&(binding, element)).map_or(0, |offset| u64::from(*offset));
-                    let end = if *range == vk::WHOLE_SIZE { known.size } else { start.saturating_add(*range) };
-                    let end = end.min(known.size);
+                    // `WHOLE_SIZE` is the largest number.
+                    let end = start.saturating_add(*range).min(tracked.size);
                     if start >= end {
-                        return Err(format!("{place} starts at byte {start} of a buffer of {}", known.size));
+                        return Err(format!("{place} starts at byte {start} of a buffer of {}", tracked.size));
                     }
-                    let written = matches!(
-                        *kind,
-                        vk::DescriptorType::STORAGE_BUFFER | vk::DescriptorType::STORAGE_BUFFER_DYNAMIC
-                    );
-                    (one.kind, one.offset, one.range) = (kind.as_raw(), start, end - start);
-                    one.region = Some(reached.len() as u32);
+                    let written = matches!(*kind, T::STORAGE_BUFFER | T::STORAGE_BUFFER_DYNAMIC);
+                    descriptor.kind = kind.as_raw();
+                    descriptor.offset = start;
+                    descriptor.range = end - start;
+                    descriptor.region = Some(reached.len() as u32);
                     reached.push(Reach { buffer: *buffer, start, end, written });
                 }
             }
-            bindings.push(one);
+            bindings.push(descriptor);
         }
     }
     if kernel.resources.addresses {
         for word in recording.push.windows(8).step_by(4) {
             let address = u64::from_le_bytes(word.try_into().unwrap_or_default());
-            let at = |b: &crate::objects::TrackedBuffer| {
-                b.address.is_some_and(|start| (start..start + b.size).contains(&address))
-            };
-            for (buffer, known) in objects.buffers.iter().filter(|(_, known)| at(known)) {
-                reached.push(Reach { buffer: *buffer, start: 0, end: known.size, written: true });
+            for (buffer, tracked) in &objects.buffers {
+                if tracked.address.is_some_and(|start| (start..start + tracked.size).contains(&address)) {
+                    reached.push(Reach { buffer: *buffer, start: 0, end: tracked.size, written: true });
+                }
             }
         }
     }
-    aliased(objects, &reached)?;
+    refuse_aliases(objects, &reached)?;
     Ok((bindings, reached))
 }
 
 /// Returns an error if ranges of two buffers overlap in memory.
-fn aliased(objects: &Objects, reached: &[Reach]) -> Result<(), String> {
+fn refuse_aliases(objects: &Objects, reached: &[Reach]) -> Result<(), String> {
+    // Memory of a range, and the bytes of that memory.
     let place = |reach: &Reach| {
         let (memory, place) = objects.buffers.get(&reach.buffer)?.place()?;
         Some((memory, place.start + reach.start..place.start + reach.end))
     };
-    for (n, one) in reached.iter().enumerate() {
-        for other in reached[..n].iter().filter(|other| other.buffer != one.buffer) {
-            if let (Some((a, x)), Some((b, y))) = (place(one), place(other))
-                && a == b
-                && x.start < y.end
-                && y.start < x.end
+    for (index, first) in reached.iter().enumerate() {
+        for second in reached[..index].iter().filter(|second| second.buffer != first.buffer) {
+            if let (Some((first_memory, first)), Some((second_memory, second))) = (place(first), place(second))
+                && first_memory == second_memory
+                && first.start < second.end
+                && second.start < first.end
             {
                 return Err("two of its buffers share memory".into());
             }
@@ -300,13 +323,43 @@ fn staging_layout(
     case: &mut CapturedDispatch,
 ) -> StagingLayout {
     let parts: Vec<(vk::Buffer, u64)> = reached.iter().map(|reach| (reach.buffer, reach.start)).collect();
-    let mut sorted = reached;
-    for reach in &mut sorted {
+    let united = unite(reached);
+    for binding in &mut case.bindings {
+        let Some((buffer, start)) = binding.region.and_then(|part| parts.get(part as usize)) else { continue };
+        let is_within = |reach: &Reach| reach.buffer == *buffer && (reach.start..reach.end).contains(start);
+        if let Some(index) = united.iter().position(is_within) {
+            binding.region = Some(index as u32);
+            binding.offset = start - united[index].start;
+        }
+    }
+    let mut used = 0;
+    let mut reserve = |bytes: u64| {
+        let offset = used;
+        used += bytes.next_multiple_of(STAGING_ALIGNMENT);
+        offset
+    };
+    let mut copies = vec![];
+    for Reach { buffer, start, end, written } in united {
+        let bytes = end - start;
+        let before = reserve(bytes);
+        let after = written.then(|| reserve(bytes));
+        copies.push(Copy { buffer, offset: start, bytes, before, after });
+        let address = objects.buffers.get(&buffer).and_then(|tracked| tracked.address);
+        let address = address.map(|address| address + start);
+        case.regions.push(CapturedRegion { bytes, address, before: String::new(), after: None });
+    }
+    let grid = grid.indirect.map(|_| reserve(GRID_BYTES));
+    StagingLayout { copies, grid, bytes: used }
+}
+
+/// Aligns the ranges and merges those that overlap.
+fn unite(mut reached: Vec<Reach>) -> Vec<Reach> {
+    for reach in &mut reached {
         reach.start -= reach.start % ALIGNMENT;
     }
-    sorted.sort_by_key(|reach| (reach.buffer, reach.start));
+    reached.sort_by_key(|reach| (reach.buffer, reach.start));
     let mut united: Vec<Reach> = vec![];
-    for reach in sorted {
+    for reach in reached {
         match united.last_mut() {
             Some(last) if last.buffer == reach.buffer && reach.start < last.end => {
                 last.end = last.end.max(reach.end);
@@ -315,38 +368,7 @@ fn staging_layout(
             _ => united.push(reach),
         }
     }
-    for binding in &mut case.bindings {
-        let Some((buffer, start)) = binding.region.and_then(|part| parts.get(part as usize)) else { continue };
-        let within = |r: &Reach| r.buffer == *buffer && (r.start..r.end).contains(start);
-        if let Some(at) = united.iter().position(within) {
-            (binding.region, binding.offset) = (Some(at as u32), start - united[at].start);
-        }
-    }
-    let mut used = 0;
-    let mut place = |bytes: u64| {
-        let at = used;
-        used += bytes.next_multiple_of(16);
-        at
-    };
-    let copies: Vec<Copy> = united
-        .iter()
-        .map(|reach| {
-            let bytes = reach.end - reach.start;
-            let before = place(bytes);
-            let after = reach.written.then(|| place(bytes));
-            Copy { buffer: reach.buffer, offset: reach.start, bytes, before, after }
-        })
-        .collect();
-    let grid = grid.indirect.map(|_| place(12));
-    let address = |reach: &Reach| objects.buffers.get(&reach.buffer)?.address.map(|address| address + reach.start);
-    let region = |reach: &Reach| CapturedRegion {
-        bytes: reach.end - reach.start,
-        address: address(reach),
-        before: String::new(),
-        after: None,
-    };
-    case.regions = united.iter().map(region).collect();
-    StagingLayout { copies, grid, bytes: used }
+    united
 }
 
 impl Staging {
@@ -355,11 +377,11 @@ impl Staging {
         // SAFETY: the device is valid; the buffer is destroyed if the allocation fails.
         unsafe {
             let buffer = d.functions.create_buffer(&info, None)?;
-            let made = Self::fill(d, buffer);
-            if made.is_err() {
+            let staging = Self::map(d, buffer);
+            if staging.is_err() {
                 d.functions.destroy_buffer(buffer, None);
             }
-            made
+            staging
         }
     }
 
@@ -367,23 +389,20 @@ impl Staging {
     ///
     /// # Safety
     /// The buffer is not bound to memory yet.
-    unsafe fn fill(d: &LayerDevice, buffer: vk::Buffer) -> Result<Self, vk::Result> {
+    unsafe fn map(d: &LayerDevice, buffer: vk::Buffer) -> Result<Self, vk::Result> {
         use vk::MemoryPropertyFlags as M;
         // SAFETY: guaranteed by the caller; the memory is freed if binding or mapping fails.
         unsafe {
             let needs = d.functions.get_buffer_memory_requirements(buffer);
             let types = d.memory.memory_types_as_slice().iter().enumerate();
-            let able: Vec<(usize, M)> = types
-                .filter(|(n, t)| {
-                    needs.memory_type_bits & (1 << n) != 0
-                        && t.property_flags.contains(M::HOST_VISIBLE | M::HOST_COHERENT)
-                })
-                .map(|(n, t)| (n, t.property_flags))
-                .collect();
-            // The host reads uncached memory many times slower.
-            let best = able.iter().max_by_key(|(n, flags)| (flags.contains(M::HOST_CACHED), usize::MAX - n));
-            let Some((kind, _)) = best else { return Err(vk::Result::ERROR_OUT_OF_HOST_MEMORY) };
-            let info = vk::MemoryAllocateInfo::default().allocation_size(needs.size).memory_type_index(*kind as u32);
+            let usable = types.filter(|(index, kind)| {
+                let is_allowed = needs.memory_type_bits & (1 << index) != 0;
+                is_allowed && kind.property_flags.contains(M::HOST_VISIBLE | M::HOST_COHERENT)
+            });
+            // The host reads uncached memory many times slower. Of equal types, the first counts.
+            let best = usable.rev().max_by_key(|(_, kind)| kind.property_flags.contains(M::HOST_CACHED));
+            let Some((index, _)) = best else { return Err(vk::Result::ERROR_OUT_OF_HOST_MEMORY) };
+            let info = vk::MemoryAllocateInfo::default().allocation_size(needs.size).memory_type_index(index as u32);
             let memory = d.functions.allocate_memory(&info, None)?;
             let mapped = d
                 .functions

@@ -7,35 +7,39 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Writer of a process's file of events and of the captured bytes.
+/// Writes the events of a process to its file, and captured bytes to files of their own.
 pub(crate) struct EventWriter {
     folder: PathBuf,
     pub(crate) settings: CaptureSettings,
     file: Mutex<File>,
+    /// Time of the first event.
     start: Instant,
     process: u32,
 }
 
-/// Writer of the process with this id. A child process after `fork` has another id and opens its own file.
+/// Id of the process that looked for its writer last, and that writer. A child process after `fork` has another id and
+/// opens its own file.
 static WRITER: Mutex<Option<(u32, Option<&'static EventWriter>)>> = Mutex::new(None);
+
+/// Most files of events that one process id may have.
+const MAX_FILES: u32 = 1000;
 
 /// Application and engine name of the instance created last.
 pub(crate) static APPLICATION: Mutex<(Option<String>, Option<String>)> = Mutex::new((None, None));
 
 /// Returns the process's writer; `None` if capture was not requested or the file cannot be created.
 pub(crate) fn event_writer() -> Option<&'static EventWriter> {
-    let mut known = WRITER.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut last = WRITER.lock().unwrap_or_else(PoisonError::into_inner);
     let process = std::process::id();
-    match *known {
-        Some((of, writer)) if of == process => writer,
-        _ => {
-            // Leaked: the writer lives as long as the process.
-            let made: Option<&'static EventWriter> =
-                EventWriter::new(process).map(|writer| &*Box::leak(Box::new(writer)));
-            *known = Some((process, made));
-            made
-        }
+    if let Some((owner, writer)) = *last
+        && owner == process
+    {
+        return writer;
     }
+    // Leaked: the writer lives as long as the process.
+    let writer: Option<&'static EventWriter> = EventWriter::new(process).map(|writer| &*Box::leak(Box::new(writer)));
+    *last = Some((process, writer));
+    writer
 }
 
 impl EventWriter {
@@ -44,7 +48,7 @@ impl EventWriter {
         let settings = read_settings(&std::fs::read(folder.join(SETTINGS)).ok()?)?;
         // `exec` keeps the process id, so the file of this id may exist already.
         let create = |n: u32| File::create_new(folder.join(format!("{process}-{n}.{ENDING}"))).ok();
-        let mut file = (0..1000).find_map(create)?;
+        let mut file = (0..MAX_FILES).find_map(create)?;
         file.write_all(&MAGIC).ok()?;
         let (application, engine) = APPLICATION.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let writer = Self { folder, settings, file: Mutex::new(file), start: Instant::now(), process };

@@ -17,7 +17,7 @@ use gpukern_layer::format::{self, LayerEvent};
 use std::io;
 use std::path::Path;
 
-/// Shared object of the layer; empty in a cross-compiled gpukern.
+/// Contents of the layer's shared object, compiled into gpukern; empty in a cross-compiled one.
 pub const LAYER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/layer"));
 
 /// Reads the events of each process in `folder`, sorted by the start of the processes. The error names the unreadable
@@ -29,11 +29,7 @@ pub fn read(folder: &Path) -> io::Result<Vec<Vec<LayerEvent>>> {
         if path.extension().is_none_or(|ending| ending != format::ENDING) {
             continue;
         }
-        let events = std::fs::read(&path).and_then(|bytes| match bytes.len() {
-            // The process was killed before it wrote anything.
-            0..8 if format::MAGIC.starts_with(&bytes) => Ok(vec![]),
-            _ => format::events(&bytes),
-        });
+        let events = std::fs::read(&path).and_then(|bytes| format::events(&bytes));
         let events = events.map_err(|e| io::Error::new(e.kind(), format!("'{}' {e}", path.shown())))?;
         if !events.is_empty() {
             processes.push(events);

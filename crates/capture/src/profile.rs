@@ -4,16 +4,17 @@ use crate::basis::units::Nanos;
 use crate::device::cache::fingerprint;
 use crate::device::capability::DeviceKind;
 use crate::stats::Summary;
-use gpukern_layer::format::{self, LayerEvent};
+use gpukern_layer::format::{DeviceProperties, DispatchEvent, LayerEvent, PipelineInfo, Submission};
 use gpukern_layer::name;
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Name and version of the schema; the number changes when readers of the previous version would misread it.
 pub const SCHEMA: &str = "gpukern-profile/1";
 
-/// Hexadecimal digits of a kernel's hash, if it serves as the name, or if it distinguishes kernels with equal names.
+/// Number of a hash's hexadecimal digits that serve as a kernel's name.
 const HASH_DIGITS: usize = 8;
+/// Number of a hash's hexadecimal digits that distinguish kernels with equal names.
 const DISTINGUISHING_DIGITS: usize = 4;
 
 /// Fewest bits of a device's clock (Vulkan: `timestampValidBits` is 0, or from 36 to 64).
@@ -209,7 +210,8 @@ impl ProfiledProcess {
     /// Builds the profile of a process from its events.
     pub fn of(events: &[LayerEvent]) -> Self {
         let mut process = Self::default();
-        let (mut pipelines, mut names) = (HashMap::new(), HashMap::new());
+        let mut infos = HashMap::new();
+        let mut names = HashMap::new();
         for event in events {
             match event {
                 LayerEvent::Process(info) => {
@@ -219,7 +221,7 @@ impl ProfiledProcess {
                     process.application.clone_from(&info.application);
                     process.engine.clone_from(&info.engine);
                 }
-                LayerEvent::Pipeline(info) => drop(pipelines.insert(info.pipeline, info)),
+                LayerEvent::Pipeline(info) => drop(infos.insert(info.pipeline, info)),
                 // A program may rename a pipeline; the last name counts.
                 LayerEvent::Name { pipeline, name } => drop(names.insert(*pipeline, name.as_str())),
                 LayerEvent::Beyond { what, count } => *process.untimed.entry(what.clone()).or_default() += count,
@@ -227,80 +229,144 @@ impl ProfiledProcess {
                 LayerEvent::Device(_) | LayerEvent::Submission(_) | LayerEvent::Case(_) => {}
             }
         }
-        let pipelines =
-            pipelines.iter().map(|(id, info)| (*id, PipelineIdentity::of(info, names.get(id).copied()))).collect();
+        let mut pipelines = HashMap::new();
+        for (id, info) in infos {
+            pipelines.insert(id, PipelineIdentity::of(info, names.get(&id).copied()));
+        }
         for event in events {
             if let LayerEvent::Device(device) = event {
-                process.devices.push(of_device(device, events, &pipelines));
+                process.devices.push(profile_device(device, events, &pipelines));
             }
         }
         process
     }
 }
 
-/// Properties of a pipeline that its kernels share.
+/// Properties of a pipeline that its kernels share. The hashes are hexadecimal.
 struct PipelineIdentity<'e> {
-    info: &'e format::PipelineInfo,
-    /// Name from the module or the pipeline; otherwise labels or the hash decide.
+    info: &'e PipelineInfo,
+    /// Name from the module or the pipeline. Without one, kernels are called by the label around a dispatch, or else by
+    /// the hash of the module.
     name: Option<String>,
-    spirv: String,
-    hash: String,
-    /// Hash of everything that distinguishes it from other kernels.
-    content: String,
+    /// Hash of the SPIR-V.
+    module_hash: String,
+    /// Hash of SPIR-V and specialization constants, as in the records of built-in kernels.
+    kernel_hash: String,
+    /// Hash of everything that distinguishes the pipeline from others. Its first digits are part of names such as
+    /// `mul_mat~1a2b`, so the hashed text must not change.
+    identity: String,
 }
 
 impl<'e> PipelineIdentity<'e> {
-    fn of(info: &'e format::PipelineInfo, name: Option<&str>) -> Self {
-        let bytes: Vec<u8> = info.spirv.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let constants = info.specialization.iter().map(|(id, data)| [&id.to_le_bytes(), &data[..]].concat());
-        let constants: Vec<Vec<u8>> = constants.collect();
-        let options = (&info.entry, &info.specialization, info.subgroup, info.stage_flags, info.flags, info.robustness);
+    /// Hashes a pipeline; `debug_name` is the name that the program gave it.
+    fn of(info: &'e PipelineInfo, debug_name: Option<&str>) -> Self {
+        let PipelineInfo { entry, specialization, subgroup, stage_flags, flags, robustness, .. } = info;
+        let module: Vec<u8> = info.spirv.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let mut constants = vec![];
+        for (id, data) in specialization {
+            constants.extend(id.to_le_bytes());
+            constants.extend(data);
+        }
+        let options =
+            format!("({entry:?}, {specialization:?}, {subgroup:?}, {stage_flags:?}, {flags:?}, {robustness:?})");
         Self {
             info,
-            name: name::of_module(&info.spirv, &info.entry).or(name.map(String::from)),
-            spirv: name::hash(&info.spirv),
-            hash: fingerprint(&[&bytes, &constants.concat()]),
-            content: fingerprint(&[&bytes, format!("{options:?}").as_bytes()]),
+            name: name::of_module(&info.spirv, entry).or(debug_name.map(String::from)),
+            module_hash: name::hash(&info.spirv),
+            kernel_hash: fingerprint(&[&module, &constants]),
+            identity: fingerprint(&[&module, options.as_bytes()]),
         }
     }
+
+    /// Returns the name of a kernel without any other name.
+    fn hash_name(&self) -> String {
+        self.module_hash[..HASH_DIGITS].to_string()
+    }
+}
+
+/// Returns the name of a pipeline's kernel, unless the label around a dispatch decides.
+pub fn name_of(events: &[LayerEvent], pipeline: &PipelineInfo) -> String {
+    let debug_name = events.iter().rev().find_map(|event| match event {
+        LayerEvent::Name { pipeline: id, name } if *id == pipeline.pipeline => Some(name.as_str()),
+        _ => None,
+    });
+    let identity = PipelineIdentity::of(pipeline, debug_name);
+    identity.name.clone().unwrap_or_else(|| identity.hash_name())
 }
 
 /// Key that distinguishes the kernels of a device.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 struct KernelKey<'e> {
     name: String,
-    /// Hash of the pipeline's content; empty without a pipeline.
-    content: &'e str,
-    /// Workgroups; `None` for an indirect dispatch or a transfer.
+    /// [`PipelineIdentity::identity`]; empty without a pipeline.
+    identity: &'e str,
+    /// Work-groups; `None` for an indirect dispatch or a transfer.
     grid: Option<[u32; 3]>,
     indirect: bool,
 }
 
-/// Returns the name of a pipeline's kernel, unless the label around a dispatch decides.
-pub fn name_of(events: &[LayerEvent], pipeline: &format::PipelineInfo) -> String {
-    let named = events.iter().rev().find_map(|event| match event {
-        LayerEvent::Name { pipeline: of, name } if *of == pipeline.pipeline => Some(name.as_str()),
-        _ => None,
-    });
-    let PipelineIdentity { name, spirv, .. } = PipelineIdentity::of(pipeline, named);
-    name.unwrap_or_else(|| spirv[..HASH_DIGITS].to_string())
+impl<'e> KernelKey<'e> {
+    fn of_dispatch(dispatch: &DispatchEvent, shader: Option<&'e PipelineIdentity<'e>>) -> Self {
+        let name = shader.and_then(|shader| shader.name.clone()).or_else(|| dispatch.label.clone());
+        let fallback = || shader.map_or_else(|| format!("pipeline {}", dispatch.pipeline), PipelineIdentity::hash_name);
+        Self {
+            name: name.unwrap_or_else(fallback),
+            identity: shader.map_or("", |shader| &shader.identity),
+            grid: (!dispatch.indirect).then_some(dispatch.groups),
+            indirect: dispatch.indirect,
+        }
+    }
 }
 
-/// Dispatches of a kernel, in accumulation.
-struct Counted<'e> {
+/// Kernel whose commands are being counted.
+struct CountedKernel<'e> {
+    key: KernelKey<'e>,
     shader: Option<&'e PipelineIdentity<'e>>,
     calls: usize,
     times: Vec<Nanos>,
-    /// Calls and time for each reason.
+    /// Number and total time of the calls that cannot be captured, by reason.
     beyond: BTreeMap<&'e str, (usize, Nanos)>,
 }
 
-/// Commands of a device, in accumulation.
+impl CountedKernel<'_> {
+    /// Builds the kernel's profile. `device_total` is the time of all kernels of the device; a name that other kernels
+    /// share is made unique.
+    fn profile(&self, device_total: f64, has_unique_name: bool) -> ProfiledKernel {
+        let KernelKey { name, identity, grid, indirect } = &self.key;
+        let times = Times::of(&self.times);
+        let suffix = if has_unique_name { String::new() } else { format!("~{}", &identity[..DISTINGUISHING_DIGITS]) };
+        let mut profile = ProfiledKernel {
+            name: format!("{name}{suffix}"),
+            spirv: String::new(),
+            hash: String::new(),
+            entry: String::new(),
+            specialization: BTreeMap::new(),
+            grid: *grid,
+            indirect: *indirect,
+            calls: self.calls,
+            share: times.as_ref().map_or(0.0, |times| times.total.0 / device_total),
+            times,
+            beyond: vec![],
+        };
+        if let Some(PipelineIdentity { info, module_hash, kernel_hash, .. }) = self.shader {
+            profile.spirv.clone_from(module_hash);
+            profile.hash.clone_from(kernel_hash);
+            profile.entry.clone_from(&info.entry);
+            profile.specialization = info.specialization.iter().map(|(id, bytes)| (*id, hex(bytes))).collect();
+        }
+        for (why, (calls, total)) in &self.beyond {
+            profile.beyond.push(Beyond { why: (*why).into(), calls: *calls, share: total.0 / device_total });
+        }
+        profile
+    }
+}
+
+/// Commands of a device that are being counted.
 #[derive(Default)]
-struct Counting<'e> {
-    clock: TickClock,
-    places: HashMap<KernelKey<'e>, usize>,
-    counted: Vec<(KernelKey<'e>, Counted<'e>)>,
+struct CommandCounts<'e> {
+    kernels: Vec<CountedKernel<'e>>,
+    /// Indices of the kernels.
+    indices: HashMap<KernelKey<'e>, usize>,
     timed: Vec<TimedCommand>,
 }
 
@@ -313,163 +379,137 @@ struct TimedCommand {
     span: Span,
 }
 
-impl<'e> Counting<'e> {
-    /// Adds a command that ran on `queue` in `submission` from tick `begin` to `end`.
+impl<'e> CommandCounts<'e> {
+    /// Counts a command that ran during `span`, or without timestamps. `beyond` is the reason why it cannot be
+    /// captured.
     fn add(
         &mut self,
         key: KernelKey<'e>,
         shader: Option<&'e PipelineIdentity<'e>>,
-        [queue, submission]: [usize; 2],
-        [begin, end]: [u64; 2],
+        submission: usize,
+        span: Option<Span>,
         beyond: Option<&'e str>,
     ) {
-        let kernel = self.places.get(&key).copied().unwrap_or_else(|| {
-            self.places.insert(key.clone(), self.counted.len());
-            self.counted.push((key, Counted { shader, calls: 0, times: vec![], beyond: BTreeMap::new() }));
-            self.counted.len() - 1
+        let index = *self.indices.entry(key).or_insert_with_key(|key| {
+            let key = key.clone();
+            self.kernels.push(CountedKernel { key, shader, calls: 0, times: vec![], beyond: BTreeMap::new() });
+            self.kernels.len() - 1
         });
-        let counted = &mut self.counted[kernel].1;
-        counted.calls += 1;
-        let span = self.clock.span(begin, end).map(|(begin, end)| Span { queue, begin, end });
+        let kernel = &mut self.kernels[index];
+        kernel.calls += 1;
         let time = span.map(|span| Nanos(span.end - span.begin));
-        counted.times.extend(time);
+        kernel.times.extend(time);
         if let Some(why) = beyond {
-            let (calls, total) = counted.beyond.entry(why).or_default();
-            (*calls, *total) = (*calls + 1, *total + time.unwrap_or_default());
+            let (calls, total) = kernel.beyond.entry(why).or_default();
+            *calls += 1;
+            *total = *total + time.unwrap_or_default();
         }
-        self.timed.extend(span.map(|span| TimedCommand { kernel, submission, span }));
+        self.timed.extend(span.map(|span| TimedCommand { kernel: index, submission, span }));
     }
 }
 
-fn of_device(
-    properties: &format::DeviceProperties,
+/// Builds the profile of a device from the events of its process.
+fn profile_device(
+    properties: &DeviceProperties,
     events: &[LayerEvent],
     shaders: &HashMap<u32, PipelineIdentity<'_>>,
 ) -> ProfiledDevice {
-    let mut device = described(properties);
-    let mine = events.iter().filter_map(|event| match event {
-        LayerEvent::Submission(submission) if submission.device == properties.device => Some(submission),
-        _ => None,
-    });
-    let submissions: Vec<&format::Submission> = mine.collect();
-    let mut counting = Counting::default();
-    counting.clock.period = f64::from(properties.period);
-    let (mut commands, queues) = (0, &mut device.timeline.queues);
-    for (at, submission) in submissions.iter().enumerate() {
+    let mut device = describe_device(properties);
+    let submissions: Vec<&Submission> = events
+        .iter()
+        .filter_map(|event| match event {
+            LayerEvent::Submission(submission) if submission.device == properties.device => Some(submission),
+            _ => None,
+        })
+        .collect();
+    let mut counts = CommandCounts::default();
+    let mut clock = TickClock { period: f64::from(properties.period), ..TickClock::default() };
+    let mut commands = 0;
+    let queues = &mut device.timeline.queues;
+    for (number, submission) in submissions.iter().enumerate() {
         let queue = queues.iter().position(|queue| *queue == submission.queue).unwrap_or_else(|| {
             queues.push(submission.queue);
             queues.len() - 1
         });
-        for command in &submission.dispatches {
-            let shader = shaders.get(&command.pipeline);
-            counting.add(
-                key(command, shader),
-                shader,
-                [queue, at],
-                [command.begin, command.end],
-                command.beyond.as_deref(),
-            );
+        for dispatch in &submission.dispatches {
+            let shader = shaders.get(&dispatch.pipeline);
+            let key = KernelKey::of_dispatch(dispatch, shader);
+            let span = clock.span(queue, dispatch.begin, dispatch.end);
+            counts.add(key, shader, number, span, dispatch.beyond.as_deref());
         }
-        for command in &submission.others {
-            counting.add(
-                KernelKey { name: command.what.clone(), ..KernelKey::default() },
-                None,
-                [queue, at],
-                [command.begin, command.end],
-                None,
-            );
+        for transfer in &submission.others {
+            let key = KernelKey { name: transfer.what.clone(), ..KernelKey::default() };
+            counts.add(key, None, number, clock.span(queue, transfer.begin, transfer.end), None);
         }
         device.dispatches += submission.dispatches.len();
         commands += submission.dispatches.len() + submission.others.len();
-        let [begin, end] = [submission.submitted, submission.done].map(|time| time as f64);
-        device.timeline.submissions.push(Span { queue, begin, end });
+        let span = Span { queue, begin: submission.submitted as f64, end: submission.done as f64 };
+        device.timeline.submissions.push(span);
     }
     device.submissions = submissions.len();
-    device.commands_without_times = commands - counting.timed.len();
-    let device_shaders = shaders.values().filter(|shader| shader.info.device == properties.device);
-    device.pipelines = Times::of(&device_shaders.map(|shader| Nanos(shader.info.took as f64)).collect::<Vec<_>>());
-    device.place(counting.timed, &submissions);
-    device.rank(&counting.counted);
+    device.commands_without_times = commands - counts.timed.len();
+    let pipelines = shaders.values().map(|shader| shader.info).filter(|info| info.device == properties.device);
+    device.pipelines = Times::of(&pipelines.map(|info| Nanos(info.took as f64)).collect::<Vec<_>>());
+    device.set_timeline(counts.timed, &submissions);
+    device.set_kernels(&counts.kernels);
     device
 }
 
 impl ProfiledDevice {
     /// Sorts the timed commands, finds the gaps between them, and converts to the host's clock.
-    fn place(&mut self, mut timed: Vec<TimedCommand>, submissions: &[&format::Submission]) {
+    fn set_timeline(&mut self, mut timed: Vec<TimedCommand>, submissions: &[&Submission]) {
         timed.sort_by(|a, b| a.span.begin.total_cmp(&b.span.begin));
-        let offset = timed.iter().map(|command| submissions[command.submission].submitted as f64 - command.span.begin);
+        let offsets = timed.iter().map(|command| submissions[command.submission].submitted as f64 - command.span.begin);
         // No dispatch starts before its submission: the largest difference is the tightest possible offset.
-        let offset = offset.max_by(f64::total_cmp).unwrap_or(0.0);
-        let (mut within, mut between) = (vec![], vec![]);
+        let offset = offsets.max_by(f64::total_cmp).unwrap_or(0.0);
+        let mut gaps_within = vec![];
+        let mut gaps_between = vec![];
         // End of the last command on each queue, with its submission.
         let mut ends: Vec<Option<(f64, usize)>> = vec![None; self.timeline.queues.len()];
         for TimedCommand { submission, span, .. } in &mut timed {
             let last = &mut ends[span.queue];
-            if let Some((end, of)) = *last
+            if let Some((end, last_submission)) = *last
                 && span.begin > end
             {
-                if of == *submission { &mut within } else { &mut between }.push(Nanos(span.begin - end));
+                let gaps = if last_submission == *submission { &mut gaps_within } else { &mut gaps_between };
+                gaps.push(Nanos(span.begin - end));
             }
             if last.is_none_or(|(end, _)| span.end >= end) {
                 *last = Some((span.end, *submission));
             }
-            (span.begin, span.end) = (span.begin + offset, span.end + offset);
+            span.begin += offset;
+            span.end += offset;
         }
-        (self.gaps_within, self.gaps_between) = (Times::of(&within), Times::of(&between));
+        self.gaps_within = Times::of(&gaps_within);
+        self.gaps_between = Times::of(&gaps_between);
         self.total = timed.iter().map(|TimedCommand { span, .. }| Nanos(span.end - span.begin)).sum();
-        self.busy = covered(timed.iter().map(|command| &command.span));
+        self.busy = covered_time(timed.iter().map(|command| &command.span));
         let begin = timed.first().map_or(0.0, |command| command.span.begin);
         self.span = Nanos(timed.iter().map(|command| command.span.end - begin).fold(0.0, f64::max));
         self.timeline.submissions.sort_by(|a, b| a.begin.total_cmp(&b.begin));
-        self.pending = covered(self.timeline.submissions.iter());
+        self.pending = covered_time(self.timeline.submissions.iter());
         self.timeline.dispatches = timed.into_iter().map(|command| (command.kernel, command.span)).collect();
     }
 
-    /// Builds the kernels from the accumulated commands, those with the most time first.
-    fn rank(&mut self, counted: &[(KernelKey<'_>, Counted<'_>)]) {
-        let whole = self.total.0.max(f64::MIN_POSITIVE);
-        // Different kernels with the same name.
-        let mut contents: HashMap<String, Vec<&str>> = HashMap::new();
-        for (KernelKey { name, content, .. }, _) in counted {
-            let of_name = contents.entry(name.clone()).or_default();
-            if !of_name.contains(content) {
-                of_name.push(content);
-            }
+    /// Builds the kernels from the counted ones, those with the most time first, and makes the timeline refer to them.
+    fn set_kernels(&mut self, counted: &[CountedKernel<'_>]) {
+        let total = self.total.0.max(f64::MIN_POSITIVE);
+        let mut identities: HashMap<&str, BTreeSet<&str>> = HashMap::new();
+        for CountedKernel { key, .. } in counted {
+            identities.entry(&key.name).or_default().insert(key.identity);
         }
-        let kernel = |(KernelKey { name, content, grid, indirect }, counted): &(KernelKey<'_>, Counted<'_>)| {
-            let times = Times::of(&counted.times);
-            let is_one = contents.get(name).is_none_or(|contents| contents.len() == 1);
-            let info = counted.shader.map(|shader| shader.info);
-            let beyond = counted.beyond.iter().map(|(why, (calls, total))| Beyond {
-                why: (*why).to_string(),
-                calls: *calls,
-                share: total.0 / whole,
-            });
-            ProfiledKernel {
-                name: if is_one { name.clone() } else { format!("{name}~{}", &content[..DISTINGUISHING_DIGITS]) },
-                spirv: counted.shader.map_or_else(String::new, |shader| shader.spirv.clone()),
-                hash: counted.shader.map_or_else(String::new, |shader| shader.hash.clone()),
-                entry: info.map_or_else(String::new, |info| info.entry.clone()),
-                specialization: info.map_or_else(BTreeMap::new, specialization),
-                grid: *grid,
-                indirect: *indirect,
-                calls: counted.calls,
-                share: times.as_ref().map_or(0.0, |times| times.total.0 / whole),
-                times,
-                beyond: beyond.collect(),
-            }
-        };
-        let mut kernels: Vec<(usize, ProfiledKernel)> = counted.iter().map(kernel).enumerate().collect();
+        let profile = |kernel: &CountedKernel<'_>| kernel.profile(total, identities[&*kernel.key.name].len() == 1);
+        let mut kernels: Vec<(usize, ProfiledKernel)> = counted.iter().map(profile).enumerate().collect();
         kernels.sort_by(|(_, a), (_, b)| b.total().0.total_cmp(&a.total().0).then(b.calls.cmp(&a.calls)));
-        let mut places = vec![0; kernels.len()];
-        kernels.iter().enumerate().for_each(|(place, (before, _))| places[*before] = place);
-        self.timeline.dispatches.iter_mut().for_each(|(kernel, _)| *kernel = places[*kernel]);
+        let mut new_indices = vec![0; kernels.len()];
+        for (new_index, (index, _)) in kernels.iter().enumerate() {
+            new_indices[*index] = new_index;
+        }
+        for (kernel, _) in &mut self.timeline.dispatches {
+            *kernel = new_indices[*kernel];
+        }
         self.kernels = kernels.into_iter().map(|(_, kernel)| kernel).collect();
     }
-}
-
-fn specialization(info: &format::PipelineInfo) -> BTreeMap<u32, String> {
-    info.specialization.iter().map(|(id, bytes)| (*id, hex(bytes))).collect()
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -477,7 +517,8 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Builds a device without its commands.
-fn described(properties: &format::DeviceProperties) -> ProfiledDevice {
+fn describe_device(properties: &DeviceProperties) -> ProfiledDevice {
+    // Values of `VkPhysicalDeviceType`.
     let kind = match properties.kind {
         1 => DeviceKind::IntegratedGpu,
         2 => DeviceKind::DiscreteGpu,
@@ -490,30 +531,20 @@ fn described(properties: &format::DeviceProperties) -> ProfiledDevice {
         name: properties.name.clone(),
         kind,
         driver: if properties.driver_info.is_empty() { &properties.driver } else { &properties.driver_info }.clone(),
+        // The bit fields of `VK_MAKE_API_VERSION`.
         api_version: format!("{}.{}.{}", version >> 22 & 0x7f, version >> 12 & 0x3ff, version & 0xfff),
         uuid: hex(&properties.uuid),
         ..ProfiledDevice::default()
     }
 }
 
-fn key<'e>(dispatch: &format::DispatchEvent, shader: Option<&'e PipelineIdentity<'e>>) -> KernelKey<'e> {
-    let hash = |shader: &PipelineIdentity<'_>| shader.spirv[..HASH_DIGITS].to_string();
-    let name = shader.and_then(|shader| shader.name.clone()).or_else(|| dispatch.label.clone());
-    let name = name.or_else(|| shader.map(hash)).unwrap_or_else(|| format!("pipeline {}", dispatch.pipeline));
-    KernelKey {
-        name,
-        content: shader.map_or("", |shader| &shader.content),
-        grid: (!dispatch.indirect).then_some(dispatch.groups),
-        indirect: dispatch.indirect,
-    }
-}
-
-/// Returns the time that spans, sorted by start, cover together.
-fn covered<'s>(spans: impl Iterator<Item = &'s Span>) -> Nanos {
-    let (mut total, mut until) = (0.0, f64::NEG_INFINITY);
+/// Returns the time that spans, sorted by start, cover together; overlaps count once.
+fn covered_time<'s>(spans: impl Iterator<Item = &'s Span>) -> Nanos {
+    let mut total = 0.0;
+    let mut covered_until = f64::NEG_INFINITY;
     for span in spans {
-        total += (span.end - span.begin.max(until)).max(0.0);
-        until = until.max(span.end);
+        total += (span.end - span.begin.max(covered_until)).max(0.0);
+        covered_until = covered_until.max(span.end);
     }
     Nanos(total)
 }
@@ -527,21 +558,24 @@ struct TickClock {
     first: Option<u128>,
     /// Latest tick since the last wrap-around.
     last: u64,
-    /// Ticks before the last wrap-around, and the clock's bits, known after the first one.
+    /// Number of ticks before the last wrap-around.
     before: u128,
+    /// Number of the clock's bits, known after the first wrap-around.
     bits: Option<u32>,
 }
 
 impl TickClock {
-    /// Converts ticks to nanoseconds; `None` without timestamps.
-    fn span(&mut self, begin: u64, end: u64) -> Option<(f64, f64)> {
+    /// Converts the ticks of a command on a queue to nanoseconds; `None` without timestamps.
+    fn span(&mut self, queue: usize, begin: u64, end: u64) -> Option<Span> {
         if self.period <= 0.0 || (begin, end) == (0, 0) {
             return None;
         }
         let begin = self.nanos(begin);
-        Some((begin, self.nanos(end).max(begin)))
+        let end = self.nanos(end).max(begin);
+        Some(Span { queue, begin, end })
     }
 
+    /// Converts a tick to nanoseconds since the first one.
     fn nanos(&mut self, tick: u64) -> f64 {
         let ticks = self.unwrapped(tick);
         let first = *self.first.get_or_insert(ticks);
@@ -554,12 +588,12 @@ impl TickClock {
     /// by as much afterwards is a late tick from before it, on a different queue.
     fn unwrapped(&mut self, tick: u64) -> u128 {
         let bits = self.bits.unwrap_or((u64::BITS - self.last.leading_zeros()).max(MIN_CLOCK_BITS));
-        let half = 1 << (bits - 1);
-        if self.last.checked_sub(tick).is_some_and(|fallen| fallen > half) {
+        let half_range = 1 << (bits - 1);
+        if self.last.checked_sub(tick).is_some_and(|decrease| decrease > half_range) {
             self.bits = Some(bits);
             self.before += 1 << bits;
             self.last = tick;
-        } else if self.bits.is_some() && tick.checked_sub(self.last).is_some_and(|risen| risen > half) {
+        } else if self.bits.is_some() && tick.checked_sub(self.last).is_some_and(|increase| increase > half_range) {
             return self.before - (1 << bits) + u128::from(tick);
         } else {
             self.last = self.last.max(tick);
@@ -573,7 +607,6 @@ mod tests {
     use super::*;
     use crate::basis::fixture::assert_committed;
     use crate::fixture::{device, dispatch, pipeline, process, profile, sample_events, submission};
-    use gpukern_layer::format::DispatchEvent;
 
     #[test]
     fn kernels_have_calls_times_and_shares() {
@@ -660,8 +693,8 @@ mod tests {
         let end = 1u64 << 36;
         let ticks = [end - 100, end - 10, 5, end - 3, 40];
         assert_eq!(ticks.map(|tick| clock.nanos(tick)), [0.0, 90.0, 105.0, 97.0, 140.0]);
-        assert_eq!(clock.span(50, 40), Some((150.0, 150.0)), "no time is negative");
-        assert_eq!(clock.span(0, 0), None);
+        assert_eq!(clock.span(2, 50, 40), Some(Span { queue: 2, begin: 150.0, end: 150.0 }), "no time is negative");
+        assert_eq!(clock.span(2, 0, 0), None);
         // A queue that lags a little does not count as a wrap-around.
         let mut clock = TickClock { period: 1.0, ..TickClock::default() };
         assert_eq!(

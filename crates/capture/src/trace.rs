@@ -11,9 +11,9 @@ pub fn trace(profile: &Profile) -> Value {
     for process in &profile.processes {
         let name = process.application.clone().unwrap_or_else(|| process.arguments.join(" "));
         let mut tracks = Tracks { process, start: (process.started - start) as f64, written: 0, events: &mut events };
-        tracks.name("process_name", 0, &name);
+        tracks.write_name("process_name", 0, &name);
         for device in &process.devices {
-            tracks.device(device);
+            tracks.write_device(device);
         }
     }
     json!({ "traceEvents": events, "displayTimeUnit": "ns" })
@@ -24,52 +24,55 @@ struct Tracks<'a> {
     process: &'a ProfiledProcess,
     /// Nanoseconds from the start of the first process to the start of this one.
     start: f64,
-    /// Number of tracks written.
+    /// Number of tracks written so far; they are numbered from 1.
     written: usize,
     events: &'a mut Vec<Value>,
 }
 
 impl Tracks<'_> {
-    fn name(&mut self, what: &str, track: usize, name: &str) {
+    /// Writes the name of the process or of a track; `kind` is `process_name` or `thread_name`.
+    fn write_name(&mut self, kind: &str, track: usize, name: &str) {
         let id = self.process.id;
-        self.events.push(json!({ "ph": "M", "name": what, "pid": id, "tid": track, "args": { "name": name } }));
+        self.events.push(json!({ "ph": "M", "name": kind, "pid": id, "tid": track, "args": { "name": name } }));
     }
 
-    fn device(&mut self, device: &ProfiledDevice) {
+    /// Writes two groups of tracks for each queue: its submissions and its dispatches.
+    fn write_device(&mut self, device: &ProfiledDevice) {
         let timeline = &device.timeline;
-        for (at, (family, index)) in timeline.queues.iter().enumerate() {
-            let queue = format!("queue {family}.{index} of {}", device.name);
-            let submissions = timeline.submissions.iter().filter(|span| span.queue == at);
+        for (queue, (family, index)) in timeline.queues.iter().enumerate() {
+            let name = format!("queue {family}.{index} of {}", device.name);
+            let submissions = timeline.submissions.iter().filter(|span| span.queue == queue);
             let submissions = submissions.enumerate().map(|(number, span)| {
                 (*span, json!({ "name": format!("submission {}", number + 1), "cat": "submission" }))
             });
-            self.lanes(&format!("submissions to {queue}"), submissions);
-            let dispatches = timeline.dispatches.iter().filter(|(_, span)| span.queue == at);
+            self.write_spans(&format!("submissions to {name}"), submissions);
+            let dispatches = timeline.dispatches.iter().filter(|(_, span)| span.queue == queue);
             let dispatches = dispatches.map(|(kernel, span)| {
                 let kernel = &device.kernels[*kernel];
                 let arguments = json!({ "grid": kernel.grid_text(), "spirv": kernel.spirv });
                 (*span, json!({ "name": kernel.name, "cat": "dispatch", "args": arguments }))
             });
-            self.lanes(&queue, dispatches);
+            self.write_spans(&name, dispatches);
         }
     }
 
     /// Writes spans, sorted by start, to a track, and overlapping ones to further tracks: events of one track may only
     /// nest.
-    fn lanes(&mut self, name: &str, spans: impl Iterator<Item = (Span, Value)>) {
-        let (first, mut ends): (usize, Vec<f64>) = (self.written + 1, vec![]);
+    fn write_spans(&mut self, name: &str, spans: impl Iterator<Item = (Span, Value)>) {
+        let first_track = self.written + 1;
+        // End of the last span on each track.
+        let mut ends: Vec<f64> = vec![];
         for (span, mut event) in spans {
-            let lane = ends.iter().position(|end| *end <= span.begin).unwrap_or_else(|| {
-                let lane = ends.len();
-                let beside = if lane == 0 { String::new() } else { format!(" ({})", lane + 1) };
-                self.name("thread_name", first + lane, &format!("{name}{beside}"));
+            let lane = ends.iter().position(|end| *end <= span.begin).unwrap_or(ends.len());
+            if lane == ends.len() {
+                let suffix = if lane == 0 { String::new() } else { format!(" ({})", lane + 1) };
+                self.write_name("thread_name", first_track + lane, &format!("{name}{suffix}"));
                 ends.push(0.0);
-                lane
-            });
+            }
             ends[lane] = span.end;
             event["ph"] = "X".into();
             event["pid"] = self.process.id.into();
-            event["tid"] = (first + lane).into();
+            event["tid"] = (first_track + lane).into();
             event["ts"] = microseconds(self.start + span.begin);
             event["dur"] = microseconds(span.end - span.begin);
             self.events.push(event);
@@ -97,14 +100,13 @@ mod tests {
         profile.processes[1].devices[0].timeline.dispatches[0].1.end += 300.0;
         let trace = trace(&profile);
         let events = trace["traceEvents"].as_array().expect("events");
-        let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).collect::<Vec<_>>();
-        let named = of("M").iter().map(|event| (event["pid"].clone(), event["tid"].clone())).collect::<Vec<_>>();
-        let spans = of("X");
-        assert_eq!((spans.len(), of("M").len()), (14, 3 + 4));
+        let of_phase = |phase: &str| events.iter().filter(|event| event["ph"] == phase).collect::<Vec<_>>();
+        let track = |event: &Value| (event["pid"].clone(), event["tid"].clone());
+        let (names, spans) = (of_phase("M"), of_phase("X"));
+        assert_eq!((spans.len(), names.len()), (14, 3 + 4));
         for event in &spans {
-            let track = (event["pid"].clone(), event["tid"].clone());
-            assert!(named.contains(&track), "{event}");
-            let of_track = spans.iter().filter(|other| (other["pid"].clone(), other["tid"].clone()) == track);
+            assert!(names.iter().any(|name| track(name) == track(event)), "{event}");
+            let of_track = spans.iter().filter(|other| track(other) == track(event));
             let [begin, length] = ["ts", "dur"].map(|key| event[key].as_f64().expect("a number"));
             for other in of_track {
                 let other = other["ts"].as_f64().expect("a number");

@@ -17,47 +17,48 @@ pub(super) const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) fn leave_group(command: &mut Command) {
     #[cfg(unix)]
     command.process_group(0);
-    // CREATE_NEW_PROCESS_GROUP
     #[cfg(windows)]
-    command.creation_flags(0x200);
+    {
+        const CREATE_NEW_PROCESS_GROUP: u32 = 0x200;
+        command.creation_flags(CREATE_NEW_PROCESS_GROUP);
+    }
 }
 
 /// Program with all its children.
 pub(super) struct Family {
     pub(super) child: Child,
     tie: Tie,
-    /// Whether this process has no other children.
-    #[cfg_attr(windows, expect(dead_code, reason = "a tie holds all that was started"))]
-    only: bool,
-    /// Whether the program has ended.
-    ended: bool,
+    /// Whether this process has no other children, so that every child and orphan it gets belongs to the program.
+    #[cfg_attr(windows, expect(dead_code, reason = "a job object holds all processes of the program"))]
+    is_only_child: bool,
+    has_ended: bool,
 }
 
 impl Family {
-    /// Starts `command` in a new process group; `only` says that this process has no other children.
-    pub(super) fn start(command: &mut Command, only: bool) -> io::Result<Self> {
+    /// Starts `command` in a new process group. `is_only_child` promises that this process has no other children.
+    pub(super) fn start(command: &mut Command, is_only_child: bool) -> io::Result<Self> {
         // Processes that leave the group become children of this process when their parent ends.
         #[cfg(target_os = "linux")]
-        if only {
+        if is_only_child {
             let _ = nix::sys::prctl::set_child_subreaper(true);
         }
         leave_group(command);
         let child = command.stdin(Stdio::null()).spawn()?;
-        Ok(Self { tie: Tie::of(&child, false), child, only, ended: false })
+        Ok(Self { tie: Tie::of(&child, false), child, is_only_child, has_ended: false })
     }
 
-    /// Waits until the program ends. `look` sleeps for the given time, and ends the wait by an error.
-    pub(super) fn wait(&mut self, look: &mut dyn FnMut(Duration) -> io::Result<()>) -> io::Result<ExitStatus> {
+    /// Waits until the program ends. Between two checks, `pause` sleeps for the given time; its error ends the wait.
+    pub(super) fn wait(&mut self, pause: &mut dyn FnMut(Duration) -> io::Result<()>) -> io::Result<ExitStatus> {
         loop {
             if let Some(status) = self.child.try_wait()? {
-                self.ended = true;
+                self.has_ended = true;
                 return Ok(status);
             }
-            look(POLL_INTERVAL)?;
+            pause(POLL_INTERVAL)?;
         }
     }
 
-    /// Ends all remaining processes. Returns whether any was left after `grace`.
+    /// Kills all processes that are left after `grace`, and returns whether there were any.
     pub(super) fn end(&mut self, grace: Duration) -> bool {
         let start = Instant::now();
         while self.is_alive() && start.elapsed() < grace {
@@ -75,15 +76,15 @@ impl Family {
         outlived
     }
 
-    /// Whether any process of the group is alive.
+    /// Whether the program or any process of its group is alive.
     fn is_alive(&mut self) -> bool {
-        self.ended = self.ended || matches!(self.child.try_wait(), Ok(Some(_)) | Err(_));
+        self.has_ended = self.has_ended || matches!(self.child.try_wait(), Ok(Some(_)) | Err(_));
         #[cfg(unix)]
         {
             use nix::errno::Errno;
             use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
             // Reap orphans, of which this process is the new parent.
-            if self.only && self.ended {
+            if self.is_only_child && self.has_ended {
                 loop {
                     match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
                         Ok(WaitStatus::StillAlive) => return true,
@@ -92,23 +93,23 @@ impl Family {
                     }
                 }
             }
-            !self.ended || nix::sys::signal::killpg(pid(self.child.id()), None) != Err(Errno::ESRCH)
+            !self.has_ended || nix::sys::signal::killpg(pid(self.child.id()), None) != Err(Errno::ESRCH)
         }
         #[cfg(windows)]
-        return !self.ended || self.tie.holds_any();
+        return !self.has_ended || self.tie.holds_any();
     }
 
-    /// Kills the children of this process, if it has no others and the system lists them.
+    /// Kills the children of this process that left the program's group, if the system lists them.
     fn kill_children(&self) {
         #[cfg(target_os = "linux")]
-        if self.only {
+        if self.is_only_child {
             let this_process = std::process::id().to_string();
             for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-                let id = entry.file_name().to_string_lossy().parse::<u32>();
+                let Ok(id) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
                 let status = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
                 // State and parent follow the name, which may contain any character.
                 let parent = status.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
-                if let (Ok(id), true) = (id, parent == Some(&this_process)) {
+                if parent == Some(&this_process) {
                     let _ = nix::sys::signal::kill(pid(id), nix::sys::signal::Signal::SIGKILL);
                 }
             }
@@ -127,7 +128,7 @@ fn pid(id: u32) -> nix::unistd::Pid {
     nix::unistd::Pid::from_raw(id as i32)
 }
 
-/// Kills the processes of a group. On Windows their [`Tie`] ends them.
+/// Kills the processes of a group. On Windows their job object ends them, so nothing is left to do.
 pub(super) fn kill_group(group: u32) {
     #[cfg(unix)]
     let _ = nix::sys::signal::killpg(pid(group), nix::sys::signal::Signal::SIGKILL);
@@ -135,8 +136,8 @@ pub(super) fn kill_group(group: u32) {
     let _ = group;
 }
 
-/// Tie that ends a process when it is dropped or this process ends, in whatever way. A job object on Windows; on other
-/// systems the process ends itself.
+/// Windows job object that ends a child when the tie is dropped or this process dies. On other systems it is empty:
+/// there, children notice the end of their parent themselves.
 pub(super) struct Tie {
     #[cfg(windows)]
     job: Option<win32job::Job>,
@@ -148,7 +149,7 @@ impl Tie {
         Self {}
     }
 
-    #[expect(clippy::unused_self, reason = "what is cut elsewhere")]
+    #[expect(clippy::unused_self, reason = "the Windows version closes the job object")]
     fn cut(&mut self) {}
 }
 

@@ -27,32 +27,36 @@ use std::time::{Duration, Instant};
 pub const SHELL: &str = if cfg!(windows) { "cmd" } else { "sh" };
 /// Sub-command of `gpukern` that runs a guard.
 const SUBCOMMAND: &str = "guard";
-/// Multiple of `--timeout` that a program may take.
+/// Multiple of `--timeout` that a program may take: compilers and references in Python are slower than driver calls.
 const TIMEOUT_FACTOR: u32 = 10;
 /// Grace period for processes that outlive the program.
 const EXIT_GRACE: Duration = Duration::from_millis(500);
+/// Longest time between two checks of a program that counts as the program's; the rest was a pause of this process.
+const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Limits of the programs that this process starts.
 pub struct ProgramLimits {
     /// `--timeout` of driver calls; a program may take [`TIMEOUT_FACTOR`] times as long.
     pub timeout: Duration,
-    /// Flag that is set when the programs have to end.
+    /// Flag that this process sets, for example on Ctrl-C, to end the programs.
     pub interrupted: Option<&'static AtomicBool>,
-    /// Place where language front ends run.
     pub front_ends: FrontEnds,
 }
 
-/// Place where language front ends run.
+/// Process in which language front ends (the compilers of GLSL and WGSL) run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrontEnds {
     /// This process.
     Here,
-    /// Separate process of this program.
+    /// A separate process of this program, which may crash without ending this one.
     Separate,
 }
 
 /// Limits of this process; unset in test binaries, which cannot run a guard.
 static LIMITS: OnceLock<ProgramLimits> = OnceLock::new();
+/// Limits of a process in which [`limit`] was not called.
+const DEFAULT_LIMITS: ProgramLimits =
+    ProgramLimits { timeout: Duration::from_secs(30), interrupted: None, front_ends: FrontEnds::Here };
 
 /// Sets the limits of this process.
 pub fn limit(limits: ProgramLimits) {
@@ -86,15 +90,15 @@ pub struct ProgramEnd {
     pub said: String,
 }
 
-/// Message from a guard.
+/// Message from a guard to the process that started it.
 #[derive(Serialize, Deserialize)]
 enum GuardReport {
-    /// Process id of the running program.
+    /// The program runs; its process id is also that of its group.
     Started(u32),
-    /// Failure to start the program: whether it is missing, and the system's message.
-    Refused(bool, String),
-    /// End of the program: [`ProgramEnd::failed`], [`ProgramEnd::left`].
-    Ended(Option<String>, bool),
+    /// The program cannot be started, for the reason that the system gives.
+    Refused { is_missing: bool, reason: String },
+    /// The program has ended; see [`ProgramEnd`].
+    Ended { failed: Option<String>, left: bool },
 }
 
 /// Runs `program` to its end. Discards its standard output or, if `joined`, treats it as standard error. If this
@@ -104,7 +108,7 @@ enum GuardReport {
 /// When the program cannot be started ([`ErrorKind::NotFound`] if it is missing), takes too long or is interrupted.
 pub fn run(program: &Command, scratch: &Scratch, joined: bool) -> io::Result<ProgramEnd> {
     let Some(limits) = LIMITS.get() else {
-        return run_unguarded(program, joined, &unlimited());
+        return run_unguarded(program, joined, &DEFAULT_LIMITS);
     };
     let mut timer = ProgramTimer::new();
     let mut command = Command::new(std::env::current_exe()?);
@@ -121,10 +125,10 @@ pub fn run(program: &Command, scratch: &Scratch, joined: bool) -> io::Result<Pro
     loop {
         match guard.helper.receive(POLL_INTERVAL) {
             Ok(GuardReport::Started(group)) => guard.group = Some(group),
-            Ok(GuardReport::Refused(missing, reason)) => {
-                return Err(io::Error::new(if missing { ErrorKind::NotFound } else { ErrorKind::Other }, reason));
+            Ok(GuardReport::Refused { is_missing, reason }) => {
+                return Err(io::Error::new(if is_missing { ErrorKind::NotFound } else { ErrorKind::Other }, reason));
             }
-            Ok(GuardReport::Ended(failed, left)) => {
+            Ok(GuardReport::Ended { failed, left }) => {
                 guard.group = None;
                 return Ok(ProgramEnd { failed, left, said: guard.helper.last_words(EXIT_GRACE) });
             }
@@ -136,12 +140,7 @@ pub fn run(program: &Command, scratch: &Scratch, joined: bool) -> io::Result<Pro
     }
 }
 
-/// Returns limits for a process without any.
-fn unlimited() -> ProgramLimits {
-    ProgramLimits { timeout: Duration::from_secs(30), interrupted: None, front_ends: FrontEnds::Here }
-}
-
-/// Runs `program` like [`run`], without a guard.
+/// Runs `program` as [`run`] does, but without a guard: it survives if this process is killed.
 fn run_unguarded(program: &Command, joined: bool, limits: &ProgramLimits) -> io::Result<ProgramEnd> {
     let mut timer = ProgramTimer::new();
     let mut command = command(program.get_program(), program.get_args());
@@ -153,16 +152,17 @@ fn run_unguarded(program: &Command, joined: bool, limits: &ProgramLimits) -> io:
     let mut family = Family::start(&mut command, false)?;
     // Close the command's ends of the pipe, so that the reader sees its end.
     drop(command);
-    let said = StderrTail::of(source, OutputPolicy::Kept)?;
-    let status = family.wait(&mut |look| {
-        std::thread::sleep(look);
+    let stderr = StderrTail::of(source, OutputPolicy::Kept)?;
+    let status = family.wait(&mut |interval| {
+        std::thread::sleep(interval);
         timer.check(limits)
     })?;
     let left = family.end(EXIT_GRACE);
-    Ok(ProgramEnd { failed: failed(status), left, said: said.last(EXIT_GRACE) })
+    Ok(ProgramEnd { failed: failure(status), left, said: stderr.last(EXIT_GRACE) })
 }
 
-/// Returns a command; the Windows shell gets its arguments unquoted.
+/// Returns the command that starts `program`. The Windows shell gets its arguments unquoted, as it parses quotes in its
+/// own way.
 fn command(program: &OsStr, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
     let mut command = Command::new(program);
     #[cfg(windows)]
@@ -177,11 +177,11 @@ fn command(program: &OsStr, arguments: impl IntoIterator<Item = impl AsRef<OsStr
 }
 
 /// Returns the exit code or signal of a failed program.
-fn failed(status: ExitStatus) -> Option<String> {
+fn failure(status: ExitStatus) -> Option<String> {
     (!status.success()).then(|| ending(status))
 }
 
-/// Timer of a program.
+/// Time that a program has taken, without the time during which this process was stopped or the computer asleep.
 struct ProgramTimer {
     waited: Duration,
     last_check: Instant,
@@ -192,20 +192,19 @@ impl ProgramTimer {
         Self { waited: Duration::ZERO, last_check: Instant::now() }
     }
 
-    /// Returns an error if the program has to end.
+    /// Adds the time since the last check. Returns an error if the program has to end.
     fn check(&mut self, limits: &ProgramLimits) -> io::Result<()> {
         if limits.are_interrupted() {
             return Err(io::Error::other("was interrupted"));
         }
-        // Time during which this process was stopped, or the computer asleep, does not count.
-        let passed = self.last_check.elapsed().min(Duration::from_secs(1));
-        self.waited += passed;
+        self.waited += self.last_check.elapsed().min(MAX_CHECK_INTERVAL);
         self.last_check = Instant::now();
-        let most = limits.timeout.saturating_mul(TIMEOUT_FACTOR);
-        if self.waited < most {
+        let limit = limits.timeout.saturating_mul(TIMEOUT_FACTOR);
+        if self.waited < limit {
             return Ok(());
         }
-        let (seconds, twice) = (most.as_secs_f64(), limits.timeout.as_secs_f64() * 2.0);
+        let seconds = limit.as_secs_f64();
+        let twice = limits.timeout.as_secs_f64() * 2.0;
         Err(io::Error::new(
             ErrorKind::TimedOut,
             format!(
@@ -215,7 +214,7 @@ impl ProgramTimer {
     }
 }
 
-/// Guard process, from its parent's side.
+/// Guard process, as its parent sees it.
 struct Guard {
     helper: Helper<GuardReport>,
     /// Process group of the program, while it may run.
@@ -225,14 +224,17 @@ struct Guard {
 impl Drop for Guard {
     /// Makes the guard end the program, or ends it directly if the guard is dead.
     fn drop(&mut self) {
-        if !self.helper.end(KILL_TIMEOUT + EXIT_GRACE).is_ok_and(|status| status.success()) {
-            self.group.into_iter().for_each(kill_group);
+        let guard_succeeded = self.helper.end(KILL_TIMEOUT + EXIT_GRACE).is_ok_and(|status| status.success());
+        if let Some(group) = self.group
+            && !guard_succeeded
+        {
+            kill_group(group);
         }
     }
 }
 
-/// Runs the program in `words` and reports its end on standard output. When standard input ends first, ends the program
-/// with all its children and removes `scratch`.
+/// Runs the command line `words` and reports its end on standard output. If standard input ends first, because this
+/// process's parent died or gave up, ends the program with all its children and removes the folders `scratch`.
 ///
 /// # Errors
 /// When the program's status cannot be determined.
@@ -241,12 +243,13 @@ pub fn guard(words: &[OsString], scratch: &[PathBuf], joined: bool) -> io::Resul
     let mut command = command(program, arguments);
     command.stdin(Stdio::null()).stdout(if joined { standard_error()? } else { Stdio::null() });
     // A signal to the guard also ends the guarded program.
-    let asked = Arc::new(AtomicBool::new(false));
+    let got_signal = Arc::new(AtomicBool::new(false));
     #[cfg(unix)]
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
-        signal_hook::flag::register(signal, Arc::clone(&asked))?;
+        signal_hook::flag::register(signal, Arc::clone(&got_signal))?;
     }
-    let tell = |report: &GuardReport| message::write(&mut io::stdout().lock(), report);
+    let report = |report: &GuardReport| message::write(&mut io::stdout().lock(), report);
+    // The channel disconnects when standard input ends.
     let (open, closed) = mpsc::channel::<()>();
     let wait_for_end = move || {
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
@@ -254,18 +257,21 @@ pub fn guard(words: &[OsString], scratch: &[PathBuf], joined: bool) -> io::Resul
     };
     let mut family = match threads::start(wait_for_end).and_then(|_| Family::start(&mut command, true)) {
         Ok(family) => family,
-        Err(e) => return tell(&GuardReport::Refused(e.kind() == ErrorKind::NotFound, e.to_string())),
+        Err(e) => {
+            let is_missing = e.kind() == ErrorKind::NotFound;
+            return report(&GuardReport::Refused { is_missing, reason: e.to_string() });
+        }
     };
     // Report the id first: if the guard is killed, its parent needs the id to end the program. Errors are ignored,
     // because without a parent standard input has ended too.
-    let _ = tell(&GuardReport::Started(family.child.id()));
-    let status = family.wait(&mut |look| match closed.recv_timeout(look) {
-        Err(RecvTimeoutError::Timeout) if !asked.load(Ordering::Relaxed) => Ok(()),
+    let _ = report(&GuardReport::Started(family.child.id()));
+    let status = family.wait(&mut |interval| match closed.recv_timeout(interval) {
+        Err(RecvTimeoutError::Timeout) if !got_signal.load(Ordering::Relaxed) => Ok(()),
         _ => Err(io::Error::other("nobody waits for it")),
     });
     if let Ok(status) = status {
         let left = family.end(EXIT_GRACE);
-        return tell(&GuardReport::Ended(failed(status), left));
+        return report(&GuardReport::Ended { failed: failure(status), left });
     }
     family.end(Duration::ZERO);
     // Windows cannot remove a file while any process has it open.
@@ -294,7 +300,7 @@ mod tests {
     fn a_slow_or_interrupted_program_is_ended_with_its_children() {
         let interrupted: &AtomicBool = Box::leak(Box::default());
         let timeout = Duration::from_millis(20);
-        let limits = ProgramLimits { timeout, interrupted: Some(interrupted), ..unlimited() };
+        let limits = ProgramLimits { timeout, interrupted: Some(interrupted), ..DEFAULT_LIMITS };
         let folder = tempfile::tempdir().expect("a folder");
         let mut program = Command::new("sh");
         program.args(["-c", "{ sleep 60; echo late > late; } & sleep 60; echo late > late"]).current_dir(folder.path());
@@ -310,12 +316,11 @@ mod tests {
 
     #[test]
     fn the_time_that_a_process_is_stopped_counts_a_second_at_most() {
-        let limits = unlimited();
         let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap_or_else(Instant::now);
         let mut timer = ProgramTimer { waited: Duration::from_secs(200), last_check: ago(120) };
-        timer.check(&limits).expect("it was stopped");
+        timer.check(&DEFAULT_LIMITS).expect("it was stopped");
         timer.waited = Duration::from_secs(300);
-        timer.check(&limits).expect_err("it took too long");
+        timer.check(&DEFAULT_LIMITS).expect_err("it took too long");
     }
 
     #[test]

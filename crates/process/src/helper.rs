@@ -12,10 +12,10 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// Grace period of a process without further work.
+/// Time that a process gets to end by itself after its input was closed.
 pub const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Handling of text that a process prints between its messages.
+/// Handling of the text that a process prints besides its messages, to standard output and standard error.
 #[derive(Clone, Debug)]
 pub enum OutputPolicy {
     /// Text is shown as messages, and the tail of standard error kept.
@@ -28,28 +28,29 @@ pub enum OutputPolicy {
 /// Relation of a process to this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
-    /// Ends with this process in any case, and gets the same signals of the terminal.
+    /// Ends when this process ends for any reason, and receives the terminal's signals, such as Ctrl-C, too.
     Tied,
-    /// Outlives this process to clean up, and gets no signals of the terminal.
+    /// May outlive this process to clean up, and receives no signals from the terminal.
     Detached,
 }
 
-/// Process that reports messages of type `M`.
+/// Child process that reports messages of type `M` on its standard output.
 pub struct Helper<M> {
     child: Child,
     _tie: Option<Tie>,
     input: Option<ChildStdin>,
+    /// Messages in order; disconnects at the end of standard output or at a damaged message.
     messages: Receiver<M>,
     stderr: Option<StderrTail>,
 }
 
 impl<M: DeserializeOwned + Send + 'static> Helper<M> {
-    /// Starts `command`.
+    /// Starts `command` and a thread that reads its messages.
     ///
     /// # Errors
-    /// When the system starts no process or thread.
-    pub fn start(command: &mut Command, printed: OutputPolicy, lifetime: Lifetime) -> io::Result<Self> {
-        let errors = if matches!(printed, OutputPolicy::Discarded) { Stdio::null() } else { Stdio::piped() };
+    /// When the system cannot start a process or a thread.
+    pub fn start(command: &mut Command, policy: OutputPolicy, lifetime: Lifetime) -> io::Result<Self> {
+        let errors = if matches!(policy, OutputPolicy::Discarded) { Stdio::null() } else { Stdio::piped() };
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
         if lifetime == Lifetime::Detached {
             leave_group(command);
@@ -57,10 +58,10 @@ impl<M: DeserializeOwned + Send + 'static> Helper<M> {
         let mut child = command.spawn()?;
         let (sender, messages) = mpsc::channel();
         if let Some(source) = child.stdout.take() {
-            let printed = printed.clone();
+            let policy = policy.clone();
             threads::start(move || {
                 for line in message::lines(source) {
-                    match (message::parse(&line), &printed) {
+                    match (message::parse(&line), &policy) {
                         (None, OutputPolicy::Shown(messages)) => messages.say(&line),
                         (None, _) => {}
                         (Some(Ok(message)), _) => drop(sender.send(message)),
@@ -70,7 +71,7 @@ impl<M: DeserializeOwned + Send + 'static> Helper<M> {
                 }
             })?;
         }
-        let stderr = child.stderr.take().map(|source| StderrTail::of(source, printed)).transpose()?;
+        let stderr = child.stderr.take().map(|source| StderrTail::of(source, policy)).transpose()?;
         let tie = (lifetime == Lifetime::Tied).then(|| Tie::of(&child, true));
         Ok(Self { input: child.stdin.take(), _tie: tie, child, messages, stderr })
     }
@@ -87,12 +88,12 @@ impl<M> Helper<M> {
     /// Waits for the next message.
     ///
     /// # Errors
-    /// When none came in time, or none will come.
+    /// [`RecvTimeoutError::Timeout`] when none came in time; [`RecvTimeoutError::Disconnected`] when none will come.
     pub fn receive(&self, timeout: Duration) -> Result<M, RecvTimeoutError> {
         self.messages.recv_timeout(timeout)
     }
 
-    /// Whether the process runs.
+    /// Whether the process is still running.
     pub fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
@@ -108,7 +109,7 @@ impl<M> Helper<M> {
     /// Ends the process if it still runs; returns how it ended.
     ///
     /// # Errors
-    /// When the system does not tell.
+    /// When the system does not report the status.
     pub fn kill(&mut self) -> io::Result<ExitStatus> {
         let _ = self.child.kill();
         self.child.wait()

@@ -1,4 +1,5 @@
-//! Child processes: further processes of this program, the programs of others, their messages, last words and ends.
+//! Child processes: further processes of this program and external programs, with their messages, the tail of their
+//! standard error, and their ends.
 
 mod family;
 pub mod guarded;
@@ -12,14 +13,14 @@ pub use helper::{FAREWELL, Helper, Lifetime, OutputPolicy};
 
 use crate::basis::units::Bytes;
 
-/// Has the system end this process with its parent, if it can. On Windows the parent's job object does; elsewhere the
-/// end of standard input does.
+/// Asks Linux to kill this process when its parent dies. On Windows the parent's job object does that; on other systems
+/// the process ends when its standard input does.
 pub fn end_with_parent() {
     #[cfg(target_os = "linux")]
     let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
 }
 
-/// Returns the resident memory of this process, if the system tells it.
+/// Returns the resident memory of this process, if the system reports it.
 pub fn resident() -> Option<Bytes> {
     #[cfg(windows)]
     return win32job::utils::get_process_memory_info(win32job::utils::get_current_process())
@@ -28,7 +29,8 @@ pub fn resident() -> Option<Bytes> {
     #[cfg(not(windows))]
     {
         let status = std::fs::read_to_string("/proc/self/status").ok()?;
-        let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().strip_suffix(" kB")?;
-        Some(Bytes(kib.parse::<u64>().ok()? << 10))
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        let kib: u64 = resident.trim().strip_suffix(" kB")?.parse().ok()?;
+        Some(Bytes(kib << 10))
     }
 }

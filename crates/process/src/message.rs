@@ -10,20 +10,20 @@ const RECORD_SEPARATOR: char = '\u{1e}';
 /// Writes `message`.
 ///
 /// # Errors
-/// When nobody reads it any more.
+/// When the reading process has closed the stream.
 pub fn write(output: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
     let json = serde_json::to_string(message).expect("messages have nothing that JSON lacks");
     output.write_all(format!("{RECORD_SEPARATOR}{json}\n").as_bytes())?;
     output.flush()
 }
 
-/// Returns the message in a line; `None` if something else was printed there.
+/// Returns the message at the end of `line`; `None` if the line holds only other text.
 pub fn parse<T: for<'a> Deserialize<'a>>(line: &str) -> Option<serde_json::Result<T>> {
     let (_, json) = line.rsplit_once(RECORD_SEPARATOR)?;
     Some(serde_json::from_str(json))
 }
 
-/// Returns the lines of a stream, with replacements for bytes that are no text.
+/// Iterates over the lines of a stream until its end or an error. Invalid UTF-8 is replaced by U+FFFD.
 pub fn lines(source: impl Read) -> impl Iterator<Item = String> {
     let mut source = BufReader::new(source);
     std::iter::from_fn(move || {

@@ -19,34 +19,33 @@ pub(crate) struct StderrTail {
 }
 
 impl StderrTail {
-    /// Starts a thread that reads `source` and shows its lines if `printed` says so.
+    /// Starts a thread that reads `source` and, if `policy` says so, shows its lines as messages.
     ///
     /// # Errors
     /// When no thread can be started.
-    pub(crate) fn of(mut source: impl Read + Send + 'static, printed: OutputPolicy) -> io::Result<Self> {
+    pub(crate) fn of(mut source: impl Read + Send + 'static, policy: OutputPolicy) -> io::Result<Self> {
         let tail = Arc::new(Mutex::new(VecDeque::new()));
         let (open, end) = mpsc::channel();
-        let kept = Arc::clone(&tail);
-        let say = move |line: &[u8]| {
-            if let OutputPolicy::Shown(messages) = &printed {
-                messages.say(&String::from_utf8_lossy(line));
-            }
-        };
+        let shared_tail = Arc::clone(&tail);
         threads::start(move || {
-            let (mut part, mut line) = (vec![0; TAIL_BYTES], vec![]);
-            while let Ok(count @ 1..) = source.read(&mut part) {
-                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                kept.extend(&part[..count]);
-                let beyond = kept.len().saturating_sub(TAIL_BYTES);
-                kept.drain(..beyond);
-                drop(kept);
-                line.extend(&part[..count]);
-                while let Some(end) = line.iter().position(|byte| *byte == b'\n') {
-                    say(&line.drain(..=end).collect::<Vec<_>>());
+            let mut buffer = vec![0; TAIL_BYTES];
+            let mut line = vec![];
+            while let Ok(count @ 1..) = source.read(&mut buffer) {
+                append(&mut shared_tail.lock().unwrap_or_else(PoisonError::into_inner), &buffer[..count]);
+                let OutputPolicy::Shown(messages) = &policy else { continue };
+                for piece in buffer[..count].split_inclusive(|byte| *byte == b'\n') {
+                    line.extend(piece);
+                    if piece.ends_with(b"\n") {
+                        messages.say(&String::from_utf8_lossy(&line));
+                        line.clear();
+                    }
                 }
             }
-            if !line.is_empty() {
-                say(&line);
+            // The last line may lack its line feed.
+            if let OutputPolicy::Shown(messages) = &policy
+                && !line.is_empty()
+            {
+                messages.say(&String::from_utf8_lossy(&line));
             }
             drop(open);
         })?;
@@ -58,7 +57,14 @@ impl StderrTail {
     pub(crate) fn last(&self, patience: Duration) -> String {
         let _ = self.end.recv_timeout(patience);
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-        let (first, second) = tail.as_slices();
-        String::from_utf8_lossy(&[first, second].concat()).into_owned()
+        let bytes: Vec<u8> = tail.iter().copied().collect();
+        String::from_utf8_lossy(&bytes).into_owned()
     }
+}
+
+/// Appends `bytes` to the tail and removes its oldest ones, so that at most [`TAIL_BYTES`] remain.
+fn append(tail: &mut VecDeque<u8>, bytes: &[u8]) {
+    tail.extend(bytes);
+    let excess = tail.len().saturating_sub(TAIL_BYTES);
+    tail.drain(..excess);
 }

@@ -10,40 +10,30 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
-/// Most bytes of a header.
+/// Most bytes of a header. `NumPy` writes about 128 for an array of numbers.
 const MAX_HEADER_BYTES: usize = 1 << 14;
 /// Most levels of nested brackets; the header of a structured array with shaped fields has four.
 const MAX_NESTING: usize = 6;
 
-/// Reads the header of a `.npy` file, up to its data; returns the stored type and whether the first subscript varies
-/// fastest. Refuses another shape, and types that cannot be converted to `element`.
-fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<(DType, bool), String> {
-    let mut start = [0; 12];
-    file.read_exact(&mut start[..10]).map_err(|_| "it is shorter than the header of a .npy")?;
-    if start[..6] != *b"\x93NUMPY" {
-        return Err("it is not in NumPy's format; write it with numpy.save, or name it .bin".into());
-    }
-    let words = if start[6] == 1 { 10 } else { 12 };
-    let broken = |e: io::Error| format!("its header cannot be read: {e}");
-    file.read_exact(&mut start[10..words]).map_err(broken)?;
-    let length = match words {
-        10 => u32::from(u16::from_le_bytes([start[8], start[9]])),
-        _ => u32::from_le_bytes([start[8], start[9], start[10], start[11]]),
-    };
-    if length as usize > MAX_HEADER_BYTES {
-        return Err(format!("its header has {length} bytes; at most {MAX_HEADER_BYTES} are read"));
-    }
-    let mut text = vec![0; length as usize];
-    file.read_exact(&mut text).map_err(broken)?;
-    let header = literal(&text)?;
+/// Facts from the header of a `.npy` file.
+struct Header {
+    /// Type of the stored elements.
+    stored: DType,
+    /// Whether the first subscript varies fastest, as in Fortran, rather than the last.
+    first_fastest: bool,
+}
+
+/// Reads the header of a `.npy` file, up to its data. Refuses another shape, and types that cannot be converted to
+/// `element`.
+fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<Header, String> {
+    let Value::Dict(fields) = read_literal(file)? else { return Err("its header is not a dictionary".into()) };
     let field = |name: &str| {
-        let Value::Dict(fields) = &header else { return Err("its header is not a dictionary".to_string()) };
-        let found = fields.iter().find(|(key, _)| key.as_string().is_some_and(|key| key == name));
-        found.map(|(_, value)| value).ok_or_else(|| format!("its header has no '{name}'"))
+        let field = fields.iter().find(|(key, _)| key.as_string().is_some_and(|key| key == name));
+        field.map(|(_, value)| value).ok_or_else(|| format!("its header has no '{name}'"))
     };
-    let dtype = field("descr")?;
-    let dtype =
-        dtype.as_string().map_or_else(|| brief(&dtype.to_string()).into_owned(), |name| brief(name).into_owned());
+    let descr = field("descr")?;
+    let dtype = descr.as_string().cloned().unwrap_or_else(|| descr.to_string());
+    let dtype = brief(&dtype);
     let Some(stored) = stored_type(element, &dtype) else {
         let name = numpy_names(element)[0];
         return Err(format!(
@@ -53,19 +43,40 @@ fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<(D
     let Value::Boolean(first_fastest) = *field("fortran_order")? else {
         return Err("its header has another 'fortran_order' than True and False".into());
     };
-    let extents = field("shape")?;
-    let of = |extent: &Value| extent.as_integer().and_then(|extent| u64::try_from(extent).ok());
-    let there: Option<Vec<u64>> = extents.as_tuple().and_then(|extents| extents.iter().map(of).collect());
-    let Some(there) = there else {
-        return Err(format!("its shape {} is not a tuple of extents", brief(&extents.to_string())));
+    let stored_shape = field("shape")?;
+    let extent = |value: &Value| value.as_integer().and_then(|extent| u64::try_from(extent).ok());
+    let extents: Option<Vec<u64>> = stored_shape.as_tuple().and_then(|extents| extents.iter().map(extent).collect());
+    let Some(extents) = extents else {
+        return Err(format!("its shape {} is not a tuple of extents", brief(&stored_shape.to_string())));
     };
-    if there != shape {
-        return Err(format!(
-            "it has the shape {}, the buffer {shape:?}; make them the same",
-            brief(&format!("{there:?}"))
-        ));
+    if extents != shape {
+        let extents = format!("{extents:?}");
+        return Err(format!("it has the shape {}, the buffer {shape:?}; make them the same", brief(&extents)));
     }
-    Ok((stored, first_fastest))
+    Ok(Header { stored, first_fastest })
+}
+
+/// Reads the start of a `.npy` file (magic, version and length) and the literal that follows it.
+fn read_literal(file: &mut impl Read) -> Result<Value, String> {
+    let mut start = [0; 12];
+    file.read_exact(&mut start[..10]).map_err(|_| "it is shorter than the header of a .npy")?;
+    if start[..6] != *b"\x93NUMPY" {
+        return Err("it is not in NumPy's format; write it with numpy.save, or name it .bin".into());
+    }
+    let broken = |e: io::Error| format!("its header cannot be read: {e}");
+    // Version 1 has a length of two bytes, later ones of four.
+    let length = if start[6] == 1 {
+        u32::from(u16::from_le_bytes([start[8], start[9]]))
+    } else {
+        file.read_exact(&mut start[10..]).map_err(broken)?;
+        u32::from_le_bytes([start[8], start[9], start[10], start[11]])
+    };
+    if length as usize > MAX_HEADER_BYTES {
+        return Err(format!("its header has {length} bytes; at most {MAX_HEADER_BYTES} are read"));
+    }
+    let mut text = vec![0; length as usize];
+    file.read_exact(&mut text).map_err(broken)?;
+    parse_literal(&text)
 }
 
 /// Returns the stored type that `NumPy` calls `name`, if its elements can be converted to `element`: the same type, or
@@ -74,7 +85,7 @@ fn stored_type(element: DType, name: &str) -> Option<DType> {
     let others = DType::OF_BUFFERS
         .into_iter()
         .filter(|other| element != DType::Bytes && ![DType::Bytes, DType::Bf16].contains(other));
-    std::iter::once(element).chain(others).find(|known| numpy_names(*known).contains(&name))
+    std::iter::once(element).chain(others).find(|dtype| numpy_names(*dtype).contains(&name))
 }
 
 /// Converts an element to an integer, if it is one.
@@ -86,21 +97,22 @@ pub(super) fn integer(element: DType, bytes: &[u8]) -> Option<i128> {
     }
 }
 
-/// Appends an element of type `from` as one of type `to`: floats are rounded, other values must be exact. `None` if
-/// `to` has no such value.
-fn push_converted(from: DType, to: DType, bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
-    let (start, value) = (out.len(), from.value(bytes));
+/// Appends an element of type `from` as one of type `to`: floats are rounded, other values must be exact. Returns
+/// whether `to` has such a value.
+fn push_converted(from: DType, to: DType, bytes: &[u8], out: &mut Vec<u8>) -> bool {
+    let start = out.len();
+    let value = from.value(bytes);
     if from.is_float() && to.is_float() {
         to.push(value, out);
-        return (to.value(&out[start..]).is_finite() || !value.is_finite()).then_some(());
+        return to.value(&out[start..]).is_finite() || !value.is_finite();
     }
-    let exact = integer(from, bytes)?;
+    let Some(exact) = integer(from, bytes) else { return false };
     if to.is_float() {
         to.push(value, out);
     } else {
         out.extend_from_slice(&exact.to_le_bytes()[..to.bytes() as usize]);
     }
-    (integer(to, &out[start..]) == Some(exact)).then_some(())
+    integer(to, &out[start..]) == Some(exact)
 }
 
 /// Converts the elements of an array. Names the first element that the buffer's type cannot hold.
@@ -110,79 +122,86 @@ fn convert(from: DType, to: DType, data: Vec<u8>, shape: &[u64]) -> Result<Vec<u
     }
     let mut out = Vec::with_capacity(data.len() / from.bytes() as usize * to.bytes() as usize);
     for (index, bytes) in data.chunks_exact(from.bytes() as usize).enumerate() {
-        push_converted(from, to, bytes, &mut out).ok_or_else(|| {
-            let mut left = index as u64;
-            let subscripts = shape.iter().rev().map(|extent| {
-                let subscript = left % extent;
-                left /= extent;
-                subscript.to_string()
-            });
-            let subscripts: Vec<_> = subscripts.collect::<Vec<_>>().into_iter().rev().collect();
+        if !push_converted(from, to, bytes, &mut out) {
             let value = match integer(from, bytes) {
                 Some(whole) if !from.is_float() => whole.to_string(),
                 _ => format!("{:?}", from.value(bytes)),
             };
-            format!(
+            return Err(format!(
                 "its element [{}] is {value}, which the buffer's type {to} does not have; give the buffer another type, or \
                  correct the array",
-                subscripts.join(",")
-            )
-        })?;
+                subscripts(shape, index)
+            ));
+        }
     }
     Ok(out)
 }
 
-/// Reorders the elements, of `bytes` each, from first-subscript-fastest to last-subscript-fastest.
-fn last_fastest(data: Vec<u8>, bytes: usize, shape: &[u64]) -> Vec<u8> {
+/// Formats the subscripts of an element, the slowest first: `3,5`.
+pub(super) fn subscripts(shape: &[u64], index: usize) -> String {
+    let mut rest = index as u64;
+    let mut subscripts: Vec<String> = vec![];
+    for extent in shape.iter().rev() {
+        subscripts.push((rest % extent).to_string());
+        rest /= extent;
+    }
+    subscripts.reverse();
+    subscripts.join(",")
+}
+
+/// Reorders the elements, of `size` bytes each, from first-subscript-fastest to last-subscript-fastest.
+fn to_last_fastest(data: Vec<u8>, size: usize, shape: &[u64]) -> Vec<u8> {
     // With one axis, both orders are the same.
     if shape.iter().filter(|extent| **extent != 1).count() <= 1 {
         return data;
     }
-    // Extent and stride of each axis.
-    let axes = shape.iter().scan(bytes, |next, extent| {
-        let stride = *next;
-        *next *= *extent as usize;
-        Some((*extent as usize, stride))
-    });
-    let axes: Vec<_> = axes.collect();
-    let (mut subscripts, mut from) = (vec![0; axes.len()], 0);
+    // Bytes between neighbors along each axis.
+    let mut strides = vec![];
+    let mut stride = size;
+    for extent in shape {
+        strides.push(stride);
+        stride *= *extent as usize;
+    }
+    let mut subscripts = vec![0; shape.len()];
+    let mut from = 0;
     let mut out = Vec::with_capacity(data.len());
     while out.len() < data.len() {
-        out.extend_from_slice(&data[from..from + bytes]);
-        for (subscript, (extent, stride)) in subscripts.iter_mut().zip(&axes).rev() {
-            *subscript += 1;
-            from += stride;
-            if *subscript < *extent {
+        out.extend_from_slice(&data[from..from + size]);
+        // Count up the subscripts, the last first, with carries.
+        for axis in (0..shape.len()).rev() {
+            subscripts[axis] += 1;
+            from += strides[axis];
+            if subscripts[axis] < shape[axis] {
                 break;
             }
-            from -= *extent * stride;
-            *subscript = 0;
+            from -= shape[axis] as usize * strides[axis];
+            subscripts[axis] = 0;
         }
     }
     out
 }
 
 /// Parses a header, a Python literal. Limits its nesting, because the parser is recursive and parses some parts twice.
-fn literal(header: &[u8]) -> Result<Value, String> {
+fn parse_literal(header: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(header).map_err(|_| "its header cannot be read: it is not text")?;
-    let deepest = text.bytes().scan(0usize, |depth, byte| {
+    let mut depth = 0usize;
+    for byte in text.bytes() {
         match byte {
-            b'(' | b'[' | b'{' => *depth += 1,
-            b')' | b']' | b'}' => *depth = depth.saturating_sub(1),
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
             _ => {}
         }
-        Some(*depth)
-    });
-    if deepest.max().unwrap_or(0) > MAX_NESTING {
-        return Err(format!(
-            "its header is nested more than {MAX_NESTING} times, which that of an array of numbers is not"
-        ));
+        if depth > MAX_NESTING {
+            return Err(format!(
+                "its header is nested more than {MAX_NESTING} times, which that of an array of numbers is not"
+            ));
+        }
     }
     text.trim_end_matches('\n').parse().map_err(|_| format!("its header cannot be read: '{}'", brief(text)))
 }
 
-/// Returns `NumPy`'s names of an element type, the one to write first. `NumPy` lacks bfloat16; other libraries save it
-/// as two opaque bytes.
+/// Returns `NumPy`'s names of an element type; the first is written, all are read. `NumPy` lacks bfloat16: it is
+/// written as 16-bit integers, and other libraries save it as two opaque bytes.
 fn numpy_names(element: DType) -> &'static [&'static str] {
     match element {
         DType::U8 => &["|u1", "<u1", "|b1"],
@@ -203,20 +222,20 @@ fn numpy_names(element: DType) -> &'static [&'static str] {
 
 /// Checks that a `.npy` file fits a buffer, without reading its data.
 pub fn check(path: &Path, element: DType, shape: &[u64]) -> Result<(), String> {
-    read_header(&mut open(path)?, element, shape).map(drop).map_err(|reason| named(path, reason))
+    read_header(&mut open(path)?, element, shape).map(drop).map_err(|reason| with_path(path, reason))
 }
 
 /// Reads a `.npy` file for a buffer, in last-subscript-fastest order, and converts its elements: `NumPy` computes in
 /// f64 by default.
 pub fn read(path: &Path, element: DType, shape: &[u64]) -> Result<Vec<u8>, String> {
-    let named = |reason: String| named(path, reason);
+    let with_path = |reason: String| with_path(path, reason);
     let mut file = open(path)?;
-    let (from, first_fastest) = read_header(&mut file, element, shape).map_err(named)?;
-    let mut data = read_exactly(file, shape.iter().product::<u64>() * from.bytes()).map_err(named)?;
+    let Header { stored, first_fastest } = read_header(&mut file, element, shape).map_err(with_path)?;
+    let mut data = read_exactly(file, shape.iter().product::<u64>() * stored.bytes()).map_err(with_path)?;
     if first_fastest {
-        data = last_fastest(data, from.bytes() as usize, shape);
+        data = to_last_fastest(data, stored.bytes() as usize, shape);
     }
-    convert(from, element, data, shape).map_err(named)
+    convert(stored, element, data, shape).map_err(with_path)
 }
 
 /// Reads exactly `bytes` raw bytes, decompressed if the file is compressed.
@@ -227,7 +246,7 @@ pub fn read_raw(path: &Path, bytes: u64) -> Result<Vec<u8>, String> {
     } else {
         read_exactly(file, bytes)
     };
-    contents.map_err(|reason| named(path, reason))
+    contents.map_err(|reason| with_path(path, reason))
 }
 
 /// Extension of compressed raw bytes: `x.bin.zst`.
@@ -242,34 +261,38 @@ pub fn check_raw(path: &Path, bytes: u64) -> Result<(), String> {
     if is_compressed(path) {
         return open(path).map(drop);
     }
-    let there = open(path)?.metadata().map_err(|e| named(path, e))?.len();
-    if there == bytes { Ok(()) } else { Err(named(path, other_length(there, bytes))) }
+    let length = open(path)?.metadata().map_err(|e| with_path(path, e))?.len();
+    if length == bytes { Ok(()) } else { Err(with_path(path, length_mismatch(length, bytes))) }
 }
 
-fn other_length(there: u64, bytes: u64) -> String {
-    format!("it has {there} bytes, the buffer {bytes}; make them the same")
+fn length_mismatch(length: u64, bytes: u64) -> String {
+    format!("it has {length} bytes, the buffer {bytes}; make them the same")
 }
 
 /// Opens a regular file.
 fn open(path: &Path) -> Result<File, String> {
     match path.metadata() {
-        Ok(metadata) if !metadata.is_file() => Err(named(path, "it is not a regular file")),
-        _ => File::open(path).map_err(|e| named(path, e)),
+        Ok(metadata) if !metadata.is_file() => Err(with_path(path, "it is not a regular file")),
+        _ => File::open(path).map_err(|e| with_path(path, e)),
     }
 }
 
-fn named(path: &Path, reason: impl Display) -> String {
+fn with_path(path: &Path, reason: impl Display) -> String {
     format!("{}: {reason}", path.shown())
 }
 
+/// Reads the rest of a file, which must have `bytes` bytes; of a longer one it reads no more than one byte beyond.
 fn read_exactly(file: impl Read, bytes: u64) -> Result<Vec<u8>, String> {
     let mut data = vec![];
     file.take(bytes + 1).read_to_end(&mut data).map_err(|e| e.to_string())?;
-    match data.len() as u64 {
-        there if there == bytes => Ok(data),
-        there if there > bytes => Err(format!("it has more data than the {} of the buffer", Bytes(bytes))),
-        there => Err(format!("its data ends: {}", other_length(there, bytes))),
+    let length = data.len() as u64;
+    if length > bytes {
+        return Err(format!("it has more data than the {} of the buffer", Bytes(bytes)));
     }
+    if length < bytes {
+        return Err(format!("its data ends: {}", length_mismatch(length, bytes)));
+    }
+    Ok(data)
 }
 
 /// Writes elements to a `.npy` file.
@@ -300,13 +323,22 @@ mod tests {
         refused.expect_err("refused").split_once(": ").expect("a path").1.into()
     }
 
+    fn encoded(element: DType, values: impl IntoIterator<Item = f64>) -> Vec<u8> {
+        let mut bytes = vec![];
+        values.into_iter().for_each(|value| element.push(value, &mut bytes));
+        bytes
+    }
+
+    fn decoded(element: DType, bytes: &[u8]) -> Vec<f64> {
+        bytes.chunks_exact(element.bytes() as usize).map(|bytes| element.value(bytes)).collect()
+    }
+
     #[test]
     fn written_arrays_are_read_and_other_shapes_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.npy");
         for element in DType::OF_BUFFERS {
-            let mut bytes = vec![];
-            (0..6).for_each(|value| element.push(f64::from(value), &mut bytes));
+            let bytes = encoded(element, (0..6).map(f64::from));
             write(&path, element, &[2, 3], &bytes).expect("written");
             assert_eq!(check(&path, element, &[2, 3]), Ok(()), "{element}");
             assert_eq!(read(&path, element, &[2, 3]).as_ref(), Ok(&bytes), "{element}");
@@ -320,14 +352,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.npy");
         let read_as = |from: DType, values: [f64; 4], to: DType| {
-            let mut bytes = vec![];
-            for value in values {
-                from.push(value, &mut bytes);
-            }
-            write(&path, from, &[2, 2], &bytes).expect("written");
+            write(&path, from, &[2, 2], &encoded(from, values)).expect("written");
             assert_eq!(check(&path, to, &[2, 2]), Ok(()), "{from} {to}");
-            let data = read(&path, to, &[2, 2])?;
-            Ok::<_, String>(data.chunks_exact(to.bytes() as usize).map(|bytes| to.value(bytes)).collect::<Vec<_>>())
+            read(&path, to, &[2, 2]).map(|data| decoded(to, &data))
         };
         let (f32, f64) = (DType::F32, DType::F64);
         let rounded = read_as(f64, [0.1, -2.0, f64::INFINITY, 1e-320], f32).expect("rounded");
@@ -363,27 +390,24 @@ mod tests {
         for shape in [&[][..], &[5], &[2, 3], &[3, 1], &[4, 2, 3], &[2, 3, 2, 5]] {
             let count: u64 = shape.iter().product();
             // Index in C order of each element, listed in Fortran order: the first subscript varies fastest.
-            let places = (0..count).map(|index| {
-                let (mut left, mut place) = (index, 0);
+            let c_indices = (0..count).map(|index| {
+                let (mut rest, mut c_index) = (index, 0);
                 let mut stride = count;
                 for extent in shape {
                     stride /= extent;
-                    place += left % extent * stride;
-                    left /= extent;
+                    c_index += rest % extent * stride;
+                    rest /= extent;
                 }
-                place
+                c_index as f64
             });
-            let mut bytes = vec![];
-            places.for_each(|place| DType::I16.push(place as f64, &mut bytes));
-            write(&path, DType::I16, shape, &bytes).expect("written");
+            write(&path, DType::I16, shape, &encoded(DType::I16, c_indices)).expect("written");
             let file = std::fs::read(&path).expect("there");
             let at = file.windows(5).position(|word| word == b"False").expect("the order of C");
             std::fs::write(&path, [&file[..at], b"True ", &file[at + 5..]].concat()).expect("written");
             for to in [DType::I16, DType::F64] {
                 assert_eq!(check(&path, to, shape), Ok(()));
-                let read = read(&path, to, shape).expect("the same array");
-                let values: Vec<_> = read.chunks_exact(to.bytes() as usize).map(|bytes| to.value(bytes)).collect();
-                assert_eq!(values, (0..count).map(|place| place as f64).collect::<Vec<_>>(), "{shape:?}");
+                let values = decoded(to, &read(&path, to, shape).expect("the same array"));
+                assert_eq!(values, (0..count).map(|index| index as f64).collect::<Vec<_>>(), "{shape:?}");
             }
         }
     }
@@ -439,17 +463,20 @@ mod tests {
             }
         };
         let most = u64::MAX;
-        let of = |shape: &str| format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n");
-        refused(&of(&format!("({most}, {most})")), "it has the shape [18446744073709551615, 18446744073709551615]");
-        refused(&of(&format!("({most}0, 4)")), "is not a tuple of extents");
-        refused(&of("(-4,)"), "is not a tuple of extents");
-        refused(&of("(4.0,)"), "is not a tuple of extents");
-        refused(&of("(0,)"), "it has the shape [0]");
-        refused(&of("4"), "is not a tuple of extents");
-        refused(&of("()"), "it has the shape []");
-        refused(&of("(4,)").replace("False", "None"), "another 'fortran_order'");
-        refused(&of("(4,)").replace("'<f4'", "'|O'"), "elements of type '|O'");
-        refused(&of("(4,)").replace("'<f4'", "[('a', '<f4', (2, 3))]"), "elements of type '[('a', '<f4', (2, 3))]'");
+        let header = |shape: &str| format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n");
+        refused(&header(&format!("({most}, {most})")), "it has the shape [18446744073709551615, 18446744073709551615]");
+        refused(&header(&format!("({most}0, 4)")), "is not a tuple of extents");
+        refused(&header("(-4,)"), "is not a tuple of extents");
+        refused(&header("(4.0,)"), "is not a tuple of extents");
+        refused(&header("(0,)"), "it has the shape [0]");
+        refused(&header("4"), "is not a tuple of extents");
+        refused(&header("()"), "it has the shape []");
+        refused(&header("(4,)").replace("False", "None"), "another 'fortran_order'");
+        refused(&header("(4,)").replace("'<f4'", "'|O'"), "elements of type '|O'");
+        refused(
+            &header("(4,)").replace("'<f4'", "[('a', '<f4', (2, 3))]"),
+            "elements of type '[('a', '<f4', (2, 3))]'",
+        );
         refused("{'descr': '<f4'}", "has no 'fortran_order'");
         refused("['descr']", "not a dictionary");
         // The parser visits each level twice.

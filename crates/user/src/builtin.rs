@@ -1,5 +1,5 @@
-//! Built-in algorithm that solves the problem of a user's kernels: its oracle is the reference, and its variants run
-//! beside the kernels on the same buffers.
+//! Built-in algorithm that solves the same problem as a user's kernels: its oracle is their reference, and its variants
+//! compete with them on the same buffers.
 
 use super::oracle::Contents;
 use super::resolved::{Builtin, ResolvedBuffer, ResolvedPoint, size_of};
@@ -11,10 +11,10 @@ use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::Role;
 use crate::kernel::program::{BufferId, Program};
 
-/// Name of the variant that the model prefers.
+/// Name for the variant and tile that the algorithm's performance model prefers.
 pub(super) const AUTO: &str = "auto";
 
-/// Built-in algorithm at a point.
+/// Built-in algorithm at a point of the sweep.
 pub(super) struct Counterpart {
     pub(super) algorithm: &'static Algorithm,
     case: CaseSpec,
@@ -22,7 +22,7 @@ pub(super) struct Counterpart {
     /// Index of the point's buffer for each of the algorithm's buffers.
     places: Vec<usize>,
     /// Number of buffers of the point.
-    count: usize,
+    buffer_count: usize,
 }
 
 impl Counterpart {
@@ -42,38 +42,43 @@ impl Counterpart {
         for (spec, place) in problem.buffers().iter().zip(&places) {
             let ResolvedBuffer { name, role, .. } = &point.buffers[*place];
             if spec.role.is_output() && !role.is_output() || spec.role.is_input() && !role.is_input() {
-                let (other, algorithm) = (&spec.name, &algorithm.name);
                 return Err(format!(
-                    "buffer {name} is not filled and written as {other} of {algorithm} is; correct reference.roles"
+                    "buffer {name} is not filled and written as {} of {} is; correct reference.roles",
+                    spec.name, algorithm.name
                 ));
             }
         }
-        Ok(Self { algorithm, case, problem, places, count: point.buffers.len() })
+        Ok(Self { algorithm, case, problem, places, buffer_count: point.buffers.len() })
     }
 
-    /// Lists the indices of the point's buffers, among those for which `is` holds, that take the algorithm's roles for
-    /// which it holds.
-    fn places(&self, point: &ResolvedPoint, is: fn(Role) -> bool) -> Vec<usize> {
-        let specs = self.problem.buffers();
-        let parts = specs.iter().zip(&self.places).filter(|(spec, _)| is(spec.role));
-        parts.map(|(_, place)| point.buffers[..*place].iter().filter(|buffer| is(buffer.role)).count()).collect()
+    /// Returns, for each input or each output of the algorithm (as `is_kind` says), its index among the point's buffers
+    /// of the same kind.
+    fn indices(&self, point: &ResolvedPoint, is_kind: fn(Role) -> bool) -> Vec<usize> {
+        let mut indices = vec![];
+        for (spec, place) in self.problem.buffers().iter().zip(&self.places) {
+            if is_kind(spec.role) {
+                indices.push(point.buffers[..*place].iter().filter(|buffer| is_kind(buffer.role)).count());
+            }
+        }
+        indices
     }
 
     /// Selects the algorithm's inputs among those of the point.
     fn inputs(&self, inputs: &[HostArray], point: &ResolvedPoint) -> Vec<HostArray> {
-        self.places(point, Role::is_input).into_iter().map(|place| inputs[place].clone()).collect()
+        self.indices(point, Role::is_input).into_iter().map(|index| inputs[index].clone()).collect()
     }
 
     /// Makes the algorithm's own oracle for `inputs`, the point's filled buffers.
     pub(super) fn oracle(&self, inputs: &[HostArray], point: &ResolvedPoint) -> Result<Box<dyn Oracle>, Error> {
         let oracle = self.problem.oracle(&self.inputs(inputs, point))?;
-        let places = self.places(point, Role::is_output);
+        let indices = self.indices(point, Role::is_output);
         Ok(Box::new(move |outputs: &[HostArray]| {
-            oracle.check(&places.iter().map(|place| outputs[*place].clone()).collect::<Vec<_>>())
+            oracle.check(&indices.iter().map(|index| outputs[*index].clone()).collect::<Vec<_>>())
         }))
     }
 
-    /// Computes the only correct output in f64, if there is one, for a check that the description states.
+    /// Computes the algorithm's output in f64, to be compared by the tolerance that the description states for it.
+    /// `None` if it states none, or the algorithm has several correct answers.
     pub(super) fn exact(&self, inputs: &[HostArray], point: &ResolvedPoint) -> Option<Contents> {
         let buffer = self.places.last().map(|place| &point.buffers[*place]).filter(|output| output.checked)?;
         let values = (self.algorithm.exact?)(&self.case, &self.inputs(inputs, point))?;
@@ -81,27 +86,38 @@ impl Counterpart {
         for value in values {
             buffer.element.push(value, &mut bytes);
         }
-        Some(Contents { index: self.places(point, Role::is_output)[0], buffer: buffer.clone(), bytes })
+        Some(Contents { index: self.indices(point, Role::is_output)[0], buffer: buffer.clone(), bytes })
     }
 
     /// Builds the program of a variant, or of the one that the model prefers, on the buffers of the point.
     pub(super) fn program(&self, variant: &str, device: &DeviceInfo) -> Program {
-        let made = match (variant, self.algorithm.candidates) {
-            (AUTO, Some(candidates)) => {
-                let mut made = candidates(self.algorithm, &self.case, device).into_iter().map(|candidate| {
-                    let case = CaseSpec { tile: candidate.tile, ..self.case };
-                    self.feasible(self.algorithm.variant(candidate.variant)?, &case, device)
-                });
-                let first = made.next().unwrap_or_else(|| Err("has no candidates".into()));
-                first.or_else(|reason| made.find_map(Result::ok).ok_or(reason))
-            }
+        let program = match (variant, self.algorithm.candidates) {
+            (AUTO, Some(_)) => self.preferred_program(device),
             (AUTO, None) => Err(format!("has no model to choose from {}", self.algorithm.name)),
             _ => self.algorithm.variant(variant).and_then(|variant| self.feasible(variant, &self.case, device)),
         };
-        let count = self.places.len();
-        let place =
-            |id: BufferId| BufferId(self.places.get(id.0).copied().unwrap_or(id.0 - count.min(id.0) + self.count));
-        made.map_or_else(Program::refused, |program| program.with_buffers(place))
+        // The algorithm's buffers take their places among the point's; its scratch buffers follow those.
+        let own_count = self.places.len();
+        let place = |id: BufferId| match self.places.get(id.0) {
+            Some(place) => BufferId(*place),
+            None => BufferId(id.0 - own_count + self.buffer_count),
+        };
+        program.map_or_else(Program::refused, |program| program.with_buffers(place))
+    }
+
+    /// Builds the first feasible program of the model's candidates. The error is that of the first candidate.
+    fn preferred_program(&self, device: &DeviceInfo) -> Result<Program, String> {
+        let mut first_reason = None;
+        let candidates = self.algorithm.candidates.map(|candidates| candidates(self.algorithm, &self.case, device));
+        for candidate in candidates.into_iter().flatten() {
+            let case = CaseSpec { tile: candidate.tile, ..self.case };
+            let variant = self.algorithm.variant(candidate.variant);
+            match variant.and_then(|variant| self.feasible(variant, &case, device)) {
+                Ok(program) => return Ok(program),
+                Err(reason) => first_reason = first_reason.or(Some(reason)),
+            }
+        }
+        Err(first_reason.unwrap_or_else(|| "has no candidates".into()))
     }
 
     fn feasible(&self, variant: &Variant, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {

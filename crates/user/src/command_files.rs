@@ -10,41 +10,51 @@ const MAX_DEPTH: u32 = 4;
 /// Most folders to search, and most words to look for in each.
 const MAX_FOLDERS: usize = 32;
 const MAX_WORDS: usize = 1000;
+/// Longest expansion of variables that is read, because values that use variables grow exponentially. Linux passes no
+/// longer argument to a program (`MAX_ARG_STRLEN`).
+const MAX_EXPANDED_BYTES: usize = 128 << 10;
 
 /// Returns the files that a shell's `line` may name when it is run in `folder`.
 pub fn files_of_line(line: &str, folder: &Path) -> BTreeSet<PathBuf> {
     let mut words = CommandWords::default();
     words.read(line, 0);
-    words.files(folder)
+    words.find_files(folder)
 }
 
 /// Returns the files that the `arguments` of a program name, those of an interpreter's script included.
 pub fn files_of_arguments<'a>(arguments: impl IntoIterator<Item = &'a str>, folder: &Path) -> BTreeSet<PathBuf> {
     let mut words = CommandWords::default();
-    arguments.into_iter().for_each(|argument| words.add(argument, 0));
-    words.files(folder)
+    for argument in arguments {
+        words.add(argument, 0);
+    }
+    words.find_files(folder)
 }
 
 /// Words of a command, with everything that they may expand to.
 #[derive(Default)]
 struct CommandWords {
     all: BTreeSet<String>,
+    /// Values of the variables that the command sets.
     variables: BTreeMap<String, String>,
 }
 
 impl CommandWords {
-    /// Adds the words of `line`.
+    /// Adds the words of `line`, which is quoted `depth` times.
     fn read(&mut self, line: &str, depth: u32) {
         for word in split(line) {
             self.add(&word, depth);
         }
     }
 
+    /// Adds a word and all its readings: its parts, its expansion, and a command line within it.
     fn add(&mut self, word: &str, depth: u32) {
         if word.is_empty() || depth > MAX_DEPTH || self.all.len() > MAX_WORDS {
             return;
         }
-        if let Some((name, value)) = word.split_once('=').filter(|(name, _)| is_variable(name)) {
+        if let Some((name, value)) = word.split_once('=')
+            && !name.is_empty()
+            && name.chars().all(is_variable_char)
+        {
             self.variables.insert(name.into(), value.into());
         }
         if !self.all.insert(word.into()) {
@@ -62,15 +72,14 @@ impl CommandWords {
             let path = word.replace('.', "/");
             self.all.extend([format!("{path}.py"), format!("{path}/__main__.py")]);
         }
-        let expanded = self.expanded(word);
-        if expanded != word {
+        if let Some(expanded) = self.expand(word) {
             self.add(&expanded, depth + 1);
         }
         self.read(word, depth + 1);
     }
 
-    /// Expands the variables of a word.
-    fn expanded(&self, word: &str) -> String {
+    /// Expands the variables of a word and a leading `~/`; `None` if there are none, or the result is too long.
+    fn expand(&self, word: &str) -> Option<String> {
         let mut parts = word.split('$');
         let mut text = parts.next().unwrap_or_default().to_string();
         if let Some(rest) = text.strip_prefix("~/")
@@ -80,84 +89,108 @@ impl CommandWords {
         }
         for part in parts {
             let braced = part.strip_prefix('{').and_then(|part| part.split_once('}'));
-            let end = part.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(part.len());
+            let end = part.find(|c| !is_variable_char(c)).unwrap_or(part.len());
             let (name, rest) = braced.unwrap_or(part.split_at(end));
-            let value = self.variables.get(name).cloned().or_else(|| std::env::var(name).ok());
-            // The working folder of the command.
-            let value = if name == "PWD" { Some(".".into()) } else { value };
-            text += &value.unwrap_or_default();
+            text += &self.value_of(name);
             text += rest;
+            if text.len() > MAX_EXPANDED_BYTES {
+                return None;
+            }
         }
-        text
+        Some(text).filter(|text| text != word)
+    }
+
+    /// Returns the value of a variable that the command or the environment sets; empty for an unset one.
+    fn value_of(&self, name: &str) -> String {
+        // The working folder of the command, in which all words are looked up.
+        if name == "PWD" {
+            return ".".into();
+        }
+        match self.variables.get(name) {
+            Some(value) => value.clone(),
+            None => std::env::var(name).unwrap_or_default(),
+        }
     }
 
     /// Finds files with these names in `folder`, in folders that other words name, and on the `PATH`.
-    fn files(&self, folder: &Path) -> BTreeSet<PathBuf> {
-        let mut folders = vec![folder.to_path_buf()];
-        let mut at = 0;
-        while at < folders.len() {
-            for word in self.all.iter().filter(|word| !word.contains('*')) {
-                let path = folders[at].join(word);
-                let known = || {
-                    path.canonicalize()
-                        .is_ok_and(|folder| folders.iter().any(|f| f.canonicalize().is_ok_and(|f| f == folder)))
-                };
-                if folders.len() < MAX_FOLDERS && path.is_dir() && !known() {
-                    folders.push(path);
-                }
-            }
-            at += 1;
-        }
-        let programs = std::env::var_os("PATH").map(|list| std::env::split_paths(&list).collect::<Vec<_>>());
+    fn find_files(&self, folder: &Path) -> BTreeSet<PathBuf> {
         let mut files = BTreeSet::new();
-        for folder in &folders {
+        for folder in self.find_folders(folder) {
             for word in &self.all {
                 files.extend(matching(&folder.join(word)).into_iter().filter(|path| path.is_file()));
             }
         }
-        for folder in programs.iter().flatten() {
+        for folder in std::env::var_os("PATH").iter().flat_map(std::env::split_paths) {
             let names = self.all.iter().filter(|word| !word.contains('/'));
             files.extend(names.map(|name| folder.join(name)).filter(|path| path.is_file()));
         }
         files
     }
+
+    /// Returns `folder` and the folders that words name, relative to it or to each other: `cd sub && cd deep`.
+    fn find_folders(&self, folder: &Path) -> Vec<PathBuf> {
+        let mut folders = vec![folder.to_path_buf()];
+        let mut searched = 0;
+        while searched < folders.len() {
+            for word in self.all.iter().filter(|word| !word.contains('*')) {
+                let path = folders[searched].join(word);
+                if folders.len() < MAX_FOLDERS && path.is_dir() && !contains_folder(&folders, &path) {
+                    folders.push(path);
+                }
+            }
+            searched += 1;
+        }
+        folders
+    }
+}
+
+/// Whether `path` is one of the folders, under any name.
+fn contains_folder(folders: &[PathBuf], path: &Path) -> bool {
+    let Ok(path) = path.canonicalize() else { return false };
+    folders.iter().any(|folder| folder.canonicalize().is_ok_and(|folder| folder == path))
 }
 
 /// Returns the path, or its matches if the last part is a glob pattern.
 fn matching(path: &Path) -> Vec<PathBuf> {
-    let Some(name) = path.file_name().and_then(|name| name.to_str()).filter(|name| name.contains(['*', '?', '[']))
-    else {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if !name.contains(['*', '?', '[']) {
         return vec![path.to_path_buf()];
-    };
+    }
     // Broader than the shell's pattern: brackets and `?` match any text.
     let mut loose = String::new();
     let mut in_brackets = false;
     for c in name.chars() {
         match c {
             '[' => in_brackets = true,
-            ']' => in_brackets = false,
-            _ => {}
-        }
-        match c {
-            '?' | ']' => loose.push('*'),
-            '[' => {}
+            ']' => {
+                in_brackets = false;
+                loose.push('*');
+            }
+            '?' => loose.push('*'),
             _ if in_brackets => {}
             c => loose.push(c),
         }
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let entries = folder.read_dir().into_iter().flatten().flatten();
-    let fits = |entry: &std::fs::DirEntry| pattern::matches(&loose, &entry.file_name().to_string_lossy());
-    entries.filter(fits).map(|entry| entry.path()).chain([path.to_path_buf()]).collect()
+    let mut paths = vec![path.to_path_buf()];
+    for entry in folder.read_dir().into_iter().flatten().flatten() {
+        if pattern::matches(&loose, &entry.file_name().to_string_lossy()) {
+            paths.push(entry.path());
+        }
+    }
+    paths
 }
 
-fn is_variable(name: &str) -> bool {
-    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+fn is_variable_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
 }
 
 /// Splits a shell command into words, without quotes.
 fn split(line: &str) -> Vec<String> {
-    let (mut words, mut word, mut quote) = (vec![], String::new(), None);
+    let mut words = vec![];
+    let mut word = String::new();
+    // The quotation mark that is open.
+    let mut quote = None;
     let mut rest = line.chars();
     while let Some(c) = rest.next() {
         match (c, quote) {
@@ -221,7 +254,7 @@ mod tests {
         let program = ["python3", "-Xdev", "ref x.py", "--in=data-1.txt"];
         let found = files_of_arguments(program, folder.path());
         assert!(["ref x.py", "data-1.txt"].iter().all(|name| found.contains(&folder.path().join(name))), "{found:?}");
-        // Long and nested input terminates quickly.
+        // Variables that contain themselves are not expanded without end.
         files_of_line(&"a=$a$a '\"\\ ".repeat(5000), folder.path());
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct KernelSource {
     pub include: Vec<PathBuf>,
     /// Macros with their values.
     pub define: Vec<(String, String)>,
-    /// Whether to compile for Vulkan 1.3 rather than 1.2.
+    /// Whether to compile for Vulkan 1.3 instead of 1.2.
     pub newest: bool,
     /// Work-group size, if the source leaves it to the host.
     pub local_size: Option<[u32; 3]>,
@@ -47,12 +47,12 @@ pub(crate) struct Compiled {
     pub(super) files: Vec<PathBuf>,
     /// Overrides of WGSL, whose values are compiled into the SPIR-V.
     overrides: Vec<Override>,
-    /// SPIR-V for other values of the overrides.
+    /// SPIR-V for other values of the overrides, by these values.
     #[serde(skip)]
     specialized: Mutex<BTreeMap<String, Vec<u32>>>,
 }
 
-/// Serializable [`SpecConstant`], sent by the compiler's process.
+/// [`SpecConstant`] in a form that the compiler's process can send.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Override {
     name: String,
@@ -75,10 +75,12 @@ enum ScalarAcross {
 /// Validated WGSL module.
 #[derive(Debug)]
 struct Wgsl {
+    /// Source and its text, from which the module was parsed.
+    source: KernelSource,
+    text: String,
     module: naga::Module,
     info: naga::valid::ModuleInfo,
     entry: String,
-    version: (u8, u8),
 }
 
 /// GLSL compiler. It stays alive because it caches the built-in declarations of a GLSL version, which take longer to
@@ -93,7 +95,7 @@ pub const ENDINGS: [&str; 6] = ["comp", "glsl", "spv", "wgsl", "slang", "hlsl"];
 fn check_version(source: &str) -> Result<(), String> {
     let directive = |line: &str| {
         let version = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("version")?;
-        let version = version.split("//").next().and_then(|version| version.split("/*").next()).unwrap_or_default();
+        let version = version.split("//").next()?.split("/*").next()?;
         Some(version.split_whitespace().collect::<Vec<_>>().join(" "))
     };
     let version = source.lines().find_map(directive);
@@ -108,12 +110,11 @@ fn check_version(source: &str) -> Result<(), String> {
 impl KernelSource {
     /// Compiles the source with these values of WGSL overrides. Errors are the compiler's messages, with file and line.
     pub(crate) fn compile(&self, overrides: &[(String, f64)]) -> Result<Compiled, String> {
-        let alone = |isolated| self.compiled(isolated, vec![self.path.clone()], vec![]);
         let compiled = match self.ending() {
             "comp" | "glsl" | "wgsl" => front_end::compile(self, overrides),
-            "spv" => Ok(alone(self.spirv(&self.bytes()?)?)),
-            "slang" => self.by_program(&["slangc"]).map(alone),
-            "hlsl" => self.by_program(&["dxc", "slangc"]).map(alone),
+            "spv" => self.bytes().and_then(|bytes| self.check_spirv(&bytes, self.entry.as_deref())),
+            "slang" => self.compile_by_program(&["slangc"]),
+            "hlsl" => self.compile_by_program(&["dxc", "slangc"]),
             _ if self.path.is_dir() => Err(format!("{} is a folder; name a file", self.path.shown())),
             _ => {
                 let known = ENDINGS.map(|ending| format!(".{ending}")).join(", ");
@@ -132,20 +133,17 @@ impl KernelSource {
     /// Compiles GLSL or WGSL on the current stack, which deeply nested sources may overflow.
     pub(super) fn compile_here(&self, overrides: &[(String, f64)]) -> Result<Compiled, String> {
         if self.ending() != "wgsl" {
-            return self.glsl();
+            return self.compile_glsl();
         }
         let wgsl = self.wgsl()?;
         let spirv = wgsl.spirv(overrides).map_err(|e| format!("{}: {e}", self.path.shown()))?;
-        Ok(self.compiled((spirv, vec![]), vec![self.path.clone()], wgsl.overrides()))
+        Ok(Compiled { overrides: wgsl.overrides(), ..self.compiled(spirv, vec![]) })
     }
 
-    fn compiled(
-        &self,
-        (spirv, unused): (Vec<u32>, Vec<String>),
-        files: Vec<PathBuf>,
-        overrides: Vec<Override>,
-    ) -> Compiled {
-        Compiled { source: self.clone(), spirv, unused, files, overrides, specialized: Mutex::default() }
+    /// Makes the result of a compilation without includes and overrides.
+    fn compiled(&self, spirv: Vec<u32>, unused: Vec<String>) -> Compiled {
+        let files = vec![self.path.clone()];
+        Compiled { source: self.clone(), spirv, unused, files, overrides: vec![], specialized: Mutex::default() }
     }
 
     fn bytes(&self) -> Result<Vec<u8>, String> {
@@ -157,8 +155,8 @@ impl KernelSource {
         String::from_utf8(self.bytes()?).map_err(|_| format!("{}: it is not UTF-8 text", self.path.shown()))
     }
 
-    /// Checks SPIR-V and isolates its selected entry point as `main`.
-    fn spirv(&self, bytes: &[u8]) -> Result<(Vec<u32>, Vec<String>), String> {
+    /// Checks SPIR-V and isolates an entry point as `main`; without a name the only one.
+    fn check_spirv(&self, bytes: &[u8], entry: Option<&str>) -> Result<Compiled, String> {
         let shown = self.path.shown();
         if !bytes.len().is_multiple_of(4) {
             return Err(format!(
@@ -171,15 +169,40 @@ impl KernelSource {
         if words.len() < HEADER || words[0] != MAGIC {
             return Err(format!("{shown}: it is not SPIR-V; give it the extension of its language, or compile it"));
         }
-        isolate(&words, self.entry.as_deref()).map_err(|reason| format!("{shown}: {reason}"))
+        let (spirv, unused) = isolate(&words, entry).map_err(|reason| format!("{shown}: {reason}"))?;
+        Ok(self.compiled(spirv, unused))
     }
 
-    fn glsl(&self) -> Result<Compiled, String> {
+    fn compile_glsl(&self) -> Result<Compiled, String> {
+        let shown = self.path.display().to_string();
         let source = self.text()?;
         check_version(&source).map_err(|reason| format!("{}: {reason}", self.path.shown()))?;
+        if let Some(entry) = self.entry.as_deref().filter(|name| *name != "main") {
+            return Err(format!("{shown}: GLSL begins at main, not at '{}'; leave `entry` out", brief(entry)));
+        }
+        if [&source, &shown].iter().any(|text| text.contains('\0')) {
+            return Err(format!("{shown}: it contains a zero byte, so it is not text; save it as UTF-8"));
+        }
+        let includes = RefCell::new(Includes::default());
+        let spirv = self.run_shaderc(&source, &shown, &includes);
+        let includes = includes.into_inner();
+        if let Some(reason) = includes.refused {
+            return Err(format!("{shown}: {reason}"));
+        }
+        let mut words = spirv?;
+        if let Some(size) = self.local_size {
+            resize(&mut words, size).map_err(|reason| format!("{shown}: {reason}"))?;
+        }
+        let (spirv, unused) = isolate(&words, None).map_err(|reason| format!("{shown}: {reason}"))?;
+        let mut compiled = self.compiled(spirv, unused);
+        compiled.files.extend(includes.files);
+        Ok(compiled)
+    }
+
+    /// Compiles GLSL by shaderc, which calls back for each include. `shown` is the path in its messages.
+    fn run_shaderc(&self, source: &str, shown: &str, includes: &RefCell<Includes>) -> Result<Vec<u32>, String> {
         let failed = |e: &shaderc::Error| format!("shaderc does not start: {e}");
         let compiler = COMPILER.as_ref().map_err(failed)?;
-        let includes = RefCell::new(Includes::default());
         let mut options = shaderc::CompileOptions::new().map_err(|e| failed(&e))?;
         let (vulkan, version) = if self.newest || source.lines().any(|line| line == "#pragma vulkan 1.3") {
             (shaderc::EnvVersion::Vulkan1_3, shaderc::SpirvVersion::V1_6)
@@ -194,49 +217,38 @@ impl KernelSource {
         options.set_include_callback(|requested, kind, from, depth| {
             let mut includes = includes.borrow_mut();
             // glslang retries a refused include for each file that is open.
-            includes.refused.clone().map_or(Ok(()), Err)?;
-            let (path, content) = self.included(requested, kind, from)?;
+            if let Some(reason) = &includes.refused {
+                return Err(reason.clone());
+            }
+            let (path, content) = self.read_include(requested, kind, from)?;
             let entered = includes.enter(&simplified(self.path.clone()), path.clone(), depth, content.len());
-            entered.inspect_err(|refused| includes.refused = Some(refused.clone()))?;
+            entered.inspect_err(|reason| includes.refused = Some(reason.clone()))?;
             Ok(shaderc::ResolvedInclude { resolved_name: path.display().to_string(), content })
         });
-        let (entry, shown) = ("main", self.path.display().to_string());
-        if let Some(other) = self.entry.as_deref().filter(|name| *name != entry) {
-            return Err(format!("{shown}: GLSL begins at main, not at '{}'; leave `entry` out", brief(other)));
+        let artifact = compiler.compile_into_spirv(source, shaderc::ShaderKind::Compute, shown, "main", Some(&options));
+        match artifact {
+            Ok(artifact) => Ok(artifact.as_binary().to_vec()),
+            Err(shaderc::Error::CompilationError(_, text)) => Err(text.trim_end().to_string()),
+            // shaderc catches failed allocations.
+            Err(shaderc::Error::InternalError(_)) => {
+                Err(format!("{shown}: its compiler ran out of memory or failed; split it into smaller parts"))
+            }
+            Err(other) => Err(format!("{shown}: {other}")),
         }
-        if [&source, &shown].iter().any(|text| text.contains('\0')) {
-            return Err(format!("{shown}: it contains a zero byte, so it is not text; save it as UTF-8"));
-        }
-        let artifact = compiler
-            .compile_into_spirv(&source, shaderc::ShaderKind::Compute, &shown, entry, Some(&options))
-            .map_err(|e| match e {
-                shaderc::Error::CompilationError(_, text) => text.trim_end().to_string(),
-                // shaderc catches failed allocations.
-                shaderc::Error::InternalError(_) => {
-                    format!("{shown}: its compiler ran out of memory or failed; split it into smaller parts")
-                }
-                other => format!("{shown}: {other}"),
-            });
-        let artifact = match &includes.borrow().refused {
-            Some(refused) => return Err(format!("{shown}: {refused}")),
-            None => artifact?,
-        };
-        let mut words = artifact.as_binary().to_vec();
-        if let Some(size) = self.local_size {
-            resize(&mut words, size).map_err(|reason| format!("{shown}: {reason}"))?;
-        }
-        drop(options);
-        let files = std::iter::once(self.path.clone()).chain(includes.into_inner().seen).collect();
-        let isolated = isolate(&words, None).map_err(|reason| format!("{shown}: {reason}"))?;
-        Ok(self.compiled(isolated, files, vec![]))
     }
 
     /// Finds the file that `requested` names, and reads it.
-    fn included(&self, requested: &str, kind: shaderc::IncludeType, from: &str) -> Result<(PathBuf, String), String> {
-        let beside = Path::new(from).parent().filter(|_| matches!(kind, shaderc::IncludeType::Relative));
-        let folders = beside.into_iter().chain(self.include.iter().map(PathBuf::as_path));
+    fn read_include(
+        &self,
+        requested: &str,
+        kind: shaderc::IncludeType,
+        from: &str,
+    ) -> Result<(PathBuf, String), String> {
+        let own_folder = Path::new(from).parent().filter(|_| matches!(kind, shaderc::IncludeType::Relative));
+        let folders = own_folder.into_iter().chain(self.include.iter().map(PathBuf::as_path));
         let mut tried = vec![];
-        for path in folders.map(|folder| simplified(folder.join(requested))) {
+        for folder in folders {
+            let path = simplified(folder.join(requested));
             if path.is_file() {
                 let text = input_file::read_text(&path).map_err(|e| format!("{}: {e}", path.shown()))?;
                 return Ok((path, text));
@@ -247,69 +259,52 @@ impl KernelSource {
         Err(format!("cannot find '{requested}': looked for {tried}; add its folder with -I or `include`"))
     }
 
-    /// Returns the parsed module, cached because each choice of overrides needs it.
+    /// Returns the parsed module. The last one is cached, because each choice of overrides needs it.
     fn wgsl(&self) -> Result<Arc<Wgsl>, String> {
-        static LAST: Mutex<Option<(KernelSource, String, Arc<Wgsl>)>> = Mutex::new(None);
+        static LAST: Mutex<Option<Arc<Wgsl>>> = Mutex::new(None);
         let text = self.text()?;
         let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*last {
-            Some((source, of, wgsl)) if source == self && *of == text => Ok(Arc::clone(wgsl)),
-            _ => {
-                let wgsl = Arc::new(self.parsed(&text)?);
-                *last = Some((self.clone(), text, Arc::clone(&wgsl)));
-                Ok(wgsl)
-            }
+        if let Some(wgsl) = &*last
+            && wgsl.source == *self
+            && wgsl.text == text
+        {
+            return Ok(Arc::clone(wgsl));
         }
+        let wgsl = Arc::new(self.parse_wgsl(text)?);
+        *last = Some(Arc::clone(&wgsl));
+        Ok(wgsl)
     }
 
-    fn parsed(&self, source: &str) -> Result<Wgsl, String> {
+    fn parse_wgsl(&self, text: String) -> Result<Wgsl, String> {
         let shown = self.path.shown();
         if let Some((name, _)) = self.define.first() {
             return Err(format!("{shown}: WGSL has no macros ('{name}'); declare an `override` and set it in `spec`"));
         }
         // naga gives no position for its own limits.
-        let placed = |text: String| {
-            let text = text.trim_end();
-            if text.contains(&shown) { text.to_string() } else { format!("{shown}: {text}") }
+        let with_path = |message: String| {
+            let message = message.trim_end();
+            if message.contains(&shown) { message.to_string() } else { format!("{shown}: {message}") }
         };
         let module =
-            naga::front::wgsl::parse_str(source).map_err(|e| placed(e.emit_to_string_with_path(source, &shown)))?;
-        let (flags, all) = (naga::valid::ValidationFlags::all(), naga::valid::Capabilities::all());
-        let info = naga::valid::Validator::new(flags, all)
+            naga::front::wgsl::parse_str(&text).map_err(|e| with_path(e.emit_to_string_with_path(&text, &shown)))?;
+        let flags = naga::valid::ValidationFlags::all();
+        let info = naga::valid::Validator::new(flags, naga::valid::Capabilities::all())
             .validate(&module)
-            .map_err(|e| placed(e.emit_to_string_with_path(source, &shown)))?;
-        let kernels: Vec<&str> = module
-            .entry_points
-            .iter()
-            .filter(|entry| entry.stage == naga::ShaderStage::Compute)
-            .map(|entry| entry.name.as_str())
-            .collect();
-        let entry = chosen(self.entry.as_deref(), &kernels).map_err(|reason| format!("{shown}: {reason}"))?;
+            .map_err(|e| with_path(e.emit_to_string_with_path(&text, &shown)))?;
+        let kernels = module.entry_points.iter().filter(|entry| entry.stage == naga::ShaderStage::Compute);
+        let names: Vec<&str> = kernels.map(|entry| entry.name.as_str()).collect();
+        let entry = chosen(self.entry.as_deref(), &names).map_err(|reason| format!("{shown}: {reason}"))?;
         let entry = entry.to_string();
-        let version = if self.newest { (1, 6) } else { (1, 5) };
-        Ok(Wgsl { module, info, entry, version })
+        Ok(Wgsl { source: self.clone(), text, module, info, entry })
     }
 
     /// Compiles with the first of these compilers that is on the PATH.
-    fn by_program(&self, compilers: &[&str]) -> Result<(Vec<u32>, Vec<String>), String> {
+    fn compile_by_program(&self, compilers: &[&str]) -> Result<Compiled, String> {
         let shown = self.path.shown();
         let scratch = Scratch::new().map_err(|e| format!("no folder for compiled kernels: {e}"))?;
         let output = scratch.path().join("kernel.spv");
-        let entry = self.entry.as_deref().unwrap_or("main");
         for name in compilers {
-            let mut command = Command::new(name);
-            if *name == "slangc" {
-                command.args(["-target", "spirv", "-stage", "compute", "-entry", entry]).arg("-o").arg(&output);
-            } else {
-                let vulkan = if self.newest { "1.3" } else { "1.2" };
-                command.args(["-spirv", "-T", "cs_6_6", "-E", entry]).arg(format!("-fspv-target-env=vulkan{vulkan}"));
-                command.arg("-Fo").arg(&output);
-            }
-            command.args(self.include.iter().map(|folder| format!("-I{}", folder.display())));
-            command.args(self.define.iter().map(|(name, value)| format!("-D{name}={value}")));
-            // A path that starts with `-` must not be read as an option.
-            command.arg(if self.path.is_absolute() { self.path.clone() } else { Path::new(".").join(&self.path) });
-            match guarded::run(&command, &scratch, true) {
+            match guarded::run(&self.compiler_command(name, &output), &scratch, true) {
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
                 Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
                     return Err(format!("{CANNOT_START} {name}: {}", explained(&e)));
@@ -319,8 +314,7 @@ impl KernelSource {
                     let bytes = input_file::read(&output, MAX_FILE_BYTES as u64);
                     let bytes = bytes.map_err(|e| format!("{shown}: what {name} wrote: {e}"))?;
                     // slangc renames every entry point to `main`.
-                    let any = Self { entry: None, ..self.clone() };
-                    return any.spirv(&bytes);
+                    return self.check_spirv(&bytes, None);
                 }
                 Ok(ProgramEnd { failed, said, .. }) => {
                     let said = if said.trim().is_empty() { failed.unwrap_or("it wrote nothing".into()) } else { said };
@@ -328,11 +322,30 @@ impl KernelSource {
                 }
             }
         }
-        let (names, which) = (compilers.join(" or "), if compilers.len() > 1 { "both" } else { "it" });
+        let names = compilers.join(" or ");
+        let in_sdk = if compilers.len() > 1 { "both" } else { "it" };
         Err(format!(
             "{shown}: there is no {names} on the PATH to compile it; install the Vulkan SDK (vulkan.lunarg.com), which has \
-             {which}, or compile it to SPIR-V yourself and name the .spv"
+             {in_sdk}, or compile it to SPIR-V yourself and name the .spv"
         ))
+    }
+
+    /// Returns the command that starts slangc or dxc.
+    fn compiler_command(&self, name: &str, output: &Path) -> Command {
+        let mut command = Command::new(name);
+        let entry = self.entry.as_deref().unwrap_or("main");
+        if name == "slangc" {
+            command.args(["-target", "spirv", "-stage", "compute", "-entry", entry]).arg("-o").arg(output);
+        } else {
+            let vulkan = if self.newest { "1.3" } else { "1.2" };
+            command.args(["-spirv", "-T", "cs_6_6", "-E", entry]).arg(format!("-fspv-target-env=vulkan{vulkan}"));
+            command.arg("-Fo").arg(output);
+        }
+        command.args(self.include.iter().map(|folder| format!("-I{}", folder.display())));
+        command.args(self.define.iter().map(|(name, value)| format!("-D{name}={value}")));
+        // A path that starts with `-` must not be read as an option.
+        command.arg(if self.path.is_absolute() { self.path.clone() } else { Path::new(".").join(&self.path) });
+        command
     }
 }
 
@@ -350,8 +363,8 @@ impl Compiled {
         }
         let key = format!("{overrides:?}");
         let mut specialized = self.specialized.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = specialized.get(&key) {
-            return Ok(known.clone());
+        if let Some(spirv) = specialized.get(&key) {
+            return Ok(spirv.clone());
         }
         let spirv = self.source.compile(overrides)?.spirv;
         specialized.insert(key, spirv.clone());
@@ -359,12 +372,19 @@ impl Compiled {
     }
 }
 
+/// Most levels of nested includes.
+const MAX_INCLUDE_DEPTH: usize = 100;
+/// Most includes in total: they double at each level if each file includes two others.
+const MAX_INCLUDES: usize = 10_000;
+/// Most files of a deep chain of includes that a message names.
+const MAX_SHOWN: usize = 8;
+
 /// Includes of a source, with their nesting.
 #[derive(Default)]
 struct Includes {
-    /// Chain of files from the one that the source includes to the innermost.
+    /// Files that are open: the one that the source includes, the one that this includes, and so on.
     open: Vec<PathBuf>,
-    seen: BTreeSet<PathBuf>,
+    files: BTreeSet<PathBuf>,
     /// Number of includes and their total size; a repeated file counts each time.
     count: usize,
     bytes: usize,
@@ -381,18 +401,13 @@ impl Includes {
         self.bytes = self.bytes.saturating_add(bytes);
         self.count += 1;
         if depth > MAX_INCLUDE_DEPTH {
-            // Show a cycle once.
-            let all: Vec<&Path> = std::iter::once(source).chain(self.open.iter().map(PathBuf::as_path)).collect();
-            let again = (1..all.len()).find(|at| all[..*at].contains(&all[*at]));
-            let shown: Vec<_> = all[..=again.unwrap_or(MAX_SHOWN)].iter().map(|file| file.shown()).collect();
-            let what = if again.is_some() { "a file includes itself" } else { "files include each other too deeply" };
-            return Err(format!("{what}: {}; {MAX_INCLUDE_DEPTH} levels are the most", shown.join(" > ")));
+            return Err(self.too_deep(source));
         }
         let last = path.shown();
         if self.bytes > MAX_FILE_BYTES {
-            let most = Bytes(MAX_FILE_BYTES as u64);
+            let limit = Bytes(MAX_FILE_BYTES as u64);
             return Err(format!(
-                "its includes add up to more than {most}; the last was {last}: include each file once"
+                "its includes add up to more than {limit}; the last was {last}: include each file once"
             ));
         }
         if self.count > MAX_INCLUDES {
@@ -400,16 +415,22 @@ impl Includes {
                 "it includes files more than {MAX_INCLUDES} times, last {last}: include each file once"
             ));
         }
-        self.seen.insert(path);
+        self.files.insert(path);
         Ok(())
     }
-}
 
-/// Most levels of nested includes.
-const MAX_INCLUDE_DEPTH: usize = 100;
-/// Most includes in total: they double at each level if each file includes two others.
-const MAX_INCLUDES: usize = 10_000;
-const MAX_SHOWN: usize = 8;
+    /// Returns the message for includes that are nested too deeply. It shows a cycle once.
+    fn too_deep(&self, source: &Path) -> String {
+        let chain: Vec<&Path> = std::iter::once(source).chain(self.open.iter().map(PathBuf::as_path)).collect();
+        let repeated = (1..chain.len()).find(|index| chain[..*index].contains(&chain[*index]));
+        let shown: Vec<_> = chain[..=repeated.unwrap_or(MAX_SHOWN)].iter().map(|file| file.shown()).collect();
+        let problem = match repeated {
+            Some(_) => "a file includes itself",
+            None => "files include each other too deeply",
+        };
+        format!("{problem}: {}; {MAX_INCLUDE_DEPTH} levels are the most", shown.join(" > "))
+    }
+}
 
 /// Simplifies `a/..` in a path, unless a symbolic link makes it a different file.
 fn simplified(path: PathBuf) -> PathBuf {
@@ -423,12 +444,14 @@ fn simplified(path: PathBuf) -> PathBuf {
             other => short.push(other),
         }
     }
-    let is_same = short.canonicalize().ok().is_some_and(|there| path.canonicalize().ok() == Some(there));
-    if is_same { short } else { path }
+    match (short.canonicalize(), path.canonicalize()) {
+        (Ok(file), Ok(original)) if file == original => short,
+        _ => path,
+    }
 }
 
-/// Returns the bits of a literal.
-fn literal(module: &naga::Module, expression: naga::Handle<naga::Expression>) -> Option<u64> {
+/// Returns the bits of a global expression, if it is a literal.
+fn literal_bits(module: &naga::Module, expression: naga::Handle<naga::Expression>) -> Option<u64> {
     use naga::Literal;
     let naga::Expression::Literal(literal) = module.global_expressions[expression] else { return None };
     Some(match literal {
@@ -445,8 +468,9 @@ fn literal(module: &naga::Module, expression: naga::Handle<naga::Expression>) ->
 }
 
 impl Wgsl {
+    /// Returns the declared overrides. One without an id gets a number beyond those that WGSL allows.
     fn overrides(&self) -> Vec<Override> {
-        let each = self.module.overrides.iter().map(|(handle, declared)| {
+        let overrides = self.module.overrides.iter().map(|(handle, declared)| {
             let scalar = match self.module.types[declared.ty].inner {
                 naga::TypeInner::Scalar(scalar) => match (scalar.kind, u32::from(scalar.width) * 8) {
                     (naga::ScalarKind::Bool, _) => Scalar::Bool,
@@ -456,33 +480,36 @@ impl Wgsl {
                 },
                 _ => Scalar::Int { bits: 32, signed: false },
             };
-            let default = declared.init.and_then(|init| literal(&self.module, init)).unwrap_or(0);
+            let default = declared.init.and_then(|init| literal_bits(&self.module, init)).unwrap_or(0);
             let id = declared.id.map_or(u32::from(u16::MAX) + 1 + handle.index() as u32, u32::from);
             Override { name: declared.name.clone().unwrap_or_default(), id, scalar, default }
         });
-        each.collect()
+        overrides.collect()
     }
 
+    /// Compiles the entry point to SPIR-V with these values of overrides.
     fn spirv(&self, overrides: &[(String, f64)]) -> Result<Vec<u32>, String> {
         let constants = overrides.iter().cloned().collect();
         let entry = (naga::ShaderStage::Compute, self.entry.as_str());
         let (module, info) =
             naga::back::pipeline_constants::process_overrides(&self.module, &self.info, Some(entry), &constants)
-                .map_err(|e| chain(&e))?;
-        let mut options = naga::back::spv::Options { lang_version: self.version, ..Default::default() };
+                .map_err(|e| with_causes(&e))?;
+        let lang_version = if self.source.newest { (1, 6) } else { (1, 5) };
+        let mut options = naga::back::spv::Options { lang_version, ..Default::default() };
         options.flags |= naga::back::spv::WriterFlags::DEBUG;
-        let chosen = naga::back::spv::PipelineOptions {
+        let pipeline = naga::back::spv::PipelineOptions {
             shader_stage: naga::ShaderStage::Compute,
             entry_point: self.entry.clone(),
         };
-        let words = naga::back::spv::write_vec(&module, &info, &options, Some(&chosen)).map_err(|e| chain(&e))?;
+        let words =
+            naga::back::spv::write_vec(&module, &info, &options, Some(&pipeline)).map_err(|e| with_causes(&e))?;
         // naga leaves out the names of unused variables.
         isolate(&words, Some(&self.entry)).map(|(module, _)| module)
     }
 }
 
 /// Formats an error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
+fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {
@@ -497,7 +524,7 @@ mod tests {
     use super::*;
 
     /// Compiles a kernel that includes the first of these files; returns the error, or the number of files.
-    fn said(files: &[(&str, &str)]) -> String {
+    fn compile_with(files: &[(&str, &str)]) -> String {
         let folder = tempfile::tempdir().expect("a folder");
         for (name, text) in files {
             std::fs::write(folder.path().join(name), text).expect("written");
@@ -518,10 +545,13 @@ mod tests {
             (&[("a", &of("a"))], "k.comp > a > a"),
             (&[("a", &of("k.comp"))], "k.comp > a > k.comp"),
         ] {
-            assert_eq!(said(files), format!("k.comp: a file includes itself: {circle}; 100 levels are the most"));
+            assert_eq!(
+                compile_with(files),
+                format!("k.comp: a file includes itself: {circle}; 100 levels are the most")
+            );
         }
         // Including a file twice is not a cycle.
-        assert_eq!(said(&[("a", "#include \"b\"\n#include \"b\"\n"), ("b", "")]), "3 files");
+        assert_eq!(compile_with(&[("a", "#include \"b\"\n#include \"b\"\n"), ("b", "")]), "3 files");
     }
 
     #[test]
@@ -536,7 +566,7 @@ mod tests {
             let texts: Vec<String> = (0..39).map(text).chain([String::new()]).collect();
             let files: Vec<_> = names.iter().zip(&texts).map(|(name, text)| (name.as_str(), text.as_str())).collect();
             let start = std::time::Instant::now();
-            assert_eq!(said(&files), format!("k.comp: {expected}"));
+            assert_eq!(compile_with(&files), format!("k.comp: {expected}"));
             assert!(start.elapsed().as_secs() < 300, "{:?}", start.elapsed());
         }
     }
@@ -553,7 +583,7 @@ mod tests {
         std::fs::write(of("a/z"), "#include \"b/y\"\n").expect("written");
         let path = of("k.comp");
         std::fs::write(&path, "#version 460\n#include \"a/z\"\nvoid main() {}\n").expect("written");
-        let said = KernelSource { path, ..KernelSource::default() }.compile(&[]).expect_err("a circle");
+        let said = KernelSource { path, ..KernelSource::default() }.compile(&[]).expect_err("a cycle");
         let said = said.replace(&format!("{}/", folder.path().display()), "");
         let circle = "k.comp > a/z > a/b/y > a/z";
         assert_eq!(said, format!("k.comp: a file includes itself: {circle}; 100 levels are the most"));
@@ -586,8 +616,8 @@ mod tests {
     fn a_missing_compiler_is_named() {
         // No program has these names.
         let source = |name: &str| KernelSource { path: name.into(), ..KernelSource::default() };
-        let hlsl = source("k.hlsl").by_program(&["no-such-dxc", "no-such-slangc"]).expect_err("there is none");
-        let slang = source("k.slang").by_program(&["no-such-slangc"]).expect_err("there is none");
+        let hlsl = source("k.hlsl").compile_by_program(&["no-such-dxc", "no-such-slangc"]).expect_err("there is none");
+        let slang = source("k.slang").compile_by_program(&["no-such-slangc"]).expect_err("there is none");
         insta::assert_snapshot!(hlsl + "\n" + &slang, @"
         k.hlsl: there is no no-such-dxc or no-such-slangc on the PATH to compile it; install the Vulkan SDK (vulkan.lunarg.com), which has both, or compile it to SPIR-V yourself and name the .spv
         k.slang: there is no no-such-slangc on the PATH to compile it; install the Vulkan SDK (vulkan.lunarg.com), which has it, or compile it to SPIR-V yourself and name the .spv
@@ -604,7 +634,8 @@ mod tests {
                 .expect("written");
             KernelSource { path: path.clone(), ..KernelSource::default() }.compile(&[])
         };
-        let many = |part: &str| part.repeat(20_000);
+        // As many levels overflow the 2 MiB stack of a test's thread. naga's time grows with their square.
+        let many = |part: &str| part.repeat(6000);
         for body in [
             format!("d[0] = d[1]{};", many(" + 1u")),
             format!("d[0] = {}1u{};", many("d["), many("]")),

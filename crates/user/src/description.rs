@@ -50,7 +50,7 @@ pub struct Description {
     pub captured: Option<Captured>,
 }
 
-/// Origin of a captured dispatch.
+/// Origin of a captured dispatch: the program, and the device on which it ran.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Captured {
@@ -69,13 +69,13 @@ pub struct Captured {
 }
 
 impl Captured {
-    /// Joins a driver's name and version as `driver` holds them.
+    /// Joins a driver's name and version, as the field `driver` holds them.
     pub fn driver(name: &str, info: &str) -> String {
         format!("{name} {info}").trim().to_string()
     }
 }
 
-/// Key that sets all members of a block that are not set by name.
+/// Key whose value all members of a block get that are not set by name.
 pub const OTHERS: &str = "*";
 
 /// Kernel and its compilation; for a pass also its dispatch.
@@ -88,7 +88,7 @@ pub struct Kernel {
     pub entry: Option<String>,
     /// Folders that `#include` searches.
     pub include: Vec<String>,
-    /// Macros.
+    /// Macros with their values; `false` leaves one undefined.
     pub define: OrderedMap<Formula>,
     /// Vulkan version to compile for: 1.2 or 1.3.
     pub vulkan: Option<String>,
@@ -155,8 +155,9 @@ impl BoundRange {
 
     /// Evaluates the offset, and the length if it is stated.
     pub(super) fn bytes(&self, scope: &Values) -> Result<(u64, Option<u64>), String> {
-        let offset = self.offset.as_ref().map_or(Ok(0), |offset| offset.bytes(scope))?;
-        Ok((offset, self.range.as_ref().map(|range| range.bytes(scope)).transpose()?))
+        let offset = self.offset.as_ref().map(|offset| offset.bytes(scope)).transpose()?;
+        let range = self.range.as_ref().map(|range| range.bytes(scope)).transpose()?;
+        Ok((offset.unwrap_or(0), range))
     }
 }
 
@@ -188,7 +189,7 @@ pub enum Check {
     Figures(CheckFigures),
 }
 
-/// Figures of a tolerance.
+/// Figures of a tolerance. Each field except `rtol` with `atol`, and `mean` with `deviation`, is a kind of its own.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CheckFigures {
@@ -200,7 +201,7 @@ pub struct CheckFigures {
     pub nmse: Option<f64>,
     /// Distance in representable values.
     pub ulp: Option<u64>,
-    /// Same bits.
+    /// Whether the bits have to be the same.
     pub exact: Option<bool>,
     /// Buffer that this output holds indices of: indices of equal elements are equally correct.
     pub picks: Option<String>,
@@ -237,7 +238,7 @@ pub struct ReferenceTable {
     pub command: Option<String>,
     /// Kernel that computes the answer.
     pub kernel: OneOrMany<String>,
-    /// Compilation and dispatch of that kernel; fields that repeat it or name a source are refused.
+    /// Compilation and dispatch of that kernel. Its fields that name a source are refused, as `kernel` names it.
     #[serde(flatten)]
     pub kernel_fields: Kernel,
 }
@@ -260,7 +261,7 @@ pub struct Inputs {
     pub command: Option<String>,
 }
 
-/// Value of a member, or values of a structure's members: `position.x = 1` is a table in TOML.
+/// Value of a member, or the members of a structure: `position.x = 1` is a table in TOML.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a number, or an expression in quotes")]
 enum Member {
@@ -269,21 +270,25 @@ enum Member {
 }
 
 impl Member {
-    /// Appends the values with the names that interfaces give members: `position.x`.
-    fn flatten(self, name: String, into: &mut Vec<(String, Formula)>) {
-        match self {
-            Self::Value(value) => into.push((name, value)),
-            Self::Inner(inner) => inner.0.into_iter().for_each(|(inner_name, member)| {
-                let separator = if inner_name.starts_with('[') { "" } else { "." };
-                member.flatten(format!("{name}{separator}{inner_name}"), into);
-            }),
+    /// Returns the values with the names that interfaces give members: `position.x`, `weights[2]`.
+    fn flat(members: OrderedMap<Self>) -> OrderedMap<Formula> {
+        let mut flat = OrderedMap::default();
+        for (name, member) in members.0 {
+            member.flatten(name, &mut flat);
         }
+        flat
     }
 
-    fn flat(members: OrderedMap<Self>) -> OrderedMap<Formula> {
-        let mut flat = vec![];
-        members.0.into_iter().for_each(|(name, member)| member.flatten(name, &mut flat));
-        OrderedMap(flat)
+    fn flatten(self, name: String, flat: &mut OrderedMap<Formula>) {
+        match self {
+            Self::Value(value) => flat.0.push((name, value)),
+            Self::Inner(inner) => {
+                for (inner_name, member) in inner.0 {
+                    let separator = if inner_name.starts_with('[') { "" } else { "." };
+                    member.flatten(format!("{name}{separator}{inner_name}"), flat);
+                }
+            }
+        }
     }
 }
 
@@ -303,7 +308,7 @@ fn text_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<S
     Option::<Formula>::deserialize(deserializer).map(|fill| fill.map(|fill| fill.to_string()))
 }
 
-/// Number, or expression.
+/// Number, or expression in quotes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected a number, or an expression in quotes")]
 pub enum Formula {
@@ -314,14 +319,17 @@ pub enum Formula {
 }
 
 impl Formula {
-    /// Parses the expression.
+    /// Converts to an expression; truth values become 1 and 0.
     pub fn expression(&self) -> Result<Expression, String> {
         match self {
             Self::Truth(truth) => Ok(Expression::integer(i64::from(*truth))),
             Self::Integer(value) => Ok(Expression::integer(*value)),
             Self::Number(value) => Expression::parse(&format!("{value:e}")),
-            Self::Text(text) if text == "true" || text == "false" => Ok(Expression::integer(i64::from(text == "true"))),
-            Self::Text(text) => Expression::parse(text),
+            Self::Text(text) => match &**text {
+                "true" => Ok(Expression::integer(1)),
+                "false" => Ok(Expression::integer(0)),
+                text => Expression::parse(text),
+            },
         }
     }
 
@@ -355,7 +363,7 @@ impl fmt::Display for Formula {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected a value, or a list of values")]
 pub enum OneOrMany<T = Formula> {
-    // First, because serde would also read a list as the fields of a structure.
+    // Before `One`, because serde would also read a list as the fields of a structure.
     Many(Vec<T>),
     One(T),
 }
@@ -376,7 +384,7 @@ impl<T> OneOrMany<T> {
     }
 }
 
-/// File of the only output, or one for each output.
+/// File of the only output, or a file for each output by its name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum OutputFiles {
@@ -462,31 +470,41 @@ impl Description {
         toml::from_str(text).map_err(|e| e.to_string().trim_end().to_string())
     }
 
-    /// Finds the line, from 1, of `field` in `text`, such as `buffer.A.shape`, or of the innermost table on its path.
+    /// Finds the line, from 1, of `field` in `text`, such as `buffer.A.shape`. If the field is missing, the innermost
+    /// table on its path counts.
     pub fn line(text: &str, field: &str) -> Option<usize> {
         let root = DeTable::parse(text).ok()?;
         let mut table = root.get_ref();
-        let (mut at, mut rest) = (None, field);
+        let mut offset = None;
+        let mut rest = field;
         // A name may contain dots, as in `buffer."0.1"`, so follow the longest key that matches.
         while !rest.is_empty() {
-            let fits =
-                |key: &str| rest.strip_prefix(key).is_some_and(|behind| behind.is_empty() || behind.starts_with('.'));
-            let found = table.iter().filter(|(key, _)| fits(key.get_ref())).max_by_key(|(key, _)| key.get_ref().len());
-            let Some((key, value)) = found else { break };
-            at = Some(key.span().start);
+            let matches = table.iter().filter(|(key, _)| is_on_path(key.get_ref(), rest));
+            let Some((key, value)) = matches.max_by_key(|(key, _)| key.get_ref().len()) else { break };
+            offset = Some(key.span().start);
             rest = rest[key.get_ref().len()..].trim_start_matches('.');
             match value.get_ref() {
                 DeValue::Table(inner) => table = inner,
                 _ => break,
             }
         }
-        at.map(|at| text[..at.min(text.len())].matches('\n').count() + 1)
+        offset.map(|offset| line_number(text, offset))
     }
+}
+
+/// Whether `field`, such as `buffer.A.shape`, is `key` or lies within it.
+fn is_on_path(key: &str, field: &str) -> bool {
+    field.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// Returns the number, from 1, of the line at this offset.
+fn line_number(text: &str, offset: usize) -> usize {
+    text[..offset.min(text.len())].matches('\n').count() + 1
 }
 
 impl Check {
     /// Converts to a tolerance; `buffers` are the names of the problem's buffers, in order. Refuses figures of several
-    /// kinds, of none, or out of range.
+    /// kinds, of none, or out of range, with `field` as the place of the mistake.
     pub fn tolerance(&self, field: &str, buffers: &[&str]) -> Result<Tolerance, Fault> {
         match self {
             Self::Name(name) if name == "exact" => Ok(Tolerance::Exact),
@@ -506,44 +524,45 @@ const CHECK_FORMS: &str = "write { rtol = 1e-4, atol = 1e-5 }, { nmse = 1e-6 }, 
 
 impl CheckFigures {
     fn tolerance(&self, field: &str, buffers: &[&str]) -> Result<Tolerance, Fault> {
-        let valid = |figure: Option<f64>, name: &str| match figure {
-            Some(value) if !value.is_finite() || value < 0.0 => {
-                Err(Fault::new(field, format!("{name} is {value}; use a number from 0 up")))
-            }
-            other => Ok(other),
-        };
+        let fault = |message: String| Fault::new(field, message);
         let Self { rtol, atol, nmse, ulp, exact, picks, mean, deviation } = self;
-        let (rtol, nmse, deviation) = (valid(*rtol, "rtol")?, valid(*nmse, "nmse")?, valid(*deviation, "deviation")?);
-        for value in atol.iter().flat_map(OneOrMany::values) {
-            valid(Some(*value), "atol")?;
+        let figures = [("rtol", rtol), ("nmse", nmse), ("deviation", deviation)];
+        let figures = figures.into_iter().filter_map(|(name, figure)| figure.map(|value| (name, value)));
+        let atol_figures = atol.iter().flat_map(OneOrMany::values).map(|value| ("atol", *value));
+        for (name, value) in figures.chain(atol_figures) {
+            if !value.is_finite() || value < 0.0 {
+                return Err(fault(format!("{name} is {value}; use a number from 0 up")));
+            }
         }
-        let close = (rtol.is_some() || atol.is_some()).then(|| match atol {
-            Some(OneOrMany::Many(atol)) => Tolerance::Columns { rtol: rtol.unwrap_or(0.0), atol: atol.clone() },
-            Some(OneOrMany::One(atol)) => Tolerance::Close { rtol: rtol.unwrap_or(0.0), atol: *atol },
-            None => Tolerance::Close { rtol: rtol.unwrap_or(0.0), atol: 0.0 },
-        });
-        let moments = match (*mean, deviation) {
-            (Some(mean), Some(deviation)) if mean.is_finite() => Some(Tolerance::Moments { mean, deviation }),
-            (None, None) => None,
-            _ => return Err(Fault::new(field, "needs both mean and deviation, as numbers")),
-        };
-        let picks = picks.as_ref().map(|name| {
-            let place = buffers.iter().position(|buffer| buffer == name);
-            place.ok_or_else(|| Fault::new(field, error::unknown("buffer", name, "", buffers)))
-        });
-        let kinds = [
-            close,
-            nmse.map(Tolerance::Nmse),
-            ulp.map(Tolerance::Ulp),
-            exact.filter(|exact| *exact).map(|_| Tolerance::Exact),
-            picks.transpose()?.map(Tolerance::Picks),
-            moments,
-        ];
-        let mut stated = kinds.into_iter().flatten();
-        match (stated.next(), stated.next()) {
-            (Some(one), None) => Ok(one),
-            (None, _) => Err(Fault::new(field, format!("states no tolerance; {CHECK_FORMS}"))),
-            _ => Err(Fault::new(field, format!("states tolerances of several kinds; {CHECK_FORMS}"))),
+        let mut stated = vec![];
+        if rtol.is_some() || atol.is_some() {
+            let rtol = rtol.unwrap_or(0.0);
+            stated.push(match atol {
+                Some(OneOrMany::Many(atol)) => Tolerance::Columns { rtol, atol: atol.clone() },
+                Some(OneOrMany::One(atol)) => Tolerance::Close { rtol, atol: *atol },
+                None => Tolerance::Close { rtol, atol: 0.0 },
+            });
+        }
+        stated.extend(nmse.map(Tolerance::Nmse));
+        stated.extend(ulp.map(Tolerance::Ulp));
+        if *exact == Some(true) {
+            stated.push(Tolerance::Exact);
+        }
+        match (*mean, *deviation) {
+            (Some(mean), Some(deviation)) if mean.is_finite() => stated.push(Tolerance::Moments { mean, deviation }),
+            (None, None) => {}
+            _ => return Err(fault("needs both mean and deviation, as numbers".into())),
+        }
+        if let Some(name) = picks {
+            let Some(index) = buffers.iter().position(|buffer| buffer == name) else {
+                return Err(fault(error::unknown("buffer", name, "", buffers)));
+            };
+            stated.push(Tolerance::Picks(index));
+        }
+        match stated.len() {
+            1 => Ok(stated.remove(0)),
+            0 => Err(fault(format!("states no tolerance; {CHECK_FORMS}"))),
+            _ => Err(fault(format!("states tolerances of several kinds; {CHECK_FORMS}"))),
         }
     }
 }
@@ -551,20 +570,34 @@ impl CheckFigures {
 /// Keys whose values may have line breaks: commands, and names from a captured program and its device.
 const MULTILINE: [&str; 5] = ["command", "entry", "program", "device", "driver"];
 
-/// Refuses line breaks in other names and values: they would break the line of a message that quotes them.
-fn check_lines(text: &str, value: &DeValue<'_>, at: usize) -> Result<(), String> {
-    let refuse = |at: usize, what: &str, quoted: &str| {
-        let line = text[..at.min(text.len())].matches('\n').count() + 1;
-        Err(format!("line {line}: the {what} '{}' has a line break; write it in one line", brief(quoted)))
+/// Refuses line breaks in other names and values, because a message that quotes them would be broken. `value` begins at
+/// this offset of `text`.
+fn check_lines(text: &str, value: &DeValue<'_>, offset: usize) -> Result<(), String> {
+    let refuse = |offset: usize, kind: &str, quoted: &str| {
+        let line = line_number(text, offset);
+        Err(format!("line {line}: the {kind} '{}' has a line break; write it in one line", brief(quoted)))
     };
     match value {
-        DeValue::String(text_value) if text_value.contains('\n') => refuse(at, "value", text_value),
-        DeValue::Array(all) => all.iter().try_for_each(|inner| check_lines(text, inner.get_ref(), inner.span().start)),
-        DeValue::Table(fields) => fields.iter().try_for_each(|(key, value)| match value.get_ref() {
-            _ if key.get_ref().contains('\n') => refuse(key.span().start, "name", key.get_ref()),
-            DeValue::String(_) if MULTILINE.contains(&&**key.get_ref()) => Ok(()),
-            inner => check_lines(text, inner, value.span().start),
-        }),
+        DeValue::String(string) if string.contains('\n') => refuse(offset, "value", string),
+        DeValue::Array(values) => {
+            for value in values {
+                check_lines(text, value.get_ref(), value.span().start)?;
+            }
+            Ok(())
+        }
+        DeValue::Table(fields) => {
+            for (key, value) in fields {
+                let name = key.get_ref();
+                if name.contains('\n') {
+                    return refuse(key.span().start, "name", name);
+                }
+                let is_multiline = MULTILINE.contains(&&**name) && matches!(value.get_ref(), DeValue::String(_));
+                if !is_multiline {
+                    check_lines(text, value.get_ref(), value.span().start)?;
+                }
+            }
+            Ok(())
+        }
         _ => Ok(()),
     }
 }
@@ -590,7 +623,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Description and its origin.
+/// Description and its origin: a file, options of the command line, or both.
 #[derive(Clone, Debug, Default)]
 pub struct Described {
     pub description: Description,
@@ -610,11 +643,10 @@ impl Described {
         if fault.message.starts_with(CANNOT_START) {
             return Error::Failure(fault.message.clone());
         }
-        let is_of =
-            |field: &str| fault.field.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-        if let Some((_, option)) = self.options.iter().rfind(|(field, _)| is_of(field)) {
-            let whole = if option.is_empty() { fault.message.clone() } else { format!("{option}: {fault}") };
-            return Error::Usage(whole);
+        // The last option that sets a field counts.
+        if let Some((_, option)) = self.options.iter().rfind(|(field, _)| is_on_path(field, &fault.field)) {
+            let message = if option.is_empty() { fault.message.clone() } else { format!("{option}: {fault}") };
+            return Error::Usage(message);
         }
         let Some((path, text)) = &self.file else { return Error::Usage(fault.to_string()) };
         let line = Description::line(text, &fault.field).map_or_else(String::new, |line| format!(":{line}"));

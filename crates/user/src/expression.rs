@@ -1,5 +1,5 @@
-//! Integer expressions over named values in shapes, grids, push constants and conditions: `cdiv(M, BM) * 4`, `BM * BN
-//! <= 16384 && K % 32 == 0`. For floating-point values, the same expressions are evaluated in f64.
+//! Expressions over named values in shapes, grids, push constants and conditions: `cdiv(M, BM) * 4`, `BM * BN <= 16384
+//! && K % 32 == 0`. They are evaluated as integers, or in f64 where a floating-point value is wanted.
 
 use crate::basis::error;
 use crate::basis::printable::brief;
@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expression {
     root: Node,
+    /// Text that was parsed, for messages.
     text: String,
 }
 
@@ -46,7 +47,8 @@ enum Operator {
 }
 
 impl Operator {
-    /// Operators between their operands as they are written, each before its own prefixes.
+    /// Operators that are written between their operands. An operator comes before those that are a prefix of it,
+    /// because the first match counts: `<=` before `<`.
     const ALL: [(&'static str, Self); 14] = [
         ("||", Self::Or),
         ("&&", Self::And),
@@ -64,12 +66,12 @@ impl Operator {
         ("^", Self::Power),
     ];
 
-    /// Returns whether the left operand decides the result, as in C.
-    fn decided_by(self, left: bool) -> bool {
+    /// Whether the truth of the left operand decides the result, so that the right one is not evaluated, as in C.
+    fn is_decided_by(self, left: bool) -> bool {
         matches!((self, left), (Self::Or, true) | (Self::And, false))
     }
 
-    /// Returns the binding strength.
+    /// Returns the binding strength: stronger operators take their operands first.
     fn strength(self) -> u8 {
         match self {
             Self::Or => 1,
@@ -90,10 +92,11 @@ const SIGN_STRENGTH: u8 = 6;
 /// Names of functions.
 const FUNCTIONS: [&str; 5] = ["cdiv", "min", "max", "sqrt", "log2"];
 
-/// Limits of an expression: its length, the number of its operators, each of which may nest its left operand, and its
-/// nesting otherwise. Each level takes up to 2 KiB of stack.
+/// Longest text of an expression.
 const MAX_BYTES: usize = 1 << 12;
+/// Most operators of an expression. A chain of them nests to the left, and each level takes up to 2 KiB of stack.
 const MAX_OPERATORS: usize = 256;
+/// Most levels of parentheses, signs and arguments.
 const MAX_NESTING: usize = 64;
 
 impl Expression {
@@ -102,13 +105,13 @@ impl Expression {
         if text.len() > MAX_BYTES {
             return Err(format!("expression '{}' is longer than {MAX_BYTES} bytes; use shorter ones", brief(text)));
         }
-        let quoted = |reason: String| format!("expression '{}' {reason}", brief(text));
         let mut parser = Parser { rest: text, operators: MAX_OPERATORS };
-        let root = parser.expression(0, MAX_NESTING).map_err(quoted)?;
-        match parser.rest.trim_start().chars().next() {
-            None => Ok(Self { root, text: text.trim().to_string() }),
-            Some(c) => Err(quoted(format!("goes on with '{}', where an operator was expected", c.escape_default()))),
+        let root = parser.expression(0, MAX_NESTING).map_err(|reason| quote(text, &reason))?;
+        if let Some(c) = parser.rest.trim_start().chars().next() {
+            let reason = format!("goes on with '{}', where an operator was expected", c.escape_default());
+            return Err(quote(text, &reason));
         }
+        Ok(Self { root, text: text.trim().to_string() })
     }
 
     /// Makes the expression of an integer.
@@ -131,31 +134,37 @@ impl Expression {
     /// Evaluates the expression as an integer; conditions are 1 or 0.
     pub fn value(&self, scope: &Values) -> Result<i64, String> {
         let value = self.wide_value(scope)?;
-        i64::try_from(value).map_err(|_| {
-            format!("expression '{}' is {value}, beyond 64 bits with a sign: 2^63 - 1 is the most", brief(&self.text))
-        })
+        let refused = |_| quote(&self.text, &format!("is {value}, beyond 64 bits with a sign: 2^63 - 1 is the most"));
+        i64::try_from(value).map_err(refused)
     }
 
     /// Evaluates the expression as an integer in the range of `i64` and `u64` together.
     pub fn wide_value(&self, scope: &Values) -> Result<i128, String> {
-        integer(&self.root, scope).map_err(|reason| format!("expression '{}' {reason}", brief(&self.text)))
+        integer(&self.root, scope).map_err(|reason| quote(&self.text, &reason))
     }
 
     /// Evaluates the expression in f64. The result is finite.
     pub fn number(&self, scope: &Values) -> Result<f64, String> {
-        let quoted = |reason: String| format!("expression '{}' {reason}", brief(&self.text));
-        let value = fraction(&self.root, scope).map_err(quoted)?;
-        if value.is_finite() { Ok(value) } else { Err(quoted("is not a finite number".into())) }
+        let value = fraction(&self.root, scope).map_err(|reason| quote(&self.text, &reason))?;
+        if value.is_finite() { Ok(value) } else { Err(quote(&self.text, "is not a finite number")) }
     }
 }
 
+/// Returns the message for an expression: the text, and the reason as a predicate.
+fn quote(text: &str, reason: &str) -> String {
+    format!("expression '{}' {reason}", brief(text))
+}
+
+/// Adds the names that are used below `node`.
 fn collect<'a>(node: &'a Node, names: &mut BTreeSet<&'a str>) {
     match node {
         Node::Integer(_) | Node::Fraction(_) => {}
         Node::Name(name) => {
             names.insert(name);
         }
-        Node::Negated(of) | Node::Not(of) | Node::Sqrt(of) | Node::Log2(of) => collect(of, names),
+        Node::Negated(operand) | Node::Not(operand) | Node::Sqrt(operand) | Node::Log2(operand) => {
+            collect(operand, names);
+        }
         Node::Binary(_, left, right) => {
             collect(left, names);
             collect(right, names);
@@ -163,70 +172,81 @@ fn collect<'a>(node: &'a Node, names: &mut BTreeSet<&'a str>) {
     }
 }
 
+/// Evaluates as an integer from the least `i64` to the greatest `u64`. The error is a predicate of the expression.
 fn integer(node: &Node, scope: &Values) -> Result<i128, String> {
-    let of = |node: &Node| integer(node, scope);
-    let range = i128::from(i64::MIN)..=i128::from(u64::MAX);
-    let fits = |value: Option<i128>| {
-        value.filter(|value| range.contains(value)).ok_or_else(|| "has a value beyond 64 bits".to_string())
-    };
     match node {
         Node::Integer(value) => Ok(*value),
         Node::Fraction(value) => Err(format!("has the fraction {value} where an integer is wanted")),
         Node::Name(name) => scope.get(name).map(i128::from),
-        Node::Negated(node) => fits(of(node)?.checked_neg()),
-        Node::Not(node) => Ok(i128::from(of(node)? == 0)),
-        Node::Sqrt(node) => of(node).and(Err("takes a square root where an integer is wanted".into())),
+        Node::Negated(operand) => check_range(integer(operand, scope)?.checked_neg()),
+        Node::Not(operand) => Ok(i128::from(integer(operand, scope)? == 0)),
+        Node::Sqrt(operand) => {
+            integer(operand, scope)?;
+            Err("takes a square root where an integer is wanted".into())
+        }
         // Rounded down, as divisions are.
-        Node::Log2(node) => match of(node)? {
+        Node::Log2(operand) => match integer(operand, scope)? {
             value if value > 0 => Ok(value.ilog2().into()),
             value => Err(format!("takes the logarithm of {value}")),
         },
         Node::Binary(operator, left, right) => {
-            let left = of(left)?;
+            let left = integer(left, scope)?;
             // The left operand may guard against a division by zero.
-            let right = if operator.decided_by(left != 0) { 0 } else { of(right)? };
-            let not_zero = || if right == 0 { Err("divides by zero".to_string()) } else { Ok(()) };
-            match operator {
-                Operator::Or => Ok(i128::from(left != 0 || right != 0)),
-                Operator::And => Ok(i128::from(left != 0 && right != 0)),
-                Operator::Equal => Ok(i128::from(left == right)),
-                Operator::NotEqual => Ok(i128::from(left != right)),
-                Operator::Less => Ok(i128::from(left < right)),
-                Operator::AtMost => Ok(i128::from(left <= right)),
-                Operator::More => Ok(i128::from(left > right)),
-                Operator::AtLeast => Ok(i128::from(left >= right)),
-                Operator::Add => fits(left.checked_add(right)),
-                Operator::Sub => fits(left.checked_sub(right)),
-                Operator::Mul => fits(left.checked_mul(right)),
-                Operator::Div => not_zero().and_then(|()| fits(left.checked_div(right))),
-                Operator::Rem => not_zero().and_then(|()| fits(left.checked_rem(right))),
-                Operator::Power => fits(u32::try_from(right).ok().and_then(|right| left.checked_pow(right))),
-                Operator::Min => Ok(left.min(right)),
-                Operator::Max => Ok(left.max(right)),
-                Operator::Cdiv => {
-                    not_zero()?;
-                    let (quotient, rest) = (fits(left.checked_div(right))?, fits(left.checked_rem(right))?);
-                    fits(quotient.checked_add(i128::from(rest != 0 && (rest < 0) == (right < 0))))
-                }
-            }
+            let right = if operator.is_decided_by(left != 0) { 0 } else { integer(right, scope)? };
+            apply(*operator, left, right)
         }
     }
 }
 
+/// Refuses `None`, for an overflow of 128 bits, and values beyond `i64` and `u64`.
+fn check_range(value: Option<i128>) -> Result<i128, String> {
+    let range = i128::from(i64::MIN)..=i128::from(u64::MAX);
+    value.filter(|value| range.contains(value)).ok_or_else(|| "has a value beyond 64 bits".to_string())
+}
+
+fn apply(operator: Operator, left: i128, right: i128) -> Result<i128, String> {
+    if right == 0 && matches!(operator, Operator::Div | Operator::Rem | Operator::Cdiv) {
+        return Err("divides by zero".into());
+    }
+    match operator {
+        Operator::Or => Ok(i128::from(left != 0 || right != 0)),
+        Operator::And => Ok(i128::from(left != 0 && right != 0)),
+        Operator::Equal => Ok(i128::from(left == right)),
+        Operator::NotEqual => Ok(i128::from(left != right)),
+        Operator::Less => Ok(i128::from(left < right)),
+        Operator::AtMost => Ok(i128::from(left <= right)),
+        Operator::More => Ok(i128::from(left > right)),
+        Operator::AtLeast => Ok(i128::from(left >= right)),
+        Operator::Add => check_range(left.checked_add(right)),
+        Operator::Sub => check_range(left.checked_sub(right)),
+        Operator::Mul => check_range(left.checked_mul(right)),
+        Operator::Div => check_range(left.checked_div(right)),
+        Operator::Rem => check_range(left.checked_rem(right)),
+        Operator::Power => check_range(u32::try_from(right).ok().and_then(|right| left.checked_pow(right))),
+        Operator::Min => Ok(left.min(right)),
+        Operator::Max => Ok(left.max(right)),
+        Operator::Cdiv => {
+            // Division truncates, so an inexact quotient of equal signs is too small.
+            let is_too_small = left % right != 0 && (left < 0) == (right < 0);
+            check_range(Some(left / right + i128::from(is_too_small)))
+        }
+    }
+}
+
+/// Evaluates in f64. The error is a predicate of the expression.
 fn fraction(node: &Node, scope: &Values) -> Result<f64, String> {
-    let of = |node: &Node| fraction(node, scope);
     let truth = |holds: bool| f64::from(u8::from(holds));
     Ok(match node {
         Node::Integer(value) => *value as f64,
         Node::Fraction(value) => *value,
         Node::Name(name) => scope.get(name)? as f64,
-        Node::Negated(node) => -of(node)?,
-        Node::Not(node) => truth(of(node)? == 0.0),
-        Node::Sqrt(node) => of(node)?.sqrt(),
-        Node::Log2(node) => of(node)?.log2(),
+        Node::Negated(operand) => -fraction(operand, scope)?,
+        Node::Not(operand) => truth(fraction(operand, scope)? == 0.0),
+        Node::Sqrt(operand) => fraction(operand, scope)?.sqrt(),
+        Node::Log2(operand) => fraction(operand, scope)?.log2(),
         Node::Binary(operator, left, right) => {
-            let left = of(left)?;
-            let right = if operator.decided_by(left != 0.0) { 0.0 } else { of(right)? };
+            let left = fraction(left, scope)?;
+            let right = if operator.is_decided_by(left != 0.0) { 0.0 } else { fraction(right, scope)? };
             match operator {
                 Operator::Or => truth(left != 0.0 || right != 0.0),
                 Operator::And => truth(left != 0.0 && right != 0.0),
@@ -250,21 +270,22 @@ fn fraction(node: &Node, scope: &Values) -> Result<f64, String> {
     })
 }
 
-/// Precedence-climbing parser.
+/// Precedence-climbing parser. Errors are predicates of the expression.
 struct Parser<'a> {
+    /// Text that is not parsed yet.
     rest: &'a str,
     /// Number of operators that may still follow.
     operators: usize,
 }
 
 impl Parser<'_> {
-    /// Parses an expression of operators that bind more strongly than `than`.
-    fn expression(&mut self, than: u8, depth: usize) -> Result<Node, String> {
+    /// Parses an expression of operators that bind more strongly than `weakest`; `depth` more levels may be nested.
+    fn expression(&mut self, weakest: u8, depth: usize) -> Result<Node, String> {
         let depth = depth.checked_sub(1).ok_or("is nested too deeply; use fewer parentheses")?;
         let mut left = self.operand(depth)?;
         while let Some((sign, operator)) = self.operator() {
             let strength = operator.strength();
-            if strength <= than {
+            if strength <= weakest {
                 break;
             }
             self.rest = &self.rest[sign.len()..];
@@ -283,6 +304,7 @@ impl Parser<'_> {
         Operator::ALL.into_iter().find(|(sign, _)| self.rest.starts_with(sign))
     }
 
+    /// Parses a number, a name, a call, or an operand in parentheses or with a sign.
     fn operand(&mut self, depth: usize) -> Result<Node, String> {
         self.rest = self.rest.trim_start();
         let Some(first) = self.rest.chars().next() else {
@@ -295,10 +317,14 @@ impl Parser<'_> {
                 self.expect(')')?;
                 Ok(inner)
             }
-            '-' | '!' => {
+            '-' => {
                 self.rest = &self.rest[1..];
-                let inner = self.expression(if first == '-' { SIGN_STRENGTH } else { SIGN_STRENGTH + 1 }, depth)?;
-                Ok(if first == '-' { Node::Negated(inner.into()) } else { Node::Not(inner.into()) })
+                Ok(Node::Negated(self.expression(SIGN_STRENGTH, depth)?.into()))
+            }
+            // Binds more strongly than powers.
+            '!' => {
+                self.rest = &self.rest[1..];
+                Ok(Node::Not(self.expression(SIGN_STRENGTH + 1, depth)?.into()))
             }
             '0'..='9' | '.' => self.literal(),
             'a'..='z' | 'A'..='Z' | '_' => self.name(depth),
@@ -306,6 +332,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Consumes a character, after spaces.
     fn expect(&mut self, wanted: char) -> Result<(), String> {
         self.rest = self.rest.trim_start();
         self.rest = self.rest.strip_prefix(wanted).ok_or_else(|| format!("lacks a '{wanted}'"))?;
@@ -314,29 +341,34 @@ impl Parser<'_> {
 
     /// Parses a number: decimal, hexadecimal, or with a fraction.
     fn literal(&mut self) -> Result<Node, String> {
-        let hexadecimal = self.rest.starts_with("0x");
-        let mut before = ' ';
+        let is_hexadecimal = self.rest.starts_with("0x");
+        let mut previous = ' ';
         let end = self.rest.find(|c: char| {
-            let exponent = !hexadecimal && matches!(before, 'e' | 'E') && matches!(c, '+' | '-');
-            before = c;
-            !(c.is_ascii_alphanumeric() || c == '.' || c == '_' || exponent)
+            let is_exponent_sign = !is_hexadecimal && matches!(previous, 'e' | 'E') && matches!(c, '+' | '-');
+            previous = c;
+            !(c.is_ascii_alphanumeric() || c == '.' || c == '_' || is_exponent_sign)
         });
         let (digits, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
         self.rest = rest;
         let plain = digits.replace('_', "");
         let malformed = || format!("has the malformed number '{}'", brief(digits));
-        let beyond = || "has a number beyond 64 bits: 2^64 - 1 is the most".to_string();
+        let too_large = |_| "has a number beyond 64 bits: 2^64 - 1 is the most".to_string();
         if let Some(digits) = plain.strip_prefix("0x") {
-            let is_hexadecimal = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit());
-            let value =
-                u64::from_str_radix(digits, 16).map_err(|_| if is_hexadecimal { beyond() } else { malformed() });
-            return value.map(|value| Node::Integer(value.into()));
+            if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+                return Err(malformed());
+            }
+            let value = u64::from_str_radix(digits, 16).map_err(too_large)?;
+            return Ok(Node::Integer(value.into()));
         }
         if plain.bytes().all(|b| b.is_ascii_digit()) {
-            return plain.parse().map(|value: u64| Node::Integer(value.into())).map_err(|_| beyond());
+            let value: u64 = plain.parse().map_err(too_large)?;
+            return Ok(Node::Integer(value.into()));
         }
         // Rust also parses `inf` and `nan`, which do not start with a digit.
-        plain.parse().ok().filter(|value: &f64| value.is_finite()).map(Node::Fraction).ok_or_else(malformed)
+        match plain.parse() {
+            Ok(value) if f64::is_finite(value) => Ok(Node::Fraction(value)),
+            _ => Err(malformed()),
+        }
     }
 
     /// Parses a name or a function call.
@@ -370,7 +402,7 @@ impl Parser<'_> {
     }
 }
 
-/// Named values, or the reasons why names have none here; the first value of a name counts.
+/// Values by name, or the reasons why names have none here. The first value of a name counts.
 #[derive(Clone, Debug, Default)]
 pub struct Values(Vec<(String, Result<i64, String>)>);
 
@@ -392,7 +424,7 @@ impl Values {
 
     /// Iterates over the names that have values.
     fn known(&self) -> impl Iterator<Item = (&str, i64)> {
-        self.0.iter().filter_map(|(name, value)| Some((name.as_str(), *value.as_ref().ok()?)))
+        self.0.iter().filter_map(|(name, value)| value.as_ref().ok().map(|value| (name.as_str(), *value)))
     }
 
     /// Returns the value of `name`. The error lists the known names.
@@ -413,8 +445,11 @@ impl Values {
 
     /// Replaces each name in braces, such as `{M}`, by its value.
     pub fn replace(&self, text: &str) -> String {
-        self.known()
-            .fold(text.to_string(), |text, (name, value)| text.replace(&format!("{{{name}}}"), &value.to_string()))
+        let mut text = text.to_string();
+        for (name, value) in self.known() {
+            text = text.replace(&format!("{{{name}}}"), &value.to_string());
+        }
+        text
     }
 }
 
@@ -454,10 +489,9 @@ mod tests {
         ] {
             assert_eq!(value(text), Ok(expected), "{text}");
         }
-        let wide = Expression::parse("2^64 - 1").expect("parsed").wide_value(&scope());
-        assert_eq!(wide, Err("expression '2^64 - 1' has a value beyond 64 bits".into()));
-        let wide = Expression::parse("2^63 + (2^63 - 1)").expect("parsed").wide_value(&scope());
-        assert_eq!(wide, Ok(u64::MAX.into()));
+        let wide = |text: &str| Expression::parse(text).and_then(|expression| expression.wide_value(&scope()));
+        assert_eq!(wide("2^64 - 1"), Err("expression '2^64 - 1' has a value beyond 64 bits".into()));
+        assert_eq!(wide("2^63 + (2^63 - 1)"), Ok(u64::MAX.into()));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::basis::threads::{self, CANNOT_START};
 use crate::basis::units::Bytes;
 use crate::process::{self, FAREWELL, Helper, Lifetime, OutputPolicy, guarded, message};
 use std::process::Command;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -20,62 +20,66 @@ const ARGUMENTS: [&str; 2] = ["worker", "--compiler"];
 const STACK_BYTES: usize = 512 << 20;
 /// Memory limit of a compiler process, including its stack.
 const MAX_MEMORY: Bytes = Bytes(4 << 30);
-/// Time limit of a compilation, in polls: a clock would also count time during which the process is stopped.
-const MAX_POLLS: u32 = 1200;
+/// Interval between checks of a compilation.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Time limit of a compilation in polls, two minutes: a clock would also count time during which the process is
+/// stopped.
+const MAX_POLLS: u32 = 1200;
+
+/// Answer of a compiler process: what it compiled, or the message of the compiler.
+type Answer = Result<Compiled, String>;
 
 /// Process that compiles.
-type CompilerProcess = Helper<Result<Compiled, String>>;
+type CompilerProcess = Helper<Answer>;
 
 /// Idle process from the previous compilation.
 static IDLE: Mutex<Option<CompilerProcess>> = Mutex::new(None);
 
 /// Compiles GLSL or WGSL.
-pub(super) fn compile(source: &KernelSource, overrides: &[(String, f64)]) -> Result<Compiled, String> {
+pub(super) fn compile(source: &KernelSource, overrides: &[(String, f64)]) -> Answer {
     let request = (source, overrides);
     // A path that is not UTF-8 cannot be sent as JSON.
     if !guarded::runs_front_ends_separately() || serde_json::to_value(request).is_err() {
         return on_large_stack(|| source.compile_here(overrides));
     }
-    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
-    // An idle process may have been killed since.
-    let alive = idle.take().and_then(|mut last| last.is_alive().then_some(last));
     let shown = source.path.shown();
-    let mut attempt = |compiler: Result<CompilerProcess, String>| {
-        let mut compiler = compiler?;
+    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut may_retry = true;
+    loop {
+        // An idle process may have been killed since.
+        if idle.as_mut().is_some_and(|last| !last.is_alive()) {
+            *idle = None;
+        }
+        let mut compiler = match idle.take() {
+            Some(last) => last,
+            None => start()?,
+        };
         if let Some(answer) = ask(&mut compiler, &request) {
             *idle = Some(compiler);
-            return answer.map(Ok);
+            return answer;
         }
-        compiler.end(FAREWELL).map(Err).map_err(|e| format!("{shown}: its compiler is gone: {e}"))
-    };
-    let status = match attempt(alive.map_or_else(start, Ok))? {
+        let status = compiler.end(FAREWELL).map_err(|e| format!("{shown}: its compiler is gone: {e}"))?;
         // A kill may have been meant for another process, so the source gets a second attempt.
-        Err(status) if is_kill(status) && !guarded::interrupted() => attempt(start())?,
-        other => other,
-    };
-    let status = match status {
-        Ok(compiled) => return Ok(compiled),
-        Err(status) => status,
-    };
-    // Ctrl-C reaches both processes.
-    let why = if is_kill(status) { "" } else { "; it is nested too deeply, or too large: split it into smaller parts" };
-    Err(format!("{shown}: its compiler ended with {}{why}", ending(status)))
+        if may_retry && is_kill(status) && !guarded::interrupted() {
+            may_retry = false;
+            continue;
+        }
+        // Ctrl-C reaches both processes.
+        let remedy =
+            if is_kill(status) { "" } else { "; it is nested too deeply, or too large: split it into smaller parts" };
+        return Err(format!("{shown}: its compiler ended with {}{remedy}", ending(status)));
+    }
 }
 
 /// Starts a compiler process.
 fn start() -> Result<CompilerProcess, String> {
-    let start = || {
-        Helper::start(Command::new(std::env::current_exe()?).args(ARGUMENTS), OutputPolicy::Discarded, Lifetime::Tied)
-    };
-    start().map_err(|e| format!("{CANNOT_START} this program again to compile: {}", threads::explained(&e)))
+    std::env::current_exe()
+        .and_then(|path| Helper::start(Command::new(path).args(ARGUMENTS), OutputPolicy::Discarded, Lifetime::Tied))
+        .map_err(|e| format!("{CANNOT_START} this program again to compile: {}", threads::explained(&e)))
 }
 
 /// Sends a source to the process; `None` if the process ended, possibly because of an interruption.
-fn ask(
-    compiler: &mut CompilerProcess,
-    request: &(&KernelSource, &[(String, f64)]),
-) -> Option<Result<Compiled, String>> {
+fn ask(compiler: &mut CompilerProcess, request: &(&KernelSource, &[(String, f64)])) -> Option<Answer> {
     compiler.send(request);
     loop {
         match compiler.receive(POLL_INTERVAL) {
@@ -98,35 +102,40 @@ pub fn serve() -> Result<(), Error> {
         let Some(Ok((source, overrides))) = message::parse::<(KernelSource, Vec<(String, f64)>)>(&line) else {
             return Err(Error::Failure("this is a process that compiles for another".into()));
         };
-        let (compiled, watched) = mpsc::channel::<()>();
+        let (compiling, done) = mpsc::channel::<()>();
         let shown = source.path.shown();
-        let watch = threads::start(move || {
-            let mut most = format!("longer than {:?}", POLL_INTERVAL * MAX_POLLS);
-            for _ in 0..MAX_POLLS {
-                if watched.recv_timeout(POLL_INTERVAL) != Err(RecvTimeoutError::Timeout) {
-                    return;
-                }
-                // On other systems, the resource limit applies.
-                if cfg!(windows) && process::resident().is_some_and(|memory| memory > MAX_MEMORY) {
-                    most = format!("more than {MAX_MEMORY} of memory");
-                    break;
-                }
-            }
-            answer(&Err(format!("{shown}: it takes {most} to compile; simplify it")));
-            std::process::exit(0);
-        });
-        let result = match &watch {
+        let watcher = threads::start(move || exit_at_limit(&done, &shown));
+        let result = match &watcher {
             Ok(_) => on_large_stack(|| source.compile_here(&overrides)),
             Err(error) => Err(error.to_string()),
         };
-        drop(compiled);
-        let _ = watch.map(thread::JoinHandle::join);
+        drop(compiling);
+        let _ = watcher.map(thread::JoinHandle::join);
         answer(&result);
     }
     Ok(())
 }
 
-fn answer(result: &Result<Compiled, String>) {
+/// Waits until `done` disconnects. If the compilation of the file `shown` reaches a limit before, answers with that and
+/// ends this process, because a compiler cannot be cancelled.
+fn exit_at_limit(done: &Receiver<()>, shown: &str) {
+    let mut limit = format!("longer than {:?}", POLL_INTERVAL * MAX_POLLS);
+    for _ in 0..MAX_POLLS {
+        if done.recv_timeout(POLL_INTERVAL) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+        // On other systems, the resource limit applies.
+        if cfg!(windows) && process::resident().is_some_and(|memory| memory > MAX_MEMORY) {
+            limit = format!("more than {MAX_MEMORY} of memory");
+            break;
+        }
+    }
+    answer(&Err(format!("{shown}: it takes {limit} to compile; simplify it")));
+    std::process::exit(0);
+}
+
+/// Sends the result to the process that asked for it.
+fn answer(result: &Answer) {
     let _ = message::write(&mut std::io::stdout().lock(), result);
 }
 

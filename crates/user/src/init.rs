@@ -1,4 +1,4 @@
-//! Generates descriptions from kernels, and lists what a run still lacks.
+//! Generates descriptions from kernels (`run --init`), and lists the options that a run without a description needs.
 
 use super::access::Access;
 use super::description::{
@@ -12,6 +12,7 @@ use super::written::{Commented, check, inline, key, line, table};
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
 use crate::basis::printable::{printable, shown_word};
+use crate::basis::units::counted;
 use crate::kernel::interface::{Argument, ArgumentKind, Block, Elements, Scalar, Slot, SlotKind, SpecConstant};
 use std::ffi::OsStr;
 use std::path::Path;
@@ -33,6 +34,7 @@ pub fn init(described: &Described) -> Result<String, Error> {
     template(described).map(|commented| commented.text()).map_err(|fault| described.error(&fault))
 }
 
+/// Makes a description of the first kernel, with guesses for everything that the module does not tell.
 fn template(described: &Described) -> Result<Commented, Fault> {
     let kernels = load_kernels(described)?;
     let pass = &kernels[0].passes[0];
@@ -42,8 +44,7 @@ fn template(described: &Described) -> Result<Commented, Fault> {
         "# What gpukern found in {}. Check the lines marked (…); docs/run.md\n# explains the fields.\n",
         printable(&name)
     );
-    let stated = described.description.kernel.clone().unwrap_or_default();
-    let Kernel { entry, include, define, .. } = stated;
+    let Kernel { entry, include, define, .. } = described.description.kernel.clone().unwrap_or_default();
     let source = match kernels.as_slice() {
         [_] => OneOrMany::One(pass.source.clone()),
         several => OneOrMany::Many(several.iter().map(|kernel| kernel.passes[0].source.clone()).collect()),
@@ -51,10 +52,10 @@ fn template(described: &Described) -> Result<Commented, Fault> {
     commented.description.kernel = Some(Kernel { source, entry, include, define, ..Kernel::default() });
     commented.remark("axes", "swept; expressions below may use these names");
     for ((axis, values), remark) in pass.grid_axes().zip(["doubling; or [4096, 14336], \"128..1024:128\"", "", ""]) {
-        commented.description.axes.set(axis, OneOrMany::One(text(values)));
+        commented.description.axes.set(axis, OneOrMany::One(formula(values)));
         commented.remark(format!("axes.{axis}"), format!("(…) {remark}"));
     }
-    specs(pass, &mut commented);
+    add_constants(pass, &mut commented);
     commented.remark("push", "numbers, or expressions of axes");
     for member in pass.interface.arguments.iter() {
         if let ArgumentKind::Scalar(scalar) = member.kind {
@@ -63,33 +64,33 @@ fn template(described: &Described) -> Result<Commented, Fault> {
             commented.description.push.set(&name, pass.guess(&member.name, scalar));
         }
     }
-    buffers(pass, &mut commented)?;
+    add_slots(pass, &mut commented)?;
     let [x, y, z] = pass.local_size(|_| None);
     commented.remark("dispatch", format!("work-groups of {x}×{y}×{z}: local_x, …"));
     commented.remark("dispatch.groups", "(…)");
     let groups = pass.grid_groups();
-    commented.description.dispatch = Some(GridFields { groups: Some(OneOrMany::Many(groups.clone())), indirect: None });
-    let groups: Vec<String> = groups.iter().map(|extent| line(&extent.to_string())).collect();
-    commented.tail = OPTIONAL_TABLES.replace("GROUPS", &format!("[{}]", groups.join(", ")));
+    let extents: Vec<String> = groups.iter().map(|extent| line(&extent.to_string())).collect();
+    commented.tail = OPTIONAL_TABLES.replace("GROUPS", &format!("[{}]", extents.join(", ")));
+    commented.description.dispatch = Some(GridFields { groups: Some(OneOrMany::Many(groups)), indirect: None });
     Ok(commented)
 }
 
-/// Adds the blocks that are given by member, and the buffers.
-fn buffers(pass: &LoadedPass, commented: &mut Commented) -> Result<(), Fault> {
+/// Adds the blocks of parameters, the buffers that slots bind, and those that addresses refer to.
+fn add_slots(pass: &LoadedPass, commented: &mut Commented) -> Result<(), Fault> {
     let accesses = pass.accesses().map_err(|message| Fault::new("kernel.source", message))?;
     let (slots, addresses) = accesses.split_at(pass.interface.slots.len());
-    let mut pointed = vec![];
+    let mut pointers: Vec<_> = pass.addresses().zip(addresses.iter().copied()).collect();
     for (slot, access) in pass.interface.slots.iter().zip(slots) {
-        match by_member(slot, *access) {
-            Some(block) => {
-                uniform(&buffer_key(pass, slot), slot, block, pass, commented);
-                let pointers = block.members.iter().filter(|member| member.kind == ArgumentKind::Address);
-                pointed.extend(pointers.map(|member| (member, Access::UNKNOWN)));
-            }
-            None => buffer(&buffer_key(pass, slot), slot, *access, pass, commented),
+        let key = buffer_key(pass, slot);
+        if let Some(block) = parameter_block(slot, *access) {
+            add_uniform(&key, slot, block, pass, commented);
+            let members = block.members.iter().filter(|member| member.kind == ArgumentKind::Address);
+            pointers.extend(members.map(|member| (member, Access::UNKNOWN)));
+        } else {
+            add_bound_buffer(&key, slot, *access, pass, commented);
         }
     }
-    for (member, access) in pass.addresses().zip(addresses.iter().copied()).chain(pointed) {
+    for (member, access) in pointers {
         let name = member.name.rsplit('.').next().unwrap_or_default();
         commented
             .remark(format!("buffer.{name}"), format!("at the address in {}: {}", member.name, access_text(access)));
@@ -100,13 +101,13 @@ fn buffers(pass: &LoadedPass, commented: &mut Commented) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Returns a unique name of a slot, or else its set and binding.
+/// Returns the first name of a slot that no other slot has, or else its set and binding.
 fn buffer_key(pass: &LoadedPass, slot: &Slot) -> String {
-    let is_own = |name: &&str| pass.interface.slots.iter().filter(|other| other.is_called(name)).count() == 1;
-    slot.names().into_iter().find(is_own).map_or_else(|| place(slot), String::from)
+    let is_unique = |name: &&str| pass.interface.slots.iter().filter(|slot| slot.is_called(name)).count() == 1;
+    slot.names().into_iter().find(is_unique).map_or_else(|| place(slot), String::from)
 }
 
-/// Formats a slot as set and binding, `0.3`, and an array element, `0.3[1]`.
+/// Formats the set and binding of a slot, `0.3`; with the element, from the second of an array on: `0.3[1]`.
 pub fn place(slot: &Slot) -> String {
     let element = if slot.element == 0 { String::new() } else { format!("[{}]", slot.element) };
     format!("{}.{}{element}", slot.set, slot.binding)
@@ -118,8 +119,8 @@ pub fn member_key(members: &[Argument], member: &Argument) -> String {
     if is_unique && !member.name.is_empty() { member.name.to_string() } else { format!("byte {}", member.offset) }
 }
 
-fn text(formula: &str) -> Formula {
-    Formula::Text(formula.into())
+fn formula(text: &str) -> Formula {
+    Formula::Text(text.into())
 }
 
 /// Comments on fields that cannot be derived from a kernel.
@@ -139,7 +140,7 @@ const OPTIONAL_TABLES: &str = "
 ";
 
 impl LoadedPass {
-    /// Returns the dimensions of the kernel's work-groups: axes x, y, z along which they extend.
+    /// Returns the number of dimensions of the kernel's work-groups: 2 if they extend along y, but not along z.
     fn dimensions(&self) -> usize {
         self.local_size(|_| None).iter().rposition(|extent| *extent > 1).unwrap_or(0) + 1
     }
@@ -147,23 +148,24 @@ impl LoadedPass {
     /// Iterates over the axes of the grid from x on, with values to sweep.
     fn grid_axes(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         // The first value is no multiple of a work-group, to expose missing bounds checks.
-        let first = ["1001,1024..65536", "255,256..4096", "33,64..256"][self.dimensions() - 1];
-        let is_given = |axis| {
-            self.interface.arguments.iter().any(|member| {
-                let integer = matches!(member.kind, ArgumentKind::Scalar(Scalar::Bool | Scalar::Int { .. }));
-                integer && self.axis_of(&member.name) == axis
-            })
-        };
+        let widths = ["1001,1024..65536", "255,256..4096", "33,64..256"][self.dimensions() - 1];
         // Extents differ where the kernel receives them, to expose swapped extents.
-        let other = |axis, longer| if is_given(axis) { longer } else { "N" };
-        ["N", "M", "K"].into_iter().zip([first, other("M", "N+3"), other("K", "N+6")]).take(self.dimensions())
+        let height = if self.receives_extent("M") { "N+3" } else { "N" };
+        let depth = if self.receives_extent("K") { "N+6" } else { "N" };
+        [("N", widths), ("M", height), ("K", depth)].into_iter().take(self.dimensions())
+    }
+
+    /// Whether an integer among the push constants is probably the extent along `axis`.
+    fn receives_extent(&self, axis: &str) -> bool {
+        let is_integer = |kind| matches!(kind, ArgumentKind::Scalar(Scalar::Bool | Scalar::Int { .. }));
+        self.interface.arguments.iter().any(|member| is_integer(member.kind) && self.axis_of(&member.name) == axis)
     }
 
     /// Returns the shape of a buffer with `stride` elements for each invocation.
     fn grid_shape(&self, stride: u64) -> OneOrMany {
-        let mut extents: Vec<_> = self.grid_axes().map(|(axis, _)| text(axis)).collect();
+        let mut extents: Vec<_> = self.grid_axes().map(|(axis, _)| formula(axis)).collect();
         if stride > 1 {
-            extents[0] = text(&format!("{stride}*N"));
+            extents[0] = formula(&format!("{stride}*N"));
         }
         extents.reverse();
         OneOrMany::Many(extents)
@@ -171,9 +173,11 @@ impl LoadedPass {
 
     /// Returns the work-groups that cover the axes.
     fn grid_groups(&self) -> Vec<Formula> {
-        let covering = self.grid_axes().zip(["x", "y", "z"]);
-        let mut groups: Vec<_> = covering.map(|((axis, _), of)| text(&format!("cdiv({axis}, local_{of})"))).collect();
-        groups.resize(3, text("1"));
+        let mut groups = vec![];
+        for ((axis, _), direction) in self.grid_axes().zip(["x", "y", "z"]) {
+            groups.push(formula(&format!("cdiv({axis}, local_{direction})")));
+        }
+        groups.resize(3, formula("1"));
         groups
     }
 
@@ -183,7 +187,7 @@ impl LoadedPass {
             // 1 would be neutral in a product.
             return Formula::Number(0.75);
         }
-        text(self.axis_of(name))
+        formula(self.axis_of(name))
     }
 
     /// Returns the axis that a number of this name is probably the size of.
@@ -208,13 +212,13 @@ fn access_text(access: Access) -> &'static str {
 }
 
 /// Adds the specialization constants with their defaults.
-fn specs(pass: &LoadedPass, commented: &mut Commented) {
+fn add_constants(pass: &LoadedPass, commented: &mut Commented) {
     commented.remark("spec", "defaults; a list is what --tune searches");
     for constant in pass.interface.constants.iter() {
         let SpecConstant { scalar, default: bits, id, .. } = constant;
         let value = match scalar {
             Scalar::Bool => Formula::Truth(*bits != 0),
-            Scalar::Int { .. } => scalar.integer(*bits).map_or_else(|| text(&bits.to_string()), Formula::Integer),
+            Scalar::Int { .. } => scalar.integer(*bits).map_or_else(|| formula(&bits.to_string()), Formula::Integer),
             Scalar::Float { .. } | Scalar::Bfloat16 => Formula::Number(number(*scalar, *bits)),
         };
         let name = constant_key(constant);
@@ -223,17 +227,20 @@ fn specs(pass: &LoadedPass, commented: &mut Commented) {
     }
 }
 
-/// Most members of a block that are listed; the others share one value.
+/// Most members of a block that are listed; the others share the value of [`OTHERS`].
 const MAX_LISTED: usize = 24;
 
-/// Returns the block of a slot that is given by member: a uniform block, or a read-only one of several types.
-fn by_member(slot: &Slot, access: Access) -> Option<&Block> {
+/// Returns the block of a slot that holds parameters, whose members are given one by one: a uniform block, one of
+/// addresses, or one that looks like a structure of parameters, because the kernel only reads it and its members have
+/// fixed places and several types.
+fn parameter_block(slot: &Slot, access: Access) -> Option<&Block> {
     let block = slot.blocks.iter().find(|block| !block.members.is_empty())?;
-    let is_parameters = !access.writes && block.array.is_none() && block.numbers().is_none();
-    (slot.kind == SlotKind::Uniform || is_parameters || block.is_addresses()).then_some(block)
+    let is_structure = !access.writes && block.array.is_none() && block.numbers().is_none();
+    (slot.kind == SlotKind::Uniform || is_structure || block.is_addresses()).then_some(block)
 }
 
-fn uniform(name: &str, slot: &Slot, block: &Block, pass: &LoadedPass, commented: &mut Commented) {
+/// Adds a block of parameters with a guess for each member.
+fn add_uniform(name: &str, slot: &Slot, block: &Block, pass: &LoadedPass, commented: &mut Commented) {
     commented.remark(format!("uniform.{name}"), format!("set {}, binding {}: its members", slot.set, slot.binding));
     let (listed, others) = block.members.split_at(block.members.len().min(MAX_LISTED));
     let mut members = OrderedMap::default();
@@ -244,10 +251,9 @@ fn uniform(name: &str, slot: &Slot, block: &Block, pass: &LoadedPass, commented:
         members.set(&key, pass.guess(&member.name, scalar));
     }
     if let Some(first) = others.first() {
-        let more = match others.len() {
-            1 => String::new(),
-            2 => " and 1 other".into(),
-            many => format!(" and {} others", many - 1),
+        let more = match others.len() - 1 {
+            0 => String::new(),
+            count => format!(" and {}", counted(count, "other")),
         };
         members.set(OTHERS, Formula::Integer(0));
         commented.remark(format!("uniform.{name}.{OTHERS}"), format!("(…) {}{more}", first.name));
@@ -255,63 +261,76 @@ fn uniform(name: &str, slot: &Slot, block: &Block, pass: &LoadedPass, commented:
     commented.description.uniform.set(name, members);
 }
 
-fn buffer(name: &str, slot: &Slot, access: Access, pass: &LoadedPass, commented: &mut Commented) {
-    let Slot { set, binding, .. } = slot;
+/// Adds a buffer that a slot binds.
+fn add_bound_buffer(name: &str, slot: &Slot, access: Access, pass: &LoadedPass, commented: &mut Commented) {
     let aliases: Vec<&str> = slot.names().into_iter().filter(|alias| *alias != name).collect();
     let also = if aliases.is_empty() { String::new() } else { format!("; also {}", aliases.join(", ")) };
-    commented.remark(format!("buffer.{name}"), format!("set {set}, binding {binding}: {}{also}", access_text(access)));
-    let array = slot.blocks.iter().find_map(|block| block.array);
+    let remark = format!("set {}, binding {}: {}{also}", slot.set, slot.binding, access_text(access));
+    commented.remark(format!("buffer.{name}"), remark);
     let element = element(&[slot]);
-    let (shape, remark) = match (block_numbers(slot), array) {
-        (None, Some(array)) if element != "bytes" => (pass.grid_shape(per_element(slot)), structures(slot, array)),
+    let (shape, remark) = match (block_numbers(slot), slot.blocks.iter().find_map(|block| block.array)) {
+        (None, Some(array)) if element != "bytes" => {
+            (pass.grid_shape(numbers_per_element(slot)), element_remark(slot, array))
+        }
         (None, Some(array)) => (pass.grid_shape(array.stride), format!("(…) structures of {} bytes", array.stride)),
-        (count, _) => {
-            let count = count.unwrap_or_else(|| slot.blocks.iter().map(|block| block.fixed).max().unwrap_or_default());
-            (OneOrMany::Many(vec![Formula::Integer(count.cast_signed())]), "the block's size".to_string())
+        (numbers, _) => {
+            let bytes = slot.blocks.iter().map(|block| block.fixed).max().unwrap_or_default();
+            let extent = Formula::Integer(numbers.unwrap_or(bytes).cast_signed());
+            (OneOrMany::Many(vec![extent]), "the block's size".to_string())
         }
     };
     commented.remark(format!("buffer.{name}.shape"), remark);
     add_buffer(name, name, &element, shape, access, commented);
 }
 
-/// Returns the numbers in each element of the array at a block's end, if these are structures or have padding; 1 for
-/// other vectors, whose components may be separate elements of the problem.
-fn per_element(slot: &Slot) -> u64 {
-    let of = |block: &Block| {
-        let array = block.array?;
-        let bytes = u64::from(array.scalar?.bytes());
-        let members = block.members.iter().filter(|member| u64::from(member.offset) >= block.fixed).count() as u64;
-        (members * bytes != array.stride || ![1, 2, 4].contains(&members)).then_some(array.stride / bytes)
-    };
-    slot.blocks.iter().find_map(of).unwrap_or(1)
+/// Returns the number of members in each element of the array at a block's end.
+fn array_members(block: &Block) -> u64 {
+    block.members.iter().filter(|member| u64::from(member.offset) >= block.fixed).count() as u64
 }
 
-/// Returns the remark on an array of structures or padded vectors.
-fn structures(slot: &Slot, array: Elements) -> String {
-    let members =
-        slot.blocks.iter().map(|block| block.members.iter().filter(|at| u64::from(at.offset) >= block.fixed).count());
-    match (per_element(slot), members.max().unwrap_or_default() as u64) {
-        (1, _) => "(…)".into(),
-        (count, members) if members < count && members > 0 => {
+/// Returns the numbers in each element of the array at a block's end, if these are structures or have padding; 1 for
+/// other vectors, whose components may be separate elements of the problem.
+fn numbers_per_element(slot: &Slot) -> u64 {
+    for block in slot.blocks.iter() {
+        let Some(Elements { stride, scalar: Some(scalar) }) = block.array else { continue };
+        let bytes = u64::from(scalar.bytes());
+        let members = array_members(block);
+        if members * bytes != stride || ![1, 2, 4].contains(&members) {
+            return stride / bytes;
+        }
+    }
+    1
+}
+
+/// Returns the remark on the elements of an array: nothing, padded vectors, or structures.
+fn element_remark(slot: &Slot, array: Elements) -> String {
+    let members = slot.blocks.iter().map(array_members).max().unwrap_or_default();
+    match numbers_per_element(slot) {
+        1 => "(…)".into(),
+        count if members < count && members > 0 => {
             format!("(…) {members} numbers and {} of padding each", count - members)
         }
-        (count, _) => format!("(…) structures of {count} numbers, {} bytes", array.stride),
+        count => format!("(…) structures of {count} numbers, {} bytes", array.stride),
     }
 }
 
 /// Returns the number of a buffer's elements, if it has no array at its end and consists of one type.
 fn block_numbers(slot: &Slot) -> Option<u64> {
-    let is_fixed = slot.blocks.iter().all(|block| block.array.is_none());
-    slot.blocks.iter().find_map(Block::fills).filter(|_| is_fixed).map(|(_, count)| count)
+    if slot.blocks.iter().any(|block| block.array.is_some()) {
+        return None;
+    }
+    slot.blocks.iter().find_map(Block::fills).map(|(_, count)| count)
 }
 
 /// Returns the element type of a buffer from all blocks that bind it. Floats take precedence: other blocks may access
 /// them as integers for bit operations or atomics.
 pub fn element(slots: &[&Slot]) -> String {
-    let of = |block: &Block| block.array.map_or(block.scalar, |array| array.scalar);
-    let all: Vec<Scalar> = slots.iter().flat_map(|slot| slot.blocks.iter()).filter_map(of).collect();
+    let blocks = slots.iter().flat_map(|slot| slot.blocks.iter());
+    let scalars: Vec<Scalar> =
+        blocks.filter_map(|block| block.array.map_or(block.scalar, |array| array.scalar)).collect();
     let is_float = |scalar: &&Scalar| matches!(scalar, Scalar::Float { .. } | Scalar::Bfloat16);
-    all.iter().find(is_float).or(all.first()).map_or_else(|| "bytes".to_string(), |scalar| scalar.name())
+    let scalar = scalars.iter().find(is_float).or(scalars.first());
+    scalar.map_or_else(|| "bytes".to_string(), |scalar| scalar.name())
 }
 
 /// Adds a buffer, with fill and check according to the access. `called` is its name in the kernel.
@@ -319,12 +338,12 @@ fn add_buffer(name: &str, called: &str, element: &str, shape: OneOrMany, access:
     let mut buffer =
         DescribedBuffer { element: Some(element.into()), shape: Some(shape), ..DescribedBuffer::default() };
     if access.reads || !access.writes {
-        let chosen = fill(called, element, access);
-        let remark = match chosen {
+        let fill = guess_fill(called, element, access);
+        let remark = match fill {
             INDICES => "(…) used as indices: keep them in range",
             _ => "(…) also iota, normal, @x.npy, @x.bin",
         };
-        buffer.fill = Some(chosen.into());
+        buffer.fill = Some(fill.into());
         commented.remark(format!("buffer.{name}.fill"), remark);
     }
     let tolerance = DType::of_buffer(element).map_or(Tolerance::Exact, default_tolerance);
@@ -347,7 +366,7 @@ const INDICES: &str = "uniform(0, N - 1)";
 const MASK_NAMES: [&str; 7] = ["mask", "flag", "valid", "active", "enabled", "visible", "predicate"];
 
 /// Returns a fill that covers the type; zeros for integers that atomic operations change, which are usually counters.
-fn fill(name: &str, element: &str, access: Access) -> &'static str {
+fn guess_fill(name: &str, element: &str, access: Access) -> &'static str {
     let is_float = element.starts_with('f') || element == "bf16";
     let name = name.to_lowercase();
     match element {
@@ -359,7 +378,7 @@ fn fill(name: &str, element: &str, access: Access) -> &'static str {
     }
 }
 
-/// Describes what is missing to run a kernel without a description; `None` if there is one.
+/// Returns the message that lists the options to run a kernel without a description; `None` if there is one.
 pub fn missing(described: &Described) -> Result<Option<String>, Fault> {
     let description = &described.description;
     if !description.buffer.is_empty() || description.dispatch.is_some() || !description.pass.is_empty() {
@@ -367,27 +386,28 @@ pub fn missing(described: &Described) -> Result<Option<String>, Fault> {
     }
     let commented = template(described)?;
     let fields = table(&commented.description);
-    let inner = |name: &str| fields.get(name).and_then(Value::as_table).into_iter().flatten();
+    let fields_of = |table: &str| fields.get(table).and_then(Value::as_table).into_iter().flatten();
     let mut lacks: Vec<String> = vec![];
-    for (name, buffer) in inner("buffer") {
+    for (name, buffer) in fields_of("buffer") {
         let remark = commented.remark_on(&format!("buffer.{name}"));
-        lacks.push(format!("buffer {} ({}): {}", printable(name), printable(remark), option("buffer", name, buffer)));
+        let option = set_option("buffer", name, buffer);
+        lacks.push(format!("buffer {} ({}): {option}", printable(name), printable(remark)));
     }
-    for (name, members) in inner("uniform") {
+    for (name, members) in fields_of("uniform") {
         let remark = commented.remark_on(&format!("uniform.{name}"));
         let block = format!("uniform.{}", key(name));
-        let options = members.as_table().into_iter().flatten().map(|(member, value)| option(&block, member, value));
+        let options = members.as_table().into_iter().flatten().map(|(member, value)| set_option(&block, member, value));
         let options = options.collect::<Vec<_>>().join("\n    ");
         lacks.push(format!("uniform {} ({}):\n    {options}", printable(name), printable(remark)));
     }
-    for (name, value) in inner("push") {
+    for (name, value) in fields_of("push") {
         let kind = commented.remark_on(&format!("push.{name}")).trim_start_matches("(…) ");
-        lacks.push(format!("push constant {} ({kind}): {}", printable(name), option("push", name, value)));
+        lacks.push(format!("push constant {} ({kind}): {}", printable(name), set_option("push", name, value)));
     }
-    for (name, value) in inner("dispatch") {
-        lacks.push(format!("the grid: {}", option("dispatch", name, value)));
+    for (name, value) in fields_of("dispatch") {
+        lacks.push(format!("the grid: {}", set_option("dispatch", name, value)));
     }
-    let sizes: Vec<_> = inner("axes").map(|(axis, values)| format!("-s {axis}={}", bare(values))).collect();
+    let sizes: Vec<_> = fields_of("axes").map(|(axis, values)| format!("-s {axis}={}", bare(values))).collect();
     lacks.push(format!("the axes that these name: {}", sizes.join(" ")));
     let source = load_kernels(described)?[0].passes[0].source.clone();
     Ok(Some(format!(
@@ -399,7 +419,7 @@ pub fn missing(described: &Described) -> Result<Option<String>, Fault> {
 }
 
 /// Formats the option that sets a field, quoted for a shell.
-fn option(table: &str, field: &str, value: &Value) -> String {
+fn set_option(table: &str, field: &str, value: &Value) -> String {
     // Member names contain dots, which separate keys.
     let is_bare = field.split('.').all(|part| key(part) == part);
     let field = if is_bare && table != "buffer" { field.to_string() } else { key(field) };
@@ -425,14 +445,11 @@ mod tests {
         let mut commented = Commented::default();
         commented.remark(format!("buffer.{hostile}.type"), format!("also {hostile}"));
         add_buffer(hostile, hostile, "f32", OneOrMany::default(), Access::UNKNOWN, &mut commented);
-        assert!(
-            commented.text().lines().all(|line| !line.starts_with("[ref") && !line.starts_with("command")),
-            "{}",
-            commented.text()
-        );
-        let read: Table = toml::from_str(&commented.text()).expect("TOML");
+        let text = commented.text();
+        assert!(text.lines().all(|line| !line.starts_with("[ref") && !line.starts_with("command")), "{text}");
+        let read: Table = toml::from_str(&text).expect("TOML");
         assert_eq!(read["buffer"].as_table().expect("buffers").keys().collect::<Vec<_>>(), [hostile]);
-        let shown = option("buffer", "A';touch owned;'", &table(&commented.description)["buffer"][hostile]);
+        let shown = set_option("buffer", "A';touch owned;'", &table(&commented.description)["buffer"][hostile]);
         assert!(shown.starts_with(r#"--set 'buffer."A'\'';touch owned;'\''"={ "#), "{shown}");
     }
 }

@@ -1,7 +1,7 @@
 //! Oracles of users' kernels: compare outputs with a reference, element by element.
 
 use super::algorithm::Save;
-use super::array::{self, integer};
+use super::array::{self, integer, subscripts};
 use super::member_map::ByteKind;
 use super::resolved::{ResolvedBuffer, Tolerance};
 use crate::algorithms::{Oracle, OutputComparison};
@@ -11,20 +11,21 @@ use crate::basis::printable::Shown;
 use crate::basis::units;
 use crate::case::check::{CheckMethod, CheckResult, WrongElement, WrongElements};
 use crate::kernel::buffer::FILLER;
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Range;
 
-/// Contents of a buffer: the answer for an output, or an input that an output picks from.
+/// Correct contents of an output, or contents of an input that an output holds indices of.
 pub(super) struct Contents {
-    /// Index among the outputs; of an input, among all buffers.
+    /// Index of an output among the outputs, of an input among all buffers.
     pub(super) index: usize,
     pub(super) buffer: ResolvedBuffer,
     pub(super) bytes: Vec<u8>,
 }
 
-/// Oracle of a problem. Without outputs to compare, a built-in algorithm judges, or else every result passes, as
-/// unverified.
+/// Oracle of a problem. If there are no outputs to compare, the built-in algorithm's oracle judges; without that, every
+/// result passes as unverified.
 #[derive(Default)]
 pub(super) struct Expected {
     /// All outputs of the problem.
@@ -41,46 +42,49 @@ pub(super) struct Expected {
     pub(super) saves: Vec<Save>,
 }
 
-/// Returns a note if the reference has values where the kernels' structures have padding, which is not compared. Values
-/// of the fill may be there.
-fn left_out(Contents { buffer: data, bytes: answer, .. }: &Contents) -> Option<String> {
-    let size = data.element.bytes() as usize;
-    if data.fill.is_some() || data.members.is_plain() {
+/// Returns a note if the reference has numbers where the kernels' structures have padding, which is not compared. The
+/// padding of a filled buffer may hold the fill.
+fn padding_note(Contents { buffer, bytes, .. }: &Contents) -> Option<String> {
+    let size = buffer.element.bytes() as usize;
+    if buffer.fill.is_some() || buffer.members.is_plain() {
         return None;
     }
-    let is_left_out = |(index, bytes): &(usize, &[u8])| {
-        bytes.iter().any(|byte| *byte != 0) && !is_filler(bytes) && data.members.kind(*index, size) == ByteKind::Padding
+    let is_padding_number = |(index, element): &(usize, &[u8])| {
+        let is_number = element.iter().any(|byte| *byte != 0) && !is_filler(element);
+        is_number && buffer.members.kind(*index, size) == ByteKind::Padding
     };
-    let mut all = answer.chunks_exact(size).enumerate().filter(is_left_out);
-    let (first, bytes) = all.next()?;
+    let mut numbers = bytes.chunks_exact(size).enumerate().filter(is_padding_number);
+    let (first, element) = numbers.next()?;
+    let value = shown(buffer.element, element);
+    let place = element_name(buffer, first);
+    let others = match numbers.count() {
+        0 => String::new(),
+        others => format!("and numbers in {}, ", units::counted(others, "other element")),
+    };
     Some(format!(
-        "{}: not compared: the reference has {} in {}, {}which no member of the kernel's structure covers; is one missing?",
-        data.name,
-        shown(data.element, bytes),
-        place(data, first),
-        match all.count() {
-            0 => String::new(),
-            others => format!("and numbers in {}, ", units::counted(others, "other element")),
-        }
+        "{}: not compared: the reference has {value} in {place}, {others}which no member of the kernel's structure covers; \
+         is one missing?",
+        buffer.name
     ))
 }
 
 impl Expected {
-    /// Sets padding to zero and fits the default tolerances. Refuses an answer that consists of NaN.
+    /// Sets the padding of the answers to zero and fits the default tolerances. Refuses an answer that is all NaN.
     pub(super) fn new(mut outputs: Vec<Contents>) -> Result<Self, String> {
         let mut notes: Vec<String> = vec![];
         for output in &mut outputs {
-            notes.extend(left_out(output));
+            notes.extend(padding_note(output));
             let Contents { buffer, bytes, .. } = output;
             *bytes = buffer.members.without_padding(bytes).into_owned();
-            if let Some(odd) = non_finite(buffer, bytes)
+            if let Some(description) = non_finite(buffer, bytes)
                 && values(buffer, bytes).all(f64::is_nan)
             {
-                return Err(format!("the reference is not an answer: {odd}; fix it, or its inputs"));
+                return Err(format!("the reference is not an answer: {description}; fix it, or its inputs"));
             }
-            fit(buffer, bytes);
+            fit_tolerance(buffer, bytes);
         }
-        let mut sets = outputs.iter().map(|output| &output.buffer).filter(|data| data.tolerance == Tolerance::Set);
+        let buffers = outputs.iter().map(|output| &output.buffer);
+        let mut sets = buffers.filter(|buffer| buffer.tolerance == Tolerance::Set);
         if let Some(first) = sets.next()
             && let Some(other) = sets.find(|other| other.shape.first() == first.shape.first())
         {
@@ -96,11 +100,22 @@ impl Expected {
     fn output(&self, index: usize) -> Option<&Contents> {
         self.outputs.iter().find(|output| output.index == index)
     }
+
+    /// Compares the bytes of an output as its tolerance says.
+    fn check_output(&self, output: &Contents, found: &[u8]) -> CheckResult {
+        let found = &*output.buffer.members.without_padding(found);
+        match &output.buffer.tolerance {
+            Tolerance::Set => output.compare_rows(found),
+            Tolerance::Picks(input) => output.compare_picks(found, self.keys.iter().find(|keys| keys.index == *input)),
+            Tolerance::Moments { mean, deviation } => check_moments(&output.buffer, found, *mean, *deviation),
+            _ => output.compare(found),
+        }
+    }
 }
 
-/// Iterates over the elements of a buffer.
-fn values(data: &ResolvedBuffer, contents: &[u8]) -> impl ExactSizeIterator<Item = f64> {
-    contents.chunks_exact(data.element.bytes() as usize).map(|bytes| data.element.value(bytes))
+/// Iterates over the elements of a buffer, converted to f64.
+fn values(buffer: &ResolvedBuffer, contents: &[u8]) -> impl ExactSizeIterator<Item = f64> {
+    contents.chunks_exact(buffer.element.bytes() as usize).map(|bytes| buffer.element.value(bytes))
 }
 
 /// Most values that are sampled to find a magnitude.
@@ -114,12 +129,13 @@ const OUTLIER_RATIO: f64 = 16.0;
 /// values count once, so that a frequent sentinel is an outlier too.
 pub fn magnitude(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     let step = values.len().div_ceil(MAX_SAMPLED).max(1);
-    let finite = values.step_by(step).map(f64::abs).filter(|value| *value > 0.0 && value.is_finite());
-    let mut known: Vec<f64> = finite.collect();
-    known.sort_unstable_by(f64::total_cmp);
-    known.dedup();
-    let Some(quartile) = known.get(known.len().saturating_sub(1) / 4) else { return 0.0 };
-    known[..known.partition_point(|value| *value <= OUTLIER_RATIO * quartile)].last().copied().unwrap_or(0.0)
+    let sampled = values.step_by(step).map(f64::abs);
+    let mut distinct: Vec<f64> = sampled.filter(|value| *value > 0.0 && value.is_finite()).collect();
+    distinct.sort_unstable_by(f64::total_cmp);
+    distinct.dedup();
+    let Some(quartile) = distinct.get(distinct.len().saturating_sub(1) / 4) else { return 0.0 };
+    let usual = distinct.partition_point(|value| *value <= OUTLIER_RATIO * quartile);
+    distinct[..usual].last().copied().unwrap_or(0.0)
 }
 
 /// Most columns of the last extent that get separate magnitudes.
@@ -131,32 +147,38 @@ pub fn magnitudes(element: DType, contents: &[u8], columns: usize) -> Option<Vec
     if !(2..=MAX_COLUMNS).contains(&columns) {
         return None;
     }
-    let column =
-        |at: usize| magnitude(contents.chunks_exact(columns * size).map(|row| element.value(&row[at * size..])));
-    let found: Vec<f64> = (0..columns).map(column).collect();
-    let known = || found.iter().copied().filter(|magnitude| *magnitude > 0.0);
-    let (least, most) = (known().fold(f64::INFINITY, f64::min), known().fold(0.0, f64::max));
-    (most > OUTLIER_RATIO * least).then_some(found)
+    let mut magnitudes = vec![];
+    for column in 0..columns {
+        let rows = contents.chunks_exact(columns * size);
+        magnitudes.push(magnitude(rows.map(|row| element.value(&row[column * size..]))));
+    }
+    let nonzero = magnitudes.iter().copied().filter(|magnitude| *magnitude > 0.0);
+    let smallest = nonzero.clone().fold(f64::INFINITY, f64::min);
+    let largest = nonzero.fold(0.0, f64::max);
+    (largest > OUTLIER_RATIO * smallest).then_some(magnitudes)
 }
 
 /// Lowers the default absolute tolerance where the reference is small, in a column or everywhere, so that zeros fail.
-fn fit(data: &mut ResolvedBuffer, answer: &[u8]) {
-    let (Tolerance::Close { rtol, atol }, false) = (&data.tolerance, data.checked) else { return };
-    let (rtol, atol) = (*rtol, *atol);
+fn fit_tolerance(buffer: &mut ResolvedBuffer, answer: &[u8]) {
+    let Tolerance::Close { rtol, atol } = buffer.tolerance else { return };
+    if buffer.checked {
+        return;
+    }
     let lowered = |magnitude: f64| if magnitude > 0.0 { atol.min(rtol * magnitude) } else { atol };
-    let columns = columns(data);
-    data.tolerance = match magnitudes(data.element, answer, columns) {
-        Some(found) => Tolerance::Columns { rtol, atol: found.into_iter().map(lowered).collect() },
-        None => Tolerance::Close { rtol, atol: lowered(magnitude(values(data, answer))) },
+    buffer.tolerance = match magnitudes(buffer.element, answer, columns(buffer)) {
+        Some(magnitudes) => Tolerance::Columns { rtol, atol: magnitudes.into_iter().map(lowered).collect() },
+        None => Tolerance::Close { rtol, atol: lowered(magnitude(values(buffer, answer))) },
     };
 }
 
 /// Returns the elements per row: the last of several extents, or the size of the structure that the kernels declare.
-fn columns(data: &ResolvedBuffer) -> usize {
-    let last = data.shape.last().filter(|_| data.shape.len() > 1).map(|last| *last as usize);
-    let in_structure = || data.members.period(data.element.bytes() as usize);
+fn columns(buffer: &ResolvedBuffer) -> usize {
+    let columns = match buffer.shape[..] {
+        [_, .., last] => Some(last as usize),
+        _ => buffer.members.period(buffer.element.bytes() as usize),
+    };
     // The buffer may be longer than a whole number of structures.
-    last.or_else(in_structure).filter(|columns| (1..=data.len() as usize).contains(columns)).unwrap_or(1)
+    columns.filter(|columns| (1..=buffer.len() as usize).contains(columns)).unwrap_or(1)
 }
 
 impl Oracle for Expected {
@@ -177,60 +199,56 @@ impl Oracle for Expected {
         if let Some(builtin) = &self.builtin {
             return builtin.check(outputs);
         }
-        let found = self.outputs.iter().map(|output| {
-            let data = &output.buffer;
-            let found = &*data.members.without_padding(outputs[output.index].as_bytes());
-            match &data.tolerance {
-                Tolerance::Set => output.compare_rows(found),
-                Tolerance::Picks(place) => {
-                    output.compare_picks(found, self.keys.iter().find(|key| key.index == *place))
-                }
-                Tolerance::Moments { mean, deviation } => check_moments(data, found, *mean, *deviation),
-                _ => output.compare(found),
-            }
-        });
-        // Residual relative to its tolerance; NaN, from 0/0, fails.
-        let share =
-            |check: &CheckResult| if check.tolerance > 0.0 { check.residual / check.tolerance } else { check.residual };
-        let worst = found.max_by(|a, b| b.passes().cmp(&a.passes()).then(share(a).total_cmp(&share(b))));
+        let checks = self.outputs.iter().map(|output| self.check_output(output, outputs[output.index].as_bytes()));
+        // The worst check counts. NaN, from 0/0, is the largest residual.
+        let relative_residual = |check: &CheckResult| match check.tolerance {
+            tolerance if tolerance > 0.0 => check.residual / tolerance,
+            _ => check.residual,
+        };
+        let worst = checks
+            .max_by(|a, b| b.passes().cmp(&a.passes()).then(relative_residual(a).total_cmp(&relative_residual(b))));
         Ok(worst.unwrap_or_else(|| elementwise(0.0, 0.0, String::new(), WrongElements::default())))
     }
 
     fn doubt(&self, outputs: &[HostArray]) -> Option<String> {
         if self.outputs.is_empty() && self.builtin.is_none() {
-            let odd = self.all.iter().zip(outputs);
-            let odd = odd.filter_map(|(data, found)| non_finite(data, &data.members.without_padding(found.as_bytes())));
-            return Some(std::iter::once("there is no reference".into()).chain(odd).collect::<Vec<_>>().join("; "));
+            let mut doubts = vec!["there is no reference".to_string()];
+            for (buffer, found) in self.all.iter().zip(outputs) {
+                doubts.extend(non_finite(buffer, &buffer.members.without_padding(found.as_bytes())));
+            }
+            return Some(doubts.join("; "));
         }
         (!self.unknown.is_empty()).then(|| format!("there is no reference for {}", self.unknown.join(", ")))
     }
 
     fn element(&self, output: usize, index: usize) -> Option<String> {
-        let data = &self.output(output)?.buffer;
-        let is_padding = data.members.kind(index, data.element.bytes() as usize) == ByteKind::Padding;
-        (!is_padding).then(|| place(data, index))
+        let buffer = &self.output(output)?.buffer;
+        let is_padding = buffer.members.kind(index, buffer.element.bytes() as usize) == ByteKind::Padding;
+        (!is_padding).then(|| element_name(buffer, index))
     }
 
     fn notes(&self) -> Vec<String> {
-        self.outputs.iter().filter_map(integers_in).chain(self.notes.iter().cloned()).collect()
+        self.outputs.iter().filter_map(integers_note).chain(self.notes.iter().cloned()).collect()
     }
 
     fn comparison(&self, output: usize) -> Option<OutputComparison> {
         if self.outputs.is_empty() {
             return Some(OutputComparison::default());
         }
-        let data = &self.output(output)?.buffer;
-        let ordered = !matches!(data.tolerance, Tolerance::Set | Tolerance::Moments { .. });
-        let tolerance = data.tolerance.to_string().trim_matches(['{', '}', ' ', '"']).to_string();
-        Some(OutputComparison { row: columns(data), tolerance, ordered })
+        let buffer = &self.output(output)?.buffer;
+        let ordered = !matches!(buffer.tolerance, Tolerance::Set | Tolerance::Moments { .. });
+        let tolerance = buffer.tolerance.to_string().trim_matches(['{', '}', ' ', '"']).to_string();
+        Some(OutputComparison { row: columns(buffer), tolerance, ordered })
     }
 
     fn answer(&self, output: usize, stretches: &[Range<usize>]) -> Option<Vec<u8>> {
         let Contents { buffer, bytes, .. } = self.output(output)?;
         let size = buffer.element.bytes() as usize;
-        let parts: Option<Vec<&[u8]>> =
-            stretches.iter().map(|part| bytes.get(part.start * size..part.end * size)).collect();
-        parts.map(|parts| parts.concat())
+        let mut answer = vec![];
+        for elements in stretches {
+            answer.extend(bytes.get(elements.start * size..elements.end * size)?);
+        }
+        Some(answer)
     }
 
     fn accepted_share(&self, output: usize, stretches: &[Range<usize>], found: &[u8], changed: u64) -> Option<f64> {
@@ -243,22 +261,23 @@ impl Oracle for Expected {
         }
         let count = found.len() / buffer.element.bytes() as usize;
         let part = Contents { index: output, buffer, bytes: self.answer(output, stretches)? };
-        let OutputErrors { residual, tolerance, most, sum, .. } = part.errors(found, count);
+        let OutputErrors { residual, tolerance, max_error, sum, .. } = part.errors(found, count);
         if residual <= tolerance {
             return Some(1.0);
         }
         let mut errors: Vec<f64> = (0..count).map(|index| part.error(found, index)).collect();
-        let wrong = match (most, &part.buffer.tolerance) {
-            (Some(most), _) => errors.iter().filter(|error| error.is_nan() || **error > most).count(),
+        let wrong = match (max_error, &part.buffer.tolerance) {
+            (Some(max_error), _) => errors.iter().filter(|error| error.is_nan() || **error > max_error).count(),
             // Count the elements that exceed the tolerance when the smallest errors are added up first.
             (None, Tolerance::Nmse(_)) => {
                 errors.sort_by(f64::total_cmp);
-                let mut left = sum * tolerance / residual;
-                let exceeds = |error: &&f64| {
-                    left -= **error;
-                    left.is_nan() || left < 0.0
-                };
-                errors.iter().filter(exceeds).count()
+                let mut allowance = sum * tolerance / residual;
+                let mut wrong = 0;
+                for error in errors {
+                    allowance -= error;
+                    wrong += usize::from(allowance.is_nan() || allowance < 0.0);
+                }
+                wrong
             }
             _ => return Some(0.0),
         };
@@ -269,69 +288,69 @@ impl Oracle for Expected {
 /// Reciprocal of the share of nonzero elements that must look like integers for a note.
 const MAX_ELEMENTS_PER_INTEGER: usize = 64;
 
-/// Counts the elements of floats that look like integers, and the nonzero elements, among those for which `counts`
-/// holds. Small positive integers are subnormal as floats, small negative ones NaN.
-pub fn integer_like(element: DType, contents: &[u8], counts: impl Fn(usize) -> bool) -> [usize; 2] {
-    let smallest = element.smallest_normal();
-    let quiet = [f64::NAN, -f64::NAN].map(|value| {
-        let mut bytes = vec![];
-        element.push(value, &mut bytes);
-        bytes
+/// Whether an element of a float type is more likely an integer. Small positive integers are subnormal as floats, small
+/// negative ones NaN.
+pub fn looks_like_integer(element: DType, bytes: &[u8]) -> bool {
+    let value = element.value(bytes);
+    if !value.is_nan() {
+        return value != 0.0 && value.abs() < element.smallest_normal();
+    }
+    let is_usual_nan = [f64::NAN, -f64::NAN].iter().any(|nan| {
+        let mut nan_bytes = vec![];
+        element.push(*nan, &mut nan_bytes);
+        nan_bytes == bytes
     });
-    let looks = |bytes: &[u8]| {
-        let value = element.value(bytes);
-        value != 0.0 && value.abs() < smallest
-            || value.is_nan() && !quiet.iter().any(|quiet| quiet == bytes) && !is_filler(bytes)
-    };
-    let all = contents.chunks_exact(element.bytes() as usize).enumerate();
-    let all = all.filter(|(at, bytes)| bytes.iter().any(|byte| *byte != 0) && counts(*at));
-    all.fold([0, 0], |[odd, count], (_, bytes)| [odd + usize::from(looks(bytes)), count + 1])
+    !is_usual_nan && !is_filler(bytes)
 }
 
 /// Returns a note if the f32 or f64 elements of a buffer look like integers, which every tolerance would accept.
-fn integers_in(Contents { buffer: data, bytes: answer, .. }: &Contents) -> Option<String> {
-    let (element, size) = (data.element, data.element.bytes() as usize);
-    if ![DType::F32, DType::F64].contains(&element) || matches!(data.tolerance, Tolerance::Exact) {
+fn integers_note(Contents { buffer, bytes: answer, .. }: &Contents) -> Option<String> {
+    let element = buffer.element;
+    let size = element.bytes() as usize;
+    if ![DType::F32, DType::F64].contains(&element) || matches!(buffer.tolerance, Tolerance::Exact) {
         return None;
     }
-    let is_number = |at: usize| data.members.kind(at, size) == ByteKind::Number;
-    let [odd, count] = integer_like(element, answer, is_number);
-    (odd * MAX_ELEMENTS_PER_INTEGER > count).then(|| {
-        let integers = element.as_integer(false).map_or("bytes", DType::name);
-        format!(
-            "{}: {odd} of {count} elements of the reference look like integers, which as {element} are below every \
-             tolerance: nobody checks them; give it type = \"{integers}\", or declare them as integers in the kernel's structure",
-            data.name
-        )
-    })
+    let mut nonzero = 0;
+    let mut integers = 0;
+    for (index, bytes) in answer.chunks_exact(size).enumerate() {
+        if bytes.iter().any(|byte| *byte != 0) && buffer.members.kind(index, size) == ByteKind::Number {
+            nonzero += 1;
+            integers += usize::from(looks_like_integer(element, bytes));
+        }
+    }
+    if integers * MAX_ELEMENTS_PER_INTEGER <= nonzero {
+        return None;
+    }
+    let integer_type = element.as_integer(false).map_or("bytes", DType::name);
+    Some(format!(
+        "{}: {integers} of {nonzero} elements of the reference look like integers, which as {element} are below every \
+         tolerance: nobody checks them; give it type = \"{integer_type}\", or declare them as integers in the kernel's \
+         structure",
+        buffer.name
+    ))
 }
 
 /// Describes elements that are not finite, if there are any.
-fn non_finite(data: &ResolvedBuffer, contents: &[u8]) -> Option<String> {
-    if !data.element.is_float() {
+fn non_finite(buffer: &ResolvedBuffer, contents: &[u8]) -> Option<String> {
+    if !buffer.element.is_float() {
         return None;
     }
-    let is_number = |index: usize| data.members.kind(index, data.element.bytes() as usize) == ByteKind::Number;
-    let mut odd = values(data, contents).enumerate().filter(|(at, value)| !value.is_finite() && is_number(*at));
+    let size = buffer.element.bytes() as usize;
+    let is_odd =
+        |(index, value): &(usize, f64)| !value.is_finite() && buffer.members.kind(*index, size) == ByteKind::Number;
+    let mut odd = values(buffer, contents).enumerate().filter(is_odd);
     let (first, value) = odd.next()?;
-    let what = if value.is_nan() { "not a number" } else { "infinite" };
+    let problem = if value.is_nan() { "not a number" } else { "infinite" };
     let others = match odd.count() {
         0 => String::new(),
-        others => format!(", and {others} others of {} are not finite", data.len()),
+        others => format!(", and {others} others of {} are not finite", buffer.len()),
     };
-    Some(format!("{} is {what}{others}", place(data, first)))
+    Some(format!("{} is {problem}{others}", element_name(buffer, first)))
 }
 
 /// Formats the name of an element: `D[3,5]`.
-fn place(data: &ResolvedBuffer, index: usize) -> String {
-    let mut left = index as u64;
-    let mut subscripts: Vec<String> = vec![];
-    for extent in data.shape.iter().rev() {
-        subscripts.push((left % extent).to_string());
-        left /= extent;
-    }
-    subscripts.reverse();
-    format!("{}[{}]", data.name, subscripts.join(","))
+fn element_name(buffer: &ResolvedBuffer, index: usize) -> String {
+    format!("{}[{}]", buffer.name, subscripts(&buffer.shape, index))
 }
 
 fn element_of(bytes: &[u8], index: usize, size: usize) -> &[u8] {
@@ -343,26 +362,28 @@ fn element_of(bytes: &[u8], index: usize, size: usize) -> &[u8] {
 fn rank(element: DType, bytes: &[u8]) -> i128 {
     let mut wide = [0; 8];
     wide[..bytes.len()].copy_from_slice(bytes);
-    let (bits, half) = (i128::from(u64::from_le_bytes(wide)), 1i128 << (8 * bytes.len() - 1));
+    let bits = i128::from(u64::from_le_bytes(wide));
+    let sign_bit = 1i128 << (8 * bytes.len() - 1);
     match element {
-        _ if element.is_float() && bits >= half => half - bits,
-        DType::I8 | DType::I16 | DType::I32 | DType::I64 if bits >= half => bits - 2 * half,
+        _ if element.is_float() && bits >= sign_bit => sign_bit - bits,
+        DType::I8 | DType::I16 | DType::I32 | DType::I64 if bits >= sign_bit => bits - 2 * sign_bit,
         _ => bits,
     }
 }
 
-/// Returns whether an element is a NaN of the filler. An element of 16 bits holds either half of a filler word.
+/// Whether an element is a NaN of the filler, so that it was never written. An element of 16 bits holds either half of
+/// a filler word.
 fn is_filler(bytes: &[u8]) -> bool {
-    let has = |word: [u8; 4]| FILLER.contains(&u32::from_le_bytes(word));
+    let is_filler_word = |word: [u8; 4]| FILLER.contains(&u32::from_le_bytes(word));
     bytes.chunks(4).all(|part| match *part {
-        [a, b] => has([a, b, 0xff, 0xff]),
-        [a, b, c, d] => has([a, b, c, d]),
+        [a, b] => is_filler_word([a, b, 0xff, 0xff]),
+        [a, b, c, d] => is_filler_word([a, b, c, d]),
         _ => false,
     })
 }
 
 /// Formats an element with all its digits.
-pub(super) fn shown(element: DType, bytes: &[u8]) -> String {
+fn shown(element: DType, bytes: &[u8]) -> String {
     let value = element.value(bytes);
     match integer(element, bytes) {
         Some(whole) if !element.is_float() => whole.to_string(),
@@ -372,30 +393,30 @@ pub(super) fn shown(element: DType, bytes: &[u8]) -> String {
 }
 
 impl Contents {
-    /// Returns element `index` of `contents`.
-    fn part<'a>(&self, contents: &'a [u8], index: usize) -> &'a [u8] {
+    /// Returns the bytes of an element of `contents`, which are the found ones or [`Self::bytes`].
+    fn element<'a>(&self, contents: &'a [u8], index: usize) -> &'a [u8] {
         element_of(contents, index, self.buffer.element.bytes() as usize)
     }
 
-    /// Returns the values of an element, found and correct.
-    fn values(&self, found: &[u8], index: usize) -> [f64; 2] {
-        [found, &self.bytes].map(|contents| self.buffer.element.value(self.part(contents, index)))
+    /// Returns the value of an element of `contents`.
+    fn value(&self, contents: &[u8], index: usize) -> f64 {
+        self.buffer.element.value(self.element(contents, index))
     }
 
     /// Returns the absolute difference of an element, exact for 64-bit integers.
     fn difference(&self, found: &[u8], index: usize) -> f64 {
         let element = self.buffer.element;
-        let whole = |contents| integer(element, self.part(contents, index)).filter(|_| !element.is_float());
-        if let (Some(got), Some(expected)) = (whole(found), whole(&self.bytes)) {
-            (got - expected).abs() as f64
-        } else {
-            let [got, expected] = self.values(found, index);
-            (got - expected).abs()
+        if !element.is_float()
+            && let Some(got) = integer(element, self.element(found, index))
+            && let Some(expected) = integer(element, self.element(&self.bytes, index))
+        {
+            return (got - expected).abs() as f64;
         }
+        (self.value(found, index) - self.value(&self.bytes, index)).abs()
     }
 
-    /// Returns whether an integer member of a structure with floats is signed; `None` for other elements.
-    fn integer(&self, index: usize) -> Option<bool> {
+    /// Returns whether an element is signed, if it is an integer member of a structure with floats.
+    fn integer_member_sign(&self, index: usize) -> Option<bool> {
         let element = self.buffer.element;
         match self.buffer.members.kind(index, element.bytes() as usize) {
             ByteKind::Integer { signed } if element.is_float() => Some(signed),
@@ -406,14 +427,16 @@ impl Contents {
     /// Returns the error of an element as the tolerance measures it. Infinite values and NaN are infinitely wrong,
     /// unless the reference has the same.
     fn error(&self, found: &[u8], index: usize) -> f64 {
-        let [got, expected] = self.values(found, index);
         let element = self.buffer.element;
-        let [part, answer] = [found, &self.bytes].map(|contents| self.part(contents, index));
+        let found_bytes = self.element(found, index);
+        let answer_bytes = self.element(&self.bytes, index);
+        let got = element.value(found_bytes);
+        let expected = element.value(answer_bytes);
         match &self.buffer.tolerance {
-            _ if part == answer => 0.0,
+            _ if found_bytes == answer_bytes => 0.0,
             // Zeros of both signs are equal.
             _ if element.is_float() && got == 0.0 && expected == 0.0 => 0.0,
-            _ if self.integer(index).is_some() => f64::INFINITY,
+            _ if self.integer_member_sign(index).is_some() => f64::INFINITY,
             _ if got.is_nan() && expected.is_nan() => 0.0,
             Tolerance::Exact | Tolerance::Set | Tolerance::Picks(_) | Tolerance::Moments { .. } => 1.0,
             _ if !got.is_finite() || !expected.is_finite() => f64::INFINITY,
@@ -422,26 +445,26 @@ impl Contents {
                 self.difference(found, index) / (atol[index % atol.len()] + rtol * expected.abs())
             }
             Tolerance::Nmse(_) => self.difference(found, index).powi(2),
-            Tolerance::Ulp(_) => (rank(element, part) - rank(element, answer)).unsigned_abs() as f64,
+            Tolerance::Ulp(_) => (rank(element, found_bytes) - rank(element, answer_bytes)).unsigned_abs() as f64,
         }
     }
 
-    /// Returns whether an element still holds the filler, or a NaN computed from it. Integers may have these bits
-    /// legitimately.
-    fn is_filler(&self, contents: &[u8], index: usize) -> bool {
-        self.buffer.element.is_float() && self.integer(index).is_none() && is_filler(self.part(contents, index))
+    /// Whether an element still holds the filler, or a NaN computed from it. Integers may have these bits legitimately.
+    fn has_filler_bits(&self, contents: &[u8], index: usize) -> bool {
+        let is_float = self.buffer.element.is_float() && self.integer_member_sign(index).is_none();
+        is_float && is_filler(self.element(contents, index))
     }
 
     /// Describes a wrong element and its likely cause.
     fn describe_error(&self, found: &[u8], index: usize) -> String {
         let WrongElement { element, got, expected } = self.wrong_element(found, index);
-        if self.is_filler(&self.bytes, index) {
+        if self.has_filler_bits(&self.bytes, index) {
             return format!(
                 "{element} is {got}, the reference has NaN, from memory that was never written (it is gpukern's NaN filler): \
                  the reference reads outside of its buffers, or leaves out {element}"
             );
         }
-        if self.is_filler(found, index) {
+        if self.has_filler_bits(found, index) {
             return format!(
                 "{element} was never written, or was computed from memory that never was (it is gpukern's NaN filler); \
                  the reference has {expected}"
@@ -453,41 +476,53 @@ impl Contents {
     /// Formats a wrong element with the digits that distinguish it from neighboring values.
     fn wrong_element(&self, found: &[u8], index: usize) -> WrongElement {
         let element = self.buffer.element;
-        let integer = self.integer(index).and_then(|signed| element.as_integer(signed)).unwrap_or(element);
-        let [got, expected] = [found, &self.bytes].map(|contents| shown(integer, self.part(contents, index)));
-        WrongElement::new(place(&self.buffer, index), got, expected)
+        let member_type = self.integer_member_sign(index).and_then(|signed| element.as_integer(signed));
+        let shown_type = member_type.unwrap_or(element);
+        let got = shown(shown_type, self.element(found, index));
+        let expected = shown(shown_type, self.element(&self.bytes, index));
+        WrongElement::new(element_name(&self.buffer, index), got, expected)
     }
 
     /// Computes the errors of the first `count` elements.
     fn errors(&self, found: &[u8], count: usize) -> OutputErrors {
-        let (mut worst, mut largest, mut sum, mut different) = (None, 0.0, 0.0, 0u64);
+        let mut worst = None;
+        let mut largest = 0.0;
+        let mut sum = 0.0;
+        let mut different = 0u64;
         for index in 0..count {
             let error = self.error(found, index);
             sum += error;
             different += u64::from(error > 0.0);
             // NaN from 0/0, with a tolerance of zero, counts as wrong.
             if error > largest || error.is_nan() && !f64::is_nan(largest) {
-                (worst, largest) = (Some(index), error);
+                worst = Some(index);
+                largest = error;
             }
         }
-        let (residual, tolerance, most) = match self.buffer.tolerance {
-            Tolerance::Close { .. } | Tolerance::Columns { .. } => (largest, 1.0, Some(1.0)),
-            Tolerance::Nmse(most) => (self.nmse(found, count), most, None),
-            Tolerance::Ulp(most) => (largest, most as f64, Some(most as f64)),
-            _ => (different as f64, 0.0, Some(0.0)),
-        };
-        OutputErrors { residual, tolerance, sum, worst, most }
+        let errors = OutputErrors { residual: largest, tolerance: 1.0, sum, worst, max_error: Some(1.0) };
+        match self.buffer.tolerance {
+            // The error of an element is relative to its tolerance.
+            Tolerance::Close { .. } | Tolerance::Columns { .. } => errors,
+            Tolerance::Nmse(most) => {
+                OutputErrors { residual: self.nmse(found, count), tolerance: most, max_error: None, ..errors }
+            }
+            Tolerance::Ulp(most) => OutputErrors { tolerance: most as f64, max_error: Some(most as f64), ..errors },
+            _ => OutputErrors { residual: different as f64, tolerance: 0.0, max_error: Some(0.0), ..errors },
+        }
     }
 
     /// Compares `found` with the answer.
     fn compare(&self, found: &[u8]) -> CheckResult {
         let count = self.buffer.len() as usize;
-        let OutputErrors { residual, tolerance, worst, most, .. } = self.errors(found, count);
+        let OutputErrors { residual, tolerance, worst, max_error, .. } = self.errors(found, count);
+        let passes = residual <= tolerance;
         let mut wrong = WrongElements::default();
-        if let (Some(most), false) = (most, residual <= tolerance) {
+        if let Some(max_error) = max_error
+            && !passes
+        {
             for index in 0..count {
                 let error = self.error(found, index);
-                if error > most || error.is_nan() {
+                if error > max_error || error.is_nan() {
                     wrong.add(|| self.wrong_element(found, index));
                 }
             }
@@ -499,95 +534,122 @@ impl Contents {
     /// Computes the normalized mean squared error of the first `count` elements, or the relative squared error of a
     /// sentinel if that is larger.
     fn nmse(&self, found: &[u8], count: usize) -> f64 {
-        let beyond = MIN_SENTINEL_RATIO * magnitude(values(&self.buffer, &self.bytes));
-        let (mut sum, mut scale, mut sentinel_error) = (0.0, 0.0, 0.0);
+        let min_sentinel = MIN_SENTINEL_RATIO * magnitude(values(&self.buffer, &self.bytes));
+        let mut error_sum = 0.0;
+        let mut square_sum = 0.0;
+        let mut sentinel_error = 0.0;
         for index in 0..count {
-            let (error, [_, expected]) = (self.error(found, index), self.values(found, index));
-            if expected.is_finite() && expected.abs() > beyond {
+            let error = self.error(found, index);
+            let expected = self.value(&self.bytes, index);
+            if expected.is_finite() && expected.abs() > min_sentinel {
                 sentinel_error = f64::max(sentinel_error, error / expected.powi(2));
-            } else {
-                sum += error;
-                scale += if expected.is_finite() && self.integer(index).is_none() { expected.powi(2) } else { 0.0 };
+                continue;
+            }
+            error_sum += error;
+            if expected.is_finite() && self.integer_member_sign(index).is_none() {
+                square_sum += expected.powi(2);
             }
         }
-        if sum == 0.0 { sentinel_error } else { f64::max(sum / scale, sentinel_error) }
+        if error_sum == 0.0 { sentinel_error } else { f64::max(error_sum / square_sum, sentinel_error) }
     }
 
-    /// Compares the rows as multisets.
+    /// Compares the rows as multisets: sorts the rows of both sides and merges them.
     fn compare_rows(&self, found: &[u8]) -> CheckResult {
-        let (data, answer) = (&self.buffer, &self.bytes[..]);
-        let rows = data.shape.first().copied().unwrap_or(1).max(1) as usize;
-        let bytes = (found.len() / rows).max(1);
-        let element = data.element.bytes() as usize;
-        let row = |contents: &[u8]| {
-            let numbers = contents.chunks_exact(element).map(|bytes| shown(data.element, bytes));
-            if bytes == element { numbers.collect() } else { format!("[{}]", numbers.collect::<Vec<_>>().join(", ")) }
-        };
-        let [found, answer] = [found, answer].map(|contents| {
-            let mut rows: Vec<(usize, &[u8])> = contents.chunks(bytes).take(rows).enumerate().collect();
-            rows.sort_by_key(|(_, row)| *row);
-            rows
-        });
-        let (mut at, mut other) = (0, 0);
-        let (mut extra, mut missing) = (vec![], vec![]);
-        while at < found.len() || other < answer.len() {
-            match (found.get(at), answer.get(other)) {
-                (Some((_, a)), Some((_, b))) if a == b => (at, other) = (at + 1, other + 1),
-                (Some(a), b) if b.is_none_or(|b| a.1 < b.1) => {
-                    extra.push(*a);
-                    at += 1;
-                }
-                (_, b) => {
-                    missing.extend(b);
-                    other += 1;
+        let rows = self.buffer.shape.first().copied().unwrap_or(1).max(1) as usize;
+        let row_bytes = (found.len() / rows).max(1);
+        let mut found_rows = sorted_rows(found, row_bytes, rows).into_iter().peekable();
+        let mut answer_rows = sorted_rows(&self.bytes, row_bytes, rows).into_iter().peekable();
+        // Rows on one side only, with their numbers.
+        let mut extra = vec![];
+        let mut missing = vec![];
+        loop {
+            let order = match (found_rows.peek(), answer_rows.peek()) {
+                (Some((_, found)), Some((_, answer))) => found.cmp(answer),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (None, None) => break,
+            };
+            match order {
+                Ordering::Less => extra.extend(found_rows.next()),
+                Ordering::Greater => missing.extend(answer_rows.next()),
+                Ordering::Equal => {
+                    found_rows.next();
+                    answer_rows.next();
                 }
             }
         }
         let mut wrong = WrongElements::default();
-        for ((at, extra), (_, missing)) in extra.iter().zip(&missing) {
-            let name = place(data, at * bytes / element);
-            wrong.add(|| WrongElement::new(name, row(extra), format!("no such row, but {}", row(missing))));
+        for ((number, extra), (_, missing)) in extra.iter().zip(&missing) {
+            let index = number * row_bytes / self.buffer.element.bytes() as usize;
+            wrong.add(|| {
+                let expected = format!("no such row, but {}", self.shown_row(missing));
+                WrongElement::new(element_name(&self.buffer, index), self.shown_row(extra), expected)
+            });
         }
         wrong_count(extra.len() as u64, wrong)
+    }
+
+    /// Formats a row; one of a single element without brackets.
+    fn shown_row(&self, row: &[u8]) -> String {
+        let element = self.buffer.element;
+        let numbers: Vec<String> =
+            row.chunks_exact(element.bytes() as usize).map(|bytes| shown(element, bytes)).collect();
+        if numbers.len() == 1 { numbers.concat() } else { format!("[{}]", numbers.join(", ")) }
     }
 
     /// Compares indices by the elements of `keys` that they select. An index may not occur in a row more often than in
     /// the answer.
     fn compare_picks(&self, found: &[u8], keys: Option<&Self>) -> CheckResult {
-        let Some(Self { buffer: of, bytes: keys, .. }) = keys else { return self.compare(found) };
-        let data = &self.buffer;
-        let [columns, choices] = [data, of].map(|data| data.shape.last().copied().unwrap_or(1).max(1) as usize);
-        let [width, size] = [data, of].map(|data| data.element.bytes() as usize);
-        let key_rows = (keys.len() / size / choices).max(1);
-        let (mut wrong, mut count) = (WrongElements::default(), 0);
-        let rows = found.chunks(columns * width).zip(self.bytes.chunks(columns * width));
+        let Some(Self { buffer: key_buffer, bytes: keys, .. }) = keys else { return self.compare(found) };
+        let buffer = &self.buffer;
+        let row_len = |buffer: &ResolvedBuffer| buffer.shape.last().copied().unwrap_or(1).max(1) as usize;
+        let columns = row_len(buffer);
+        let choices = row_len(key_buffer);
+        let index_size = buffer.element.bytes() as usize;
+        let key_size = key_buffer.element.bytes() as usize;
+        let key_rows = (keys.len() / key_size / choices).max(1);
+        let mut wrong = WrongElements::default();
+        let mut count = 0;
+        let rows = found.chunks(columns * index_size).zip(self.bytes.chunks(columns * index_size));
         for (row, (picks, answer)) in rows.enumerate() {
             let key = |index: &[u8]| {
-                let index = integer(data.element, index).and_then(|index| usize::try_from(index).ok());
-                let index = index.filter(|index| *index < choices)?;
-                Some(element_of(keys, (row % key_rows) * choices + index, size))
+                let index = usize::try_from(integer(buffer.element, index)?).ok()?;
+                let is_choice = index < choices;
+                is_choice.then(|| element_of(keys, (row % key_rows) * choices + index, key_size))
             };
-            let mut seen: HashMap<&[u8], i64> = HashMap::new();
-            for expected in answer.chunks_exact(width) {
-                *seen.entry(expected).or_default() += 1;
+            // How often each index may still occur.
+            let mut remaining: HashMap<&[u8], i64> = HashMap::new();
+            for expected in answer.chunks_exact(index_size) {
+                *remaining.entry(expected).or_default() += 1;
             }
-            for (column, (picked, expected)) in picks.chunks_exact(width).zip(answer.chunks_exact(width)).enumerate() {
-                // Equal elements may be picked in any order, but each as often as in the answer.
-                let remaining = seen.entry(picked).or_insert(1);
+            let pairs = picks.chunks_exact(index_size).zip(answer.chunks_exact(index_size));
+            for (column, (picked, expected)) in pairs.enumerate() {
+                // Equal elements may be picked in any order, but each as often as in the answer. An index that is not
+                // in the answer may occur once, in place of one with an equal element.
+                let remaining = remaining.entry(picked).or_insert(1);
                 *remaining -= 1;
-                let same = match (key(picked), key(expected)) {
-                    (Some(a), Some(b)) => a == b && *remaining >= 0,
+                let is_correct = match (key(picked), key(expected)) {
+                    (Some(picked_key), Some(expected_key)) => picked_key == expected_key && *remaining >= 0,
                     _ => picked == expected,
                 };
-                if !same {
+                if !is_correct {
                     count += 1;
-                    let [picked, expected] = [picked, expected].map(|bytes| shown(data.element, bytes));
-                    wrong.add(|| WrongElement::new(place(data, row * columns + column), picked, expected));
+                    wrong.add(|| {
+                        let [picked, expected] = [picked, expected].map(|bytes| shown(buffer.element, bytes));
+                        WrongElement::new(element_name(buffer, row * columns + column), picked, expected)
+                    });
                 }
             }
         }
         wrong_count(count, wrong)
     }
+}
+
+/// Returns the first rows of `contents` in ascending order, each with its number.
+fn sorted_rows(contents: &[u8], row_bytes: usize, rows: usize) -> Vec<(usize, &[u8])> {
+    let mut sorted: Vec<(usize, &[u8])> = contents.chunks(row_bytes).take(rows).enumerate().collect();
+    sorted.sort_by_key(|(_, row)| *row);
+    sorted
 }
 
 /// Errors of an output, as its tolerance measures them.
@@ -599,9 +661,10 @@ struct OutputErrors {
     /// Element with the largest error; `None` if there are no errors.
     worst: Option<usize>,
     /// Largest error that a correct element may have; `None` if the tolerance does not judge single elements.
-    most: Option<f64>,
+    max_error: Option<f64>,
 }
 
+/// Builds the result of a comparison element by element.
 fn elementwise(residual: f64, tolerance: f64, worst: String, wrong: WrongElements) -> CheckResult {
     CheckResult { residual, tolerance, method: CheckMethod::Elementwise, worst, metrics: vec![], wrong }
 }
@@ -625,47 +688,59 @@ const MIN_REPEATED: usize = 64;
 /// Journal on Computing* 6, 1977); `None` for fewer than two elements.
 fn period(contents: &[u8], size: usize) -> Option<usize> {
     let elements: Vec<&[u8]> = contents.chunks_exact(size).collect();
+    if elements.len() < 2 {
+        return None;
+    }
+    // Length of the longest border of each prefix: the longest text that both begins and ends it.
     let mut borders = vec![0; elements.len()];
-    for at in 1..elements.len() {
-        let mut border: usize = borders[at - 1];
-        while border > 0 && elements[border] != elements[at] {
+    for last in 1..elements.len() {
+        let mut border: usize = borders[last - 1];
+        while border > 0 && elements[border] != elements[last] {
             border = borders[border - 1];
         }
-        borders[at] = border + usize::from(elements[border] == elements[at]);
+        borders[last] = border + usize::from(elements[border] == elements[last]);
     }
-    Some(elements.len() - borders.last().filter(|_| elements.len() > 1)?)
+    Some(elements.len() - borders[elements.len() - 1])
 }
 
+/// Most standard errors by which the moments of random numbers may be off: chance exceeds them once in 1.7 million
+/// checks.
+const MAX_STANDARD_ERRORS: f64 = 5.0;
+
 /// Checks that random numbers have this mean and standard deviation within five standard errors, and do not repeat.
-fn check_moments(data: &ResolvedBuffer, found: &[u8], mean: f64, deviation: f64) -> CheckResult {
-    let count = data.len() as f64;
-    let moment = |power: i32, about: f64| values(data, found).map(|x| (x - about).powi(power)).sum::<f64>() / count;
-    let own_mean = moment(1, 0.0);
-    let (variance, fourth) = (moment(2, own_mean), moment(4, own_mean));
-    let own_deviation = variance.sqrt();
+fn check_moments(buffer: &ResolvedBuffer, found: &[u8], mean: f64, deviation: f64) -> CheckResult {
+    let count = buffer.len() as f64;
+    let moment = |power: i32, center: f64| values(buffer, found).map(|x| (x - center).powi(power)).sum::<f64>() / count;
+    let found_mean = moment(1, 0.0);
+    let variance = moment(2, found_mean);
+    let found_deviation = variance.sqrt();
+    let mean_error = deviation / count.sqrt();
     // The standard error of a standard deviation: Kenney and Keeping, 1951, section 7.8.
-    let errors = [deviation / count.sqrt(), ((fourth - variance * variance) / count).sqrt() / (2.0 * own_deviation)];
-    let off = [own_mean - mean, own_deviation - deviation].map(f64::abs);
-    let shares = [0, 1].map(|at| if off[at] == 0.0 { 0.0 } else { off[at] / errors[at] });
-    // NaN fails.
-    let residual = if shares.iter().any(|share| share.is_nan()) { f64::INFINITY } else { shares[0].max(shares[1]) };
-    let size = data.element.bytes() as usize;
+    let deviation_error = ((moment(4, found_mean) - variance * variance) / count).sqrt() / (2.0 * found_deviation);
+    let standard_errors = |off: f64, error: f64| if off == 0.0 { 0.0 } else { off.abs() / error };
+    let mean_off = standard_errors(found_mean - mean, mean_error);
+    let deviation_off = standard_errors(found_deviation - deviation, deviation_error);
+    let mut residual = mean_off.max(deviation_off);
+    if mean_off.is_nan() || deviation_off.is_nan() {
+        residual = f64::INFINITY;
+    }
+    let mut worst = format!(
+        "{} has mean {found_mean:.6} ± {mean_error:.1e} and standard deviation {found_deviation:.6} ± {deviation_error:.1e}, \
+         not {mean} and {deviation}",
+        buffer.name
+    );
+    let size = buffer.element.bytes() as usize;
+    let numbers = found.len() / size;
     // A few numbers may repeat by chance, and constant ones always do.
-    let is_long = deviation > 0.0 && found.len() / size >= MIN_REPEATED;
-    let repeated = period(found, size).filter(|period| is_long && 2 * period <= found.len() / size);
-    let (residual, worst) = match repeated {
-        Some(period) => {
-            (f64::INFINITY, format!("{} repeats itself after {period} of {} numbers", data.name, data.len()))
-        }
-        None => (
-            residual,
-            format!(
-                "{} has mean {own_mean:.6} ± {:.1e} and standard deviation {own_deviation:.6} ± {:.1e}, not {mean} and {deviation}",
-                data.name, errors[0], errors[1]
-            ),
-        ),
-    };
-    elementwise(residual, 5.0, worst, WrongElements::default())
+    if deviation > 0.0
+        && numbers >= MIN_REPEATED
+        && let Some(period) = period(found, size)
+        && 2 * period <= numbers
+    {
+        residual = f64::INFINITY;
+        worst = format!("{} repeats itself after {period} of {} numbers", buffer.name, buffer.len());
+    }
+    elementwise(residual, MAX_STANDARD_ERRORS, worst, WrongElements::default())
 }
 
 #[cfg(test)]
@@ -673,7 +748,6 @@ mod tests {
     use super::*;
     use crate::kernel::buffer::Role;
     use crate::kernel::interface::{Argument, ArgumentKind, Block, Elements, Scalar};
-    use crate::member_map::MemberMap;
 
     fn data(element: DType, tolerance: Tolerance) -> ResolvedBuffer {
         ResolvedBuffer { tolerance, checked: true, ..ResolvedBuffer::new("D", element, vec![2, 2], Role::Output) }
@@ -701,6 +775,9 @@ mod tests {
     }
 
     const RIGHT: [f32; 4] = [1.0, -2.0, 0.0, 100.0];
+    const NEAR: Tolerance = Tolerance::Close { rtol: 1e-3, atol: 1e-6 };
+    /// Default tolerance of f32.
+    const DEFAULT: Tolerance = Tolerance::Close { rtol: 1e-4, atol: 1e-5 };
 
     #[test]
     fn repeated_random_numbers_are_wrong() {
@@ -726,28 +803,26 @@ mod tests {
 
     #[test]
     fn unwritten_elements_are_distinguished_from_nan() {
-        let near = || Tolerance::Close { rtol: 1e-3, atol: 1e-6 };
-        let filler = |word: u32| check(near(), [1.0, -2.0, f32::from_bits(word), 100.0], RIGHT).worst;
+        let filler = |word: u32| check(NEAR, [1.0, -2.0, f32::from_bits(word), 100.0], RIGHT).worst;
         for word in [*FILLER.start(), *FILLER.end()] {
             let said = filler(word);
             assert!(said.starts_with("D[1,0] was never written, or was computed from memory that never was"), "{said}");
         }
-        let unwritten = check(near(), RIGHT, [1.0, -2.0, f32::from_bits(*FILLER.start()), 100.0]).worst;
+        let unwritten = check(NEAR, RIGHT, [1.0, -2.0, f32::from_bits(*FILLER.start()), 100.0]).worst;
         insta::assert_snapshot!(unwritten, @"
         D[1,0] is 0, the reference has NaN, from memory that was never written (it is gpukern's NaN filler): the reference reads outside of its buffers, or leaves out D[1,0]
         ");
         assert!(filler(0x7fc0_0000).starts_with("D[1,0] is NaN, the reference has 0"));
         assert!(filler(0xffc0_0000).starts_with("D[1,0] is NaN, the reference has 0"));
-        let halves = output(0, data(DType::F16, near()), FILLER.start().to_le_bytes().repeat(2));
-        assert!((0..4).all(|index| halves.is_filler(&halves.bytes, index)));
+        let halves = output(0, data(DType::F16, NEAR), FILLER.start().to_le_bytes().repeat(2));
+        assert!((0..4).all(|index| halves.has_filler_bits(&halves.bytes, index)));
     }
 
     #[test]
     fn each_tolerance_reports_the_worst_element() {
-        let near = Tolerance::Close { rtol: 1e-3, atol: 1e-6 };
-        assert!(check(near.clone(), [1.0005, -2.001, 5e-7, 100.05], RIGHT).passes());
-        let off = check(near, [1.0, -2.0, 1e-5, 100.0], RIGHT);
-        assert!(!off.passes() && off.worst.starts_with("D[1,0] is 0.00001, the reference has 0"), "{}", off.worst);
+        assert!(check(NEAR, [1.0005, -2.001, 5e-7, 100.05], RIGHT).passes());
+        let off = check(NEAR, [1.0, -2.0, 1e-5, 100.0], RIGHT);
+        assert_eq!((off.passes(), &*off.worst), (false, "D[1,0] is 0.00001, the reference has 0"));
         let square = Tolerance::Nmse(1e-6);
         assert!(check(square.clone(), [1.05, -2.0, 0.05, 100.0], RIGHT).passes());
         assert!(!check(square, [1.5, -2.0, 0.0, 100.0], RIGHT).passes());
@@ -764,14 +839,11 @@ mod tests {
 
     #[test]
     fn sets_picks_and_moments_are_compared() {
-        assert!(check(Tolerance::Set, [0.0, 100.0, 1.0, -2.0], [1.0, -2.0, 0.0, 100.0]).passes(), "two rows");
-        let off = check(Tolerance::Set, [100.0, 0.0, 1.0, -2.0], [1.0, -2.0, 0.0, 100.0]);
-        assert!(
-            !off.passes() && off.worst == "D[0,0] is [100, 0], the reference has no such row, but [0, 100]",
-            "{}",
-            off.worst
-        );
-        let twice = check(Tolerance::Set, [1.0, -2.0, 1.0, -2.0], [1.0, -2.0, 0.0, 100.0]);
+        assert!(check(Tolerance::Set, [0.0, 100.0, 1.0, -2.0], RIGHT).passes(), "two rows");
+        let off = check(Tolerance::Set, [100.0, 0.0, 1.0, -2.0], RIGHT);
+        let worst = "D[0,0] is [100, 0], the reference has no such row, but [0, 100]";
+        assert_eq!((off.passes(), &*off.worst), (false, worst));
+        let twice = check(Tolerance::Set, [1.0, -2.0, 1.0, -2.0], RIGHT);
         assert_eq!((twice.residual, twice.passes()), (1.0, false));
         let columns = |atol: [f64; 2]| Tolerance::Columns { rtol: 0.0, atol: atol.to_vec() };
         assert!(check(columns([0.0, 0.5]), [1.0, -2.5, 0.0, 99.5], RIGHT).passes());
@@ -814,16 +886,13 @@ mod tests {
         assert_eq!(share(Tolerance::Nmse(1e-6), [-50.0, 0.0], 2), 0.5);
         let set = expected(data(DType::F32, Tolerance::Set), RIGHT);
         assert_eq!(set.accepted_share(0, &[], &[], 0), None);
-        assert!(
-            set.comparison(0).is_some_and(|comparison| !comparison.ordered && comparison.row == 2)
-                && set.comparison(1).is_none()
-        );
+        assert!(set.comparison(0).is_some_and(|comparison| !comparison.ordered && comparison.row == 2));
+        assert!(set.comparison(1).is_none());
     }
 
     #[test]
     fn one_wrong_buffer_fails_the_check() {
-        let near = Tolerance::Close { rtol: 1e-3, atol: 1e-6 };
-        let answers = |at| output(at, data(DType::F32, near.clone()), bytes(RIGHT));
+        let answers = |index| output(index, data(DType::F32, NEAR), bytes(RIGHT));
         let expected = Expected::new(vec![answers(0), answers(1)]).expect("numbers");
         let right = || HostArray::U8(bytes(RIGHT));
         let wrong = || HostArray::U8(bytes([1.0, -2.0, 0.0, f32::NAN]));
@@ -854,10 +923,9 @@ mod tests {
 
     #[test]
     fn only_the_default_tolerance_adapts_to_a_small_reference() {
-        let usual = Tolerance::Close { rtol: 1e-4, atol: 1e-5 };
         let small = [1e-6, -3e-6, 0.0, 2e-6];
         let passes = |checked, found: [f32; 4], answer| {
-            let data = ResolvedBuffer { checked, ..data(DType::F32, usual.clone()) };
+            let data = ResolvedBuffer { checked, ..data(DType::F32, DEFAULT) };
             check_output(&expected(data, answer), found).passes()
         };
         assert!(passes(true, [0.0; 4], small) && !passes(false, [0.0; 4], small));
@@ -878,8 +946,7 @@ mod tests {
         // Columns of different magnitudes: zeros fail in the small one.
         let small = [1.0, 2e-6, -3.0, 1e-6];
         let passes = |found: [f32; 4]| {
-            let close = Tolerance::Close { rtol: 1e-4, atol: 1e-5 };
-            let data = ResolvedBuffer { checked: false, ..data(DType::F32, close) };
+            let data = ResolvedBuffer { checked: false, ..data(DType::F32, DEFAULT) };
             check_output(&expected(data, small), found).passes()
         };
         assert!(passes(small) && !passes([1.0, 0.0, -3.0, 0.0]) && !passes([1.0, 2e-6, -3.0, 0.0]));
@@ -921,58 +988,53 @@ mod tests {
             readable: true,
             fixed: 0,
             array: Some(Elements { stride, scalar: None }),
-            members: members.iter().map(|(offset, scalar)| member(*offset, *scalar)).collect(),
+            members: members
+                .iter()
+                .map(|(offset, scalar)| Argument {
+                    name: "m".into(),
+                    offset: *offset,
+                    kind: ArgumentKind::Scalar(*scalar),
+                })
+                .collect(),
             scalar: None,
             long: None,
         };
+        // A buffer that these blocks bind.
+        let bound = |blocks: &[&Block]| {
+            let mut data = data(DType::F32, DEFAULT);
+            blocks.iter().for_each(|block| data.members.add(block, 0));
+            data
+        };
         let (float, integer) = (Scalar::Float { bits: 32 }, Scalar::Int { bits: 32, signed: true });
-        let near = || Tolerance::Close { rtol: 1e-4, atol: 1e-5 };
         let hits = |found: [f32; 4], answer: [f32; 4], block: &Block| {
-            let mut data = data(DType::F32, near());
-            data.members.add(block, 0);
-            let expected = expected(data, answer);
+            let expected = expected(bound(&[block]), answer);
             assert!(!expected.notes().iter().any(|note| note.contains("look like integers")));
             check_output(&expected, found)
         };
         let id = |id: i32| f32::from_bits(id.cast_unsigned());
         let mixed = block(&[(0, float), (4, integer)], 8);
         assert!(hits([1.000_01, id(7), 2.0, id(-9)], [1.0, id(7), 2.0, id(-9)], &mixed).passes());
-        for (other, worst) in
+        for ([first, second], worst) in
             [([7, -8], "D[1,1] is -8, the reference has -9"), ([6, -9], "D[0,1] is 6, the reference has 7")]
         {
-            let off = hits([1.0, id(other[0]), 2.0, id(other[1])], [1.0, id(7), 2.0, id(-9)], &mixed);
+            let off = hits([1.0, id(first), 2.0, id(second)], [1.0, id(7), 2.0, id(-9)], &mixed);
             assert_eq!((off.passes(), &*off.worst), (false, worst));
         }
         let padded = block(&[(0, float)], 8);
-        let seen_by = |block: &Block| {
-            let mut members = MemberMap::default();
-            members.add(block, 0);
-            members
-        };
         let filler = f32::from_bits(*FILLER.start());
         assert!(hits([1.0, filler, 2.0, filler], [1.0, 0.0, 2.0, 5.0], &padded).passes());
         assert!(!hits([1.0, filler, 2.1, filler], [1.0, 0.0, 2.0, 5.0], &padded).passes());
-        let notes =
-            |answer| expected(ResolvedBuffer { members: seen_by(&padded), ..data(DType::F32, near()) }, answer).notes();
+        let notes = |answer| expected(bound(&[&padded]), answer).notes();
         assert!(notes([1.0, 0.0, 2.0, 0.0]).is_empty() && notes([1.0, filler, 2.0, filler]).is_empty());
-        let said = notes([1.0, 3.5, 2.0, 4.0]);
-        assert!(
-            said[0].starts_with("D: not compared: the reference has 3.5 in D[0,1], and numbers in 1 other"),
-            "{said:?}"
-        );
+        let note = notes([1.0, 3.5, 2.0, 4.0]).remove(0);
+        let start = "D: not compared: the reference has 3.5 in D[0,1], and numbers in 1 other";
+        assert!(note.starts_with(start), "{note}");
         // A second block declares the padding as a member.
-        let mut seen = data(DType::F32, near());
-        for block in [&padded, &block(&[(0, float)], 4)] {
-            seen.members.add(block, 0);
-        }
-        assert_eq!([0, 1].map(|index| seen.members.kind(index, 4)), [ByteKind::Number; 2]);
+        let members = bound(&[&padded, &block(&[(0, float)], 4)]).members;
+        assert_eq!([0, 1].map(|index| members.kind(index, 4)), [ByteKind::Number; 2]);
         // Without a structure that declares them, they look like integers.
-        let notes = expected(data(DType::F32, near()), [1.0, id(7), 2.0, id(-200)]).notes();
+        let notes = expected(data(DType::F32, DEFAULT), [1.0, id(7), 2.0, id(-200)]).notes();
         assert!(notes[0].starts_with("D: 2 of 4 elements of the reference look like integers"), "{notes:?}");
-    }
-
-    fn member(offset: u32, scalar: Scalar) -> Argument {
-        Argument { name: "m".into(), offset, kind: ArgumentKind::Scalar(scalar) }
     }
 
     #[test]

@@ -43,26 +43,29 @@ impl Commented {
         text + &self.tail
     }
 
-    /// Appends the fields of a table, then its nested tables with headings.
+    /// Appends the table `name`: its fields, then its nested tables with headings.
     fn add(&self, text: &mut String, name: &str, fields: &Table) {
-        let inner = |key: &str| if name.is_empty() { key.to_string() } else { format!("{name}.{key}") };
-        let is_table = |key: &str, value: &Value| {
-            value.is_table() && (["", "buffer", "uniform"].contains(&name) || HEADED.contains(&&*inner(key)))
+        let path = |field: &str| if name.is_empty() { field.to_string() } else { format!("{name}.{field}") };
+        let has_heading = |field: &str, value: &Value| {
+            value.is_table() && (["", "buffer", "uniform"].contains(&name) || HEADED.contains(&&*path(field)))
         };
-        let (tables, lines): (Vec<_>, Vec<_>) = fields.iter().partition(|(key, value)| is_table(key, value));
+        let (tables, lines): (Vec<_>, Vec<_>) = fields.iter().partition(|(field, value)| has_heading(field, value));
         if !name.is_empty() && !lines.is_empty() {
-            let (first, rest) = name.split_once('.').map_or((name, None), |(first, rest)| (first, Some(rest)));
-            let heading = rest.map_or_else(|| first.to_string(), |rest| format!("{first}.{}", key(rest)));
+            // A name after the first dot is a single key, which may contain dots itself.
+            let heading = match name.split_once('.') {
+                Some((table, field)) => format!("{table}.{}", key(field)),
+                None => name.to_string(),
+            };
             let gap = if *text == self.head { "" } else { "\n" };
             let _ = writeln!(text, "{gap}{}", marked(&format!("[{heading}]"), self.remark_on(name)));
         }
         for (field, value) in lines {
             let line = format!("{} = {}", key(field), inline(value));
-            let _ = writeln!(text, "{}", marked(&line, self.remark_on(&inner(field))));
+            let _ = writeln!(text, "{}", marked(&line, self.remark_on(&path(field))));
         }
         text.push_str(self.endings.get(name).map_or("", String::as_str));
         for (field, value) in tables {
-            self.add(text, &inner(field), value.as_table().unwrap_or(&Table::new()));
+            self.add(text, &path(field), value.as_table().unwrap_or(&Table::new()));
         }
     }
 }
@@ -70,7 +73,7 @@ impl Commented {
 /// Nested tables that get headings, besides those of buffers and blocks.
 const HEADED: [&str; 2] = ["kernel.bind", "reference.file"];
 
-/// Returns the fields that a description states.
+/// Returns the fields that a description states, without empty tables and lists, and without `scratch = false`.
 pub fn table(description: &Description) -> Table {
     fn is_stated(value: &mut Value) -> bool {
         match value {
@@ -87,15 +90,16 @@ pub fn table(description: &Description) -> Table {
     fields
 }
 
-/// Appends a comment to a line; escapes line breaks in names from foreign modules.
+/// Appends a comment to a line, in a column of its own if the line is short. Escapes line breaks, which names from
+/// foreign modules may contain.
 pub fn marked(line: &str, remark: &str) -> String {
     if remark.is_empty() { line.to_string() } else { format!("{line:<29} # {}", printable(remark)).trim_end().into() }
 }
 
 /// Returns a TOML key, quoted if necessary.
 pub fn key(name: &str) -> String {
-    let bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-    if bare { name.to_string() } else { line(name) }
+    let is_bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    if is_bare { name.to_string() } else { line(name) }
 }
 
 /// Returns a TOML string on one line. JSON escapes everything that TOML requires, except DEL.
@@ -105,17 +109,17 @@ pub fn line(text: &str) -> String {
 
 /// Returns a TOML value on one line, with small and large numbers as powers of ten.
 pub fn inline(value: &Value) -> String {
-    let list = |all: Vec<String>| all.join(", ");
     match value {
         Value::String(text) if text.contains(char::is_control) => line(text),
         Value::Float(number) => {
-            let [plain, power] = [value.to_string(), format!("{number:e}")];
+            let plain = value.to_string();
+            let power = format!("{number:e}");
             if number.is_finite() && power.len() < plain.len() { power } else { plain }
         }
-        Value::Array(all) => format!("[{}]", list(all.iter().map(inline).collect())),
+        Value::Array(values) => format!("[{}]", values.iter().map(inline).collect::<Vec<_>>().join(", ")),
         Value::Table(fields) => {
             let fields = fields.iter().map(|(name, value)| format!("{} = {}", key(name), inline(value)));
-            format!("{{ {} }}", list(fields.collect()))
+            format!("{{ {} }}", fields.collect::<Vec<_>>().join(", "))
         }
         other => other.to_string(),
     }

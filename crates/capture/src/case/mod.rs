@@ -13,7 +13,7 @@ use crate::user::description::{Described, Description, Kernel, OneOrMany};
 use crate::user::init::place;
 use crate::user::loaded::{LoadedPass, load_kernels};
 use crate::user::options::CASE;
-use buffers::{AddressMember, BoundSlot, CaseBuffer, data};
+use buffers::{AddressMember, BoundSlot, CaseBuffer, collect_buffers};
 use gpukern_layer::format::{CapturedDispatch, DeviceProperties, LayerEvent, PipelineInfo, ProcessInfo};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -40,49 +40,41 @@ pub fn select_dispatches<'a>(
     top: Option<usize>,
     name: &dyn Fn(usize, &PipelineInfo) -> String,
 ) -> Vec<SelectedDispatch<'a>> {
+    // The calls of each kernel and grid.
     let mut kernels: Vec<Vec<SelectedDispatch<'a>>> = vec![];
-    for (at, events) in processes.iter().enumerate() {
-        let Some(process) = events.iter().find_map(|event| match event {
-            LayerEvent::Process(process) => Some(process),
-            _ => None,
-        }) else {
-            continue;
-        };
-        let times = times(events);
+    for (number, events) in processes.iter().enumerate() {
+        let mut process = None;
+        let mut devices = HashMap::new();
+        let mut pipelines = HashMap::new();
+        for event in events {
+            match event {
+                LayerEvent::Process(info) => process = process.or(Some(info)),
+                LayerEvent::Device(info) => drop(devices.insert(info.device, info)),
+                LayerEvent::Pipeline(info) => drop(pipelines.insert(info.pipeline, info)),
+                _ => {}
+            }
+        }
+        let Some(process) = process else { continue };
+        let times = call_times(events, &devices);
         let mut selected: HashMap<CallKey, Vec<SelectedDispatch<'a>>> = HashMap::new();
-        for case in events.iter().filter_map(|event| if let LayerEvent::Case(case) = event { Some(case) } else { None })
-        {
-            let pipeline = events.iter().find_map(|event| match event {
-                LayerEvent::Pipeline(known) if known.pipeline == case.pipeline => Some(known),
-                _ => None,
-            });
-            let Some(pipeline) = pipeline else { continue };
-            let device = events.iter().find_map(|event| match event {
-                LayerEvent::Device(known) if known.device == pipeline.device => Some(known),
-                _ => None,
-            });
-            let Some(device) = device else { continue };
+        for event in events {
+            let LayerEvent::Case(case) = event else { continue };
+            let Some(pipeline) = pipelines.get(&case.pipeline).copied() else { continue };
+            let Some(device) = devices.get(&pipeline.device).copied() else { continue };
             let key = call_key(case.pipeline, case.groups, case.indirect);
             let times = times.get(&key).map_or(&[][..], Vec::as_slice);
-            let (total, median) = (times.iter().sum(), times.get(times.len() / 2).copied().unwrap_or(0.0));
-            let name = name(at, pipeline);
-            selected.entry(key).or_default().push(SelectedDispatch {
-                name,
-                process,
-                device,
-                pipeline,
-                case,
-                total,
-                median,
-            });
+            let total = times.iter().sum();
+            let median = times.get(times.len() / 2).copied().unwrap_or(0.0);
+            let name = name(number, pipeline);
+            let dispatch = SelectedDispatch { name, process, device, pipeline, case, total, median };
+            selected.entry(key).or_default().push(dispatch);
         }
         kernels.extend(selected.into_values());
     }
-    let order = |cases: &Vec<SelectedDispatch<'_>>| {
-        let first = &cases[0];
-        (first.process.started, first.pipeline.pipeline, first.case.groups)
-    };
-    kernels.sort_by(|a, b| b[0].total.total_cmp(&a[0].total).then_with(|| order(a).cmp(&order(b))));
+    kernels.sort_by(|a, b| {
+        let order = |first: &SelectedDispatch<'_>| (first.process.started, first.pipeline.pipeline, first.case.groups);
+        b[0].total.total_cmp(&a[0].total).then_with(|| order(&a[0]).cmp(&order(&b[0])))
+    });
     kernels.into_iter().take(top.unwrap_or(usize::MAX)).flatten().collect()
 }
 
@@ -94,17 +86,11 @@ fn call_key(pipeline: u32, groups: [u32; 3], indirect: bool) -> CallKey {
 }
 
 /// Collects the times of each kernel's calls in nanoseconds, in ascending order.
-fn times(events: &[LayerEvent]) -> HashMap<CallKey, Vec<f64>> {
-    let period = |device: u32| {
-        events.iter().find_map(|event| match event {
-            LayerEvent::Device(known) if known.device == device => Some(f64::from(known.period)),
-            _ => None,
-        })
-    };
+fn call_times(events: &[LayerEvent], devices: &HashMap<u32, &DeviceProperties>) -> HashMap<CallKey, Vec<f64>> {
     let mut times: HashMap<CallKey, Vec<f64>> = HashMap::new();
     for event in events {
         let LayerEvent::Submission(submission) = event else { continue };
-        let period = period(submission.device).unwrap_or(0.0);
+        let period = devices.get(&submission.device).map_or(0.0, |device| f64::from(device.period));
         for dispatch in &submission.dispatches {
             let time = dispatch.end.saturating_sub(dispatch.begin) as f64 * period;
             times.entry(call_key(dispatch.pipeline, dispatch.groups, dispatch.indirect)).or_default().push(time);
@@ -119,10 +105,10 @@ fn times(events: &[LayerEvent]) -> HashMap<CallKey, Vec<f64>> {
 /// Most characters of a kernel's name in its folder's name.
 const MAX_NAME_LEN: usize = 40;
 
-/// Makes the folder name of case `number`. A malicious kernel name cannot lead to another folder.
+/// Makes the folder name of case `number`: `03-mul_mat_vec`. A malicious kernel name cannot lead to another folder.
 pub fn folder_name(number: usize, name: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
-    let name: String = name.chars().take(MAX_NAME_LEN).map(plain).collect();
+    let to_plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
+    let name: String = name.chars().take(MAX_NAME_LEN).map(to_plain).collect();
     let name = name.trim_matches('-');
     format!("{number:02}-{}", if name.is_empty() { "kernel" } else { name })
 }
@@ -130,13 +116,15 @@ pub fn folder_name(number: usize, name: &str) -> String {
 /// Initial contents of buffers that the kernel writes but perhaps does not read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Starts {
-    /// Contents known without a replay: elements that the call changed must not hold the answer.
+    /// Without a replay: the contents before the call, with the answer inverted in the elements that the call changed,
+    /// so that a kernel which does nothing fails.
     #[default]
     Known,
-    /// Inverted answers in every element, to find those that the kernel writes: in buffers that it does not read, and
-    /// with `true` also in those that the call did not change.
+    /// For a replay that finds the elements which the kernel writes: the inverted answer in every element of buffers
+    /// that it does not read, and with `true` also of those that the call did not change.
     Inverted(bool),
-    /// Contents that a replay over inverted answers left, by buffer name: only elements that it wrote may be inverted.
+    /// After such a replay, by buffer name, the contents that it left: the answer is inverted in the elements that the
+    /// replay wrote.
     Found(HashMap<String, Vec<u8>>),
 }
 
@@ -147,7 +135,8 @@ pub struct Draft<'a> {
     pass: LoadedPass,
     /// Slots that the kernel uses.
     slots: Vec<BoundSlot<'a>>,
-    data: Vec<CaseBuffer>,
+    buffers: Vec<CaseBuffer>,
+    /// Members of the push constants and of blocks that hold addresses of these buffers.
     pointers: Vec<AddressMember>,
     /// File name of the source, if the module contains it.
     source: Option<String>,
@@ -183,17 +172,17 @@ impl<'a> Draft<'a> {
         if let Some((name, text)) = &source {
             store::write(&folder.join(name), text.as_bytes()).map_err(failed)?;
         }
-        let pass = loaded(chosen.pipeline, folder)?;
-        let slots = slots(&pass, chosen.case)?;
-        let (data, pointers) = data(&pass, &slots, chosen.case, spool, folder, store)?;
+        let pass = load_pass(chosen.pipeline, folder)?;
+        let slots = bound_slots(&pass, chosen.case)?;
+        let (buffers, pointers) = collect_buffers(&pass, &slots, chosen.case, spool, folder, store)?;
         let folder = folder.to_path_buf();
-        Ok(Self { chosen, folder, pass, slots, data, pointers, source: source.map(|(name, _)| name) })
+        Ok(Self { chosen, folder, pass, slots, buffers, pointers, source: source.map(|(name, _)| name) })
     }
 
     /// Writes the description, and the initial contents that depend on `starts`.
     pub fn write(&mut self, starts: &Starts, exact: bool, store: &mut Store) -> Result<(), String> {
-        for data in &mut self.data {
-            data.start(starts, &self.folder, store)?;
+        for buffer in &mut self.buffers {
+            buffer.set_fill(starts, &self.folder, store)?;
         }
         let text = self.text(exact);
         store::write(&self.folder.join(CASE), text.as_bytes()).map_err(|e| format!("'{}': {e}", self.folder.shown()))
@@ -202,12 +191,12 @@ impl<'a> Draft<'a> {
     /// Lists the outputs for which only a replay shows which elements the kernel writes; with `all`, also those that it
     /// may read and that the call did not change.
     pub fn doubtful(&self, all: bool) -> Vec<&str> {
-        self.data.iter().filter(|data| data.is_doubtful(all)).map(|data| data.name.as_str()).collect()
+        self.buffers.iter().filter(|buffer| buffer.is_doubtful(all)).map(|buffer| buffer.name.as_str()).collect()
     }
 }
 
 /// Loads the module as `run` does.
-fn loaded(pipeline: &PipelineInfo, folder: &Path) -> Result<LoadedPass, String> {
+fn load_pass(pipeline: &PipelineInfo, folder: &Path) -> Result<LoadedPass, String> {
     let entry = Some(pipeline.entry.clone());
     let kernel = Kernel { source: OneOrMany::One(MODULE.into()), entry, ..Kernel::default() };
     let description = Description { kernel: Some(kernel), ..Description::default() };
@@ -217,15 +206,16 @@ fn loaded(pipeline: &PipelineInfo, folder: &Path) -> Result<LoadedPass, String> 
     pass.ok_or_else(|| Error::Failure("has no kernel".into()).to_string())
 }
 
-/// Returns the slots that the kernel uses.
-fn slots<'a>(pass: &LoadedPass, case: &'a CapturedDispatch) -> Result<Vec<BoundSlot<'a>>, String> {
-    let all = pass.interface.slots.iter().zip(pass.accesses()?).map(|(slot, access)| {
+/// Returns the slots that the kernel uses, with the descriptors bound to them.
+fn bound_slots<'a>(pass: &LoadedPass, case: &'a CapturedDispatch) -> Result<Vec<BoundSlot<'a>>, String> {
+    let mut slots = vec![];
+    for (slot, access) in pass.interface.slots.iter().zip(pass.accesses()?) {
         let key = (slot.set, slot.binding, slot.element);
         let bound = case.bindings.iter().find(|bound| (bound.set, bound.binding, bound.element) == key);
         let bound = bound.ok_or_else(|| format!("has nothing bound at {}", place(slot)))?;
-        Ok(BoundSlot { slot: slot.clone(), access, bound })
-    });
-    all.collect()
+        slots.push(BoundSlot { slot: slot.clone(), access, bound });
+    }
+    Ok(slots)
 }
 
 #[cfg(test)]

@@ -14,10 +14,13 @@ pub(super) fn embedded(spirv: &[u32]) -> Option<(String, &'static str)> {
     if spirv.len() < HEADER {
         return None;
     }
-    let (mut strings, mut sets) = (HashMap::new(), vec![]);
-    let (mut language, mut text): (Option<u32>, Option<String>) = (None, None);
+    let mut strings = HashMap::new();
+    // Ids of the imported sets of debug instructions.
+    let mut debug_sets = vec![];
+    let mut language: Option<u32> = None;
+    let mut text: Option<String> = None;
     // Whether a continuation belongs to the first text.
-    let mut open = false;
+    let mut is_open = false;
     for instruction in instructions(spirv).flatten() {
         match (instruction.op(), instruction.operands()) {
             (Some(Op::Function), _) => break,
@@ -25,22 +28,28 @@ pub(super) fn embedded(spirv: &[u32]) -> Option<(String, &'static str)> {
             (Some(Op::ExtInstImport), [id, rest @ ..])
                 if string(rest).0.starts_with("NonSemantic.Shader.DebugInfo") =>
             {
-                sets.push(*id);
+                debug_sets.push(*id);
             }
-            (Some(Op::Source), [of, _, rest @ ..]) => {
-                language = language.or(Some(*of));
-                let found = rest.get(1..).map(|words| string(words).0).filter(|found| !found.is_empty());
-                open = text.is_none() && found.is_some();
-                text = text.or(found);
+            (Some(Op::Source), [id, _, rest @ ..]) => {
+                language = language.or(Some(*id));
+                let part = rest.get(1..).map(|words| string(words).0).filter(|part| !part.is_empty());
+                is_open = text.is_none() && part.is_some();
+                text = text.or(part);
             }
-            (Some(Op::SourceContinued), rest) if open => text.iter_mut().for_each(|text| *text += &string(rest).0),
-            (Some(Op::ExtInst), [_, _, set, DEBUG_SOURCE, _, rest @ ..]) if sets.contains(set) => {
-                let found = rest.first().and_then(|id| strings.get(id)).filter(|found| !found.is_empty());
-                open = text.is_none() && found.is_some();
-                text = text.or_else(|| found.cloned());
+            (Some(Op::SourceContinued), rest) if is_open => {
+                if let Some(text) = &mut text {
+                    *text += &string(rest).0;
+                }
             }
-            (Some(Op::ExtInst), [_, _, set, DEBUG_SOURCE_CONTINUED, more, ..]) if open && sets.contains(set) => {
-                text.iter_mut().zip(strings.get(more)).for_each(|(text, more)| *text += more);
+            (Some(Op::ExtInst), [_, _, set, DEBUG_SOURCE, _, rest @ ..]) if debug_sets.contains(set) => {
+                let part = rest.first().and_then(|id| strings.get(id)).filter(|part| !part.is_empty());
+                is_open = text.is_none() && part.is_some();
+                text = text.or(part.cloned());
+            }
+            (Some(Op::ExtInst), [_, _, set, DEBUG_SOURCE_CONTINUED, id, ..]) if is_open && debug_sets.contains(set) => {
+                if let (Some(text), Some(part)) = (&mut text, strings.get(id)) {
+                    *text += part;
+                }
             }
             _ => {}
         }

@@ -8,56 +8,55 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Fewest bytes that are compressed and shared with other cases.
+/// Fewest bytes for which it pays to compress a file and to share it with other cases.
 const MIN_SHARED_BYTES: usize = 1 << 14;
 
-/// Files that have been written.
+/// Files with large contents that have been written, to be shared by later cases.
 #[derive(Default)]
 pub struct Store {
-    /// Files of large contents by hash.
-    known: HashMap<[u8; 32], PathBuf>,
+    /// Paths by the SHA-256 of their contents, uncompressed.
+    files: HashMap<[u8; 32], PathBuf>,
 }
 
 impl Store {
-    /// Writes `bytes` to a file below `folder` whose name starts with `name`, and returns the name. Cases with the same
-    /// contents share a file through hard links, so each folder stays complete by itself.
+    /// Writes `bytes` to a file below `folder`, and returns its name: `name` with the extension `.bin` or `.bin.zst`.
+    /// Cases with the same contents share a file through hard links, so each folder stays complete by itself.
     pub(super) fn put(&mut self, folder: &Path, name: &str, bytes: &[u8]) -> io::Result<String> {
         let plain = format!("{name}.bin");
+        let compressed_name = format!("{plain}.{COMPRESSED}");
         self.forget(&folder.join(&plain));
-        self.forget(&folder.join(format!("{plain}.{COMPRESSED}")));
+        self.forget(&folder.join(&compressed_name));
         if bytes.len() < MIN_SHARED_BYTES {
             return write(&folder.join(&plain), bytes).map(|()| plain);
         }
         let hash: [u8; 32] = Sha256::digest(bytes).into();
-        if let Some(known) = self.known.get(&hash) {
-            let is_compressed = known.extension().is_some_and(|ending| ending == COMPRESSED);
-            let named = if is_compressed { format!("{plain}.{COMPRESSED}") } else { plain.clone() };
+        if let Some(file) = self.files.get(&hash) {
+            let is_compressed = file.extension().is_some_and(|ending| ending == COMPRESSED);
+            let file_name = if is_compressed { &compressed_name } else { &plain };
             // Some file systems lack hard links.
-            if link(known, &folder.join(&named)).is_ok() {
-                return Ok(named);
+            if link(file, &folder.join(file_name)).is_ok() {
+                return Ok(file_name.clone());
             }
         }
         let compressed = zstd::encode_all(bytes, 0)?;
-        let (named, contents) = if compressed.len() < bytes.len() / 8 * 7 {
-            (format!("{plain}.{COMPRESSED}"), &compressed[..])
-        } else {
-            (plain, bytes)
-        };
-        let path = folder.join(&named);
+        // Contents that hardly shrink stay readable by other programs.
+        let shrinks = compressed.len() < bytes.len() / 8 * 7;
+        let (file_name, contents) = if shrinks { (compressed_name, &compressed[..]) } else { (plain, bytes) };
+        let path = folder.join(&file_name);
         write(&path, contents)?;
-        self.known.insert(hash, path);
-        Ok(named)
+        self.files.insert(hash, path);
+        Ok(file_name)
     }
 
     /// Removes a file that is about to be replaced, so that later contents are not linked to it.
     fn forget(&mut self, path: &Path) {
-        self.known.retain(|_, known| known != path);
+        self.files.retain(|_, file| file != path);
         let _ = std::fs::remove_file(path);
     }
 
     /// Follows a folder that was renamed.
     pub fn moved(&mut self, from: &Path, to: &Path) {
-        for file in self.known.values_mut() {
+        for file in self.files.values_mut() {
             if let Ok(inner) = file.strip_prefix(from) {
                 *file = to.join(inner);
             }
@@ -72,7 +71,10 @@ fn link(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 fn make_parent(path: &Path) -> io::Result<()> {
-    path.parent().map_or(Ok(()), make_private_folder)
+    match path.parent() {
+        Some(folder) => make_private_folder(folder),
+        None => Ok(()),
+    }
 }
 
 /// Writes a file that only this user can read. Removes an existing one first, because it may be linked to another case.

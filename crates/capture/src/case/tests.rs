@@ -1,10 +1,9 @@
 //! Converts dispatches, as the layer reports them, to folders that `run` accepts.
 
 use super::*;
-use crate::fixture::{CapturedFixture, bound, case, floats, region, scale};
+use crate::fixture::{CapturedFixture, bound, case, dispatch, floats, region, scale, submission};
 use crate::user::check_description;
 use crate::user::fixture::described;
-use gpukern_layer::format::{DescriptorBinding, DispatchEvent, Submission};
 use serde_json::{Value, json};
 
 impl CapturedFixture {
@@ -134,24 +133,8 @@ fn folder_names_are_safe_and_slow_kernels_come_first() {
     let Some(LayerEvent::Case(first)) = captured.events.last().cloned() else { panic!("a case") };
     let second = CapturedDispatch { groups: [2, 1, 1], ..first };
     captured.events.push(LayerEvent::Case(second));
-    let dispatch = |x, end| DispatchEvent {
-        pipeline: 0,
-        groups: [x, 1, 1],
-        indirect: false,
-        begin: 0,
-        end,
-        label: None,
-        beyond: None,
-    };
-    let dispatches = vec![dispatch(1, 10), dispatch(2, 30), dispatch(1, 12)];
-    captured.events.push(LayerEvent::Submission(Submission {
-        device: 0,
-        queue: (0, 0),
-        submitted: 0,
-        done: 1,
-        dispatches,
-        others: vec![],
-    }));
+    let dispatches = vec![dispatch(0, 1, 0, 10), dispatch(0, 2, 0, 30), dispatch(0, 1, 0, 12)];
+    captured.events.push(submission(0, [0, 1], dispatches));
     let all = [captured.events];
     let kernels = |top| {
         let chosen = select_dispatches(&all, top, &|_, _| "k".into());
@@ -161,10 +144,11 @@ fn folder_names_are_safe_and_slow_kernels_come_first() {
     assert_eq!(kernels(Some(1)), [(2, 60.0, 60.0)]);
 }
 
-/// Writes a call that stores these floats to a block; returns its buffers.
-fn written(declarations: &str, bindings: Vec<DescriptorBinding>, values: &[f32]) -> Value {
+/// Writes a call that stores these floats to a block, which this many bindings refer to; returns its buffers.
+fn written(declarations: &str, bindings: u32, values: &[f32]) -> Value {
     let glsl = format!("#version 460\nlayout(local_size_x = 1) in;\n{declarations}");
     let bytes = 4 * values.len() as u64;
+    let bindings = (0..bindings).map(|binding| bound(binding, 0, 0, bytes)).collect();
     let captured = CapturedFixture::new(&glsl, case(bindings, vec![region("d", bytes, true, None)], vec![]), vec![]);
     captured.file("d.before", &vec![0; bytes as usize]);
     captured.file("d.after", &floats(values));
@@ -174,22 +158,16 @@ fn written(declarations: &str, bindings: Vec<DescriptorBinding>, values: &[f32])
 #[test]
 fn tolerances_ignore_sentinels() {
     let ramp: Vec<f32> = (1..=4096).map(|at| at as f32 / 4096.0).collect();
+    let array = "layout(binding = 0) buffer D { float d[]; }; void main() { d[0] = 1.0; }";
     for sentinel in [-3.4e38, 1e9, f32::NEG_INFINITY, 65504.0] {
         let mut values = ramp.clone();
         values[7] = sentinel;
-        let buffers = written(
-            "layout(binding = 0) buffer D { float d[]; }; void main() { d[0] = 1.0; }",
-            vec![bound(0, 0, 0, 4 * 4096)],
-            &values,
-        );
-        assert_eq!(buffers["D"]["check"], json!({"rtol": 1e-4, "atol": 1e-4}), "{sentinel}");
+        let check = &written(array, 1, &values)["D"]["check"];
+        assert_eq!(*check, json!({"rtol": 1e-4, "atol": 1e-4}), "{sentinel}");
     }
     let columns: Vec<f32> = (1..=1024).flat_map(|at| [at as f32, 1.0, 1e-6 * at as f32, 0.5]).collect();
-    let buffers = written(
-        "layout(binding = 0) buffer D { vec4 d[]; }; void main() { d[0] = vec4(1.0); }",
-        vec![bound(0, 0, 0, 4 * 4096)],
-        &columns,
-    );
+    let vectors = "layout(binding = 0) buffer D { vec4 d[]; }; void main() { d[0] = vec4(1.0); }";
+    let buffers = written(vectors, 1, &columns);
     assert_eq!((&buffers["D"]["shape"], &buffers["D"]["check"]["atol"][0]), (&json!([1024, 4]), &json!(0.1024)));
 }
 
@@ -199,39 +177,20 @@ fn element_types_of_captured_buffers() {
     let mixed = [&[f32::from_bits(3)], &ramp[1..]].concat();
     let several = "layout(binding = 0) buffer D { float d[]; }; layout(binding = 1) buffer E { uint e[]; };
                    void main() { d[0] = 1; e[1] = 2; }";
-    let whole = |binding| bound(binding, 0, 0, 4 * 16_384);
+    let aliased = "layout(binding = 0) buffer E { uint e[]; }; layout(binding = 0) buffer D { float d[]; };
+                   void main() { d[0] = 1; e[1] = 2; }";
+    let structures = "struct P { vec3 at; float mass; vec4 v; }; layout(binding = 0) buffer D { P p[]; };
+                      void main() { p[0].mass = 1; }";
+    let hits = "struct H { float t; uint id; }; layout(binding = 0) buffer D { H h[]; }; void main() { h[0].id = 1; }";
     for (declarations, bindings, values, expected) in [
-        ("layout(binding = 0) buffer D { float d[16384]; }; void main() { d[0] = 1; }", vec![whole(0)], &ramp, "f32"),
-        (
-            "layout(binding = 0) buffer D { mat4 m[1024]; }; void main() { m[0][0] = vec4(1); }",
-            vec![whole(0)],
-            &ramp,
-            "f32",
-        ),
-        (
-            "struct P { vec3 at; float mass; vec4 v; }; layout(binding = 0) buffer D { P p[]; };
-             void main() { p[0].mass = 1; }",
-            vec![whole(0)],
-            &ramp,
-            "f32",
-        ),
-        (several, vec![whole(0), whole(1)], &ramp, "f32"),
-        (several, vec![whole(0), whole(1)], &mixed, "bytes"),
-        (
-            "layout(binding = 0) buffer E { uint e[]; }; layout(binding = 0) buffer D { float d[]; };
-             void main() { d[0] = 1; e[1] = 2; }",
-            vec![whole(0)],
-            &ramp,
-            "f32",
-        ),
-        (
-            "struct H { float t; uint id; }; layout(binding = 0) buffer D { H h[]; }; void main() { h[0].id = 1; }",
-            vec![whole(0)],
-            &ramp,
-            "bytes",
-        ),
+        ("layout(binding = 0) buffer D { float d[16384]; }; void main() { d[0] = 1; }", 1, &ramp, "f32"),
+        ("layout(binding = 0) buffer D { mat4 m[1024]; }; void main() { m[0][0] = vec4(1); }", 1, &ramp, "f32"),
+        (structures, 1, &ramp, "f32"),
+        (several, 2, &ramp, "f32"),
+        (several, 2, &mixed, "bytes"),
+        (aliased, 1, &ramp, "f32"),
+        (hits, 1, &ramp, "bytes"),
     ] {
-        let buffers = written(declarations, bindings, values);
-        assert_eq!(buffers["D"]["type"], expected, "{declarations}");
+        assert_eq!(written(declarations, bindings, values)["D"]["type"], expected, "{declarations}");
     }
 }

@@ -19,23 +19,22 @@ use std::fmt::Write;
 const MAX_PROGRAM_LEN: usize = 200;
 
 impl Draft<'_> {
-    /// Writes the description.
+    /// Returns the text of the description. `exact` says that a replay gave the same bits.
     pub(super) fn text(&self, exact: bool) -> String {
         let mut commented = Commented::default();
-        self.head(exact, &mut commented);
-        self.kernel(&mut commented);
+        self.add_origin(exact, &mut commented);
+        self.add_kernel(&mut commented);
         commented.description.push = self.members(None, &self.pass.interface.arguments, &self.chosen.case.push);
-        for data in &self.data {
-            if let Some(at) = data.members {
-                let BoundSlot { slot, bound, .. } = &self.slots[at];
-                let members = slot.blocks.iter().find(|block| !block.members.is_empty());
-                let bytes = data.block().get(bound.offset as usize..).unwrap_or_default();
-                let members = self.members(Some(at), members.map_or(&[][..], |block| &block.members), bytes);
-                commented.description.uniform.set(&place(slot), members);
-                commented.remark(format!("uniform.{}", place(slot)), slot.names().join(", "));
-            }
+        for buffer in &self.buffers {
+            let Some(index) = buffer.members else { continue };
+            let BoundSlot { slot, bound, .. } = &self.slots[index];
+            let block = slot.blocks.iter().find(|block| !block.members.is_empty());
+            let bytes = buffer.block().get(bound.offset as usize..).unwrap_or_default();
+            let members = self.members(Some(index), block.map_or(&[][..], |block| &block.members), bytes);
+            commented.description.uniform.set(&place(slot), members);
+            commented.remark(format!("uniform.{}", place(slot)), slot.names().join(", "));
         }
-        self.buffers(&mut commented);
+        self.add_buffers(&mut commented);
         let groups = self.chosen.case.groups.map(|extent| Formula::Integer(extent.into()));
         commented.description.dispatch =
             Some(GridFields { groups: Some(OneOrMany::Many(groups.to_vec())), indirect: None });
@@ -45,12 +44,13 @@ impl Draft<'_> {
         commented.text()
     }
 
-    /// Adds the origin of the dispatch.
-    fn head(&self, exact: bool, commented: &mut Commented) {
+    /// Adds the origin of the dispatch, as fields and as a comment for people.
+    fn add_origin(&self, exact: bool, commented: &mut Commented) {
         let chosen = self.chosen;
-        let program: String = chosen.process.arguments.join(" ").chars().take(MAX_PROGRAM_LEN).collect();
         let device = chosen.device;
-        let (name, call) = (printable(&chosen.name), chosen.case.call);
+        let program: String = chosen.process.arguments.join(" ").chars().take(MAX_PROGRAM_LEN).collect();
+        let name = printable(&chosen.name);
+        let call = chosen.case.call;
         commented.head = format!(
             "# {name}: call {call} in `{}`, as `gpukern capture` took it.\n\
              # Edit what you like: docs/run.md explains the fields.\n",
@@ -75,22 +75,26 @@ impl Draft<'_> {
     }
 
     /// Adds the module, its bindings and its specialization constants.
-    fn kernel(&self, commented: &mut Commented) {
+    fn add_kernel(&self, commented: &mut Commented) {
         let pipeline = self.chosen.pipeline;
         let mut bind = OrderedMap::default();
         for BoundSlot { slot, bound, .. } in &self.slots {
-            let data = self.data.iter().find(|data| data.members.is_none() && data.is_bound(bound));
-            let Some(data) = data else { continue };
-            let whole = bound.offset == 0 && bound.range >= data.bytes;
-            let fits = check_block_size(&data.name, data.bytes, MODULE, slot).is_ok();
-            let to = if bound.region.is_none() || whole && fits && pipeline.robustness.is_none() {
-                BoundBuffer::Name(data.name.clone())
+            let buffer = self.buffers.iter().find(|buffer| buffer.members.is_none() && buffer.is_bound(bound));
+            let Some(buffer) = buffer else { continue };
+            let is_whole = bound.offset == 0 && bound.range >= buffer.bytes;
+            let fits = check_block_size(&buffer.name, buffer.bytes, MODULE, slot).is_ok();
+            // With robustness, the kernel may rely on the exact range.
+            let bound_buffer = if bound.region.is_none() || is_whole && fits && pipeline.robustness.is_none() {
+                BoundBuffer::Name(buffer.name.clone())
             } else {
-                let range = bound.range.min(data.bytes.saturating_sub(bound.offset));
-                let [offset, range] = [bound.offset, range].map(|bytes| Some(Formula::Integer(bytes.cast_signed())));
-                BoundBuffer::Range(BoundRange { buffer: data.name.clone(), offset, range })
+                let range = bound.range.min(buffer.bytes.saturating_sub(bound.offset));
+                BoundBuffer::Range(BoundRange {
+                    buffer: buffer.name.clone(),
+                    offset: Some(Formula::Integer(bound.offset.cast_signed())),
+                    range: Some(Formula::Integer(range.cast_signed())),
+                })
             };
-            bind.set(&place(slot), OneOrMany::One(to));
+            bind.set(&place(slot), OneOrMany::One(bound_buffer));
             commented.remark(format!("kernel.bind.{}", place(slot)), slot.names().join(", "));
         }
         commented.description.kernel = Some(Kernel {
@@ -104,50 +108,55 @@ impl Draft<'_> {
             let Some(constant) = self.pass.interface.constants.iter().find(|constant| constant.id == *id) else {
                 continue;
             };
-            commented.description.spec.set(&id.to_string(), OneOrMany::One(value(constant.scalar, low(bytes))));
+            commented
+                .description
+                .spec
+                .set(&id.to_string(), OneOrMany::One(value(constant.scalar, little_endian(bytes))));
             commented.remark(format!("spec.{id}"), &*constant.name);
         }
     }
 
-    /// Returns the members of a block with the values in `bytes`.
+    /// Returns the members of a block, or of the push constants without a slot, with the values in `bytes`.
     fn members(&self, slot: Option<usize>, members: &[Argument], bytes: &[u8]) -> OrderedMap<Formula> {
-        let mut stated = OrderedMap::default();
+        let mut values = OrderedMap::default();
         for member in members {
             let pointer = self.pointers.iter().find(|pointer| pointer.slot == slot && pointer.offset == member.offset);
             let rest = bytes.get(member.offset as usize..).unwrap_or_default();
-            let bits = low(&rest[..rest.len().min(member.kind.bytes() as usize)]);
+            let bits = little_endian(&rest[..rest.len().min(member.kind.bytes() as usize)]);
             let value = match (pointer, member.kind) {
                 (Some(pointer), _) => Formula::Text(pointer.to.clone()),
                 (None, ArgumentKind::Scalar(scalar)) => value(scalar, bits),
                 (None, ArgumentKind::Address) => Formula::Text(format!("{BITS_PREFIX}{bits:x}")),
             };
-            stated.set(&member_key(members, member), value);
+            values.set(&member_key(members, member), value);
         }
-        stated
+        values
     }
 
-    fn buffers(&self, commented: &mut Commented) {
+    /// Adds the buffers, each with its file before the dispatch or its answer.
+    fn add_buffers(&self, commented: &mut Commented) {
         let mut answers = OrderedMap::default();
-        for data in self.data.iter().filter(|data| data.members.is_none()) {
-            let elements = data.bytes / data.element.bytes();
-            let shape = if data.columns == 1 { vec![elements] } else { vec![elements / data.columns, data.columns] };
+        for buffer in self.buffers.iter().filter(|buffer| buffer.members.is_none()) {
+            let elements = buffer.bytes / buffer.element.bytes();
+            let columns = buffer.columns;
+            let shape = if columns == 1 { vec![elements] } else { vec![elements / columns, columns] };
             let shape = shape.into_iter().map(|extent| Formula::Integer(extent.cast_signed())).collect();
-            let fill = match &data.fill {
+            let fill = match &buffer.fill {
                 Some(file) => Some(format!("@{file}")),
-                None => data.answer.is_none().then(|| "zero".into()),
+                None => buffer.answer.is_none().then(|| "zero".into()),
             };
-            let mut buffer = DescribedBuffer {
-                element: Some(data.element.name().into()),
+            let mut described = DescribedBuffer {
+                element: Some(buffer.element.name().into()),
                 shape: Some(OneOrMany::Many(shape)),
                 fill,
                 ..DescribedBuffer::default()
             };
-            commented.remark(format!("buffer.{}.fill", data.name), data.remark);
-            if let Some(answer) = &data.answer {
-                buffer.check = Some(check(&data.tolerance));
-                answers.set(&data.name, answer.clone());
+            commented.remark(format!("buffer.{}.fill", buffer.name), buffer.remark);
+            if let Some(answer) = &buffer.answer {
+                described.check = Some(check(&buffer.tolerance));
+                answers.set(&buffer.name, answer.clone());
             }
-            commented.description.buffer.set(&data.name, buffer);
+            commented.description.buffer.set(&buffer.name, described);
         }
         let file = Some(OutputFiles::Each(answers));
         commented.description.reference = Some(ReferenceTable { file, ..ReferenceTable::default() });
@@ -155,9 +164,10 @@ impl Draft<'_> {
 }
 
 /// Reads up to 8 bytes as a little-endian integer.
-fn low(bytes: &[u8]) -> u64 {
+fn little_endian(bytes: &[u8]) -> u64 {
     let mut wide = [0; 8];
-    wide.iter_mut().zip(bytes).for_each(|(wide, byte)| *wide = *byte);
+    let length = bytes.len().min(wide.len());
+    wide[..length].copy_from_slice(&bytes[..length]);
     u64::from_le_bytes(wide)
 }
 
@@ -172,7 +182,7 @@ fn value(scalar: Scalar, bits: u64) -> Formula {
     };
     let is_same = |formula: &Formula| match formula {
         Formula::Number(value) if !value.is_finite() => false,
-        _ => pack(formula, scalar, &Values::default()).is_ok_and(|(found, _)| found == bits),
+        _ => pack(formula, scalar, &Values::default()).is_ok_and(|(packed, _)| packed == bits),
     };
     plain.filter(is_same).unwrap_or_else(|| Formula::Text(format!("{BITS_PREFIX}{bits:x}")))
 }
