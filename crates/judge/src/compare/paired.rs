@@ -74,7 +74,7 @@ impl Schedule {
         // Bonferroni: as if this were the most significant case, which every correction for their number satisfies.
         let p = (case_p * self.cases as f64).min(1.0);
         let ratio = Ratio { value, least: least.exp(), interval, p };
-        let verdict = judge(&ratio, p, self.min_effect);
+        let verdict = judge(&ratio, self.min_effect);
         Some(Finding { verdict, ratio: value, interval, control, p, least: ratio.least, case_p, looks: self.looks })
     }
 }
@@ -188,7 +188,7 @@ impl Trials {
         for (finding, p) in findings.iter_mut().zip(p) {
             let Finding { ratio: value, least, interval, .. } = **finding;
             finding.p = p;
-            finding.verdict = judge(&Ratio { value, least, interval, p }, p, self.min_effect);
+            finding.verdict = judge(&Ratio { value, least, interval, p }, self.min_effect);
         }
     }
 

@@ -135,9 +135,9 @@ impl fmt::Display for State {
     }
 }
 
-/// Returns the state of a case on a side, and the reason.
-pub(super) fn state(side: &[SeenCase<'_>]) -> (State, String) {
-    let say = |seen: &SeenCase<'_>| match &seen.case.outcome {
+/// Returns the state of a case in one process.
+fn state_of(case: &Case) -> State {
+    match &case.outcome {
         Outcome::Rejected(_) => State::Rejected,
         Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => State::Failed,
         Outcome::Measured(measured) if !measured.samples.is_empty() => State::Measured,
@@ -145,9 +145,18 @@ pub(super) fn state(side: &[SeenCase<'_>]) -> (State, String) {
         Outcome::Skipped { .. } => State::Skipped,
         Outcome::Interrupted => State::Interrupted,
         Outcome::Inspected => State::Inspected,
-    };
-    let worst = side.iter().min_by_key(|seen| say(seen));
-    worst.map_or((State::Absent, String::new()), |seen| (say(seen), seen.case.outcome.reason().unwrap_or_default()))
+    }
+}
+
+/// Returns the state of a case on a side.
+pub(super) fn state(side: &[SeenCase<'_>]) -> State {
+    side.iter().map(|seen| state_of(seen.case)).min().unwrap_or(State::Absent)
+}
+
+/// Returns the reason for the state of a case on a side; empty without one.
+pub(super) fn state_reason(side: &[SeenCase<'_>]) -> String {
+    let decisive = side.iter().min_by_key(|seen| state_of(seen.case));
+    decisive.and_then(|seen| seen.case.outcome.reason()).unwrap_or_default()
 }
 
 #[cfg(test)]
