@@ -90,20 +90,23 @@ impl KnownFailure {
 impl Expectations {
     /// Applies `known` to the cases of `record`.
     pub fn of(record: &Record, known: &[KnownFailure]) -> Self {
-        let expected = record.cases.iter().enumerate();
-        let expected = expected.filter(|(_, case)| known.iter().any(|known| known.expects(case)));
-        let mut found = Self { expected: expected.map(|(index, _)| index).collect(), ..Self::default() };
-        for known in known {
-            let cases: Vec<_> = record.cases.iter().filter(|case| known.is_of(case)).collect();
-            if cases.is_empty() {
-                found.absent.push(known.clone());
-            } else if cases.iter().any(|case| case.measured().is_some())
-                && cases.iter().all(|case| FailureStatus::of(&case.outcome).is_none())
-            {
-                found.gone.push(known.clone());
+        let mut expectations = Self::default();
+        for (index, case) in record.cases.iter().enumerate() {
+            if known.iter().any(|known| known.expects(case)) {
+                expectations.expected.push(index);
             }
         }
-        found
+        for known in known {
+            let cases: Vec<_> = record.cases.iter().filter(|case| known.is_of(case)).collect();
+            let passes = cases.iter().any(|case| case.measured().is_some());
+            let fails = cases.iter().any(|case| FailureStatus::of(&case.outcome).is_some());
+            if cases.is_empty() {
+                expectations.absent.push(known.clone());
+            } else if passes && !fails {
+                expectations.gone.push(known.clone());
+            }
+        }
+        expectations
     }
 }
 

@@ -15,17 +15,19 @@ use serde::{Serialize, Serializer};
 /// Name and version of the JSON document of `ab`.
 pub const AB_SCHEMA: &str = "gpukern-ab/1";
 
-/// Schedule of looks at growing rounds: after a first number of rounds, then each time they have grown by half; with
-/// the latest finding.
+/// Schedule of looks at growing rounds: after a first number of rounds, then each time they have grown by half.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
+    /// Number of rounds at the next look.
     next: usize,
+    /// Number of looks so far.
     looks: usize,
     min_effect: f64,
     /// Number of cases judged together.
     cases: usize,
+    /// Finding of the last look.
     finding: Option<Finding>,
-    /// Rounds at the last look.
+    /// Number of rounds at the last look.
     looked: usize,
 }
 
@@ -63,11 +65,11 @@ impl Schedule {
         // The control is A as well; the geometric mean estimates A's time.
         let ratios: Vec<_> = rounds.iter().map(|[a, b, control]| b.0 / (a.0 * control.0).sqrt()).collect();
         let controls: Vec<_> = rounds.iter().map(|[a, _, control]| control.0 / a.0).collect();
-        let [ratio, control] = [ratios, controls].map(|ratios| bootstrap::paired(&ratios, &mut generator(1, 0)));
-        let (Ratio { value, interval, .. }, control) = (ratio?, control?.interval);
+        let Ratio { value, interval, .. } = bootstrap::paired(&ratios, &mut generator(1, 0))?;
+        let control = bootstrap::paired(&controls, &mut generator(1, 0))?.interval;
         // A difference that also occurs between two instances of A is not a difference of B.
-        let reach = control.into_iter().map(|end| end.ln().abs()).fold(0.0, f64::max);
-        let least = value.ln().signum() * (value.ln().abs() - reach).max(0.0);
+        let control_deviation = control.into_iter().map(|end| end.ln().abs()).fold(0.0, f64::max);
+        let least = value.ln().signum() * (value.ln().abs() - control_deviation).max(0.0);
         let p = randomization(&rounds.iter().map(|round| round.map(|time| time.0.ln())).collect::<Vec<_>>());
         // Correct for repeated looks: see `spent`. Starting with its second factor spends half of the allowance.
         let case_p = (p * spent(self.looks + 1)).min(1.0);

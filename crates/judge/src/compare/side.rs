@@ -19,21 +19,24 @@ struct MatchKey {
 
 /// Whether the devices of two sides are matched by name, and in order among equal names. If no name occurs on both
 /// sides, they are matched only in order: `--force` compares two devices.
-fn by_name(baseline: &[Record], candidate: &[Record]) -> bool {
-    let names = |records: &'_ [Record]| -> BTreeSet<String> {
-        records.iter().flat_map(|record| &record.devices).map(|device| device.name.clone()).collect()
-    };
-    !names(baseline).is_disjoint(&names(candidate))
+fn share_device_names(baseline: &[Record], candidate: &[Record]) -> bool {
+    let [before, after] = [baseline, candidate].map(|records| {
+        let devices = records.iter().flat_map(|record| &record.devices);
+        devices.map(|device| device.name.as_str()).collect::<BTreeSet<_>>()
+    });
+    !before.is_disjoint(&after)
 }
 
 fn key(record: &Record, case: &Case, by_name: bool) -> MatchKey {
-    let place = record.devices.iter().position(|device| device.index == case.device);
-    let Some(place) = place.filter(|_| by_name) else {
-        return MatchKey { device: String::new(), number: place.unwrap_or(usize::MAX), id: case.id.clone() };
-    };
-    let name = &record.devices[place].name;
-    let number = record.devices[..place].iter().filter(|device| device.name == *name).count();
-    MatchKey { device: name.clone(), number, id: case.id.clone() }
+    let id = case.id.clone();
+    match record.devices.iter().position(|device| device.index == case.device) {
+        Some(index) if by_name => {
+            let device = record.devices[index].name.clone();
+            let number = record.devices[..index].iter().filter(|earlier| earlier.name == device).count();
+            MatchKey { device, number, id }
+        }
+        index => MatchKey { device: String::new(), number: index.unwrap_or(usize::MAX), id },
+    }
 }
 
 /// Case of one process.
@@ -46,27 +49,30 @@ pub struct SeenCase<'a> {
 /// Returns the matching cases of baseline and candidate, in the order of the baseline; a side without the case is
 /// empty.
 pub(super) fn matched<'a>(baseline: &'a [Record], candidate: &'a [Record]) -> Vec<[Vec<SeenCase<'a>>; 2]> {
-    let by_name = by_name(baseline, candidate);
-    let mut matched: Vec<(MatchKey, [Vec<SeenCase<'a>>; 2])> = vec![];
+    let by_name = share_device_names(baseline, candidate);
+    let mut matched: Vec<[Vec<SeenCase<'a>>; 2]> = vec![];
+    let mut indices: HashMap<MatchKey, usize> = HashMap::new();
     for (side, records) in [baseline, candidate].into_iter().enumerate() {
         let first_new = matched.len();
-        let mut places: HashMap<MatchKey, usize> = matched.iter().map(|(key, _)| key.clone()).zip(0..).collect();
         for record in records {
             for case in &record.cases {
-                let key = key(record, case, by_name);
-                let place = *places.entry(key.clone()).or_insert(matched.len());
-                if place == matched.len() {
-                    matched.push((key, [vec![], vec![]]));
+                let index = *indices.entry(key(record, case, by_name)).or_insert(matched.len());
+                if index == matched.len() {
+                    matched.push([vec![], vec![]]);
                 }
-                matched[place].1[side].push(SeenCase { record, case });
+                matched[index][side].push(SeenCase { record, case });
             }
         }
         // With several processes per side, each has its own random order of cases.
         if records.iter().flat_map(|record| &record.processes).any(|process| process.order.is_some()) {
-            matched[first_new..].sort_by_cached_key(|(_, seen)| rank(seen[side][0].case));
+            matched[first_new..].sort_by_cached_key(|sides| rank(sides[side][0].case));
+            for (index, sides) in matched.iter().enumerate().skip(first_new) {
+                let SeenCase { record, case } = sides[side][0];
+                indices.insert(key(record, case, by_name), index);
+            }
         }
     }
-    matched.into_iter().map(|(_, sides)| sides).collect()
+    matched
 }
 
 impl SeenCase<'_> {
