@@ -162,7 +162,7 @@ impl CaseGroup {
         CaseId { algorithm: algorithm.clone(), variant: variant.into(), extents, options: spec.options }
     }
 
-    /// Formats the group for the plan's hash, with the stop rule of its run.
+    /// Formats the group for the plan's hash, with the stop rule of its section.
     fn hash_text(&self, stop: StopRule) -> String {
         let Self { algorithm, spec, variants, on, auto, on_host } = self;
         let auto = if *auto { "Auto" } else { "Named" };
@@ -197,18 +197,21 @@ impl Plan {
     /// When the options or the configuration are wrong.
     pub fn new(catalogue: &Catalogue, typed: &Selection, config: Option<(&Path, &Selection)>) -> Result<Self, Error> {
         let mut run_tables = vec![];
-        let selections = match config {
-            Some((path, defaults)) => {
-                let config = read_config(path)?;
-                run_tables = config.run;
-                merge(catalogue, typed, config.bench).into_iter().map(|table| table.or(defaults.clone())).collect()
-            }
-            None => vec![typed.clone()],
-        };
-        let sections = selections.iter().map(|selection| PlanSection::new(catalogue, selection, Purpose::Bench));
-        let sections = sections.collect::<Result<Vec<_>, _>>().map_err(|message| {
-            Error::Usage(config.map_or(message.clone(), |(path, _)| format!("{}: {message}", path.shown())))
-        })?;
+        let mut selections = vec![typed.clone()];
+        if let Some((path, defaults)) = config {
+            let config = read_config(path)?;
+            run_tables = config.run;
+            selections = merge(catalogue, typed, config.bench);
+            selections = selections.into_iter().map(|table| table.or(defaults.clone())).collect();
+        }
+        let mut sections = vec![];
+        for selection in &selections {
+            let section = PlanSection::new(catalogue, selection, Purpose::Bench);
+            sections.push(section.map_err(|message| match config {
+                Some((path, _)) => Error::Usage(format!("{}: {message}", path.shown())),
+                None => Error::Usage(message),
+            })?);
+        }
         let method = |section: &PlanSection| (section.sampling.clock, section.sampling.cache);
         if sections.windows(2).any(|pair| method(&pair[0]) != method(&pair[1])) {
             return Err(Error::Usage("the [[bench]] tables differ in clock or cache; a record has one method".into()));
@@ -266,41 +269,32 @@ impl Plan {
         if ids.is_empty() {
             return Ok(self);
         }
-        let mut found = vec![];
+        let all = self.ids();
+        if let Some(id) = ids.iter().find(|id| !all.contains(id)) {
+            let all: Vec<_> = all.iter().map(String::as_str).collect();
+            let mut examples = nearest(id, &all);
+            if examples.is_empty() {
+                examples.extend(all.first());
+            }
+            return Err(Error::Usage(format!(
+                "no selected case is called '{}'; ids look like {}; choose its variant, dtype and size",
+                brief(id),
+                examples.join(", ")
+            )));
+        }
         for section in &mut self.sections {
             for group in &mut section.groups {
                 let mut variants = group.candidates().to_vec();
+                variants.retain(|variant| ids.contains(&group.id(variant).to_string()));
+                group.variants = variants;
                 // The candidates include the device's choice.
                 group.auto = false;
-                variants.retain(|variant| {
-                    let id = group.id(variant).to_string();
-                    let wanted = ids.contains(&id);
-                    found.push(id);
-                    wanted
-                });
-                group.variants = variants;
-                let host = group.host_id();
-                group.on_host = host.as_ref().is_some_and(|id| ids.contains(id));
-                found.extend(host);
+                group.on_host = group.host_id().is_some_and(|id| ids.contains(&id));
             }
             section.groups.retain(|group| !group.variants.is_empty() || group.on_host);
         }
         self.sections.retain(|section| !section.groups.is_empty());
-        match ids.iter().find(|id| !found.contains(id)) {
-            Some(id) => {
-                let found: Vec<_> = found.iter().map(String::as_str).collect();
-                let such = match nearest(id, &found) {
-                    near if near.is_empty() => found[..found.len().min(1)].to_vec(),
-                    near => near,
-                };
-                Err(Error::Usage(format!(
-                    "no selected case is called '{}'; ids look like {}; choose its variant, dtype and size",
-                    brief(id),
-                    such.join(", ")
-                )))
-            }
-            None => Ok(self),
-        }
+        Ok(self)
     }
 }
 
@@ -320,23 +314,21 @@ pub enum Purpose {
 }
 
 impl PlanSection {
-    /// Returns this run for a kind of device, without the `known` cases.
-    pub fn without_known(&self, kind: DeviceKind, mut known: impl FnMut(String) -> bool) -> Self {
+    /// Returns this section for a kind of device, without the cases for whose ids `is_known` returns true.
+    pub fn without_known(&self, kind: DeviceKind, mut is_known: impl FnMut(String) -> bool) -> Self {
         let mut section = self.clone();
         section.groups.retain(|group| group.on.suits(kind));
         for group in &mut section.groups {
             let mut variants = std::mem::take(&mut group.variants);
-            variants.retain(|variant| !known(group.id(variant).to_string()));
+            variants.retain(|variant| !is_known(group.id(variant).to_string()));
             group.variants = variants;
-            if group.auto && known(group.id_of(AUTO).to_string()) {
-                group.auto = false;
-            }
+            group.auto = group.auto && !is_known(group.id_of(AUTO).to_string());
         }
         section.groups.retain(|group| group.cases() > 0);
         section
     }
 
-    /// Leaves problems that take a software device long to GPUs.
+    /// Restricts problems that take a software device long to GPUs.
     pub fn quick(mut self) -> Self {
         let is_large = |group: &CaseGroup| {
             (group.algorithm.problem)(&group.spec).is_ok_and(|problem| problem.work().operations > MAX_QUICK_WORK)
@@ -359,7 +351,7 @@ impl PlanSection {
         self.groups.iter().filter(move |group| group.on.suits(kind))
     }
 
-    /// Returns the run of these groups with the devices and sampling of `selection`.
+    /// Returns a section of these groups with the devices and sampling of `selection`.
     ///
     /// # Errors
     /// When the selection is wrong.
@@ -372,7 +364,7 @@ impl PlanSection {
         Ok(Self { devices, groups, sampling })
     }
 
-    /// Returns the run of the cases that `selection` names.
+    /// Returns a section of the cases that `selection` names.
     ///
     /// # Errors
     /// When the selection is wrong.
@@ -381,9 +373,15 @@ impl PlanSection {
         let algorithms = choose::algorithms(catalogue, &selection.algorithm, purpose)?;
         let algorithms = choose::with_variants(algorithms, &selection.variant)?;
         check_iterates(selection, &algorithms)?;
-        let cases = algorithms.into_iter().map(|algorithm| Cases::new(catalogue, algorithm, selection, purpose));
-        let cases = cases.collect::<Result<Vec<_>, _>>()?;
-        let groups = cases.iter().map(Cases::groups).collect::<Result<Vec<_>, _>>()?.concat();
+        // A mistake in the options of any algorithm is reported before an impossible size.
+        let mut cases = vec![];
+        for algorithm in algorithms {
+            cases.push(Cases::new(catalogue, algorithm, selection, purpose)?);
+        }
+        let mut groups = vec![];
+        for cases in &cases {
+            groups.extend(cases.groups()?);
+        }
         if groups.is_empty() && selection.variant.iter().any(|name| is_pattern(name)) {
             let variants = selection.variant.join(",");
             return Err(format!("no variant that '{variants}' matches has this element type, layout and input"));
@@ -399,12 +397,19 @@ impl PlanSection {
 /// Overrides the tables of a configuration by the typed options. Options of the stop rule only apply to tables of
 /// iterative algorithms, if there are any.
 fn merge(catalogue: &Catalogue, typed: &Selection, tables: Vec<Selection>) -> Vec<Selection> {
-    let iterates =
-        |names: &[String]| names.iter().any(|name| catalogue.known(name).is_some_and(|known| known.iterative));
-    let of_others = Selection { axes: typed.axes.clone().without(|axis| axis.iterative), ..typed.clone() };
-    let split = typed.algorithm.is_empty() && tables.iter().any(|table| iterates(&table.algorithm));
-    let typed_for = |table: &Selection| if split && !iterates(&table.algorithm) { &of_others } else { typed };
-    tables.into_iter().map(|table| typed_for(&table).clone().or(table)).collect()
+    let iterates = |table: &Selection| {
+        table.algorithm.iter().any(|name| catalogue.known(name).is_some_and(|algorithm| algorithm.iterative))
+    };
+    let some_iterate = typed.algorithm.is_empty() && tables.iter().any(iterates);
+    let mut merged = vec![];
+    for table in tables {
+        let mut options = typed.clone();
+        if some_iterate && !iterates(&table) {
+            options.axes = options.axes.without(|axis| axis.iterative);
+        }
+        merged.push(options.or(table));
+    }
+    merged
 }
 
 fn read_config(path: &Path) -> Result<Config, Error> {
@@ -423,7 +428,7 @@ fn read_config(path: &Path) -> Result<Config, Error> {
     Ok(config)
 }
 
-/// Formats a case for the plan's hash as the `Debug` output of version 1 did. It includes the run's stop rule even for
+/// Formats a case for the plan's hash as the `Debug` output of version 1 did. It includes the section's stop rule even for
 /// algorithms that do not iterate.
 fn hash_text(algorithm: &Algorithm, spec: &CaseSpec, stop: StopRule) -> String {
     let CaseSpec { size, options, tile } = spec;
@@ -443,13 +448,12 @@ fn hash_text(algorithm: &Algorithm, spec: &CaseSpec, stop: StopRule) -> String {
 
 /// Returns an error if an option of the stop rule is set and no chosen algorithm iterates.
 fn check_iterates(selection: &Selection, chosen: &[&Algorithm]) -> Result<(), String> {
-    match AXES.iter().find(|axis| axis.iterative && selection.axes.has(axis)) {
-        Some(axis) if !chosen.iter().any(|algorithm| algorithm.iterative) => {
-            let names: Vec<_> = chosen.iter().map(|algorithm| &*algorithm.name).collect();
-            Err(format!("--{} applies only to eigen, which iterates; leave it out for {}", axis.name, names.join(", ")))
-        }
-        _ => Ok(()),
+    if chosen.iter().any(|algorithm| algorithm.iterative) {
+        return Ok(());
     }
+    let Some(axis) = AXES.iter().find(|axis| axis.iterative && selection.axes.has(axis)) else { return Ok(()) };
+    let names: Vec<_> = chosen.iter().map(|algorithm| &*algorithm.name).collect();
+    Err(format!("--{} applies only to eigen, which iterates; leave it out for {}", axis.name, names.join(", ")))
 }
 
 /// Shuffles `items` (Fisher and Yates); the remainder's bias is negligible.
@@ -478,6 +482,10 @@ mod tests {
         }
     }
 
+    fn bench(selection: &Selection) -> PlanSection {
+        PlanSection::new(&CATALOGUE, selection, Purpose::Bench).expect("a plan")
+    }
+
     fn solving(solve: bool) -> AxisValues {
         if solve { AxisValues::default().with("solve", true) } else { AxisValues::default() }
     }
@@ -496,7 +504,7 @@ mod tests {
                 variant,
                 ..Selection::default()
             };
-            let plan = PlanSection::new(&CATALOGUE, &selection, Purpose::Bench).expect("a plan");
+            let plan = bench(&selection);
             plan.groups[0].variants.iter().map(|variant| variant.name.clone()).collect::<Vec<_>>()
         };
         for all in [of(&[]), of(&["all"])] {
@@ -507,11 +515,11 @@ mod tests {
 
     #[test]
     fn case_ids_are_stable_text() {
-        let plan = PlanSection::new(&CATALOGUE, &selection("v2", "1000x70x130"), Purpose::Bench).expect("a plan");
+        let plan = bench(&selection("v2", "1000x70x130"));
         let group = &plan.groups[0];
         assert_eq!(group.id(&group.variants[0]).to_string(), "matmul/subgroup/f32/1000x70x130");
         let signed = Selection { axes: AxisValues::default().with("input", "signed"), ..selection("v0", "8") };
-        let plan = PlanSection::new(&CATALOGUE, &signed, Purpose::Bench).expect("a plan");
+        let plan = bench(&signed);
         assert_eq!(plan.groups[0].id(&plan.groups[0].variants[0]).to_string(), "matmul/naive/f32/8x8x8/signed");
     }
 
@@ -599,20 +607,19 @@ mod tests {
 
     #[test]
     fn known_cases_and_other_devices_groups_are_left_out() {
-        let section = PlanSection::new(&CATALOGUE, &selection("naive", "8,8x8x8,16"), Purpose::Bench).expect("a plan");
+        let section = bench(&selection("naive", "8,8x8x8,16"));
         let mut known = std::collections::BTreeSet::new();
         let mut new =
             |section: &PlanSection| section.without_known(DeviceKind::Cpu, |id| !known.insert(id)).groups.len();
         assert_eq!((new(&section), new(&section)), (2, 0));
-        let both = PlanSection::new(&CATALOGUE, &Selection { size: vec![], ..selection("naive", "") }, Purpose::Bench)
-            .expect("a plan");
+        let both = bench(&Selection { size: vec![], ..selection("naive", "") });
         assert_eq!(new(&both), 1, "the sizes of software devices");
     }
 
     #[test]
     fn a_variant_named_twice_is_measured_once() {
         let twice = Selection { variant: vec!["naive".into(), "v0".into()], ..selection("", "64") };
-        assert_eq!(PlanSection::new(&CATALOGUE, &twice, Purpose::Bench).expect("a plan").groups[0].variants.len(), 1);
+        assert_eq!(bench(&twice).groups[0].variants.len(), 1);
     }
 
     #[test]
@@ -620,28 +627,28 @@ mod tests {
         let of = |algorithms: &[&str], variant: &str, axes: AxisValues, purpose| {
             let algorithm = algorithms.iter().map(ToString::to_string).collect();
             let variant = variant.split(',').map(String::from).collect();
-            let run =
+            let section =
                 PlanSection::new(&CATALOGUE, &Selection { algorithm, variant, axes, ..Selection::default() }, purpose)?;
             let ids = |group: &CaseGroup| {
                 let names = group.variants.iter().map(|variant| variant.name.to_string());
                 names.map(|name| format!("{}/{name}", group.algorithm.name)).collect::<Vec<_>>()
             };
-            let mut ids: Vec<_> = run.groups.iter().flat_map(ids).collect();
+            let mut ids: Vec<_> = section.groups.iter().flat_map(ids).collect();
             ids.sort_unstable();
             ids.dedup();
             Ok::<_, String>(ids)
         };
         let dtype = |dtype: &str| AxisValues::default().with("dtype", dtype);
-        let bench = |variant: &str, axes| of(&["matmul"], variant, axes, Purpose::Bench);
+        let names = |variant: &str, axes| of(&["matmul"], variant, axes, Purpose::Bench);
         assert_eq!(
-            bench("tile-*,naive", dtype("f32")).expect("cases"),
+            names("tile-*,naive", dtype("f32")).expect("cases"),
             ["matmul/naive", "matmul/tile-1d", "matmul/tile-2d"]
         );
         // Of variants without the type, those matched by a pattern are left out, named ones stay.
-        assert_eq!(bench("s*", dtype("f16")).expect("cases"), ["matmul/subgroup", "matmul/subgroup-shuffle"]);
-        assert!(bench("s*,split", dtype("f16")).expect("cases").contains(&"matmul/split".to_string()));
+        assert_eq!(names("s*", dtype("f16")).expect("cases"), ["matmul/subgroup", "matmul/subgroup-shuffle"]);
+        assert!(names("s*,split", dtype("f16")).expect("cases").contains(&"matmul/split".to_string()));
         let error = "no chosen variant of matmul has dtype f16; available: f32";
-        assert_eq!(bench("spli*", dtype("f16")), Err(error.into()));
+        assert_eq!(names("spli*", dtype("f16")), Err(error.into()));
         // A pattern has to match in at least one of several algorithms.
         let both = ["matmul", "lu"];
         assert_eq!(of(&both, "blocked-piv*", dtype("f32"), Purpose::Bench).expect("cases").len(), 2);
@@ -685,7 +692,7 @@ mod tests {
         input == Input::Wilkinson || (input, dtype) == (Input::Hilbert, DType::F64)
     }
 
-    /// Returns the inputs of the systems of equations that a run has for a variant at a size.
+    /// Returns the inputs of the systems of equations that a plan has for a variant at a size.
     fn systems(variant: &str, size: &str, input: Option<&str>, purpose: Purpose) -> Vec<Input> {
         let axes = solving(true).with("dtype", "f32");
         let axes = input.into_iter().fold(axes, |axes, input| axes.with("input", input));
