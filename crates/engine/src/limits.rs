@@ -44,7 +44,7 @@ const CACHE_KIND_VALIDATED: &str = "limits-validated.json";
 impl Executor<'_> {
     /// Measures the limits of the device, and saves the undisturbed ones for later runs.
     pub fn measure_peak(&mut self, extent: Extent, observer: &mut dyn Observer) -> Peak {
-        let run = peak::run(self.setup.catalogue, self.info(), extent);
+        let run = peak::limit_section(self.setup.catalogue, self.info(), extent);
         self.measure_limits(extent, run, observer)
     }
 
@@ -97,7 +97,7 @@ impl Executor<'_> {
     /// canary was slower than `best` are measured again.
     fn peak(&mut self, best: Option<Nanos>) -> Peak {
         let cached = self.cached_peak().map(|peak| peak.sound(best));
-        let mut run = peak::run(self.setup.catalogue, self.info(), Extent::Quick);
+        let mut run = peak::limit_section(self.setup.catalogue, self.info(), Extent::Quick);
         let Some(mut peak) = cached else { return self.measure_limits(Extent::Quick, run, &mut Silent) };
         for group in &mut run.groups {
             if group.variants.iter().all(|variant| has_limit(&peak, group, variant)) {
@@ -113,7 +113,7 @@ impl Executor<'_> {
 
     /// Measures memory at the working sets of memory-bound cases, if `peak` lacks them.
     fn refine_peak(&mut self, peak: &mut Peak, sets: &[Bytes]) {
-        let mut run = peak::at_sets(&self.setup.catalogue.probes, self.info(), Extent::Quick, sets);
+        let mut run = peak::memory_section(&self.setup.catalogue.probes, self.info(), Extent::Quick, sets);
         run.groups.retain(|group| group.variants.iter().any(|variant| !has_limit(peak, group, variant)));
         if !run.groups.is_empty() {
             peak.join(self.measure_limits(Extent::Quick, run, &mut Silent));
@@ -134,7 +134,7 @@ impl Executor<'_> {
             })
         };
         let sets: Vec<_> = by_memory.iter().map(|case| case.work.bytes).collect();
-        let run = peak::again(self.setup.catalogue, self.info(), bounds, &sets);
+        let run = peak::recheck_section(self.setup.catalogue, self.info(), bounds, &sets);
         let cases = self.run(&run, &mut Silent);
         let again = Peak::new(self.info(), Extent::Quick, jiff::Timestamp::now().to_string(), &cases);
         // Save only the new figures: limits missing from `peak` may be measurable next time.
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_quick_run_on_a_slow_device_ends_and_says_what_it_left_out() {
-        let run = || peak::run(&CATALOGUE, &software_device(), Extent::Quick);
+        let run = || peak::limit_section(&CATALOGUE, &software_device(), Extent::Quick);
         let all: usize = run().groups.iter().map(CaseGroup::cases).sum();
         for (most, some_left_out) in [(Duration::from_millis(45), true), (Duration::from_secs(60), false)] {
             let setup = Setup::in_process(&CATALOGUE, CacheFolder::none());

@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(commands[1], "gpukern compare --baseline 021.json 022.json 023.json --candidate now.json");
         for run in &mut runs {
             run.record.cases[0].variant = "no; such".into();
-            run.record.attach_entry(&CATALOGUE);
+            run.record.attach_entries(&CATALOGUE);
         }
         assert_eq!(confirm(runs), Vec::<String>::new());
     }

@@ -33,10 +33,10 @@ const INPUT_BYTES_PER_SECOND: f64 = 5e8;
 const CACHED_COMPILE_SECONDS: f64 = 0.02;
 /// Runs of the warm-up, if each is long.
 const WARM_UP_RUNS: f64 = 2.0;
-/// Runs after which the median of a long kernel is usually precise.
-const SAMPLED_RUNS: f64 = 10.0;
-/// Runs that are sampled even after `--max-time`.
-const MIN_SAMPLED_RUNS: f64 = 4.0;
+/// Fewest samples of a case before `--max-time`, each of one long run.
+const MIN_SAMPLES: f64 = 10.0;
+/// Runs of the sampling, if each is so long that `--max-time` ends it.
+const SLOW_SAMPLES: f64 = 4.0;
 /// Runs that verify a case that is not timed: one over each of the two patterns that poison its outputs.
 const VERIFICATION_RUNS: f64 = 2.0;
 
@@ -55,8 +55,8 @@ pub fn of_case(group: &CaseGroup, kind: DeviceKind, sampling: Option<&Sampling>)
     // Probes of limits have a shorter warm-up.
     let max_warm_up = sampling.patience.map_or(f64::INFINITY, |patience| patience.as_secs_f64());
     let warm_up = speed.warm_up.max(WARM_UP_RUNS * run).min(max_warm_up);
-    let max_sampled = sampling.max_time.as_secs_f64().max(MIN_SAMPLED_RUNS * run);
-    let sampled = speed.sampling.max(SAMPLED_RUNS * run).min(max_sampled);
+    let max_sampled = sampling.max_time.as_secs_f64().max(SLOW_SAMPLES * run);
+    let sampled = speed.sampling.max(MIN_SAMPLES * run).min(max_sampled);
     Nanos::from_seconds(preparation + run + warm_up + sampled)
 }
 

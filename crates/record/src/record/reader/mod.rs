@@ -74,7 +74,7 @@ pub fn parse(bytes: &[u8], name: &str, catalogue: &Catalogue) -> Result<NamedRec
         let version = document.version(&frame)?;
         document.finish(document.record(&frame)?, &frame, version, vec![])?
     };
-    named.record.attach_entry(catalogue);
+    named.record.attach_entries(catalogue);
     Ok(named)
 }
 
