@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
-/// Axis on which cases differ.
+/// Axis on which cases differ besides algorithm, variant and size.
 pub struct Axis {
     /// Name of the option on the command line, and of the field of `[[bench]]`.
     pub name: &'static str,
@@ -20,11 +20,11 @@ pub struct Axis {
     pub help: Help,
     /// Function that derives a case for each typed value, or for each default if none was typed.
     pub choose: Choose,
-    /// Text that selects the value of a case; `None` if omitting the option does.
+    /// Returns the text that selects the value of a case; `None` if the value needs no option.
     pub text: fn(&CaseOptions) -> Option<String>,
-    /// Suffix of the id for a value that is not the default.
+    /// Returns the suffix of the id for a value that is not the default; `None` if ids omit the axis.
     id: fn(&CaseOptions) -> Option<String>,
-    /// Word in headings, after the algorithm.
+    /// Returns the word in headings, after the algorithm; `None` without one.
     heading: fn(&CaseOptions) -> Option<String>,
     /// Whether two cases have the same value.
     pub same: fn(&CaseOptions, &CaseOptions) -> bool,
@@ -42,7 +42,7 @@ pub struct Axis {
 pub struct Column {
     /// Name of the column and of the record's field.
     pub name: &'static str,
-    /// Position among the columns of axes; the size follows the first two.
+    /// Position among the columns of axes.
     place: usize,
     /// Name among the axes of nvbench; `None` if the benchmark's name has the value, or times do not depend on it.
     pub nvbench: Option<&'static str>,
@@ -60,6 +60,9 @@ impl Column {
         }
     }
 }
+
+/// Number of columns of axes before the size.
+const COLUMNS_BEFORE_SIZE: usize = 2;
 
 /// Parser of a value, which returns the options with it.
 type Read = fn(&str, CaseOptions) -> Result<CaseOptions, String>;
@@ -343,6 +346,7 @@ impl Help {
     }
 }
 
+/// Returns a case for each of `values`.
 fn each<T>(values: Result<Vec<T>, String>, case: impl Fn(T) -> CaseOptions) -> Result<Vec<CaseOptions>, String> {
     Ok(values?.into_iter().map(case).collect())
 }
@@ -396,19 +400,23 @@ pub fn tile_columns() -> impl Iterator<Item = &'static Column> {
     columns().into_iter().filter_map(|(column, separates)| separates.tiles.then_some(column))
 }
 
-/// Maps the columns of axes with `of`, and inserts `size` in its position.
-pub fn around_size<T>(size: T, of: impl Fn(&Column) -> Option<T>) -> Vec<T> {
+/// Maps the columns of axes by `value_of`, which may leave some out, and inserts `size` in its position.
+pub fn around_size<T>(size: T, value_of: impl Fn(&Column) -> Option<T>) -> Vec<T> {
     let columns = columns();
-    let (before, behind) = columns.split_at(2);
-    let mut values: Vec<T> = before.iter().filter_map(|(column, _)| of(column)).collect();
+    let (before, after) = columns.split_at(COLUMNS_BEFORE_SIZE);
+    let mut values: Vec<T> = before.iter().filter_map(|(column, _)| value_of(column)).collect();
     values.push(size);
-    values.extend(behind.iter().filter_map(|(column, _)| of(column)));
+    values.extend(after.iter().filter_map(|(column, _)| value_of(column)));
     values
 }
 
 /// Returns the heading of an algorithm's cases, with the axes that `only` selects.
 pub fn heading(algorithm: &str, options: &CaseOptions, only: impl Fn(&Axis) -> bool) -> String {
-    [&[algorithm.to_string()], &words(options, only)[..]].concat().join(" ")
+    let mut heading = algorithm.to_string();
+    for word in words(options, only) {
+        heading += &format!(" {word}");
+    }
+    heading
 }
 
 /// Returns the words of a heading after the algorithm, for the axes that `only` selects.
@@ -428,8 +436,11 @@ pub struct AxisValues(BTreeMap<&'static str, Vec<String>>);
 impl AxisValues {
     /// Returns the values that select a case.
     pub fn of_case(options: &CaseOptions) -> Self {
-        let text = |axis: &&'static Axis| Some((axis.name, vec![(axis.text)(options)?]));
-        Self(AXES.iter().filter_map(text).collect())
+        let mut values = Self::default();
+        for axis in AXES {
+            values.set(axis, (axis.text)(options).into_iter().collect());
+        }
+        values
     }
 
     /// Returns the values that select a case, without those that equal `usual`. The element type stays, because its

@@ -133,7 +133,7 @@ impl MergedRecord {
             }
         }
         for caveat in record.caveats {
-            let caveat = caveat.moved(|device| devices.get(&device).copied().unwrap_or(device));
+            let caveat = caveat.map_device(|device| devices.get(&device).copied().unwrap_or(device));
             if !self.record.caveats.contains(&caveat) {
                 self.record.caveats.push(caveat);
             }

@@ -40,24 +40,23 @@ impl Search {
         Self { first: unique, rest }
     }
 
-    /// Returns the next `affordable` tile, given the fastest so far; `None` if none is left.
-    pub fn next(&mut self, best: Option<Tile>, affordable: impl Fn(&Tile) -> bool) -> Option<Tile> {
-        let next = loop {
-            match self.first.pop() {
-                Some(tile) if affordable(&tile) => break Some(tile),
-                Some(_) => {}
-                None => break None,
+    /// Returns the next affordable tile, given the fastest so far; `None` if none is left.
+    pub fn next(&mut self, best: Option<Tile>, is_affordable: impl Fn(&Tile) -> bool) -> Option<Tile> {
+        while let Some(tile) = self.first.pop() {
+            if is_affordable(&tile) {
+                return Some(tile);
             }
-        };
-        next.or_else(|| {
-            let candidates = || self.rest.iter().enumerate().filter(|(_, tile)| affordable(tile));
-            let near = best.and_then(|best| {
-                let steps = candidates().map(|(index, tile)| (distance(best, *tile), index));
-                steps.filter(|(steps, _)| *steps <= NEAR).min()
-            });
-            let index = near.map(|(_, index)| index).or_else(|| candidates().next().map(|(index, _)| index))?;
-            Some(self.rest.remove(index))
-        })
+        }
+        let candidates: Vec<usize> = (0..self.rest.len()).filter(|index| is_affordable(&self.rest[*index])).collect();
+        let mut next = *candidates.first()?;
+        if let Some(best) = best {
+            let distance_to = |index: &usize| distance(best, self.rest[*index]);
+            let nearest = candidates.into_iter().min_by_key(distance_to)?;
+            if distance_to(&nearest) <= NEAR {
+                next = nearest;
+            }
+        }
+        Some(self.rest.remove(next))
     }
 }
 
@@ -100,21 +99,27 @@ impl InspectedTiles {
         seed: u64,
         mut spilled: impl FnMut(Tile) -> ControlFlow<(), Option<f64>>,
     ) -> Option<Self> {
-        let size = space.len();
+        let space_size = space.len();
         let mut search = Search::new(&[built_in], space, seed);
-        let (mut best, mut built_in_spills, mut tried): (Option<(Tile, f64)>, _, _) = (None, None, 0);
+        let mut best: Option<(Tile, f64)> = None;
+        let mut built_in_spills = None;
+        let mut tried = 0;
         while let Some(tile) = search.next(Some(built_in), |_| true) {
             let ControlFlow::Continue(spills) = spilled(tile) else { break };
             tried += 1;
-            built_in_spills = built_in_spills.or(spills.filter(|_| tile == built_in));
+            let Some(spills) = spills else { continue };
+            if tile == built_in {
+                built_in_spills = Some(spills);
+            }
             // Of equals, keep the first, which is the nearest.
-            let better = |spills: &f64| best.is_none_or(|(_, least)| *spills < least);
-            best = spills.filter(better).map(|spills| (tile, spills)).or(best);
-            if best.is_some_and(|(_, spills)| spills == 0.0) {
+            if best.is_none_or(|(_, least)| spills < least) {
+                best = Some((tile, spills));
+            }
+            if spills == 0.0 {
                 break;
             }
         }
-        Some(Self { best: best?, built_in: (built_in, built_in_spills), tried, space: size })
+        Some(Self { best: best?, built_in: (built_in, built_in_spills), tried, space: space_size })
     }
 }
 

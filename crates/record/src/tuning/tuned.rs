@@ -525,17 +525,9 @@ mod tests {
         CaseGroup { auto, ..CaseGroup::new((&MATMUL).into(), spec, variants) }
     }
 
-    fn chosen(group: &CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Vec<(String, Option<String>, Vec<String>)> {
-        let chosen = choose(group, device, tuned).into_iter();
-        chosen
-            .map(|configuration| {
-                (
-                    configuration.variant.name.to_string(),
-                    configuration.spec.tile.map(String::from),
-                    configuration.notes(),
-                )
-            })
-            .collect()
+    /// Returns the notes on each variant that `device` runs of `group`.
+    fn notes(group: &CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Vec<Vec<String>> {
+        choose(group, device, tuned).iter().map(Configuration::notes).collect()
     }
 
     #[test]
@@ -638,20 +630,22 @@ mod tests {
     fn a_tuned_tile_applies_to_its_device_type_and_class_only() {
         let device = software_device();
         let tuned = tuned(&[kept(&device, "tiled", "1024", 4.5)]);
-        let notes = |n, device: &DeviceInfo| chosen(&group(&["tiled", "naive"], false, n), device, &tuned);
-        let [tiled, naive] = &notes(1000, &device)[..] else { panic!("two variants") };
-        let note = "tile 64×128×16 in 64×32 in 16×16, tuned 2026-11-21";
-        assert_eq!(tiled, &("tiled".into(), Some(TILE.into()), vec![note.into()]));
-        assert_eq!(naive, &("naive".into(), None, vec![]));
+        let both = group(&["tiled", "naive"], false, 1000);
+        let [tiled, naive] = &choose(&both, &device, &tuned)[..] else { panic!("two variants") };
+        assert_eq!((&*tiled.variant.name, tiled.spec.tile.map(String::from)), ("tiled", Some(TILE.into())));
+        assert_eq!((&*naive.variant.name, naive.spec.tile), ("naive", None));
+        let tuned_note = "tile 64×128×16 in 64×32 in 16×16, tuned 2026-11-21".to_string();
+        assert_eq!([tiled.notes(), naive.notes()], [vec![tuned_note], vec![]]);
+        let first_notes = |n, device: &DeviceInfo| notes(&group(&["tiled"], false, n), device, &tuned).remove(0);
         let built_in = "tile 64×64×16 in 64×32 in 16×16, built in";
-        assert_eq!(notes(2048, &device)[0].2, [built_in]);
+        assert_eq!(first_notes(2048, &device), [built_in]);
         let mut small = software_device();
         small.limits.shared_memory = Bytes(9 << 10);
         let reason = "as the tuned 64×128×16 in 64×32 in 16×16 needs 12.2 KiB of shared memory; the device has 9 KiB";
-        assert_eq!(notes(1024, &small)[0].2, [format!("{built_in}, {reason}")]);
+        assert_eq!(first_notes(1024, &small), [format!("{built_in}, {reason}")]);
         let mut newer = software_device();
         newer.driver.version += 1;
-        assert_eq!(notes(1024, &newer)[0].2, [built_in]);
+        assert_eq!(first_notes(1024, &newer), [built_in]);
     }
 
     #[test]
@@ -678,7 +672,7 @@ mod tests {
         assert!(text.contains("spills = 0.0") && !text.contains("gflops"), "{text}");
         let read = Tuned::parse(&text, Path::new("tuned.toml")).expect(&text);
         assert_eq!(
-            chosen(&group(&["tiled"], false, 1024), &device, &read)[0].2,
+            notes(&group(&["tiled"], false, 1024), &device, &read)[0],
             ["tile 64×128×16 in 64×32 in 16×16, by inspection, 2026-11-21"]
         );
         let mut both = tuned(std::slice::from_ref(&measured));
@@ -698,7 +692,7 @@ mod tests {
     fn auto_skips_a_variant_that_spills_with_every_tile() {
         let device = software_device();
         let all = group(&[], true, 1024);
-        let reason = |results: &[TuningResult]| chosen(&all, &device, &tuned(results)).pop().expect("one").2.pop();
+        let reason = |results: &[TuningResult]| notes(&all, &device, &tuned(results)).remove(0).pop();
         let first = &favourites(&MATMUL, &all.spec, &device)[0].name;
         let by_model = reason(&[]).expect("a reason");
         assert_eq!(reason(&[inspected(&device, first, 0.0)]), Some(by_model));
@@ -726,21 +720,23 @@ mod tests {
     #[test]
     fn auto_is_the_rules_choice_until_a_search_measured_something_better() {
         let device = software_device();
-        let auto = |tuned: &Tuned| chosen(&group(&[], true, 1024), &device, tuned);
-        let rule = "texel chosen by auto, by the model";
-        assert_eq!(auto(&Tuned::none()), [("texel".into(), None, vec![rule.into()])]);
+        let all = group(&[], true, 1024);
+        let auto = |results: &[TuningResult]| {
+            let tuned = tuned(results);
+            choose(&all, &device, &tuned).remove(0)
+        };
+        let [tiled, texel] = [("tiled", 4.5), ("texel", 30.0)].map(|(name, rate)| kept(&device, name, "1024", rate));
+        assert_eq!((auto(&[]).notes(), auto(&[]).spec.tile), (vec!["texel chosen by auto, by the model".into()], None));
         // A rate without one of the rule's choice does not count.
-        let tiled = [kept(&device, "tiled", "1024", 4.5)];
-        assert_eq!(auto(&tuned(&tiled))[0].0, "texel");
-        let slower = [&tiled[..], &[kept(&device, "texel", "1024", 30.0)]].concat();
-        assert_eq!(auto(&tuned(&slower))[0].2, ["texel chosen by auto, the fastest of the results of 2026-11-21"]);
-        let faster = [&tiled[..], &[kept(&device, "texel", "1024", 3.0)]].concat();
-        let [(name, tile, notes)] = &auto(&tuned(&faster))[..] else { panic!("one variant") };
-        assert_eq!((name.as_str(), tile.as_deref()), ("tiled", Some(TILE)));
-        assert_eq!(notes[1], "tiled chosen by auto, the fastest of the results of 2026-11-21");
+        assert_eq!(auto(std::slice::from_ref(&tiled)).variant.name, "texel");
+        let slower = [tiled.clone(), texel.clone()];
+        assert_eq!(auto(&slower).notes(), ["texel chosen by auto, the fastest of the results of 2026-11-21"]);
+        let faster = auto(&[tiled, TuningResult { gflops: Some(3.0), ..texel }]);
+        assert_eq!((&*faster.variant.name, faster.spec.tile.map(String::from)), ("tiled", Some(TILE.into())));
+        assert_eq!(faster.notes()[1], "tiled chosen by auto, the fastest of the results of 2026-11-21");
         // A variant with different arithmetic is never chosen, however fast.
         let split = [&slower[..], &[kept(&device, "split", "1024", 300.0)]].concat();
-        assert_eq!(auto(&tuned(&split))[0].0, "texel");
+        assert_eq!(auto(&split).variant.name, "texel");
     }
 
     #[test]
@@ -748,8 +744,9 @@ mod tests {
         let mut device = software_device();
         device.limits.texel_buffer_elements = 1;
         let auto = |variants: &[&str], device: &DeviceInfo| {
-            let chosen = chosen(&group(variants, true, 1024), device, &Tuned::none());
-            chosen.into_iter().map(|(name, ..)| name).collect::<Vec<_>>()
+            let group = group(variants, true, 1024);
+            let chosen = choose(&group, device, &Tuned::none());
+            chosen.iter().map(|configuration| configuration.variant.name.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(auto(&[], &device), ["tiled"]);
         assert_eq!(auto(&["naive", "tiled"], &device), ["naive", "tiled"]);
