@@ -76,12 +76,10 @@ const FACTS: [(&str, bool, Fact); 8] = [
     ("gpukern", false, |record| whole(&record.version)),
 ];
 
-/// Returns a fact about the record as a whole.
 fn whole(fact: &str) -> Vec<(String, String)> {
     vec![(String::new(), fact.into())]
 }
 
-/// Returns a fact about each device.
 fn per_device(record: &Record, fact: impl Fn(&DeviceInfo) -> String) -> Vec<(String, String)> {
     let mut facts = vec![];
     for (index, device) in record.devices.iter().enumerate() {

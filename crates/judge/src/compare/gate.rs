@@ -72,7 +72,6 @@ const NAMES: [&str; 6] = ["max-slowdown", "max-time", "min-share", "min-rate", "
 
 /// Units of arithmetic rates; the first one is that of the example in an error message.
 const OPERATION_UNITS: [&str; 2] = ["FLOP/s", "OP/s"];
-/// Units of bandwidths.
 const BYTE_UNITS: [&str; 1] = ["B/s"];
 
 /// Lists all kinds of limits, as `a, b or c`, with each name in `quotes`.
@@ -401,10 +400,10 @@ mod tests {
     #[test]
     fn every_kind_of_limit_is_named() {
         let mut kinds: Vec<_> = KINDS.iter().map(|kind| kind.name).chain(["max-slowdown"]).collect();
-        let mut named = NAMES.to_vec();
+        let mut sorted_names = NAMES.to_vec();
         kinds.sort_unstable();
-        named.sort_unstable();
-        assert_eq!(kinds, named);
+        sorted_names.sort_unstable();
+        assert_eq!(kinds, sorted_names);
         let documented = include_str!("../../../../docs/compare.md");
         assert!(NAMES.iter().all(|name| documented.contains(&format!("\n{name} = "))));
     }

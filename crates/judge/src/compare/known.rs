@@ -129,8 +129,8 @@ mod tests {
             ("*/broken/*", Some(FailureStatus::Crashed), false),
             ("matmul/broken/f32/6", None, false),
         ] {
-            let found = Expectations::of(&record, &[known(pattern, status)]);
-            assert_eq!(found.expected.contains(&broken), expected, "{pattern} {status:?}");
+            let expectations = Expectations::of(&record, &[known(pattern, status)]);
+            assert_eq!(expectations.expected.contains(&broken), expected, "{pattern} {status:?}");
         }
     }
 
@@ -139,8 +139,8 @@ mod tests {
         let record = six_cases();
         let measured = record.cases.iter().find(|case| case.measured().is_some()).expect("a measured case");
         let [gone, absent, late] = [&measured.id, "lu/*", "*/late/*"].map(|pattern| known(pattern, None));
-        let found = Expectations::of(&record, &[gone.clone(), absent.clone(), late]);
-        assert_eq!((found.gone, found.absent, found.expected), (vec![gone], vec![absent], vec![]));
+        let expectations = Expectations::of(&record, &[gone.clone(), absent.clone(), late]);
+        assert_eq!((expectations.gone, expectations.absent, expectations.expected), (vec![gone], vec![absent], vec![]));
         // One of several cases that still fails is enough.
         assert_eq!(Expectations::of(&record, &[known("*", None)]).gone, []);
     }

@@ -131,7 +131,6 @@ impl CasePair<'_> {
         self.candidate.iter().map(|seen| std::ptr::from_ref(seen.record)).collect::<BTreeSet<_>>().len()
     }
 
-    /// Whether both sides are the same samples.
     fn is_identical(&self) -> bool {
         self.shares_processes() && self.baseline.iter().zip(&self.candidate).all(|(a, b)| a.samples() == b.samples())
     }
@@ -156,7 +155,6 @@ impl CasePair<'_> {
         devices.any(|device| device.kind.runs_on_host_cores())
     }
 
-    /// Returns the smaller number of processes of both sides.
     fn fewest_processes(&self) -> usize {
         self.baseline.len().min(self.candidate.len())
     }

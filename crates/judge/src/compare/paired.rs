@@ -275,15 +275,15 @@ mod tests {
             let changed = |trial: &u64| {
                 !matches!(verdict(&rounds(100, 1.0, noise, 100 + trial)), Verdict::Same | Verdict::Undecided)
             };
-            let found = (0..400).filter(changed).count();
-            assert!(found <= 2, "noise {noise}: {found} of 400");
+            let false_verdicts = (0..400).filter(changed).count();
+            assert!(false_verdicts <= 2, "noise {noise}: {false_verdicts} of 400");
         }
     }
 
     #[test]
     fn no_place_in_a_round_is_taken_for_a_difference() {
         // Each instance keeps a random memory placement: a third of them are 30 % slower throughout, in stretches.
-        let found = (0..400).filter(|trial| {
+        let false_verdicts = (0..400).filter(|trial| {
             let mut orders = generator(*trial, 3);
             let rounds: Vec<_> = (0..60u64)
                 .map(|i| {
@@ -294,13 +294,13 @@ mod tests {
                 .collect();
             !matches!(verdict(&rounds), Verdict::Same | Verdict::Undecided)
         });
-        assert!(found.count() <= 2);
+        assert!(false_verdicts.count() <= 2);
     }
 
     #[test]
     fn five_percent_is_found_through_noise_of_ten() {
-        let found = (0..200).filter(|trial| verdict(&rounds(400, 1.05, 0.1, 900 + trial)) == Verdict::Slower).count();
-        assert!(found >= 190, "{found} of 200");
+        let hits = (0..200).filter(|trial| verdict(&rounds(400, 1.05, 0.1, 900 + trial)) == Verdict::Slower).count();
+        assert!(hits >= 190, "{hits} of 200");
     }
 
     #[test]
@@ -324,27 +324,29 @@ mod tests {
         let p = trial(weak(), 1).finding.expect("rounds enough").p;
         assert!((2e-4..FALSE_DISCOVERIES).contains(&p), "{p}");
         let many = (3.0 * FALSE_DISCOVERIES / p) as usize;
-        let same = |at: usize| trial(rounds(12, 1.0, 0.003, 4000 + at as u64), many + 1);
-        let mut all =
-            trials((0..many).map(same).chain([trial(rounds(12, 1.5, 0.02, 1), many + 1)]).collect(), Turns::Batches);
-        all.cases.push(trial(weak(), many + 2));
-        all.correct();
-        assert_eq!((all.count(Verdict::Faster), all.count(Verdict::Slower)), (0, 1));
-        let clear = all.cases[many].finding.expect("rounds enough");
+        let unchanged = |at: usize| trial(rounds(12, 1.0, 0.003, 4000 + at as u64), many + 1);
+        let mut several = trials(
+            (0..many).map(unchanged).chain([trial(rounds(12, 1.5, 0.02, 1), many + 1)]).collect(),
+            Turns::Batches,
+        );
+        several.cases.push(trial(weak(), many + 2));
+        several.correct();
+        assert_eq!((several.count(Verdict::Faster), several.count(Verdict::Slower)), (0, 1));
+        let clear = several.cases[many].finding.expect("rounds enough");
         assert_eq!((clear.verdict, clear.looks), (Verdict::Slower, 3));
         // The correction is idempotent, and a single case needs none.
-        let before = all.clone();
-        all.correct();
-        assert_eq!(all, before);
+        let before = several.clone();
+        several.correct();
+        assert_eq!(several, before);
         let mut single = trials(vec![trial(weak(), 1)], Turns::Batches);
-        let found = single.cases[0].finding;
+        let finding = single.cases[0].finding;
         single.correct();
-        assert_eq!((single.cases[0].finding, found.map(|found| found.verdict)), (found, Some(Verdict::Slower)));
+        assert_eq!((single.cases[0].finding, finding.map(|finding| finding.verdict)), (finding, Some(Verdict::Slower)));
 
         // A single case has its fields at the top, several have theirs below.
         let json = serde_json::to_value(&single).expect("JSON");
         assert!(json["a"]["label"] == "a" && json["finding"]["verdict"] == "slower" && json["cases"].is_null());
-        let json = serde_json::to_value(&all).expect("JSON");
+        let json = serde_json::to_value(&several).expect("JSON");
         assert!(json["a"].is_null() && json["cases"].as_array().is_some_and(|cases| cases.len() == many + 2));
         assert_eq!(json["not_measured"], serde_json::Value::Null);
         // One of several cases, of which the others were interrupted.

@@ -151,11 +151,11 @@ fn remeasure_remark(comparison: &Comparison, baseline: bool) -> String {
         let slow = Some(Obstacle::AnotherSpeed { baseline });
         comparison.cases.iter().filter(|case| case.obstacle == slow).count()
     };
-    let all = comparison.cases.len();
+    let total = comparison.cases.len();
     let cases = match count_slow(baseline) {
-        1 if all == 1 => String::new(),
-        slow if slow == all => format!("in all {all} cases "),
-        slow => format!("in {slow} of {all} cases "),
+        1 if total == 1 => String::new(),
+        slow if slow == total => format!("in all {total} cases "),
+        slow => format!("in {slow} of {total} cases "),
     };
     let [side, other_side] = if baseline { SIDES } else { [SIDES[1], SIDES[0]] };
     let others = match count_slow(!baseline) {
@@ -169,7 +169,6 @@ fn remeasure_remark(comparison: &Comparison, baseline: bool) -> String {
 const ALTERNATE: &str = "Two drivers can be told apart by alternating them: `gpukern ab` with --a-driver and --b-driver \
                          (docs/compare.md, \"Alternate two candidates\").";
 
-/// Returns the undecided cases.
 fn undecided(comparison: &Comparison) -> impl Iterator<Item = &Compared> {
     comparison.cases.iter().filter(|case| case.verdict == Verdict::Undecided)
 }
@@ -202,8 +201,8 @@ fn processes_of(record: &Record, open: &[&str]) -> usize {
     for case in record.cases.iter().filter(|case| case.measured().is_some()) {
         counts.entry(&case.id).and_modify(|count| *count += 1);
     }
-    let all = record.processes().len();
-    counts.into_values().filter(|count| *count > 0).min().map_or(all, |count| count.min(all))
+    let total = record.processes().len();
+    counts.into_values().filter(|count| *count > 0).min().map_or(total, |count| count.min(total))
 }
 
 /// Returns the lines that bring the open cases to this number of processes on each side, in a new file for a side to be
@@ -567,12 +566,12 @@ fn possible_changes(cases: &[&Compared]) -> Option<String> {
     let count_same = |effect: f64| required.iter().filter(|required| **required <= effect).count();
     let larger = SUGGESTED_EFFECTS.into_iter().find(|effect| 2 * count_same(*effect) >= required.len());
     let larger = larger.map_or_else(String::new, |effect| {
-        let same = match count_same(effect) {
+        let which = match count_same(effect) {
             1 if cases.len() == 1 => "it".into(),
             count if count == cases.len() => "all of them".into(),
             count => format!("{count} of them"),
         };
-        format!("; with --min-effect {:.0}%, {same} would count as the same", 100.0 * effect)
+        format!("; with --min-effect {:.0}%, {which} would count as the same", 100.0 * effect)
     });
     let take = if cases.len() == 1 { "case takes" } else { "cases take" };
     Some(format!("The data cannot rule out that the undecided {take} {}{larger}.", directions.join(" or ")))

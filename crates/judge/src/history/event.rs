@@ -118,7 +118,6 @@ fn facts(seen: SeenCase<'_>) -> [(&'static str, Option<[String; 2]>); 6] {
     ]
 }
 
-/// Abbreviates a commit's hash.
 pub(super) fn short(commit: &str) -> String {
     commit.chars().take(12).collect()
 }

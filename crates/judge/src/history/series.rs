@@ -113,13 +113,11 @@ impl CaseSeries {
 /// Key that identifies a case in every run.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct SeriesKey {
-    /// Identity of the device.
     device: String,
     /// Values of the separating traits.
     traits: Vec<String>,
     /// Index among the equal devices of a run that have the case.
     number: usize,
-    /// Case id.
     id: String,
     /// Problem and method of measurement.
     problem: String,
@@ -142,12 +140,17 @@ fn problem(record: &Record, case: &Case) -> String {
 /// Collects the series of every case of `runs`, in order of first appearance.
 pub(super) fn all(runs: &[NamedRecord], separating_traits: &[SeparatingTrait]) -> Vec<CaseSeries> {
     let mut indices: HashMap<SeriesKey, usize> = HashMap::new();
-    let mut all: Vec<CaseSeries> = vec![];
+    let mut all_series: Vec<CaseSeries> = vec![];
     for (run, NamedRecord { record, .. }) in runs.iter().enumerate() {
         for (key, cases) in cases_of(record, separating_traits) {
-            let index = *indices.entry(key.clone()).or_insert(all.len());
-            if index == all.len() {
-                all.push(CaseSeries { device: String::new(), id: key.id.clone(), points: vec![], steps: vec![] });
+            let index = *indices.entry(key.clone()).or_insert(all_series.len());
+            if index == all_series.len() {
+                all_series.push(CaseSeries {
+                    device: String::new(),
+                    id: key.id.clone(),
+                    points: vec![],
+                    steps: vec![],
+                });
             }
             let measured = cases.iter().filter_map(|case| record.cases[*case].measured());
             let medians: Vec<f64> = measured.map(|measured| measured.summary.median.0).collect();
@@ -160,12 +163,12 @@ pub(super) fn all(runs: &[NamedRecord], separating_traits: &[SeparatingTrait]) -
             for value in &key.traits {
                 device += &format!(", {value}");
             }
-            all[index].device = device;
-            all[index].points.push(SeriesPoint { run, case: cases[0], time: first.shown(Nanos(median)) });
+            all_series[index].device = device;
+            all_series[index].points.push(SeriesPoint { run, case: cases[0], time: first.shown(Nanos(median)) });
         }
     }
-    all.retain(|series| !series.points.is_empty());
-    all
+    all_series.retain(|series| !series.points.is_empty());
+    all_series
 }
 
 /// Groups the measured cases of a record by key, as indices; several processes may have the same case.

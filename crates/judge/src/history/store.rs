@@ -143,8 +143,8 @@ mod tests {
         std::fs::write(folder.path().join("c.json"), "[]").expect("written");
         std::fs::write(folder.path().join(".hidden.json"), "").expect("written");
         std::fs::write(folder.path().join("notes.txt"), "not looked at").expect("written");
-        let (found, left_out) = files(folder.path()).expect("a store");
-        let (runs, left_out) = read(&found, left_out, &CATALOGUE);
+        let (paths, left_out) = files(folder.path()).expect("a store");
+        let (runs, left_out) = read(&paths, left_out, &CATALOGUE);
         assert_eq!(runs.len(), 1);
         assert!(runs[0].name.ends_with("device/driver/a.json"), "{}", runs[0].name);
         assert!(

@@ -203,8 +203,8 @@ mod tests {
         let time = |group: &CaseGroup| {
             group.variants.len() as f64 * estimate::of_case(group, device.kind, Some(&section.sampling)).seconds()
         };
-        let all: f64 = section.groups.iter().map(time).sum();
-        assert!((20.0..40.0).contains(&all), "{all} s; it takes 28 to 40 s on two cores");
+        let total: f64 = section.groups.iter().map(time).sum();
+        assert!((20.0..40.0).contains(&total), "{total} s; it takes 28 to 40 s on two cores");
     }
 
     #[test]
@@ -220,14 +220,14 @@ mod tests {
     fn sets_of_cases_are_powers_of_two_each_once() {
         let sets = [100, 4 << 20, (8 << 20) - 1, 64 << 20, 1 << 40].map(Bytes);
         let section = memory_section(&CATALOGUE.probes, &software_device(), Extent::Quick, &sets);
-        let found = |algorithm: &Algorithm| -> Vec<String> {
+        let sizes_of = |algorithm: &Algorithm| -> Vec<String> {
             let groups = section.groups.iter().filter(|group| group.algorithm.name == algorithm.name);
             groups.map(|group| group.spec.size.to_string()).collect()
         };
         let expected = ["4096x4194304", "1048576x4194304", "16777216x16777216", "67108864x67108864"];
-        assert_eq!(found(CATALOGUE.probes.memory_read), expected);
-        assert_eq!(found(CATALOGUE.probes.memory_copy), expected);
-        assert_eq!(found(CATALOGUE.probes.memory_write), [""; 0], "shares need no writes");
+        assert_eq!(sizes_of(CATALOGUE.probes.memory_read), expected);
+        assert_eq!(sizes_of(CATALOGUE.probes.memory_copy), expected);
+        assert_eq!(sizes_of(CATALOGUE.probes.memory_write), [""; 0], "shares need no writes");
         assert!(section.groups.iter().all(|group| !group.variants.is_empty()));
     }
 

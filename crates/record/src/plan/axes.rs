@@ -579,8 +579,8 @@ mod tests {
     #[test]
     fn headings_of_different_tables_differ() {
         for axis in AXES.iter().filter(|axis| axis.separates.tables && axis.name != INPUT.name) {
-            let of = |options: &CaseOptions| heading("lu", options, |_| true);
-            assert_ne!(of(&unusual_on(axis)), of(&usual()), "{}", axis.name);
+            let heading_of = |options: &CaseOptions| heading("lu", options, |_| true);
+            assert_ne!(heading_of(&unusual_on(axis)), heading_of(&usual()), "{}", axis.name);
         }
     }
 

@@ -48,8 +48,8 @@ impl Cases {
             ));
         }
         // `auto` may choose any variant, so it supports every type that one of them does.
-        let all: Vec<_> = algorithm.variants.iter().collect();
-        let candidates = if variants.auto { &all } else { &variants.all };
+        let all_variants: Vec<_> = algorithm.variants.iter().collect();
+        let candidates = if variants.auto { &all_variants } else { &variants.all };
         let choosing = Choosing { algorithm, purpose, variants: candidates, goals };
         let outer = vary(&choosing, selection, algorithm.options(DType::ALL[0]), false)?;
         let inputs = unique(outer.iter().map(|options| Ok(options.input)), |a, b| a == b)?;
@@ -137,9 +137,9 @@ impl Cases {
 /// Returns a variant that only solves systems of equations, if one was named or all selected ones do.
 fn find_solver(variants: &Variants) -> Option<&'static Variant> {
     let solves = |variant: &Variant| matches!(variant.measures, Measures::Solution);
-    let named = variants.named.iter().copied().find(|variant| solves(variant));
-    if named.is_some() || !variants.all.iter().all(|variant| solves(variant)) {
-        return named;
+    let named_solver = variants.named.iter().copied().find(|variant| solves(variant));
+    if named_solver.is_some() || !variants.all.iter().all(|variant| solves(variant)) {
+        return named_solver;
     }
     variants.all.first().copied()
 }

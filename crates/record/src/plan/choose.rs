@@ -53,8 +53,8 @@ pub(super) fn with_variants(
         if !algorithms.iter().any(|algorithm| may_have(algorithm, name)) {
             let owners: Vec<_> = algorithms.iter().map(|algorithm| &*algorithm.name).collect();
             let variants = algorithms.iter().flat_map(|algorithm| algorithm.variants.iter());
-            let known = unique(variants.map(|variant| Ok(&*variant.name)), |a, b| a == b)?;
-            return Err(no_match(name, &format!("variant of {}", owners.join(", ")), &known));
+            let variant_names = unique(variants.map(|variant| Ok(&*variant.name)), |a, b| a == b)?;
+            return Err(no_match(name, &format!("variant of {}", owners.join(", ")), &variant_names));
         }
     }
     algorithms.retain(|algorithm| names.is_empty() || names.iter().any(|name| may_have(algorithm, name)));
@@ -91,11 +91,11 @@ pub(super) fn variants(
     }
     let auto = names.iter().any(|name| name == AUTO);
     if auto && algorithm.candidates.is_none() {
-        let known: Vec<_> = algorithm.variants.iter().map(|variant| &*variant.name).collect();
+        let available: Vec<_> = algorithm.variants.iter().map(|variant| &*variant.name).collect();
         return Err(format!(
             "variant 'auto' has no rule for {}; name one of: {}, all",
             algorithm.name,
-            known.join(", ")
+            available.join(", ")
         ));
     }
     let is_same_variant = |a: &&Variant, b: &&Variant| std::ptr::eq(*a, *b);
@@ -120,16 +120,16 @@ pub(super) fn dtypes(choosing: &Choosing<'_>, names: &[String]) -> Result<Vec<DT
             Purpose::Verify => supported,
         });
     }
-    let known: Vec<_> = supported.iter().map(|dtype| dtype.name()).collect();
+    let available: Vec<_> = supported.iter().map(|dtype| dtype.name()).collect();
     // A correctly spelled but unsupported type must not be "corrected" to a different one.
     let parse = |name: &String| {
         let dtype = DType::OF_BUFFERS.into_iter().find(|dtype| dtype.name() == name);
-        dtype.ok_or_else(|| unknown("dtype", name, &format!(" for {}", algorithm.name), &known))
+        dtype.ok_or_else(|| unknown("dtype", name, &format!(" for {}", algorithm.name), &available))
     };
     let dtypes = unique(names.iter().map(parse), |a, b| a == b)?;
     if let Some(dtype) = dtypes.iter().find(|dtype| !supported.contains(dtype)) {
-        let known = known.join(", ");
-        return Err(format!("no chosen variant of {} has dtype {dtype}; available: {known}", algorithm.name));
+        let available = available.join(", ");
+        return Err(format!("no chosen variant of {} has dtype {dtype}; available: {available}", algorithm.name));
     }
     Ok(dtypes)
 }
@@ -166,8 +166,8 @@ pub(super) fn layouts(choosing: &Choosing<'_>, names: &[String]) -> Result<Vec<L
     }
     let layouts = unique(names.iter().map(|name| name.parse::<Layout>()), |a, b| a == b)?;
     if let Some(layout) = layouts.iter().find(|layout| !algorithm.layouts.contains(layout)) {
-        let known: Vec<_> = algorithm.layouts.iter().map(|layout| layout.name()).collect();
-        return Err(format!("{} has no layout {layout}; available: {}", algorithm.name, known.join(", ")));
+        let available: Vec<_> = algorithm.layouts.iter().map(|layout| layout.name()).collect();
+        return Err(format!("{} has no layout {layout}; available: {}", algorithm.name, available.join(", ")));
     }
     Ok(layouts)
 }
@@ -184,8 +184,8 @@ pub(super) fn inputs(choosing: &Choosing<'_>, names: &[String]) -> Result<Vec<In
     };
     let input: Input = name.parse()?;
     if !algorithm.inputs.contains(&input) {
-        let known: Vec<_> = algorithm.inputs.iter().map(|input| input.name()).collect();
-        return Err(format!("{} has no input '{input}'; available: {}", algorithm.name, known.join(", ")));
+        let available: Vec<_> = algorithm.inputs.iter().map(|input| input.name()).collect();
+        return Err(format!("{} has no input '{input}'; available: {}", algorithm.name, available.join(", ")));
     }
     Ok(vec![input])
 }

@@ -271,10 +271,10 @@ impl Plan {
         }
         let all = self.ids();
         if let Some(id) = ids.iter().find(|id| !all.contains(id)) {
-            let all: Vec<_> = all.iter().map(String::as_str).collect();
-            let mut examples = nearest(id, &all);
+            let id_texts: Vec<_> = all.iter().map(String::as_str).collect();
+            let mut examples = nearest(id, &id_texts);
             if examples.is_empty() {
-                examples.extend(all.first());
+                examples.extend(id_texts.first());
             }
             return Err(Error::Usage(format!(
                 "no selected case is called '{}'; ids look like {}; choose its variant, dtype and size",
@@ -413,17 +413,17 @@ fn merge(catalogue: &Catalogue, typed: &Selection, tables: Vec<Selection>) -> Ve
 }
 
 fn read_config(path: &Path) -> Result<Config, Error> {
-    let shown = path.shown();
+    let file = path.shown();
     let text = input_file::read_text(path).map_err(|e| {
-        Error::Usage(format!("cannot read configuration '{shown}': {e}; examples are in benches-config/"))
+        Error::Usage(format!("cannot read configuration '{file}': {e}; examples are in benches-config/"))
     })?;
     let mut config: Config = toml::from_str(&text)
-        .map_err(|e| Error::Usage(format!("configuration '{shown}' is not valid:\n{}", excerpt(&e.to_string()))))?;
+        .map_err(|e| Error::Usage(format!("configuration '{file}' is not valid:\n{}", excerpt(&e.to_string()))))?;
     // Measure identical tables once.
-    let mut seen = HashSet::new();
-    config.bench.retain(|table| seen.insert(format!("{table:?}")));
+    let mut tables = HashSet::new();
+    config.bench.retain(|table| tables.insert(format!("{table:?}")));
     if config.bench.is_empty() && config.run.is_empty() {
-        return Err(Error::Usage(format!("configuration '{shown}' measures nothing; add a [[bench]] table")));
+        return Err(Error::Usage(format!("configuration '{file}' measures nothing; add a [[bench]] table")));
     }
     Ok(config)
 }
@@ -496,7 +496,7 @@ mod tests {
 
     #[test]
     fn all_variants_are_those_that_have_the_type_and_a_named_one_is_kept() {
-        let of = |variant: &[&str]| {
+        let names_of = |variant: &[&str]| {
             let variant = variant.iter().map(ToString::to_string).collect();
             let selection = Selection {
                 algorithm: vec!["matmul".into()],
@@ -507,10 +507,10 @@ mod tests {
             let plan = bench(&selection);
             plan.groups[0].variants.iter().map(|variant| variant.name.clone()).collect::<Vec<_>>()
         };
-        for all in [of(&[]), of(&["all"])] {
+        for all in [names_of(&[]), names_of(&["all"])] {
             assert!(all.contains(&"tiled".into()) && !all.contains(&"coopmat".into()), "{all:?}");
         }
-        assert_eq!(of(&["coopmat", "naive"]), ["coopmat", "naive"]);
+        assert_eq!(names_of(&["coopmat", "naive"]), ["coopmat", "naive"]);
     }
 
     #[test]
@@ -608,9 +608,9 @@ mod tests {
     #[test]
     fn known_cases_and_other_devices_groups_are_left_out() {
         let section = bench(&selection("naive", "8,8x8x8,16"));
-        let mut known = std::collections::BTreeSet::new();
+        let mut measured_ids = std::collections::BTreeSet::new();
         let mut new =
-            |section: &PlanSection| section.without_known(DeviceKind::Cpu, |id| !known.insert(id)).groups.len();
+            |section: &PlanSection| section.without_known(DeviceKind::Cpu, |id| !measured_ids.insert(id)).groups.len();
         assert_eq!((new(&section), new(&section)), (2, 0));
         let both = bench(&Selection { size: vec![], ..selection("naive", "") });
         assert_eq!(new(&both), 1, "the sizes of software devices");
@@ -624,7 +624,7 @@ mod tests {
 
     #[test]
     fn a_pattern_selects_matching_variants_that_support_the_case() {
-        let of = |algorithms: &[&str], variant: &str, axes: AxisValues, purpose| {
+        let ids_of = |algorithms: &[&str], variant: &str, axes: AxisValues, purpose| {
             let algorithm = algorithms.iter().map(ToString::to_string).collect();
             let variant = variant.split(',').map(String::from).collect();
             let section =
@@ -639,7 +639,7 @@ mod tests {
             Ok::<_, String>(ids)
         };
         let dtype = |dtype: &str| AxisValues::default().with("dtype", dtype);
-        let names = |variant: &str, axes| of(&["matmul"], variant, axes, Purpose::Bench);
+        let names = |variant: &str, axes| ids_of(&["matmul"], variant, axes, Purpose::Bench);
         assert_eq!(
             names("tile-*,naive", dtype("f32")).expect("cases"),
             ["matmul/naive", "matmul/tile-1d", "matmul/tile-2d"]
@@ -651,16 +651,16 @@ mod tests {
         assert_eq!(names("spli*", dtype("f16")), Err(error.into()));
         // A pattern has to match in at least one of several algorithms.
         let both = ["matmul", "lu"];
-        assert_eq!(of(&both, "blocked-piv*", dtype("f32"), Purpose::Bench).expect("cases").len(), 2);
-        let verified = of(&[], "*-texel", AxisValues::default(), Purpose::Verify).expect("cases");
+        assert_eq!(ids_of(&both, "blocked-piv*", dtype("f32"), Purpose::Bench).expect("cases").len(), 2);
+        let verified = ids_of(&[], "*-texel", AxisValues::default(), Purpose::Verify).expect("cases");
         assert_eq!(verified, ["lu/blocked-pivot-texel", "matmul/gemv-texel"]);
-        let error = of(&both, "*-subgruop", dtype("f32"), Purpose::Bench).expect_err("none");
+        let error = ids_of(&both, "*-subgruop", dtype("f32"), Purpose::Bench).expect_err("none");
         assert!(error.starts_with("no variant of matmul, lu matches '*-subgruop'; nearest: subgroup"), "{error}");
         // Variants that solve systems need --solve.
         let error = "variant 'refined' of lu solves systems of equations; add --solve";
-        assert_eq!(of(&["lu"], "refine*", dtype("f64"), Purpose::Bench), Err(error.into()));
+        assert_eq!(ids_of(&["lu"], "refine*", dtype("f64"), Purpose::Bench), Err(error.into()));
         assert_eq!(
-            of(&["lu"], "refine*", dtype("f64").with("solve", true), Purpose::Bench),
+            ids_of(&["lu"], "refine*", dtype("f64").with("solve", true), Purpose::Bench),
             Ok(vec!["lu/refined".into()])
         );
     }
@@ -680,8 +680,8 @@ mod tests {
                     .filter(|input| input.has_answer() && !(algorithm.iterative && **input == Input::Signed))
                     .filter(|input| goal == Goal::Result || !is_unsolvable(**input, dtype))
                 {
-                    let of = |spec: &CaseSpec| (spec.goal, spec.dtype, spec.input);
-                    assert!(groups().any(|group| of(&group.spec) == (goal, dtype, *input)));
+                    let facets = |spec: &CaseSpec| (spec.goal, spec.dtype, spec.input);
+                    assert!(groups().any(|group| facets(&group.spec) == (goal, dtype, *input)));
                 }
             }
         }

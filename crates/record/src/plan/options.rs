@@ -124,9 +124,9 @@ impl<'de> Deserialize<'de> for Field {
         if FIELDS.contains(&&*name) || axes::find(&name).is_some() {
             return Ok(Self(name));
         }
-        let known = FIELDS.into_iter().chain(axes::AXES.iter().map(|axis| axis.name));
-        let known: Vec<_> = known.map(|name| format!("`{name}`")).collect();
-        Err(D::Error::custom(format!("unknown field `{name}`, expected one of {}", known.join(", "))))
+        let fields = FIELDS.into_iter().chain(axes::AXES.iter().map(|axis| axis.name));
+        let fields: Vec<_> = fields.map(|name| format!("`{name}`")).collect();
+        Err(D::Error::custom(format!("unknown field `{name}`, expected one of {}", fields.join(", "))))
     }
 }
 

@@ -153,10 +153,10 @@ mod tests {
         assert_eq!(assign_shards(&seconds, 2), [0, 1, 1, 1, 0, 1]);
         assert_eq!(assign_shards(&[1.0; 4], 3), [0, 1, 2, 0]);
         let estimates = |plan: Plan| -> f64 {
-            let of = |section: &PlanSection| {
+            let seconds_of = |section: &PlanSection| {
                 section.groups.iter().map(|group| group_seconds(group, &section.sampling)).sum::<f64>()
             };
-            plan.sections.iter().map(of).sum()
+            plan.sections.iter().map(seconds_of).sum()
         };
         let parts = [1, 2].map(|index| estimates(plan().part(Shard { index, count: 2 }).expect("a part")));
         assert!(parts[0] / parts[1] < 1.3 && parts[1] / parts[0] < 1.3, "{parts:?}");

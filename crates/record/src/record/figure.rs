@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_residual_has_an_exponent_where_it_needs_one() {
-        let shown = [1.0, 16.0, 2.5, 0.0012, 0.25, 1e-7, 0.0].map(|value| Residual.text(value));
-        assert_eq!(shown, ["1", "16", "2.5", "1.2e-3", "2.5e-1", "1.0e-7", "0"]);
+        let texts = [1.0, 16.0, 2.5, 0.0012, 0.25, 1e-7, 0.0].map(|value| Residual.text(value));
+        assert_eq!(texts, ["1", "16", "2.5", "1.2e-3", "2.5e-1", "1.0e-7", "0"]);
     }
 }

@@ -195,11 +195,11 @@ impl DeviceConditions {
         let percent = |log_time: f64| format!("{:.0}", 100.0 * (best - log_time).exp().min(1.0));
         let is_steady = most - least <= SLOW.ln();
         let speed = if is_steady { percent(median) } else { format!("{} to {}", percent(most), percent(least)) };
-        let at = match self.clock_mhz {
+        let prefix = match self.clock_mhz {
             Some(mhz) => format!(" at {} GHz,", significant(mhz / 1000.0)),
             None => " at".into(),
         };
-        Some(format!("the device ran{at} {speed} % of its best speed so far"))
+        Some(format!("the device ran{prefix} {speed} % of its best speed so far"))
     }
 
     /// Whether a case differs from the rest of its run by other programs' load or by its canary.

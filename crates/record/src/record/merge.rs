@@ -237,9 +237,9 @@ mod tests {
 
     #[test]
     fn shards_of_alike_machines_are_one_device_and_remember_their_hosts() {
-        let mut other = part(1, "b", Some(shard(2, 2)));
-        other.record.devices[0].uuid = "another board".into();
-        let (record, notes) = merged(vec![part(0, "a", Some(shard(1, 2))), other]).expect("they belong together");
+        let mut second = part(1, "b", Some(shard(2, 2)));
+        second.record.devices[0].uuid = "another board".into();
+        let (record, notes) = merged(vec![part(0, "a", Some(shard(1, 2))), second]).expect("they belong together");
         assert_eq!((record.devices.len(), record.cases.len(), notes.len()), (1, 2, 0));
         assert_eq!((record.started.as_str(), record.wall_time), ("2026-01-08T00:00:00Z", Nanos(2e9)));
         let hosts: Vec<_> =
@@ -253,8 +253,8 @@ mod tests {
         let two = merged(vec![part(0, "a", None), part(0, "b", None)]).expect("two devices").0;
         assert_eq!(two.devices.iter().map(|device| device.index).collect::<Vec<_>>(), [0, 1]);
         assert_eq!(two.cases[1].device, 1);
-        let one = merged(vec![part(0, "a", None), part(1, "a", None)]).expect("one device").0;
-        assert_eq!((one.devices.len(), one.cases.len()), (1, 2));
+        let joined = merged(vec![part(0, "a", None), part(1, "a", None)]).expect("one device").0;
+        assert_eq!((joined.devices.len(), joined.cases.len()), (1, 2));
     }
 
     #[test]
@@ -274,9 +274,9 @@ mod tests {
             (|record| record.cases[0].id = "matmul/naive/f32/64x64x64".into(), "of 'software', and so does '0.json'"),
         ];
         for (change, expected) in cases {
-            let mut other = part(1, "a", Some(shard(2, 2)));
-            change(&mut other.record);
-            let error = merged(vec![part(0, "a", Some(shard(1, 2))), other]).expect_err(expected);
+            let mut second = part(1, "a", Some(shard(2, 2)));
+            change(&mut second.record);
+            let error = merged(vec![part(0, "a", Some(shard(1, 2))), second]).expect_err(expected);
             assert!(error.contains(expected), "{error}");
         }
     }
@@ -287,8 +287,8 @@ mod tests {
             merged(vec![part(0, "a", Some(shard(1, 4))), part(1, "b", Some(shard(3, 4)))]).expect("two");
         assert_eq!(notes, ["missing shards, of 4: 2, 4"]);
         let first = NamedRecord::new("first.json", first);
-        let (all, notes) = merged(vec![first, part(2, "c", Some(shard(2, 4)))]).expect("three");
-        assert_eq!((all.cases.len(), all.devices.len(), all.processes.len()), (3, 1, 3));
+        let (whole, notes) = merged(vec![first, part(2, "c", Some(shard(2, 4)))]).expect("three");
+        assert_eq!((whole.cases.len(), whole.devices.len(), whole.processes.len()), (3, 1, 3));
         assert_eq!(notes, ["missing shards, of 4: 4"]);
     }
 }

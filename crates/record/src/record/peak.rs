@@ -427,15 +427,15 @@ mod tests {
     fn the_hardware_limit_ignores_the_number_of_launches() {
         assert_eq!([1, 4].map(|launches| share(1000, 1000, launches, 5.0)), [(Limit::Launch, 0.2); 2]);
         let [one, many] = [1, 4].map(|launches| case(1000, 1000, launches));
-        let of = |case: &Case| peak().structure(case, Nanos(5e3)).map(|share| (share.limit, share.fraction));
-        assert_eq!((of(&one), of(&many)), (None, Some((Limit::Launch, 0.8))));
+        let structure_of = |case: &Case| peak().structure(case, Nanos(5e3)).map(|share| (share.limit, share.fraction));
+        assert_eq!((structure_of(&one), structure_of(&many)), (None, Some((Limit::Launch, 0.8))));
         // The arithmetic takes 10 µs, longer than the launches.
         assert_eq!(peak().structure(&case(1_000_000, 1000, 4), Nanos(20e3)), None);
     }
 
     #[test]
     fn the_interval_of_a_limit_covers_scatter_and_a_slow_canary() {
-        let seen = |canary: f64, others| Conditions {
+        let conditions = |canary: f64, others| Conditions {
             canary: Some([Nanos(canary); 2]),
             canary_best: Some(Nanos(1e3)),
             others,
@@ -446,14 +446,14 @@ mod tests {
             Figure::new(quantity, [102.0, 100.0], &conditions, String::new())
         };
         let interval = |figure: &Figure| figure.interval.expect("an interval").map(|end| (end * 100.0).round() / 100.0);
-        let quiet = rate(seen(1e3, Some(0.02)));
+        let quiet = rate(conditions(1e3, Some(0.02)));
         assert_eq!((interval(&quiet), quiet.disturbed), ([100.0, 106.16], false));
-        let slow = rate(seen(1.5e3, None));
+        let slow = rate(conditions(1.5e3, None));
         assert_eq!((interval(&slow), slow.disturbed), ([100.0, 156.06], true));
-        let shared = rate(seen(1e3, Some(0.5)));
+        let shared = rate(conditions(1e3, Some(0.5)));
         assert_eq!((interval(&shared), shared.disturbed), ([100.0, 208.08], true), "others took a half");
-        let of = Quantity::Latency { of: Operation::DependentDispatch };
-        let launch = Figure::new(of, [100.0, 110.0], &seen(1.5e3, None), String::new());
+        let quantity = Quantity::Latency { of: Operation::DependentDispatch };
+        let launch = Figure::new(quantity, [100.0, 110.0], &conditions(1.5e3, None), String::new());
         assert_eq!(interval(&launch), [60.61, 110.0]);
         let mut peak = peak();
         peak.figures.clear();
@@ -474,16 +474,16 @@ mod tests {
     #[test]
     fn traffic_that_fits_a_cache_is_compared_with_the_cache() {
         let peak = peak();
-        let of = |bytes| best(peak.bandwidth(Bytes(bytes), Bytes(0)));
-        assert_eq!([of(1), of(16 << 10), of(1 << 20), of(1 << 30)], [40e9, 40e9, 10e9, 10e9].map(Some));
+        let rate = |bytes| best(peak.bandwidth(Bytes(bytes), Bytes(0)));
+        assert_eq!([rate(1), rate(16 << 10), rate(1 << 20), rate(1 << 30)], [40e9, 40e9, 10e9, 10e9].map(Some));
     }
 
     #[test]
     fn work_with_few_writes_is_compared_with_reads() {
         let mut peak = peak();
         peak.add(figure(Quantity::bandwidth(Pattern::Copy, 1 << 18), 15e9));
-        let of = |written| best(peak.bandwidth(Bytes(1 << 20), Bytes(written)));
-        assert_eq!([of(4), of(1 << 16), of(1 << 17), of(1 << 19)], [10e9, 10e9, 15e9, 15e9].map(Some));
+        let rate = |written| best(peak.bandwidth(Bytes(1 << 20), Bytes(written)));
+        assert_eq!([rate(4), rate(1 << 16), rate(1 << 17), rate(1 << 19)], [10e9, 10e9, 15e9, 15e9].map(Some));
     }
 
     #[test]
@@ -509,8 +509,8 @@ mod tests {
     fn a_staircase_has_a_level_for_each_flat_part_and_none_for_the_edge_between() {
         let staircase = [(1, 100.0), (2, 98.0), (4, 101.0), (8, 60.0), (16, 30.0), (32, 31.0), (64, 29.0), (128, 10.0)];
         let levels = levels(&staircase.map(|(size, rate)| (Bytes(size), rate)));
-        let found: Vec<_> = levels.iter().map(|level| (level.up_to, level.bandwidth)).collect();
-        assert_eq!(found, [(Some(Bytes(4)), 100.0), (Some(Bytes(64)), 30.0), (None, 10.0)]);
+        let ends_and_rates: Vec<_> = levels.iter().map(|level| (level.up_to, level.bandwidth)).collect();
+        assert_eq!(ends_and_rates, [(Some(Bytes(4)), 100.0), (Some(Bytes(64)), 30.0), (None, 10.0)]);
         assert!(super::levels(&[]).is_empty());
     }
 }

@@ -45,12 +45,12 @@ impl Record {
         // Index in this record for each device of the other; two of one record stay two.
         let mut indices: HashMap<usize, usize> = HashMap::new();
         for device in other.devices {
-            let same = self.devices.iter().find(|known| {
+            let same_device = self.devices.iter().find(|known| {
                 let is_taken = indices.values().any(|index| *index == known.index);
                 known.name == device.name && known.uuid == device.uuid && !is_taken
             });
-            if let Some(same) = same {
-                indices.insert(device.index, same.index);
+            if let Some(same_device) = same_device {
+                indices.insert(device.index, same_device.index);
                 continue;
             }
             let index = self.devices.iter().map(|known| known.index + 1).max().unwrap_or(0);
@@ -143,10 +143,15 @@ fn joined(measured: &[&Measured]) -> Measured {
 fn summary(measured: &[&Measured], samples: &[Sample]) -> Summary {
     let times: Vec<Nanos> = samples.iter().map(|sample| sample.time).collect();
     let medians: Vec<f64> = measured.iter().map(|process| process.summary.median.0).collect();
-    let all = Summary::of(&times).unwrap_or(measured[0].summary);
-    let median = stats::median(&medians).unwrap_or(all.median.0);
+    let of_samples = Summary::of(&times).unwrap_or(measured[0].summary);
+    let median = stats::median(&medians).unwrap_or(of_samples.median.0);
     let interval = noise::interval(&medians).map(|interval| interval.map(Nanos));
-    Summary { median: Nanos(median), interval, outliers: samples.iter().filter(|sample| sample.outlier).count(), ..all }
+    Summary {
+        median: Nanos(median),
+        interval,
+        outliers: samples.iter().filter(|sample| sample.outlier).count(),
+        ..of_samples
+    }
 }
 
 #[cfg(test)]
@@ -178,9 +183,9 @@ mod tests {
     /// Returns the combined measurement of the first case of [`six_cases`].
     fn combined(record: &Record) -> Measured {
         let combined = record.across_processes();
-        let mut found = combined.cases.iter().filter(|case| case.id == six_cases().cases[0].id);
-        let case = found.next().expect("the case");
-        assert!(found.next().is_none(), "a second case {}", case.id);
+        let mut matching = combined.cases.iter().filter(|case| case.id == six_cases().cases[0].id);
+        let case = matching.next().expect("the case");
+        assert!(matching.next().is_none(), "a second case {}", case.id);
         case.measured().expect("measured").clone()
     }
 
@@ -205,15 +210,15 @@ mod tests {
     #[test]
     fn records_of_a_side_are_joined_as_processes() {
         let third = |factor: f64| {
-            let mut one = several(&[100.0 * factor]);
-            one.processes.clear();
-            one.cases.last_mut().expect("cases").process = 0;
-            one
+            let mut record = several(&[100.0 * factor]);
+            record.processes.clear();
+            record.cases.last_mut().expect("cases").process = 0;
+            record
         };
-        let mut other = third(1.04);
-        other.devices[0].index = 4;
-        other.cases.iter_mut().for_each(|case| case.device = 4);
-        let pooled = Record::pooled(vec![third(1.0), other, third(0.98)]).expect("three");
+        let mut second = third(1.04);
+        second.devices[0].index = 4;
+        second.cases.iter_mut().for_each(|case| case.device = 4);
+        let pooled = Record::pooled(vec![third(1.0), second, third(0.98)]).expect("three");
         assert_eq!((pooled.processes.len(), pooled.devices.len()), (3, 1));
         let summary = combined(&pooled).summary;
         assert!(summary.median == Nanos(100.0) && summary.interval.is_some(), "{summary:?}");

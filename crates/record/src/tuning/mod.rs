@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn inspection_finds_the_nearest_tile_with_the_fewest_spills() {
         let built_in = flat([64, 64, 16]);
-        let found = |spills: &dyn Fn([u32; 3]) -> Option<f64>, most: usize| {
+        let search_with = |spills: &dyn Fn([u32; 3]) -> Option<f64>, most: usize| {
             let mut remaining = most;
             InspectedTiles::search(built_in, space(), 1, |tile| {
                 if remaining == 0 {
@@ -217,17 +217,17 @@ mod tests {
             })
         };
         let area = |[bm, bn, _]: [u32; 3]| f64::from(bm * bn);
-        let unspilled = found(&|_| Some(0.0), 99).expect("found");
+        let unspilled = search_with(&|_| Some(0.0), 99).expect("found");
         assert_eq!((unspilled.best, unspilled.built_in, unspilled.tried), ((built_in, 0.0), (built_in, Some(0.0)), 1));
-        let smaller = found(&|block| Some((area(block) - 2048.0).max(0.0)), 99).expect("found");
+        let smaller = search_with(&|block| Some((area(block) - 2048.0).max(0.0)), 99).expect("found");
         assert!(area(block(&smaller.best.0)) == 2048.0 && smaller.best.1 == 0.0, "{smaller:?}");
         assert_eq!(smaller.built_in, (built_in, Some(2048.0)));
         assert!(distance(built_in, smaller.best.0) <= 2 && smaller.tried < 12, "{smaller:?}");
         // The fewest spills so far win when the time is up; a tile that fails to compile does not count.
-        let least = found(&|block| (block != [64, 64, 16]).then(|| area(block)), 5).expect("found");
+        let least = search_with(&|block| (block != [64, 64, 16]).then(|| area(block)), 5).expect("found");
         assert_eq!((least.built_in.1, least.tried, least.space), (None, 5, 32));
-        assert_eq!(found(&|_| None, 99), None);
-        assert_eq!(found(&|_| Some(1.0), 0), None);
+        assert_eq!(search_with(&|_| None, 99), None);
+        assert_eq!(search_with(&|_| Some(1.0), 0), None);
     }
 
     #[test]

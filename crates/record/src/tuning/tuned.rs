@@ -230,10 +230,10 @@ impl Tuned {
     /// # Errors
     /// When the file has another format or cannot be written.
     pub fn keep(path: &Path, found: &[TuningResult]) -> Result<(), Error> {
-        let shown = path.shown();
+        let file = path.shown();
         let refuse = |e: std::io::Error| {
             Error::Usage(format!(
-                "cannot keep tuning results in '{shown}': {e}; name another file with --tuned or GPUKERN_TUNED"
+                "cannot keep tuning results in '{file}': {e}; name another file with --tuned or GPUKERN_TUNED"
             ))
         };
         let folder = folder_of(path);
@@ -253,7 +253,7 @@ impl Tuned {
             destination = destination.private().map_err(refuse)?;
         }
         let written = destination.write(tuned.text().as_bytes());
-        written.map_err(|e| Error::Failure(format!("cannot keep tuning results in '{shown}': {e}")))
+        written.map_err(|e| Error::Failure(format!("cannot keep tuning results in '{file}': {e}")))
     }
 
     /// Adds results, each in place of the earlier one with the same key. A variant that was only measured, with its
@@ -555,11 +555,11 @@ mod tests {
         let path = folder.path().join("below/tuned.toml");
         assert_eq!(Tuned::read(&path).expect("no file is no mistake"), None);
         let ours = software_device();
-        let mut other = software_device();
-        other.name = "other \"device\" \n of \\ odd name".into();
+        let mut other_device = software_device();
+        other_device.name = "other \"device\" \n of \\ odd name".into();
         let mut newer = software_device();
         newer.driver.version += 1;
-        let results = [&ours, &other, &newer].map(|device| kept(device, "tiled", "1024", 4.5));
+        let results = [&ours, &other_device, &newer].map(|device| kept(device, "tiled", "1024", 4.5));
         Tuned::keep(&path, &results).expect("kept");
         let rate = [kept(&ours, "texel", "1024", 30.0)];
         Tuned::keep(&path, &rate).expect("kept");
@@ -605,9 +605,9 @@ mod tests {
             (whole.replace("f32", "f33"), "f33"),
         ] {
             std::fs::write(&path, &text).expect("written");
-            let kept = Tuned::keep(&path, &[]).expect_err(expected).to_string();
+            let keep_error = Tuned::keep(&path, &[]).expect_err(expected).to_string();
             let read = Tuned::read(&path).expect_err(expected).to_string();
-            for error in [kept, read] {
+            for error in [keep_error, read] {
                 let path = path.display().to_string();
                 for part in [expected, path.as_str(), "delete the file", "--tuned"] {
                     assert!(error.contains(part), "lacks '{part}': {error}");
@@ -651,8 +651,8 @@ mod tests {
     #[test]
     fn a_result_applies_if_the_axes_that_separate_tiles_agree() {
         let (device, spec) = (software_device(), CaseSpec::new(&MATMUL, Size::Uniform(1024), DType::F32));
-        let kept = kept(&device, "tiled", "1024", 4.5);
-        let holds = |spec: &CaseSpec| kept.applies_to(&Model::of(&device), &MATMUL, spec);
+        let result = kept(&device, "tiled", "1024", 4.5);
+        let holds = |spec: &CaseSpec| result.applies_to(&Model::of(&device), &MATMUL, spec);
         assert!(holds(&spec) && holds(&spec.with(|options| options.seed = 2)));
         assert!(holds(&spec.with(|options| (options.goal, options.subgroup_size) = (Goal::Solution, Some(8)))));
         assert!(!holds(&spec.with(|options| options.dtype = DType::F16)));
@@ -691,9 +691,9 @@ mod tests {
     #[test]
     fn auto_skips_a_variant_that_spills_with_every_tile() {
         let device = software_device();
-        let all = group(&[], true, 1024);
-        let reason = |results: &[TuningResult]| notes(&all, &device, &tuned(results)).remove(0).pop();
-        let first = &favourites(&MATMUL, &all.spec, &device)[0].name;
+        let auto_group = group(&[], true, 1024);
+        let reason = |results: &[TuningResult]| notes(&auto_group, &device, &tuned(results)).remove(0).pop();
+        let first = &favourites(&MATMUL, &auto_group.spec, &device)[0].name;
         let by_model = reason(&[]).expect("a reason");
         assert_eq!(reason(&[inspected(&device, first, 0.0)]), Some(by_model));
         let reason_of_next = reason(&[inspected(&device, first, 12.0)]).expect("a reason");
@@ -709,21 +709,21 @@ mod tests {
         let usual =
             TuningResult { options: crate::plan::fixture::usual(), ..kept(&software_device(), "tiled", "1024", 4.5) };
         for axis in axes::AXES.iter().filter(|axis| axis.separates.tiles) {
-            let other = TuningResult { options: crate::plan::fixture::unusual_on(axis), ..usual.clone() };
-            let text = tuned(&[usual.clone(), other.clone()]).text();
+            let unusual = TuningResult { options: crate::plan::fixture::unusual_on(axis), ..usual.clone() };
+            let text = tuned(&[usual.clone(), unusual.clone()]).text();
             let read = Tuned::parse(&text, Path::new("tuned.toml")).expect(&text).results;
             let has = |kept: &TuningResult| read.iter().any(|read| (axis.same)(&read.options, &kept.options));
-            assert!(read.len() == 2 && has(&usual) && has(&other), "{}: {text}", axis.name);
+            assert!(read.len() == 2 && has(&usual) && has(&unusual), "{}: {text}", axis.name);
         }
     }
 
     #[test]
     fn auto_is_the_rules_choice_until_a_search_measured_something_better() {
         let device = software_device();
-        let all = group(&[], true, 1024);
+        let auto_group = group(&[], true, 1024);
         let auto = |results: &[TuningResult]| {
             let tuned = tuned(results);
-            choose(&all, &device, &tuned).remove(0)
+            choose(&auto_group, &device, &tuned).remove(0)
         };
         let [tiled, texel] = [("tiled", 4.5), ("texel", 30.0)].map(|(name, rate)| kept(&device, name, "1024", rate));
         assert_eq!((auto(&[]).notes(), auto(&[]).spec.tile), (vec!["texel chosen by auto, by the model".into()], None));
@@ -802,8 +802,8 @@ mod tests {
                         let runs = |variant, spec| feasible(&MATMUL, variant, spec, &device);
                         let any = favourites(&MATMUL, &group.spec, &device);
                         let any = any.into_iter().any(|variant| runs(variant, &group.spec).is_ok());
-                        let found = runs(variant, spec);
-                        assert_eq!(found.is_ok(), any, "{kind} without {lacks}, {dtype} {n}: {found:?}");
+                        let program = runs(variant, spec);
+                        assert_eq!(program.is_ok(), any, "{kind} without {lacks}, {dtype} {n}: {program:?}");
                         picked.insert((variant.name.clone(), any));
                     }
                 }

@@ -44,11 +44,11 @@ pub(super) fn check(record: &mut Record) -> Result<Vec<String>, CheckError> {
         let name = printable(&case.id).into_owned();
         let refuse = |message: String| CheckError { case: Some(index), message };
         if !indices.contains(&case.device) {
-            let known: Vec<_> = record.devices.iter().map(|device| device.index.to_string()).collect();
+            let device_indices: Vec<_> = record.devices.iter().map(|device| device.index.to_string()).collect();
             return Err(refuse(format!(
                 "case '{name}' names device {}; the record has: {}",
                 case.device,
-                known.join(", ")
+                device_indices.join(", ")
             )));
         }
         if case.process > 0 && case.process >= record.processes.len() {

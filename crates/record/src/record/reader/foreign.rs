@@ -40,13 +40,13 @@ fn recognise(text: &str) -> Option<&'static str> {
         return has(first, &["uuid", "subgroup"]).then_some("the list of `gpukern devices --json`");
     }
     let keys = serde_json::from_str::<Keys<'_>>(text).ok()?;
-    let known: [(&[&str], &str); 4] = [
+    let documents: [(&[&str], &str); 4] = [
         (&["context", "benchmarks"], "the output of Google Benchmark"),
         (&["lastUpdate", "entries"], "the history of github-action-benchmark"),
         (&["mean", "median", "std_dev"], "an estimate of Criterion.rs"),
         (&["devices", "benchmarks", "meta"], "the output of NVBench"),
     ];
-    if let Some((_, tool)) = known.iter().find(|(names, _)| has(&keys, names)) {
+    if let Some((_, tool)) = documents.iter().find(|(names, _)| has(&keys, names)) {
         return Some(tool);
     }
     let results: Vec<Keys<'_>> = serde_json::from_str(keys.get("results")?.get()).ok()?;

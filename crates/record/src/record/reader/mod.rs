@@ -159,11 +159,11 @@ impl<'a> RawRecord<'a> {
 
     /// Returns an error at a byte of the text.
     fn error(&self, offset: Option<usize>, message: &str) -> Error {
-        let place = offset.map_or_else(String::new, |offset| {
+        let position_text = offset.map_or_else(String::new, |offset| {
             let (line, column) = position(self.text.as_bytes(), offset);
             format!(" (line {line}, column {column})")
         });
-        Error::Usage(format!("cannot use '{}'{place}: {message}", self.name))
+        Error::Usage(format!("cannot use '{}'{position_text}: {message}", self.name))
     }
 
     /// Returns the offset of `raw`, a part of the text.
@@ -173,10 +173,10 @@ impl<'a> RawRecord<'a> {
 
     /// Converts an error of `serde_json` in the part of the text that begins at `start`.
     fn syntax(&self, error: &serde_json::Error, part: &str, start: usize, what: &str) -> Error {
-        let at = start + offset_of(part, error.line(), error.column());
+        let offset = start + offset_of(part, error.line(), error.column());
         let message = error.to_string();
         let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message);
-        self.error(Some(at), &format!("{what}{}", printable(message)))
+        self.error(Some(offset), &format!("{what}{}", printable(message)))
     }
 
     fn frame(&self) -> Result<Frame<'a>, Error> {
@@ -236,8 +236,8 @@ impl<'a> RawRecord<'a> {
         };
         let text = [&self.text[..cut.start], &self.text[cut.end..]].concat();
         serde_json::from_str(&text).map_err(|error| {
-            let at = offset_of(&text, error.line(), error.column());
-            let start = if at > cut.start { cut.len() } else { 0 };
+            let offset = offset_of(&text, error.line(), error.column());
+            let start = if offset > cut.start { cut.len() } else { 0 };
             self.syntax(&error, &text, start, "")
         })
     }
