@@ -244,11 +244,7 @@ fn command_lines(
             continue;
         }
         let Some(mut measure) = measure(record, path) else {
-            let file = printable(&path.to_string_lossy()).into_owned();
-            remarks.push(format!(
-                "The {side} lacks {lacks} of {processes} processes, and '{file}' has no request to repeat: measure it \
-                 again with --processes {processes}."
-            ));
+            remarks.push(unrepeatable_remark(side, path, lacks, processes));
             continue;
         };
         let is_new_file = is_remeasured || record.plan.is_none() || *path == Path::new("-");
@@ -276,6 +272,15 @@ fn command_lines(
     }
     lines.push((again.command)(processes, replaced));
     lines
+}
+
+/// Explains that a record has no request from which a command could be made.
+fn unrepeatable_remark(side: &str, path: &Path, lacks: usize, processes: usize) -> String {
+    format!(
+        "The {side} lacks {lacks} of {processes} processes, and '{}' has no request to repeat: measure it again with \
+         --processes {processes}.",
+        printable(&path.to_string_lossy())
+    )
 }
 
 /// Whether to measure a side anew, because the device was slower or busier during it and more processes would not help.
