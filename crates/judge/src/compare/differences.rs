@@ -97,8 +97,7 @@ pub(super) fn may_be_the_drivers(differences: &[Difference], baseline: &[Record]
     before != after || differences.iter().any(|difference| difference.what == BUILD)
 }
 
-/// Lists the other differences between the records of the two sides, or within one: check them before
-/// [`super::compare`].
+/// Lists differences between or within the sides other than times; check them before [`super::compare`].
 pub fn differences(baseline: &[Record], candidate: &[Record]) -> Vec<Difference> {
     let mut differences = vec![];
     for (what, refused, fact) in FACTS {

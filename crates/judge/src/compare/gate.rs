@@ -355,8 +355,7 @@ fn percent(share: f64) -> String {
 }
 
 impl GateLimit {
-    /// Returns a sentence about a slow-down that is too large beyond doubt; in doubt the verdict is `undecided`, with its
-    /// own exit code.
+    /// Returns a sentence about a slow-down that is certainly too large; doubt has an exit code of its own.
     fn slower(&self, case: &Compared) -> Option<String> {
         let most = self.max_slowdown?;
         let ratio = case.ratio?;

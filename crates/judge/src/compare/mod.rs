@@ -270,16 +270,14 @@ impl Compared {
         matches!(self.obstacle, Some(Obstacle::AnotherSpeed { .. }))
     }
 
-    /// Whether the case is undecided because the device's speed differed, although both sides have many processes: more
-    /// would not help.
+    /// Whether the device's speed keeps the case undecided although both sides have many processes.
     pub fn is_stuck(&self) -> bool {
         self.saw_another_speed() && self.baseline.processes.min(self.candidate.processes) >= recipe::ENOUGH
     }
 }
 
 impl Comparison {
-    /// Returns the cases with their indices, sorted by verdict, then by the size of the change; ties in the order of
-    /// the baseline.
+    /// Returns the cases with their indices, sorted by verdict, size of the change, and order of the baseline.
     pub fn sorted(&self) -> Vec<(usize, &Compared)> {
         let rank = |case: &Compared| Verdict::ALL.iter().position(|verdict| *verdict == case.verdict);
         let change = |case: &Compared| match case.verdict {

@@ -37,8 +37,7 @@ pub(super) struct CasePair<'a> {
     pub(super) candidate: Vec<SeenCase<'a>>,
 }
 
-/// Returns the samples of both sides, or why they cannot be compared. Cases of different problems are compared only if
-/// the settings allow it.
+/// Returns the samples of both sides, or why they cannot be compared: missing times, or another problem.
 pub(super) fn pair<'a>(
     baseline: &[SeenCase<'a>],
     candidate: &[SeenCase<'a>],
@@ -175,8 +174,7 @@ impl CasePair<'_> {
         self.assumed_noise(settings).ln_1p() / (bootstrap::Z * std::f64::consts::SQRT_2)
     }
 
-    /// Returns the ratio of the medians, or of the CPU times if the host's speed differed between the sides; `None` if
-    /// there are too few samples.
+    /// Returns the ratio of medians, or of CPU times if the host's speed differed; `None` with too few samples.
     pub(super) fn ratio(&self, settings: &Settings, generator: &mut ChaCha8Rng) -> Option<Ratio> {
         if self.is_identical() && !is_timeless(&self.baseline) {
             return Some(Ratio::ONE);
@@ -215,8 +213,7 @@ impl CasePair<'_> {
     /// process lacks its CPU time, or the drivers' variables differ. If the processors were busier during one side,
     /// elapsed times say little.
     fn cpu_ratio(&self, settings: &Settings, generator: &mut ChaCha8Rng) -> Option<Ratio> {
-        // A different driver, or LP_NUM_THREADS, may divide the same work among more threads: more CPU time does not
-        // mean more elapsed time.
+        // With another driver or LP_NUM_THREADS, more CPU time may be divided among more threads, and take no longer.
         let mut environments = self.baseline.iter().chain(&self.candidate).map(|seen| &seen.record.origin.environment);
         let first = environments.next()?;
         if environments.any(|variables| variables != first) {
@@ -257,8 +254,7 @@ impl CasePair<'_> {
         if self.shares_processes() || is_noise { 0.0 } else { slowness }
     }
 
-    /// Whether the device, on the host's processors, differed in speed between the sides, by its canary or by other
-    /// programs' CPU use.
+    /// Whether the host's processors differed in speed between the sides, by canary or other programs' CPU use.
     fn saw_another_speed(&self) -> bool {
         if self.shares_processes() || !self.is_on_host() {
             return false;
@@ -472,8 +468,7 @@ impl CasePair<'_> {
         Obstacle::AnotherSpeed { baseline: self.load().unwrap_or_else(|| self.slowness()) < 0.0 }
     }
 
-    /// Returns the increase of other programs' CPU share during the candidate, if that and not the canary distinguishes
-    /// the sides.
+    /// Returns the increase of other programs' CPU share, if that and not the canary distinguishes the sides.
     fn load(&self) -> Option<f64> {
         let [before, after] = why::others(&self.baseline, &self.candidate)?;
         let differs = (after - before).abs() > MAX_OTHERS_DIFFERENCE && self.slowness().abs() <= SLOW.ln();
@@ -539,8 +534,7 @@ pub fn probability(p: f64) -> String {
     format!("p {sign} {digits}")
 }
 
-/// Formats a p-value as a relation sign and a number: two significant digits, and two more near the threshold, from
-/// which they distinguish it.
+/// Formats a p-value as a relation sign and a number of two digits, or four where it is close to the threshold.
 pub fn significance(p: f64) -> (char, String) {
     if p < 1e-4 {
         return ('<', "0.0001".into());

@@ -1,5 +1,4 @@
-//! Duels: two contestants and a control that take turns. The ratio of their rounds, a schedule of looks, and the
-//! correction for several cases.
+//! Duels of two contestants with a control: ratio of rounds, schedule of looks, correction for several cases.
 
 use super::{MIN_SAMPLES, Verdict, judge, spent};
 use crate::basis::random::generator;

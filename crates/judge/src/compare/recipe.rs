@@ -51,8 +51,7 @@ pub struct ComparisonCommand<'a> {
     pub program: &'a str,
     /// Whether the command also completes the candidate, whose record it stores.
     pub completes: bool,
-    /// Function that returns the command for a number of processes per side, and for the files that replace the first
-    /// one of each side.
+    /// Returns the command for a number of processes per side, and for files that replace the first of each side.
     pub command: &'a dyn Fn(usize, [Option<String>; 2]) -> String,
 }
 
@@ -291,8 +290,7 @@ fn must_remeasure(comparison: &Comparison, baseline: bool, is_live: bool) -> boo
             return false;
         }
         if case.is_stuck() {
-            // More processes cannot outvote the existing ones. Without a canary ratio, other programs slowed these down,
-            // and not the clock.
+            // More processes cannot outvote these. Without a canary ratio, it was other programs, and not the clock.
             return case.canary.is_none();
         }
         // Further rounds of `bench --compare` add only to the candidate.
@@ -335,8 +333,7 @@ fn other_assignments(record: &Record) -> String {
     assignments(&variables)
 }
 
-/// Returns the command that alternates the drivers of two sides, if their records differ in nothing else; `None` if the
-/// command might be incomplete.
+/// Returns the command that alternates the drivers of both sides; `None` if the records differ in more.
 fn alternating_command(sides: [SideFiles<'_>; 2], program: &str) -> Option<String> {
     let [Some(before), Some(after)] = sides.map(|side| side.records.first()) else { return None };
     let a_driver = driver_manifest(before)?;
@@ -375,8 +372,7 @@ pub fn time_of(case: &Case) -> Option<Nanos> {
     Some(phases.verification + phases.warm_up + phases.sampling)
 }
 
-/// Returns the time that a process of a record takes, including work in addition to its cases; for only the `selected`
-/// cases, if there are any.
+/// Returns the time of a process of a record with its start-up, for all cases or, if there are any, the `selected`.
 pub(super) fn time_of_process(record: &Record, selected: &[&str]) -> Nanos {
     let processes = record.processes();
     let cases: Nanos = record.cases.iter().filter_map(time_of).sum();
@@ -421,8 +417,7 @@ pub fn completed(program: &str, record: &Record, path: &Path, processes: usize) 
     Some(measure(record, path)?.line(program, &processes.to_string(), "--resume", &word))
 }
 
-/// Returns the lines that measure. The sides take turns, so that both see the same machine, unless something has to be
-/// changed in between.
+/// Returns the lines that measure: in turns, so that both sides see the same machine, if nothing changes in between.
 fn measuring_lines(missing: &[MissingProcesses], program: &str) -> Vec<String> {
     if let [a, b] = missing
         && [a, b].iter().all(|side| side.precondition.is_none() && !side.is_new_file)
@@ -589,8 +584,7 @@ fn candidate_board<'a>(comparison: &Comparison, candidate: &'a [Record]) -> Opti
     devices.find(|device| device.name == case.device).map(|device| device.uuid.as_str())
 }
 
-/// Returns the number of processes per side that would decide a case, judged by its interval; `None` if no reasonable
-/// number would.
+/// Returns the number of processes per side that would decide a case, by its interval; `None` if it is too large.
 fn needed(case: &Compared, min_effect: f64) -> Option<usize> {
     let existing = case.baseline.processes.min(case.candidate.processes);
     if case.baseline.median.0 <= 0.0 || case.candidate.median.0 <= 0.0 {
@@ -669,8 +663,7 @@ fn are_different([a, b]: &[Option<String>; 2]) -> bool {
     a.is_some() && b.is_some() && a != b
 }
 
-/// Returns the preconditions of two records that ran different kernels in cases of the same id: users' files by name,
-/// built-in kernels as a whole.
+/// Returns the preconditions of records with different kernels: users' files by name, built-in kernels as a whole.
 fn kernels_in_place(a: &Record, b: &Record) -> [Option<String>; 2] {
     let files = |record: &Record| {
         let request = record.request.clone()?;

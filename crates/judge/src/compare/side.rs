@@ -45,8 +45,7 @@ pub struct SeenCase<'a> {
     pub case: &'a Case,
 }
 
-/// Returns the matching cases of baseline and candidate, in the order of the baseline; a side without the case is
-/// empty.
+/// Returns the matching cases of both sides, in the order of the baseline; a side without the case is empty.
 pub(super) fn matched<'a>(baseline: &'a [Record], candidate: &'a [Record]) -> Vec<[Vec<SeenCase<'a>>; 2]> {
     let by_name = share_device_names(baseline, candidate);
     let mut matched: Vec<[Vec<SeenCase<'a>>; 2]> = vec![];

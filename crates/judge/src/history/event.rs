@@ -102,8 +102,7 @@ pub(super) fn changed_at(runs: &[NamedRecord], series: &CaseSeries, at: usize) -
     }
 }
 
-/// Returns the facts of a case's environment, by name: each a name that is empty but for drivers, and a text; `None` if
-/// unknown.
+/// Returns facts of a case's environment: a name, which only drivers have, and a text; `None` if unknown.
 fn facts(seen: SeenCase<'_>) -> [(&'static str, Option<[String; 2]>); 6] {
     let record = seen.record;
     let driver = seen.device().map(|device| &device.driver);

@@ -90,8 +90,7 @@ mod tests {
         ");
     }
 
-    /// Returns forty runs, each of its own commit; the first case takes `factor` times as long from run `slow` on, and
-    /// the driver differs from run 24 on.
+    /// Returns forty runs; the first case takes `factor` times as long from run `slow` on, the driver changes at 24.
     fn driver_at_24(slow: usize, factor: f64) -> Vec<NamedRecord> {
         let mut runs = driver_change();
         for (number, run) in runs.iter_mut().enumerate() {

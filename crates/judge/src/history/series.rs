@@ -123,8 +123,7 @@ struct SeriesKey {
     problem: String,
 }
 
-/// Identifies a device independent of the driver's version, which software devices and some drivers include in the
-/// name.
+/// Identifies a device independent of the driver's version, which some names include.
 fn identity(device: &DeviceInfo) -> String {
     let name = if device.kind == DeviceKind::Host { device.name.as_str() } else { "" };
     format!("{:04x}:{:04x} {} {name}", device.vendor_id, device.device_id, device.driver.name)

@@ -16,8 +16,7 @@ const MIN_SET_WORDS: u64 = 1 << 12;
 /// Largest working set in words, 1 GiB: more than eight times the last-level cache of current GPUs.
 const MAX_SET_WORDS: u64 = 1 << 28;
 
-/// Returns the probes for `device`, in the order of the catalogue, with their default sweeps, except where the cases
-/// depend on the device.
+/// Returns the probes for `device`, in the order of the catalogue; their sizes may depend on the device.
 pub fn limit_section(catalogue: &Catalogue, device: &DeviceInfo, extent: Extent) -> PlanSection {
     let mut groups = vec![];
     for algorithm in catalogue.algorithms.iter().copied().filter(|algorithm| algorithm.finds_limits()) {
@@ -38,8 +37,7 @@ pub fn memory_section(probes: &Probes, device: &DeviceInfo, extent: Extent, sets
     PlanSection { devices: vec![], groups, sampling: sampling(extent) }
 }
 
-/// Returns the groups of an algorithm's probes, with the variants that a measurement of this extent includes; nothing if
-/// it includes none.
+/// Returns the groups of an algorithm's probes, with the variants that a measurement of this extent includes.
 fn groups_of(algorithm: &'static Algorithm, extent: Extent, probes: &[Probe]) -> Vec<CaseGroup> {
     let included = |variant: &Variant| match variant.measures {
         Measures::Limit { quick: true, .. } => true,
@@ -87,8 +85,7 @@ fn probes_of(probes: &Probes, algorithm: &'static Algorithm, device: &DeviceInfo
     cases
 }
 
-/// Returns longer-sampled probes to check limits that a case exceeds: the groups that `is_doubted` selects, and memory at
-/// the working sets `sets`.
+/// Returns longer-sampled probes of the groups that `is_doubted` selects, and of memory at the working sets `sets`.
 pub fn recheck_section(
     catalogue: &Catalogue,
     device: &DeviceInfo,
@@ -112,8 +109,7 @@ fn sampling(extent: Extent) -> Sampling {
     Sampling { precision: 0.005, max_time, patience: Some(warm_up), ..Sampling::default() }
 }
 
-/// Returns the probes of advertised cooperative-matrix shapes that have kernels; for a quick measurement only the first
-/// shape of each type.
+/// Returns a probe for each cooperative-matrix shape that has a kernel; in a quick measurement, one per type.
 fn shapes(matrix_unit: &Algorithm, device: &DeviceInfo, extent: Extent) -> Vec<Probe> {
     let mut probes: Vec<Probe> = vec![];
     for shape in device.cooperative_matrices.iter().filter(|shape| shape.scope == "subgroup") {

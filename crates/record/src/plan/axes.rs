@@ -443,8 +443,7 @@ impl AxisValues {
         values
     }
 
-    /// Returns the values that select a case, without those that equal `usual`. The element type stays, because its
-    /// default depends on variants.
+    /// Returns the values that differ from `usual`, and the element type, whose default depends on variants.
     pub fn unusual(options: &CaseOptions, usual: &CaseOptions) -> Self {
         let is_needed = |axis: &Axis| axis.name == DTYPE.name || !(axis.same)(options, usual);
         let mut values = Self::of_case(options);

@@ -144,8 +144,7 @@ fn find_solver(variants: &Variants) -> Option<&'static Variant> {
     variants.all.first().copied()
 }
 
-/// Returns the product of the selected values on the axes that vary within a size, or else on all others; `base` gives
-/// the options on the remaining axes.
+/// Returns `base` with each combination of selected values, on the axes within a size or on the other ones.
 fn vary(
     choosing: &Choosing<'_>,
     selection: &Selection,

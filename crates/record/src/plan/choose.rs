@@ -1,5 +1,4 @@
-//! Resolves the texts of a selection into algorithms, variants, sizes and axis values. Without a text, the default
-//! depends on the purpose.
+//! Resolves typed names, sizes and values. Without a text, the default depends on the purpose.
 
 use super::{AUTO, DeviceClass, Purpose};
 use crate::algorithms::catalogue::Catalogue;
@@ -39,8 +38,7 @@ pub(super) fn algorithms(
     unique(named.iter().map(|name| catalogue.find(name)), |a, b| std::ptr::eq(*a, *b))
 }
 
-/// Keeps the `algorithms` with a variant that one of `names` matches; every pattern must match in at least one
-/// algorithm.
+/// Keeps the `algorithms` with a variant that one of `names` matches; refuses a pattern without any match.
 pub(super) fn with_variants(
     mut algorithms: Vec<&'static Algorithm>,
     names: &[String],
@@ -70,8 +68,7 @@ fn is_everything(names: &[String]) -> bool {
 #[derive(Default)]
 pub(super) struct Variants {
     pub(super) all: Vec<&'static Variant>,
-    /// Variants named explicitly. They are kept even if they lack an element type, and report that; others are left
-    /// out.
+    /// Variants named explicitly, which are kept even if they lack an element type, and report that.
     pub(super) named: Vec<&'static Variant>,
     /// Whether `auto` is among the names.
     pub(super) auto: bool,

@@ -40,8 +40,7 @@ const SLOW_SAMPLES: f64 = 4.0;
 /// Runs that verify a case that is not timed: one over each of the two patterns that poison its outputs.
 const VERIFICATION_RUNS: f64 = 2.0;
 
-/// Estimates the time of one case of `group`, including its part of the shared preparation; without `sampling` it is
-/// only verified.
+/// Estimates the time of one case of `group` with its part of the preparation; only verified without `sampling`.
 pub fn of_case(group: &CaseGroup, kind: DeviceKind, sampling: Option<&Sampling>) -> Nanos {
     let work = (group.algorithm.problem)(&group.spec).map(|problem| problem.work()).unwrap_or_default();
     let preparation = host_seconds(work) / group.cases().max(1) as f64;

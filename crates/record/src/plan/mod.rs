@@ -1,5 +1,4 @@
-//! Builds a plan of cases from options, configuration and registry. Reports every mistake that can be found without a
-//! device.
+//! Builds a plan of cases from options, and reports every mistake that can be found without a device.
 
 pub mod axes;
 mod cases;
@@ -428,8 +427,7 @@ fn read_config(path: &Path) -> Result<Config, Error> {
     Ok(config)
 }
 
-/// Formats a case for the plan's hash as the `Debug` output of version 1 did. It includes the section's stop rule even for
-/// algorithms that do not iterate.
+/// Formats a case for the plan's hash as `Debug` did in version 1, with the section's stop rule for every algorithm.
 fn hash_text(algorithm: &Algorithm, spec: &CaseSpec, stop: StopRule) -> String {
     let CaseSpec { size, options, tile } = spec;
     let CaseOptions { dtype, layout, goal, input, seed, subgroup_size, .. } = options;

@@ -71,8 +71,7 @@ impl Plan {
     }
 }
 
-/// Assigns each group, given its duration in seconds, to one of `count` shards: the longest first, each to the shard
-/// with the least work so far.
+/// Assigns groups, given their durations, to `count` shards: the longest first, each to the shard with least work.
 fn assign_shards(seconds: &[f64], count: usize) -> Vec<usize> {
     // At most one shard per group.
     let count = count.min(seconds.len());
@@ -88,8 +87,7 @@ fn assign_shards(seconds: &[f64], count: usize) -> Vec<usize> {
     assigned
 }
 
-/// Estimates the seconds that a group takes. Independent of the machine's devices, because every machine must get the
-/// same result.
+/// Estimates the seconds that a group takes, without the machine's devices, so that all machines agree.
 fn group_seconds(group: &CaseGroup, sampling: &Sampling) -> f64 {
     let kind = match group.on {
         DeviceClass::Gpu => DeviceKind::DiscreteGpu,

@@ -1,5 +1,4 @@
-//! The figures of a case. Tables, pages, exports and gates read the same entries, so a new column is an entry of this
-//! file.
+//! Figures of a case, one entry each, which tables, pages, exports and gates read.
 
 use super::Case;
 use crate::basis::units::{Nanos, percent, significant, trimmed};

@@ -130,8 +130,7 @@ pub fn four_cases() -> Record {
     }
 }
 
-/// Returns a record of one measured case with a warning, one with a share, and one rejected, skipped, failed and
-/// interrupted.
+/// Returns [`four_cases`] with a share, and with a failed and an interrupted case.
 pub fn six_cases() -> Record {
     let mut record = four_cases();
     record.command = ["gpukern", "bench", "matmul"].map(String::from).to_vec();

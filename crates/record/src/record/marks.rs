@@ -13,8 +13,7 @@ const MIN_MARKED_ERROR: f64 = 0.05;
 const MIN_MARKED_ERROR_RATIO: f64 = 3.0;
 /// Typical relative half-width from which the run's summary mentions it.
 const MIN_NOTED_ERROR: f64 = 0.02;
-/// Largest unmarked ratio of a case's canary time to the typical one: a GPU's clock varies by 3 % about its mean by
-/// itself.
+/// Largest unmarked ratio of a canary's time to the typical one: a GPU's clock varies by 3 % about its mean.
 const MAX_CANARY_RATIO: f64 = 1.05;
 /// Largest unmarked ratio of canary times on the CPU, where the canary itself is sometimes disturbed.
 const MAX_CANARY_RATIO_ON_HOST: f64 = 1.10;
@@ -51,8 +50,7 @@ struct TypicalFigure {
 }
 
 impl TypicalFigure {
-    /// Returns the distribution of `figures`, in which deviations up to `tolerated` are never marked; `None` without
-    /// figures.
+    /// Returns the distribution of `figures`, if any; deviations up to `tolerated` are never marked.
     fn of(figures: &[f64], tolerated: f64) -> Option<Self> {
         let median = stats::median(figures)?;
         let deviations: Vec<_> = figures.iter().map(|figure| (figure - median).abs()).collect();

@@ -195,8 +195,7 @@ impl Peak {
         bandwidths
     }
 
-    /// Returns the highest operation rate of kernels on elements of this type: in the type itself, in a wider one, or
-    /// on matrix units.
+    /// Returns the highest rate of operations on this type: in itself, in a wider type, or on matrix units.
     pub fn arithmetic(&self, dtype: DType) -> Option<&Figure> {
         self.best(|quantity| match quantity {
             Quantity::Matrix { dtype: operands, .. } => operands == dtype,
@@ -253,8 +252,7 @@ impl Peak {
         shares.into_iter().flatten().max_by(|a, b| a.least.0.total_cmp(&b.least.0))
     }
 
-    /// Returns the share of the limit by the case's own launches that a case with this median reaches; `None` if the
-    /// hardware limit takes longer.
+    /// Returns the share of the case's own launches as a limit; `None` if the hardware limit takes longer.
     pub fn structure(&self, case: &Case, median: Nanos) -> Option<Share> {
         if case.chain.is_some() || case.launches <= 1 {
             return None;

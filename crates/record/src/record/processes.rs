@@ -23,8 +23,7 @@ impl Record {
         sightings
     }
 
-    /// Joins the records of one side of a comparison: the processes of all, on the devices of the first and further
-    /// ones.
+    /// Joins the records of one side: the processes of all, on the devices of the first and on further ones.
     pub fn pooled(records: Vec<Self>) -> Option<Self> {
         records.into_iter().reduce(|mut whole, record| {
             whole.add(record);

@@ -10,8 +10,7 @@ use crate::plan::shuffle;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
-/// Largest number of doublings and halvings of an extent between neighbouring tiles. Two, because a lane's tile changes
-/// with its warp's.
+/// Largest distance between neighbouring tiles: two, because a lane's tile changes with its warp's.
 const NEAR: u32 = 2;
 
 /// Untried tiles of a search space. Untried neighbours of the best tile come next (coordinate descent). The same seed

@@ -155,8 +155,7 @@ impl TuningResult {
     }
 }
 
-/// Returns the class of a size: each extent rounded to the nearest power of two, so that 1000 shares the results of
-/// 1024.
+/// Returns the class of a size: extents as powers of two, so that 1000 shares the results of 1024.
 pub fn class(size: Size) -> String {
     let round = |n: u64| {
         let below = 1u64 << n.max(1).ilog2();
@@ -356,8 +355,7 @@ impl Configuration<'_> {
     }
 }
 
-/// Returns the variants of `group` as `device` runs them: the named ones with their tuned tiles, and the choice of
-/// `auto`.
+/// Returns the variants that `device` runs of `group`: the named ones with tuned tiles, and the choice of `auto`.
 pub fn choose<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Vec<Configuration<'a>> {
     let mut chosen: Vec<_> = group.variants.iter().map(|variant| with_tile(group, variant, device, tuned)).collect();
     if group.auto
@@ -373,8 +371,7 @@ pub fn choose<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> V
     chosen
 }
 
-/// Returns a variant of `group` with its tuned tile, or with its built-in one if there is none or `device` cannot run
-/// it.
+/// Returns a variant of `group` with its tuned tile, if there is one that `device` can run, or the built-in one.
 pub fn with_tile<'a>(
     group: &'a CaseGroup,
     variant: &'a Variant,
@@ -452,8 +449,7 @@ fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Op
     Some((by_model, "by the model".into()))
 }
 
-/// Returns the model's first choice that `device` can run or, if there is none, the last, whose case reports the
-/// reason.
+/// Returns the model's first choice that `device` can run, or its last, whose case reports why it cannot.
 pub fn favourite<'a>(algorithm: &'a Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Option<&'a Variant> {
     let variants = favourites(algorithm, spec, device);
     let first = variants.iter().find(|variant| feasible(algorithm, variant, spec, device).is_ok());
