@@ -76,20 +76,11 @@ impl Overview {
             let count = cases.iter().filter(|rated| rated.case.verdict == verdict).count();
             100.0 * count as f64 / cases.len() as f64
         };
-        // Of equal ratios, the first case.
-        let [mut best, mut worst] = [&cases[0]; 2];
-        for rated in cases {
-            if rated.ratio < best.ratio {
-                best = rated;
-            }
-            if rated.ratio > worst.ratio {
-                worst = rated;
-            }
-        }
-        let extreme = |rated: &RatedCase<'_>| {
-            let RatedCase { index, case, ratio } = *rated;
+        let extreme = |rated: Option<&RatedCase<'_>>| {
+            let RatedCase { index, case, ratio } = *rated.unwrap_or(&cases[0]);
             Extreme { case: index, id: case.id.clone(), ratio }
         };
+        let by_ratio = |a: &&RatedCase<'_>, b: &&RatedCase<'_>| a.ratio.total_cmp(&b.ratio);
         let logarithms: f64 = cases.iter().map(|rated| rated.ratio.ln()).sum();
         Self {
             algorithm: common(|case| &case.algorithm),
@@ -99,8 +90,9 @@ impl Overview {
             slower_percent: percent(Verdict::Slower),
             faster_percent: percent(Verdict::Faster),
             undecided_percent: percent(Verdict::Undecided),
-            worst: extreme(worst),
-            best: extreme(best),
+            // The first of equal ratios; `max_by` returns the last.
+            worst: extreme(cases.iter().rev().max_by(by_ratio)),
+            best: extreme(cases.iter().min_by(by_ratio)),
         }
     }
 }

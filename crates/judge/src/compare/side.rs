@@ -48,29 +48,26 @@ pub struct SeenCase<'a> {
 /// Returns the matching cases of both sides, in the order of the baseline; a side without the case is empty.
 pub(super) fn matched<'a>(baseline: &'a [Record], candidate: &'a [Record]) -> Vec<[Vec<SeenCase<'a>>; 2]> {
     let by_name = share_device_names(baseline, candidate);
-    let mut matched: Vec<[Vec<SeenCase<'a>>; 2]> = vec![];
-    let mut indices: HashMap<MatchKey, usize> = HashMap::new();
+    let mut matched: Vec<(MatchKey, [Vec<SeenCase<'a>>; 2])> = vec![];
     for (side, records) in [baseline, candidate].into_iter().enumerate() {
         let first_new = matched.len();
+        let mut indices: HashMap<MatchKey, usize> = matched.iter().map(|(key, _)| key.clone()).zip(0..).collect();
         for record in records {
             for case in &record.cases {
-                let index = *indices.entry(key(record, case, by_name)).or_insert(matched.len());
+                let key = key(record, case, by_name);
+                let index = *indices.entry(key.clone()).or_insert(matched.len());
                 if index == matched.len() {
-                    matched.push([vec![], vec![]]);
+                    matched.push((key, [vec![], vec![]]));
                 }
-                matched[index][side].push(SeenCase { record, case });
+                matched[index].1[side].push(SeenCase { record, case });
             }
         }
         // With several processes per side, each has its own random order of cases.
         if records.iter().flat_map(|record| &record.processes).any(|process| process.order.is_some()) {
-            matched[first_new..].sort_by_cached_key(|sides| rank(sides[side][0].case));
-            for (index, sides) in matched.iter().enumerate().skip(first_new) {
-                let SeenCase { record, case } = sides[side][0];
-                indices.insert(key(record, case, by_name), index);
-            }
+            matched[first_new..].sort_by_cached_key(|(_, sides)| rank(sides[side][0].case));
         }
     }
-    matched
+    matched.into_iter().map(|(_, sides)| sides).collect()
 }
 
 impl SeenCase<'_> {
