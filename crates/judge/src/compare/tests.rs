@@ -863,8 +863,12 @@ fn five(name: &str, request: &Request, driver: &str, conditions: Conditions) -> 
 fn where_a_driver_may_slow_down_the_canary_too_no_more_processes_are_asked_for_but_turns() {
     let matmul = |change: fn(&mut Selection)| {
         let list = |names: &[&str]| names.iter().map(ToString::to_string).collect();
-        let (algorithm, variant) = (list(&["matmul"]), list(&["naive", "tiled"]));
-        let mut selection = Selection { algorithm, variant, size: list(&["64", "128"]), ..Selection::default() };
+        let mut selection = Selection {
+            algorithm: list(&["matmul"]),
+            variant: list(&["naive", "tiled"]),
+            size: list(&["64", "128"]),
+            ..Selection::default()
+        };
         change(&mut selection);
         Request { selection, no_peak: true, processes: Some(5), ..Request::default() }
     };
@@ -953,7 +957,8 @@ fn a_side_that_other_programs_slowed_down_is_measured_anew() {
 fn further_rounds_need_a_new_baseline_where_the_device_was_slower_beside_it() {
     let a = five("a", &lu(&[]), "a.json", seen(900.0, None));
     let b = five("b", &lu(&[]), "a.json", seen(600.0, None));
-    let (a, b, settings) = (&a[..3], &b[..3], Settings { growing: true, ..Settings::default() });
+    let [a, b] = [&a[..3], &b[..3]];
+    let settings = Settings { growing: true, ..Settings::default() };
     let old = [Path::new("old.json")];
     let sides_with_files = [SideFiles { records: a, paths: &old }, SideFiles { records: b, paths: &[] }];
     let (remarks, commands) = recipe(&compare(a, b, &settings), sides_with_files, &settings, &again());

@@ -701,11 +701,12 @@ mod tests {
 
     #[test]
     fn without_pivoting_a_conformance_run_asks_for_solutions_where_elimination_is_stable() {
-        let (dominant, of) = (Input::DiagonallyDominant, |variant, size| systems(variant, size, None, Purpose::Verify));
-        assert_eq!(of("blocked", "3000"), [dominant]);
-        assert_eq!(of("blocked", "100"), [dominant, Input::Hilbert]);
-        assert_eq!(of("blocked-pivot", "3000"), [Input::Uniform]);
-        assert_eq!(of("blocked-pivot", "100"), [Input::Uniform, dominant, Input::Hilbert, Input::IllScaled]);
+        let dominant = Input::DiagonallyDominant;
+        let verified = |variant, size| systems(variant, size, None, Purpose::Verify);
+        assert_eq!(verified("blocked", "3000"), [dominant]);
+        assert_eq!(verified("blocked", "100"), [dominant, Input::Hilbert]);
+        assert_eq!(verified("blocked-pivot", "3000"), [Input::Uniform]);
+        assert_eq!(verified("blocked-pivot", "100"), [Input::Uniform, dominant, Input::Hilbert, Input::IllScaled]);
         // A named input is used as is, and `bench` uses its default.
         assert_eq!(systems("blocked", "3000", Some("uniform"), Purpose::Verify), [Input::Uniform]);
         assert_eq!(systems("blocked", "3000", None, Purpose::Bench), [Input::Uniform]);

@@ -646,7 +646,8 @@ mod tests {
 
     #[test]
     fn a_result_applies_if_the_axes_that_separate_tiles_agree() {
-        let (device, spec) = (software_device(), CaseSpec::new(&MATMUL, Size::Uniform(1024), DType::F32));
+        let device = software_device();
+        let spec = CaseSpec::new(&MATMUL, Size::Uniform(1024), DType::F32);
         let result = kept(&device, "tiled", "1024", 4.5);
         let holds = |spec: &CaseSpec| result.applies_to(&Model::of(&device), &MATMUL, spec);
         assert!(holds(&spec) && holds(&spec.with(|options| options.seed = 2)));
@@ -663,7 +664,8 @@ mod tests {
     #[test]
     fn a_compiled_result_never_replaces_a_measured_one() {
         let device = software_device();
-        let (compiled, measured) = (inspected(&device, "tiled", 0.0), kept(&device, "tiled", "1024", 4.5));
+        let compiled = inspected(&device, "tiled", 0.0);
+        let measured = kept(&device, "tiled", "1024", 4.5);
         let text = tuned(std::slice::from_ref(&compiled)).text();
         assert!(text.contains("spills = 0.0") && !text.contains("gflops"), "{text}");
         let read = Tuned::parse(&text, Path::new("tuned.toml")).expect(&text);

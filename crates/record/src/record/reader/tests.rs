@@ -168,7 +168,7 @@ fn errors_name_a_missing_file_or_a_folder() {
 
 #[test]
 fn endless_input_is_refused() {
-    let message = take(std::io::repeat(b' ')).expect_err("refused").to_string();
+    let message = read_all(std::io::repeat(b' ')).expect_err("refused").to_string();
     assert_eq!(message, "cannot read standard input: it is larger than 256 MiB, too large for a record");
 }
 
@@ -270,7 +270,8 @@ fn a_share_of_a_variants_own_launches_is_that_of_its_structure() {
     let text = include_bytes!("../../../../../results/lavapipe-lu.json");
     let record = parse(text, "published", &CATALOGUE).expect("a record").record;
     let case = record.cases.iter().find(|case| case.launches == 3070).expect("lu/in-place");
-    let (share, own) = (case.share.expect("a share"), case.structure.expect("its own launches"));
+    let share = case.share.expect("a share");
+    let own = case.structure.expect("its own launches");
     assert_eq!((share.limit, own.limit), (Limit::Compute, Limit::Launch));
     assert!((own.least.0 / 13_481_869.0 - 1.0).abs() < 1e-6 && share.least.0 < own.least.0, "{share:?} {own:?}");
 }
@@ -284,8 +285,8 @@ fn names_of_any_length_are_cut_and_ids_are_not() {
     record["cases"][0]["variant"] = long.as_str().into();
     record["cases"][0]["size"] = long.as_str().into();
     let loaded = parse(record.to_string().as_bytes(), "run.json", &CATALOGUE).expect("no reason to refuse it");
-    let (case, device) = (&loaded.record.cases[0], &loaded.record.devices[0]);
-    for name in [&device.name, &case.variant, &case.size.to_string()] {
+    let case = &loaded.record.cases[0];
+    for name in [&loaded.record.devices[0].name, &case.variant, &case.size.to_string()] {
         assert_eq!((name.chars().count(), name.chars().last()), (crate::record::MAX_TEXT_LENGTH, Some('…')));
     }
     assert_eq!(case.id, long);
