@@ -64,7 +64,7 @@ impl Default for Settings {
 /// Returns the factor for p at the `look`-th look at growing data. Repeated looks raise the chance of a false
 /// discovery: with a factor k(k + 1) for look k, all looks together are wrong no more often than one, because 1/2 + 1/6
 /// + 1/12 + … = 1.
-pub fn spent(look: usize) -> f64 {
+pub fn look_penalty(look: usize) -> f64 {
     let k = look.max(1) as f64;
     k * (k + 1.0)
 }
@@ -305,7 +305,7 @@ pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -
     let differences = differences(baseline, candidate);
     let driver_changed = differences.iter().any(Difference::is_driver);
     // Only a different driver, or a different setting of it, could legitimately slow the canary down.
-    let canary_tells = driver_changed || differences::may_be_the_drivers(&differences, baseline, candidate);
+    let canary_may_explain = driver_changed || differences::may_be_the_drivers(&differences, baseline, candidate);
     let mut pairs = vec![];
     let mut inspected = vec![];
     let mut unmatched = vec![];
@@ -328,7 +328,7 @@ pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -
         .collect();
     let mut p = vec![];
     for (pair, ratio) in pairs.iter().zip(&ratios) {
-        let penalty = if settings.growing { spent(pair.looks()) } else { 1.0 };
+        let penalty = if settings.growing { look_penalty(pair.looks()) } else { 1.0 };
         p.extend(ratio.map(|ratio| (ratio.p * penalty).min(1.0)));
     }
     let mut adjusted = benjamini_hochberg(&p).into_iter();
@@ -336,7 +336,7 @@ pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -
     for (pair, ratio) in pairs.iter().zip(ratios) {
         let ratio = ratio.map(|ratio| bootstrap::Ratio { p: adjusted.next().unwrap_or(1.0), ..ratio });
         let mut compared = pair.compared(ratio, settings, driver_changed);
-        if !canary_tells {
+        if !canary_may_explain {
             compared.canary = None;
         }
         cases.push(compared);

@@ -238,7 +238,7 @@ impl CasePair<'_> {
             return true;
         }
         // If others took half of the processors during the candidate, its times doubled.
-        let load = why::others(&self.baseline, &self.candidate);
+        let load = why::other_programs(&self.baseline, &self.candidate);
         let by_load = load.map_or(0.0, |[before, after]| ((1.0 - before) / (1.0 - after)).ln());
         let direction = ratio.value.ln().signum();
         let explained = (direction * by_load).max(direction * self.slowness()).max(0.0);
@@ -259,7 +259,8 @@ impl CasePair<'_> {
         if self.shares_processes() || !self.is_on_host() {
             return false;
         }
-        let load = why::others(&self.baseline, &self.candidate).map_or(0.0, |[before, after]| (after - before).abs());
+        let load =
+            why::other_programs(&self.baseline, &self.candidate).map_or(0.0, |[before, after]| (after - before).abs());
         self.slowness().abs() > SLOW.ln() || load > MAX_OTHERS_DIFFERENCE
     }
 
@@ -321,8 +322,10 @@ impl CasePair<'_> {
         } else if verdict == Verdict::Undecided {
             why.extend(self.too_few_samples());
             if obstacle.is_none() && ratio.is_some_and(|ratio| self.is_width_assumed(&ratio, settings)) {
-                obstacle = Some(self.noise_obstacle(settings));
-                if obstacle != Some(Obstacle::AnotherBoard) {
+                if self.assumes_boards(settings) {
+                    obstacle = Some(Obstacle::AnotherBoard);
+                } else {
+                    obstacle = Some(Obstacle::FewProcesses { baseline: self.lacks_baseline(settings) });
                     let noise = percent(self.assumed_noise(settings));
                     why.push(format!(
                         "with fewer than {MIN_RUNS_FOR_SPREAD} processes a side, ±{noise} between processes is assumed"
@@ -389,16 +392,13 @@ impl CasePair<'_> {
     fn is_width_assumed(&self, ratio: &Ratio, settings: &Settings) -> bool {
         let [low, high] = ratio.interval;
         let half_width = (high / low).ln() / 2.0;
-        let is_assumed = self.has_few_processes() || settings.noise.is_none() && self.is_another_board();
+        let is_assumed = self.has_few_processes() || self.assumes_boards(settings);
         is_assumed && self.assumed_noise(settings).ln_1p() > half_width / 2.0
     }
 
-    /// Returns the obstacle of an assumed noise.
-    fn noise_obstacle(&self, settings: &Settings) -> Obstacle {
-        if settings.noise.is_none() && self.is_another_board() {
-            return Obstacle::AnotherBoard;
-        }
-        Obstacle::FewProcesses { baseline: self.lacks_baseline(settings) }
+    /// Whether the assumed noise is that between boards.
+    fn assumes_boards(&self, settings: &Settings) -> bool {
+        settings.noise.is_none() && self.is_another_board()
     }
 
     /// Whether speeds of the device may explain a verdict. On the host's processors the canary always varies; if it
@@ -470,7 +470,7 @@ impl CasePair<'_> {
 
     /// Returns the increase of other programs' CPU share, if that and not the canary distinguishes the sides.
     fn load(&self) -> Option<f64> {
-        let [before, after] = why::others(&self.baseline, &self.candidate)?;
+        let [before, after] = why::other_programs(&self.baseline, &self.candidate)?;
         let differs = (after - before).abs() > MAX_OTHERS_DIFFERENCE && self.slowness().abs() <= SLOW.ln();
         differs.then_some(after - before)
     }

@@ -1,6 +1,6 @@
 //! Duels of two contestants with a control: ratio of rounds, schedule of looks, correction for several cases.
 
-use super::{MIN_SAMPLES, Verdict, judge, spent};
+use super::{MIN_SAMPLES, Verdict, judge, look_penalty};
 use crate::basis::random::generator;
 use crate::basis::units::Nanos;
 use crate::case::method::Round;
@@ -70,8 +70,8 @@ impl Schedule {
         let control_deviation = control.into_iter().map(|end| end.ln().abs()).fold(0.0, f64::max);
         let least = value.ln().signum() * (value.ln().abs() - control_deviation).max(0.0);
         let p = randomization(&rounds.iter().map(|round| round.map(|time| time.0.ln())).collect::<Vec<_>>());
-        // Correct for repeated looks: see `spent`. Starting with its second factor spends half of the allowance.
-        let case_p = (p * spent(self.looks + 1)).min(1.0);
+        // Correct for repeated looks: see `look_penalty`. Starting with its second factor spends half of the allowance.
+        let case_p = (p * look_penalty(self.looks + 1)).min(1.0);
         // Bonferroni: as if this were the most significant case, which every correction for their number satisfies.
         let p = (case_p * self.cases as f64).min(1.0);
         let ratio = Ratio { value, least: least.exp(), interval, p };

@@ -492,7 +492,8 @@ fn undecided_remarks(
     let mut close: Vec<&Compared> = vec![];
     for case in cases.iter().filter(|case| awaits_processes(case, remeasured)) {
         if needed(case, settings.min_effect).is_none() {
-            if case.ratio.is_none() { timeless.push(case) } else { close.push(case) }
+            let list = if case.ratio.is_none() { &mut timeless } else { &mut close };
+            list.push(case);
         }
     }
     if !timeless.is_empty() {

@@ -338,7 +338,7 @@ fn five_percent_is_found_in_ninety_five_of_a_hundred() {
 
 #[test]
 fn a_case_that_is_looked_at_again_needs_more_each_time() {
-    let total: f64 = (1..10_000).map(|look| 1.0 / spent(look)).sum();
+    let total: f64 = (1..10_000).map(|look| 1.0 / look_penalty(look)).sum();
     assert!((0.999..1.0).contains(&total), "{total}");
     let [a, b] = [record("a", &times(1e6, 0.01, 50, 1)), record("b", &times(1.03e6, 0.01, 50, 2))];
     assert_penalty_of_a_look(&a, &b);

@@ -36,7 +36,7 @@ pub(super) fn speeds(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> V
         let word = if change > 0.0 { "slower" } else { "faster" };
         reasons.push(format!("canary {:.0} % {word} in the candidate", change.abs()));
     }
-    if let Some([before, after]) = others(baseline, candidate)
+    if let Some([before, after]) = other_programs(baseline, candidate)
         && (after - before).abs() > MIN_MENTIONED_LOAD
     {
         let [before, after] = [before, after].map(|share| 100.0 * share);
@@ -128,7 +128,7 @@ pub(super) fn canaries(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) ->
 }
 
 /// Returns other programs' shares of the host's processors on both sides.
-pub(super) fn others(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Option<[f64; 2]> {
+pub(super) fn other_programs(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Option<[f64; 2]> {
     medians(baseline, candidate, |seen| seen.case.measured()?.conditions.others)
 }
 

@@ -7,6 +7,7 @@ use crate::record::{Case, NamedRecord, Origin, Record};
 use crate::stats;
 use crate::stats::steps::{MIN_SIDE_LEN, deviation};
 use std::collections::HashMap;
+use std::fmt::Write;
 
 /// Fewest points for a meaningful interquartile range.
 const MIN_POINTS_FOR_SPREAD: usize = 3;
@@ -157,10 +158,10 @@ pub(super) fn all(runs: &[NamedRecord], separating_traits: &[SeparatingTrait]) -
             let first = &record.cases[cases[0]];
             let mut device = record.device(first.device).map_or_else(String::new, |device| device.name.clone());
             if key.number > 0 {
-                device += &format!(" ({})", key.number + 1);
+                let _ = write!(device, " ({})", key.number + 1);
             }
             for value in &key.traits {
-                device += &format!(", {value}");
+                let _ = write!(device, ", {value}");
             }
             all_series[index].device = device;
             all_series[index].points.push(SeriesPoint { run, case: cases[0], time: first.shown(Nanos(median)) });

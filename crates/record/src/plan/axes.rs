@@ -414,7 +414,8 @@ pub fn around_size<T>(size: T, value_of: impl Fn(&Column) -> Option<T>) -> Vec<T
 pub fn heading(algorithm: &str, options: &CaseOptions, only: impl Fn(&Axis) -> bool) -> String {
     let mut heading = algorithm.to_string();
     for word in words(options, only) {
-        heading += &format!(" {word}");
+        heading.push(' ');
+        heading.push_str(&word);
     }
     heading
 }

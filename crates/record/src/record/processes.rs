@@ -70,7 +70,7 @@ impl Record {
         if self.processes.iter().all(|process| process.order.is_none()) {
             return Cow::Borrowed(self);
         }
-        let mut cases: Vec<Case> = self.sightings().iter().map(|sightings| across(sightings)).collect();
+        let mut cases: Vec<Case> = self.sightings().iter().map(|sightings| combine(sightings)).collect();
         cases.sort_by_cached_key(rank);
         Cow::Owned(Self { cases, ..self.clone() })
     }
@@ -86,7 +86,7 @@ pub fn rank(case: &Case) -> impl Ord + use<> {
 }
 
 /// Combines the cases of several processes.
-fn across(sightings: &[&Case]) -> Case {
+fn combine(sightings: &[&Case]) -> Case {
     let severity = |case: &&&Case| match case.outcome {
         Outcome::Rejected(_) => 0,
         Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => 1,
@@ -101,7 +101,7 @@ fn across(sightings: &[&Case]) -> Case {
     }
     let speedups: Vec<f64> = sightings.iter().filter_map(|case| case.speedup).collect();
     let notes: BTreeSet<_> = sightings.iter().flat_map(|case| case.notes.clone()).collect();
-    let mut whole = joined(&measured);
+    let mut whole = combine_measured(&measured);
     let median = whole.summary.median;
     let mut case = (*worst).clone();
     case.process = 0;
@@ -117,7 +117,7 @@ fn across(sightings: &[&Case]) -> Case {
 }
 
 /// Combines the measurements of several processes: all samples, and a summary between processes.
-fn joined(measured: &[&Measured]) -> Measured {
+fn combine_measured(measured: &[&Measured]) -> Measured {
     let mut whole = measured[0].clone();
     let residual = |measured: &Measured| measured.verification.verified().and_then(|checked| checked.residual);
     for process in &measured[1..] {
@@ -126,7 +126,7 @@ fn joined(measured: &[&Measured]) -> Measured {
         }
     }
     whole.samples = measured.iter().flat_map(|process| process.samples.iter().copied()).collect();
-    whole.summary = summary(measured, &whole.samples);
+    whole.summary = summary_between(measured, &whole.samples);
     whole.warnings.clear();
     for warning in measured.iter().flat_map(|process| process.warnings.iter().copied()) {
         let is_repeated = whole.warnings.iter().any(|known| discriminant(known) == discriminant(&warning));
@@ -139,7 +139,7 @@ fn joined(measured: &[&Measured]) -> Measured {
 }
 
 /// Returns the summary between processes; extremes and quartiles are those of all samples.
-fn summary(measured: &[&Measured], samples: &[Sample]) -> Summary {
+fn summary_between(measured: &[&Measured], samples: &[Sample]) -> Summary {
     let times: Vec<Nanos> = samples.iter().map(|sample| sample.time).collect();
     let medians: Vec<f64> = measured.iter().map(|process| process.summary.median.0).collect();
     let of_samples = Summary::of(&times).unwrap_or(measured[0].summary);
