@@ -31,7 +31,7 @@ pub(super) fn run(
     let (mut peaks, mut worst) = (vec![], Exit::Success);
     campaign.on_each_device(devices, Timing::Sample, |executor| {
         let device = executor.info();
-        let run = peak::run(&CATALOGUE, device, extent);
+        let run = peak::limit_section(&CATALOGUE, device, extent);
         let mut expected = vec![];
         for group in &run.groups {
             let time = estimate::of_case(group, device.kind, Some(&run.sampling));

@@ -40,7 +40,7 @@ pub(crate) fn best_canary(cases: &[Case]) -> Option<Nanos> {
 impl Executor<'_> {
     /// Measures the limits of the device, and saves the undisturbed ones for later runs.
     pub fn measure_limits(&mut self, extent: Extent, observer: &mut dyn Observer) -> Peak {
-        let probes = peak::run(self.setup.catalogue, self.info(), extent);
+        let probes = peak::limit_section(self.setup.catalogue, self.info(), extent);
         self.run_probes(extent, probes, observer)
     }
 
@@ -91,7 +91,7 @@ impl Executor<'_> {
     /// Returns the limits from earlier runs, completed by a quick measurement of missing ones. Measures figures again
     /// that were taken while the canary was slower than `best`.
     fn complete_limits(&mut self, best: Option<Nanos>) -> Peak {
-        let mut probes = peak::run(self.setup.catalogue, self.info(), Extent::Quick);
+        let mut probes = peak::limit_section(self.setup.catalogue, self.info(), Extent::Quick);
         let Some(cached) = self.cached_limits() else {
             return self.run_probes(Extent::Quick, probes, &mut Silent);
         };
@@ -105,7 +105,7 @@ impl Executor<'_> {
 
     /// Measures the memory limits at these working sets, unless `limits` has them.
     fn measure_working_sets(&mut self, limits: &mut Peak, working_sets: &[Bytes]) {
-        let mut probes = peak::at_sets(&self.setup.catalogue.probes, self.info(), Extent::Quick, working_sets);
+        let mut probes = peak::memory_section(&self.setup.catalogue.probes, self.info(), Extent::Quick, working_sets);
         probes.groups.retain(|group| !has_limits_of(limits, group));
         if !probes.groups.is_empty() {
             limits.join(self.run_probes(Extent::Quick, probes, &mut Silent));
@@ -121,7 +121,7 @@ impl Executor<'_> {
             let mut quantities = variants.filter_map(|variant| variant.limit(group.spec.size, group.spec.dtype));
             quantities.any(|quantity| others.iter().any(|case| is_bound_by(case, quantity)))
         };
-        let probes = peak::again(self.setup.catalogue, self.info(), bounds_others, &working_sets);
+        let probes = peak::recheck_section(self.setup.catalogue, self.info(), bounds_others, &working_sets);
         let cases = self.run_cases(&probes, &mut Silent);
         let measured = Peak::new(self.info(), Extent::Quick, jiff::Timestamp::now().to_string(), &cases);
         // Save only the new figures: limits missing from `limits` may be measurable next time.
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_quick_run_on_a_slow_device_ends_and_says_what_it_left_out() {
-        let probes = peak::run(&CATALOGUE, &software_device(), Extent::Quick);
+        let probes = peak::limit_section(&CATALOGUE, &software_device(), Extent::Quick);
         let count: usize = probes.groups.iter().map(CaseGroup::cases).sum();
         for (max_time, some_left_out) in [(Duration::from_millis(45), true), (Duration::from_secs(60), false)] {
             let setup = Setup::in_process(&CATALOGUE, CacheFolder::none());

@@ -37,7 +37,8 @@ impl Difference {
 /// Names of the refused differences, as a user types them to allow one.
 pub const REFUSED: [&str; 8] = ["device", DRIVER, "validation-layers", "clock", "cache", "seed", "work", "buffers"];
 
-/// Function that reads a fact from a record, as pairs of subject (a device, or empty for the record) and value.
+/// Function that reads a fact from a record, as pairs of subject and value. The subject is a device with its number
+/// among those of the same name, or empty for the record as a whole.
 type Fact = fn(&Record) -> Vec<(String, String)>;
 
 /// Facts to compare: name, whether a difference is refused, and how to read it.
@@ -75,86 +76,88 @@ const FACTS: [(&str, bool, Fact); 8] = [
     ("gpukern", false, |record| whole(&record.version)),
 ];
 
-/// Returns a fact about the whole record.
 fn whole(fact: &str) -> Vec<(String, String)> {
     vec![(String::new(), fact.into())]
 }
 
 fn per_device(record: &Record, fact: impl Fn(&DeviceInfo) -> String) -> Vec<(String, String)> {
-    // Number devices that share a name, because their drivers may differ.
-    let number = |at: usize, name: &str| record.devices[..at].iter().filter(|other| other.name == *name).count();
-    let devices = record.devices.iter().enumerate();
-    devices.map(|(at, device)| (format!("{} {}", device.name, number(at, &device.name)), fact(device))).collect()
+    let mut facts = vec![];
+    for (index, device) in record.devices.iter().enumerate() {
+        // Number devices that share a name, because their drivers may differ.
+        let number = record.devices[..index].iter().filter(|earlier| earlier.name == device.name).count();
+        facts.push((format!("{} {number}", device.name), fact(device)));
+    }
+    facts
 }
 
 /// Whether the sides had different builds of a driver, or different variables for it.
-pub(super) fn may_be_the_drivers(found: &[Difference], baseline: &[Record], candidate: &[Record]) -> bool {
-    let variables = |records: &[Record]| records.iter().map(|record| record.origin.environment.clone()).collect();
-    let [before, after]: [BTreeSet<BTreeMap<_, _>>; 2] = [variables(baseline), variables(candidate)];
-    found.iter().any(|difference| difference.what == BUILD) || before != after
+pub(super) fn may_be_the_drivers(differences: &[Difference], baseline: &[Record], candidate: &[Record]) -> bool {
+    let [before, after] = [baseline, candidate]
+        .map(|records| records.iter().map(|record| &record.origin.environment).collect::<BTreeSet<_>>());
+    before != after || differences.iter().any(|difference| difference.what == BUILD)
 }
 
-/// Lists the other differences between the records of the two sides, or within one: check them before
-/// [`super::compare`].
+/// Lists differences between or within the sides other than times; check them before [`super::compare`].
 pub fn differences(baseline: &[Record], candidate: &[Record]) -> Vec<Difference> {
-    let mut found = vec![];
+    let mut differences = vec![];
     for (what, refused, fact) in FACTS {
-        let [before, after] = [facts(baseline, fact), facts(candidate, fact)];
-        // Not every record of a side has every device: further rounds measure only undecided cases.
-        let values = |facts: &FactValues| facts.values().flatten().cloned().collect::<BTreeSet<_>>();
-        // Several values on one side are refused as well, because it is unclear which one is meant.
-        let ambiguous = |facts: &FactValues| facts.values().any(|values| values.len() > 1);
-        let moved = before.iter().any(|(of, values)| after.get(of).is_some_and(|others| others != values));
+        let [before, after] = [baseline, candidate].map(|records| values_of(records, fact));
         // Older versions of the tool do not record every fact.
         if !refused && (before.is_empty() || after.is_empty()) {
             continue;
         }
-        if values(&before) != values(&after) || moved || ambiguous(&before) || ambiguous(&after) {
-            let text = |facts: FactValues| values(&facts).into_iter().collect::<Vec<_>>().join(" and ");
-            found.push(Difference { what, baseline: text(before), candidate: text(after), refused });
+        // Not every record of a side has every device: further rounds measure only undecided cases.
+        let has_changed =
+            before.iter().any(|(subject, values)| after.get(subject).is_some_and(|others| others != values));
+        // Several values on one side are refused as well, because it is unclear which one is meant.
+        let is_ambiguous = before.values().chain(after.values()).any(|values| values.len() > 1);
+        let [before, after] = [before, after].map(|facts| facts.into_values().flatten().collect::<BTreeSet<_>>());
+        if before != after || has_changed || is_ambiguous {
+            let [baseline, candidate] =
+                [before, after].map(|values| values.into_iter().collect::<Vec<_>>().join(" and "));
+            differences.push(Difference { what, baseline, candidate, refused });
         }
     }
-    found.extend(cases(baseline, candidate));
-    found
+    differences.extend(problem_differences(baseline, candidate));
+    differences
 }
 
-/// Values of a fact in the records of a side, by subject.
-type FactValues = BTreeMap<String, BTreeSet<String>>;
-
-fn facts(records: &[Record], fact: Fact) -> FactValues {
-    let mut facts = FactValues::new();
-    for (of, value) in records.iter().flat_map(fact) {
-        facts.entry(of).or_default().insert(value);
+/// Returns the values of a fact in the records of a side, by subject.
+fn values_of(records: &[Record], fact: Fact) -> BTreeMap<String, BTreeSet<String>> {
+    let mut facts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (subject, value) in records.iter().flat_map(fact) {
+        facts.entry(subject).or_default().insert(value);
     }
     facts
 }
 
 /// Finds cases with equal ids but different problems; reports the first of each kind. Cases with different work or
 /// buffers are skipped by the comparison, which is no reason to refuse the others.
-fn cases(baseline: &[Record], candidate: &[Record]) -> Vec<Difference> {
-    let [mut first, mut with_buffers] = [HashMap::new(), HashMap::new()];
-    let mut found: Vec<Difference> = vec![];
-    for record in baseline.iter().chain(candidate) {
-        for case in &record.cases {
-            let known = *first.entry(&case.id).or_insert(case);
-            // Older records lack buffers.
-            let buffers = (!case.buffers.is_empty()).then(|| *with_buffers.entry(&case.id).or_insert(case));
-            let facts = [
-                ("seed", known.seed.to_string(), case.seed.to_string()),
-                ("work", work(known), work(case)),
-                ("buffers", buffers.unwrap_or(case).buffers.join(", "), case.buffers.join(", ")),
-            ];
-            for ((what, before, after), refused) in facts.into_iter().zip([true, false, false]) {
-                if before != after && !found.iter().any(|difference| difference.what == what) {
-                    let [baseline, candidate] = [before, after].map(|value| format!("{value} in {}", case.id));
-                    found.push(Difference { what, baseline, candidate, refused });
-                }
+fn problem_differences(baseline: &[Record], candidate: &[Record]) -> Vec<Difference> {
+    let mut first_cases = HashMap::new();
+    let mut first_with_buffers = HashMap::new();
+    let mut differences: Vec<Difference> = vec![];
+    for case in baseline.iter().chain(candidate).flat_map(|record| &record.cases) {
+        let first = *first_cases.entry(&case.id).or_insert(case);
+        // Older records lack buffers.
+        let has_buffers = !case.buffers.is_empty();
+        let with_buffers = if has_buffers { *first_with_buffers.entry(&case.id).or_insert(case) } else { case };
+        let facts = [
+            ("seed", [first, case].map(|case| case.seed.to_string())),
+            ("work", [first, case].map(work)),
+            ("buffers", [with_buffers, case].map(|case| case.buffers.join(", "))),
+        ];
+        for (what, [before, after]) in facts {
+            if before != after && !differences.iter().any(|difference| difference.what == what) {
+                let [baseline, candidate] = [before, after].map(|value| format!("{value} in {}", case.id));
+                differences.push(Difference { what, baseline, candidate, refused: what == "seed" });
             }
         }
     }
-    found
+    differences
 }
 
+/// Describes the nominal work of a case.
 pub(super) fn work(case: &crate::record::Case) -> String {
     let chain = case.chain.map_or_else(String::new, |chain| format!(", a chain of {chain}"));
     format!("{} operations, {} bytes{chain}", case.work.operations, case.work.bytes.0)

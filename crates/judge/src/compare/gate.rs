@@ -36,39 +36,43 @@ struct LimitTable {
 struct LimitKind {
     name: &'static str,
     figure: &'static CaseFigure,
-    /// Verb before the figure, and words behind it.
-    says: [&'static str; 2],
+    /// Verb before the value in a message.
+    verb: &'static str,
+    /// Words after the value in a message.
+    suffix: &'static str,
     /// Description of cases without the figure, in which the limit cannot be checked; others count as 0.
     lacking: Option<&'static str>,
+    /// Whether the figure is one of a run, which cases that were only compiled lack.
     needs_run: bool,
 }
 
-const fn kind(name: &'static str, figure: &'static CaseFigure, says: [&'static str; 2]) -> LimitKind {
-    LimitKind { name, figure, says, lacking: None, needs_run: true }
+const fn kind(name: &'static str, figure: &'static CaseFigure, verb: &'static str) -> LimitKind {
+    LimitKind { name, figure, verb, suffix: "", lacking: None, needs_run: true }
 }
 
 /// Every kind but `max-slowdown`, which needs a baseline.
 static KINDS: [LimitKind; 5] = [
-    kind("max-time", &figure::RUN_TIME, ["takes", ""]),
+    kind("max-time", &figure::RUN_TIME, "takes"),
     LimitKind {
+        suffix: " of its limit",
         lacking: Some("without a share of a hardware limit, which min-share needs (measured with --no-peak?)"),
-        ..kind("min-share", &figure::SHARE, ["reaches", " of its limit"])
+        ..kind("min-share", &figure::SHARE, "reaches")
     },
     LimitKind {
         lacking: Some("whose driver does not count spills, which max-spills needs"),
         needs_run: false,
-        ..kind("max-spills", &figure::SPILLS, ["spills", ""])
+        ..kind("max-spills", &figure::SPILLS, "spills")
     },
-    kind("min-rate", &figure::RATE, ["does", ""]),
-    kind("min-bandwidth", &figure::BANDWIDTH, ["moves", ""]),
+    kind("min-rate", &figure::RATE, "does"),
+    kind("min-bandwidth", &figure::BANDWIDTH, "moves"),
 ];
 
 /// Names of all kinds in the order of the documentation.
 const NAMES: [&str; 6] = ["max-slowdown", "max-time", "min-share", "min-rate", "min-bandwidth", "max-spills"];
 
-/// Units of rates, the first of which examples have.
-const OPERATIONS: [&str; 2] = ["FLOP/s", "OP/s"];
-const BYTES: [&str; 1] = ["B/s"];
+/// Units of arithmetic rates; the first one is that of the example in an error message.
+const OPERATION_UNITS: [&str; 2] = ["FLOP/s", "OP/s"];
+const BYTE_UNITS: [&str; 1] = ["B/s"];
 
 /// Lists all kinds of limits, as `a, b or c`, with each name in `quotes`.
 pub fn names(quotes: &str) -> String {
@@ -76,7 +80,8 @@ pub fn names(quotes: &str) -> String {
 }
 
 impl LimitKind {
-    fn shown(&self, value: f64) -> String {
+    /// Formats a value with its unit.
+    fn text(&self, value: f64) -> String {
         match self.figure.unit {
             FigureUnit::Share => percent(value),
             FigureUnit::Rate if std::ptr::eq(self.figure, &raw const figure::RATE) => {
@@ -87,11 +92,14 @@ impl LimitKind {
         }
     }
 
-    /// Returns a sentence about a `value` beyond `bound`.
-    fn broken(&self, value: f64, bound: f64) -> Option<String> {
+    /// Returns a sentence about a `value`, if it is beyond `bound`.
+    fn violation(&self, value: f64, bound: f64) -> Option<String> {
         let is_beyond = if self.figure.is_better_large { value < bound } else { value > bound };
-        let (Self { name, says: [verb, of], .. }, bound) = (self, self.shown(bound));
-        is_beyond.then(|| format!("{verb} {}{of}, {name} is {bound}", self.shown(value)))
+        if !is_beyond {
+            return None;
+        }
+        let Self { name, verb, suffix, .. } = self;
+        Some(format!("{verb} {}{suffix}, {name} is {}", self.text(value), self.text(bound)))
     }
 }
 
@@ -102,9 +110,10 @@ pub struct Reached([Option<f64>; KINDS.len()]);
 impl Reached {
     /// Returns the figures of `case` that took `time`; those of its code if it never ran.
     pub fn of(case: &Case, time: Option<Nanos>) -> Self {
-        Self(KINDS.each_ref().map(|kind| {
-            let measured = |time| kind.figure.at(case, time).or(kind.lacking.is_none().then_some(0.0));
-            time.map_or_else(|| kind.figure.value(case), measured)
+        Self(KINDS.each_ref().map(|kind| match time {
+            None => kind.figure.value(case),
+            Some(time) if kind.lacking.is_none() => Some(kind.figure.at(case, time).unwrap_or(0.0)),
+            Some(time) => kind.figure.at(case, time),
         }))
     }
 }
@@ -120,10 +129,13 @@ pub struct GateLimit {
     bounds: [Option<f64>; KINDS.len()],
 }
 
+/// Index of a case that was not compared, but exceeds a limit.
+const UNLISTED: usize = usize::MAX;
+
 /// Limit that a case exceeds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Violation {
-    /// Index of the case in [`Comparison::cases`].
+    /// Index of the case in [`Comparison::cases`]; [`UNLISTED`] for a case that is not there.
     #[serde(skip)]
     pub case: usize,
     /// Case id.
@@ -149,22 +161,23 @@ impl TryFrom<LimitTable> for GateLimit {
 
     fn try_from(table: LimitTable) -> Result<Self, String> {
         let LimitTable { case, max_slowdown, max_time, min_share, min_rate, min_bandwidth, max_spills } = table;
-        let given = [
+        // In the order of `KINDS`.
+        let parsed = [
             max_time.map(|text| time(&text).map(|time| time.0)),
             min_share.map(|text| percentage(&text)),
             max_spills.map(|count| Ok(f64::from(count))),
-            min_rate.map(|text| rate(&text, &OPERATIONS)),
-            min_bandwidth.map(|text| rate(&text, &BYTES)),
+            min_rate.map(|text| rate(&text, &OPERATION_UNITS)),
+            min_bandwidth.map(|text| rate(&text, &BYTE_UNITS)),
         ];
-        if max_slowdown.is_none() && given.iter().all(Option::is_none) {
+        if max_slowdown.is_none() && parsed.iter().all(Option::is_none) {
             return Err(format!("the limit for '{case}' limits nothing; add {}", names("")));
         }
         let refuse = |name: &str, reason: String| format!("{name} of '{case}': {reason}");
-        let max_slowdown =
-            max_slowdown.map(|text| percentage(&text)).transpose().map_err(|e| refuse("max-slowdown", e))?;
+        let max_slowdown = max_slowdown.map(|text| percentage(&text)).transpose();
+        let max_slowdown = max_slowdown.map_err(|reason| refuse("max-slowdown", reason))?;
         let mut bounds = [None; KINDS.len()];
-        for ((bound, given), kind) in bounds.iter_mut().zip(given).zip(&KINDS) {
-            *bound = given.transpose().map_err(|reason| refuse(kind.name, reason))?;
+        for (index, bound) in parsed.into_iter().enumerate() {
+            bounds[index] = bound.transpose().map_err(|reason| refuse(KINDS[index].name, reason))?;
         }
         Ok(Self { case, max_slowdown, bounds })
     }
@@ -177,30 +190,38 @@ impl TryFrom<LimitTable> for GateLimit {
 pub fn percentage(text: &str) -> Result<f64, String> {
     let remedy = "a percentage from 0% to 1000%, such as 2%";
     let value = units::fraction("share", text, remedy)?;
-    let refuse = || format!("share '{}' is out of range; write {remedy}", brief(text));
-    (0.0..=10.0).contains(&value).then_some(value).ok_or_else(refuse)
+    if !(0.0..=10.0).contains(&value) {
+        return Err(format!("share '{}' is out of range; write {remedy}", brief(text)));
+    }
+    Ok(value)
 }
 
+/// Parses a positive time such as `1.5ms`.
 fn time(text: &str) -> Result<Nanos, String> {
     // The suffix s comes last, because every unit ends in it.
-    let units = [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("μs", 1e3), ("ms", 1e6), ("s", 1e9)];
-    let parsed = units.iter().find_map(|(unit, scale)| {
-        let number = text.strip_suffix(unit)?.trim().parse::<f64>().ok()?;
-        (number.is_finite() && number > 0.0).then_some(Nanos(number * scale))
-    });
-    parsed.ok_or(format!("malformed time '{text}'; write a number with ns, us, ms or s, such as 1.5ms"))
+    for (unit, scale) in [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("μs", 1e3), ("ms", 1e6), ("s", 1e9)] {
+        if let Some(number) = text.strip_suffix(unit).and_then(positive) {
+            return Ok(Nanos(number * scale));
+        }
+    }
+    Err(format!("malformed time '{text}'; write a number with ns, us, ms or s, such as 1.5ms"))
 }
 
+/// Parses a positive rate such as `1.5 TFLOP/s`, in one of `units` with a metric prefix.
 fn rate(text: &str, units: &[&str]) -> Result<f64, String> {
-    let number = units.iter().find_map(|unit| text.strip_suffix(unit));
-    let parsed = number.and_then(|number| {
-        let number = number.trim_end();
-        let prefixes = [("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15), ("", 1.0)];
-        let (number, scale) = prefixes.iter().find_map(|(p, scale)| Some((number.strip_suffix(p)?, scale)))?;
-        let value = number.trim().parse::<f64>().ok()?;
-        (value.is_finite() && value > 0.0).then_some(value * scale)
-    });
-    parsed.ok_or(format!("malformed rate '{text}'; write a number with a unit, such as 1.5 T{}", units[0]))
+    let without_unit = units.iter().find_map(|unit| text.strip_suffix(unit)).unwrap_or_default().trim_end();
+    // The empty prefix comes last, because every text has it.
+    for (prefix, scale) in [("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15), ("", 1.0)] {
+        if let Some(number) = without_unit.strip_suffix(prefix).and_then(positive) {
+            return Ok(number * scale);
+        }
+    }
+    Err(format!("malformed rate '{text}'; write a number with a unit, such as 1.5 T{}", units[0]))
+}
+
+/// Parses a positive number.
+fn positive(text: &str) -> Option<f64> {
+    text.trim().parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0)
 }
 
 /// Result of applying limits to a comparison.
@@ -226,13 +247,20 @@ impl Ruling {
         let wrong = comparison.unmatched.iter().filter(|case| case.newly_wrong).count();
         let others = comparison.unmatched.len() - wrong;
         let broken = self.violations.len();
+        let undecided = self.undecided.len();
         let more = [
             (wrong, "newly wrong"),
             (others, NOT_COMPARED),
             (broken, if broken == 1 { "limit broken" } else { "limits broken" }),
-            (self.undecided.len(), if self.undecided.len() == 1 { "limit undecided" } else { "limits undecided" }),
+            (undecided, if undecided == 1 { "limit undecided" } else { "limits undecided" }),
         ];
         verdicts.into_iter().chain(changes).chain(more).filter(|(count, _)| *count > 0)
+    }
+}
+
+impl Ruling {
+    fn add_violations(&mut self, case: usize, id: &str, messages: Vec<String>) {
+        self.violations.extend(messages.into_iter().map(|message| Violation { case, id: id.into(), message }));
     }
 }
 
@@ -242,54 +270,60 @@ impl Ruling {
 /// When a pattern matches no case of either side: such a limit would protect nothing.
 pub fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruling, String> {
     let mut ruling = Ruling::default();
-    let mut met: BTreeMap<usize, bool> = BTreeMap::new();
+    // Whether each case certainly meets all of its max-slowdown limits.
+    let mut is_met: BTreeMap<usize, bool> = BTreeMap::new();
     for limit in limits {
-        let mut used = false;
-        let (mut lacking, [mut doubtful, mut incomparable]) = ([0; KINDS.len()], [0; 2]);
-        let violations = |case, id: &str, messages: Vec<String>| {
-            let id = id.to_string();
-            messages.into_iter().map(move |message| Violation { case, id: id.clone(), message })
-        };
-        for (index, case) in comparison.cases.iter().enumerate().filter(|(_, case)| matches(&limit.case, &case.id)) {
-            used = true;
-            let slower = limit.slower(case).into_iter();
-            let messages: Vec<_> = slower.chain(limit.beyond(&case.reached, true, &mut lacking)).collect();
+        let has_id = |id: &str| matches(&limit.case, id);
+        let mut is_used = false;
+        let mut lacking = [0; KINDS.len()];
+        let mut doubtful = 0;
+        for (index, case) in comparison.cases.iter().enumerate().filter(|(_, case)| has_id(&case.id)) {
+            is_used = true;
+            let mut messages: Vec<_> = limit.slower(case).into_iter().collect();
+            messages.extend(limit.violations(&case.reached, true, &mut lacking));
             if let Some(most) = limit.max_slowdown {
-                let certain = case.interval.is_some_and(|[_, high]| high <= 1.0 + most);
-                met.entry(index).and_modify(|all| *all &= certain).or_insert(certain);
+                let is_certain = case.interval.is_some_and(|[_, high]| high <= 1.0 + most);
+                *is_met.entry(index).or_insert(true) &= is_certain;
                 // Undecided cases have their own exit code.
-                doubtful += usize::from(!certain && messages.is_empty() && case.verdict != Verdict::Undecided);
+                doubtful += usize::from(!is_certain && messages.is_empty() && case.verdict != Verdict::Undecided);
             }
-            ruling.violations.extend(violations(index, &case.id, messages));
+            ruling.add_violations(index, &case.id, messages);
         }
-        for case in comparison.inspected.iter().filter(|case| matches(&limit.case, &case.id)) {
-            used = true;
-            let messages = limit.beyond(&case.reached, false, &mut lacking);
-            ruling.violations.extend(violations(usize::MAX, &case.id, messages));
+        for case in comparison.inspected.iter().filter(|case| has_id(&case.id)) {
+            is_used = true;
+            let messages = limit.violations(&case.reached, false, &mut lacking);
+            ruling.add_violations(UNLISTED, &case.id, messages);
         }
-        // A case that is new, or solves another problem than before, has figures all the same.
-        let unmatched = || comparison.unmatched.iter().filter(|case| matches(&limit.case, &case.id));
-        for (case, reached) in unmatched().filter_map(|case| Some((case, case.reached.as_ref()?))) {
-            incomparable += usize::from(limit.max_slowdown.is_some() && case.baseline == State::Measured);
-            let messages = limit.beyond(reached, true, &mut lacking);
-            ruling.violations.extend(violations(usize::MAX, &case.id, messages));
+        let unmatched: Vec<_> = comparison.unmatched.iter().filter(|case| has_id(&case.id)).collect();
+        let mut incomparable = 0;
+        for case in &unmatched {
+            // A case that is new, or solves another problem than before, has figures all the same.
+            if let Some(reached) = &case.reached {
+                incomparable += usize::from(limit.max_slowdown.is_some() && case.baseline == State::Measured);
+                let messages = limit.violations(reached, true, &mut lacking);
+                ruling.add_violations(UNLISTED, &case.id, messages);
+            }
         }
-        if !used && unmatched().next().is_none() {
+        if !is_used && unmatched.is_empty() {
             return Err(format!("the limit for '{}' matches no case; `*` stands for any text", limit.case));
         }
-        if !used && unmatched().any(|case| case.candidate != State::Measured) {
+        if !is_used && unmatched.iter().any(|case| case.candidate != State::Measured) {
             ruling.undecided.push((limit.case.clone(), "the candidate measured none of its cases".into()));
         }
-        let lacking = lacking.into_iter().zip(&KINDS).filter_map(|(count, kind)| Some((count, kind.lacking?)));
-        let reasons = lacking.chain([
-            (incomparable, "that solves another problem than in the baseline, so that max-slowdown compares nothing"),
-            (doubtful, "whose interval includes its max-slowdown; more processes narrow it"),
-        ]);
-        let reasons = reasons.filter(|(count, _)| *count > 0);
-        let reasons = reasons.map(|(count, of)| (limit.case.clone(), format!("{} {of}", counted(count, "case"))));
-        ruling.undecided.extend(reasons);
+        let mut doubts: Vec<(usize, &str)> = vec![];
+        for (count, kind) in lacking.into_iter().zip(&KINDS) {
+            doubts.extend(kind.lacking.map(|reason| (count, reason)));
+        }
+        doubts.push((
+            incomparable,
+            "that solves another problem than in the baseline, so that max-slowdown compares nothing",
+        ));
+        doubts.push((doubtful, "whose interval includes its max-slowdown; more processes narrow it"));
+        for (count, reason) in doubts.into_iter().filter(|(count, _)| *count > 0) {
+            ruling.undecided.push((limit.case.clone(), format!("{} {reason}", counted(count, "case"))));
+        }
     }
-    ruling.settled = met.into_iter().filter(|(_, all)| *all).map(|(index, _)| index).collect();
+    ruling.settled = is_met.into_iter().filter(|(_, is_met)| *is_met).map(|(index, _)| index).collect();
     Ok(ruling)
 }
 
@@ -321,27 +355,33 @@ fn percent(share: f64) -> String {
 }
 
 impl GateLimit {
-    /// Returns a sentence about a slow-down that is too large beyond doubt; in doubt the verdict is `undecided`, with its
-    /// own exit code.
+    /// Returns a sentence about a slow-down that is certainly too large; doubt has an exit code of its own.
     fn slower(&self, case: &Compared) -> Option<String> {
-        let (most, ratio, [low, _]) = (self.max_slowdown?, case.ratio?, case.interval?);
+        let most = self.max_slowdown?;
+        let ratio = case.ratio?;
+        let [low, _] = case.interval?;
         let is_certain = low > 1.0 + most || case.verdict == Verdict::Slower;
-        let message = || format!("{} slower, max-slowdown is {}", percent(ratio - 1.0), percent(most));
-        (ratio > 1.0 + most && is_certain).then(message)
+        if ratio <= 1.0 + most || !is_certain {
+            return None;
+        }
+        Some(format!("{} slower, max-slowdown is {}", percent(ratio - 1.0), percent(most)))
     }
 
-    /// Returns a sentence for each figure of a case beyond its limit, and counts the figures that it lacks; those of a
-    /// case that never ran are of its code.
-    fn beyond(&self, reached: &Reached, ran: bool, lacking: &mut [usize; KINDS.len()]) -> Vec<String> {
-        let mut broken = vec![];
-        for (at, kind) in KINDS.iter().enumerate().filter(|(_, kind)| ran || !kind.needs_run) {
-            let Some(bound) = self.bounds[at] else { continue };
-            match reached.0[at] {
-                Some(value) => broken.extend(kind.broken(value, bound)),
-                None => lacking[at] += 1,
+    /// Returns a sentence for each figure of a case beyond its limit, and counts the figures that the case lacks. A case
+    /// that never ran has only figures of its code.
+    fn violations(&self, reached: &Reached, has_run: bool, lacking: &mut [usize; KINDS.len()]) -> Vec<String> {
+        let mut messages = vec![];
+        for (index, kind) in KINDS.iter().enumerate() {
+            let Some(bound) = self.bounds[index] else { continue };
+            if kind.needs_run && !has_run {
+                continue;
+            }
+            match reached.0[index] {
+                Some(value) => messages.extend(kind.violation(value, bound)),
+                None => lacking[index] += 1,
             }
         }
-        broken
+        messages
     }
 }
 
@@ -359,10 +399,10 @@ mod tests {
     #[test]
     fn every_kind_of_limit_is_named() {
         let mut kinds: Vec<_> = KINDS.iter().map(|kind| kind.name).chain(["max-slowdown"]).collect();
-        let mut named = NAMES.to_vec();
+        let mut sorted_names = NAMES.to_vec();
         kinds.sort_unstable();
-        named.sort_unstable();
-        assert_eq!(kinds, named);
+        sorted_names.sort_unstable();
+        assert_eq!(kinds, sorted_names);
         let documented = include_str!("../../../../docs/compare.md");
         assert!(NAMES.iter().all(|name| documented.contains(&format!("\n{name} = "))));
     }

@@ -77,9 +77,9 @@ impl ChangedFigure {
 impl Inspected {
     /// Lists the changed figures, with their kernels if there are several: `spills 0 → 442, instructions 300 → 900`.
     pub fn text(&self) -> String {
-        let several = self.changes.iter().any(|change| change.kernel != self.changes[0].kernel);
+        let are_several = self.changes.iter().any(|change| change.kernel != self.changes[0].kernel);
         let text = |change: &ChangedFigure| {
-            if several { format!("{}: {}", change.kernel, change.text()) } else { change.text() }
+            if are_several { format!("{}: {}", change.kernel, change.text()) } else { change.text() }
         };
         self.changes.iter().map(text).collect::<Vec<_>>().join(", ")
     }
@@ -88,11 +88,12 @@ impl Inspected {
 /// Compares the kernels of the last case of each side; both were inspected.
 pub(super) fn inspected(baseline: &SeenCase<'_>, candidate: &SeenCase<'_>) -> Inspected {
     let mut changes = vec![];
-    let mut left: Vec<&CompiledKernel> = baseline.case.kernels.iter().collect();
+    let mut unpaired: Vec<&CompiledKernel> = baseline.case.kernels.iter().collect();
     for kernel in &candidate.case.kernels {
         // Versions of a kernel share its name, and are paired in order.
-        let Some(at) = left.iter().position(|old| old.name == kernel.name) else { continue };
-        changes.extend(changed(left.remove(at), kernel));
+        if let Some(index) = unpaired.iter().position(|old| old.name == kernel.name) {
+            changes.extend(changed_figures(unpaired.remove(index), kernel));
+        }
     }
     changes.sort_by_key(|change| change.verdict);
     Inspected {
@@ -106,15 +107,20 @@ pub(super) fn inspected(baseline: &SeenCase<'_>, candidate: &SeenCase<'_>) -> In
     }
 }
 
-fn changed(old: &CompiledKernel, new: &CompiledKernel) -> impl Iterator<Item = ChangedFigure> {
-    CompilerStatistic::ALL.into_iter().filter_map(|figure| {
-        let (baseline, candidate) = figure.of(old).zip(figure.of(new))?;
+/// Returns the figures that the compiler reports of both kernels, and that differ.
+fn changed_figures(old: &CompiledKernel, new: &CompiledKernel) -> Vec<ChangedFigure> {
+    let mut changes = vec![];
+    for figure in CompilerStatistic::ALL {
+        let (Some(baseline), Some(candidate)) = (figure.of(old), figure.of(new)) else { continue };
+        if baseline == candidate {
+            continue;
+        }
         let verdict = match figure.judge(baseline, candidate) {
             Ordering::Greater => Change::Worse,
             Ordering::Less => Change::Better,
             Ordering::Equal => Change::Same,
         };
-        let kernel = new.source().to_string();
-        (baseline != candidate).then_some(ChangedFigure { kernel, figure, baseline, candidate, verdict })
-    })
+        changes.push(ChangedFigure { kernel: new.source().to_string(), figure, baseline, candidate, verdict });
+    }
+    changes
 }

@@ -64,7 +64,7 @@ impl Default for Settings {
 /// Returns the factor for p at the `look`-th look at growing data. Repeated looks raise the chance of a false
 /// discovery: with a factor k(k + 1) for look k, all looks together are wrong no more often than one, because 1/2 + 1/6
 /// + 1/12 + … = 1.
-pub fn spent(look: usize) -> f64 {
+pub fn look_penalty(look: usize) -> f64 {
     let k = look.max(1) as f64;
     k * (k + 1.0)
 }
@@ -250,19 +250,19 @@ impl Compared {
         [self.ratio.map_or_else(none, units::ratio), interval]
     }
 
-    /// Whether it is undecided and further processes of the candidate may change that: not where the baseline has too few
-    /// samples, too few processes on the host's processors, or saw a slower device, nor where most of several processes of
-    /// the candidate did.
+    /// Whether the case is undecided, and further processes of the candidate may change that.
     pub fn wants_more(&self) -> bool {
-        let Sighting { median, samples, .. } = self.baseline;
-        let hopeless = match self.obstacle {
-            Some(Obstacle::FewProcesses { baseline }) => baseline,
-            Some(Obstacle::AnotherBoard) => true,
+        let is_baseline_usable = self.baseline.samples >= MIN_SAMPLES && self.baseline.median.0 > 0.0;
+        if self.verdict != Verdict::Undecided || !is_baseline_usable {
+            return false;
+        }
+        match self.obstacle {
+            None => true,
+            Some(Obstacle::FewProcesses { baseline }) => !baseline,
+            Some(Obstacle::AnotherBoard) => false,
             // A slow device in most of several processes was not a momentary disturbance.
-            Some(Obstacle::AnotherSpeed { baseline }) => baseline || self.candidate.processes >= recipe::ENOUGH,
-            None => false,
-        };
-        self.verdict == Verdict::Undecided && samples >= MIN_SAMPLES && median.0 > 0.0 && !hopeless
+            Some(Obstacle::AnotherSpeed { baseline }) => !baseline && self.candidate.processes < recipe::ENOUGH,
+        }
     }
 
     /// Whether the case is undecided because the device's speed differed between the sides.
@@ -270,23 +270,22 @@ impl Compared {
         matches!(self.obstacle, Some(Obstacle::AnotherSpeed { .. }))
     }
 
-    /// Whether the case is undecided for that reason although both sides have many processes: more would not help.
+    /// Whether the device's speed keeps the case undecided although both sides have many processes.
     pub fn is_stuck(&self) -> bool {
         self.saw_another_speed() && self.baseline.processes.min(self.candidate.processes) >= recipe::ENOUGH
     }
 }
 
 impl Comparison {
-    /// Returns the cases with their indices, sorted by verdict, then by the size of the change; ties in the order of
-    /// the baseline.
+    /// Returns the cases with their indices, sorted by verdict, size of the change, and order of the baseline.
     pub fn sorted(&self) -> Vec<(usize, &Compared)> {
-        let place = |case: &Compared| Verdict::ALL.iter().position(|verdict| *verdict == case.verdict);
+        let rank = |case: &Compared| Verdict::ALL.iter().position(|verdict| *verdict == case.verdict);
         let change = |case: &Compared| match case.verdict {
             Verdict::Same => 0.0,
             _ => case.ratio.map_or(0.0, |ratio| ratio.ln().abs()),
         };
         let mut cases: Vec<_> = self.cases.iter().enumerate().collect();
-        cases.sort_by(|(_, a), (_, b)| place(a).cmp(&place(b)).then(change(b).total_cmp(&change(a))));
+        cases.sort_by(|(_, a), (_, b)| rank(a).cmp(&rank(b)).then(change(b).total_cmp(&change(a))));
         cases
     }
 
@@ -306,7 +305,7 @@ pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -
     let differences = differences(baseline, candidate);
     let driver_changed = differences.iter().any(Difference::is_driver);
     // Only a different driver, or a different setting of it, could legitimately slow the canary down.
-    let canary_tells = driver_changed || differences::may_be_the_drivers(&differences, baseline, candidate);
+    let canary_may_explain = driver_changed || differences::may_be_the_drivers(&differences, baseline, candidate);
     let mut pairs = vec![];
     let mut inspected = vec![];
     let mut unmatched = vec![];
@@ -327,18 +326,21 @@ pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -
         .enumerate()
         .map(|(index, pair)| pair.ratio(settings, &mut generator(1, index as u64)))
         .collect();
-    let penalised = |(pair, ratio): (&pair::CasePair<'_>, &Option<bootstrap::Ratio>)| {
-        let looks = if settings.growing { spent(pair.looks()) } else { 1.0 };
-        Some((ratio.as_ref()?.p * looks).min(1.0))
-    };
-    let p: Vec<f64> = pairs.iter().zip(&ratios).filter_map(penalised).collect();
+    let mut p = vec![];
+    for (pair, ratio) in pairs.iter().zip(&ratios) {
+        let penalty = if settings.growing { look_penalty(pair.looks()) } else { 1.0 };
+        p.extend(ratio.map(|ratio| (ratio.p * penalty).min(1.0)));
+    }
     let mut adjusted = benjamini_hochberg(&p).into_iter();
-    let cases = pairs.iter().zip(ratios).map(|(pair, ratio)| {
-        let judged = ratio.map(|ratio| (ratio, adjusted.next().unwrap_or(1.0)));
-        let compared = pair.compared(judged, settings, driver_changed);
-        Compared { canary: compared.canary.filter(|_| canary_tells), ..compared }
-    });
-    let cases = cases.collect();
+    let mut cases = vec![];
+    for (pair, ratio) in pairs.iter().zip(ratios) {
+        let ratio = ratio.map(|ratio| bootstrap::Ratio { p: adjusted.next().unwrap_or(1.0), ..ratio });
+        let mut compared = pair.compared(ratio, settings, driver_changed);
+        if !canary_may_explain {
+            compared.canary = None;
+        }
+        cases.push(compared);
+    }
     Comparison {
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION"),
@@ -352,14 +354,14 @@ pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -
     }
 }
 
-/// Returns the verdict on a ratio with adjusted p-value `p`.
-pub fn judge(ratio: &bootstrap::Ratio, p: f64, min_effect: f64) -> Verdict {
+/// Returns the verdict on a ratio with an adjusted p-value.
+pub fn judge(ratio: &bootstrap::Ratio, min_effect: f64) -> Verdict {
     let [low, high] = ratio.interval;
     let most = 1.0 + min_effect;
-    let significant = p <= FALSE_DISCOVERIES;
-    if low > 1.0 && significant && ratio.least > most {
+    let is_significant = ratio.p <= FALSE_DISCOVERIES;
+    if is_significant && low > 1.0 && ratio.least > most {
         Verdict::Slower
-    } else if high < 1.0 && significant && ratio.least < 1.0 / most {
+    } else if is_significant && high < 1.0 && ratio.least < 1.0 / most {
         Verdict::Faster
     } else if low >= 1.0 / most && high <= most {
         Verdict::Same

@@ -50,8 +50,8 @@ struct RatedCase<'a> {
 }
 
 impl Overview {
-    /// Returns the figures over all cases, and below them those of each algorithm on each device where there are several;
-    /// nothing for less than two cases.
+    /// Returns the figures over all cases, followed by those of each algorithm on each device if there are several.
+    /// Leaves out figures over fewer than two cases.
     pub fn all(comparison: &Comparison) -> Vec<Self> {
         let mut parts: BTreeMap<(&str, &str), Vec<RatedCase<'_>>> = BTreeMap::new();
         for (index, case) in comparison.cases.iter().enumerate() {
@@ -59,26 +59,28 @@ impl Overview {
                 parts.entry((&case.algorithm, &case.device)).or_default().push(RatedCase { index, case, ratio });
             }
         }
-        let whole: Vec<_> = parts.values().flatten().copied().collect();
-        let several = parts.len() > 1;
-        let parts = parts.values().filter(|_| several).map(Vec::as_slice);
-        [&whole[..]].into_iter().chain(parts).filter(|cases| cases.len() > 1).map(Self::of).collect()
+        let mut groups: Vec<Vec<RatedCase<'_>>> = vec![parts.values().flatten().copied().collect()];
+        if parts.len() > 1 {
+            groups.extend(parts.into_values());
+        }
+        groups.iter().filter(|cases| cases.len() > 1).map(|cases| Self::of(cases)).collect()
     }
 
+    /// Returns the figures over these cases, which are at least one.
     fn of(cases: &[RatedCase<'_>]) -> Self {
-        let first = cases[0].case;
         let common = |name: fn(&Compared) -> &String| {
-            cases.iter().all(|rated| name(rated.case) == name(first)).then(|| name(first).clone())
+            let first = name(cases[0].case);
+            if cases.iter().all(|rated| name(rated.case) == first) { Some(first.clone()) } else { None }
         };
         let percent = |verdict| {
             let count = cases.iter().filter(|rated| rated.case.verdict == verdict).count();
             100.0 * count as f64 / cases.len() as f64
         };
-        let by_ratio = |a: &&RatedCase<'_>, b: &&RatedCase<'_>| a.ratio.total_cmp(&b.ratio);
-        let extreme = |found: Option<&RatedCase<'_>>| {
-            let RatedCase { index, case, ratio } = *found.unwrap_or(&cases[0]);
+        let extreme = |rated: Option<&RatedCase<'_>>| {
+            let RatedCase { index, case, ratio } = *rated.unwrap_or(&cases[0]);
             Extreme { case: index, id: case.id.clone(), ratio }
         };
+        let by_ratio = |a: &&RatedCase<'_>, b: &&RatedCase<'_>| a.ratio.total_cmp(&b.ratio);
         let logarithms: f64 = cases.iter().map(|rated| rated.ratio.ln()).sum();
         Self {
             algorithm: common(|case| &case.algorithm),
@@ -88,6 +90,7 @@ impl Overview {
             slower_percent: percent(Verdict::Slower),
             faster_percent: percent(Verdict::Faster),
             undecided_percent: percent(Verdict::Undecided),
+            // The first of equal ratios; `max_by` returns the last.
             worst: extreme(cases.iter().rev().max_by(by_ratio)),
             best: extreme(cases.iter().min_by(by_ratio)),
         }

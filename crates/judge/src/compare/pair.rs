@@ -2,7 +2,7 @@
 
 use super::differences::work;
 use super::gate::Reached;
-use super::side::{SeenCase, State, state};
+use super::side::{SeenCase, State, state, state_reason};
 use super::{
     Compared, FALSE_DISCOVERIES, Inspected, MIN_SAMPLES, Obstacle, Settings, Sighting, Unmatched, Verdict, inspected,
     judge, why,
@@ -11,8 +11,9 @@ use crate::basis::random::generator;
 use crate::basis::units::{Nanos, counted, significant, trimmed};
 use crate::record::marks::MAX_OTHERS_DIFFERENCE;
 use crate::record::{Case, Measured, SLOW};
-use crate::stats::bootstrap::{self, MIN_RUNS_FOR_SPREAD, ProcessSamples, SideSamples};
+use crate::stats::bootstrap::{self, MIN_RUNS_FOR_SPREAD, ProcessSamples, Ratio, SideSamples};
 use crate::stats::noise;
+use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeSet;
 
 /// Ratio by which other programs may change a run's CPU time: its threads share cores, caches and clock with them.
@@ -36,76 +37,91 @@ pub(super) struct CasePair<'a> {
     pub(super) candidate: Vec<SeenCase<'a>>,
 }
 
-/// Returns the samples of both sides, or why they cannot be compared. Cases of different problems are compared only if
-/// the settings allow it.
+/// Returns the samples of both sides, or why they cannot be compared: missing times, or another problem.
 pub(super) fn pair<'a>(
     baseline: &[SeenCase<'a>],
     candidate: &[SeenCase<'a>],
     settings: &Settings,
 ) -> Result<CasePair<'a>, Box<Unmatched>> {
-    let [before, after] = [state(baseline), state(candidate)];
-    let another = if settings.other_problems { None } else { another_problem(baseline, candidate) };
-    if [before.0, after.0] == [State::Measured; 2] && another.is_none() {
+    let before = state(baseline);
+    let after = state(candidate);
+    let change = if settings.other_problems { None } else { problem_change(baseline, candidate) };
+    if [before, after] == [State::Measured; 2] && change.is_none() {
         let timed = |side: &[SeenCase<'a>]| side.iter().filter(|seen| !seen.samples().is_empty()).copied().collect();
         return Ok(CasePair { baseline: timed(baseline), candidate: timed(candidate) });
     }
-    let any = baseline.first().or(candidate.first());
+    let first = baseline.first().or(candidate.first()).expect("a matched case is on one side at least");
+    let mut reason = state_reason(candidate);
+    if reason.is_empty() {
+        reason = state_reason(baseline);
+    }
+    let last_measured = candidate.last().filter(|_| after == State::Measured);
     Err(Box::new(Unmatched {
-        id: any.map(|seen| seen.case.id.clone()).unwrap_or_default(),
-        algorithm: any.map(|seen| seen.case.algorithm.clone()).unwrap_or_default(),
-        variant: any.map(|seen| seen.case.variant.clone()).unwrap_or_default(),
-        device: any.map(|seen| seen.record.device_name(seen.case.device)).unwrap_or_default(),
-        baseline: before.0,
-        candidate: after.0,
-        newly_wrong: after.0.is_wrong() && !before.0.is_wrong(),
-        interrupted: [before.0, after.0].contains(&State::Interrupted),
-        reached: candidate
-            .last()
-            .filter(|_| after.0 == State::Measured)
-            .map(|last| Reached::of(last.case, Some(sighting(candidate).median))),
-        reason: another.unwrap_or(if after.1.is_empty() { before.1 } else { after.1 }),
+        id: first.case.id.clone(),
+        algorithm: first.case.algorithm.clone(),
+        variant: first.case.variant.clone(),
+        device: first.record.device_name(first.case.device),
+        baseline: before,
+        candidate: after,
+        newly_wrong: after.is_wrong() && !before.is_wrong(),
+        interrupted: [before, after].contains(&State::Interrupted),
+        reached: last_measured.map(|last| Reached::of(last.case, Some(sighting(candidate).median))),
+        reason: change.unwrap_or(reason),
     }))
 }
 
-/// Compares a case that was inspected on both sides.
+/// Compares a case that was inspected on both sides; `None` if it was not.
 pub(super) fn inspected(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Option<Inspected> {
-    let both = [baseline, candidate].iter().all(|side| state(side).0 == State::Inspected);
-    baseline.last().zip(candidate.last()).filter(|_| both).map(|(before, after)| inspected::inspected(before, after))
+    if [baseline, candidate].map(state) != [State::Inspected; 2] {
+        return None;
+    }
+    Some(inspected::inspected(baseline.last()?, candidate.last()?))
 }
 
 /// Describes how the problem differs between the sides: buffers, inputs, or work.
-fn another_problem(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Option<String> {
-    let both = || baseline.iter().flat_map(|before| candidate.iter().map(move |after| (before.case, after.case)));
-    // Older records lack buffers.
-    let mut with_buffers = both().filter(|(before, after)| !before.buffers.is_empty() && !after.buffers.is_empty());
-    if let Some((before, after)) = with_buffers.find(|(before, after)| before.buffers != after.buffers) {
-        let only = |of: &Case, other: &Case| {
-            let buffers = of.buffers.iter().filter(|buffer| !other.buffers.contains(buffer));
-            buffers.cloned().collect::<Vec<_>>().join(", ")
-        };
-        return Some(format!("its buffers changed: {} → {}", only(before, after), only(after, before)));
+fn problem_change(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Option<String> {
+    let mut pairs = vec![];
+    for before in baseline {
+        pairs.extend(candidate.iter().map(|after| (before.case, after.case)));
+    }
+    for (before, after) in &pairs {
+        // Older records lack buffers.
+        let have_buffers = !before.buffers.is_empty() && !after.buffers.is_empty();
+        if have_buffers && before.buffers != after.buffers {
+            let only_before = other_buffers(before, after);
+            return Some(format!("its buffers changed: {only_before} → {}", other_buffers(after, before)));
+        }
     }
     let inputs = |case: &Case| case.measured().and_then(|measured| measured.inputs.clone());
-    // Older records lack fingerprints of inputs.
-    let mut given = both().filter_map(|(before, after)| Some((inputs(before)?, inputs(after)?)));
-    if let Some((before, after)) = given.find(|(before, after)| before != after) {
-        return Some(format!(
-            "its inputs changed: other contents in files, or from the inputs command ({before} → {after})"
-        ));
+    for (before, after) in &pairs {
+        // Older records lack fingerprints of inputs.
+        if let (Some(old), Some(new)) = (inputs(before), inputs(after))
+            && old != new
+        {
+            return Some(format!(
+                "its inputs changed: other contents in files, or from the inputs command ({old} → {new})"
+            ));
+        }
     }
-    both()
-        .find(|(before, after)| work(before) != work(after))
-        .map(|(before, after)| format!("its work changed: {} → {}", work(before), work(after)))
+    let (before, after) = pairs.iter().find(|(before, after)| work(before) != work(after))?;
+    Some(format!("its work changed: {} → {}", work(before), work(after)))
 }
 
-pub(super) fn runs(side: &[SeenCase<'_>]) -> Vec<ProcessSamples> {
+/// Lists the buffers of `case` that `reference` lacks.
+fn other_buffers(case: &Case, reference: &Case) -> String {
+    let buffers = case.buffers.iter().filter(|buffer| !reference.buffers.contains(buffer));
+    buffers.cloned().collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the times of each process of a side.
+fn process_times(side: &[SeenCase<'_>]) -> Vec<ProcessSamples> {
     let times = |seen: &SeenCase<'_>| seen.samples().iter().map(|sample| sample.time.0).collect::<Vec<_>>();
     side.iter().filter_map(|seen| ProcessSamples::new(&times(seen))).collect()
 }
 
 impl CasePair<'_> {
     /// Whether both sides consist of the same processes.
-    pub(super) fn shared(&self) -> bool {
+    fn shares_processes(&self) -> bool {
         self.baseline.iter().map(SeenCase::process).eq(self.candidate.iter().map(SeenCase::process))
     }
 
@@ -114,118 +130,119 @@ impl CasePair<'_> {
         self.candidate.iter().map(|seen| std::ptr::from_ref(seen.record)).collect::<BTreeSet<_>>().len()
     }
 
-    /// Whether both sides are the same samples.
-    pub(super) fn identical(&self) -> bool {
-        self.shared() && self.baseline.iter().zip(&self.candidate).all(|(a, b)| a.samples() == b.samples())
+    fn is_identical(&self) -> bool {
+        self.shares_processes() && self.baseline.iter().zip(&self.candidate).all(|(a, b)| a.samples() == b.samples())
     }
 
     /// Returns why the samples are too few for any verdict, if they are.
-    pub(super) fn too_few(&self) -> Option<String> {
-        [("baseline", &self.baseline), ("candidate", &self.candidate)].into_iter().find_map(|(name, side)| {
-            let count: usize = side.iter().map(|seen| seen.samples().len()).sum();
-            match count {
-                _ if timeless(side) => Some(format!("{name} has a median of zero")),
-                0..MIN_SAMPLES => Some(format!("{name} has {count} samples, {MIN_SAMPLES} are needed")),
-                _ => None,
+    fn too_few_samples(&self) -> Option<String> {
+        for (name, side) in [("baseline", &self.baseline), ("candidate", &self.candidate)] {
+            if is_timeless(side) {
+                return Some(format!("{name} has a median of zero"));
             }
-        })
+            let count = sighting(side).samples;
+            if count < MIN_SAMPLES {
+                return Some(format!("{name} has {count} samples, {MIN_SAMPLES} are needed"));
+            }
+        }
+        None
     }
 
-    pub(super) fn on_host(&self) -> bool {
-        self.baseline
-            .iter()
-            .chain(&self.candidate)
-            .filter_map(SeenCase::device)
-            .any(|device| device.kind.runs_on_host_cores())
+    /// Whether the device is the host's processors.
+    fn is_on_host(&self) -> bool {
+        let mut devices = self.baseline.iter().chain(&self.candidate).filter_map(SeenCase::device);
+        devices.any(|device| device.kind.runs_on_host_cores())
+    }
+
+    fn fewest_processes(&self) -> usize {
+        self.baseline.len().min(self.candidate.len())
     }
 
     /// Returns the assumed relative difference between the medians of two processes, beyond the observed one.
-    pub(super) fn assumed_noise(&self, settings: &Settings) -> f64 {
-        let known = self.baseline.len().min(self.candidate.len()) >= MIN_RUNS_FOR_SPREAD;
-        match settings.noise {
-            Some(noise) => noise,
-            None if self.another_board() => noise::ASSUMED_BETWEEN_BOARDS,
-            None => noise::assumed(self.on_host() && !known),
+    fn assumed_noise(&self, settings: &Settings) -> f64 {
+        if let Some(noise) = settings.noise {
+            return noise;
         }
+        if self.is_another_board() {
+            return noise::ASSUMED_BETWEEN_BOARDS;
+        }
+        noise::assumed(self.is_on_host() && self.fewest_processes() < MIN_RUNS_FOR_SPREAD)
     }
 
-    pub(super) fn ratio(
-        &self,
-        settings: &Settings,
-        generator: &mut rand_chacha::ChaCha8Rng,
-    ) -> Option<bootstrap::Ratio> {
-        if self.identical() && !timeless(&self.baseline) {
-            return Some(bootstrap::Ratio::ONE);
+    /// Converts the assumed noise, a difference exceeded in 5 % of cases, to the standard deviation of one process.
+    fn assumed_deviation(&self, settings: &Settings) -> f64 {
+        self.assumed_noise(settings).ln_1p() / (bootstrap::Z * std::f64::consts::SQRT_2)
+    }
+
+    /// Returns the ratio of medians, or of CPU times if the host's speed differed; `None` with too few samples.
+    pub(super) fn ratio(&self, settings: &Settings, generator: &mut ChaCha8Rng) -> Option<Ratio> {
+        if self.is_identical() && !is_timeless(&self.baseline) {
+            return Some(Ratio::ONE);
         }
-        if self.too_few().is_some() {
+        if self.too_few_samples().is_some() {
             return None;
         }
-        if self.another_speed()
+        if self.saw_another_speed()
             && let Some(ratio) = self.cpu_ratio(settings, generator)
         {
             return Some(ratio);
         }
-        let [baseline, candidate] = [runs(&self.baseline), runs(&self.candidate)];
-        // Converts the difference exceeded in 5 % of cases to the standard deviation of one process.
-        let floor = self.assumed_noise(settings).ln_1p() / (bootstrap::Z * std::f64::consts::SQRT_2);
-        let noise = |runs: &[ProcessSamples], side: &[SeenCase<'_>]| {
-            if self.shared() {
-                return 0.0;
-            }
-            if runs.len() >= MIN_RUNS_FOR_SPREAD {
-                return floor;
-            }
-            // A process whose halves or canary readings disagree shows that the device's speed varies.
-            let drifts = runs.iter().map(|run| run.drift().abs() / 2.0);
-            let canaries = side.iter().filter_map(|seen| canary_drift(seen.case.measured()?)).map(|d| d / 2.0);
-            drifts.chain(canaries).fold(floor, f64::max)
-        };
-        let side = |runs, seen| SideSamples { runs, noise: noise(runs, seen) };
-        let [baseline, candidate] = [side(&baseline, &self.baseline), side(&candidate, &self.candidate)];
+        let [baseline, candidate] = [&self.baseline, &self.candidate].map(|side| process_times(side));
+        let baseline = SideSamples { runs: &baseline, noise: self.hidden_noise(&self.baseline, &baseline, settings) };
+        let candidate =
+            SideSamples { runs: &candidate, noise: self.hidden_noise(&self.candidate, &candidate, settings) };
         Some(bootstrap::ratio(baseline, candidate, self.slowness(), generator))
+    }
+
+    /// Returns the standard deviation between processes of a side beyond the spread of their `times`.
+    fn hidden_noise(&self, side: &[SeenCase<'_>], times: &[ProcessSamples], settings: &Settings) -> f64 {
+        if self.shares_processes() {
+            return 0.0;
+        }
+        let assumed = self.assumed_deviation(settings);
+        if times.len() >= MIN_RUNS_FOR_SPREAD {
+            return assumed;
+        }
+        // A process whose halves or canary readings disagree shows that the device's speed varies.
+        let drifts = times.iter().map(|times| times.drift().abs());
+        let canary_drifts = side.iter().filter_map(|seen| canary_drift(seen.case.measured()?));
+        drifts.chain(canary_drifts).map(|drift| drift / 2.0).fold(assumed, f64::max)
     }
 
     /// Computes the ratio of CPU times per run, after deducting what other programs may change of it; `None` if a
     /// process lacks its CPU time, or the drivers' variables differ. If the processors were busier during one side,
     /// elapsed times say little.
-    fn cpu_ratio(&self, settings: &Settings, generator: &mut rand_chacha::ChaCha8Rng) -> Option<bootstrap::Ratio> {
-        // A different driver, or LP_NUM_THREADS, may divide the same work among more threads: more CPU time does not
-        // mean more elapsed time.
-        let mut others = self.baseline.iter().chain(&self.candidate).map(|seen| &seen.record.origin.environment);
-        let first = others.next()?;
-        if others.any(|variables| variables != first) {
+    fn cpu_ratio(&self, settings: &Settings, generator: &mut ChaCha8Rng) -> Option<Ratio> {
+        // With another driver or LP_NUM_THREADS, more CPU time may be divided among more threads, and take no longer.
+        let mut environments = self.baseline.iter().chain(&self.candidate).map(|seen| &seen.record.origin.environment);
+        let first = environments.next()?;
+        if environments.any(|variables| variables != first) {
             return None;
         }
         let times = |side: &[SeenCase<'_>]| -> Option<Vec<ProcessSamples>> {
             side.iter().map(|seen| ProcessSamples::new(&[seen.case.measured()?.conditions.cpu_time?.0])).collect()
         };
-        let noise = self.assumed_noise(settings).ln_1p() / (bootstrap::Z * std::f64::consts::SQRT_2);
+        let noise = self.assumed_deviation(settings);
         let [baseline, candidate] = [times(&self.baseline)?, times(&self.candidate)?];
         let [baseline, candidate] = [&baseline, &candidate].map(|runs| SideSamples { runs, noise });
-        let sides = |slowness, generator: &mut _| bootstrap::ratio(baseline, candidate, slowness, generator);
-        let sign = sides(0.0, &mut generator.clone()).value.ln().signum();
+        let direction = bootstrap::ratio(baseline, candidate, 0.0, &mut generator.clone()).value.ln().signum();
         let moved = self.candidate.iter().map(|seen| seen.case.work.bytes.0).max().unwrap_or(0);
-        let shared = if moved > CORE_CACHE_BYTES { SHARED_MEMORY_RATIO } else { SHARED_CORES_RATIO };
-        Some(sides(sign * shared.ln(), generator))
+        let by_others = if moved > CORE_CACHE_BYTES { SHARED_MEMORY_RATIO } else { SHARED_CORES_RATIO };
+        Some(bootstrap::ratio(baseline, candidate, direction * by_others.ln(), generator))
     }
 
     /// Whether a change by this ratio is too large to be caused by other programs: it is one of CPU times, or exceeds
     /// the square of what the canary and the CPU load explain.
-    fn is_beyond_load(&self, ratio: &bootstrap::Ratio, settings: &Settings) -> bool {
+    fn is_beyond_load(&self, ratio: &Ratio, settings: &Settings) -> bool {
         if self.cpu_ratio(settings, &mut generator(1, 0)).is_some() {
             return true;
         }
-        let others = why::others(&self.baseline, &self.candidate);
-        let left = others.map_or(0.0, |[before, after]| ((1.0 - before) / (1.0 - after)).ln());
-        let sign = ratio.value.ln().signum();
-        let explained = (sign * left).max(sign * self.slowness()).max(0.0);
+        // If others took half of the processors during the candidate, its times doubled.
+        let load = why::other_programs(&self.baseline, &self.candidate);
+        let by_load = load.map_or(0.0, |[before, after]| ((1.0 - before) / (1.0 - after)).ln());
+        let direction = ratio.value.ln().signum();
+        let explained = (direction * by_load).max(direction * self.slowness()).max(0.0);
         ratio.value.ln().abs() - 2.0 * explained > settings.min_effect.ln_1p()
-    }
-
-    /// Whether CPU times lead to the same verdict as elapsed times.
-    fn cpu_agrees(&self, verdict: Verdict, settings: &Settings) -> bool {
-        let ratio = self.cpu_ratio(settings, &mut generator(1, 0));
-        ratio.is_some_and(|ratio| judge(&ratio, ratio.p, settings.min_effect) == verdict)
     }
 
     /// Returns the logarithm of the canary's slow-down during the candidate; 0 if unknown. On the host's processors,
@@ -233,151 +250,168 @@ impl CasePair<'_> {
     fn slowness(&self) -> f64 {
         let Some([before, after]) = why::canaries(&self.baseline, &self.candidate) else { return 0.0 };
         let slowness = (after / before).ln();
-        if self.shared() || (self.on_host() && slowness.abs() < MAX_CANARY_NOISE.ln()) { 0.0 } else { slowness }
+        let is_noise = self.is_on_host() && slowness.abs() < MAX_CANARY_NOISE.ln();
+        if self.shares_processes() || is_noise { 0.0 } else { slowness }
     }
 
-    /// Whether the device, on the host's processors, differed in speed between the sides, by its canary or by other
-    /// programs' CPU use.
-    fn another_speed(&self) -> bool {
-        let others = why::others(&self.baseline, &self.candidate).map_or(0.0, |[before, after]| (after - before).abs());
-        !self.shared() && self.on_host() && (self.slowness().abs() > SLOW.ln() || others > MAX_OTHERS_DIFFERENCE)
+    /// Whether the host's processors differed in speed between the sides, by canary or other programs' CPU use.
+    fn saw_another_speed(&self) -> bool {
+        if self.shares_processes() || !self.is_on_host() {
+            return false;
+        }
+        let load =
+            why::other_programs(&self.baseline, &self.candidate).map_or(0.0, |[before, after]| (after - before).abs());
+        self.slowness().abs() > SLOW.ln() || load > MAX_OTHERS_DIFFERENCE
     }
 
     /// Whether the sides ran on different boards of one model, with too few boards to know their spread. Two H100s
     /// differed by 8 % in a kernel of 8 µs.
-    fn another_board(&self) -> bool {
+    fn is_another_board(&self) -> bool {
         let boards = |side: &[SeenCase<'_>]| -> BTreeSet<(String, String)> {
-            let known = side.iter().filter_map(SeenCase::device).filter(|device| !device.uuid.is_empty());
-            known.map(|device| (device.name.clone(), device.uuid.clone())).collect()
+            let identified = side.iter().filter_map(SeenCase::device).filter(|device| !device.uuid.is_empty());
+            identified.map(|device| (device.name.clone(), device.uuid.clone())).collect()
         };
-        let [before, after] = [boards(&self.baseline), boards(&self.candidate)];
-        let of_one_model = before.iter().chain(&after).map(|(name, _)| name).collect::<BTreeSet<_>>().len() == 1;
-        let few = before.len().min(after.len()) < MIN_RUNS_FOR_SPREAD;
-        !self.on_host() && of_one_model && few && !before.is_empty() && !after.is_empty() && before.is_disjoint(&after)
-    }
-
-    /// Returns the obstacle to a `verdict`, and the reason in words. Times from one or two processes on the host's
-    /// processors cannot distinguish a change from a momentary load, unless the user states the noise between
-    /// processes.
-    fn obstacle(
-        &self,
-        verdict: Verdict,
-        ratio: Option<&bootstrap::Ratio>,
-        settings: &Settings,
-    ) -> Option<(Obstacle, String)> {
-        let changed = matches!(verdict, Verdict::Slower | Verdict::Faster);
-        let is_beyond = changed && ratio.is_some_and(|ratio| self.is_beyond_load(ratio, settings));
-        if self.another_speed() && !is_beyond {
-            let few = verdict != Verdict::Same && self.lacks_baseline(settings);
-            let obstacle = if few { Obstacle::FewProcesses { baseline: true } } else { self.of_speed() };
-            return Some((obstacle, self.speed()[1].clone()));
+        let before = boards(&self.baseline);
+        let after = boards(&self.candidate);
+        if self.is_on_host() || before.is_empty() || after.is_empty() || !before.is_disjoint(&after) {
+            return false;
         }
-        (changed && self.guesses(settings) && self.few() && !self.cpu_agrees(verdict, settings)).then(|| {
-            let obstacle = Obstacle::FewProcesses { baseline: self.lacks_baseline(settings) };
-            let reason = format!(
-                "with fewer than {MIN_RUNS_FOR_SPREAD} processes on a software device, a change may just be a busy moment"
-            );
-            (obstacle, reason)
-        })
+        let models: BTreeSet<_> = before.iter().chain(&after).map(|(name, _)| name).collect();
+        models.len() == 1 && before.len().min(after.len()) < MIN_RUNS_FOR_SPREAD
     }
 
-    pub(super) fn compared(
-        &self,
-        judged: Option<(bootstrap::Ratio, f64)>,
-        settings: &Settings,
-        driver: bool,
-    ) -> Compared {
-        let verdict = judged.map_or(Verdict::Undecided, |(ratio, p)| judge(&ratio, p, settings.min_effect));
-        let obstacle = self.obstacle(verdict, judged.as_ref().map(|(ratio, _)| ratio), settings);
-        let verdict = if obstacle.is_some() { Verdict::Undecided } else { verdict };
-        let (mut obstacle, reason) = obstacle.unzip();
+    /// Whether the device's speed differed between the sides, and a verdict may be a consequence of that.
+    fn speed_explains(&self, verdict: Verdict, ratio: Option<&Ratio>, settings: &Settings) -> bool {
+        let is_beyond = is_change(verdict) && ratio.is_some_and(|ratio| self.is_beyond_load(ratio, settings));
+        self.saw_another_speed() && !is_beyond
+    }
+
+    /// Whether a change may be a momentary load: one or two processes on the host's processors cannot tell, unless the
+    /// user states the noise between processes, or CPU times lead to the same verdict as elapsed times.
+    fn may_be_a_moment(&self, verdict: Verdict, settings: &Settings) -> bool {
+        if !is_change(verdict) || !self.has_unknown_noise(settings) || !self.has_few_processes() {
+            return false;
+        }
+        let by_cpu_time = self.cpu_ratio(settings, &mut generator(1, 0));
+        by_cpu_time.is_none_or(|ratio| judge(&ratio, settings.min_effect) != verdict)
+    }
+
+    /// Returns the finished comparison of the case. The p-value of `ratio` is adjusted for the number of cases.
+    pub(super) fn compared(&self, ratio: Option<Ratio>, settings: &Settings, driver_changed: bool) -> Compared {
+        let by_ratio = ratio.map_or(Verdict::Undecided, |ratio| judge(&ratio, settings.min_effect));
+        let mut obstacle = None;
+        let mut reason = None;
+        if self.speed_explains(by_ratio, ratio.as_ref(), settings) {
+            if by_ratio != Verdict::Same && self.lacks_baseline(settings) {
+                obstacle = Some(Obstacle::FewProcesses { baseline: true });
+                reason = Some(self.speed_sentence());
+            } else {
+                // The test column has the reason.
+                obstacle = Some(self.speed_obstacle());
+            }
+        } else if self.may_be_a_moment(by_ratio, settings) {
+            obstacle = Some(Obstacle::FewProcesses { baseline: self.lacks_baseline(settings) });
+            reason = Some(format!(
+                "with fewer than {MIN_RUNS_FOR_SPREAD} processes on a software device, a change may just be a busy moment"
+            ));
+        }
+        let verdict = if obstacle.is_some() { Verdict::Undecided } else { by_ratio };
         let mut why: Vec<String> = vec![];
-        if self.identical() {
+        if self.is_identical() {
             why.push("the same samples on both sides".into());
         } else if verdict == Verdict::Undecided {
-            why.extend(self.too_few());
-            if reason.is_none() {
-                let assumption = self.assumption(judged.map(|(ratio, _)| ratio), settings);
-                let few = if settings.noise.is_none() && self.another_board() {
-                    Obstacle::AnotherBoard
+            why.extend(self.too_few_samples());
+            if obstacle.is_none() && ratio.is_some_and(|ratio| self.is_width_assumed(&ratio, settings)) {
+                if self.assumes_boards(settings) {
+                    obstacle = Some(Obstacle::AnotherBoard);
                 } else {
-                    Obstacle::FewProcesses { baseline: self.lacks_baseline(settings) }
-                };
-                obstacle = assumption.is_some().then_some(few);
-                why.extend(assumption.filter(|_| few != Obstacle::AnotherBoard));
+                    obstacle = Some(Obstacle::FewProcesses { baseline: self.lacks_baseline(settings) });
+                    let noise = percent(self.assumed_noise(settings));
+                    why.push(format!(
+                        "with fewer than {MIN_RUNS_FOR_SPREAD} processes a side, ±{noise} between processes is assumed"
+                    ));
+                }
             }
         }
-        // For a speed difference, the test column has the reason.
-        why.extend(reason.filter(|_| !matches!(obstacle, Some(Obstacle::AnotherSpeed { .. }))));
-        // A clock change that explains the difference keeps the case undecided on any device.
-        let explained = |ratio: &bootstrap::Ratio| {
-            is_beyond(ratio.value, settings.min_effect) && !is_beyond(ratio.least, settings.min_effect)
-        };
-        if verdict == Verdict::Undecided && judged.is_some_and(|(ratio, _)| explained(&ratio)) {
-            obstacle = obstacle.or(Some(self.of_speed()));
+        why.extend(reason);
+        if let Some(ratio) = ratio
+            && verdict == Verdict::Undecided
+            && obstacle.is_none()
+        {
+            let is_explained =
+                is_beyond(ratio.value, settings.min_effect) && !is_beyond(ratio.least, settings.min_effect);
+            if is_explained {
+                // A clock change that explains the difference keeps the case undecided on any device.
+                obstacle = Some(self.speed_obstacle());
+            } else if self.has_few_processes() {
+                // The test column has the number of processes.
+                why.push(evidence(&ratio, verdict, settings.min_effect));
+            }
         }
-        // The test's result is irrelevant if a different rule prevents a verdict.
-        if let Some((ratio, p)) = judged.filter(|_| verdict == Verdict::Undecided && self.few() && obstacle.is_none()) {
-            why.push(evidence(&ratio, p, verdict, settings.min_effect));
-        }
-        why.extend(self.explanations(verdict, settings, driver));
-        let last = &self.candidate[self.candidate.len() - 1];
-        let mut compared = Compared {
-            id: last.case.id.clone(),
-            kind: last.case.kind(),
-            subject: last.case.subject(),
-            row: last.case.row(),
-            test: String::new(),
-            algorithm: last.case.algorithm.clone(),
-            variant: last.case.variant.clone(),
+        why.extend(self.explanations(verdict, settings, driver_changed));
+        self.entry(ratio, verdict, obstacle, why, settings)
+    }
+
+    /// Returns the entry of the case in the comparison.
+    fn entry(
+        &self,
+        ratio: Option<Ratio>,
+        verdict: Verdict,
+        obstacle: Option<Obstacle>,
+        why: Vec<String>,
+        settings: &Settings,
+    ) -> Compared {
+        let last = self.candidate[self.candidate.len() - 1].case;
+        let candidate = sighting(&self.candidate);
+        let is_canary = matches!(obstacle, Some(Obstacle::AnotherSpeed { .. })) && self.load().is_none();
+        Compared {
+            id: last.id.clone(),
+            kind: last.kind(),
+            subject: last.subject(),
+            row: last.row(),
+            test: self.test(ratio.as_ref(), verdict, obstacle, settings.min_effect),
+            algorithm: last.algorithm.clone(),
+            variant: last.variant.clone(),
             device: self.baseline[0].record.device_name(self.baseline[0].case.device),
             baseline: sighting(&self.baseline),
-            candidate: sighting(&self.candidate),
-            ratio: judged.map(|(ratio, _)| ratio.value),
-            interval: judged.map(|(ratio, _)| ratio.interval),
-            p: judged.map(|(_, p)| p),
+            ratio: ratio.map(|ratio| ratio.value),
+            interval: ratio.map(|ratio| ratio.interval),
+            p: ratio.map(|ratio| ratio.p),
             verdict,
             why,
             obstacle,
-            canary: matches!(obstacle, Some(Obstacle::AnotherSpeed { .. }) if self.load().is_none())
-                .then(|| self.slowness().exp()),
+            canary: is_canary.then(|| self.slowness().exp()),
             canary_explains: self.tells_speeds(verdict) && why::canary_changed(&self.baseline, &self.candidate),
-            chain: last.case.chain,
-            reached: Reached::of(last.case, Some(sighting(&self.candidate).median)),
-        };
-        compared.test = self.test(judged, verdict, &compared, settings.min_effect);
-        compared
+            chain: last.chain,
+            reached: Reached::of(last, Some(candidate.median)),
+            candidate,
+        }
     }
 
-    /// Describes the assumption that dominates the width of the interval, if one does.
-    pub(super) fn assumption(&self, ratio: Option<bootstrap::Ratio>, settings: &Settings) -> Option<String> {
-        let noise = self.assumed_noise(settings);
-        let [low, high] = ratio?.interval;
-        let half = (high / low).ln() / 2.0;
-        let boards = settings.noise.is_none() && self.another_board();
-        let assumed = !self.shared() && (boards || self.baseline.len().min(self.candidate.len()) < MIN_RUNS_FOR_SPREAD);
-        (assumed && noise.ln_1p() > half / 2.0).then(|| {
-            if boards {
-                return format!("the sides ran on different boards: ±{} between boards is assumed", percent(noise));
-            }
-            format!(
-                "with fewer than {MIN_RUNS_FOR_SPREAD} processes a side, ±{} between processes is assumed",
-                percent(noise)
-            )
-        })
+    /// Whether an assumed difference between processes, or between boards, dominates the width of the interval.
+    fn is_width_assumed(&self, ratio: &Ratio, settings: &Settings) -> bool {
+        let [low, high] = ratio.interval;
+        let half_width = (high / low).ln() / 2.0;
+        let is_assumed = self.has_few_processes() || self.assumes_boards(settings);
+        is_assumed && self.assumed_noise(settings).ln_1p() > half_width / 2.0
+    }
+
+    /// Whether the assumed noise is that between boards.
+    fn assumes_boards(&self, settings: &Settings) -> bool {
+        settings.noise.is_none() && self.is_another_board()
     }
 
     /// Whether speeds of the device may explain a verdict. On the host's processors the canary always varies; if it
     /// varied too much, the test column has it.
     fn tells_speeds(&self, verdict: Verdict) -> bool {
-        verdict != Verdict::Same && (verdict != Verdict::Undecided || !self.on_host())
+        verdict != Verdict::Same && (verdict != Verdict::Undecided || !self.is_on_host())
     }
 
     /// Lists other possible explanations of a verdict.
-    fn explanations(&self, verdict: Verdict, settings: &Settings, driver: bool) -> Vec<String> {
+    fn explanations(&self, verdict: Verdict, settings: &Settings, driver_changed: bool) -> Vec<String> {
         let mut why = vec![];
-        if self.another_speed() && verdict != Verdict::Undecided {
-            why.push(self.speed()[1].clone());
+        if self.saw_another_speed() && verdict != Verdict::Undecided {
+            why.push(self.speed_sentence());
             if self.cpu_ratio(settings, &mut generator(1, 0)).is_some() {
                 why.push("the ratio is of the CPU time of a run, which other programs hardly change".into());
             }
@@ -386,93 +420,98 @@ impl CasePair<'_> {
             why.extend(why::speeds(&self.baseline, &self.candidate));
         }
         if verdict != Verdict::Same {
-            why.extend(why::programs(&self.baseline, &self.candidate, driver));
+            why.extend(why::programs(&self.baseline, &self.candidate, driver_changed));
         }
         why.extend(why::warnings(&self.baseline, &self.candidate));
         why
     }
 
     /// Whether a side has too few processes to know their spread.
-    fn few(&self) -> bool {
-        !self.shared() && self.baseline.len().min(self.candidate.len()) < MIN_RUNS_FOR_SPREAD
+    fn has_few_processes(&self) -> bool {
+        !self.shares_processes() && self.fewest_processes() < MIN_RUNS_FOR_SPREAD
     }
 
     /// Describes the test that decided, or that failed, briefly enough for a column.
-    fn test(
-        &self,
-        judged: Option<(bootstrap::Ratio, f64)>,
-        found: Verdict,
-        case: &Compared,
-        min_effect: f64,
-    ) -> String {
-        let Some((ratio, p)) = judged else {
-            let samples = case.baseline.samples.min(case.candidate.samples);
-            let timeless = timeless(&self.baseline) || timeless(&self.candidate);
-            return if timeless {
-                "a median of zero".into()
-            } else {
-                format!("{}, needs {MIN_SAMPLES}", counted(samples, "sample"))
-            };
-        };
-        match (case.obstacle, found) {
-            _ if self.identical() => "the same samples".into(),
-            (Some(Obstacle::AnotherSpeed { .. }), _) => self.speed()[0].clone(),
-            (Some(Obstacle::AnotherBoard), _) => "different boards".into(),
-            (_, Verdict::Undecided) if self.few() => {
-                let fewest = self.baseline.len().min(self.candidate.len());
-                format!("only {}", counted(fewest, "process"))
+    fn test(&self, ratio: Option<&Ratio>, verdict: Verdict, obstacle: Option<Obstacle>, min_effect: f64) -> String {
+        let Some(ratio) = ratio else {
+            if is_timeless(&self.baseline) || is_timeless(&self.candidate) {
+                return "a median of zero".into();
             }
-            _ => evidence(&ratio, p, found, min_effect),
+            let samples = sighting(&self.baseline).samples.min(sighting(&self.candidate).samples);
+            return format!("{}, needs {MIN_SAMPLES}", counted(samples, "sample"));
+        };
+        if self.is_identical() {
+            return "the same samples".into();
+        }
+        match obstacle {
+            Some(Obstacle::AnotherSpeed { .. }) => self.speed_label(),
+            Some(Obstacle::AnotherBoard) => "different boards".into(),
+            _ if verdict == Verdict::Undecided && self.has_few_processes() => {
+                format!("only {}", counted(self.fewest_processes(), "process"))
+            }
+            _ => evidence(ratio, verdict, min_effect),
         }
     }
 
     /// Whether the noise between processes on the host's processors is unknown.
-    fn guesses(&self, settings: &Settings) -> bool {
-        self.on_host() && settings.noise.is_none()
+    fn has_unknown_noise(&self, settings: &Settings) -> bool {
+        self.is_on_host() && settings.noise.is_none()
     }
 
     /// Whether the baseline has too few processes for any verdict of a change.
     fn lacks_baseline(&self, settings: &Settings) -> bool {
-        self.guesses(settings) && self.baseline.len() < MIN_RUNS_FOR_SPREAD
+        self.has_unknown_noise(settings) && self.baseline.len() < MIN_RUNS_FOR_SPREAD
     }
 
     /// Returns the obstacle of a device whose speed differed between the sides.
-    fn of_speed(&self) -> Obstacle {
+    fn speed_obstacle(&self) -> Obstacle {
         Obstacle::AnotherSpeed { baseline: self.load().unwrap_or_else(|| self.slowness()) < 0.0 }
     }
 
-    /// Returns the increase of other programs' CPU share during the candidate, if that and not the canary distinguishes
-    /// the sides.
+    /// Returns the increase of other programs' CPU share, if that and not the canary distinguishes the sides.
     fn load(&self) -> Option<f64> {
-        let [before, after] = why::others(&self.baseline, &self.candidate)?;
+        let [before, after] = why::other_programs(&self.baseline, &self.candidate)?;
         let differs = (after - before).abs() > MAX_OTHERS_DIFFERENCE && self.slowness().abs() <= SLOW.ln();
         differs.then_some(after - before)
     }
 
-    /// Describes the difference in speed during the candidate: for a column, and as a sentence.
-    fn speed(&self) -> [String; 2] {
-        if let Some(load) = self.load() {
-            let points = 100.0 * load.abs();
-            let word = if load > 0.0 { "more" } else { "less" };
-            let sentence =
-                format!("the candidate ran while other programs used {points:.0} percentage points {word} CPU");
-            let sign = if load > 0.0 { '+' } else { '−' };
-            return [format!("CPU load {sign}{points:.0} points"), sentence];
-        }
+    /// Describes the difference in speed during the candidate, for a column.
+    fn speed_label(&self) -> String {
+        let Some(load) = self.load() else { return format!("device {}", self.slowness_text()) };
+        let sign = if load > 0.0 { '+' } else { '−' };
+        format!("CPU load {sign}{:.0} points", 100.0 * load.abs())
+    }
+
+    /// Describes the difference in speed during the candidate in a sentence.
+    fn speed_sentence(&self) -> String {
+        let Some(load) = self.load() else {
+            return format!("the candidate ran while the device was {}", self.slowness_text());
+        };
+        let word = if load > 0.0 { "more" } else { "less" };
+        let points = 100.0 * load.abs();
+        format!("the candidate ran while other programs used {points:.0} percentage points {word} CPU")
+    }
+
+    /// Formats the canary's change during the candidate: `5 % slower`.
+    fn slowness_text(&self) -> String {
         let slowness = self.slowness().exp_m1();
         let word = if slowness >= 0.0 { "slower" } else { "faster" };
-        let change = format!("{:.0} % {word}", 100.0 * slowness.abs());
-        [format!("device {change}"), format!("the candidate ran while the device was {change}")]
+        format!("{:.0} % {word}", 100.0 * slowness.abs())
     }
 }
 
+/// Whether a verdict is that the time changed.
+fn is_change(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Slower | Verdict::Faster)
+}
+
 /// Describes the ratio's evidence for a verdict.
-fn evidence(ratio: &bootstrap::Ratio, p: f64, found: Verdict, min_effect: f64) -> String {
-    match found {
-        Verdict::Slower | Verdict::Faster => probability(p),
+fn evidence(ratio: &Ratio, verdict: Verdict, min_effect: f64) -> String {
+    match verdict {
+        Verdict::Slower | Verdict::Faster => probability(ratio.p),
         Verdict::Same => format!("within ±{}", percent(min_effect)),
-        Verdict::Undecided if is_beyond(ratio.least, min_effect) && p > FALSE_DISCOVERIES => {
-            format!("not significant ({})", probability(p))
+        Verdict::Undecided if is_beyond(ratio.least, min_effect) && ratio.p > FALSE_DISCOVERIES => {
+            format!("not significant ({})", probability(ratio.p))
         }
         Verdict::Undecided if is_beyond(ratio.least, min_effect) => "interval holds 1".into(),
         Verdict::Undecided => format!("wider than ±{}", percent(min_effect)),
@@ -495,7 +534,7 @@ pub fn probability(p: f64) -> String {
     format!("p {sign} {digits}")
 }
 
-/// Formats a p-value as a relation sign and a number, with enough digits to distinguish it from the threshold.
+/// Formats a p-value as a relation sign and a number of two digits, or four where it is close to the threshold.
 pub fn significance(p: f64) -> (char, String) {
     if p < 1e-4 {
         return ('<', "0.0001".into());
@@ -506,17 +545,18 @@ pub fn significance(p: f64) -> (char, String) {
 }
 
 /// Whether a process has no time, or a median of zero, which cannot be a divisor.
-fn timeless(side: &[SeenCase<'_>]) -> bool {
+fn is_timeless(side: &[SeenCase<'_>]) -> bool {
     side.iter().any(|seen| seen.case.measured().is_none_or(|m| m.summary.median.0 <= 0.0))
 }
 
 /// Returns the logarithm of the canary's change while a case was sampled.
-pub(super) fn canary_drift(measured: &Measured) -> Option<f64> {
+fn canary_drift(measured: &Measured) -> Option<f64> {
     let [before, after] = measured.conditions.canary?;
     (before.0 > 0.0 && after.0 > 0.0).then(|| (after.0 / before.0).ln().abs())
 }
 
-pub(super) fn sighting(side: &[SeenCase<'_>]) -> Sighting {
+/// Sums up the measurements of a case on one side.
+fn sighting(side: &[SeenCase<'_>]) -> Sighting {
     let medians: Vec<f64> = side.iter().filter_map(|seen| Some(seen.case.measured()?.summary.median.0)).collect();
     Sighting {
         median: Nanos(crate::stats::median(&medians).unwrap_or_default()),

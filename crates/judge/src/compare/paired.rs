@@ -1,7 +1,6 @@
-//! Duels: two contestants and a control that take turns. The ratio of their rounds, a schedule of looks, and the
-//! correction for several cases.
+//! Duels of two contestants with a control: ratio of rounds, schedule of looks, correction for several cases.
 
-use super::{MIN_SAMPLES, Verdict, judge, spent};
+use super::{MIN_SAMPLES, Verdict, judge, look_penalty};
 use crate::basis::random::generator;
 use crate::basis::units::Nanos;
 use crate::case::method::Round;
@@ -15,17 +14,19 @@ use serde::{Serialize, Serializer};
 /// Name and version of the JSON document of `ab`.
 pub const AB_SCHEMA: &str = "gpukern-ab/1";
 
-/// Schedule of looks at growing rounds: after a first number of rounds, then each time they have grown by half; with
-/// the latest finding.
+/// Schedule of looks at growing rounds: after a first number of rounds, then each time they have grown by half.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
+    /// Number of rounds at the next look.
     next: usize,
+    /// Number of looks so far.
     looks: usize,
     min_effect: f64,
     /// Number of cases judged together.
     cases: usize,
+    /// Finding of the last look.
     finding: Option<Finding>,
-    /// Rounds at the last look.
+    /// Number of rounds at the last look.
     looked: usize,
 }
 
@@ -63,18 +64,18 @@ impl Schedule {
         // The control is A as well; the geometric mean estimates A's time.
         let ratios: Vec<_> = rounds.iter().map(|[a, b, control]| b.0 / (a.0 * control.0).sqrt()).collect();
         let controls: Vec<_> = rounds.iter().map(|[a, _, control]| control.0 / a.0).collect();
-        let [ratio, control] = [ratios, controls].map(|ratios| bootstrap::paired(&ratios, &mut generator(1, 0)));
-        let (Ratio { value, interval, .. }, control) = (ratio?, control?.interval);
+        let Ratio { value, interval, .. } = bootstrap::paired(&ratios, &mut generator(1, 0))?;
+        let control = bootstrap::paired(&controls, &mut generator(1, 0))?.interval;
         // A difference that also occurs between two instances of A is not a difference of B.
-        let reach = control.into_iter().map(|end| end.ln().abs()).fold(0.0, f64::max);
-        let least = value.ln().signum() * (value.ln().abs() - reach).max(0.0);
+        let control_deviation = control.into_iter().map(|end| end.ln().abs()).fold(0.0, f64::max);
+        let least = value.ln().signum() * (value.ln().abs() - control_deviation).max(0.0);
         let p = randomization(&rounds.iter().map(|round| round.map(|time| time.0.ln())).collect::<Vec<_>>());
-        // Correct for repeated looks: see `spent`. Starting with its second factor spends half of the allowance.
-        let case_p = (p * spent(self.looks + 1)).min(1.0);
+        // Correct for repeated looks: see `look_penalty`. Starting with its second factor spends half of the allowance.
+        let case_p = (p * look_penalty(self.looks + 1)).min(1.0);
         // Bonferroni: as if this were the most significant case, which every correction for their number satisfies.
         let p = (case_p * self.cases as f64).min(1.0);
         let ratio = Ratio { value, least: least.exp(), interval, p };
-        let verdict = judge(&ratio, p, self.min_effect);
+        let verdict = judge(&ratio, self.min_effect);
         Some(Finding { verdict, ratio: value, interval, control, p, least: ratio.least, case_p, looks: self.looks })
     }
 }
@@ -188,7 +189,7 @@ impl Trials {
         for (finding, p) in findings.iter_mut().zip(p) {
             let Finding { ratio: value, least, interval, .. } = **finding;
             finding.p = p;
-            finding.verdict = judge(&Ratio { value, least, interval, p }, p, self.min_effect);
+            finding.verdict = judge(&Ratio { value, least, interval, p }, self.min_effect);
         }
     }
 
@@ -273,15 +274,15 @@ mod tests {
             let changed = |trial: &u64| {
                 !matches!(verdict(&rounds(100, 1.0, noise, 100 + trial)), Verdict::Same | Verdict::Undecided)
             };
-            let found = (0..400).filter(changed).count();
-            assert!(found <= 2, "noise {noise}: {found} of 400");
+            let false_verdicts = (0..400).filter(changed).count();
+            assert!(false_verdicts <= 2, "noise {noise}: {false_verdicts} of 400");
         }
     }
 
     #[test]
     fn no_place_in_a_round_is_taken_for_a_difference() {
         // Each instance keeps a random memory placement: a third of them are 30 % slower throughout, in stretches.
-        let found = (0..400).filter(|trial| {
+        let false_verdicts = (0..400).filter(|trial| {
             let mut orders = generator(*trial, 3);
             let rounds: Vec<_> = (0..60u64)
                 .map(|i| {
@@ -292,13 +293,13 @@ mod tests {
                 .collect();
             !matches!(verdict(&rounds), Verdict::Same | Verdict::Undecided)
         });
-        assert!(found.count() <= 2);
+        assert!(false_verdicts.count() <= 2);
     }
 
     #[test]
     fn five_percent_is_found_through_noise_of_ten() {
-        let found = (0..200).filter(|trial| verdict(&rounds(400, 1.05, 0.1, 900 + trial)) == Verdict::Slower).count();
-        assert!(found >= 190, "{found} of 200");
+        let hits = (0..200).filter(|trial| verdict(&rounds(400, 1.05, 0.1, 900 + trial)) == Verdict::Slower).count();
+        assert!(hits >= 190, "{hits} of 200");
     }
 
     #[test]
@@ -322,27 +323,29 @@ mod tests {
         let p = trial(weak(), 1).finding.expect("rounds enough").p;
         assert!((2e-4..FALSE_DISCOVERIES).contains(&p), "{p}");
         let many = (3.0 * FALSE_DISCOVERIES / p) as usize;
-        let same = |at: usize| trial(rounds(12, 1.0, 0.003, 4000 + at as u64), many + 1);
-        let mut all =
-            trials((0..many).map(same).chain([trial(rounds(12, 1.5, 0.02, 1), many + 1)]).collect(), Turns::Batches);
-        all.cases.push(trial(weak(), many + 2));
-        all.correct();
-        assert_eq!((all.count(Verdict::Faster), all.count(Verdict::Slower)), (0, 1));
-        let clear = all.cases[many].finding.expect("rounds enough");
+        let unchanged = |at: usize| trial(rounds(12, 1.0, 0.003, 4000 + at as u64), many + 1);
+        let mut several = trials(
+            (0..many).map(unchanged).chain([trial(rounds(12, 1.5, 0.02, 1), many + 1)]).collect(),
+            Turns::Batches,
+        );
+        several.cases.push(trial(weak(), many + 2));
+        several.correct();
+        assert_eq!((several.count(Verdict::Faster), several.count(Verdict::Slower)), (0, 1));
+        let clear = several.cases[many].finding.expect("rounds enough");
         assert_eq!((clear.verdict, clear.looks), (Verdict::Slower, 3));
         // The correction is idempotent, and a single case needs none.
-        let before = all.clone();
-        all.correct();
-        assert_eq!(all, before);
+        let before = several.clone();
+        several.correct();
+        assert_eq!(several, before);
         let mut single = trials(vec![trial(weak(), 1)], Turns::Batches);
-        let found = single.cases[0].finding;
+        let finding = single.cases[0].finding;
         single.correct();
-        assert_eq!((single.cases[0].finding, found.map(|found| found.verdict)), (found, Some(Verdict::Slower)));
+        assert_eq!((single.cases[0].finding, finding.map(|finding| finding.verdict)), (finding, Some(Verdict::Slower)));
 
         // A single case has its fields at the top, several have theirs below.
         let json = serde_json::to_value(&single).expect("JSON");
         assert!(json["a"]["label"] == "a" && json["finding"]["verdict"] == "slower" && json["cases"].is_null());
-        let json = serde_json::to_value(&all).expect("JSON");
+        let json = serde_json::to_value(&several).expect("JSON");
         assert!(json["a"].is_null() && json["cases"].as_array().is_some_and(|cases| cases.len() == many + 2));
         assert_eq!(json["not_measured"], serde_json::Value::Null);
         // One of several cases, of which the others were interrupted.

@@ -1,7 +1,7 @@
 //! Commands that would decide undecided cases: more processes for the records of both sides, alternating, and the
 //! comparison again. They can be pasted into a shell, so they have the paths, requests and drivers of the records.
 
-use super::{Compared, Comparison, Difference, Obstacle, Settings, Verdict};
+use super::{Compared, Comparison, Obstacle, Settings, Verdict};
 use crate::basis::command_line::{arguments, stated};
 use crate::basis::printable::{printable, shown_word};
 use crate::basis::units::{Nanos, about, counted, significant, trimmed};
@@ -11,6 +11,7 @@ use crate::record::{CHOOSING, Case, Record};
 use crate::stats::bootstrap::{MIN_RUNS_FOR_SPREAD, Z};
 use crate::stats::{median, noise};
 use serde::Serialize;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -50,27 +51,32 @@ pub struct ComparisonCommand<'a> {
     pub program: &'a str,
     /// Whether the command also completes the candidate, whose record it stores.
     pub completes: bool,
-    /// Function that returns the command for a number of processes per side, and for the files that replace the first
-    /// one of each side.
+    /// Returns the command for a number of processes per side, and for files that replace the first of each side.
     pub command: &'a dyn Fn(usize, [Option<String>; 2]) -> String,
 }
 
 /// Command that measures a side.
 #[derive(Clone, PartialEq)]
 struct MeasureCommand {
-    /// Variables that choose the driver.
+    /// Assignments to the variables that choose the driver.
     variables: String,
     request: Request,
 }
 
 impl MeasureCommand {
-    /// Formats the shell command of `program` that brings the file at `path` to this number of processes; `option` says
-    /// what becomes of the file. A `quiet` command prints no table, which would push the verdict off the screen.
-    fn line(&self, program: &str, quiet: bool, processes: &str, option: &str, path: &str) -> String {
+    /// Formats the shell command of `program` that brings the file at `path` to this number of processes. `option` is
+    /// `--json` for a new file and `--resume` for an existing one.
+    fn line(&self, program: &str, processes: &str, option: &str, path: &str) -> String {
         let Self { variables, request } = self;
         let command = request.command_with(program, Table::new());
-        let (quiet, silent) = if quiet { (" -q", " > /dev/null") } else { ("", "") };
-        format!("{variables}{command}{quiet} --processes {processes} {option} {path}{silent}")
+        format!("{variables}{command} --processes {processes} {option} {path}")
+    }
+
+    /// Formats the indented command of a shell loop. It prints no table, which would push the verdict off the screen.
+    fn line_in_loop(&self, program: &str, processes: &str, path: &str) -> String {
+        let Self { variables, request } = self;
+        let command = request.command_with(program, Table::new());
+        format!("  {variables}{command} -q --processes {processes} --resume {path} > /dev/null")
     }
 }
 
@@ -80,14 +86,24 @@ struct MissingProcesses {
     /// File that gets more processes.
     path: String,
     /// Whether the file is new, because no record can be completed.
-    fresh: bool,
-    /// Number of processes in the file.
+    is_new_file: bool,
+    /// Number of processes in the file before the command.
     has: usize,
-    /// Number of processes that the side lacks.
-    lacks: usize,
-    /// Precondition that no command establishes.
-    with: Option<String>,
+    /// Number of processes in the file after the command.
+    goal: usize,
+    /// Precondition that no command establishes, such as another driver.
+    precondition: Option<String>,
 }
+
+/// Duration of a side's missing processes.
+struct SideCost {
+    side: &'static str,
+    processes: usize,
+    process_time: Nanos,
+}
+
+/// Names of the sides, in the order of every array with one entry per side.
+const SIDES: [&str; 2] = ["baseline", "candidate"];
 
 /// Returns remarks on why cases of `comparison` are undecided, and the commands that would decide them; `None` if no
 /// case is undecided, or no command would help.
@@ -97,30 +113,14 @@ pub fn recipe(
     settings: &Settings,
     again: &ComparisonCommand<'_>,
 ) -> (Vec<String>, Option<String>) {
-    let remeasured = [true, false].map(|baseline| must_remeasure(comparison, baseline, sides[1].paths.is_empty()));
+    let is_live = sides[1].paths.is_empty();
+    let remeasured = [true, false].map(|baseline| must_remeasure(comparison, baseline, is_live));
     let board = candidate_board(comparison, sides[1].records);
-    let (processes, mut remarks) = needed_processes(comparison, settings, remeasured, board);
-    let names = ["baseline", "candidate"];
-    let count_slow = |baseline| {
-        let slow = Some(Obstacle::AnotherSpeed { baseline });
-        comparison.cases.iter().filter(|case| case.obstacle == slow).count()
-    };
-    for ((name, baseline), must_remeasure) in names.iter().zip([true, false]).zip(remeasured) {
-        if !must_remeasure {
-            continue;
+    let mut remarks = undecided_remarks(comparison, settings, remeasured, board);
+    for baseline in [true, false] {
+        if remeasured[usize::from(!baseline)] {
+            remarks.push(remeasure_remark(comparison, baseline));
         }
-        let other = count_slow(!baseline);
-        let cases = match (count_slow(baseline), comparison.cases.len()) {
-            (1, 1) => String::new(),
-            (slow_cases, all) if slow_cases == all => format!("in all {all} cases "),
-            (slow_cases, all) => format!("in {slow_cases} of {all} cases "),
-        };
-        let others = if other > 0 {
-            format!("; in {other} while the {} ran", names[usize::from(baseline)])
-        } else {
-            String::new()
-        };
-        remarks.push(format!("Measure the {name} again: {cases}the device was slower or busier while it ran{others}."));
     }
     let mut alternating = None;
     let may_be_the_driver = comparison.cases.iter().any(|case| case.is_stuck() && case.canary.is_some());
@@ -130,126 +130,167 @@ pub fn recipe(
             remarks.push(ALTERNATE.into());
         }
     }
+    let waiting = undecided(comparison).filter(|case| awaits_processes(case, remeasured));
+    let mut processes = waiting.filter_map(|case| needed(case, settings.min_effect)).max();
+    if remeasured.contains(&true) {
+        processes = processes.max(Some(ENOUGH));
+    }
     let mut commands = vec![];
-    if let Some(processes) = processes.max(remeasured.contains(&true).then_some(ENOUGH)) {
-        let open = open_cases(comparison);
-        commands = command_lines(comparison, sides, (remeasured, &open), processes, again, &mut remarks);
+    if let Some(processes) = processes {
+        commands = command_lines(comparison, sides, remeasured, processes, again, &mut remarks);
     }
     commands.extend(alternating);
-    (remarks, (!commands.is_empty()).then(|| commands.join("\n")))
+    let commands = if commands.is_empty() { None } else { Some(commands.join("\n")) };
+    (remarks, commands)
+}
+
+/// Advises to measure one side again, because the device was slower or busier during it.
+fn remeasure_remark(comparison: &Comparison, baseline: bool) -> String {
+    let count_slow = |baseline| {
+        let slow = Some(Obstacle::AnotherSpeed { baseline });
+        comparison.cases.iter().filter(|case| case.obstacle == slow).count()
+    };
+    let total = comparison.cases.len();
+    let cases = match count_slow(baseline) {
+        1 if total == 1 => String::new(),
+        slow if slow == total => format!("in all {total} cases "),
+        slow => format!("in {slow} of {total} cases "),
+    };
+    let [side, other_side] = if baseline { SIDES } else { [SIDES[1], SIDES[0]] };
+    let others = match count_slow(!baseline) {
+        0 => String::new(),
+        count => format!("; in {count} while the {other_side} ran"),
+    };
+    format!("Measure the {side} again: {cases}the device was slower or busier while it ran{others}.")
 }
 
 /// Advice if a driver may slow down the device itself, and no complete command is known.
 const ALTERNATE: &str = "Two drivers can be told apart by alternating them: `gpukern ab` with --a-driver and --b-driver \
                          (docs/compare.md, \"Alternate two candidates\").";
 
-/// Returns the ids of the cases that further processes would decide.
+fn undecided(comparison: &Comparison) -> impl Iterator<Item = &Compared> {
+    comparison.cases.iter().filter(|case| case.verdict == Verdict::Undecided)
+}
+
+/// Whether more processes beside the existing ones might decide an undecided case. `remeasured` tells which sides get
+/// new records, in which the slower device of the old ones no longer counts.
+fn awaits_processes(case: &Compared, remeasured: [bool; 2]) -> bool {
+    let is_replaced = match case.obstacle {
+        Some(Obstacle::AnotherSpeed { baseline }) => remeasured[usize::from(!baseline)],
+        _ => false,
+    };
+    !is_replaced && !needs_another_machine(case)
+}
+
+/// Returns the ids of the undecided cases that enough processes would decide.
 fn open_cases(comparison: &Comparison) -> Vec<&str> {
-    let cases = undecided_by_processes(comparison).filter(|case| needed(case, comparison.min_effect).is_some());
-    cases.map(|case| case.id.as_str()).collect()
+    let mut ids = vec![];
+    for case in undecided(comparison) {
+        if !needs_another_machine(case) && needed(case, comparison.min_effect).is_some() {
+            ids.push(case.id.as_str());
+        }
+    }
+    ids
 }
 
-/// Returns the undecided cases that enough processes would decide.
-fn undecided_by_processes(comparison: &Comparison) -> impl Iterator<Item = &Compared> {
-    let undecided = comparison.cases.iter().filter(|case| case.verdict == Verdict::Undecided);
-    undecided.filter(|case| !needs_another_machine(case))
-}
-
-/// Counts the processes of a record that measured each of the `open` cases: some may have measured only others.
+/// Counts the processes of a record that measured each of the `open` cases, ignoring cases that none of them measured:
+/// some processes may have measured only other cases.
 fn processes_of(record: &Record, open: &[&str]) -> usize {
     let mut counts: HashMap<&str, usize> = open.iter().map(|id| (*id, 0)).collect();
     for case in record.cases.iter().filter(|case| case.measured().is_some()) {
         counts.entry(&case.id).and_modify(|count| *count += 1);
     }
-    let all = record.processes().len();
-    counts.into_values().filter(|count| *count > 0).min().map_or(all, |count| count.min(all))
+    let total = record.processes().len();
+    counts.into_values().filter(|count| *count > 0).min().map_or(total, |count| count.min(total))
 }
 
-/// Returns the lines that bring the `open` cases to this number of processes on each side, in a new file for a side to
-/// be remeasured, and compare again. If there are few open cases, only these are measured.
+/// Returns the lines that bring the open cases to this number of processes on each side, in a new file for a side to be
+/// remeasured, and compare again. If there are few open cases, only these are measured.
 fn command_lines(
     comparison: &Comparison,
     sides: [SideFiles<'_>; 2],
-    (remeasured, open): ([bool; 2], &[&str]),
+    remeasured: [bool; 2],
     processes: usize,
     again: &ComparisonCommand<'_>,
     remarks: &mut Vec<String>,
 ) -> Vec<String> {
-    let preconditions = preconditions(sides, comparison);
-    let has = |records: &[Record]| records.iter().map(|record| processes_of(record, open)).sum::<usize>();
+    let open = open_cases(comparison);
     let are_few = !remeasured.contains(&true) && open.len() <= MAX_NAMED && 2 * open.len() <= comparison.cases.len();
-    let mut parts = vec![];
+    let mut missing = vec![];
     let mut costs = vec![];
-    let mut last = None;
+    let mut last_precondition = None;
     let mut replaced = [None, None];
-    for ((((side, name), with), remeasured), replaced) in
-        sides.into_iter().zip(["baseline", "candidate"]).zip(preconditions).zip(remeasured).zip(&mut replaced)
-    {
-        let Some(record) = side.records.first() else { continue };
-        let Some(path) = side.paths.first() else {
-            // The last command measures this side: all of it, or the missing processes.
+    for (index, precondition) in preconditions(sides, comparison).into_iter().enumerate() {
+        let SideFiles { records, paths } = sides[index];
+        let side = SIDES[index];
+        let Some(record) = records.first() else { continue };
+        let Some(path) = paths.first() else {
+            // The command that compares measures this side: all of it, or the missing processes.
             let existing = if again.completes { record.processes().len() } else { 0 };
-            costs.push((name, processes.saturating_sub(existing), time_of_process(record, &[])));
-            last = with;
+            let lacks = processes.saturating_sub(existing);
+            costs.push(SideCost { side, processes: lacks, process_time: time_of_process(record, &[]) });
+            last_precondition = precondition;
             continue;
         };
-        if remeasured && side.paths.len() > 1 {
+        let is_remeasured = remeasured[index];
+        if is_remeasured && paths.len() > 1 {
             // Ambiguous: the new record could replace any of these files.
             return vec![];
         }
-        let lacks = if remeasured { processes } else { processes.saturating_sub(has(side.records)) };
+        let measured: usize = records.iter().map(|record| processes_of(record, &open)).sum();
+        let lacks = if is_remeasured { processes } else { processes.saturating_sub(measured) };
         if lacks == 0 {
             continue;
         }
         let Some(mut measure) = measure(record, path) else {
-            remarks.push(format!(
-                "The {name} lacks {lacks} of {processes} processes, and '{}' has no request to repeat: measure it again \
-                 with --processes {processes}.",
-                printable(&path.to_string_lossy())
-            ));
+            remarks.push(unrepeatable_remark(side, path, lacks, processes));
             continue;
         };
-        let fresh = remeasured || record.plan.is_none() || *path == Path::new("-");
+        let is_new_file = is_remeasured || record.plan.is_none() || *path == Path::new("-");
         // A new record needs all cases.
-        let few = if fresh || !are_few || !measure.request.only.is_empty() { &[] } else { open };
+        let few = if is_new_file || !are_few || !measure.request.only.is_empty() { &[][..] } else { &open };
         measure.request.only.extend(few.iter().map(ToString::to_string));
-        let path =
-            if fresh { replaced.insert(fresh_path(path, name)).clone() } else { path.to_string_lossy().into_owned() };
-        // A new file replaces the old one.
-        let existing = processes_of(record, open);
-        let (has, lacks) = if remeasured {
-            (0, lacks)
-        } else if fresh {
-            (0, lacks + existing)
-        } else {
-            (existing, lacks)
-        };
-        costs.push((name, lacks, time_of_process(record, few)));
-        parts.push(MissingProcesses { measure, path, fresh, has, lacks, with });
+        // A new file replaces an old one, and needs its processes too unless they are to be forgotten.
+        let in_old_file = if is_remeasured { 0 } else { processes_of(record, &open) };
+        let has = if is_new_file { 0 } else { in_old_file };
+        let goal = in_old_file + lacks;
+        let path = if is_new_file { fresh_path(path, side) } else { path.to_string_lossy().into_owned() };
+        replaced[index] = is_new_file.then(|| path.clone());
+        costs.push(SideCost { side, processes: goal - has, process_time: time_of_process(record, few) });
+        missing.push(MissingProcesses { measure, path, is_new_file, has, goal, precondition });
     }
-    let mut lines = vec![];
-    // Without anything left to measure, running the commands again would give the same verdicts.
-    if costs.iter().any(|(_, count, _)| *count > 0) {
-        lines.push(format!("# {}", cost(&costs)));
-        // The precondition of the last command needs a line only after that of another.
-        let last = last.filter(|_| !parts.is_empty());
-        lines.extend(measuring_lines(&parts, again.program));
-        lines.extend(last.map(|with| format!("# {with}:")));
-        lines.push((again.command)(processes, replaced));
+    // Repeating the comparison alone would give the same verdicts.
+    if costs.iter().all(|cost| cost.processes == 0) {
+        return vec![];
     }
+    let mut lines = vec![format!("# {}", cost_text(&costs))];
+    lines.extend(measuring_lines(&missing, again.program));
+    // The last command's precondition needs a line only after another command.
+    if let Some(precondition) = last_precondition.filter(|_| !missing.is_empty()) {
+        lines.push(format!("# {precondition}:"));
+    }
+    lines.push((again.command)(processes, replaced));
     lines
 }
 
+/// Explains that a record has no request from which a command could be made.
+fn unrepeatable_remark(side: &str, path: &Path, lacks: usize, processes: usize) -> String {
+    format!(
+        "The {side} lacks {lacks} of {processes} processes, and '{}' has no request to repeat: measure it again with \
+         --processes {processes}.",
+        printable(&path.to_string_lossy())
+    )
+}
+
 /// Whether to measure a side anew, because the device was slower or busier during it and more processes would not help.
-/// `is_live` says whether the candidate is not a file: `bench --compare` is measuring it.
+/// `is_live` tells that `bench --compare` is measuring the candidate, which is not in a file.
 fn must_remeasure(comparison: &Comparison, baseline: bool, is_live: bool) -> bool {
     comparison.cases.iter().any(|case| {
         if case.obstacle != Some(Obstacle::AnotherSpeed { baseline }) {
             return false;
         }
         if case.is_stuck() {
-            // More processes cannot outvote the existing ones. Without a canary ratio, other programs slowed these down,
-            // and not the clock.
+            // More processes cannot outvote these. Without a canary ratio, it was other programs, and not the clock.
             return case.canary.is_none();
         }
         // Further rounds of `bench --compare` add only to the candidate.
@@ -274,40 +315,55 @@ impl DriverContest {
     }
 }
 
-/// Returns the command that alternates the drivers of two sides, if their records differ in nothing else; `None` if the
-/// command might be incomplete.
+/// Variable with the manifests of the drivers to load.
+const DRIVER_FILES: &str = "VK_DRIVER_FILES";
+
+/// Returns the manifest of the driver that a record's environment chose, if it is a single JSON file.
+fn driver_manifest(record: &Record) -> Option<String> {
+    let path = record.origin.environment.get(DRIVER_FILES)?;
+    let is_one_file = !path.contains([':', ';']);
+    let is_json = Path::new(path).extension().is_some_and(|extension| extension == "json");
+    if is_one_file && is_json { Some(path.clone()) } else { None }
+}
+
+/// Formats the variables that choose a driver, except for its manifest.
+fn other_assignments(record: &Record) -> String {
+    let mut variables = record.origin.environment.clone();
+    variables.remove(DRIVER_FILES);
+    assignments(&variables)
+}
+
+/// Returns the command that alternates the drivers of both sides; `None` if the records differ in more.
 fn alternating_command(sides: [SideFiles<'_>; 2], program: &str) -> Option<String> {
-    let records = sides.map(|side| side.records.first());
-    let [Some(before), Some(after)] = records else { return None };
-    let chooses = "VK_DRIVER_FILES";
-    let manifest = |record: &Record| {
-        let path = record.origin.environment.get(chooses)?;
-        (!path.contains([':', ';']) && Path::new(path).extension().is_some_and(|end| end == "json"))
-            .then(|| path.clone())
-    };
-    let others = |record: &Record| {
-        let mut variables = record.origin.environment.clone();
-        variables.remove(chooses);
-        assignments(&variables)
-    };
-    let [a_driver, b_driver] = [manifest(before)?, manifest(after)?];
-    let [request, other] = [before, after].map(unnamed);
-    let request = request.filter(|request| other.as_ref() == Some(request))?;
-    let alike = others(before) == others(after) && before.origin.host == after.origin.host;
-    // Drop options that `ab` lacks.
+    let [Some(before), Some(after)] = sides.map(|side| side.records.first()) else { return None };
+    let a_driver = driver_manifest(before)?;
+    let b_driver = driver_manifest(after)?;
+    let request = unnamed(before)?;
+    let variables = other_assignments(before);
+    if a_driver == b_driver
+        || unnamed(after).as_ref() != Some(&request)
+        || variables != other_assignments(after)
+        || before.origin.host != after.origin.host
+    {
+        return None;
+    }
+    // The options that `ab` has: a request with others cannot be repeated.
     let Selection { algorithm, variant, size, axes, device, .. } = request.selection.clone();
     let axes = axes.without(|axis| axis.help.of("ab").is_none());
     let selection = Selection { algorithm, variant, size, axes, device, ..Selection::default() };
-    let no_peak = request.no_peak;
     let vulkan = request.vulkan.clone();
-    let known = Request { selection, no_peak, vulkan, ..Request::default() };
-    let Selection { algorithm, variant, size, device, .. } = &known.selection;
-    let complete = known == request && !variant.is_empty() && !size.is_empty() && device.len() <= 1;
-    let one = matches!(&algorithm[..], [one] if !one.contains(['*', ',']));
-    (a_driver != b_driver && alike && complete && one).then(|| {
-        let contest = DriverContest { selection: known.selection, a_driver, b_driver, vulkan: known.vulkan };
-        others(before) + &contest.command(program)
-    })
+    let repeatable = Request { selection, no_peak: request.no_peak, vulkan, ..Request::default() };
+    if repeatable != request {
+        return None;
+    }
+    // `ab` takes one algorithm and device, and needs variants and sizes.
+    let Request { selection, vulkan, .. } = repeatable;
+    let is_one_algorithm = matches!(&selection.algorithm[..], [name] if !name.contains(['*', ',']));
+    if !is_one_algorithm || selection.variant.is_empty() || selection.size.is_empty() || selection.device.len() > 1 {
+        return None;
+    }
+    let contest = DriverContest { selection, a_driver, b_driver, vulkan };
+    Some(variables + &contest.command(program))
 }
 
 /// Returns the host time that a case took in its process; `None` if it was not measured.
@@ -316,153 +372,156 @@ pub fn time_of(case: &Case) -> Option<Nanos> {
     Some(phases.verification + phases.warm_up + phases.sampling)
 }
 
-/// Returns the time that a process of a record takes, including work in addition to its cases; for only `few` cases, if
-/// there are any.
-pub(super) fn time_of_process(record: &Record, few: &[&str]) -> Nanos {
+/// Returns the time of a process of a record with its start-up, for all cases or, if there are any, the `selected`.
+pub(super) fn time_of_process(record: &Record, selected: &[&str]) -> Nanos {
     let processes = record.processes();
-    // The record's time is that of the last command that completed it, which may have measured nothing.
-    let count = processes.iter().filter(|process| process.command == record.command).count();
     let cases: Nanos = record.cases.iter().filter_map(time_of).sum();
-    let least = cases.0 / processes.len().max(1) as f64;
-    let whole = if count == 0 { 0.0 } else { record.wall_time.0 / count as f64 };
-    if few.is_empty() {
-        return Nanos(whole.max(least));
+    let cases_per_process = cases.0 / processes.len().max(1) as f64;
+    // The record's time is that of the last command that completed it, which may have measured nothing.
+    let last_processes = processes.iter().filter(|process| process.command == record.command).count();
+    let whole = if last_processes == 0 { 0.0 } else { record.wall_time.0 / last_processes as f64 };
+    if selected.is_empty() {
+        return Nanos(whole.max(cases_per_process));
     }
-    let times = record.cases.iter().filter(|case| few.contains(&&*case.id)).filter_map(time_of);
-    let times: Vec<f64> = times.map(|time| time.0).collect();
-    let selected = few.len() as f64 * times.iter().sum::<f64>() / times.len().max(1) as f64;
-    Nanos(selected + (whole - least).max(MIN_STARTUP.0))
+    let selected_cases = record.cases.iter().filter(|case| selected.contains(&&*case.id));
+    let times: Vec<f64> = selected_cases.filter_map(time_of).map(|time| time.0).collect();
+    let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
+    let startup = (whole - cases_per_process).max(MIN_STARTUP.0);
+    Nanos(selected.len() as f64 * mean + startup)
 }
 
-/// Describes the time for these processes of each side: `about 4 min: 2 × 3 processes of 40 s`.
-fn cost(sides: &[(&str, usize, Nanos)]) -> String {
-    let total: Nanos = sides.iter().map(|(_, count, time)| Nanos(*count as f64 * time.0)).sum();
-    let text = |count: usize, time: Nanos| format!("{} of {}", counted(count, "process"), about(time));
-    let sides: Vec<_> = sides.iter().copied().filter(|(_, count, _)| *count > 0).collect();
-    let parts = match sides[..] {
-        [(_, a, first), (_, b, second)] if a == b => {
-            format!("2 × {}", text(a, Nanos(f64::midpoint(first.0, second.0))))
+/// Describes the duration of the missing processes: `about 4 min: 2 × 3 processes of 40 s`.
+fn cost_text(costs: &[SideCost]) -> String {
+    let total: Nanos = costs.iter().map(|cost| Nanos(cost.processes as f64 * cost.process_time.0)).sum();
+    let processes_text = |count: usize, time: Nanos| format!("{} of {}", counted(count, "process"), about(time));
+    let costs: Vec<_> = costs.iter().filter(|cost| cost.processes > 0).collect();
+    let text = match costs[..] {
+        [a, b] if a.processes == b.processes => {
+            let mean = Nanos(f64::midpoint(a.process_time.0, b.process_time.0));
+            format!("2 × {}", processes_text(a.processes, mean))
         }
         _ => {
-            let parts = sides.iter().map(|(name, count, time)| format!("{name} {}", text(*count, *time)));
-            parts.collect::<Vec<_>>().join(", ")
+            let texts = costs.iter().map(|cost| {
+                let SideCost { side, processes, process_time } = cost;
+                format!("{side} {}", processes_text(*processes, *process_time))
+            });
+            texts.collect::<Vec<_>>().join(", ")
         }
     };
-    format!("about {}: {parts}", about(total))
+    format!("about {}: {text}", about(total))
 }
 
 /// Returns the command that brings the record of a baseline to this number of processes; `None` if it has no request.
 pub fn completed(program: &str, record: &Record, path: &Path, processes: usize) -> Option<String> {
     let word = shown_word(&path.to_string_lossy());
-    Some(measure(record, path)?.line(program, false, &processes.to_string(), "--resume", &word))
+    Some(measure(record, path)?.line(program, &processes.to_string(), "--resume", &word))
 }
 
-/// Returns the lines that measure: alternating, so that both sides see the same machine, unless something has to be
-/// changed in between.
-fn measuring_lines(parts: &[MissingProcesses], program: &str) -> Vec<String> {
-    if let [a, b] = parts
-        && [a, b].iter().all(|part| part.with.is_none() && !part.fresh)
-        && a.lacks == b.lacks
+/// Returns the lines that measure: in turns, so that both sides see the same machine, if nothing changes in between.
+fn measuring_lines(missing: &[MissingProcesses], program: &str) -> Vec<String> {
+    if let [a, b] = missing
+        && [a, b].iter().all(|side| side.precondition.is_none() && !side.is_new_file)
+        && a.goal - a.has == b.goal - b.has
     {
-        let take = |part: &MissingProcesses, processes: &str, path: &str| {
-            format!("  {}", part.measure.line(program, true, processes, "--resume", path))
-        };
-        let [first, second] = [a, b].map(|part| shown_word(&part.path));
-        let counts = format!("for n in $(seq {} {}); do", a.has + 1, a.has + a.lacks);
-        if a.measure == b.measure && a.has == b.has {
-            let head = format!("{counts} for record in {first} {second}; do");
-            return vec![head, take(a, "$n", "\"$record\""), "done; done".into()];
-        }
-        let processes = match b.has.cmp(&a.has) {
-            std::cmp::Ordering::Equal => "$n".to_string(),
-            std::cmp::Ordering::Greater => format!("$((n + {}))", b.has - a.has),
-            std::cmp::Ordering::Less => format!("$((n - {}))", a.has - b.has),
-        };
-        return vec![counts, take(a, "$n", &first), take(b, &processes, &second), "done".into()];
+        return loop_lines(a, b, program);
     }
-    let take = |part: &MissingProcesses| {
-        let processes = (part.has + part.lacks).to_string();
-        let path = shown_word(&part.path);
-        let option = if part.fresh { "--json" } else { "--resume" };
-        let command = part.measure.line(program, false, &processes, option, &path);
-        part.with.iter().map(|with| format!("# {with}:")).chain([command]).collect::<Vec<_>>()
+    let mut lines = vec![];
+    for MissingProcesses { measure, path, is_new_file, goal, precondition, .. } in missing {
+        if let Some(precondition) = precondition {
+            lines.push(format!("# {precondition}:"));
+        }
+        let option = if *is_new_file { "--json" } else { "--resume" };
+        lines.push(measure.line(program, &goal.to_string(), option, &shown_word(path)));
+    }
+    lines
+}
+
+/// Returns the lines of a shell loop that adds processes to both sides in turns, as many to one as to the other.
+fn loop_lines(a: &MissingProcesses, b: &MissingProcesses, program: &str) -> Vec<String> {
+    let a_file = shown_word(&a.path);
+    let b_file = shown_word(&b.path);
+    let head = format!("for n in $(seq {} {}); do", a.has + 1, a.goal);
+    if a.measure == b.measure && a.has == b.has {
+        return vec![
+            format!("{head} for record in {a_file} {b_file}; do"),
+            a.measure.line_in_loop(program, "$n", "\"$record\""),
+            "done; done".into(),
+        ];
+    }
+    let b_processes = match b.has.cmp(&a.has) {
+        Ordering::Equal => "$n".to_string(),
+        Ordering::Greater => format!("$((n + {}))", b.has - a.has),
+        Ordering::Less => format!("$((n - {}))", a.has - b.has),
     };
-    parts.iter().flat_map(take).collect()
+    let a_line = a.measure.line_in_loop(program, "$n", &a_file);
+    let b_line = b.measure.line_in_loop(program, &b_processes, &b_file);
+    vec![head, a_line, b_line, "done".into()]
 }
 
 /// Returns a file for a record that cannot be completed; the comparison uses it instead of `path`.
-fn fresh_path(path: &Path, name: &str) -> String {
+fn fresh_path(path: &Path, side: &str) -> String {
     if path == Path::new("-") {
-        return format!("{name}.json");
+        return format!("{side}.json");
     }
-    let name = path.file_stem().map_or_else(|| name.into(), |stem| stem.to_string_lossy().into_owned());
-    path.with_file_name(format!("{name}-again.json")).to_string_lossy().into_owned()
+    let stem = path.file_stem().map_or_else(|| side.into(), |stem| stem.to_string_lossy().into_owned());
+    path.with_file_name(format!("{stem}-again.json")).to_string_lossy().into_owned()
 }
 
-/// Returns the number of processes per side that would decide the undecided cases, and remarks on them. Remeasured
-/// sides have no disturbed processes to outvote.
-fn needed_processes(
+/// Explains what keeps cases undecided. `remeasured` tells which sides get new records, which decide cases of their own;
+/// `board` is the candidate's if the baseline ran on another one.
+fn undecided_remarks(
     comparison: &Comparison,
     settings: &Settings,
     remeasured: [bool; 2],
     board: Option<&str>,
-) -> (Option<usize>, Vec<String>) {
-    let mut most: Option<usize> = None;
+) -> Vec<String> {
     let mut remarks: Vec<String> = vec![];
-    let mut close: Vec<&Compared> = vec![];
-    let mut timeless: Vec<&Compared> = vec![];
-    let open = || comparison.cases.iter().filter(|case| case.verdict == Verdict::Undecided);
-    let replaced = |case: &Compared| {
-        [true, false]
-            .into_iter()
-            .zip(remeasured)
-            .any(|(baseline, remeasured)| remeasured && case.obstacle == Some(Obstacle::AnotherSpeed { baseline }))
-    };
-    let boards = open().filter(|case| case.obstacle == Some(Obstacle::AnotherBoard)).count();
-    if boards > 0 {
+    let cases: Vec<&Compared> = undecided(comparison).collect();
+    let on_other_boards = cases.iter().filter(|case| case.obstacle == Some(Obstacle::AnotherBoard)).count();
+    if on_other_boards > 0 {
         remarks.push(format!(
             "{}: the sides ran on different boards, which may differ by {:.0} %. Measure both on one of them{}, or say with \
              --process-noise how much they differ.",
-            counted(boards, "case"),
+            counted(on_other_boards, "case"),
             100.0 * noise::ASSUMED_BETWEEN_BOARDS,
             board.map_or_else(String::new, |uuid| format!(" (--device {} is the candidate's)", printable(uuid)))
         ));
     }
-    for case in open().filter(|case| !needs_another_machine(case) && !replaced(case)) {
-        match needed(case, settings.min_effect) {
-            Some(processes) => most = most.max(Some(processes)),
-            None if case.ratio.is_none() => timeless.push(case),
-            None => close.push(case),
+    remarks.extend(possible_changes(&cases));
+    let mut timeless: Vec<&Compared> = vec![];
+    let mut close: Vec<&Compared> = vec![];
+    for case in cases.iter().filter(|case| awaits_processes(case, remeasured)) {
+        if needed(case, settings.min_effect).is_none() {
+            let list = if case.ratio.is_none() { &mut timeless } else { &mut close };
+            list.push(case);
         }
     }
-    remarks.extend(possible_changes(&open().collect::<Vec<_>>()));
     if !timeless.is_empty() {
-        let cases = counted(timeless.len(), "case");
-        remarks.push(format!("{cases} took no time that the clock can see: choose a larger size."));
+        let count = counted(timeless.len(), "case");
+        remarks.push(format!("{count} took no time that the clock can see: choose a larger size."));
     }
-    if let Some(reach) = close.iter().filter_map(|case| required_min_effect(case)).reduce(f64::max) {
-        let effect = trimmed(&significant(100.0 * settings.min_effect)).to_string();
-        let remedy = if reach <= MAX_SUGGESTED_EFFECT {
-            String::new()
-        } else {
-            format!(
-                ": this machine is too noisy to resolve {effect} %. `gpukern ab` (built-in kernels) and `gpukern run … --ab` \
-                 (yours) compare two kernels in alternation"
-            )
-        };
-        remarks.push(format!(
-            "{} would need more than {MAX_PROCESSES_PER_SIDE} processes a side{remedy}.",
-            counted(close.len(), "case")
-        ));
+    if let Some(largest) = close.iter().filter_map(|case| required_min_effect(case)).reduce(f64::max) {
+        let count = counted(close.len(), "case");
+        let mut remark = format!("{count} would need more than {MAX_PROCESSES_PER_SIDE} processes a side");
+        if largest > MAX_SUGGESTED_EFFECT {
+            let effect = significant(100.0 * settings.min_effect);
+            let _ = write!(
+                remark,
+                ": this machine is too noisy to resolve {} %. `gpukern ab` (built-in kernels) and `gpukern run … --ab` \
+                 (yours) compare two kernels in alternation",
+                trimmed(&effect)
+            );
+        }
+        remarks.push(remark + ".");
     }
-    remarks.extend(canary_remarks(&open().collect::<Vec<_>>()));
-    (most, remarks)
+    remarks.extend(canary_remarks(&cases));
+    remarks
 }
 
 /// Explains the undecided cases whose canary was slower throughout one side, so that more processes cannot help.
 fn canary_remarks(cases: &[&Compared]) -> Vec<String> {
     let mut remarks = vec![];
-    for (slower, deed, baseline) in [("candidate", "slows down", false), ("baseline", "speeds up", true)] {
+    for baseline in [false, true] {
         let obstacle = Some(Obstacle::AnotherSpeed { baseline });
         let slowed = cases.iter().filter(|case| case.is_stuck() && case.obstacle == obstacle);
         let canaries: Vec<_> = slowed.filter_map(|case| case.canary).collect();
@@ -473,41 +532,50 @@ fn canary_remarks(cases: &[&Compared]) -> Vec<String> {
         } else {
             format!("{} times as long", trimmed(&significant(ratio)))
         };
+        let count = counted(canaries.len(), "case");
+        let side = if baseline { SIDES[0] } else { SIDES[1] };
+        let effect = if baseline { "speeds up" } else { "slows down" };
         remarks.push(format!(
-            "{}: the canary, a fixed test kernel, took {longer} beside the {slower}. Either the device was busy or \
-             clocked lower then, or the candidate {deed} every kernel; more processes cannot tell which.",
-            counted(canaries.len(), "case")
+            "{count}: the canary, a fixed test kernel, took {longer} beside the {side}. Either the device was busy or \
+             clocked lower then, or the candidate {effect} every kernel; more processes cannot tell which."
         ));
     }
     remarks
 }
 
-/// Describes the possible changes of undecided cases in both directions, and the larger effect at which most of those
-/// that only noise keeps undecided would be the same. `None` if no case has an interval, or something else keeps all of
-/// them undecided.
+/// Describes by how much the undecided cases may have changed in both directions, and the larger effect at which most of
+/// those that only noise keeps undecided would be the same. `None` if no case has an interval, or something else keeps
+/// all of them undecided.
 fn possible_changes(cases: &[&Compared]) -> Option<String> {
-    let intervals = || cases.iter().filter_map(|case| case.interval);
-    let longer = intervals().map(|[_, high]| high - 1.0).reduce(f64::max)?;
-    let less = 1.0 - intervals().map(|[low, _]| low).reduce(f64::min)?;
-    let reaches: Vec<f64> =
-        cases.iter().filter(|case| case.obstacle.is_none()).filter_map(|case| required_min_effect(case)).collect();
+    let intervals: Vec<[f64; 2]> = cases.iter().filter_map(|case| case.interval).collect();
+    let longer = intervals.iter().map(|[_, high]| high - 1.0).reduce(f64::max)?;
+    let less = 1.0 - intervals.iter().map(|[low, _]| *low).reduce(f64::min)?;
+    // Rounds up, except for rounding errors.
     let percent = |share: f64| format!("{:.0} %", (100.0 * share - 1e-9).ceil());
-    let directions = [(longer, "longer"), (less, "less time")].into_iter().filter(|(share, _)| *share > 0.0);
-    let directions: Vec<_> =
-        directions.map(|(share, direction)| format!("up to {} {direction}", percent(share))).collect();
-    let count = |effect: &f64| reaches.iter().filter(|reach| **reach <= *effect).count();
-    let larger = SUGGESTED_EFFECTS.iter().find(|effect| 2 * count(effect) >= reaches.len());
+    let mut directions = vec![];
+    if longer > 0.0 {
+        directions.push(format!("up to {} longer", percent(longer)));
+    }
+    if less > 0.0 {
+        directions.push(format!("up to {} less time", percent(less)));
+    }
+    let noisy = cases.iter().filter(|case| case.obstacle.is_none());
+    let required: Vec<f64> = noisy.filter_map(|case| required_min_effect(case)).collect();
+    if required.is_empty() || directions.is_empty() {
+        return None;
+    }
+    let count_same = |effect: f64| required.iter().filter(|required| **required <= effect).count();
+    let larger = SUGGESTED_EFFECTS.into_iter().find(|effect| 2 * count_same(*effect) >= required.len());
     let larger = larger.map_or_else(String::new, |effect| {
-        let of = match (count(effect), reaches.len()) {
-            (1, 1) if cases.len() == 1 => "it".into(),
-            (count, all) if count == all && all == cases.len() => "all of them".into(),
-            (count, _) => format!("{count} of them"),
+        let which = match count_same(effect) {
+            1 if cases.len() == 1 => "it".into(),
+            count if count == cases.len() => "all of them".into(),
+            count => format!("{count} of them"),
         };
-        format!("; with --min-effect {:.0}%, {of} would count as the same", 100.0 * effect)
+        format!("; with --min-effect {:.0}%, {which} would count as the same", 100.0 * effect)
     });
-    let what = if cases.len() == 1 { "case takes" } else { "cases take" };
-    (!reaches.is_empty() && !directions.is_empty())
-        .then(|| format!("The data cannot rule out that the undecided {what} {}{larger}.", directions.join(" or ")))
+    let take = if cases.len() == 1 { "case takes" } else { "cases take" };
+    Some(format!("The data cannot rule out that the undecided {take} {}{larger}.", directions.join(" or ")))
 }
 
 /// Returns the UUID of the candidate's board, if the baseline ran on another one.
@@ -517,33 +585,35 @@ fn candidate_board<'a>(comparison: &Comparison, candidate: &'a [Record]) -> Opti
     devices.find(|device| device.name == case.device).map(|device| device.uuid.as_str())
 }
 
-/// Returns the number of processes per side that would decide a case, judged by its interval; `None` if no reasonable
-/// number would.
+/// Returns the number of processes per side that would decide a case, by its interval; `None` if it is too large.
 fn needed(case: &Compared, min_effect: f64) -> Option<usize> {
-    let now = case.baseline.processes.min(case.candidate.processes);
+    let existing = case.baseline.processes.min(case.candidate.processes);
     if case.baseline.median.0 <= 0.0 || case.candidate.median.0 <= 0.0 {
         return None;
     }
-    if now < MIN_RUNS_FOR_SPREAD || case.ratio.is_none() {
+    if existing < MIN_RUNS_FOR_SPREAD || case.ratio.is_none() {
         return Some(ENOUGH);
     }
     if case.saw_another_speed() {
         // Most of the processes have to be undisturbed.
-        return Some((2 * now + 1).max(ENOUGH));
+        return Some((2 * existing + 1).max(ENOUGH));
     }
-    let half = half_width(case)?;
+    let [low, high] = case.interval?;
+    let half_width = (high / low).ln() / 2.0;
     let change = case.ratio?.ln().abs();
     let matters = min_effect.ln_1p();
-    let goal = if change > matters { change * Z / MIN_STANDARD_ERRORS } else { matters - change };
-    let processes = now as f64 * (half / goal).powi(2);
-    // With a lower estimate, the next comparison would ask for the same again.
-    let processes = (processes.ceil()).max(now as f64 + 2.0);
+    let required_half_width = if change > matters { change * Z / MIN_STANDARD_ERRORS } else { matters - change };
+    // The interval shrinks with the square root of the number of processes. At least two more, because with a lower
+    // estimate the next comparison would ask for the same again.
+    let processes = existing as f64 * (half_width / required_half_width).powi(2);
+    let processes = processes.ceil().max(existing as f64 + 2.0);
     (processes <= MAX_PROCESSES_PER_SIDE as f64).then_some(processes as usize)
 }
 
 /// Counts the undecided cases that no reasonable number of processes would decide.
 pub fn hopeless(comparison: &Comparison) -> usize {
-    undecided_by_processes(comparison).filter(|case| needed(case, comparison.min_effect).is_none()).count()
+    let cases = undecided(comparison).filter(|case| !needs_another_machine(case));
+    cases.filter(|case| needed(case, comparison.min_effect).is_none()).count()
 }
 
 /// Whether no further process would decide a case, because a side's device was slower, or another board.
@@ -557,25 +627,17 @@ fn required_min_effect(case: &Compared) -> Option<f64> {
     Some(high.max(1.0 / low) - 1.0)
 }
 
-/// Returns half the width of a case's interval, as a logarithm.
-fn half_width(case: &Compared) -> Option<f64> {
-    let [low, high] = case.interval?;
-    Some((high / low).ln() / 2.0)
-}
-
 /// Returns the precondition of each side that no command has: a newly installed driver, a build.
 fn preconditions(sides: [SideFiles<'_>; 2], comparison: &Comparison) -> [Option<String>; 2] {
     let [Some(a), Some(b)] = sides.map(|side| side.records.first()) else { return [None, None] };
-    let both = |of: &dyn Fn(&Record) -> Option<String>| {
-        let [a, b] = [a, b].map(of);
-        (a != b && a.is_some() && b.is_some()).then_some([a, b])
-    };
-    if let Some(hosts) = both(&|record| record.origin.host.as_ref().map(|host| format!("on {host}"))) {
+    let hosts = [a, b].map(|record| Some(format!("on {}", record.origin.host.as_ref()?)));
+    if are_different(&hosts) {
         return hosts;
     }
-    let same_host = a.origin.host.is_some() && a.origin.host == b.origin.host;
-    if let Some(device) =
-        comparison.differences.iter().find(|difference| difference.what == "device").filter(|_| !same_host)
+    let is_same_host = a.origin.host.is_some() && a.origin.host == b.origin.host;
+    let devices = comparison.differences.iter().find(|difference| difference.what == "device");
+    if let Some(device) = devices
+        && !is_same_host
     {
         return [&device.baseline, &device.candidate]
             .map(|name| Some(format!("on the machine with {}", printable(name))));
@@ -583,44 +645,57 @@ fn preconditions(sides: [SideFiles<'_>; 2], comparison: &Comparison) -> [Option<
     if repeated_command(a) != repeated_command(b) {
         return kernels_in_place(a, b);
     }
-    let differs = |what: fn(&Difference) -> bool| comparison.differences.iter().find(|difference| what(difference));
-    if let Some(driver) = differs(Difference::is_driver) {
+    if let Some(driver) = comparison.differences.iter().find(|difference| difference.is_driver()) {
         return [&driver.baseline, &driver.candidate].map(|text| Some(format!("with driver {}", printable(text))));
     }
-    let version = both(&|record| Some(format!("with gpukern {}", printable(&record.version))));
-    let commit =
-        || both(&|record| record.origin.commit_text().map(|commit| format!("at commit {}", printable(&commit))));
-    if let Some(found) = version.or_else(commit) {
-        return found;
+    let versions = [a, b].map(|record| Some(format!("with gpukern {}", printable(&record.version))));
+    if are_different(&versions) {
+        return versions;
+    }
+    let commits = [a, b].map(|record| Some(format!("at commit {}", printable(&record.origin.commit_text()?))));
+    if are_different(&commits) {
+        return commits;
     }
     kernels_in_place(a, b)
 }
 
-/// Returns the preconditions of two records that ran different kernels in cases of the same id: users' files by name,
-/// built-in kernels as a whole.
+/// Whether both sides have a text, and not the same.
+fn are_different([a, b]: &[Option<String>; 2]) -> bool {
+    a.is_some() && b.is_some() && a != b
+}
+
+/// Returns the preconditions of records with different kernels: users' files by name, built-in kernels as a whole.
 fn kernels_in_place(a: &Record, b: &Record) -> [Option<String>; 2] {
     let files = |record: &Record| {
         let request = record.request.clone()?;
         Some((request.kernels.map(|kernels| kernels.kernel), request.config))
     };
-    // The commands have other files of the same name.
+    // Commands with different files need nothing to be put in place.
     if files(a) != files(b) {
         return [None, None];
     }
-    let alike = repeated_command(a) == repeated_command(b);
-    let hashes = |case: &Case| case.kernels.iter().map(|kernel| kernel.hash.clone()).collect::<Vec<_>>();
-    let before: BTreeMap<_, _> = a.cases.iter().map(|case| (&case.id, hashes(case))).collect();
-    let changed = |case: &&Case| before.get(&case.id).is_some_and(|known| *known != hashes(case));
-    let changed: Vec<_> = b.cases.iter().filter(changed).flat_map(|case| &case.kernels).collect();
-    let users: BTreeSet<_> = changed.iter().filter(|kernel| kernel.is_users()).map(|kernel| kernel.source()).collect();
-    let names = users.into_iter().collect::<Vec<_>>().join(", ");
-    if !names.is_empty() {
-        return ["baseline", "candidate"].map(|name| Some(format!("with the {name}'s {} in place", printable(&names))));
+    let hashes: BTreeMap<_, _> = a.cases.iter().map(|case| (&case.id, kernel_hashes(case))).collect();
+    let mut users = BTreeSet::new();
+    let mut has_changed = false;
+    for case in &b.cases {
+        if hashes.get(&case.id).is_some_and(|hashes| *hashes != kernel_hashes(case)) {
+            has_changed |= !case.kernels.is_empty();
+            users.extend(case.kernels.iter().filter(|kernel| kernel.is_users()).map(|kernel| kernel.source()));
+        }
     }
-    if alike && !changed.is_empty() {
-        return ["baseline", "candidate"].map(|name| Some(format!("with the kernels of the {name}")));
+    if !users.is_empty() {
+        let names = users.into_iter().collect::<Vec<_>>().join(", ");
+        return SIDES.map(|side| Some(format!("with the {side}'s {} in place", printable(&names))));
+    }
+    if has_changed && repeated_command(a) == repeated_command(b) {
+        return SIDES.map(|side| Some(format!("with the kernels of the {side}")));
     }
     [None, None]
+}
+
+/// Returns the hashes of a case's kernels.
+pub(crate) fn kernel_hashes(case: &Case) -> Vec<&str> {
+    case.kernels.iter().map(|kernel| kernel.hash.as_str()).collect()
 }
 
 /// Returns the request of a record for any number of processes, and without a label.
@@ -633,20 +708,25 @@ fn repeated_command(record: &Record) -> Option<MeasureCommand> {
     Some(MeasureCommand { variables: assignments(&record.origin.environment), request: unnamed(record)? })
 }
 
-/// Returns the command that measures the record at `path`; `None` if it has no request. A command may be repeated in
-/// another folder than the first time: a missing file is searched for beside the record, and in the folders above.
+/// Returns the command that measures the record at `path`; `None` if it has no request.
 fn measure(record: &Record, path: &Path) -> Option<MeasureCommand> {
-    let locate = |file: &Path| -> Option<PathBuf> {
-        let mut candidates = path.ancestors().skip(1).map(|folder| folder.join(file));
-        // Names of built-in algorithms have no extension.
-        let missing = file.extension().is_some() && !file.exists();
-        let found = if missing { candidates.find(|path| path.is_file()) } else { None };
-        // The name of a file may look like an option.
-        let is_option = file.to_str().is_some_and(|name| name.starts_with('-'));
-        found.or_else(|| is_option.then(|| Path::new(".").join(file)))
-    };
-    let request = record.request.as_ref()?.once().with_files(locate);
+    let request = record.request.as_ref()?.once().with_files(|file| locate(file, path));
     Some(MeasureCommand { variables: assignments(&record.origin.environment), request })
+}
+
+/// Returns another path for a file of a request, if the one as typed does not serve. A command may be repeated in
+/// another folder than the first time, so a missing file is searched for beside the record, and in the folders above.
+fn locate(file: &Path, record: &Path) -> Option<PathBuf> {
+    // Names of built-in algorithms have no extension.
+    if file.extension().is_some() && !file.exists() {
+        let mut candidates = record.ancestors().skip(1).map(|folder| folder.join(file));
+        let existing = candidates.find(|path| path.is_file());
+        if existing.is_some() {
+            return existing;
+        }
+    }
+    let looks_like_option = file.to_str().is_some_and(|name| name.starts_with('-'));
+    if looks_like_option { Some(Path::new(".").join(file)) } else { None }
 }
 
 /// Formats the variables that choose a driver as a prefix of a shell command. Leaves out other variables of a record,

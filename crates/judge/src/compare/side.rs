@@ -2,7 +2,7 @@
 
 use crate::record::processes::rank;
 use crate::record::{Case, Outcome, Record, Sample};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
@@ -13,27 +13,29 @@ struct MatchKey {
     device: String,
     /// Index among the devices of that name.
     number: usize,
-    /// Case id.
     id: String,
 }
 
 /// Whether the devices of two sides are matched by name, and in order among equal names. If no name occurs on both
 /// sides, they are matched only in order: `--force` compares two devices.
-fn by_name(baseline: &[Record], candidate: &[Record]) -> bool {
-    let names = |records: &'_ [Record]| -> BTreeSet<String> {
-        records.iter().flat_map(|record| &record.devices).map(|device| device.name.clone()).collect()
-    };
-    !names(baseline).is_disjoint(&names(candidate))
+fn share_device_names(baseline: &[Record], candidate: &[Record]) -> bool {
+    let [before, after] = [baseline, candidate].map(|records| {
+        let devices = records.iter().flat_map(|record| &record.devices);
+        devices.map(|device| device.name.as_str()).collect::<BTreeSet<_>>()
+    });
+    !before.is_disjoint(&after)
 }
 
 fn key(record: &Record, case: &Case, by_name: bool) -> MatchKey {
-    let place = record.devices.iter().position(|device| device.index == case.device);
-    let Some(place) = place.filter(|_| by_name) else {
-        return MatchKey { device: String::new(), number: place.unwrap_or(usize::MAX), id: case.id.clone() };
-    };
-    let name = &record.devices[place].name;
-    let number = record.devices[..place].iter().filter(|device| device.name == *name).count();
-    MatchKey { device: name.clone(), number, id: case.id.clone() }
+    let id = case.id.clone();
+    match record.devices.iter().position(|device| device.index == case.device) {
+        Some(index) if by_name => {
+            let device = record.devices[index].name.clone();
+            let number = record.devices[..index].iter().filter(|earlier| earlier.name == device).count();
+            MatchKey { device, number, id }
+        }
+        index => MatchKey { device: String::new(), number: index.unwrap_or(usize::MAX), id },
+    }
 }
 
 /// Case of one process.
@@ -43,27 +45,26 @@ pub struct SeenCase<'a> {
     pub case: &'a Case,
 }
 
-/// Returns the matching cases of baseline and candidate, in the order of the baseline; a side without the case is
-/// empty.
+/// Returns the matching cases of both sides, in the order of the baseline; a side without the case is empty.
 pub(super) fn matched<'a>(baseline: &'a [Record], candidate: &'a [Record]) -> Vec<[Vec<SeenCase<'a>>; 2]> {
-    let by_name = by_name(baseline, candidate);
+    let by_name = share_device_names(baseline, candidate);
     let mut matched: Vec<(MatchKey, [Vec<SeenCase<'a>>; 2])> = vec![];
     for (side, records) in [baseline, candidate].into_iter().enumerate() {
         let first_new = matched.len();
-        let mut places: HashMap<MatchKey, usize> = matched.iter().map(|(key, _)| key.clone()).zip(0..).collect();
+        let mut indices: HashMap<MatchKey, usize> = matched.iter().map(|(key, _)| key.clone()).zip(0..).collect();
         for record in records {
             for case in &record.cases {
                 let key = key(record, case, by_name);
-                let place = *places.entry(key.clone()).or_insert(matched.len());
-                if place == matched.len() {
+                let index = *indices.entry(key.clone()).or_insert(matched.len());
+                if index == matched.len() {
                     matched.push((key, [vec![], vec![]]));
                 }
-                matched[place].1[side].push(SeenCase { record, case });
+                matched[index].1[side].push(SeenCase { record, case });
             }
         }
         // With several processes per side, each has its own random order of cases.
         if records.iter().flat_map(|record| &record.processes).any(|process| process.order.is_some()) {
-            matched[first_new..].sort_by_cached_key(|(_, seen)| rank(seen[side][0].case));
+            matched[first_new..].sort_by_cached_key(|(_, sides)| rank(sides[side][0].case));
         }
     }
     matched.into_iter().map(|(_, sides)| sides).collect()
@@ -86,23 +87,19 @@ impl SeenCase<'_> {
 
 /// State of a case on a side, in order of precedence: a wrong answer of one process outweighs right ones of others, and
 /// a measurement outweighs an interruption.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
     /// Wrong answer.
     Rejected,
     /// No answer: failed, crashed or timed out.
     Failed,
-    /// Measured.
     Measured,
     /// Correct answer, but no time.
-    #[serde(rename = "verified only")]
     VerifiedOnly,
     /// Compiled, but not run.
     Inspected,
     /// Not supported by the device.
     Skipped,
-    /// Interrupted run.
     Interrupted,
     /// No record of the case.
     Absent,
@@ -129,15 +126,21 @@ impl State {
     }
 }
 
+impl Serialize for State {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-/// Returns the state of a case on a side, and the reason.
-pub(super) fn state(side: &[SeenCase<'_>]) -> (State, String) {
-    let say = |seen: &SeenCase<'_>| match &seen.case.outcome {
+/// Returns the state of a case in one process.
+fn state_of(case: &Case) -> State {
+    match &case.outcome {
         Outcome::Rejected(_) => State::Rejected,
         Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => State::Failed,
         Outcome::Measured(measured) if !measured.samples.is_empty() => State::Measured,
@@ -145,20 +148,16 @@ pub(super) fn state(side: &[SeenCase<'_>]) -> (State, String) {
         Outcome::Skipped { .. } => State::Skipped,
         Outcome::Interrupted => State::Interrupted,
         Outcome::Inspected => State::Inspected,
-    };
-    let worst = side.iter().min_by_key(|seen| say(seen));
-    worst.map_or((State::Absent, String::new()), |seen| (say(seen), seen.case.outcome.reason().unwrap_or_default()))
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::State;
+/// Returns the state of a case on a side.
+pub(super) fn state(side: &[SeenCase<'_>]) -> State {
+    side.iter().map(|seen| state_of(seen.case)).min().unwrap_or(State::Absent)
+}
 
-    #[test]
-    fn a_state_is_called_the_same_in_tables_and_documents() {
-        use State::{Absent, Failed, Inspected, Interrupted, Measured, Rejected, Skipped, VerifiedOnly};
-        for state in [Rejected, Failed, Measured, VerifiedOnly, Inspected, Skipped, Interrupted, Absent] {
-            assert_eq!(serde_json::to_value(state).expect("JSON"), state.name());
-        }
-    }
+/// Returns the reason for the state of a case on a side; empty without one.
+pub(super) fn state_reason(side: &[SeenCase<'_>]) -> String {
+    let decisive = side.iter().min_by_key(|seen| state_of(seen.case));
+    decisive.and_then(|seen| seen.case.outcome.reason()).unwrap_or_default()
 }

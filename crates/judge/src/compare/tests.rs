@@ -7,6 +7,7 @@ use crate::kernels::CATALOGUE;
 use crate::plan::axes::AxisValues;
 use crate::plan::options::Selection;
 use crate::plan::request::{KernelFiles, Request};
+use crate::record::fixture::measured_mut;
 use crate::record::reader;
 use crate::record::{Case, Conditions, Correctness, Outcome, Process, Sample};
 use crate::stats::Summary;
@@ -23,8 +24,13 @@ fn record(started: &str, times: &[f64]) -> Record {
     record
 }
 
+/// Returns a record with times of 0.5 % around `centre`; its name is the start time of its process, `a` or `b`.
+fn steady(name: &str, centre: f64) -> Record {
+    record(name, &times(centre, 0.005, 50, u64::from(name.as_bytes()[0] - b'a' + 1)))
+}
+
 fn set(case: &mut Case, times: &[f64]) {
-    let Outcome::Measured(measured) = &mut case.outcome else { panic!("the fixture is measured") };
+    let measured = measured_mut(case);
     measured.samples =
         times.iter().map(|time| Sample { time: Nanos(*time), host: Nanos(*time), outlier: false }).collect();
     measured.warnings.clear();
@@ -43,6 +49,11 @@ fn times(centre: f64, spread: f64, count: usize, seed: u64) -> Vec<f64> {
     std::iter::repeat_with(&mut next).take(count).collect()
 }
 
+/// Compares two records by the usual settings.
+fn compared(a: &Record, b: &Record) -> Comparison {
+    compare(from_ref(a), from_ref(b), &Settings::default())
+}
+
 fn verdicts(baseline: &[Record], candidate: &[Record], settings: &Settings) -> Vec<Verdict> {
     compare(baseline, candidate, settings).cases.iter().map(|case| case.verdict).collect()
 }
@@ -50,24 +61,24 @@ fn verdicts(baseline: &[Record], candidate: &[Record], settings: &Settings) -> V
 #[test]
 fn a_record_is_the_same_as_itself_however_noisy() {
     let record = record("a", &times(1e6, 0.5, 4, 1));
-    let found = compare(from_ref(&record), from_ref(&record), &Settings::default());
-    assert!(found.cases.iter().all(|case| case.verdict == Verdict::Same && case.interval == Some([1.0; 2])));
-    assert_eq!((found.cases.len(), found.unmatched.len(), found.differences.len()), (2, 0, 0));
+    let comparison = compared(&record, &record);
+    assert!(comparison.cases.iter().all(|case| case.verdict == Verdict::Same && case.interval == Some([1.0; 2])));
+    assert_eq!((comparison.cases.len(), comparison.unmatched.len(), comparison.differences.len()), (2, 0, 0));
 }
 
 #[test]
 fn times_of_answers_that_nobody_checked_are_compared_and_called_unverified() {
     let [a, mut b] = ["a", "b"].map(|started| record(started, &times(1e6, 0.01, 50, 1)));
-    let Outcome::Measured(measured) = &mut b.cases[0].outcome else { panic!("the fixture is measured") };
+    let measured = measured_mut(&mut b.cases[0]);
     measured.verification = Correctness::Unverified { unverified: "no expected output was given".into() };
-    let found = compare(&[a], &[b], &Settings::default());
+    let comparison = compared(&a, &b);
     let has_reason = |case: &Compared| case.why.iter().any(|reason| reason == "unverified in the candidate");
-    assert_eq!(found.cases.iter().map(has_reason).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(comparison.cases.iter().map(has_reason).collect::<Vec<_>>(), [true, false]);
 }
 
 #[test]
 fn five_percent_is_slower_its_reverse_faster_and_within_a_larger_effect_the_same() {
-    let [a, b] = [record("a", &times(1e6, 0.005, 50, 1)), record("b", &times(1.05e6, 0.005, 50, 2))];
+    let [a, b] = [steady("a", 1e6), steady("b", 1.05e6)];
     let settings = Settings::default();
     assert_eq!(verdicts(from_ref(&a), from_ref(&b), &settings), [Verdict::Slower; 2]);
     assert_eq!(verdicts(from_ref(&b), from_ref(&a), &settings), [Verdict::Faster; 2]);
@@ -76,7 +87,7 @@ fn five_percent_is_slower_its_reverse_faster_and_within_a_larger_effect_the_same
 
 #[test]
 fn what_does_not_matter_is_the_same_and_what_might_is_undecided() {
-    let a = record("a", &times(1e6, 0.005, 50, 1));
+    let a = steady("a", 1e6);
     let settings = Settings::default();
     let against = |centre: f64, spread: f64, count: usize| {
         let b = record("b", &times(centre, spread, count, 2));
@@ -96,25 +107,21 @@ fn one_process_on_the_host_decides_less_than_one_on_a_gpu_and_says_why() {
         record
     };
     let [a, b] = [on_host("a", 1, 1e6), on_host("b", 2, 1.05e6)];
-    let found = compare(from_ref(&a), from_ref(&b), &Settings::default());
-    assert_eq!(found.cases[0].verdict, Verdict::Undecided);
+    let comparison = compared(&a, &b);
+    assert_eq!(comparison.cases[0].verdict, Verdict::Undecided);
     let assumed = "with fewer than 3 processes a side, ±20 % between processes is assumed";
-    assert_eq!(found.cases[0].why[0], assumed);
-    assert_eq!(found.cases[0].test, "only 1 process");
+    assert_eq!(comparison.cases[0].why[0], assumed);
+    assert_eq!(comparison.cases[0].test, "only 1 process");
     // Another program might double the time.
-    let found = compare(from_ref(&a), &[on_host("b", 2, 2e6)], &Settings::default());
-    assert_eq!((found.cases[0].verdict, found.cases[0].wants_more()), (Verdict::Undecided, false));
+    let comparison = compare(from_ref(&a), &[on_host("b", 2, 2e6)], &Settings::default());
+    assert_eq!((comparison.cases[0].verdict, comparison.cases[0].wants_more()), (Verdict::Undecided, false));
     let busy = "with fewer than 3 processes on a software device, a change may just be a busy moment";
-    assert_eq!(found.cases[0].why[0], busy);
+    assert_eq!(comparison.cases[0].why[0], busy);
     let sure = Settings { noise: Some(0.01), ..Settings::default() };
     assert_eq!(verdicts(from_ref(&a), &[b], &sure), [Verdict::Slower; 2]);
     // Three processes per side show their noise.
-    let [before, after] = [0, 10].map(|offset| {
-        let centre = if offset == 0 { 1e6 } else { 1.05e6 };
-        (0..3)
-            .map(|i| on_host(["a", "b", "c", "d", "e", "f"][i + offset / 4], (i + offset) as u64, centre))
-            .collect::<Vec<_>>()
-    });
+    let before = [("a", 0), ("b", 1), ("c", 2)].map(|(name, seed)| on_host(name, seed, 1e6));
+    let after = [("c", 10), ("d", 11), ("e", 12)].map(|(name, seed)| on_host(name, seed, 1.05e6));
     assert_eq!(verdicts(&before, &after, &Settings::default()), [Verdict::Slower; 2]);
 }
 
@@ -128,23 +135,21 @@ fn a_process_whose_halves_disagree_decides_nothing() {
 #[test]
 fn a_verdict_needs_more_of_a_case_among_many() {
     let ratio = bootstrap::Ratio { value: 1.03, least: 1.03, interval: [1.005, 1.055], p: 0.005 };
-    assert_eq!(judge(&ratio, 0.005, 0.02), Verdict::Slower);
-    assert_eq!(judge(&ratio, 0.1, 0.02), Verdict::Undecided);
-    assert_eq!(
-        judge(&bootstrap::Ratio { value: 1.01, least: 1.01, interval: [1.005, 1.015], p: 0.0 }, 0.0, 0.02),
-        Verdict::Same
-    );
+    assert_eq!(judge(&ratio, 0.02), Verdict::Slower);
+    assert_eq!(judge(&bootstrap::Ratio { p: 0.1, ..ratio }, 0.02), Verdict::Undecided);
+    let small = bootstrap::Ratio { value: 1.01, least: 1.01, interval: [1.005, 1.015], p: 0.0 };
+    assert_eq!(judge(&small, 0.02), Verdict::Same);
 }
 
 #[test]
 fn cases_without_a_time_are_listed_and_new_wrong_answers_are_regressions() {
-    let a = record("a", &times(1e6, 0.005, 50, 1));
-    let mut b = record("b", &times(1e6, 0.005, 50, 2));
+    let a = steady("a", 1e6);
+    let mut b = steady("b", 1e6);
     let failed = Outcome::failed("device lost".into());
     b.cases[0].outcome = failed.clone();
     b.cases[1].id = "lu/other".into();
-    let found = compare(from_ref(&a), from_ref(&b), &Settings::default());
-    let listed: Vec<_> = found.unmatched.iter().map(|u| (u.baseline, u.candidate, u.newly_wrong)).collect();
+    let comparison = compared(&a, &b);
+    let listed: Vec<_> = comparison.unmatched.iter().map(|u| (u.baseline, u.candidate, u.newly_wrong)).collect();
     assert_eq!(
         listed,
         [
@@ -153,16 +158,16 @@ fn cases_without_a_time_are_listed_and_new_wrong_answers_are_regressions() {
             (State::Absent, State::Measured, false)
         ]
     );
-    assert_eq!(found.unmatched[0].reason, "device lost");
+    assert_eq!(comparison.unmatched[0].reason, "device lost");
     let mut broken = a.clone();
     broken.cases[0].outcome = failed;
-    let found = compare(&[broken], &[b], &Settings::default());
-    assert!(!found.unmatched[0].newly_wrong, "it failed before");
+    let comparison = compared(&broken, &b);
+    assert!(!comparison.unmatched[0].newly_wrong, "it failed before");
 }
 
 #[test]
 fn what_else_differs_is_named() {
-    let a = record("a", &times(1e6, 0.005, 50, 1));
+    let a = steady("a", 1e6);
     let mut b = a.clone();
     b.devices[0].driver.info = "590.1".into();
     b.version = "9.9.9".into();
@@ -172,30 +177,30 @@ fn what_else_differs_is_named() {
     // Properties missing in an older record are no differences: the build, robust access, buffers.
     b.devices[0].driver.build = Some("2".into());
     b.cases[0].buffers = vec!["A f32[64] zero".into()];
-    let found = differences(from_ref(&a), from_ref(&b));
-    let named: Vec<_> = found.iter().map(|d| (d.what, d.refused)).collect();
-    assert_eq!(named, [("driver", true), ("validation layers", true), ("gpukern", false), ("seed", true)]);
+    let changes = differences(from_ref(&a), from_ref(&b));
+    let names: Vec<_> = changes.iter().map(|d| (d.what, d.refused)).collect();
+    assert_eq!(names, [("driver", true), ("validation layers", true), ("gpukern", false), ("seed", true)]);
     assert!(differences(from_ref(&a), from_ref(&a)).is_empty());
     let mut c = b.clone();
     c.devices[0].driver.build = Some("3".into());
     c.cases[0].buffers = vec!["A f32[64] iota".into()];
     c.method.robust_access = Some(true);
-    let found = differences(&[b], &[c]);
-    let named: Vec<_> = found.iter().map(|d| (d.what, d.refused)).collect();
-    assert_eq!(named, [("build of the driver", false), ("robust access", false), ("buffers", false)]);
-    assert_eq!((found[1].baseline.as_str(), found[1].candidate.as_str()), ("off", "on"));
-    assert!(found[2].candidate.starts_with("A f32[64] iota in "), "{}", found[2].candidate);
+    let changes = differences(&[b], &[c]);
+    let names: Vec<_> = changes.iter().map(|d| (d.what, d.refused)).collect();
+    assert_eq!(names, [("build of the driver", false), ("robust access", false), ("buffers", false)]);
+    assert_eq!((changes[1].baseline.as_str(), changes[1].candidate.as_str()), ("off", "on"));
+    assert!(changes[2].candidate.starts_with("A f32[64] iota in "), "{}", changes[2].candidate);
 }
 
 #[test]
 fn a_case_whose_description_changed_is_listed_and_the_others_are_judged() {
-    let [mut a, mut b] = [record("a", &times(1e6, 0.005, 50, 1)), record("b", &times(1e6, 0.005, 50, 2))];
+    let [mut a, mut b] = [steady("a", 1e6), steady("b", 1e6)];
     for (record, fill) in [(&mut a, "zero"), (&mut b, "iota")] {
         record.cases[0].buffers = vec![format!("A f32[64] {fill}"), "D f32[64]".into()];
     }
-    let found = compare(from_ref(&a), from_ref(&b), &Settings::default());
-    assert_eq!((found.cases.len(), found.unmatched.len()), (1, 1));
-    let left_out = &found.unmatched[0];
+    let comparison = compared(&a, &b);
+    assert_eq!((comparison.cases.len(), comparison.unmatched.len()), (1, 1));
+    let left_out = &comparison.unmatched[0];
     assert_eq!(left_out.reason, "its buffers changed: A f32[64] zero → A f32[64] iota");
     assert!(!left_out.newly_wrong && !left_out.interrupted && left_out.candidate == State::Measured);
     b.cases[1].work.operations += 1;
@@ -207,7 +212,7 @@ fn a_case_whose_description_changed_is_listed_and_the_others_are_judged() {
 
 #[test]
 fn passes_of_one_module_are_held_against_the_same_pass() {
-    let [mut a, mut b] = [record("a", &times(1e6, 0.005, 50, 1)), record("b", &times(1.2e6, 0.005, 50, 2))];
+    let [mut a, mut b] = [steady("a", 1e6), steady("b", 1.2e6)];
     let dress = |record: &mut Record, hashes: [&str; 2]| {
         record.cases[0].kernels = hashes.map(|hash| kernel("reduction/reduction.comp#0", hash, vec![])).into();
     };
@@ -221,7 +226,7 @@ fn passes_of_one_module_are_held_against_the_same_pass() {
 
 #[test]
 fn a_device_that_only_some_records_of_a_side_have_is_no_difference() {
-    let mut a = record("a", &times(1e6, 0.005, 50, 1));
+    let mut a = steady("a", 1e6);
     let mut host = a.devices[0].clone();
     (host.index, host.name, host.driver.info) = (1, "processor".into(), "2 threads".into());
     a.devices.push(host);
@@ -230,19 +235,19 @@ fn a_device_that_only_some_records_of_a_side_have_is_no_difference() {
     let sides = |first: &Record| differences(from_ref(first), &[first.clone(), round.clone()]);
     assert_eq!(sides(&a), []);
     round.devices[0].driver.info = "4 threads".into();
-    let found: Vec<_> = differences(from_ref(&a), &[a.clone(), round]).iter().map(|d| d.what).collect();
-    assert_eq!(found, ["driver"]);
+    let names: Vec<_> = differences(from_ref(&a), &[a.clone(), round]).iter().map(|d| d.what).collect();
+    assert_eq!(names, ["driver"]);
 }
 
 #[test]
 fn devices_are_matched_by_name_and_by_order_where_no_name_is_shared() {
-    let a = record("a", &times(1e6, 0.005, 50, 1));
-    let mut b = record("b", &times(1e6, 0.005, 50, 2));
+    let a = steady("a", 1e6);
+    let mut b = steady("b", 1e6);
     b.devices[0].index = 4;
     b.cases.iter_mut().for_each(|case| case.device = 4);
-    let mut other = b.devices[0].clone();
-    (other.index, other.name) = (0, "another".into());
-    b.devices.insert(0, other);
+    let mut another_device = b.devices[0].clone();
+    (another_device.index, another_device.name) = (0, "another".into());
+    b.devices.insert(0, another_device);
     assert_eq!(verdicts(from_ref(&a), from_ref(&b), &Settings::default()).len(), 2);
     b.devices.remove(0);
     b.devices[0].name = "another".into();
@@ -251,16 +256,16 @@ fn devices_are_matched_by_name_and_by_order_where_no_name_is_shared() {
 
 #[test]
 fn changed_kernels_statistics_and_clocks_explain_a_verdict() {
-    let [mut a, mut b] = [record("a", &times(1e6, 0.005, 50, 1)), record("b", &times(1.2e6, 0.005, 50, 2))];
+    let [mut a, mut b] = [steady("a", 1e6), steady("b", 1.2e6)];
     let dress = |record: &mut Record, hash: &str, registers: f64, clock: f64| {
         record.cases[0].kernels = vec![kernel("lu/naive.f32", hash, vec![Metric::new("registers", registers)])];
-        let Outcome::Measured(measured) = &mut record.cases[0].outcome else { panic!("measured") };
+        let measured = measured_mut(&mut record.cases[0]);
         measured.conditions =
             Conditions { canary: Some([Nanos(1e5); 2]), clock_mhz: Some([clock; 2]), ..Conditions::default() };
     };
     dress(&mut a, "11", 32.0, 1980.0);
     dress(&mut b, "22", 48.0, 1755.0);
-    let why = &compare(&[a], &[b], &Settings::default()).cases[0].why;
+    let why = &compared(&a, &b).cases[0].why;
     assert_eq!(*why, ["clock 1980 → 1755 MHz", "the code of lu/naive.f32 changed", "lu/naive.f32: registers 32 → 48"]);
 }
 
@@ -269,13 +274,13 @@ fn a_slower_canary_explains_a_verdict_unless_it_is_a_longer_one() {
     let why = |steps: [Option<u32>; 2]| {
         let side = |name, time, canary, canary_steps| {
             let mut record = record(name, &times(time, 0.005, 50, 1));
-            let Outcome::Measured(measured) = &mut record.cases[0].outcome else { panic!("measured") };
+            let measured = measured_mut(&mut record.cases[0]);
             measured.conditions =
                 Conditions { canary: Some([Nanos(canary); 2]), canary_steps, ..Conditions::default() };
             record
         };
         let [a, b] = [side("a", 1e6, 1e5, steps[0]), side("b", 1.2e6, 4e5, steps[1])];
-        compare(&[a], &[b], &Settings::default()).cases[0].why.clone()
+        compared(&a, &b).cases[0].why.clone()
     };
     let slower = ["canary 300 % slower in the candidate"];
     assert_eq!(why([None, None]), slower);
@@ -283,45 +288,42 @@ fn a_slower_canary_explains_a_verdict_unless_it_is_a_longer_one() {
     assert_eq!(why([None, Some(8192)]), [""; 0]);
 }
 
-/// Returns the share of comparisons of a case with such a verdict, for `runs` processes per side with a relative
-/// standard deviation `between`.
-fn rate(runs: usize, between: f64, effect: f64, verdict: fn(Verdict) -> bool) -> f64 {
-    disturbed_rate(runs, between, 0.0, effect, verdict)
+/// Returns the share of comparisons whose verdict satisfies `is_hit`, for `runs` processes per side with a relative
+/// standard deviation `between`, a part `disturbed` of which takes 30 % longer.
+fn rate(runs: usize, between: f64, disturbed: f64, effect: f64, is_hit: fn(Verdict) -> bool) -> f64 {
+    const TRIALS: u64 = 300;
+    let side = |name: &str, seed: u64, scale: f64| -> Vec<Record> {
+        let centres = times(1.0, 3f64.sqrt() * between, runs, seed);
+        let luck = times(1.0, 1.0, runs, seed + 1_000_000);
+        let mut records = vec![];
+        for (number, (centre, luck)) in (0..).zip(centres.into_iter().zip(luck)) {
+            let factor = if luck / 2.0 < disturbed { 1.3 } else { 1.0 };
+            let times = times(1e6 * factor * centre * scale, 0.01, 20, 100 * seed + number);
+            let mut record = record(&format!("{name}{number}"), &times);
+            record.cases.truncate(1);
+            records.push(record);
+        }
+        records
+    };
+    let hits = (0..TRIALS).filter(|trial| {
+        let [a, b] = [side("a", 2 * trial, 1.0), side("b", 2 * trial + 1, 1.0 + effect)];
+        is_hit(verdicts(&a, &b, &Settings::default())[0])
+    });
+    hits.count() as f64 / TRIALS as f64
 }
 
-/// Returns the same share if a part `disturbed` of the processes takes 30 % longer.
-fn disturbed_rate(runs: usize, between: f64, disturbed: f64, effect: f64, verdict: fn(Verdict) -> bool) -> f64 {
-    let trials = 300;
-    let centres = |seed: u64| -> Vec<f64> {
-        let centres = times(1.0, 3f64.sqrt() * between, runs, seed).into_iter();
-        let luck = times(1.0, 1.0, runs, seed + 1_000_000);
-        centres.zip(luck).map(|(centre, luck)| if luck / 2.0 < disturbed { 1.3 * centre } else { centre }).collect()
-    };
-    let side = |name: &str, seed: u64, scale: f64| -> Vec<Record> {
-        let centres = centres(seed).into_iter().zip(0..);
-        let run = |(centre, i): (f64, u64)| {
-            let mut record = record(&format!("{name}{i}"), &times(1e6 * centre * scale, 0.01, 20, 100 * seed + i));
-            record.cases.truncate(1);
-            record
-        };
-        centres.map(run).collect()
-    };
-    let hits = (0..trials).filter(|trial| {
-        let [a, b] = [side("a", 2 * trial, 1.0), side("b", 2 * trial + 1, 1.0 + effect)];
-        verdict(verdicts(&a, &b, &Settings::default())[0])
-    });
-    hits.count() as f64 / trials as f64
+fn is_change(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Slower | Verdict::Faster)
 }
 
 #[test]
 fn nothing_changed_gives_a_false_verdict_at_most_once_in_a_hundred() {
-    let changed = |verdict| matches!(verdict, Verdict::Slower | Verdict::Faster);
     for (runs, between) in [(1, 0.005), (3, 0.03), (5, 0.03), (10, 0.05)] {
-        let rate = rate(runs, between, 0.0, changed);
+        let rate = rate(runs, between, 0.0, 0.0, is_change);
         assert!(rate <= 0.01, "{runs} processes a side that differ by {between}: {rate}");
     }
     for runs in [3, 5, 10] {
-        let rate = disturbed_rate(runs, 0.01, 0.1, 0.0, changed);
+        let rate = rate(runs, 0.01, 0.1, 0.0, is_change);
         assert!(rate <= 0.01, "{runs} processes a side, a tenth of them disturbed: {rate}");
     }
 }
@@ -329,21 +331,25 @@ fn nothing_changed_gives_a_false_verdict_at_most_once_in_a_hundred() {
 #[test]
 fn five_percent_is_found_in_ninety_five_of_a_hundred() {
     for (runs, between) in [(1, 0.004), (5, 0.01), (10, 0.02)] {
-        let rate = rate(runs, between, 0.05, |verdict| verdict == Verdict::Slower);
+        let rate = rate(runs, between, 0.0, 0.05, |verdict| verdict == Verdict::Slower);
         assert!(rate >= 0.95, "{runs} processes a side that differ by {between}: {rate}");
     }
 }
 
 #[test]
 fn a_case_that_is_looked_at_again_needs_more_each_time() {
-    let all: f64 = (1..10_000).map(|look| 1.0 / spent(look)).sum();
-    assert!((0.999..1.0).contains(&all), "{all}");
+    let total: f64 = (1..10_000).map(|look| 1.0 / look_penalty(look)).sum();
+    assert!((0.999..1.0).contains(&total), "{total}");
     let [a, b] = [record("a", &times(1e6, 0.01, 50, 1)), record("b", &times(1.03e6, 0.01, 50, 2))];
-    let p = |growing| {
+    assert_penalty_of_a_look(&a, &b);
+}
+
+/// Asserts that growing data double the p-value of a case at the first look.
+fn assert_penalty_of_a_look(a: &Record, b: &Record) {
+    let [once, growing] = [false, true].map(|growing| {
         let settings = Settings { growing, ..Settings::default() };
-        compare(from_ref(&a), from_ref(&b), &settings).cases[0].p.expect("a ratio")
-    };
-    let [once, growing] = [false, true].map(p);
+        compare(from_ref(a), from_ref(b), &settings).cases[0].p.expect("a ratio")
+    });
     assert!((growing / once - 2.0).abs() < 1e-9, "{once} {growing}");
 }
 
@@ -360,26 +366,22 @@ fn the_processes_of_one_record_are_processes_of_a_side_and_one_look() {
         }
         whole
     };
-    let sides = [[side("a", 1e6)], [side("b", 1.2e6)]];
-    let found = compare(&sides[0], &sides[1], &Settings::default());
-    assert!(found.cases.iter().all(|case| (case.baseline.processes, case.candidate.processes) == (3, 3)));
-    assert!(found.cases.iter().all(|case| case.verdict == Verdict::Slower && case.obstacle.is_none()));
-    let p = |growing| {
-        let settings = Settings { growing, ..Settings::default() };
-        compare(&sides[0], &sides[1], &settings).cases[0].p.expect("a ratio")
-    };
-    assert!((p(true) / p(false) - 2.0).abs() < 1e-9);
+    let [a, b] = [side("a", 1e6), side("b", 1.2e6)];
+    let comparison = compared(&a, &b);
+    assert!(comparison.cases.iter().all(|case| (case.baseline.processes, case.candidate.processes) == (3, 3)));
+    assert!(comparison.cases.iter().all(|case| case.verdict == Verdict::Slower && case.obstacle.is_none()));
+    assert_penalty_of_a_look(&a, &b);
     // A record is the same as itself.
-    let same = compare(&sides[0], &sides[0], &Settings::default());
+    let with_itself = compared(&a, &a);
     let same_samples = "the same samples on both sides";
-    assert!(same.cases.iter().all(|case| case.ratio == Some(1.0) && case.why[0] == same_samples));
+    assert!(with_itself.cases.iter().all(|case| case.ratio == Some(1.0) && case.why[0] == same_samples));
 }
 
 #[test]
 fn only_cases_that_the_candidate_can_decide_want_more() {
     let wants = |baseline: usize, candidate: usize| {
         let [a, b] = [record("a", &times(1e6, 0.3, baseline, 1)), record("b", &times(1e6, 0.3, candidate, 2))];
-        compare(&[a], &[b], &Settings::default()).cases[0].wants_more()
+        compared(&a, &b).cases[0].wants_more()
     };
     assert!(wants(12, 12) && wants(12, 3) && !wants(5, 12));
 }
@@ -388,9 +390,8 @@ fn only_cases_that_the_candidate_can_decide_want_more() {
 fn no_more_of_the_candidate_is_measured_where_the_baseline_saw_a_slower_device_or_too_little() {
     use DeviceKind::{Cpu, DiscreteGpu};
     let wants = |kind, count, canary, others| {
-        let a = side(kind, "a", 1e6, count, seen(600.0, Some(0.2)));
-        let b = side(kind, "b", 1e6 * canary, count, seen(600.0 * canary, Some(others)));
-        let case = compare(&a, &b, &Settings::default()).cases.remove(0);
+        let conditions = [seen(600.0, Some(0.2)), seen(600.0 * canary, Some(others))];
+        let case = disturbed(kind, count, canary, conditions, &Settings::default());
         assert_eq!(case.verdict, Verdict::Undecided, "{kind:?} {count} {canary} {others}");
         case.wants_more()
     };
@@ -407,12 +408,24 @@ fn side(kind: DeviceKind, name: &str, centre: f64, count: usize, conditions: Con
         let mut record = record(&format!("{name}{i}"), &times(centre, 0.005, 50, seed));
         record.devices[0].kind = kind;
         for case in &mut record.cases {
-            let Outcome::Measured(measured) = &mut case.outcome else { panic!("the fixture is measured") };
+            let measured = measured_mut(case);
             measured.conditions = conditions;
         }
         record
     };
     (0..count).map(process).collect()
+}
+
+/// Compares a case on sides of `count` processes under these conditions; the candidate takes `change` times as long.
+fn disturbed(
+    kind: DeviceKind,
+    count: usize,
+    change: f64,
+    [before, after]: [Conditions; 2],
+    settings: &Settings,
+) -> Compared {
+    let [a, b] = [side(kind, "a", 1e6, count, before), side(kind, "b", change * 1e6, count, after)];
+    compare(&a, &b, settings).cases.remove(0)
 }
 
 /// Returns conditions with these times of the canary in microseconds, and these shares of the CPU for other programs.
@@ -422,12 +435,9 @@ fn seen(canary: f64, others: Option<f64>) -> Conditions {
 
 #[test]
 fn what_another_program_did_to_a_side_on_the_host_is_no_verdict_however_many_processes_saw_it() {
-    let settings = Settings::default();
-    let of = |centre: f64, count: usize, conditions| {
-        let [a, b] = [("a", 1e6, seen(600.0, Some(0.02))), ("b", centre, conditions)]
-            .map(|(name, centre, conditions)| side(DeviceKind::Cpu, name, centre, count, conditions));
-        let case = compare(&a, &b, &settings).cases.remove(0);
-        (case.verdict, case.obstacle, case.why.join("; "), case.test)
+    let result_of = |change: f64, count: usize, conditions| {
+        let sides = [seen(600.0, Some(0.02)), conditions];
+        disturbed(DeviceKind::Cpu, count, change, sides, &Settings::default())
     };
     for (count, obstacle) in [
         (1, Obstacle::FewProcesses { baseline: true }),
@@ -441,28 +451,25 @@ fn what_another_program_did_to_a_side_on_the_host_is_no_verdict_however_many_pro
             (seen(1000.0, None), slower),
             (seen(600.0, Some(0.5)), [busier, "CPU load +48 points"]),
         ] {
-            let (verdict, found, why, test) = of(1.9e6, count, loaded);
-            assert_eq!((verdict, found), (Verdict::Undecided, Some(obstacle)), "{count} {loaded:?}");
+            let case = result_of(1.9, count, loaded);
+            assert_eq!((case.verdict, case.obstacle), (Verdict::Undecided, Some(obstacle)), "{count} {loaded:?}");
             // The reason appears once.
-            assert_eq!((why.starts_with(sentence), test == short), (count == 1, count > 1), "{why}; {test}");
+            let is_in_why = case.why.first().is_some_and(|reason| reason.starts_with(sentence));
+            assert_eq!((is_in_why, case.test == short), (count == 1, count > 1), "{case:?}");
         }
     }
-    assert_eq!(of(1.05e6, 3, seen(603.0, Some(0.04))).0, Verdict::Slower, "as quiet as the other side");
+    assert_eq!(result_of(1.05, 3, seen(603.0, Some(0.04))).verdict, Verdict::Slower, "as quiet as the other side");
     // A stated noise between processes is trusted, but not against the canary.
     let sure = Settings { noise: Some(0.01), ..Settings::default() };
-    let of = |conditions| {
-        let [a, b] =
-            [side(DeviceKind::Cpu, "a", 1e6, 1, seen(600.0, None)), side(DeviceKind::Cpu, "b", 1.9e6, 1, conditions)];
-        verdicts(&a, &b, &sure)[0]
-    };
-    assert_eq!([seen(600.0, None), seen(1000.0, None)].map(of), [Verdict::Slower, Verdict::Undecided]);
+    let verdict_of = |conditions| disturbed(DeviceKind::Cpu, 1, 1.9, [seen(600.0, None), conditions], &sure).verdict;
+    assert_eq!([seen(600.0, None), seen(1000.0, None)].map(verdict_of), [Verdict::Slower, Verdict::Undecided]);
 }
 
 #[test]
 fn a_change_that_no_disturbance_explains_is_one() {
     let settings = Settings { min_effect: 0.1, ..Settings::default() };
     let moved = std::cell::Cell::new(1 << 16);
-    let of = |change: f64, count: usize, [before, after]: [Conditions; 2]| {
+    let verdict_of = |change: f64, count: usize, [before, after]: [Conditions; 2]| {
         let [mut a, mut b] = [("a", 1e6, before), ("b", change * 1e6, after)]
             .map(|(name, centre, conditions)| side(DeviceKind::Cpu, name, centre, count, conditions));
         for case in a.iter_mut().chain(&mut b).flat_map(|record| &mut record.cases) {
@@ -474,37 +481,37 @@ fn a_change_that_no_disturbance_explains_is_one() {
     let disturbed = [seen(640.0, Some(0.1)), seen(600.0, Some(0.25)), seen(600.0, Some(0.6)), seen(640.0, None)];
     for other in disturbed {
         for sides in [[quiet, other], [other, quiet]] {
-            assert_eq!(of(10.0, 5, sides), Verdict::Slower, "{sides:?}");
-            assert_eq!(of(0.1, 5, sides), Verdict::Faster, "{sides:?}");
-            assert_eq!(of(1.0, 5, sides), Verdict::Undecided, "{sides:?}");
+            assert_eq!(verdict_of(10.0, 5, sides), Verdict::Slower, "{sides:?}");
+            assert_eq!(verdict_of(0.1, 5, sides), Verdict::Faster, "{sides:?}");
+            assert_eq!(verdict_of(1.0, 5, sides), Verdict::Undecided, "{sides:?}");
         }
     }
-    assert_eq!(of(4.0, 5, [quiet, seen(600.0, Some(0.6))]), Verdict::Undecided, "the load may explain it");
+    assert_eq!(verdict_of(4.0, 5, [quiet, seen(600.0, Some(0.6))]), Verdict::Undecided, "the load may explain it");
     // The CPU time shows how much of the time is the kernel's own.
-    let of = |change: f64, kernel: f64, count: usize, [before, after]: [Conditions; 2]| {
+    let verdict_by_cpu_time = |change: f64, kernel: f64, count: usize, [before, after]: [Conditions; 2]| {
         let [before, after] = [(before, 1e6), (after, kernel * 1e6)]
             .map(|(conditions, time)| Conditions { cpu_time: Some(Nanos(time)), ..conditions });
-        of(change, count, [before, after])
+        verdict_of(change, count, [before, after])
     };
     for (change, sides) in [(6.0, [quiet, seen(600.0, Some(0.8))]), (0.8, [seen(600.0, Some(0.8)), quiet])] {
-        assert_eq!(of(change, 2.0, 5, sides), Verdict::Slower);
-        assert_eq!(of(change, 1.25, 5, sides), Verdict::Undecided);
-        assert_eq!(of(change, 0.5, 5, sides), Verdict::Faster);
+        assert_eq!(verdict_by_cpu_time(change, 2.0, 5, sides), Verdict::Slower);
+        assert_eq!(verdict_by_cpu_time(change, 1.25, 5, sides), Verdict::Undecided);
+        assert_eq!(verdict_by_cpu_time(change, 0.5, 5, sides), Verdict::Faster);
     }
     // Other programs may leave a memory-bound kernel a fraction of the bandwidth.
     moved.set(1 << 26);
     let loaded = [quiet, seen(600.0, Some(0.8))];
-    assert_eq!(of(6.0, 2.3, 5, loaded), Verdict::Undecided);
-    assert_eq!(of(12.0, 10.0, 5, loaded), Verdict::Slower);
+    assert_eq!(verdict_by_cpu_time(6.0, 2.3, 5, loaded), Verdict::Undecided);
+    assert_eq!(verdict_by_cpu_time(12.0, 10.0, 5, loaded), Verdict::Slower);
     moved.set(1 << 16);
     // The CPU time also distinguishes a change from a busy moment of one process.
-    assert_eq!(of(10.0, 10.0, 1, [quiet; 2]), Verdict::Slower);
-    assert_eq!(of(10.0, 1.0, 1, [quiet; 2]), Verdict::Undecided);
+    assert_eq!(verdict_by_cpu_time(10.0, 10.0, 1, [quiet; 2]), Verdict::Slower);
+    assert_eq!(verdict_by_cpu_time(10.0, 1.0, 1, [quiet; 2]), Verdict::Undecided);
 }
 
 #[test]
 fn times_of_other_numbers_of_threads_are_not_compared_by_what_the_threads_take() {
-    let of = |threads: &str| {
+    let verdict_with_threads = |threads: &str| {
         let timed = |time: f64, others| Conditions { cpu_time: Some(Nanos(time)), ..seen(600.0, Some(others)) };
         let mut a = side(DeviceKind::Cpu, "a", 1e6, 5, timed(1e6, 0.1));
         let mut b = side(DeviceKind::Cpu, "b", 1e6, 5, timed(2.3e6, 0.6));
@@ -516,7 +523,7 @@ fn times_of_other_numbers_of_threads_are_not_compared_by_what_the_threads_take()
         }
         compare(&a, &b, &Settings::default()).cases.remove(0).verdict
     };
-    assert_eq!([of("1"), of("2")], [Verdict::Slower, Verdict::Undecided]);
+    assert_eq!([verdict_with_threads("1"), verdict_with_threads("2")], [Verdict::Slower, Verdict::Undecided]);
 }
 
 #[test]
@@ -528,22 +535,22 @@ fn another_board_of_one_model_is_no_change_of_the_code() {
         }
         records
     };
-    let of = |before: &[&str], after: &[&str], settings: &Settings| {
+    let result_between = |before: &[&str], after: &[&str], settings: &Settings| {
         let case = compare(&boards("a", 1e6, before), &boards("b", 1.08e6, after), settings).cases.remove(0);
         (case.verdict, case.obstacle, case.test)
     };
     let usual = Settings::default();
-    assert_eq!(of(&["1"; 3], &["1"; 3], &usual).0, Verdict::Slower);
+    assert_eq!(result_between(&["1"; 3], &["1"; 3], &usual).0, Verdict::Slower);
     let different_boards = (Verdict::Undecided, Some(Obstacle::AnotherBoard), "different boards".to_string());
-    assert_eq!(of(&["1"; 3], &["2"; 3], &usual), different_boards);
-    assert_eq!(of(&["1"], &["2"], &usual), different_boards);
+    assert_eq!(result_between(&["1"; 3], &["2"; 3], &usual), different_boards);
+    assert_eq!(result_between(&["1"], &["2"], &usual), different_boards);
     // A larger change than boards differ by is a change.
     let far = compare(&boards("a", 1e6, &["1"]), &boards("b", 1.4e6, &["2"]), &usual);
     assert_eq!(far.cases[0].verdict, Verdict::Slower);
     // An unknown board, several boards per side, and a stated noise.
-    assert_eq!(of(&["1"; 3], &[""; 3], &usual).0, Verdict::Slower);
-    assert_eq!(of(&["1", "2", "3"], &["4", "5", "6"], &usual).0, Verdict::Slower);
-    assert_eq!(of(&["1"], &["2"], &Settings { noise: Some(0.01), ..usual }).0, Verdict::Slower);
+    assert_eq!(result_between(&["1"; 3], &[""; 3], &usual).0, Verdict::Slower);
+    assert_eq!(result_between(&["1", "2", "3"], &["4", "5", "6"], &usual).0, Verdict::Slower);
+    assert_eq!(result_between(&["1"], &["2"], &Settings { noise: Some(0.01), ..usual }).0, Verdict::Slower);
     let [a, b] = [boards("a", 1e6, &["1"]), boards("b", 1.08e6, &["2"])];
     let (remarks, commands) = advice([&a, &b], ["a.json", "b.json"]);
     let remedy = "2 cases: the sides ran on different boards, which may differ by 10 %. Measure both on one of them (--device 2 is \
@@ -554,18 +561,17 @@ fn another_board_of_one_model_is_no_change_of_the_code() {
 #[test]
 fn on_a_gpu_a_change_has_to_exceed_what_the_canary_changed_by() {
     for count in [1, 3] {
-        let of = |change: f64, canary: f64| {
-            let a = side(DeviceKind::DiscreteGpu, "a", 1e6, count, seen(75.0, None));
-            let b = side(DeviceKind::DiscreteGpu, "b", 1e6 * change, count, seen(75.0 * canary, None));
-            verdicts(&a, &b, &Settings::default())[0]
+        let verdict_of = |change: f64, canary: f64| {
+            let sides = [seen(75.0, None), seen(75.0 * canary, None)];
+            disturbed(DeviceKind::DiscreteGpu, count, change, sides, &Settings::default()).verdict
         };
-        assert_eq!(of(1.05, 1.0), Verdict::Slower);
-        assert_eq!(of(1.05, 1.05), Verdict::Undecided, "the clock explains it");
-        assert_eq!(of(1.05, 1.04), Verdict::Undecided, "what is left does not matter");
-        assert_eq!(of(1.12, 1.05), Verdict::Slower, "it does not explain as much");
-        assert_eq!(of(1.05, 0.95), Verdict::Slower, "a faster clock makes it worse");
-        assert_eq!(of(0.95, 0.95), Verdict::Undecided);
-        assert_eq!(of(1.0, 1.05), Verdict::Undecided, "the clock may hide a change");
+        assert_eq!(verdict_of(1.05, 1.0), Verdict::Slower);
+        assert_eq!(verdict_of(1.05, 1.05), Verdict::Undecided, "the clock explains it");
+        assert_eq!(verdict_of(1.05, 1.04), Verdict::Undecided, "what is left does not matter");
+        assert_eq!(verdict_of(1.12, 1.05), Verdict::Slower, "it does not explain as much");
+        assert_eq!(verdict_of(1.05, 0.95), Verdict::Slower, "a faster clock makes it worse");
+        assert_eq!(verdict_of(0.95, 0.95), Verdict::Undecided);
+        assert_eq!(verdict_of(1.0, 1.05), Verdict::Undecided, "the clock may hide a change");
     }
 }
 
@@ -589,21 +595,18 @@ fn no_pair_of_quiet_and_loaded_sides_on_the_host_gives_a_false_verdict() {
                 let [a, b] = [load("a", trial, before, count), load("b", trial, after, count)];
                 verdicts(&a, &b, &Settings::default())[0]
             };
-            let wrong = |verdict: &Verdict| matches!(verdict, Verdict::Slower | Verdict::Faster);
-            let found = (0..200).map(trial).filter(wrong).count();
-            assert!(found <= 2, "{before} {after}, {count} a side: {found} of 200");
+            let false_verdicts = (0..200).map(trial).filter(|verdict| is_change(*verdict)).count();
+            assert!(false_verdicts <= 2, "{before} {after}, {count} a side: {false_verdicts} of 200");
         }
     }
 }
 
-/// Returns a request for LU at these sizes.
 fn lu(sizes: &[&str]) -> Request {
     let size = sizes.iter().map(ToString::to_string).collect();
     let selection = Selection { algorithm: vec!["lu".into()], size, ..Selection::default() };
     Request { selection, ..Request::default() }
 }
 
-/// Returns a request for users' kernels in these files.
 fn kernels(files: &[&str]) -> Request {
     let kernel = files.iter().map(PathBuf::from).collect();
     Request { kernels: Some(KernelFiles { kernel, ..KernelFiles::default() }), ..Request::default() }
@@ -619,18 +622,23 @@ fn completable(started: &str, centre: f64, request: Request) -> Record {
     record
 }
 
+/// Returns sides of one process each, of which the candidate takes 5 % longer, with a request for LU at these sizes.
+fn lu_sides(sizes: &[&str]) -> [Record; 2] {
+    [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| completable(started, centre, lu(sizes)))
+}
+
 /// Returns the commands that would decide the comparison of two records at these paths.
-fn decided(sides: [&[Record]; 2], paths: [&str; 2]) -> Option<String> {
-    advice(sides, paths).1
+fn decided(a: &Record, b: &Record, paths: [&str; 2]) -> String {
+    advice([from_ref(a), from_ref(b)], paths).1.expect("a recipe")
 }
 
 /// Returns the remarks on the comparison of two records at these paths, and the commands that would decide it.
 fn advice(sides: [&[Record]; 2], paths: [&str; 2]) -> (Vec<String>, Option<String>) {
     let settings = Settings::default();
-    let found = compare(sides[0], sides[1], &settings);
+    let comparison = compare(sides[0], sides[1], &settings);
     let paths = paths.map(|path| [Path::new(path)]);
     let sides_with_files = [0, 1].map(|side| SideFiles { records: sides[side], paths: &paths[side] });
-    recipe(&found, sides_with_files, &settings, &again())
+    recipe(&comparison, sides_with_files, &settings, &again())
 }
 
 /// Returns a command that compares again, with the replaced files.
@@ -644,14 +652,17 @@ fn again() -> ComparisonCommand<'static> {
 
 #[test]
 fn a_recipe_has_the_paths_the_driver_and_the_comparison() {
-    let [mut a, mut b] =
-        [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| completable(started, centre, lu(&["64"])));
-    let of = |name: &str, value: &str| (name.to_string(), value.to_string());
-    a.origin.environment =
-        [of("VK_DRIVER_FILES", "my old.json"), of("LD_PRELOAD", "evil.so"), of("GPUKERN_DEVICE", "0")].into();
-    b.origin.environment = [of("VK_DRIVER_FILES", "new.json")].into();
+    let [mut a, mut b] = lu_sides(&["64"]);
+    let variable = |name: &str, value: &str| (name.to_string(), value.to_string());
+    a.origin.environment = [
+        variable("VK_DRIVER_FILES", "my old.json"),
+        variable("LD_PRELOAD", "evil.so"),
+        variable("GPUKERN_DEVICE", "0"),
+    ]
+    .into();
+    b.origin.environment = [variable("VK_DRIVER_FILES", "new.json")].into();
     b.devices[0].driver.info = "590.1".into();
-    let text = decided([from_ref(&a), from_ref(&b)], ["runs/old.json", "new.json"]).expect("a recipe");
+    let text = decided(&a, &b, ["runs/old.json", "new.json"]);
     insta::assert_snapshot!(text, @"
     # about 5 min: 2 × 4 processes of 40 s
     for n in $(seq 2 5); do
@@ -663,7 +674,7 @@ fn a_recipe_has_the_paths_the_driver_and_the_comparison() {
     // The same command for both sides: the driver was installed in between. A label chooses nothing.
     a.origin.environment.clone_from(&b.origin.environment);
     a.request = Some(Request { label: Some("old".into()), processes: Some(3), ..lu(&["64"]) });
-    let text = decided([from_ref(&a), from_ref(&b)], ["old.json", "new.json"]).expect("a recipe");
+    let text = decided(&a, &b, ["old.json", "new.json"]);
     insta::assert_snapshot!(text, @"
     # about 5 min: 2 × 4 processes of 40 s
     # with driver NVIDIA 580.159.04 (2435301632):
@@ -675,7 +686,7 @@ fn a_recipe_has_the_paths_the_driver_and_the_comparison() {
     // Equal commands alternate in one line, and a record that cannot be completed is measured again.
     a.request.clone_from(&b.request);
     b.devices[0].driver = a.devices[0].driver.clone();
-    let text = decided([from_ref(&a), from_ref(&b)], ["old.json", "new.json"]).expect("a recipe");
+    let text = decided(&a, &b, ["old.json", "new.json"]);
     insta::assert_snapshot!(text, @r#"
     # about 5 min: 2 × 4 processes of 40 s
     for n in $(seq 2 5); do for record in old.json new.json; do
@@ -685,7 +696,7 @@ fn a_recipe_has_the_paths_the_driver_and_the_comparison() {
     "#);
     b.plan = None;
     b.wall_time = Nanos(300e9);
-    let text = decided([&[a], &[b]], ["-", "new.json"]).expect("a recipe");
+    let text = decided(&a, &b, ["-", "new.json"]);
     insta::assert_snapshot!(text, @"
     # about 28 min: 2 × 5 processes of 3 min
     VK_DRIVER_FILES=new.json gpukern bench lu --size=64 --processes 5 --json baseline.json
@@ -698,15 +709,15 @@ fn a_recipe_has_the_paths_the_driver_and_the_comparison() {
 fn a_recipe_measures_few_open_cases_alone_and_counts_their_own_processes() {
     let sides = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| {
         let mut record = completable(started, centre, lu(&["64", "96", "128"]));
-        let of = |id: &str, centre: f64| {
+        let case_of = |id: &str, centre: f64| {
             let case = self::record(started, &times(centre, 0.01, 50, 7)).cases.remove(0);
             Case { id: if id.is_empty() { case.id.clone() } else { id.into() }, ..case }
         };
         // The first case differs between processes, the others are always the same.
         let others = ["lu/blocked/f32/64", "lu/blocked/f32/96", "lu/blocked/f32/128"];
         let process = |at: usize| {
-            let first = of("", centre * [1.0, 1.03, 0.98][at]);
-            let cases = std::iter::once(first).chain(others.iter().map(|id| of(id, 1e6)));
+            let first = case_of("", centre * [1.0, 1.03, 0.98][at]);
+            let cases = std::iter::once(first).chain(others.iter().map(|id| case_of(id, 1e6)));
             cases.map(|case| Case { process: at, ..case }).collect::<Vec<_>>()
         };
         record.cases = (0..3).flat_map(process).collect();
@@ -715,12 +726,10 @@ fn a_recipe_measures_few_open_cases_alone_and_counts_their_own_processes() {
         record
     });
     let open = sides[0].cases[0].id.clone();
-    let found = compare(from_ref(&sides[0]), from_ref(&sides[1]), &Settings::default());
-    let undecided: Vec<_> = found.cases.iter().filter(|case| case.verdict == Verdict::Undecided).collect();
+    let comparison = compare(from_ref(&sides[0]), from_ref(&sides[1]), &Settings::default());
+    let undecided: Vec<_> = comparison.cases.iter().filter(|case| case.verdict == Verdict::Undecided).collect();
     assert!(undecided.len() == 1 && undecided[0].id == open, "the records show what the test needs: {undecided:?}");
-    let text = |sides: &[Record; 2]| {
-        decided([from_ref(&sides[0]), from_ref(&sides[1])], ["a.json", "b.json"]).expect("a recipe")
-    };
+    let text = |sides: &[Record; 2]| decided(&sides[0], &sides[1], ["a.json", "b.json"]);
     let restricted = text(&sides);
     insta::assert_snapshot!(restricted, @r#"
     # about 5 min: 2 × 12 processes of 12 s
@@ -741,8 +750,7 @@ fn a_recipe_measures_few_open_cases_alone_and_counts_their_own_processes() {
 
 #[test]
 fn a_recipe_that_would_measure_nothing_is_none() {
-    let [a, b] = [("a", 1e6), ("bb", 1.05e6)]
-        .map(|(started, centre)| Record { request: None, ..completable(started, centre, Request::default()) });
+    let [a, b] = lu_sides(&[]).map(|record| Record { request: None, ..record });
     let (remarks, commands) = advice([&[a], &[b]], ["a.json", "b.json"]);
     assert_eq!((remarks.len(), commands), (2, None), "{remarks:?}");
     let asks_for_processes =
@@ -756,7 +764,7 @@ fn a_recipe_that_would_measure_nothing_is_none() {
     whole.processes[0].command = vec!["gpukern".into()];
     assert_eq!(recipe::time_of_process(&whole, &[]), Nanos(20e9));
     // If a command measured nothing, the cases' times count.
-    let Outcome::Measured(measured) = &mut whole.cases[0].outcome else { panic!("the fixture is measured") };
+    let measured = measured_mut(&mut whole.cases[0]);
     measured.phases.sampling = Nanos(33e9);
     let others: Nanos = whole.cases.iter().filter_map(recipe::time_of).sum();
     for command in ["again", "a resume that found nothing to do"] {
@@ -774,8 +782,8 @@ fn a_recipe_says_whose_kernel_has_to_be_in_place_for_each_side() {
         record.cases.iter_mut().for_each(|case| case.kernels = vec![kernel("k/k.comp#0", hash, vec![])]);
         record
     });
-    let of = |a: &Record, b: &Record| decided([from_ref(a), from_ref(b)], ["base.json", "new.json"]).expect("a recipe");
-    insta::assert_snapshot!(of(&a, &b), @"
+    let recipe_of = |a: &Record, b: &Record| decided(a, b, ["base.json", "new.json"]);
+    insta::assert_snapshot!(recipe_of(&a, &b), @"
     # about 5 min: 2 × 4 processes of 40 s
     # with the baseline's k.comp in place:
     gpukern run k.toml k.comp --processes 5 --resume base.json
@@ -785,12 +793,12 @@ fn a_recipe_says_whose_kernel_has_to_be_in_place_for_each_side() {
     ");
     // Another file is part of the command.
     let request = b.request.replace(kernels(&["k.toml", "other/k.comp"]));
-    let other_file = of(&a, &b);
+    let other_file = recipe_of(&a, &b);
     b.request = request;
     for (case, other) in a.cases.iter_mut().zip(&b.cases) {
         case.kernels.clone_from(&other.kernels);
     }
-    insta::assert_snapshot!(other_file + "\n\n" + &of(&a, &b), @"
+    insta::assert_snapshot!(other_file + "\n\n" + &recipe_of(&a, &b), @"
     # about 5 min: 2 × 4 processes of 40 s
     for n in $(seq 2 5); do
       gpukern run k.toml k.comp -q --processes $n --resume base.json > /dev/null
@@ -809,14 +817,13 @@ fn a_recipe_says_whose_kernel_has_to_be_in_place_for_each_side() {
 
 #[test]
 fn a_recipe_says_on_which_machine_each_side_is_measured() {
-    let [a, mut b] = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| completable(started, centre, lu(&[])));
+    let [mut a, mut b] = lu_sides(&[]);
     b.devices[0].name = "NVIDIA H100".into();
-    let elsewhere = decided([from_ref(&a), from_ref(&b)], ["old.json", "new.json"]).expect("a recipe");
+    let elsewhere = decided(&a, &b, ["old.json", "new.json"]);
     // Two devices of one machine are part of the commands.
-    let [mut a, mut b] = [a, b];
     a.origin.host = Some("here".into());
     b.origin.host = Some("here".into());
-    let here = decided([&[a], &[b]], ["old.json", "new.json"]).expect("a recipe");
+    let here = decided(&a, &b, ["old.json", "new.json"]);
     insta::assert_snapshot!(elsewhere + "\n\n" + &here, @r#"
     # about 5 min: 2 × 4 processes of 40 s
     # on the machine with NVIDIA H100 80GB HBM3:
@@ -835,9 +842,9 @@ fn a_recipe_says_on_which_machine_each_side_is_measured() {
 
 #[test]
 fn a_cost_names_the_sides_that_differ() {
-    let [mut a, b] = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| completable(started, centre, lu(&[])));
+    let [mut a, b] = lu_sides(&[]);
     a.plan = None;
-    let text = decided([&[a], &[b]], ["old.json", "new.json"]).expect("a recipe");
+    let text = decided(&a, &b, ["old.json", "new.json"]);
     assert!(text.starts_with("# about 6 min: baseline 5 processes of 40 s, candidate 4 processes of 40 s\n"), "{text}");
 }
 
@@ -856,18 +863,22 @@ fn five(name: &str, request: &Request, driver: &str, conditions: Conditions) -> 
 fn where_a_driver_may_slow_down_the_canary_too_no_more_processes_are_asked_for_but_turns() {
     let matmul = |change: fn(&mut Selection)| {
         let list = |names: &[&str]| names.iter().map(ToString::to_string).collect();
-        let (algorithm, variant) = (list(&["matmul"]), list(&["naive", "tiled"]));
-        let mut selection = Selection { algorithm, variant, size: list(&["64", "128"]), ..Selection::default() };
+        let mut selection = Selection {
+            algorithm: list(&["matmul"]),
+            variant: list(&["naive", "tiled"]),
+            size: list(&["64", "128"]),
+            ..Selection::default()
+        };
         change(&mut selection);
         Request { selection, no_peak: true, processes: Some(5), ..Request::default() }
     };
     let request_of_both = matmul(|_| {});
-    let of = |request: &Request, new: &str, canary: f64| {
+    let advice_for = |request: &Request, new: &str, canary: f64| {
         let a = five("a", request, "old.json", seen(600.0, None));
         let b = five("b", request, new, seen(600.0 * canary, None));
         advice([&a, &b], ["a.json", "b.json"])
     };
-    let (remarks, commands) = of(&request_of_both, "new icd.json", 1.8);
+    let (remarks, commands) = advice_for(&request_of_both, "new icd.json", 1.8);
     let canary = |took: &str, effect: &str| {
         format!(
             "2 cases: the canary, a fixed test kernel, took {took}. Either the device was busy or clocked lower then, or \
@@ -882,7 +893,7 @@ fn where_a_driver_may_slow_down_the_canary_too_no_more_processes_are_asked_for_b
         (1.25, "25 % longer beside the candidate", "slows down"),
         (0.5, "2 times as long beside the baseline", "speeds up"),
     ] {
-        let (remarks, commands) = of(&request_of_both, "new.json", factor);
+        let (remarks, commands) = advice_for(&request_of_both, "new.json", factor);
         assert_eq!((remarks, commands.is_some()), (vec![canary(took, effect)], true));
     }
     // Options that `ab` lacks or would ignore are left to the reader.
@@ -897,13 +908,13 @@ fn where_a_driver_may_slow_down_the_canary_too_no_more_processes_are_asked_for_b
         (matmul(|selection| selection.sampling.clock = Some("host".into())), "new.json"),
         (Request { selection: request_of_both.selection.clone(), ..kernels(&["k.toml"]) }, "new.json"),
     ] {
-        let (remarks, commands) = of(&request, driver, 1.8);
+        let (remarks, commands) = advice_for(&request, driver, 1.8);
         let by_hand = "Two drivers can be told apart by alternating them: `gpukern ab` with --a-driver and --b-driver \
                        (docs/compare.md, \"Alternate two candidates\").";
         assert_eq!((&remarks[1..], commands), (&[by_hand.to_string()][..], None), "{request:?}");
     }
     // A driver cannot slow its own canary down: the device was busy.
-    let (remarks, commands) = of(&request_of_both, "old.json", 1.8);
+    let (remarks, commands) = advice_for(&request_of_both, "old.json", 1.8);
     assert!(remarks[0].starts_with("Measure the candidate again: in all 2 cases the device was slower"), "{remarks:?}");
     insta::assert_snapshot!(commands.expect("commands"), @"
     # about 7 s: candidate 5 processes of 1 s
@@ -915,7 +926,7 @@ fn where_a_driver_may_slow_down_the_canary_too_no_more_processes_are_asked_for_b
 #[test]
 fn a_side_that_other_programs_slowed_down_is_measured_anew() {
     let request = lu(&[]);
-    let of = |before: f64, after: f64, paths: [&[&Path]; 2]| {
+    let advice_for = |before: f64, after: f64, paths: [&[&Path]; 2]| {
         let a = five("a", &request, "a.json", seen(600.0, Some(before)));
         let b = five("b", &request, "a.json", seen(600.0, Some(after)));
         let settings = Settings::default();
@@ -927,7 +938,7 @@ fn a_side_that_other_programs_slowed_down_is_measured_anew() {
     for (before, after, name, fresh) in
         [(0.0, 0.5, "candidate", ["as-it-was", "b-again.json"]), (0.5, 0.0, "baseline", ["a-again.json", "as-it-was"])]
     {
-        let (remarks, commands) = of(before, after, [&[a], &[b]]);
+        let (remarks, commands) = advice_for(before, after, [&[a], &[b]]);
         let expected =
             format!("Measure the {name} again: in all 2 cases the device was slower or busier while it ran.");
         assert_eq!(remarks, [expected]);
@@ -938,7 +949,7 @@ fn a_side_that_other_programs_slowed_down_is_measured_anew() {
         assert_eq!(commands.matches("gpukern bench").count(), 1, "{commands}");
     }
     // With several files, it is unclear which one to replace.
-    let (remarks, commands) = of(0.5, 0.0, [&[a, Path::new("c.json")], &[b]]);
+    let (remarks, commands) = advice_for(0.5, 0.0, [&[a, Path::new("c.json")], &[b]]);
     assert_eq!((remarks.len(), commands), (1, None), "{remarks:?}");
 }
 
@@ -946,7 +957,8 @@ fn a_side_that_other_programs_slowed_down_is_measured_anew() {
 fn further_rounds_need_a_new_baseline_where_the_device_was_slower_beside_it() {
     let a = five("a", &lu(&[]), "a.json", seen(900.0, None));
     let b = five("b", &lu(&[]), "a.json", seen(600.0, None));
-    let (a, b, settings) = (&a[..3], &b[..3], Settings { growing: true, ..Settings::default() });
+    let [a, b] = [&a[..3], &b[..3]];
+    let settings = Settings { growing: true, ..Settings::default() };
     let old = [Path::new("old.json")];
     let sides_with_files = [SideFiles { records: a, paths: &old }, SideFiles { records: b, paths: &[] }];
     let (remarks, commands) = recipe(&compare(a, b, &settings), sides_with_files, &settings, &again());
@@ -967,20 +979,19 @@ fn a_recipe_that_was_followed_asks_for_more_or_says_that_more_will_not_do() {
         };
         (0..5).map(process).collect()
     };
-    let of = |spread: f64, centre: f64| {
+    let compared_at = |spread: f64, centre: f64| {
         let [a, b] = [side("a", spread, 1e6), side("b", spread, centre)];
-        let paths = ["a.json", "b.json"];
-        (compare(&a, &b, &Settings::default()), decided([&a, &b], paths))
+        (compare(&a, &b, &Settings::default()), advice([&a, &b], ["a.json", "b.json"]).1)
     };
-    let (found, text) = of(0.03, 1.0);
-    assert_eq!(found.cases[0].verdict, Verdict::Faster);
+    let (comparison, text) = compared_at(0.03, 1.0);
+    assert_eq!(comparison.cases[0].verdict, Verdict::Faster);
     assert_eq!(text, None, "all is decided");
-    let (found, text) = of(0.03, 1.05e6);
-    let text = text.unwrap_or_else(|| panic!("{:?}", found.cases));
+    let (comparison, text) = compared_at(0.03, 1.05e6);
+    let text = text.unwrap_or_else(|| panic!("{:?}", comparison.cases));
     let asked: usize = text.split("seq 2 ").nth(1).and_then(|rest| rest.split(')').next()?.parse().ok()).expect("some");
     assert!(asked > 1, "more than the five that there are: {text}");
-    let (found, text) = of(0.3, 1e6);
-    assert!(found.cases[0].test.starts_with("wider than ±2 %"), "{:?}", found.cases[0].test);
+    let (comparison, text) = compared_at(0.3, 1e6);
+    assert!(comparison.cases[0].test.starts_with("wider than ±2 %"), "{:?}", comparison.cases[0].test);
     assert_eq!(text, None, "more will not do");
     let [a, b] = [side("a", 0.3, 1e6), side("b", 0.3, 1e6)];
     let (remarks, _) = advice([&a, &b], ["a.json", "b.json"]);
@@ -995,12 +1006,12 @@ fn a_recipe_that_was_followed_asks_for_more_or_says_that_more_will_not_do() {
 
 #[test]
 fn a_baseline_is_completed_by_this_program_with_options_that_stay_options() {
-    let of = |request: Request| {
+    let command_of = |request: Request| {
         recipe::completed("bin/gpukern", &completable("a", 1e6, request), Path::new("a b.json"), 5).expect("a command")
     };
     let noisy = Request { noise: Some(8), ..lu(&["64"]) };
-    assert_eq!(of(noisy), "bin/gpukern bench lu --size=64 --processes 5 --resume 'a b.json'");
-    assert_eq!(of(kernels(&["-k.comp"])), "bin/gpukern run ./-k.comp --processes 5 --resume 'a b.json'");
+    assert_eq!(command_of(noisy), "bin/gpukern bench lu --size=64 --processes 5 --resume 'a b.json'");
+    assert_eq!(command_of(kernels(&["-k.comp"])), "bin/gpukern run ./-k.comp --processes 5 --resume 'a b.json'");
 }
 
 #[test]
@@ -1018,8 +1029,8 @@ fn a_command_names_its_files_as_they_are_found_from_here() {
     };
     let record = completable("a", 1e6, request);
     let command = recipe::completed("gpukern", &record, &runs.join("a.json"), 5).expect("a command");
-    let at = |name: &str| folder.path().join(name).display().to_string();
-    let [own, all] = [at("runs/own.toml"), at("all.toml")];
+    let path_of = |name: &str| folder.path().join(name).display().to_string();
+    let [own, all] = [path_of("runs/own.toml"), path_of("all.toml")];
     let expected = format!("gpukern run {own} gone.comp --config={all} --tuned=gone.toml --processes 5");
     assert!(command.starts_with(&expected), "what is nowhere stays as it was typed: {command}");
     let elsewhere = recipe::completed("gpukern", &record, Path::new("a.json"), 5).expect("a command");
@@ -1028,27 +1039,23 @@ fn a_command_names_its_files_as_they_are_found_from_here() {
 
 #[test]
 fn a_verdict_names_the_test_that_decided_or_failed() {
-    let of = |count: usize, centre: f64, spread: f64, canary: f64| {
+    let verdict_and_test = |count: usize, centre: f64, spread: f64, canary: f64| {
         let a = side(DeviceKind::DiscreteGpu, "a", 1e6, count, seen(75.0, None));
         let mut b = side(DeviceKind::DiscreteGpu, "b", centre, count, seen(75.0 * canary, None));
-        for (record, i) in b.iter_mut().zip(0..) {
-            record.cases.iter_mut().for_each(|case| set(case, &times(centre, spread, 50, i)));
-            record.cases.iter_mut().for_each(|case| {
-                let Outcome::Measured(measured) = &mut case.outcome else { panic!("measured") };
-                measured.conditions = seen(75.0 * canary, None);
-            });
+        for (record, seed) in b.iter_mut().zip(0..) {
+            record.cases.iter_mut().for_each(|case| set(case, &times(centre, spread, 50, seed)));
         }
         let case = compare(&a, &b, &Settings::default()).cases.remove(0);
         (case.verdict, case.test)
     };
-    assert_eq!(of(3, 1.2e6, 0.005, 1.0), (Verdict::Slower, "p < 0.0001".into()));
-    assert_eq!(of(3, 1e6, 0.005, 1.0), (Verdict::Same, "within ±2 %".into()));
-    assert_eq!(of(3, 1.05e6, 0.005, 1.05), (Verdict::Undecided, "device 5 % slower".into()));
-    assert_eq!(of(1, 1.03e6, 0.8, 1.0), (Verdict::Undecided, "only 1 process".into()));
-    let (verdict, test) = of(3, 1.05e6, 0.9, 1.0);
+    assert_eq!(verdict_and_test(3, 1.2e6, 0.005, 1.0), (Verdict::Slower, "p < 0.0001".into()));
+    assert_eq!(verdict_and_test(3, 1e6, 0.005, 1.0), (Verdict::Same, "within ±2 %".into()));
+    assert_eq!(verdict_and_test(3, 1.05e6, 0.005, 1.05), (Verdict::Undecided, "device 5 % slower".into()));
+    assert_eq!(verdict_and_test(1, 1.03e6, 0.8, 1.0), (Verdict::Undecided, "only 1 process".into()));
+    let (verdict, test) = verdict_and_test(3, 1.05e6, 0.9, 1.0);
     assert_eq!(verdict, Verdict::Undecided);
     assert!(test.starts_with("not significant (p = ") || test == "wider than ±2 %", "{test}");
     let few = record("b", &times(1e6, 0.01, 3, 1));
-    let found = compare(&[record("a", &times(1e6, 0.01, 50, 1))], &[few], &Settings::default());
-    assert_eq!(found.cases[0].test, "3 samples, needs 6");
+    let comparison = compare(&[record("a", &times(1e6, 0.01, 50, 1))], &[few], &Settings::default());
+    assert_eq!(comparison.cases[0].test, "3 samples, needs 6");
 }

@@ -11,26 +11,34 @@ use std::collections::BTreeSet;
 /// Smallest relative change of a clock, or of the canary's time, that is mentioned.
 const MIN_MENTIONED_CHANGE: f64 = 0.02;
 
-/// Lists changes of a case that may explain a different time: clock, canary, kernels, and the driver if `driver` says
-/// that it differs. Takes constant properties from the last process of each side.
-pub fn reasons(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>], driver: bool) -> Vec<String> {
+/// Smallest change of other programs' share of the CPU that is mentioned.
+const MIN_MENTIONED_LOAD: f64 = 0.05;
+
+/// Steps of the canary in records that do not state them.
+const DEFAULT_CANARY_STEPS: u32 = 2048;
+
+/// Lists changes of a case that may explain a different time: clock, canary, kernels, and the driver if it changed.
+/// Takes constant properties from the last process of each side.
+pub fn reasons(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>], driver_changed: bool) -> Vec<String> {
     let mut reasons = speeds(baseline, candidate);
-    reasons.extend(programs(baseline, candidate, driver));
+    reasons.extend(programs(baseline, candidate, driver_changed));
     reasons
 }
 
 /// Lists changes of the device's clock, its canary and other programs' CPU use, which may explain a different time.
 pub(super) fn speeds(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Vec<String> {
     let mut reasons = vec![];
-    if let Some([before, after]) = medians(baseline, candidate, clock).filter(worth_a_word) {
+    if let Some([before, after]) = medians(baseline, candidate, clock_mhz).filter(is_mentioned) {
         reasons.push(format!("clock {} → {} MHz", significant(before), significant(after)));
     }
-    if let Some([before, after]) = canaries(baseline, candidate).filter(worth_a_word) {
+    if let Some([before, after]) = canaries(baseline, candidate).filter(is_mentioned) {
         let change = 100.0 * (after / before - 1.0);
         let word = if change > 0.0 { "slower" } else { "faster" };
         reasons.push(format!("canary {:.0} % {word} in the candidate", change.abs()));
     }
-    if let Some([before, after]) = others(baseline, candidate).filter(|[before, after]| (after - before).abs() > 0.05) {
+    if let Some([before, after]) = other_programs(baseline, candidate)
+        && (after - before).abs() > MIN_MENTIONED_LOAD
+    {
         let [before, after] = [before, after].map(|share| 100.0 * share);
         reasons.push(format!("other programs used {before:.0} % → {after:.0} % of the CPU"));
     }
@@ -38,52 +46,59 @@ pub(super) fn speeds(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> V
 }
 
 /// Lists changes of the program: driver, kernels, sub-group sizes, notes.
-pub(super) fn programs(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>], driver: bool) -> Vec<String> {
+pub(super) fn programs(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>], driver_changed: bool) -> Vec<String> {
     let mut reasons = vec![];
-    if driver {
+    if driver_changed {
         reasons.push("another driver".to_string());
     }
-    let [before, after] = [baseline, candidate].map(|side| side.last().map(|seen| (seen.case, seen.device())));
-    let (Some((old, old_device)), Some((new, new_device))) = (before, after) else { return reasons };
-    if let (Some(a), Some(b), None) = (old_device, new_device, new.subgroup_size)
-        && a.subgroup.size != b.subgroup.size
-    {
-        reasons.push(format!("sub-group size {} → {}", a.subgroup.size, b.subgroup.size));
-    }
-    for (at, kernel) in new.kernels.iter().enumerate() {
-        // Passes of one module share its name: each is compared with the same pass.
-        let earlier = new.kernels[..at].iter().filter(|other| other.name == kernel.name).count();
-        if let Some(before) = old.kernels.iter().filter(|other| other.name == kernel.name).nth(earlier) {
-            // Several versions of a file share its name, so avoid repetitions.
-            let new: Vec<_> = kernel_changes(before, kernel).into_iter().filter(|new| !reasons.contains(new)).collect();
-            reasons.extend(new);
+    let (Some(before), Some(after)) = (baseline.last(), candidate.last()) else { return reasons };
+    let (old, new) = (before.case, after.case);
+    if let (Some(old_device), Some(new_device)) = (before.device(), after.device()) {
+        let [old_size, new_size] = [old_device, new_device].map(|device| device.subgroup.size);
+        if new.subgroup_size.is_none() && old_size != new_size {
+            reasons.push(format!("sub-group size {old_size} → {new_size}"));
         }
     }
-    let changed = new.notes.iter().filter(|note| !old.notes.contains(note));
-    reasons.extend(changed.map(|note| match [&old.tile, &new.tile] {
-        [Some(before), Some(now)] if now.to_string() == *note => format!("{before} → {}", now.source()),
-        _ => note.clone(),
-    }));
+    for (index, kernel) in new.kernels.iter().enumerate() {
+        // Passes of one module share its name: each is compared with the same pass.
+        let pass = new.kernels[..index].iter().filter(|earlier| earlier.name == kernel.name).count();
+        let Some(old_kernel) = old.kernels.iter().filter(|old| old.name == kernel.name).nth(pass) else { continue };
+        for change in kernel_changes(old_kernel, kernel) {
+            // Several versions of a file share its name.
+            if !reasons.contains(&change) {
+                reasons.push(change);
+            }
+        }
+    }
+    for note in new.notes.iter().filter(|note| !old.notes.contains(note)) {
+        reasons.push(match [&old.tile, &new.tile] {
+            [Some(old_tile), Some(tile)] if tile.to_string() == *note => format!("{old_tile} → {}", tile.source()),
+            _ => note.clone(),
+        });
+    }
     reasons
 }
 
 /// Whether the canary's time changed by as much as [`speeds`] tells.
 pub(super) fn canary_changed(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> bool {
-    canaries(baseline, candidate).is_some_and(|times| worth_a_word(&times))
+    canaries(baseline, candidate).is_some_and(|times| is_mentioned(&times))
 }
 
+/// Lists the changes of a kernel: of its code in one line, of its compiler statistics in another.
 fn kernel_changes(before: &CompiledKernel, after: &CompiledKernel) -> Vec<String> {
     let mut changes = vec![];
     if before.hash != after.hash {
         changes.push(format!("the code of {} changed", after.source()));
     }
-    let statistics = after.statistics.iter().filter_map(|statistic| {
-        let old = before.statistics.iter().find(|other| other.name == statistic.name)?;
-        let old = statistics::value(old)?;
-        let new = statistics::value(statistic)?;
-        (old != new).then(|| format!("{} {old} → {new}", statistic.name))
-    });
-    let statistics: Vec<_> = statistics.collect();
+    let mut statistics = vec![];
+    for statistic in &after.statistics {
+        let old = before.statistics.iter().find(|old| old.name == statistic.name).and_then(statistics::value);
+        if let (Some(old), Some(new)) = (old, statistics::value(statistic))
+            && old != new
+        {
+            statistics.push(format!("{} {old} → {new}", statistic.name));
+        }
+    }
     if !statistics.is_empty() {
         changes.push(format!("{}: {}", after.name, statistics.join(", ")));
     }
@@ -100,33 +115,33 @@ fn medians(
     Some([median(baseline)?, median(candidate)?])
 }
 
-fn worth_a_word(&[before, after]: &[f64; 2]) -> bool {
+/// Whether a figure changed by enough to mention it.
+fn is_mentioned(&[before, after]: &[f64; 2]) -> bool {
     before > 0.0 && after > 0.0 && (after / before).ln().abs() > MIN_MENTIONED_CHANGE
 }
 
 /// Returns the canary's times on both sides; `None` if they come from different canaries.
 pub(super) fn canaries(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Option<[f64; 2]> {
-    let lengths: BTreeSet<_> = baseline.iter().chain(candidate).filter_map(canary_steps).collect();
-    medians(baseline, candidate, canary).filter(|[before, after]| lengths.len() == 1 && *before > 0.0 && *after > 0.0)
+    let steps: BTreeSet<_> = baseline.iter().chain(candidate).filter_map(canary_steps).collect();
+    let times = medians(baseline, candidate, |seen| Some(seen.case.measured()?.conditions.canary()?.0))?;
+    if steps.len() == 1 && times.iter().all(|time| *time > 0.0) { Some(times) } else { None }
 }
 
 /// Returns other programs' shares of the host's processors on both sides.
-pub(super) fn others(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Option<[f64; 2]> {
+pub(super) fn other_programs(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Option<[f64; 2]> {
     medians(baseline, candidate, |seen| seen.case.measured()?.conditions.others)
 }
 
-fn clock(seen: &SeenCase<'_>) -> Option<f64> {
+fn clock_mhz(seen: &SeenCase<'_>) -> Option<f64> {
     let [before, after] = seen.case.measured()?.conditions.clock_mhz?;
     Some(f64::midpoint(before, after))
 }
 
-fn canary(seen: &SeenCase<'_>) -> Option<f64> {
-    seen.case.measured()?.conditions.canary().map(|time| time.0)
-}
-
+/// Returns the length of the canary kernel; `None` if there was no canary.
 fn canary_steps(seen: &SeenCase<'_>) -> Option<u32> {
     let conditions = &seen.case.measured()?.conditions;
-    conditions.canary.map(|_| conditions.canary_steps.unwrap_or(2048))
+    conditions.canary?;
+    Some(conditions.canary_steps.unwrap_or(DEFAULT_CANARY_STEPS))
 }
 
 const TIME_LIMIT: &str = "stopped at --max-time";
@@ -137,15 +152,19 @@ const IGNORED_ON_BOTH_SIDES: [&str; 3] = [TIME_LIMIT, DRIFT, SLOW_CLOCK];
 
 /// Lists the warnings of the records, each with its side.
 pub(super) fn warnings(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Vec<String> {
-    let [before, after] = [warning_names(baseline), warning_names(candidate)];
-    let whose = |name: &&'static str| match (before.contains(name), after.contains(name)) {
-        // A usual warning on both sides does not distinguish them.
-        (true, true) if IGNORED_ON_BOTH_SIDES.contains(name) => None,
-        (true, true) => Some(format!("{name} on both sides")),
-        (true, false) => Some(format!("{name} in the baseline")),
-        _ => Some(format!("{name} in the candidate")),
-    };
-    before.union(&after).filter_map(whose).collect()
+    let [before, after] = [baseline, candidate].map(warning_names);
+    let mut warnings = vec![];
+    for name in before.union(&after) {
+        let side = match (before.contains(name), after.contains(name)) {
+            // A usual warning on both sides does not distinguish them.
+            (true, true) if IGNORED_ON_BOTH_SIDES.contains(name) => continue,
+            (true, true) => "on both sides",
+            (true, false) => "in the baseline",
+            _ => "in the candidate",
+        };
+        warnings.push(format!("{name} {side}"));
+    }
+    warnings
 }
 
 /// Returns the names of the warnings of a side.
@@ -159,10 +178,17 @@ fn warning_names(side: &[SeenCase<'_>]) -> BTreeSet<&'static str> {
         Warning::SlowClock { .. } => SLOW_CLOCK,
         Warning::AboveLimit { .. } => "above limit",
     };
-    let measured = || side.iter().filter_map(|seen| seen.case.measured());
-    let unverified = measured().filter(|m| m.verification.verified().is_none()).map(|_| "unverified");
-    let lenient = measured().filter(|m| !m.accepts.is_empty()).map(|_| "a check that would accept wrong answers");
-    measured().flat_map(|m| m.warnings.iter().map(name)).chain(unverified).chain(lenient).collect()
+    let mut names = BTreeSet::new();
+    for measured in side.iter().filter_map(|seen| seen.case.measured()) {
+        names.extend(measured.warnings.iter().map(name));
+        if measured.verification.verified().is_none() {
+            names.insert("unverified");
+        }
+        if !measured.accepts.is_empty() {
+            names.insert("a check that would accept wrong answers");
+        }
+    }
+    names
 }
 
 #[cfg(test)]

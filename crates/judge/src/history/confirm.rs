@@ -21,57 +21,54 @@ const PROCESSES_PER_SIDE: u32 = 5;
 /// Number of records before a step to compare a new run with.
 const BASELINE_RECORDS: usize = 3;
 
-/// Returns the commands that confirm the step of the case that changed most; none if this version cannot run the case.
+/// Returns the commands that confirm the step of the case that changed most; none if this gpukern lacks the case.
 pub(super) fn commands(runs: &[NamedRecord], series: &[CaseSeries], event: &HistoryEvent) -> Vec<String> {
-    let Some(most) = event.moves.first() else { return vec![] };
-    let series = &series[most.series];
-    let case_changed = !most.changes.is_empty();
-    let step = &series.steps[most.step];
+    let Some(largest) = event.moves.first() else { return vec![] };
+    let series = &series[largest.series];
+    let step = &series.steps[largest.step];
     let [before, after] = [step.at - 1, step.at].map(|at| series.points[at]);
     let record = &runs[after.run].record;
     let case = &record.cases[after.case];
-    let host = record.device(case.device).is_some_and(|device| device.kind == DeviceKind::Host);
-    let Some(selection) = selection(case, host) else { return vec![] };
-    let has = |what| event.changes.iter().any(|change| change.what == what);
-    if (has(event::DRIVER) || has(event::BUILD)) && !host && case.stop.is_none() {
-        let (a_driver, b_driver) = ("BEFORE_icd.json".into(), "AFTER_icd.json".into());
+    let is_host = record.device(case.device).is_some_and(|device| device.kind == DeviceKind::Host);
+    let Some(selection) = selection(case, is_host) else { return vec![] };
+    let has_changed = |what| event.changes.iter().any(|change| change.what == what);
+    if (has_changed(event::DRIVER) || has_changed(event::BUILD)) && !is_host && case.stop.is_none() {
+        let [a_driver, b_driver] = ["BEFORE_icd.json", "AFTER_icd.json"].map(String::from);
         return vec![DriverContest { selection, a_driver, b_driver, ..DriverContest::default() }.command(PROGRAM)];
     }
     let request = Request { selection, processes: Some(PROCESSES_PER_SIDE), ..Request::default() };
     let bench = |file: &str| request.command_with(PROGRAM, Table::from_iter([("json".into(), file.into())]));
-    match [before, after].map(|point| runs[point.run].record.origin.commit.as_deref()) {
-        [Some(old), Some(new)] if old != new && (case_changed || has(event::COMMIT)) => vec![
-            format!("at {}: {}", short(old), bench("before.json")),
-            format!("at {}: {}", short(new), bench("after.json")),
+    let commits = [before, after].map(|point| runs[point.run].record.origin.commit.as_deref());
+    if let [Some(old), Some(new)] = commits
+        && old != new
+        && (has_changed(event::COMMIT) || !largest.changes.is_empty())
+    {
+        return vec![
+            format!("at {}: {}", event::short(old), bench("before.json")),
+            format!("at {}: {}", event::short(new), bench("after.json")),
             format!("{PROGRAM} compare before.json after.json"),
-        ],
-        _ => {
-            let earlier = &series.points[step.at.saturating_sub(BASELINE_RECORDS)..step.at];
-            let names: Vec<_> = earlier.iter().map(|point| shown_word(&runs[point.run].name)).collect();
-            vec![bench("now.json"), format!("{PROGRAM} compare --baseline {} --candidate now.json", names.join(" "))]
-        }
+        ];
     }
+    let earlier = &series.points[step.at.saturating_sub(BASELINE_RECORDS)..step.at];
+    let names: Vec<_> = earlier.iter().map(|point| shown_word(&runs[point.run].name)).collect();
+    vec![bench("now.json"), format!("{PROGRAM} compare --baseline {} --candidate now.json", names.join(" "))]
 }
 
-fn short(commit: &str) -> String {
-    commit.chars().take(12).collect()
-}
-
-/// Returns the selection of only this case, if this version has it.
-fn selection(case: &Case, host: bool) -> Option<Selection> {
+/// Returns options of `bench` that select only this case; `None` if this gpukern lacks its algorithm or variant.
+fn selection(case: &Case, is_host: bool) -> Option<Selection> {
     let defaults = case.entry.defaults?;
     let size = case.size.known()?;
-    if !host {
+    if !is_host {
         case.entry.variant?;
     }
-    let of_case = case.selection();
+    let selection = case.selection();
     Some(Selection {
-        variant: if host { vec![] } else { of_case.variant },
-        device: if host { vec![HOST.into()] } else { vec![] },
+        variant: if is_host { vec![] } else { selection.variant },
+        device: if is_host { vec![HOST.into()] } else { vec![] },
         size: vec![size.shortest().to_string()],
         // Omit defaults, because a person reads the command.
         axes: AxisValues::unusual(&case.options, &defaults),
-        ..of_case
+        ..selection
     })
 }
 
@@ -104,7 +101,7 @@ mod tests {
         assert_eq!(commands[1], "gpukern compare --baseline 021.json 022.json 023.json --candidate now.json");
         for run in &mut runs {
             run.record.cases[0].variant = "no; such".into();
-            run.record.attach_entry(&CATALOGUE);
+            run.record.attach_entries(&CATALOGUE);
         }
         assert_eq!(confirm(runs), Vec::<String>::new());
     }

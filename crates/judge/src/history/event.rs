@@ -1,6 +1,7 @@
 //! Places of a history where cases changed, with other changes at the same place.
 
 use super::series::CaseSeries;
+use crate::compare::recipe::kernel_hashes;
 use crate::compare::{self, SeenCase};
 use crate::record::NamedRecord;
 use std::collections::BTreeMap;
@@ -89,19 +90,22 @@ pub(super) fn changed_at(runs: &[NamedRecord], series: &CaseSeries, at: usize) -
         return RecordedChange::Nothing;
     }
     let [before, after] = [at - 1, at].map(|at| seen(runs, series, at));
-    let hashes = |seen: SeenCase<'_>| seen.case.kernels.iter().map(|kernel| kernel.hash.clone()).collect::<Vec<_>>();
-    let changed = facts(before).into_iter().zip(facts(after)).filter(|((_, old), (_, new))| old != new);
-    let changed: Vec<_> = changed.map(|((what, _), _)| what).collect();
-    match (hashes(before) != hashes(after), &changed[..]) {
-        (false, []) => RecordedChange::Nothing,
-        (false, [COMMIT]) => RecordedChange::Commit,
+    if kernel_hashes(before.case) != kernel_hashes(after.case) {
+        return RecordedChange::Cause;
+    }
+    let changed = facts(before).into_iter().zip(facts(after)).filter(|(old, new)| old != new);
+    let names: Vec<_> = changed.map(|((name, _), _)| name).collect();
+    match names[..] {
+        [] => RecordedChange::Nothing,
+        [COMMIT] => RecordedChange::Commit,
         _ => RecordedChange::Cause,
     }
 }
 
-/// Returns the facts of the environment of a case.
+/// Returns facts of a case's environment: a name, which only drivers have, and a text; `None` if unknown.
 fn facts(seen: SeenCase<'_>) -> [(&'static str, Option<[String; 2]>); 6] {
-    let (record, driver) = (seen.record, seen.device().map(|device| &device.driver));
+    let record = seen.record;
+    let driver = seen.device().map(|device| &device.driver);
     let nameless = |text: Option<String>| text.map(|text| [String::new(), text]);
     [
         (DRIVER, driver.map(|driver| [driver.name.clone(), driver.info.clone()])),
@@ -109,8 +113,12 @@ fn facts(seen: SeenCase<'_>) -> [(&'static str, Option<[String; 2]>); 6] {
         ("gpukern", nameless(Some(record.version.clone()))),
         ("host", nameless(record.origin.host.clone())),
         ("system", nameless(record.origin.system.clone())),
-        (COMMIT, nameless(record.origin.commit.as_ref().map(|commit| commit.chars().take(12).collect()))),
+        (COMMIT, nameless(record.origin.commit.as_deref().map(short))),
     ]
+}
+
+pub(super) fn short(commit: &str) -> String {
+    commit.chars().take(12).collect()
 }
 
 /// Lists the environment's changes between two points.
@@ -129,43 +137,41 @@ fn changed_facts(before: SeenCase<'_>, after: SeenCase<'_>) -> Vec<FactChange> {
 
 /// Collects every place of `series` with steps, in the order of the runs.
 pub(super) fn all(runs: &[NamedRecord], series: &[CaseSeries]) -> Vec<HistoryEvent> {
-    let mut places: BTreeMap<(usize, usize), Vec<(usize, usize)>> = BTreeMap::new();
-    for (index, one) in series.iter().enumerate() {
-        for (number, step) in one.steps.iter().enumerate() {
-            let [before, after] = [step.at - 1, step.at].map(|at| one.points[at].run);
-            places.entry((after, before)).or_default().push((index, number));
+    let mut events: BTreeMap<(usize, usize), HistoryEvent> = BTreeMap::new();
+    for (index, case_series) in series.iter().enumerate() {
+        for (number, step) in case_series.steps.iter().enumerate() {
+            let [before, after] = [step.at - 1, step.at].map(|at| case_series.points[at].run);
+            let new = HistoryEvent { before, after, changes: vec![], moves: vec![] };
+            let event = events.entry((after, before)).or_insert(new);
+            let [seen_before, seen_after] = [step.at - 1, step.at].map(|at| seen(runs, case_series, at));
+            for change in changed_facts(seen_before, seen_after) {
+                if !event.changes.contains(&change) {
+                    event.changes.push(change);
+                }
+            }
+            let changes = case_changes(runs, case_series, number);
+            event.moves.push(Move { series: index, step: number, changes });
         }
     }
-    let mut events = vec![];
-    for ((after, before), moved) in places {
-        let mut changes: Vec<FactChange> = vec![];
-        let mut moves = vec![];
-        for (index, number) in moved {
-            let (environment, case_changes) = changes_of(runs, &series[index], number);
-            changes.extend(environment.into_iter().filter(|change| !changes.contains(change)).collect::<Vec<_>>());
-            moves.push(Move { series: index, step: number, changes: case_changes });
-        }
-        let size = |moved: &Move| series[moved.series].steps[moved.step].ratio().ln().abs();
-        moves.sort_by(|a, b| size(b).total_cmp(&size(a)));
-        events.push(HistoryEvent { before, after, changes, moves });
+    let mut events: Vec<_> = events.into_values().collect();
+    let size = |moved: &Move| series[moved.series].steps[moved.step].ratio().ln().abs();
+    for event in &mut events {
+        event.moves.sort_by(|a, b| size(b).total_cmp(&size(a)));
     }
     events
 }
 
-/// Lists the changes at a step: of the environment, and of the case.
-fn changes_of(runs: &[NamedRecord], series: &CaseSeries, number: usize) -> (Vec<FactChange>, Vec<String>) {
+/// Lists the changes of a case at a step, as seen in the points around it.
+fn case_changes(runs: &[NamedRecord], series: &CaseSeries, number: usize) -> Vec<String> {
     let at = series.steps[number].at;
     let bounds = series.bounds();
-    let [start, end] = [
-        bounds[number].max(at.saturating_sub(NEIGHBOURHOOD_POINTS)),
-        bounds[number + 2].min(at + NEIGHBOURHOOD_POINTS),
-    ];
-    let seen = |at| seen(runs, series, at);
+    let start = bounds[number].max(at.saturating_sub(NEIGHBOURHOOD_POINTS));
+    let end = bounds[number + 2].min(at + NEIGHBOURHOOD_POINTS);
     // Constant properties are taken from the last of each side: the two points next to the step.
-    let before: Vec<_> = (start..at).map(seen).collect();
-    let after: Vec<_> = (at..end).rev().map(seen).collect();
+    let before: Vec<_> = (start..at).map(|at| seen(runs, series, at)).collect();
+    let after: Vec<_> = (at..end).rev().map(|at| seen(runs, series, at)).collect();
     let mut reasons = compare::reasons(&before, &after, false);
     // A program may use one kernel twice.
     reasons.dedup();
-    (changed_facts(seen(at - 1), seen(at)), reasons)
+    reasons
 }

@@ -2,8 +2,8 @@
 
 use super::{HistorySettings, MIN_EFFECT, RunOrder};
 use crate::basis::units::Nanos;
-use crate::record::fixture::four_cases;
-use crate::record::{Case, NamedRecord, Origin, Outcome};
+use crate::record::fixture::{four_cases, measured_mut};
+use crate::record::{Case, NamedRecord, Origin};
 use crate::stats::Summary;
 
 /// Returns the default settings.
@@ -26,7 +26,7 @@ pub fn run(number: usize, times: [f64; 2]) -> NamedRecord {
 
 /// Sets all times of a case, in microseconds.
 pub fn set(case: &mut Case, time: f64) {
-    let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
+    let measured = measured_mut(case);
     for sample in &mut measured.samples {
         sample.time = Nanos(time * 1e3);
     }

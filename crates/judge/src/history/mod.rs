@@ -56,10 +56,10 @@ impl History {
         let mut series = series::all(&runs, &settings.separating_traits);
         let values: Vec<Vec<f64>> = series.iter().map(CaseSeries::values).collect();
         let slices: Vec<&[f64]> = values.iter().map(Vec::as_slice).collect();
-        let found = steps::find(&slices, FALSE_DISCOVERIES);
-        for (series, steps) in series.iter_mut().zip(found) {
+        let shifts = steps::find(&slices, FALSE_DISCOVERIES);
+        for (series, shifts) in series.iter_mut().zip(shifts) {
             let recorded = |at| event::changed_at(&runs, series, at);
-            series.steps = series::steps(series, &steps, settings.min_effect, recorded);
+            series.steps = series::steps(series, &shifts, settings.min_effect, recorded);
         }
         let events = event::all(&runs, &series);
         Self { runs, series, events, left_out, min_effect: settings.min_effect }
@@ -90,8 +90,7 @@ mod tests {
         ");
     }
 
-    /// Returns forty runs, each of its own commit; the first case takes `factor` times as long from run `slow` on, and
-    /// the driver differs from run 24 on.
+    /// Returns forty runs; the first case takes `factor` times as long from run `slow` on, the driver changes at 24.
     fn driver_at_24(slow: usize, factor: f64) -> Vec<NamedRecord> {
         let mut runs = driver_change();
         for (number, run) in runs.iter_mut().enumerate() {

@@ -7,6 +7,7 @@ use crate::record::{Case, NamedRecord, Origin, Record};
 use crate::stats;
 use crate::stats::steps::{MIN_SIDE_LEN, deviation};
 use std::collections::HashMap;
+use std::fmt::Write;
 
 /// Fewest points for a meaningful interquartile range.
 const MIN_POINTS_FOR_SPREAD: usize = 3;
@@ -113,20 +114,17 @@ impl CaseSeries {
 /// Key that identifies a case in every run.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct SeriesKey {
-    /// Identity of the device.
     device: String,
     /// Values of the separating traits.
     traits: Vec<String>,
-    /// Index among the equal devices that have the case.
+    /// Index among the equal devices of a run that have the case.
     number: usize,
-    /// Case id.
     id: String,
     /// Problem and method of measurement.
     problem: String,
 }
 
-/// Identifies a device independent of the driver's version, which software devices and some drivers include in the
-/// name.
+/// Identifies a device independent of the driver's version, which some names include.
 fn identity(device: &DeviceInfo) -> String {
     let name = if device.kind == DeviceKind::Host { device.name.as_str() } else { "" };
     format!("{:04x}:{:04x} {} {name}", device.vendor_id, device.device_id, device.driver.name)
@@ -141,90 +139,115 @@ fn problem(record: &Record, case: &Case) -> String {
 
 /// Collects the series of every case of `runs`, in order of first appearance.
 pub(super) fn all(runs: &[NamedRecord], separating_traits: &[SeparatingTrait]) -> Vec<CaseSeries> {
-    let mut places: HashMap<SeriesKey, usize> = HashMap::new();
-    let mut all: Vec<CaseSeries> = vec![];
-    for (at, run) in runs.iter().enumerate() {
-        for ((key, device), cases) in cases_of(run, separating_traits) {
-            let index = *places.entry(key.clone()).or_insert_with(|| {
-                all.push(CaseSeries { device: String::new(), id: key.id.clone(), points: vec![], steps: vec![] });
-                all.len() - 1
-            });
-            let time = |case: &usize| run.record.cases[*case].measured().map(|measured| measured.summary.median);
-            let times: Vec<f64> = cases.iter().filter_map(time).map(|time| time.0).collect();
-            let Some(time) = stats::median(&times).filter(|time| *time > 0.0) else { continue };
-            let time = run.record.cases[cases[0]].shown(Nanos(time));
-            let traits: String = key.traits.iter().map(|text| format!(", {text}")).collect();
-            all[index].device = format!("{device}{traits}");
-            all[index].points.push(SeriesPoint { run: at, case: cases[0], time });
+    let mut indices: HashMap<SeriesKey, usize> = HashMap::new();
+    let mut all_series: Vec<CaseSeries> = vec![];
+    for (run, NamedRecord { record, .. }) in runs.iter().enumerate() {
+        for (key, cases) in cases_of(record, separating_traits) {
+            let index = *indices.entry(key.clone()).or_insert(all_series.len());
+            if index == all_series.len() {
+                all_series.push(CaseSeries {
+                    device: String::new(),
+                    id: key.id.clone(),
+                    points: vec![],
+                    steps: vec![],
+                });
+            }
+            let measured = cases.iter().filter_map(|case| record.cases[*case].measured());
+            let medians: Vec<f64> = measured.map(|measured| measured.summary.median.0).collect();
+            let Some(median) = stats::median(&medians).filter(|median| *median > 0.0) else { continue };
+            let first = &record.cases[cases[0]];
+            let mut device = record.device(first.device).map_or_else(String::new, |device| device.name.clone());
+            if key.number > 0 {
+                let _ = write!(device, " ({})", key.number + 1);
+            }
+            for value in &key.traits {
+                let _ = write!(device, ", {value}");
+            }
+            all_series[index].device = device;
+            all_series[index].points.push(SeriesPoint { run, case: cases[0], time: first.shown(Nanos(median)) });
         }
     }
-    all.retain(|series| !series.points.is_empty());
-    all
+    all_series.retain(|series| !series.points.is_empty());
+    all_series
 }
 
-/// Groups the measured cases of a run by key, with the name of their device; several processes may have the same case.
-fn cases_of(run: &NamedRecord, separating_traits: &[SeparatingTrait]) -> Vec<((SeriesKey, String), Vec<usize>)> {
-    let record = &run.record;
-    let mut found: Vec<((SeriesKey, String), Vec<usize>)> = vec![];
-    let mut places: HashMap<(SeriesKey, usize), usize> = HashMap::new();
-    let mut twins: HashMap<SeriesKey, Vec<usize>> = HashMap::new();
-    for (at, case) in record.cases.iter().enumerate() {
-        let measured = case.measured().is_some_and(|measured| !measured.samples.is_empty());
-        let Some(device) = record.device(case.device).filter(|_| measured) else { continue };
-        let traits: Vec<_> =
-            separating_traits.iter().map(|separating_trait| separating_trait(record, device, case)).collect();
-        let id = case.id.clone();
-        let mut key = SeriesKey { device: identity(device), traits, number: 0, id, problem: problem(record, case) };
+/// Groups the measured cases of a record by key, as indices; several processes may have the same case.
+fn cases_of(record: &Record, separating_traits: &[SeparatingTrait]) -> Vec<(SeriesKey, Vec<usize>)> {
+    let mut groups: Vec<(SeriesKey, Vec<usize>)> = vec![];
+    let mut indices: HashMap<SeriesKey, usize> = HashMap::new();
+    let mut equal_devices: HashMap<SeriesKey, Vec<usize>> = HashMap::new();
+    for (case_index, case) in record.cases.iter().enumerate() {
+        let Some(device) = record.device(case.device) else { continue };
+        if case.measured().is_none_or(|measured| measured.samples.is_empty()) {
+            continue;
+        }
+        let mut key = SeriesKey {
+            device: identity(device),
+            traits: separating_traits.iter().map(|trait_of| trait_of(record, device, case)).collect(),
+            number: 0,
+            id: case.id.clone(),
+            problem: problem(record, case),
+        };
         // Equal devices are numbered if several of them have the case.
-        let equal_devices = twins.entry(key.clone()).or_default();
-        key.number = equal_devices.iter().position(|known| *known == device.index).unwrap_or_else(|| {
-            equal_devices.push(device.index);
-            equal_devices.len() - 1
-        });
-        let name = if key.number == 0 { device.name.clone() } else { format!("{} ({})", device.name, key.number + 1) };
-        let place = *places.entry((key.clone(), device.index)).or_insert_with(|| {
-            found.push(((key, name), vec![]));
-            found.len() - 1
-        });
-        found[place].1.push(at);
+        let devices = equal_devices.entry(key.clone()).or_default();
+        if !devices.contains(&device.index) {
+            devices.push(device.index);
+        }
+        key.number = devices.iter().position(|index| *index == device.index).unwrap_or_default();
+        let index = *indices.entry(key.clone()).or_insert(groups.len());
+        if index == groups.len() {
+            groups.push((key, vec![]));
+        }
+        groups[index].1.push(case_index);
     }
-    found
+    groups
 }
 
 /// Returns the steps of at least `min_effect`, each moved to the most relevant recorded change nearby, if the times
 /// allow it. `recorded` returns the kind of change at a point.
 pub(super) fn steps<R: Ord>(
     series: &CaseSeries,
-    found: &[stats::steps::LevelShift],
+    shifts: &[stats::steps::LevelShift],
     min_effect: f64,
     recorded: impl Fn(usize) -> R,
 ) -> Vec<SeriesStep> {
     let values = series.values();
-    let mut places: Vec<(usize, Option<usize>, f64)> = vec![];
-    for (index, step) in found.iter().enumerate() {
-        let start = places.last().map_or(0, |(at, ..)| *at);
-        let end = found.get(index + 1).map_or(values.len(), |next| next.at);
-        let low = start + MIN_SIDE_LEN;
-        let high = end - MIN_SIDE_LEN;
-        let near = (1..MIN_SIDE_LEN).flat_map(|by| [step.at.checked_sub(by), Some(step.at + by)]).flatten();
-        let around = |at: usize| deviation(&values[start..at]) + deviation(&values[at..end]);
-        let least = around(step.at);
-        let most = least + MAX_SNAP_COST * least / (end - start) as f64;
-        let near = near.filter(|at| (low..=high).contains(at) && around(*at) <= most);
-        // `max_by_key` returns the last maximum, so reverse to prefer the nearest.
-        let all: Vec<usize> = std::iter::once(step.at).chain(near).collect();
-        let at = all.into_iter().rev().max_by_key(|at| recorded(*at)).unwrap_or(step.at);
-        places.push((at, (at != step.at).then_some(step.at), step.q));
+    let mut bounds = vec![0];
+    for (index, shift) in shifts.iter().enumerate() {
+        let start = bounds[index];
+        let end = shifts.get(index + 1).map_or(values.len(), |next| next.at);
+        bounds.push(start + snapped(&values[start..end], shift.at - start, |at| recorded(start + at)));
     }
-    let bounds: Vec<_> = [0].into_iter().chain(places.iter().map(|place| place.0)).chain([values.len()]).collect();
+    bounds.push(values.len());
     let mut steps = vec![];
-    for (index, (at, likeliest, q)) in places.into_iter().enumerate() {
+    for (index, shift) in shifts.iter().enumerate() {
+        let at = bounds[index + 1];
+        let likeliest = (at != shift.at).then_some(shift.at);
         let sides = [&values[bounds[index]..at], &values[at..bounds[index + 2]]];
         let levels = sides.map(|side| Nanos(stats::median(side).unwrap_or(1.0)));
-        let step = SeriesStep { at, likeliest, levels, counts: sides.map(<[f64]>::len), q };
+        let step = SeriesStep { at, likeliest, levels, counts: sides.map(<[f64]>::len), q: shift.q };
         if step.ratio().ln().abs() >= min_effect.ln_1p() {
             steps.push(step);
         }
     }
     steps
+}
+
+/// Returns where a step of `values` at `at` is shown: at the most relevant recorded change nearby, if the times are
+/// almost as likely with a step there; of equally relevant ones at the nearest.
+fn snapped<R: Ord>(values: &[f64], at: usize, recorded: impl Fn(usize) -> R) -> usize {
+    let cost = |at: usize| deviation(&values[..at]) + deviation(&values[at..]);
+    let least = cost(at);
+    let most = least + MAX_SNAP_COST * least / values.len() as f64;
+    let allowed = MIN_SIDE_LEN..=values.len() - MIN_SIDE_LEN;
+    let mut best = at;
+    for distance in 1..MIN_SIDE_LEN {
+        for candidate in [at.saturating_sub(distance), at + distance] {
+            let is_likely = allowed.contains(&candidate) && cost(candidate) <= most;
+            if is_likely && recorded(candidate) > recorded(best) {
+                best = candidate;
+            }
+        }
+    }
+    best
 }

@@ -50,13 +50,12 @@ fn walk(entries: std::fs::ReadDir, files: &mut Vec<PathBuf>, left_out: &mut Vec<
                 continue;
             }
         };
-        let path = entry.path();
-        let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-        let kind = entry.file_type();
-        if hidden {
+        let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+        if is_hidden {
             continue;
         }
-        if kind.as_ref().is_ok_and(std::fs::FileType::is_dir) {
+        let path = entry.path();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             match std::fs::read_dir(&path) {
                 Ok(entries) => walk(entries, files, left_out),
                 Err(error) => left_out.push(format!("'{}': {error}", path.shown())),
@@ -80,23 +79,23 @@ pub enum RunOrder {
 
 /// Sorts `runs` and removes duplicates; runs without a place in the order are named in `left_out`.
 pub(super) fn ordered(runs: Vec<NamedRecord>, order: &RunOrder, left_out: &mut Vec<String>) -> Vec<NamedRecord> {
-    let mut placed = vec![];
+    let mut keyed = vec![];
     for run in runs {
-        match place(&run, order) {
-            Ok(place) => placed.push((place, run)),
+        match sort_key(&run, order) {
+            Ok(key) => keyed.push((key, run)),
             Err(reason) => left_out.push(format!("'{}' {reason}", printable(&run.name))),
         }
     }
-    placed.sort_by(|(a, first), (b, second)| a.cmp(b).then_with(|| first.name.cmp(&second.name)));
-    let mut known: HashMap<_, String> = HashMap::new();
+    keyed.sort_by(|(a, first), (b, second)| a.cmp(b).then_with(|| first.name.cmp(&second.name)));
+    let mut names: HashMap<_, String> = HashMap::new();
     let mut unique = vec![];
-    for (_, run) in placed {
+    for (_, run) in keyed {
         let record = &run.record;
-        let key = (record.started.clone(), record.command.clone(), record.origin.host.clone(), record.cases.len());
-        if let Some(first) = known.get(&key) {
+        let identity = (record.started.clone(), record.command.clone(), record.origin.host.clone(), record.cases.len());
+        if let Some(first) = names.get(&identity) {
             left_out.push(format!("'{}' is the same run as '{}'", printable(&run.name), printable(first)));
         } else {
-            known.insert(key, run.name.clone());
+            names.insert(identity, run.name.clone());
             unique.push(run);
         }
     }
@@ -104,24 +103,25 @@ pub(super) fn ordered(runs: Vec<NamedRecord>, order: &RunOrder, left_out: &mut V
 }
 
 /// Returns the sort key of a run: that of its commit, then its start time.
-fn place(run: &NamedRecord, order: &RunOrder) -> Result<(i128, i128), String> {
-    let time = |text: &str| text.parse::<jiff::Timestamp>().map(jiff::Timestamp::as_nanosecond).ok();
+fn sort_key(run: &NamedRecord, order: &RunOrder) -> Result<(i128, i128), String> {
+    let nanoseconds = |text: &str| text.parse::<jiff::Timestamp>().map(jiff::Timestamp::as_nanosecond).ok();
     if run.record.method.validation {
         return Err("ran under the validation layers, which distort times".into());
     }
-    let started = time(&run.record.started).ok_or("does not say when it began")?;
+    let started = nanoseconds(&run.record.started).ok_or("does not say when it began")?;
     let origin = &run.record.origin;
     let commit = match order {
         RunOrder::Started => 0,
         RunOrder::Committed => {
-            let committed = origin.committed.as_deref().and_then(time);
+            let committed = origin.committed.as_deref().and_then(nanoseconds);
             committed.ok_or("does not say when its commit was made")?
         }
         RunOrder::Listed(commits) => {
             let commit = origin.commit.as_deref().ok_or("does not name its commit")?;
             // Either may be abbreviated.
-            let at = commits.iter().position(|listed| commit.starts_with(&**listed) || listed.starts_with(commit));
-            at.ok_or_else(|| format!("is from commit {commit}, which is not in the list of commits"))? as i128
+            let index = commits.iter().position(|listed| commit.starts_with(&**listed) || listed.starts_with(commit));
+            let index = index.ok_or(format!("is from commit {commit}, which is not in the list of commits"))?;
+            index as i128
         }
     };
     Ok((commit, started))
@@ -143,8 +143,8 @@ mod tests {
         std::fs::write(folder.path().join("c.json"), "[]").expect("written");
         std::fs::write(folder.path().join(".hidden.json"), "").expect("written");
         std::fs::write(folder.path().join("notes.txt"), "not looked at").expect("written");
-        let (found, left_out) = files(folder.path()).expect("a store");
-        let (runs, left_out) = read(&found, left_out, &CATALOGUE);
+        let (paths, left_out) = files(folder.path()).expect("a store");
+        let (runs, left_out) = read(&paths, left_out, &CATALOGUE);
         assert_eq!(runs.len(), 1);
         assert!(runs[0].name.ends_with("device/driver/a.json"), "{}", runs[0].name);
         assert!(

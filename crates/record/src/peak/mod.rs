@@ -16,63 +16,58 @@ const MIN_SET_WORDS: u64 = 1 << 12;
 /// Largest working set in words, 1 GiB: more than eight times the last-level cache of current GPUs.
 const MAX_SET_WORDS: u64 = 1 << 28;
 
-/// Returns the probes for `device`, in the order of the registry, with their default sweeps, except where the cases
-/// depend on the device.
-pub fn run(catalogue: &Catalogue, device: &DeviceInfo, extent: Extent) -> PlanSection {
-    let probing = catalogue.algorithms.iter().copied().filter(|algorithm| algorithm.finds_limits());
-    let groups = probing
-        .flat_map(|algorithm| groups_of(algorithm, extent, || probes_of(&catalogue.probes, algorithm, device, extent)))
-        .collect();
+/// Returns the probes for `device`, in the order of the catalogue; their sizes may depend on the device.
+pub fn limit_section(catalogue: &Catalogue, device: &DeviceInfo, extent: Extent) -> PlanSection {
+    let mut groups = vec![];
+    for algorithm in catalogue.algorithms.iter().copied().filter(|algorithm| algorithm.finds_limits()) {
+        groups.extend(groups_of(algorithm, extent, &probes_of(&catalogue.probes, algorithm, device, extent)));
+    }
     PlanSection { devices: vec![], groups, sampling: sampling(extent) }
 }
 
-/// Returns the memory probes at `sets`, each rounded down to a power of two.
-pub fn at_sets(probes: &Probes, device: &DeviceInfo, extent: Extent, sets: &[Bytes]) -> PlanSection {
+/// Returns the memory probes at the working sets `sets`, each rounded down to a power of two.
+pub fn memory_section(probes: &Probes, device: &DeviceInfo, extent: Extent, sets: &[Bytes]) -> PlanSection {
     let scale = Scale::of(device);
     let mut words: Vec<u64> = sets.iter().map(|set| scale.set_of(*set)).collect();
     words.sort_unstable();
     words.dedup();
-    let problems = || words.iter().map(|words| scale.probe(*words)).collect();
+    let cases: Vec<_> = words.into_iter().map(|words| scale.probe(words)).collect();
     let patterns = [probes.memory_read, probes.memory_write, probes.memory_copy].into_iter();
-    let groups = patterns.flat_map(|algorithm| groups_of(algorithm, extent, problems)).collect();
+    let groups = patterns.flat_map(|algorithm| groups_of(algorithm, extent, &cases)).collect();
     PlanSection { devices: vec![], groups, sampling: sampling(extent) }
 }
 
-/// Returns the cases of a probe at `problems`, with the variants that a run of this extent includes.
-fn groups_of(
-    algorithm: &'static Algorithm,
-    extent: Extent,
-    problems: impl Fn() -> Vec<Probe>,
-) -> impl Iterator<Item = CaseGroup> {
-    let wanted = wanted(algorithm, extent);
-    let problems = if wanted.is_empty() { vec![] } else { problems() };
-    problems.into_iter().map(move |Probe { size, dtype, variant }| {
-        let mut variants = vec![];
-        for candidate in &wanted {
-            if variant.is_none_or(|only| only == candidate.name) && candidate.supports(dtype) {
-                variants.push((*candidate).clone());
-            }
-        }
-        CaseGroup::new(algorithm.into(), CaseSpec::new(algorithm, size, dtype), variants)
-    })
+/// Returns the groups of an algorithm's probes, with the variants that a measurement of this extent includes.
+fn groups_of(algorithm: &'static Algorithm, extent: Extent, probes: &[Probe]) -> Vec<CaseGroup> {
+    let included = |variant: &Variant| match variant.measures {
+        Measures::Limit { quick: true, .. } => true,
+        _ => extent == Extent::Full,
+    };
+    if !algorithm.variants.iter().any(included) {
+        return vec![];
+    }
+    let mut groups = vec![];
+    for Probe { size, dtype, variant } in probes {
+        let is_meant = |candidate: &Variant| variant.is_none_or(|name| name == candidate.name);
+        let variants = algorithm
+            .variants
+            .iter()
+            .filter(|candidate| included(candidate) && is_meant(candidate) && candidate.supports(*dtype));
+        let spec = CaseSpec::new(algorithm, *size, *dtype);
+        groups.push(CaseGroup::new(algorithm.into(), spec, variants.cloned().collect()));
+    }
+    groups
 }
 
 /// Size, element type and variant of a case that measures a limit.
 struct Probe {
     size: Size,
     dtype: DType,
-    /// Only variant that it is for; `None` for all.
+    /// Only variant to run; `None` for all.
     variant: Option<&'static str>,
 }
 
-/// Returns the variants of a probe that a run of this extent includes.
-fn wanted(algorithm: &'static Algorithm, extent: Extent) -> Vec<&'static Variant> {
-    let has =
-        |variant: &&Variant| extent == Extent::Full || matches!(variant.measures, Measures::Limit { quick: true, .. });
-    algorithm.variants.iter().filter(has).collect()
-}
-
-/// Returns the problems of a probe on `device`.
+/// Returns the cases of an algorithm that measures limits of `device`.
 fn probes_of(probes: &Probes, algorithm: &'static Algorithm, device: &DeviceInfo, extent: Extent) -> Vec<Probe> {
     if std::ptr::eq(algorithm, probes.matrix_unit) {
         return shapes(algorithm, device, extent);
@@ -83,28 +78,28 @@ fn probes_of(probes: &Probes, algorithm: &'static Algorithm, device: &DeviceInfo
         return scale.working_sets(extent).into_iter().map(|words| scale.probe(words)).collect();
     }
     let sizes = sweep(algorithm.default_size.on(device.kind)).expect("a test reads the sweeps of the registry");
-    let mut found = vec![];
+    let mut cases = vec![];
     for dtype in algorithm.dtypes(Goal::Result) {
-        found.extend(sizes.iter().map(|size| Probe { size: *size, dtype, variant: None }));
+        cases.extend(sizes.iter().map(|size| Probe { size: *size, dtype, variant: None }));
     }
-    found
+    cases
 }
 
-/// Returns longer-sampled probes to check limits that a case exceeds: the groups that are `doubted`, and memory at
-/// `sets`.
-pub fn again(
+/// Returns longer-sampled probes of the groups that `is_doubted` selects, and of memory at the working sets `sets`.
+pub fn recheck_section(
     catalogue: &Catalogue,
     device: &DeviceInfo,
-    doubted: impl Fn(&CaseGroup) -> bool,
+    is_doubted: impl Fn(&CaseGroup) -> bool,
     sets: &[Bytes],
 ) -> PlanSection {
-    let mut run = run(catalogue, device, Extent::Full);
-    run.groups.retain(doubted);
-    run.groups.extend(at_sets(&catalogue.probes, device, Extent::Full, sets).groups);
-    run.sampling = Sampling { precision: 0.002, max_time: Duration::from_secs(1), ..Sampling::default() };
-    run
+    let mut section = limit_section(catalogue, device, Extent::Full);
+    section.groups.retain(is_doubted);
+    section.groups.extend(memory_section(&catalogue.probes, device, Extent::Full, sets).groups);
+    section.sampling = Sampling { precision: 0.002, max_time: Duration::from_secs(1), ..Sampling::default() };
+    section
 }
 
+/// Returns the options of sampling: a quick measurement takes about two seconds in all.
 fn sampling(extent: Extent) -> Sampling {
     let (warm_up, max_time) = match extent {
         Extent::Quick => (20, 30),
@@ -114,35 +109,35 @@ fn sampling(extent: Extent) -> Sampling {
     Sampling { precision: 0.005, max_time, patience: Some(warm_up), ..Sampling::default() }
 }
 
-/// Returns the probes of advertised cooperative-matrix shapes that have kernels; for a quick run only the first shape
-/// of each type.
+/// Returns a probe for each cooperative-matrix shape that has a kernel; in a quick measurement, one per type.
 fn shapes(matrix_unit: &Algorithm, device: &DeviceInfo, extent: Extent) -> Vec<Probe> {
-    let mut found: Vec<Probe> = vec![];
+    let mut probes: Vec<Probe> = vec![];
     for shape in device.cooperative_matrices.iter().filter(|shape| shape.scope == "subgroup") {
         let Ok(dtype) = shape.input.parse::<DType>() else { continue };
-        let wide = Accumulator::Wide.name(dtype) == shape.accumulator;
-        let variant = match shape.accumulator == shape.input {
-            true => "narrow",
-            false if wide => "wide",
-            false => continue,
+        let variant = if shape.accumulator == shape.input {
+            "narrow"
+        } else if shape.accumulator == Accumulator::Wide.name(dtype) {
+            "wide"
+        } else {
+            continue;
         };
         if !matrix_unit.variant(variant).is_ok_and(|variant| variant.supports(dtype)) {
             continue;
         }
         let size = Size::Three(shape.m.into(), shape.n.into(), shape.k.into());
         let variant = Some(variant);
-        let mut alike = found.iter().filter(|other| other.dtype == dtype && other.variant == variant);
-        let is_covered = alike.any(|other| other.size == size || extent == Extent::Quick);
+        let mut same_type = probes.iter().filter(|probe| probe.dtype == dtype && probe.variant == variant);
+        let is_covered = same_type.any(|probe| probe.size == size || extent == Extent::Quick);
         if !is_covered {
-            found.push(Probe { size, dtype, variant });
+            probes.push(Probe { size, dtype, variant });
         }
     }
-    found
+    probes
 }
 
-/// Traffic that keeps a kind of device busy for milliseconds.
+/// Working sets and traffic of memory probes that keep a device busy for milliseconds.
 struct Scale {
-    /// Words accessed.
+    /// Fewest words that a probe accesses.
     touched: u64,
     /// Passes over the largest working sets, enough to make the launch negligible.
     passes: u64,
@@ -173,8 +168,8 @@ impl Scale {
         1 << (bytes.0 / 4).clamp(MIN_SET_WORDS, self.largest).ilog2()
     }
 
-    /// Returns the working sets from smallest to largest; for a quick run one that caches hold, one in the middle, and
-    /// a quarter of the largest.
+    /// Returns the working sets in words, from smallest to largest; for a quick measurement one that caches hold, one in
+    /// the middle, and a quarter of the largest.
     fn working_sets(&self, extent: Extent) -> Vec<u64> {
         let [first, last] = [MIN_SET_WORDS, self.largest].map(u64::ilog2);
         match extent {
@@ -200,18 +195,18 @@ mod tests {
     #[test]
     fn a_full_run_of_a_software_device_is_expected_to_take_half_a_minute() {
         let device = software_device();
-        let run = run(&CATALOGUE, &device, Extent::Full);
+        let section = limit_section(&CATALOGUE, &device, Extent::Full);
         let time = |group: &CaseGroup| {
-            group.variants.len() as f64 * estimate::of_case(group, device.kind, Some(&run.sampling)).seconds()
+            group.variants.len() as f64 * estimate::of_case(group, device.kind, Some(&section.sampling)).seconds()
         };
-        let all: f64 = run.groups.iter().map(time).sum();
-        assert!((20.0..40.0).contains(&all), "{all} s; it takes 28 to 40 s on two cores");
+        let total: f64 = section.groups.iter().map(time).sum();
+        assert!((20.0..40.0).contains(&total), "{total} s; it takes 28 to 40 s on two cores");
     }
 
     #[test]
     fn working_sets_go_from_16_kib_to_the_share_of_the_heap() {
-        let run = run(&CATALOGUE, &software_device(), Extent::Full);
-        let reads = run.groups.iter().filter(|group| group.algorithm.name == CATALOGUE.probes.memory_read.name);
+        let section = limit_section(&CATALOGUE, &software_device(), Extent::Full);
+        let reads = section.groups.iter().filter(|group| group.algorithm.name == CATALOGUE.probes.memory_read.name);
         let sets: Vec<_> = reads.map(|group| group.spec.size.to_string()).collect();
         assert_eq!(sets.first().map(String::as_str), Some("4096x4194304"));
         assert_eq!(sets.last().map(String::as_str), Some("67108864x67108864"));
@@ -220,16 +215,16 @@ mod tests {
     #[test]
     fn sets_of_cases_are_powers_of_two_each_once() {
         let sets = [100, 4 << 20, (8 << 20) - 1, 64 << 20, 1 << 40].map(Bytes);
-        let run = at_sets(&CATALOGUE.probes, &software_device(), Extent::Quick, &sets);
-        let found = |algorithm: &Algorithm| -> Vec<String> {
-            let groups = run.groups.iter().filter(|group| group.algorithm.name == algorithm.name);
+        let section = memory_section(&CATALOGUE.probes, &software_device(), Extent::Quick, &sets);
+        let sizes_of = |algorithm: &Algorithm| -> Vec<String> {
+            let groups = section.groups.iter().filter(|group| group.algorithm.name == algorithm.name);
             groups.map(|group| group.spec.size.to_string()).collect()
         };
         let expected = ["4096x4194304", "1048576x4194304", "16777216x16777216", "67108864x67108864"];
-        assert_eq!(found(CATALOGUE.probes.memory_read), expected);
-        assert_eq!(found(CATALOGUE.probes.memory_copy), expected);
-        assert_eq!(found(CATALOGUE.probes.memory_write), [""; 0], "shares need no writes");
-        assert!(run.groups.iter().all(|group| !group.variants.is_empty()));
+        assert_eq!(sizes_of(CATALOGUE.probes.memory_read), expected);
+        assert_eq!(sizes_of(CATALOGUE.probes.memory_copy), expected);
+        assert_eq!(sizes_of(CATALOGUE.probes.memory_write), [""; 0], "shares need no writes");
+        assert!(section.groups.iter().all(|group| !group.variants.is_empty()));
     }
 
     fn shape(m: u32, input: &str, accumulator: &str, scope: &str) -> CooperativeMatrix {
@@ -259,10 +254,10 @@ mod tests {
     fn a_full_run_has_every_variant_that_measures_a_limit() {
         let mut device = software_device();
         device.cooperative_matrices = ["f32", "f16"].map(|wide| shape(16, "f16", wide, "subgroup")).to_vec();
-        let run = run(&CATALOGUE, &device, Extent::Full);
+        let section = limit_section(&CATALOGUE, &device, Extent::Full);
         for algorithm in CATALOGUE.algorithms.iter().copied().filter(|algorithm| algorithm.finds_limits()) {
             for variant in algorithm.variants.iter() {
-                let groups = run.groups.iter().filter(|group| group.algorithm.name == algorithm.name);
+                let groups = section.groups.iter().filter(|group| group.algorithm.name == algorithm.name);
                 let mut groups = groups.filter(|group| group.variants.iter().any(|known| known.name == variant.name));
                 let spec = groups.next().map(|group| group.spec);
                 let quantity = spec.and_then(|spec| variant.limit(spec.size, spec.dtype));
@@ -274,7 +269,7 @@ mod tests {
     #[test]
     fn every_probe_of_the_software_device_is_a_case_that_it_can_run() {
         for extent in [Extent::Quick, Extent::Full] {
-            for group in run(&CATALOGUE, &software_device(), extent).groups {
+            for group in limit_section(&CATALOGUE, &software_device(), extent).groups {
                 assert!(!group.variants.is_empty(), "{:?}", group.spec);
                 assert!((group.algorithm.problem)(&group.spec).is_ok(), "{:?}", group.spec);
                 for variant in &group.variants {

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
-/// Axis on which cases differ.
+/// Axis on which cases differ besides algorithm, variant and size.
 pub struct Axis {
     /// Name of the option on the command line, and of the field of `[[bench]]`.
     pub name: &'static str,
@@ -20,11 +20,11 @@ pub struct Axis {
     pub help: Help,
     /// Function that derives a case for each typed value, or for each default if none was typed.
     pub choose: Choose,
-    /// Text that selects the value of a case; `None` if omitting the option does.
+    /// Returns the text that selects the value of a case; `None` if the value needs no option.
     pub text: fn(&CaseOptions) -> Option<String>,
-    /// Suffix of the id for a value that is not the default.
+    /// Returns the suffix of the id for a value that is not the default; `None` if ids omit the axis.
     id: fn(&CaseOptions) -> Option<String>,
-    /// Word in headings, after the algorithm.
+    /// Returns the word in headings, after the algorithm; `None` without one.
     heading: fn(&CaseOptions) -> Option<String>,
     /// Whether two cases have the same value.
     pub same: fn(&CaseOptions, &CaseOptions) -> bool,
@@ -42,7 +42,7 @@ pub struct Axis {
 pub struct Column {
     /// Name of the column and of the record's field.
     pub name: &'static str,
-    /// Position among the columns of axes; the size follows the first two.
+    /// Position among the columns of axes.
     place: usize,
     /// Name among the axes of nvbench; `None` if the benchmark's name has the value, or times do not depend on it.
     pub nvbench: Option<&'static str>,
@@ -60,6 +60,9 @@ impl Column {
         }
     }
 }
+
+/// Number of columns of axes before the size.
+const COLUMNS_BEFORE_SIZE: usize = 2;
 
 /// Parser of a value, which returns the options with it.
 type Read = fn(&str, CaseOptions) -> Result<CaseOptions, String>;
@@ -343,6 +346,7 @@ impl Help {
     }
 }
 
+/// Returns a case for each of `values`.
 fn each<T>(values: Result<Vec<T>, String>, case: impl Fn(T) -> CaseOptions) -> Result<Vec<CaseOptions>, String> {
     Ok(values?.into_iter().map(case).collect())
 }
@@ -396,19 +400,24 @@ pub fn tile_columns() -> impl Iterator<Item = &'static Column> {
     columns().into_iter().filter_map(|(column, separates)| separates.tiles.then_some(column))
 }
 
-/// Maps the columns of axes with `of`, and inserts `size` in its position.
-pub fn around_size<T>(size: T, of: impl Fn(&Column) -> Option<T>) -> Vec<T> {
+/// Maps the columns of axes by `value_of`, which may leave some out, and inserts `size` in its position.
+pub fn around_size<T>(size: T, value_of: impl Fn(&Column) -> Option<T>) -> Vec<T> {
     let columns = columns();
-    let (before, behind) = columns.split_at(2);
-    let mut values: Vec<T> = before.iter().filter_map(|(column, _)| of(column)).collect();
+    let (before, after) = columns.split_at(COLUMNS_BEFORE_SIZE);
+    let mut values: Vec<T> = before.iter().filter_map(|(column, _)| value_of(column)).collect();
     values.push(size);
-    values.extend(behind.iter().filter_map(|(column, _)| of(column)));
+    values.extend(after.iter().filter_map(|(column, _)| value_of(column)));
     values
 }
 
 /// Returns the heading of an algorithm's cases, with the axes that `only` selects.
 pub fn heading(algorithm: &str, options: &CaseOptions, only: impl Fn(&Axis) -> bool) -> String {
-    [&[algorithm.to_string()], &words(options, only)[..]].concat().join(" ")
+    let mut heading = algorithm.to_string();
+    for word in words(options, only) {
+        heading.push(' ');
+        heading.push_str(&word);
+    }
+    heading
 }
 
 /// Returns the words of a heading after the algorithm, for the axes that `only` selects.
@@ -428,12 +437,14 @@ pub struct AxisValues(BTreeMap<&'static str, Vec<String>>);
 impl AxisValues {
     /// Returns the values that select a case.
     pub fn of_case(options: &CaseOptions) -> Self {
-        let text = |axis: &&'static Axis| Some((axis.name, vec![(axis.text)(options)?]));
-        Self(AXES.iter().filter_map(text).collect())
+        let mut values = Self::default();
+        for axis in AXES {
+            values.set(axis, (axis.text)(options).into_iter().collect());
+        }
+        values
     }
 
-    /// Returns the values that select a case, without those that equal `usual`. The element type stays, because its
-    /// default depends on variants.
+    /// Returns the values that differ from `usual`, and the element type, whose default depends on variants.
     pub fn unusual(options: &CaseOptions, usual: &CaseOptions) -> Self {
         let is_needed = |axis: &Axis| axis.name == DTYPE.name || !(axis.same)(options, usual);
         let mut values = Self::of_case(options);
@@ -458,7 +469,7 @@ impl AxisValues {
 
     /// Sets the typed texts of an axis, if there are any.
     pub fn set(&mut self, axis: &Axis, texts: Vec<String>) {
-        if let (Some(axis), false) = (find(axis.name), texts.is_empty()) {
+        if !texts.is_empty() {
             self.0.insert(axis.name, texts);
         }
     }
@@ -520,8 +531,8 @@ mod tests {
     fn a_column_reads_the_text_of_its_value() {
         for axis in AXES {
             let Some(column) = &axis.column else { continue };
-            let (wanted, text) = (unusual_on(axis), column.text(&unusual_on(axis)));
-            assert_eq!((column.read)(&text, usual()), Ok(wanted), "{}", column.name);
+            let text = column.text(&unusual_on(axis));
+            assert_eq!((column.read)(&text, usual()), Ok(unusual_on(axis)), "{}", column.name);
         }
     }
 
@@ -533,8 +544,8 @@ mod tests {
         for axis in AXES {
             assert!(!(axis.same)(&usual(), &unusual_on(axis)), "{} compares another field", axis.name);
             for other in AXES.iter().filter(|other| field(other) != field(axis)) {
-                let (name, other_name) = (axis.name, other.name);
-                assert!((other.same)(&usual(), &unusual_on(axis)), "{other_name} compares the field of {name}");
+                let is_same = (other.same)(&usual(), &unusual_on(axis));
+                assert!(is_same, "{} compares the field of {}", other.name, axis.name);
             }
         }
     }
@@ -568,8 +579,8 @@ mod tests {
     #[test]
     fn headings_of_different_tables_differ() {
         for axis in AXES.iter().filter(|axis| axis.separates.tables && axis.name != INPUT.name) {
-            let of = |options: &CaseOptions| heading("lu", options, |_| true);
-            assert_ne!(of(&unusual_on(axis)), of(&usual()), "{}", axis.name);
+            let heading_of = |options: &CaseOptions| heading("lu", options, |_| true);
+            assert_ne!(heading_of(&unusual_on(axis)), heading_of(&usual()), "{}", axis.name);
         }
     }
 

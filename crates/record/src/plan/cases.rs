@@ -5,7 +5,7 @@ use super::choose::{self, Choosing, Variants, unique};
 use super::options::Selection;
 use super::{CaseGroup, DeviceClass, HOST, Purpose, axes};
 use crate::algorithms::catalogue::Catalogue;
-use crate::algorithms::{Algorithm, CaseSpec, Measures, Variant};
+use crate::algorithms::{Algorithm, CaseSpec, Measures, Problem, Variant};
 use crate::basis::dtype::DType;
 use crate::basis::handle::Handle;
 use crate::basis::size::Size;
@@ -25,7 +25,7 @@ pub(super) struct Cases {
     /// Whether no input was named: other inputs than the default are then only for cheap problems.
     any_input: bool,
     inputs: Vec<Input>,
-    /// Options by axis: for each outer combination, the options that follow one another at each size.
+    /// Combinations of options, as the inner lists that follow one another at each size.
     options: Vec<Vec<CaseOptions>>,
     sizes: Vec<(Size, DeviceClass)>,
     on_host: bool,
@@ -41,32 +41,25 @@ impl Cases {
     ) -> Result<Self, String> {
         let goals = choose::goals(catalogue, algorithm, selection.axes.has(&axes::GOAL), purpose)?;
         let variants = choose::variants(catalogue, algorithm, &selection.variant)?;
-        let solves = |variant: &Variant| matches!(variant.measures, Measures::Solution);
-        let all_solve = variants.all.iter().all(|variant| solves(variant));
-        let solver = variants.named.iter().find(|variant| solves(variant));
-        let solver = solver.or_else(|| variants.all.first().filter(|_| all_solve));
-        if let (Some(variant), [Goal::Result]) = (solver, &goals[..]) {
+        if let (Some(solver), [Goal::Result]) = (find_solver(&variants), &goals[..]) {
             return Err(format!(
                 "variant '{}' of {} solves systems of equations; add --solve",
-                variant.name, algorithm.name
+                solver.name, algorithm.name
             ));
         }
         // `auto` may choose any variant, so it supports every type that one of them does.
-        let all: Vec<_> = algorithm.variants.iter().collect();
-        let candidates = if variants.auto { &all } else { &variants.all };
+        let all_variants: Vec<_> = algorithm.variants.iter().collect();
+        let candidates = if variants.auto { &all_variants } else { &variants.all };
         let choosing = Choosing { algorithm, purpose, variants: candidates, goals };
-        let vary = |bases: Vec<CaseOptions>, within_size: bool| {
-            AXES.iter().filter(|axis| axis.within_size == within_size).try_fold(bases, |bases, axis| {
-                let values = selection.axes.of(axis);
-                let varied = bases.into_iter().map(|base| (axis.choose)(&choosing, values, base));
-                Ok::<_, String>(varied.collect::<Result<Vec<_>, _>>()?.concat())
-            })
-        };
-        let outer = vary(vec![algorithm.options(DType::ALL[0])], false)?;
+        let outer = vary(&choosing, selection, algorithm.options(DType::ALL[0]), false)?;
         let inputs = unique(outer.iter().map(|options| Ok(options.input)), |a, b| a == b)?;
+        let mut options = vec![];
+        for outer in outer {
+            options.push(vary(&choosing, selection, outer, true)?);
+        }
         Ok(Self {
             algorithm,
-            options: outer.into_iter().map(|base| vary(vec![base], true)).collect::<Result<_, _>>()?,
+            options,
             inputs,
             sizes: choose::sizes(algorithm, &selection.size, purpose)?,
             any_layout: !selection.axes.has(&axes::LAYOUT),
@@ -76,34 +69,38 @@ impl Cases {
         })
     }
 
-    /// Iterates over the problems, each with the devices that it is for.
-    fn problems(&self) -> impl Iterator<Item = (CaseSpec, DeviceClass)> {
-        let sized = self.options.iter().flat_map(|options| self.sizes.iter().map(move |size| (options, *size)));
-        sized.flat_map(|(options, (size, on))| {
-            options.iter().map(move |options| (CaseSpec { size, options: *options, tile: None }, on))
-        })
-    }
-
     /// Returns one group per problem, with its variants.
     pub(super) fn groups(&self) -> Result<Vec<CaseGroup>, String> {
         let mut groups = vec![];
-        for (spec, on) in self.problems() {
-            let variants = self.variants_for(&spec);
-            // Skip problems that no variant supports: some variants have the type only for a different goal.
-            let auto = self.variants.auto;
-            if auto && self.asks(&spec, None) || !variants.is_empty() {
-                self.check_size(&spec)?;
-                let Self { algorithm, on_host, .. } = *self;
-                groups.push(CaseGroup { algorithm: algorithm.into(), spec, variants, on, auto, on_host });
+        for options_at_size in &self.options {
+            for (size, on) in &self.sizes {
+                for options in options_at_size {
+                    let spec = CaseSpec { size: *size, options: *options, tile: None };
+                    groups.extend(self.group(spec, *on)?);
+                }
             }
         }
         Ok(groups)
     }
 
+    /// Returns the group of a problem; `None` if no variant supports it, because some have a type only for another goal.
+    fn group(&self, spec: CaseSpec, on: DeviceClass) -> Result<Option<CaseGroup>, String> {
+        let Self { algorithm, on_host, .. } = *self;
+        let variants = self.variants_for(&spec);
+        let auto = self.variants.auto;
+        if variants.is_empty() && !(auto && self.asks(&spec, None)) {
+            return Ok(None);
+        }
+        if let Err(reason) = (algorithm.problem)(&spec) {
+            return Err(format!("{} cannot have size {}: {reason}", algorithm.name, spec.size));
+        }
+        Ok(Some(CaseGroup { algorithm: algorithm.into(), spec, variants, on, auto, on_host }))
+    }
+
     /// Returns the variants for a problem: those that support its goal, type and layout. Explicitly named ones are kept
     /// in any case, and report what they lack.
     fn variants_for(&self, spec: &CaseSpec) -> Vec<Variant> {
-        // Nobody asked for this layout in particular, so a variant without it is left out even if it was named.
+        // A layout that was not named leaves out the variants without it, even named ones.
         let is_unasked_layout = self.any_layout && spec.layout.unusual().is_some();
         let mut variants = vec![];
         for variant in &self.variants.all {
@@ -120,23 +117,49 @@ impl Cases {
     /// Whether a problem's input is requested for a variant. If no input was named: the default, and others if cheap;
     /// for systems of equations, only those that the variant solves accurately.
     fn asks(&self, spec: &CaseSpec, variant: Option<&Variant>) -> bool {
-        let asked = match (&self.algorithm.solution, variant) {
-            _ if !self.any_input => return true,
+        if !self.any_input {
+            return true;
+        }
+        let inputs = match (&self.algorithm.solution, variant) {
             (Some(solution), Some(variant)) if spec.goal == Goal::Solution => {
                 (solution.inputs)(&variant.name, spec.dtype)
             }
             _ => &self.inputs[..],
         };
-        let problem = || (self.algorithm.problem)(spec);
-        let is_cheap = || problem().is_ok_and(|problem| problem.work().operations <= MAX_EXTRA_INPUT_WORK);
-        asked.first() == Some(&spec.input) || asked.contains(&spec.input) && is_cheap()
+        if inputs.first() == Some(&spec.input) {
+            return true;
+        }
+        let is_cheap = |problem: &dyn Problem| problem.work().operations <= MAX_EXTRA_INPUT_WORK;
+        inputs.contains(&spec.input) && (self.algorithm.problem)(spec).is_ok_and(|problem| is_cheap(problem.as_ref()))
     }
+}
 
-    /// Checks that the problem can have this size.
-    fn check_size(&self, spec: &CaseSpec) -> Result<(), String> {
-        let refuse = |reason| format!("{} cannot have size {}: {reason}", self.algorithm.name, spec.size);
-        (self.algorithm.problem)(spec).map(|_| ()).map_err(refuse)
+/// Returns a variant that only solves systems of equations, if one was named or all selected ones do.
+fn find_solver(variants: &Variants) -> Option<&'static Variant> {
+    let solves = |variant: &Variant| matches!(variant.measures, Measures::Solution);
+    let named_solver = variants.named.iter().copied().find(|variant| solves(variant));
+    if named_solver.is_some() || !variants.all.iter().all(|variant| solves(variant)) {
+        return named_solver;
     }
+    variants.all.first().copied()
+}
+
+/// Returns `base` with each combination of selected values, on the axes within a size or on the other ones.
+fn vary(
+    choosing: &Choosing<'_>,
+    selection: &Selection,
+    base: CaseOptions,
+    within_size: bool,
+) -> Result<Vec<CaseOptions>, String> {
+    let mut cases = vec![base];
+    for axis in AXES.iter().filter(|axis| axis.within_size == within_size) {
+        let mut varied = vec![];
+        for case in cases {
+            varied.extend((axis.choose)(choosing, selection.axes.of(axis), case)?);
+        }
+        cases = varied;
+    }
+    Ok(cases)
 }
 
 /// Stable name of a case: the key that joins the records of several runs. It is never parsed: code that needs

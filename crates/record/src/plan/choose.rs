@@ -1,5 +1,4 @@
-//! Resolves the texts of a selection into algorithms, variants, sizes and axis values. Without a text, the default
-//! depends on the purpose.
+//! Resolves typed names, sizes and values. Without a text, the default depends on the purpose.
 
 use super::{AUTO, DeviceClass, Purpose};
 use crate::algorithms::catalogue::Catalogue;
@@ -24,6 +23,7 @@ pub struct Choosing<'a> {
     pub goals: Vec<Goal>,
 }
 
+/// Resolves names of algorithms.
 pub(super) fn algorithms(
     catalogue: &Catalogue,
     named: &[String],
@@ -38,22 +38,24 @@ pub(super) fn algorithms(
     unique(named.iter().map(|name| catalogue.find(name)), |a, b| std::ptr::eq(*a, *b))
 }
 
-/// Keeps the `algorithms` with a variant that one of `names` matches; every pattern must match in at least one
-/// algorithm.
+/// Keeps the `algorithms` with a variant that one of `names` matches; refuses a pattern without any match.
 pub(super) fn with_variants(
     mut algorithms: Vec<&'static Algorithm>,
     names: &[String],
 ) -> Result<Vec<&'static Algorithm>, String> {
-    let has = |algorithm: &Algorithm, name: &str| {
+    // Other names than patterns are checked for each algorithm later.
+    let may_have = |algorithm: &Algorithm, name: &str| {
         !is_pattern(name) || algorithm.variants.iter().any(|variant| matches(name, &variant.name))
     };
-    if let Some(pattern) = names.iter().find(|name| !algorithms.iter().any(|algorithm| has(algorithm, name))) {
-        let of: Vec<_> = algorithms.iter().map(|algorithm| &*algorithm.name).collect();
-        let known = algorithms.iter().flat_map(|algorithm| algorithm.variants.iter()).map(|variant| &*variant.name);
-        let known: Vec<_> = unique(known.map(Ok), |a, b| a == b)?;
-        return Err(no_match(pattern, &format!("variant of {}", of.join(", ")), &known));
+    for name in names {
+        if !algorithms.iter().any(|algorithm| may_have(algorithm, name)) {
+            let owners: Vec<_> = algorithms.iter().map(|algorithm| &*algorithm.name).collect();
+            let variants = algorithms.iter().flat_map(|algorithm| algorithm.variants.iter());
+            let variant_names = unique(variants.map(|variant| Ok(&*variant.name)), |a, b| a == b)?;
+            return Err(no_match(name, &format!("variant of {}", owners.join(", ")), &variant_names));
+        }
     }
-    algorithms.retain(|algorithm| names.is_empty() || names.iter().any(|name| has(algorithm, name)));
+    algorithms.retain(|algorithm| names.is_empty() || names.iter().any(|name| may_have(algorithm, name)));
     Ok(algorithms)
 }
 
@@ -66,8 +68,7 @@ fn is_everything(names: &[String]) -> bool {
 #[derive(Default)]
 pub(super) struct Variants {
     pub(super) all: Vec<&'static Variant>,
-    /// Variants named explicitly. They are kept even if they lack an element type, and report that; others are left
-    /// out.
+    /// Variants named explicitly, which are kept even if they lack an element type, and report that.
     pub(super) named: Vec<&'static Variant>,
     /// Whether `auto` is among the names.
     pub(super) auto: bool,
@@ -87,67 +88,71 @@ pub(super) fn variants(
     }
     let auto = names.iter().any(|name| name == AUTO);
     if auto && algorithm.candidates.is_none() {
-        let known: Vec<_> = algorithm.variants.iter().map(|variant| &*variant.name).collect();
+        let available: Vec<_> = algorithm.variants.iter().map(|variant| &*variant.name).collect();
         return Err(format!(
             "variant 'auto' has no rule for {}; name one of: {}, all",
             algorithm.name,
-            known.join(", ")
+            available.join(", ")
         ));
     }
     let is_same_variant = |a: &&Variant, b: &&Variant| std::ptr::eq(*a, *b);
-    let (patterns, names): (Vec<_>, Vec<_>) =
-        names.iter().filter(|name| *name != AUTO).partition(|name| is_pattern(name));
-    let named = unique(names.into_iter().map(|name| catalogue.variant(algorithm, name)), is_same_variant)?;
-    let matching =
-        algorithm.variants.iter().filter(|variant| patterns.iter().any(|pattern| matches(pattern, &variant.name)));
+    let plain_names = names.iter().filter(|name| *name != AUTO && !is_pattern(name));
+    let named = unique(plain_names.map(|name| catalogue.variant(algorithm, name)), is_same_variant)?;
+    let is_matched =
+        |variant: &&Variant| names.iter().any(|name| is_pattern(name) && *name != AUTO && matches(name, &variant.name));
+    let matching = algorithm.variants.iter().filter(is_matched);
     let all = unique(named.iter().copied().chain(matching).map(Ok), is_same_variant)?;
     Ok(Variants { all, named, auto })
 }
 
+/// Returns the typed element types or, without any, the first that a variant supports, or all for verification.
 pub(super) fn dtypes(choosing: &Choosing<'_>, names: &[String]) -> Result<Vec<DType>, String> {
     let Choosing { algorithm, purpose, variants, goals } = choosing;
-    let reached =
+    let is_supported =
         |dtype: &DType| goals.iter().any(|goal| variants.iter().any(|variant| variant.reaches(*goal, *dtype)));
-    let supported: Vec<_> = DType::ALL.into_iter().filter(reached).collect();
+    let supported: Vec<_> = DType::ALL.into_iter().filter(is_supported).collect();
     if names.is_empty() {
         return Ok(match purpose {
             Purpose::Bench => supported[..1].to_vec(),
             Purpose::Verify => supported,
         });
     }
-    let known: Vec<_> = supported.iter().map(|dtype| dtype.name()).collect();
+    let available: Vec<_> = supported.iter().map(|dtype| dtype.name()).collect();
     // A correctly spelled but unsupported type must not be "corrected" to a different one.
     let parse = |name: &String| {
-        let found = DType::OF_BUFFERS.into_iter().find(|dtype| dtype.name() == name);
-        found.ok_or_else(|| unknown("dtype", name, &format!(" for {}", algorithm.name), &known))
+        let dtype = DType::OF_BUFFERS.into_iter().find(|dtype| dtype.name() == name);
+        dtype.ok_or_else(|| unknown("dtype", name, &format!(" for {}", algorithm.name), &available))
     };
     let dtypes = unique(names.iter().map(parse), |a, b| a == b)?;
-    match dtypes.iter().find(|dtype| !supported.contains(dtype)) {
-        Some(dtype) => {
-            Err(format!("no chosen variant of {} has dtype {dtype}; available: {}", algorithm.name, known.join(", ")))
-        }
-        None => Ok(dtypes),
+    if let Some(dtype) = dtypes.iter().find(|dtype| !supported.contains(dtype)) {
+        let available = available.join(", ");
+        return Err(format!("no chosen variant of {} has dtype {dtype}; available: {available}", algorithm.name));
     }
+    Ok(dtypes)
 }
 
+/// Returns the goals: solutions with `--solve`, or else results; verification includes both.
 pub(super) fn goals(
     catalogue: &Catalogue,
     algorithm: &Algorithm,
     solve: bool,
     purpose: Purpose,
 ) -> Result<Vec<Goal>, String> {
-    match (solve, purpose) {
-        (true, _) if algorithm.solution.is_none() => Err(format!(
+    if solve && algorithm.solution.is_none() {
+        return Err(format!(
             "{} has no systems of equations to solve; leave out --solve, which is for: {}",
             algorithm.name,
             catalogue.names(|other| other.solution.is_some()).join(", ")
-        )),
-        (true, _) => Ok(vec![Goal::Solution]),
-        (false, Purpose::Verify) => Ok(algorithm.goals().to_vec()),
-        (false, Purpose::Bench) => Ok(vec![Goal::Result]),
+        ));
     }
+    Ok(match purpose {
+        _ if solve => vec![Goal::Solution],
+        Purpose::Verify => algorithm.goals().to_vec(),
+        Purpose::Bench => vec![Goal::Result],
+    })
 }
 
+/// Returns the typed layouts or, without any, the algorithm's first, or all for verification.
 pub(super) fn layouts(choosing: &Choosing<'_>, names: &[String]) -> Result<Vec<Layout>, String> {
     let Choosing { algorithm, purpose, .. } = choosing;
     if names.is_empty() {
@@ -157,15 +162,14 @@ pub(super) fn layouts(choosing: &Choosing<'_>, names: &[String]) -> Result<Vec<L
         });
     }
     let layouts = unique(names.iter().map(|name| name.parse::<Layout>()), |a, b| a == b)?;
-    match layouts.iter().find(|layout| !algorithm.layouts.contains(layout)) {
-        Some(layout) => {
-            let known: Vec<_> = algorithm.layouts.iter().map(|layout| layout.name()).collect();
-            Err(format!("{} has no layout {layout}; available: {}", algorithm.name, known.join(", ")))
-        }
-        None => Ok(layouts),
+    if let Some(layout) = layouts.iter().find(|layout| !algorithm.layouts.contains(layout)) {
+        let available: Vec<_> = algorithm.layouts.iter().map(|layout| layout.name()).collect();
+        return Err(format!("{} has no layout {layout}; available: {}", algorithm.name, available.join(", ")));
     }
+    Ok(layouts)
 }
 
+/// Returns the typed input or, without one, the algorithm's first, or all with an answer for verification.
 pub(super) fn inputs(choosing: &Choosing<'_>, names: &[String]) -> Result<Vec<Input>, String> {
     let Choosing { algorithm, purpose, .. } = choosing;
     let Some(name) = names.first() else {
@@ -177,8 +181,8 @@ pub(super) fn inputs(choosing: &Choosing<'_>, names: &[String]) -> Result<Vec<In
     };
     let input: Input = name.parse()?;
     if !algorithm.inputs.contains(&input) {
-        let known: Vec<_> = algorithm.inputs.iter().map(|input| input.name()).collect();
-        return Err(format!("{} has no input '{input}'; available: {}", algorithm.name, known.join(", ")));
+        let available: Vec<_> = algorithm.inputs.iter().map(|input| input.name()).collect();
+        return Err(format!("{} has no input '{input}'; available: {}", algorithm.name, available.join(", ")));
     }
     Ok(vec![input])
 }
@@ -197,8 +201,8 @@ pub(super) fn number<T: FromStr>(text: &str) -> Result<T, String> {
 /// Parses a goal by its name in records.
 pub(super) fn goal(name: &str) -> Result<Goal, String> {
     let goals = [Goal::Result, Goal::Solution];
-    let found = goals.into_iter().find(|goal| goal.name() == name);
-    found.ok_or_else(|| unknown("goal", name, "", &goals.map(Goal::name)))
+    let goal = goals.into_iter().find(|goal| goal.name() == name);
+    goal.ok_or_else(|| unknown("goal", name, "", &goals.map(Goal::name)))
 }
 
 pub(super) fn eps(texts: &[String], default: f64) -> Result<f64, String> {
@@ -218,45 +222,45 @@ pub(super) fn eps(texts: &[String], default: f64) -> Result<f64, String> {
 }
 
 pub(super) fn max_rounds(texts: &[String], default: u32) -> Result<u32, String> {
-    match texts.first() {
-        None => Ok(default),
-        Some(text) => match number(text)? {
-            0 => Err("max-rounds 0 leaves no round to run; the smallest is 1".into()),
-            rounds => Ok(rounds),
-        },
+    let Some(text) = texts.first() else { return Ok(default) };
+    match number(text)? {
+        0 => Err("max-rounds 0 leaves no round to run; the smallest is 1".into()),
+        rounds => Ok(rounds),
     }
 }
 
+/// Returns the typed sizes, or the default ones for GPUs and CPUs, with the devices that they are for.
 pub(super) fn sizes(
     algorithm: &Algorithm,
     texts: &[String],
     purpose: Purpose,
 ) -> Result<Vec<(Size, DeviceClass)>, String> {
-    let sizes =
+    let sizes_for =
         |text: &str, on| -> Result<Vec<_>, String> { Ok(sweep(text)?.into_iter().map(|size| (size, on)).collect()) };
+    if !texts.is_empty() {
+        return sizes_for(&texts.join(","), DeviceClass::Any);
+    }
     let Sweeps { gpu, cpu } = match purpose {
-        _ if !texts.is_empty() => return sizes(&texts.join(","), DeviceClass::Any),
         Purpose::Verify => algorithm.verify_size,
         Purpose::Bench => algorithm.default_size,
     };
     if gpu == cpu {
-        sizes(gpu, DeviceClass::Any)
-    } else {
-        Ok([sizes(gpu, DeviceClass::Gpu)?, sizes(cpu, DeviceClass::Cpu)?].concat())
+        return sizes_for(gpu, DeviceClass::Any);
     }
+    Ok([sizes_for(gpu, DeviceClass::Gpu)?, sizes_for(cpu, DeviceClass::Cpu)?].concat())
 }
 
-/// Returns the items without repetitions.
+/// Returns the items without repetitions, or the first error.
 pub(super) fn unique<T>(
     items: impl Iterator<Item = Result<T, String>>,
-    same: impl Fn(&T, &T) -> bool,
+    is_same: impl Fn(&T, &T) -> bool,
 ) -> Result<Vec<T>, String> {
-    let mut kept: Vec<T> = vec![];
+    let mut unique: Vec<T> = vec![];
     for item in items {
         let item = item?;
-        if !kept.iter().any(|other| same(other, &item)) {
-            kept.push(item);
+        if !unique.iter().any(|earlier| is_same(earlier, &item)) {
+            unique.push(item);
         }
     }
-    Ok(kept)
+    Ok(unique)
 }

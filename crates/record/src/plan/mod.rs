@@ -1,5 +1,4 @@
-//! Builds a plan of cases from options, configuration and registry. Reports every mistake that can be found without a
-//! device.
+//! Builds a plan of cases from options, and reports every mistake that can be found without a device.
 
 pub mod axes;
 mod cases;
@@ -162,7 +161,7 @@ impl CaseGroup {
         CaseId { algorithm: algorithm.clone(), variant: variant.into(), extents, options: spec.options }
     }
 
-    /// Formats the group for the plan's hash, with the stop rule of its run.
+    /// Formats the group for the plan's hash, with the stop rule of its section.
     fn hash_text(&self, stop: StopRule) -> String {
         let Self { algorithm, spec, variants, on, auto, on_host } = self;
         let auto = if *auto { "Auto" } else { "Named" };
@@ -197,18 +196,21 @@ impl Plan {
     /// When the options or the configuration are wrong.
     pub fn new(catalogue: &Catalogue, typed: &Selection, config: Option<(&Path, &Selection)>) -> Result<Self, Error> {
         let mut run_tables = vec![];
-        let selections = match config {
-            Some((path, defaults)) => {
-                let config = read_config(path)?;
-                run_tables = config.run;
-                merge(catalogue, typed, config.bench).into_iter().map(|table| table.or(defaults.clone())).collect()
-            }
-            None => vec![typed.clone()],
-        };
-        let sections = selections.iter().map(|selection| PlanSection::new(catalogue, selection, Purpose::Bench));
-        let sections = sections.collect::<Result<Vec<_>, _>>().map_err(|message| {
-            Error::Usage(config.map_or(message.clone(), |(path, _)| format!("{}: {message}", path.shown())))
-        })?;
+        let mut selections = vec![typed.clone()];
+        if let Some((path, defaults)) = config {
+            let config = read_config(path)?;
+            run_tables = config.run;
+            selections = merge(catalogue, typed, config.bench);
+            selections = selections.into_iter().map(|table| table.or(defaults.clone())).collect();
+        }
+        let mut sections = vec![];
+        for selection in &selections {
+            let section = PlanSection::new(catalogue, selection, Purpose::Bench);
+            sections.push(section.map_err(|message| match config {
+                Some((path, _)) => Error::Usage(format!("{}: {message}", path.shown())),
+                None => Error::Usage(message),
+            })?);
+        }
         let method = |section: &PlanSection| (section.sampling.clock, section.sampling.cache);
         if sections.windows(2).any(|pair| method(&pair[0]) != method(&pair[1])) {
             return Err(Error::Usage("the [[bench]] tables differ in clock or cache; a record has one method".into()));
@@ -266,41 +268,32 @@ impl Plan {
         if ids.is_empty() {
             return Ok(self);
         }
-        let mut found = vec![];
+        let all = self.ids();
+        if let Some(id) = ids.iter().find(|id| !all.contains(id)) {
+            let id_texts: Vec<_> = all.iter().map(String::as_str).collect();
+            let mut examples = nearest(id, &id_texts);
+            if examples.is_empty() {
+                examples.extend(id_texts.first());
+            }
+            return Err(Error::Usage(format!(
+                "no selected case is called '{}'; ids look like {}; choose its variant, dtype and size",
+                brief(id),
+                examples.join(", ")
+            )));
+        }
         for section in &mut self.sections {
             for group in &mut section.groups {
                 let mut variants = group.candidates().to_vec();
+                variants.retain(|variant| ids.contains(&group.id(variant).to_string()));
+                group.variants = variants;
                 // The candidates include the device's choice.
                 group.auto = false;
-                variants.retain(|variant| {
-                    let id = group.id(variant).to_string();
-                    let wanted = ids.contains(&id);
-                    found.push(id);
-                    wanted
-                });
-                group.variants = variants;
-                let host = group.host_id();
-                group.on_host = host.as_ref().is_some_and(|id| ids.contains(id));
-                found.extend(host);
+                group.on_host = group.host_id().is_some_and(|id| ids.contains(&id));
             }
             section.groups.retain(|group| !group.variants.is_empty() || group.on_host);
         }
         self.sections.retain(|section| !section.groups.is_empty());
-        match ids.iter().find(|id| !found.contains(id)) {
-            Some(id) => {
-                let found: Vec<_> = found.iter().map(String::as_str).collect();
-                let such = match nearest(id, &found) {
-                    near if near.is_empty() => found[..found.len().min(1)].to_vec(),
-                    near => near,
-                };
-                Err(Error::Usage(format!(
-                    "no selected case is called '{}'; ids look like {}; choose its variant, dtype and size",
-                    brief(id),
-                    such.join(", ")
-                )))
-            }
-            None => Ok(self),
-        }
+        Ok(self)
     }
 }
 
@@ -320,23 +313,21 @@ pub enum Purpose {
 }
 
 impl PlanSection {
-    /// Returns this run for a kind of device, without the `known` cases.
-    pub fn without_known(&self, kind: DeviceKind, mut known: impl FnMut(String) -> bool) -> Self {
+    /// Returns this section for a kind of device, without the cases for whose ids `is_known` returns true.
+    pub fn without_known(&self, kind: DeviceKind, mut is_known: impl FnMut(String) -> bool) -> Self {
         let mut section = self.clone();
         section.groups.retain(|group| group.on.suits(kind));
         for group in &mut section.groups {
             let mut variants = std::mem::take(&mut group.variants);
-            variants.retain(|variant| !known(group.id(variant).to_string()));
+            variants.retain(|variant| !is_known(group.id(variant).to_string()));
             group.variants = variants;
-            if group.auto && known(group.id_of(AUTO).to_string()) {
-                group.auto = false;
-            }
+            group.auto = group.auto && !is_known(group.id_of(AUTO).to_string());
         }
         section.groups.retain(|group| group.cases() > 0);
         section
     }
 
-    /// Leaves problems that take a software device long to GPUs.
+    /// Restricts problems that take a software device long to GPUs.
     pub fn quick(mut self) -> Self {
         let is_large = |group: &CaseGroup| {
             (group.algorithm.problem)(&group.spec).is_ok_and(|problem| problem.work().operations > MAX_QUICK_WORK)
@@ -359,7 +350,7 @@ impl PlanSection {
         self.groups.iter().filter(move |group| group.on.suits(kind))
     }
 
-    /// Returns the run of these groups with the devices and sampling of `selection`.
+    /// Returns a section of these groups with the devices and sampling of `selection`.
     ///
     /// # Errors
     /// When the selection is wrong.
@@ -372,7 +363,7 @@ impl PlanSection {
         Ok(Self { devices, groups, sampling })
     }
 
-    /// Returns the run of the cases that `selection` names.
+    /// Returns a section of the cases that `selection` names.
     ///
     /// # Errors
     /// When the selection is wrong.
@@ -381,9 +372,15 @@ impl PlanSection {
         let algorithms = choose::algorithms(catalogue, &selection.algorithm, purpose)?;
         let algorithms = choose::with_variants(algorithms, &selection.variant)?;
         check_iterates(selection, &algorithms)?;
-        let cases = algorithms.into_iter().map(|algorithm| Cases::new(catalogue, algorithm, selection, purpose));
-        let cases = cases.collect::<Result<Vec<_>, _>>()?;
-        let groups = cases.iter().map(Cases::groups).collect::<Result<Vec<_>, _>>()?.concat();
+        // A mistake in the options of any algorithm is reported before an impossible size.
+        let mut cases = vec![];
+        for algorithm in algorithms {
+            cases.push(Cases::new(catalogue, algorithm, selection, purpose)?);
+        }
+        let mut groups = vec![];
+        for cases in &cases {
+            groups.extend(cases.groups()?);
+        }
         if groups.is_empty() && selection.variant.iter().any(|name| is_pattern(name)) {
             let variants = selection.variant.join(",");
             return Err(format!("no variant that '{variants}' matches has this element type, layout and input"));
@@ -399,32 +396,38 @@ impl PlanSection {
 /// Overrides the tables of a configuration by the typed options. Options of the stop rule only apply to tables of
 /// iterative algorithms, if there are any.
 fn merge(catalogue: &Catalogue, typed: &Selection, tables: Vec<Selection>) -> Vec<Selection> {
-    let iterates =
-        |names: &[String]| names.iter().any(|name| catalogue.known(name).is_some_and(|known| known.iterative));
-    let of_others = Selection { axes: typed.axes.clone().without(|axis| axis.iterative), ..typed.clone() };
-    let split = typed.algorithm.is_empty() && tables.iter().any(|table| iterates(&table.algorithm));
-    let typed_for = |table: &Selection| if split && !iterates(&table.algorithm) { &of_others } else { typed };
-    tables.into_iter().map(|table| typed_for(&table).clone().or(table)).collect()
+    let iterates = |table: &Selection| {
+        table.algorithm.iter().any(|name| catalogue.known(name).is_some_and(|algorithm| algorithm.iterative))
+    };
+    let some_iterate = typed.algorithm.is_empty() && tables.iter().any(iterates);
+    let mut merged = vec![];
+    for table in tables {
+        let mut options = typed.clone();
+        if some_iterate && !iterates(&table) {
+            options.axes = options.axes.without(|axis| axis.iterative);
+        }
+        merged.push(options.or(table));
+    }
+    merged
 }
 
 fn read_config(path: &Path) -> Result<Config, Error> {
-    let shown = path.shown();
+    let file = path.shown();
     let text = input_file::read_text(path).map_err(|e| {
-        Error::Usage(format!("cannot read configuration '{shown}': {e}; examples are in benches-config/"))
+        Error::Usage(format!("cannot read configuration '{file}': {e}; examples are in benches-config/"))
     })?;
     let mut config: Config = toml::from_str(&text)
-        .map_err(|e| Error::Usage(format!("configuration '{shown}' is not valid:\n{}", excerpt(&e.to_string()))))?;
+        .map_err(|e| Error::Usage(format!("configuration '{file}' is not valid:\n{}", excerpt(&e.to_string()))))?;
     // Measure identical tables once.
-    let mut seen = HashSet::new();
-    config.bench.retain(|table| seen.insert(format!("{table:?}")));
+    let mut tables = HashSet::new();
+    config.bench.retain(|table| tables.insert(format!("{table:?}")));
     if config.bench.is_empty() && config.run.is_empty() {
-        return Err(Error::Usage(format!("configuration '{shown}' measures nothing; add a [[bench]] table")));
+        return Err(Error::Usage(format!("configuration '{file}' measures nothing; add a [[bench]] table")));
     }
     Ok(config)
 }
 
-/// Formats a case for the plan's hash as the `Debug` output of version 1 did. It includes the run's stop rule even for
-/// algorithms that do not iterate.
+/// Formats a case for the plan's hash as `Debug` did in version 1, with the section's stop rule for every algorithm.
 fn hash_text(algorithm: &Algorithm, spec: &CaseSpec, stop: StopRule) -> String {
     let CaseSpec { size, options, tile } = spec;
     let CaseOptions { dtype, layout, goal, input, seed, subgroup_size, .. } = options;
@@ -443,13 +446,12 @@ fn hash_text(algorithm: &Algorithm, spec: &CaseSpec, stop: StopRule) -> String {
 
 /// Returns an error if an option of the stop rule is set and no chosen algorithm iterates.
 fn check_iterates(selection: &Selection, chosen: &[&Algorithm]) -> Result<(), String> {
-    match AXES.iter().find(|axis| axis.iterative && selection.axes.has(axis)) {
-        Some(axis) if !chosen.iter().any(|algorithm| algorithm.iterative) => {
-            let names: Vec<_> = chosen.iter().map(|algorithm| &*algorithm.name).collect();
-            Err(format!("--{} applies only to eigen, which iterates; leave it out for {}", axis.name, names.join(", ")))
-        }
-        _ => Ok(()),
+    if chosen.iter().any(|algorithm| algorithm.iterative) {
+        return Ok(());
     }
+    let Some(axis) = AXES.iter().find(|axis| axis.iterative && selection.axes.has(axis)) else { return Ok(()) };
+    let names: Vec<_> = chosen.iter().map(|algorithm| &*algorithm.name).collect();
+    Err(format!("--{} applies only to eigen, which iterates; leave it out for {}", axis.name, names.join(", ")))
 }
 
 /// Shuffles `items` (Fisher and Yates); the remainder's bias is negligible.
@@ -478,6 +480,10 @@ mod tests {
         }
     }
 
+    fn bench(selection: &Selection) -> PlanSection {
+        PlanSection::new(&CATALOGUE, selection, Purpose::Bench).expect("a plan")
+    }
+
     fn solving(solve: bool) -> AxisValues {
         if solve { AxisValues::default().with("solve", true) } else { AxisValues::default() }
     }
@@ -488,7 +494,7 @@ mod tests {
 
     #[test]
     fn all_variants_are_those_that_have_the_type_and_a_named_one_is_kept() {
-        let of = |variant: &[&str]| {
+        let names_of = |variant: &[&str]| {
             let variant = variant.iter().map(ToString::to_string).collect();
             let selection = Selection {
                 algorithm: vec!["matmul".into()],
@@ -496,22 +502,22 @@ mod tests {
                 variant,
                 ..Selection::default()
             };
-            let plan = PlanSection::new(&CATALOGUE, &selection, Purpose::Bench).expect("a plan");
+            let plan = bench(&selection);
             plan.groups[0].variants.iter().map(|variant| variant.name.clone()).collect::<Vec<_>>()
         };
-        for all in [of(&[]), of(&["all"])] {
+        for all in [names_of(&[]), names_of(&["all"])] {
             assert!(all.contains(&"tiled".into()) && !all.contains(&"coopmat".into()), "{all:?}");
         }
-        assert_eq!(of(&["coopmat", "naive"]), ["coopmat", "naive"]);
+        assert_eq!(names_of(&["coopmat", "naive"]), ["coopmat", "naive"]);
     }
 
     #[test]
     fn case_ids_are_stable_text() {
-        let plan = PlanSection::new(&CATALOGUE, &selection("v2", "1000x70x130"), Purpose::Bench).expect("a plan");
+        let plan = bench(&selection("v2", "1000x70x130"));
         let group = &plan.groups[0];
         assert_eq!(group.id(&group.variants[0]).to_string(), "matmul/subgroup/f32/1000x70x130");
         let signed = Selection { axes: AxisValues::default().with("input", "signed"), ..selection("v0", "8") };
-        let plan = PlanSection::new(&CATALOGUE, &signed, Purpose::Bench).expect("a plan");
+        let plan = bench(&signed);
         assert_eq!(plan.groups[0].id(&plan.groups[0].variants[0]).to_string(), "matmul/naive/f32/8x8x8/signed");
     }
 
@@ -599,61 +605,60 @@ mod tests {
 
     #[test]
     fn known_cases_and_other_devices_groups_are_left_out() {
-        let section = PlanSection::new(&CATALOGUE, &selection("naive", "8,8x8x8,16"), Purpose::Bench).expect("a plan");
-        let mut known = std::collections::BTreeSet::new();
+        let section = bench(&selection("naive", "8,8x8x8,16"));
+        let mut measured_ids = std::collections::BTreeSet::new();
         let mut new =
-            |section: &PlanSection| section.without_known(DeviceKind::Cpu, |id| !known.insert(id)).groups.len();
+            |section: &PlanSection| section.without_known(DeviceKind::Cpu, |id| !measured_ids.insert(id)).groups.len();
         assert_eq!((new(&section), new(&section)), (2, 0));
-        let both = PlanSection::new(&CATALOGUE, &Selection { size: vec![], ..selection("naive", "") }, Purpose::Bench)
-            .expect("a plan");
+        let both = bench(&Selection { size: vec![], ..selection("naive", "") });
         assert_eq!(new(&both), 1, "the sizes of software devices");
     }
 
     #[test]
     fn a_variant_named_twice_is_measured_once() {
         let twice = Selection { variant: vec!["naive".into(), "v0".into()], ..selection("", "64") };
-        assert_eq!(PlanSection::new(&CATALOGUE, &twice, Purpose::Bench).expect("a plan").groups[0].variants.len(), 1);
+        assert_eq!(bench(&twice).groups[0].variants.len(), 1);
     }
 
     #[test]
     fn a_pattern_selects_matching_variants_that_support_the_case() {
-        let of = |algorithms: &[&str], variant: &str, axes: AxisValues, purpose| {
+        let ids_of = |algorithms: &[&str], variant: &str, axes: AxisValues, purpose| {
             let algorithm = algorithms.iter().map(ToString::to_string).collect();
             let variant = variant.split(',').map(String::from).collect();
-            let run =
+            let section =
                 PlanSection::new(&CATALOGUE, &Selection { algorithm, variant, axes, ..Selection::default() }, purpose)?;
             let ids = |group: &CaseGroup| {
                 let names = group.variants.iter().map(|variant| variant.name.to_string());
                 names.map(|name| format!("{}/{name}", group.algorithm.name)).collect::<Vec<_>>()
             };
-            let mut ids: Vec<_> = run.groups.iter().flat_map(ids).collect();
+            let mut ids: Vec<_> = section.groups.iter().flat_map(ids).collect();
             ids.sort_unstable();
             ids.dedup();
             Ok::<_, String>(ids)
         };
         let dtype = |dtype: &str| AxisValues::default().with("dtype", dtype);
-        let bench = |variant: &str, axes| of(&["matmul"], variant, axes, Purpose::Bench);
+        let names = |variant: &str, axes| ids_of(&["matmul"], variant, axes, Purpose::Bench);
         assert_eq!(
-            bench("tile-*,naive", dtype("f32")).expect("cases"),
+            names("tile-*,naive", dtype("f32")).expect("cases"),
             ["matmul/naive", "matmul/tile-1d", "matmul/tile-2d"]
         );
         // Of variants without the type, those matched by a pattern are left out, named ones stay.
-        assert_eq!(bench("s*", dtype("f16")).expect("cases"), ["matmul/subgroup", "matmul/subgroup-shuffle"]);
-        assert!(bench("s*,split", dtype("f16")).expect("cases").contains(&"matmul/split".to_string()));
+        assert_eq!(names("s*", dtype("f16")).expect("cases"), ["matmul/subgroup", "matmul/subgroup-shuffle"]);
+        assert!(names("s*,split", dtype("f16")).expect("cases").contains(&"matmul/split".to_string()));
         let error = "no chosen variant of matmul has dtype f16; available: f32";
-        assert_eq!(bench("spli*", dtype("f16")), Err(error.into()));
+        assert_eq!(names("spli*", dtype("f16")), Err(error.into()));
         // A pattern has to match in at least one of several algorithms.
         let both = ["matmul", "lu"];
-        assert_eq!(of(&both, "blocked-piv*", dtype("f32"), Purpose::Bench).expect("cases").len(), 2);
-        let verified = of(&[], "*-texel", AxisValues::default(), Purpose::Verify).expect("cases");
+        assert_eq!(ids_of(&both, "blocked-piv*", dtype("f32"), Purpose::Bench).expect("cases").len(), 2);
+        let verified = ids_of(&[], "*-texel", AxisValues::default(), Purpose::Verify).expect("cases");
         assert_eq!(verified, ["lu/blocked-pivot-texel", "matmul/gemv-texel"]);
-        let error = of(&both, "*-subgruop", dtype("f32"), Purpose::Bench).expect_err("none");
+        let error = ids_of(&both, "*-subgruop", dtype("f32"), Purpose::Bench).expect_err("none");
         assert!(error.starts_with("no variant of matmul, lu matches '*-subgruop'; nearest: subgroup"), "{error}");
         // Variants that solve systems need --solve.
         let error = "variant 'refined' of lu solves systems of equations; add --solve";
-        assert_eq!(of(&["lu"], "refine*", dtype("f64"), Purpose::Bench), Err(error.into()));
+        assert_eq!(ids_of(&["lu"], "refine*", dtype("f64"), Purpose::Bench), Err(error.into()));
         assert_eq!(
-            of(&["lu"], "refine*", dtype("f64").with("solve", true), Purpose::Bench),
+            ids_of(&["lu"], "refine*", dtype("f64").with("solve", true), Purpose::Bench),
             Ok(vec!["lu/refined".into()])
         );
     }
@@ -673,8 +678,8 @@ mod tests {
                     .filter(|input| input.has_answer() && !(algorithm.iterative && **input == Input::Signed))
                     .filter(|input| goal == Goal::Result || !is_unsolvable(**input, dtype))
                 {
-                    let of = |spec: &CaseSpec| (spec.goal, spec.dtype, spec.input);
-                    assert!(groups().any(|group| of(&group.spec) == (goal, dtype, *input)));
+                    let facets = |spec: &CaseSpec| (spec.goal, spec.dtype, spec.input);
+                    assert!(groups().any(|group| facets(&group.spec) == (goal, dtype, *input)));
                 }
             }
         }
@@ -685,7 +690,7 @@ mod tests {
         input == Input::Wilkinson || (input, dtype) == (Input::Hilbert, DType::F64)
     }
 
-    /// Returns the inputs of the systems of equations that a run has for a variant at a size.
+    /// Returns the inputs of the systems of equations that a plan has for a variant at a size.
     fn systems(variant: &str, size: &str, input: Option<&str>, purpose: Purpose) -> Vec<Input> {
         let axes = solving(true).with("dtype", "f32");
         let axes = input.into_iter().fold(axes, |axes, input| axes.with("input", input));
@@ -696,11 +701,12 @@ mod tests {
 
     #[test]
     fn without_pivoting_a_conformance_run_asks_for_solutions_where_elimination_is_stable() {
-        let (dominant, of) = (Input::DiagonallyDominant, |variant, size| systems(variant, size, None, Purpose::Verify));
-        assert_eq!(of("blocked", "3000"), [dominant]);
-        assert_eq!(of("blocked", "100"), [dominant, Input::Hilbert]);
-        assert_eq!(of("blocked-pivot", "3000"), [Input::Uniform]);
-        assert_eq!(of("blocked-pivot", "100"), [Input::Uniform, dominant, Input::Hilbert, Input::IllScaled]);
+        let dominant = Input::DiagonallyDominant;
+        let verified = |variant, size| systems(variant, size, None, Purpose::Verify);
+        assert_eq!(verified("blocked", "3000"), [dominant]);
+        assert_eq!(verified("blocked", "100"), [dominant, Input::Hilbert]);
+        assert_eq!(verified("blocked-pivot", "3000"), [Input::Uniform]);
+        assert_eq!(verified("blocked-pivot", "100"), [Input::Uniform, dominant, Input::Hilbert, Input::IllScaled]);
         // A named input is used as is, and `bench` uses its default.
         assert_eq!(systems("blocked", "3000", Some("uniform"), Purpose::Verify), [Input::Uniform]);
         assert_eq!(systems("blocked", "3000", None, Purpose::Bench), [Input::Uniform]);

@@ -1,4 +1,4 @@
-//! Typed options of a run: the options of `bench`, which are also the fields of a configuration.
+//! Typed options of `bench`, which are also the fields of a configuration.
 
 use super::Sampling;
 use super::axes::{self, AxisValues, Value};
@@ -115,7 +115,7 @@ impl Selection {
 const FIELDS: [&str; 10] =
     ["algorithm", "variant", "size", "device", "precision", "max-time", "clock", "cache", "energy", "pause"];
 
-/// Name of a known field.
+/// Name of a field that a `[[bench]]` table can have.
 struct Field(String);
 
 impl<'de> Deserialize<'de> for Field {
@@ -124,9 +124,9 @@ impl<'de> Deserialize<'de> for Field {
         if FIELDS.contains(&&*name) || axes::find(&name).is_some() {
             return Ok(Self(name));
         }
-        let known = FIELDS.into_iter().chain(axes::AXES.iter().map(|axis| axis.name));
-        let known: Vec<_> = known.map(|name| format!("`{name}`")).collect();
-        Err(D::Error::custom(format!("unknown field `{name}`, expected one of {}", known.join(", "))))
+        let fields = FIELDS.into_iter().chain(axes::AXES.iter().map(|axis| axis.name));
+        let fields: Vec<_> = fields.map(|name| format!("`{name}`")).collect();
+        Err(D::Error::custom(format!("unknown field `{name}`, expected one of {}", fields.join(", "))))
     }
 }
 
@@ -142,21 +142,21 @@ impl<'de> Deserialize<'de> for Selection {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Selection, A::Error> {
-                let mut read = Selection::default();
+                let mut selection = Selection::default();
                 while let Some(Field(name)) = map.next_key()? {
                     let list = match &*name {
-                        "algorithm" => &mut read.algorithm,
-                        "variant" => &mut read.variant,
-                        "size" => &mut read.size,
-                        "device" => &mut read.device,
+                        "algorithm" => &mut selection.algorithm,
+                        "variant" => &mut selection.variant,
+                        "size" => &mut selection.size,
+                        "device" => &mut selection.device,
                         _ => {
-                            read.read_value(&name, &mut map)?;
+                            selection.read_value(&name, &mut map)?;
                             continue;
                         }
                     };
                     *list = map.next_value::<OneOrMany>()?.texts();
                 }
-                Ok(read)
+                Ok(selection)
             }
         }
 
@@ -167,7 +167,7 @@ impl<'de> Deserialize<'de> for Selection {
 impl Selection {
     /// Reads the value of a field that is no list of algorithms, variants, sizes or devices.
     fn read_value<'de, A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
-        let one = match name {
+        let field = match name {
             "precision" => &mut self.sampling.precision,
             "max-time" => &mut self.sampling.max_time,
             "clock" => &mut self.sampling.clock,
@@ -191,7 +191,7 @@ impl Selection {
                 return Ok(());
             }
         };
-        *one = Some(map.next_value()?);
+        *field = Some(map.next_value()?);
         Ok(())
     }
 }
@@ -202,12 +202,14 @@ struct Whole(u64);
 impl<'de> Deserialize<'de> for Whole {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = serde_json::Value::deserialize(deserializer)?;
-        let number = value.as_str().and_then(|text| text.parse().ok());
-        number.map_or_else(|| u64::deserialize(value).map_err(D::Error::custom), Ok).map(Self)
+        if let Some(Ok(number)) = value.as_str().map(str::parse) {
+            return Ok(Self(number));
+        }
+        u64::deserialize(value).map(Self).map_err(D::Error::custom)
     }
 }
 
-/// Configuration file: runs that belong together.
+/// Configuration file: measurements that belong together.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -257,11 +259,14 @@ impl OneOrMany {
             Self::One(scalar) => vec![scalar],
             Self::Many(scalars) => scalars,
         };
-        let text = scalars.into_iter().map(|scalar| match scalar {
-            TextOrInteger::Integer(value) => value.to_string(),
-            TextOrInteger::Text(text) => text,
-        });
-        text.flat_map(|text| text.split(',').map(|item| item.trim().to_string()).collect::<Vec<_>>()).collect()
+        let mut texts = vec![];
+        for scalar in scalars {
+            match scalar {
+                TextOrInteger::Integer(value) => texts.push(value.to_string()),
+                TextOrInteger::Text(text) => texts.extend(text.split(',').map(|item| item.trim().to_string())),
+            }
+        }
+        texts
     }
 }
 
@@ -274,13 +279,13 @@ fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>
 /// # Errors
 /// When the text is not a percentage above 0 and up to 100 %.
 pub fn precision(text: &str) -> Result<f64, String> {
-    let out = || format!("precision '{text}' is out of range; write a percentage above 0% and up to 100%");
+    let refusal = format!("precision '{text}' is out of range; write a percentage above 0% and up to 100%");
     // A bare number in this range is neither a fraction nor a percentage.
     if text.trim().parse::<f64>().is_ok_and(|bare| bare <= 0.0 || bare > 100.0) {
-        return Err(out());
+        return Err(refusal);
     }
     let value = units::fraction("precision", text, "a percentage such as 1% or 0.5%")?;
-    if value > 0.0 && value <= 1.0 { Ok(value) } else { Err(out()) }
+    if value > 0.0 && value <= 1.0 { Ok(value) } else { Err(refusal) }
 }
 
 /// Parses a time such as `500ms`, `5s` or `1m`.

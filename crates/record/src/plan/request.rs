@@ -135,13 +135,13 @@ impl Request {
         Self { processes: None, noise: None, ..self.clone() }
     }
 
-    /// Returns this request with the paths of its files replaced by `found`.
-    pub fn with_files(mut self, found: impl Fn(&Path) -> Option<PathBuf>) -> Self {
+    /// Returns this request with each path of a file replaced by that of `locate`, if it returns one.
+    pub fn with_files(mut self, locate: impl Fn(&Path) -> Option<PathBuf>) -> Self {
         let kernels = self.kernels.iter_mut().flat_map(|kernels| &mut kernels.kernel);
-        let named = [&mut self.config, &mut self.tuned, &mut self.vulkan.loader];
-        for path in named.into_iter().flatten().chain(kernels) {
-            if let Some(found) = found(path) {
-                *path = found;
+        let options = [&mut self.config, &mut self.tuned, &mut self.vulkan.loader];
+        for path in options.into_iter().flatten().chain(kernels) {
+            if let Some(located) = locate(path) {
+                *path = located;
             }
         }
         self

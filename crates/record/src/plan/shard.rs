@@ -1,4 +1,4 @@
-//! Shards: parts of a plan for several machines that measure it together.
+//! Shards: the parts of a plan that several machines measure.
 
 use super::{CaseGroup, DeviceClass, Plan, Sampling, estimate};
 use crate::basis::error::Error;
@@ -43,16 +43,17 @@ impl Plan {
     /// # Errors
     /// When no group is left for the shard.
     pub fn part(mut self, shard: Shard) -> Result<Self, Error> {
-        let groups: Vec<_> =
-            self.sections.iter().flat_map(|section| section.groups.iter().map(move |group| (section, group))).collect();
+        let mut groups = vec![];
+        for section in &self.sections {
+            groups.extend(section.groups.iter().map(|group| (group.on, group_seconds(group, &section.sampling))));
+        }
         let count = groups.len();
-        let times: Vec<_> = groups.iter().map(|(section, group)| estimated(group, &section.sampling)).collect();
         let mut is_selected = vec![false; count];
         for class in [DeviceClass::Any, DeviceClass::Gpu, DeviceClass::Cpu] {
-            let members: Vec<usize> = (0..count).filter(|at| groups[*at].1.on == class).collect();
-            let seconds: Vec<f64> = members.iter().map(|at| times[*at]).collect();
-            for (at, shard_of) in members.into_iter().zip(shares(&seconds, shard.count as usize)) {
-                is_selected[at] = shard_of + 1 == shard.index as usize;
+            let members: Vec<usize> = (0..count).filter(|index| groups[*index].0 == class).collect();
+            let seconds: Vec<f64> = members.iter().map(|index| groups[*index].1).collect();
+            for (index, assigned) in members.into_iter().zip(assign_shards(&seconds, shard.count as usize)) {
+                is_selected[index] = assigned + 1 == shard.index as usize;
             }
         }
         let mut is_selected = is_selected.into_iter();
@@ -70,25 +71,24 @@ impl Plan {
     }
 }
 
-/// Assigns each group, given its duration in seconds, to one of `count` shards.
-fn shares(seconds: &[f64], count: usize) -> Vec<usize> {
+/// Assigns groups, given their durations, to `count` shards: the longest first, each to the shard with least work.
+fn assign_shards(seconds: &[f64], count: usize) -> Vec<usize> {
     // At most one shard per group.
     let count = count.min(seconds.len());
     let mut order: Vec<usize> = (0..seconds.len()).collect();
     order.sort_by(|a, b| seconds[*b].total_cmp(&seconds[*a]).then(a.cmp(b)));
     let mut loads = vec![0.0f64; count];
-    let mut shares = vec![0; seconds.len()];
-    for at in order {
+    let mut assigned = vec![0; seconds.len()];
+    for group in order {
         let least = (0..count).min_by(|a, b| loads[*a].total_cmp(&loads[*b])).unwrap_or_default();
-        loads[least] += seconds[at];
-        shares[at] = least;
+        loads[least] += seconds[group];
+        assigned[group] = least;
     }
-    shares
+    assigned
 }
 
-/// Estimates the seconds that a group takes. Independent of the machine's devices, because every machine must get the
-/// same result.
-fn estimated(group: &CaseGroup, sampling: &Sampling) -> f64 {
+/// Estimates the seconds that a group takes, without the machine's devices, so that all machines agree.
+fn group_seconds(group: &CaseGroup, sampling: &Sampling) -> f64 {
     let kind = match group.on {
         DeviceClass::Gpu => DeviceKind::DiscreteGpu,
         DeviceClass::Any | DeviceClass::Cpu => DeviceKind::Cpu,
@@ -111,7 +111,11 @@ mod tests {
     }
 
     fn ids(plan: &Plan) -> Vec<String> {
-        plan.sections.iter().flat_map(|run| &run.groups).map(|group| format!("{:?} {group:?}", group.on)).collect()
+        plan.sections
+            .iter()
+            .flat_map(|section| &section.groups)
+            .map(|group| format!("{:?} {group:?}", group.on))
+            .collect()
     }
 
     #[test]
@@ -144,13 +148,13 @@ mod tests {
     #[test]
     fn shards_have_even_and_reproducible_loads() {
         let seconds = [9.0, 1.0, 5.0, 4.0, 3.0, 2.0];
-        assert_eq!(shares(&seconds, 2), [0, 1, 1, 1, 0, 1]);
-        assert_eq!(shares(&[1.0; 4], 3), [0, 1, 2, 0]);
+        assert_eq!(assign_shards(&seconds, 2), [0, 1, 1, 1, 0, 1]);
+        assert_eq!(assign_shards(&[1.0; 4], 3), [0, 1, 2, 0]);
         let estimates = |plan: Plan| -> f64 {
-            let of = |section: &PlanSection| {
-                section.groups.iter().map(|group| estimated(group, &section.sampling)).sum::<f64>()
+            let seconds_of = |section: &PlanSection| {
+                section.groups.iter().map(|group| group_seconds(group, &section.sampling)).sum::<f64>()
             };
-            plan.sections.iter().map(of).sum()
+            plan.sections.iter().map(seconds_of).sum()
         };
         let parts = [1, 2].map(|index| estimates(plan().part(Shard { index, count: 2 }).expect("a part")));
         assert!(parts[0] / parts[1] < 1.3 && parts[1] / parts[0] < 1.3, "{parts:?}");

@@ -73,8 +73,8 @@ mod tests {
 
     #[test]
     fn a_size_is_text_in_json_and_one_of_another_version_stays_as_it_is() {
-        let known = [Size::Uniform(64), Size::Two(64, 8), Size::Three(1000, 70, 130)].map(CaseSize::Known);
-        for (text, size) in ["64", "64x8", "1000x70x130"].into_iter().zip(known) {
+        let sizes = [Size::Uniform(64), Size::Two(64, 8), Size::Three(1000, 70, 130)].map(CaseSize::Known);
+        for (text, size) in ["64", "64x8", "1000x70x130"].into_iter().zip(sizes) {
             let json = serde_json::to_string(&size).expect("JSON");
             assert_eq!(json, format!("\"{text}\""));
             assert_eq!(serde_json::from_str::<CaseSize>(&json).expect("a size"), size);
@@ -92,8 +92,8 @@ mod tests {
 
     #[test]
     fn one_extent_stands_for_a_cube() {
-        let same = |a: &str, b: &str| CaseSize::from(a).same(&b.into());
-        assert!(same("64", "64x64x64") && same("64x64x64", "64"));
-        assert!(!same("64", "64x64") && !same("64", "64x64x65") && !same("64", "65"));
+        let are_same = |a: &str, b: &str| CaseSize::from(a).same(&b.into());
+        assert!(are_same("64", "64x64x64") && are_same("64x64x64", "64"));
+        assert!(!are_same("64", "64x64") && !are_same("64", "64x64x65") && !are_same("64", "65"));
     }
 }

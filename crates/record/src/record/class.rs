@@ -30,20 +30,25 @@ impl Class {
 
     /// Describes the limitations of answers in this class.
     pub fn caveats(&self) -> Vec<Mark> {
-        let less = self.shortcuts.contains(&Shortcut::LessAccurate);
-        let errors = if less { ", and is less accurate" } else { "" };
-        let arithmetic = self.computes.map(|(Computes { dtype, operations }, own)| match operations {
-            1 => Mark::new(format!("{dtype} arithmetic"), format!("computes in {dtype} in place of {own}{errors}")),
-            count => Mark::new(
-                format!("{count}×{dtype}"),
-                format!("takes {count} operations in {dtype} for each one in {own}{errors}"),
-            ),
-        });
-        // A different arithmetic already implies less accuracy.
-        let is_new = |shortcut: &&Shortcut| arithmetic.is_none() || **shortcut != Shortcut::LessAccurate;
-        let shortcuts =
-            self.shortcuts.iter().filter(is_new).map(|shortcut| Mark::new(shortcut.name(), shortcut.meaning()));
-        shortcuts.chain(arithmetic.clone()).collect()
+        let mut caveats = vec![];
+        for shortcut in &self.shortcuts {
+            // A different arithmetic already implies less accuracy.
+            if self.computes.is_none() || *shortcut != Shortcut::LessAccurate {
+                caveats.push(Mark::new(shortcut.name(), shortcut.meaning()));
+            }
+        }
+        if let Some((Computes { dtype, operations }, own)) = self.computes {
+            let is_less_accurate = self.shortcuts.contains(&Shortcut::LessAccurate);
+            let errors = if is_less_accurate { ", and is less accurate" } else { "" };
+            caveats.push(match operations {
+                1 => Mark::new(format!("{dtype} arithmetic"), format!("computes in {dtype} in place of {own}{errors}")),
+                count => Mark::new(
+                    format!("{count}×{dtype}"),
+                    format!("takes {count} operations in {dtype} for each one in {own}{errors}"),
+                ),
+            });
+        }
+        caveats
     }
 }
 
@@ -63,16 +68,18 @@ mod tests {
 
     #[test]
     fn old_records_derive_shortcuts_from_variants() {
-        let of = |path: &str, variant: &str| {
+        let class_text = |path: &str, variant: &str| {
             let bytes = std::fs::read(crate::basis::fixture::in_repository(path)).expect("a published record");
             let record = reader::parse(&bytes, path, &CATALOGUE).expect("a record").record;
             let case = record.cases.into_iter().find(|case| case.variant == variant).expect("a case");
             assert!(case.shortcuts.is_empty(), "the record shows what the test needs");
             Class::of(&case).to_string()
         };
-        let of_lu = ["blocked", "blocked-split", "blocked-pivot"].map(|variant| of("results/h100-lu.json", variant));
+        let of_lu =
+            ["blocked", "blocked-split", "blocked-pivot"].map(|variant| class_text("results/h100-lu.json", variant));
         assert_eq!(of_lu, ["(no pivoting)", "(no pivoting, 3×f16)", ""]);
-        let units = ["split", "coopmat-narrow", "tiled"].map(|variant| of("results/h100-matmul-all.json", variant));
+        let units =
+            ["split", "coopmat-narrow", "tiled"].map(|variant| class_text("results/h100-matmul-all.json", variant));
         assert_eq!(units, ["(3×f16)", "(less accurate)", ""]);
     }
 

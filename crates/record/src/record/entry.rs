@@ -1,13 +1,12 @@
-//! What the catalogue says of a case.
+//! Facts about cases that are in the catalogue and not in a record.
 
 use super::{Case, Record};
-use crate::algorithms::Variant;
 use crate::algorithms::catalogue::Catalogue;
 use crate::case::quantity::Quantity;
 use crate::case::{CaseOptions, Form, Shortcut};
 
-/// What the catalogue says of a case's algorithm and variant. A record does not contain it; whoever reads or measures a
-/// case looks it up. Empty for users' kernels, and for names of other versions.
+/// Facts about a case from the catalogue's entries of its algorithm and variant. A record does not contain them, so they
+/// are attached to each case that is read or measured. Empty for users' kernels, and for names of other versions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CatalogueEntry {
     /// Position of the algorithm in lists.
@@ -24,7 +23,7 @@ pub struct CatalogueEntry {
     pub limit: Option<Quantity>,
 }
 
-/// A case is the same whether or not it was looked up.
+/// A case equals itself with and without its facts.
 impl PartialEq for CatalogueEntry {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -32,27 +31,28 @@ impl PartialEq for CatalogueEntry {
 }
 
 impl Case {
-    /// Looks the case up in the catalogue.
+    /// Sets [`Self::entry`] to the facts about the case's algorithm and variant.
     pub fn attach_entry(&mut self, catalogue: &Catalogue) {
         self.entry = CatalogueEntry::default();
-        let Some(position) = catalogue.algorithms.iter().position(|known| known.name == self.algorithm) else { return };
+        let position = catalogue.algorithms.iter().position(|algorithm| algorithm.name == self.algorithm);
+        let Some(position) = position else { return };
         let algorithm = catalogue.algorithms[position];
-        let place = algorithm.variants.iter().position(|known| known.name == self.variant);
-        let variant = place.map(|place| &algorithm.variants[place]);
-        self.entry = CatalogueEntry {
-            algorithm: Some(position),
-            defaults: Some(algorithm.options(self.dtype)),
-            variant: place,
-            form: variant.and_then(Variant::form),
-            shortcuts: variant.map_or(&[], Variant::shortcuts),
-            limit: variant.and_then(|variant| variant.limit(self.size.known()?, self.dtype)),
-        };
+        self.entry.algorithm = Some(position);
+        self.entry.defaults = Some(algorithm.options(self.dtype));
+        let Some(position) = algorithm.variants.iter().position(|variant| variant.name == self.variant) else { return };
+        let variant = &algorithm.variants[position];
+        self.entry.variant = Some(position);
+        self.entry.form = variant.form();
+        self.entry.shortcuts = variant.shortcuts();
+        self.entry.limit = self.size.known().and_then(|size| variant.limit(size, self.dtype));
     }
 }
 
 impl Record {
-    /// Looks all cases up in the catalogue.
-    pub fn attach_entry(&mut self, catalogue: &Catalogue) {
-        self.cases.iter_mut().for_each(|case| case.attach_entry(catalogue));
+    /// Sets the catalogue entry of every case.
+    pub fn attach_entries(&mut self, catalogue: &Catalogue) {
+        for case in &mut self.cases {
+            case.attach_entry(catalogue);
+        }
     }
 }

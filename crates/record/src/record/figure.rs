@@ -1,5 +1,4 @@
-//! The figures of a case: tables, pages, exports and gates read them here, and so a new column is an entry of this
-//! file.
+//! Figures of a case, one entry each, which tables, pages, exports and gates read.
 
 use super::Case;
 use crate::basis::units::{Nanos, percent, significant, trimmed};
@@ -37,19 +36,19 @@ impl FigureUnit {
     }
 }
 
-/// Derivation of a figure.
+/// Function that derives a figure from a case.
 enum Derivation {
-    /// Computed from a run time: from the median for the value, and from the interval's ends for its interval.
+    /// Computed from a run time: from the median for the value, from the interval's ends for its interval.
     Timed(fn(&Case, Nanos) -> Option<f64>),
-    /// A number of the case itself, without an interval.
+    /// Computed from the case alone, so it has no interval.
     Fixed(fn(&Case) -> Option<f64>),
 }
 
-/// A number that a record has of a case.
+/// Figure that can be derived from a case of a record.
 pub struct CaseFigure {
-    /// Column of CSV and JSON lines.
+    /// Column in CSV and JSON lines; empty for a figure that is in neither.
     pub key: &'static str,
-    /// Heading of a column in tables.
+    /// Heading of the column in tables; empty for a figure that is in none.
     pub heading: &'static str,
     pub unit: FigureUnit,
     /// Whether a larger value is better: a gate bounds it from below.
@@ -58,28 +57,29 @@ pub struct CaseFigure {
 }
 
 impl CaseFigure {
-    /// Returns the figure of `case`, had it taken `time`.
+    /// Returns the figure of `case` if its run took `time`.
     pub fn at(&self, case: &Case, time: Nanos) -> Option<f64> {
         match self.derivation {
-            Derivation::Timed(of) => of(case, time),
-            Derivation::Fixed(of) => of(case),
+            Derivation::Timed(derive) => derive(case, time),
+            Derivation::Fixed(derive) => derive(case),
         }
     }
 
     /// Returns the figure of `case`, if there is one and it is a number.
     pub fn value(&self, case: &Case) -> Option<f64> {
         let value = match self.derivation {
-            Derivation::Timed(of) => of(case, case.measured()?.summary.median),
-            Derivation::Fixed(of) => of(case),
+            Derivation::Timed(derive) => derive(case, case.measured()?.summary.median),
+            Derivation::Fixed(derive) => derive(case),
         };
         value.filter(|value| value.is_finite())
     }
 
     /// Returns the confidence interval of the figure, ascending.
     pub fn interval(&self, case: &Case) -> Option<[f64; 2]> {
-        let ends = case.measured()?.summary.interval?;
-        let [a, b] = ends.map(|end| self.at(case, end).filter(|value| value.is_finite()));
-        let (a, b) = a.zip(b)?;
+        let [low, high] = case.measured()?.summary.interval?;
+        let a = self.at(case, low).filter(|value| value.is_finite())?;
+        let b = self.at(case, high).filter(|value| value.is_finite())?;
+        // A rate falls with the time.
         Some([a.min(b), a.max(b)])
     }
 
@@ -93,18 +93,25 @@ const fn timed(
     key: &'static str,
     heading: &'static str,
     unit: FigureUnit,
-    of: fn(&Case, Nanos) -> Option<f64>,
+    derive: fn(&Case, Nanos) -> Option<f64>,
 ) -> CaseFigure {
-    CaseFigure { key, heading, unit, is_better_large: matches!(unit, Rate | Share), derivation: Derivation::Timed(of) }
+    let derivation = Derivation::Timed(derive);
+    CaseFigure { key, heading, unit, is_better_large: matches!(unit, Rate | Share), derivation }
 }
 
-const fn fixed(key: &'static str, heading: &'static str, unit: FigureUnit, of: fn(&Case) -> Option<f64>) -> CaseFigure {
-    CaseFigure { key, heading, unit, is_better_large: matches!(unit, Rate | Share), derivation: Derivation::Fixed(of) }
+const fn fixed(
+    key: &'static str,
+    heading: &'static str,
+    unit: FigureUnit,
+    derive: fn(&Case) -> Option<f64>,
+) -> CaseFigure {
+    let derivation = Derivation::Fixed(derive);
+    CaseFigure { key, heading, unit, is_better_large: matches!(unit, Rate | Share), derivation }
 }
 
-/// Returns a time of the summary as tables show it: per operation of a chain.
-fn shown(case: &Case, of: fn(&Summary) -> Option<Nanos>) -> Option<f64> {
-    Some(case.shown(of(&case.measured()?.summary)?).0)
+/// Returns a time of the summary as tables show it: per operation if the case is a chain.
+fn shown(case: &Case, time: fn(&Summary) -> Option<Nanos>) -> Option<f64> {
+    Some(case.shown(time(&case.measured()?.summary)?).0)
 }
 
 use FigureUnit::{Count, Nanoseconds, Plain, Rate, Residual, Share};
@@ -118,7 +125,7 @@ pub static LOWER_QUARTILE: CaseFigure =
 pub static UPPER_QUARTILE: CaseFigure =
     fixed("upper_quartile_ns", "", Nanoseconds, |case| shown(case, |s| Some(s.upper_quartile)));
 pub static MAX: CaseFigure = fixed("max_ns", "", Nanoseconds, |case| shown(case, |s| Some(s.max)));
-/// Median of a whole run, however many operations it chains.
+/// Median of a whole run; [`MEDIAN`] of a chain is the time of one operation.
 pub static RUN_TIME: CaseFigure = timed("", "median", Nanoseconds, |_, time| Some(time.0));
 static RUN_MIN: CaseFigure = fixed("", "min", Nanoseconds, |case| Some(case.measured()?.summary.min.0));
 static PER_OPERATION: CaseFigure =
@@ -142,7 +149,7 @@ static TOLERANCE: CaseFigure = fixed("tolerance", "allowed", Residual, |case| So
 pub static SHARE: CaseFigure = fixed("share", "of hardware", Share, |case| Some(case.share?.fraction));
 /// Median of the host baseline divided by the case's.
 pub static SPEEDUP: CaseFigure = fixed("speedup", "× host", Plain, |case| case.speedup);
-/// Registers that the case's worst kernel spills, where the driver tells.
+/// Registers that the case's worst kernel spills; `None` if the driver does not count them.
 pub static SPILLS: CaseFigure = fixed("", "", Count, |case| {
     case.kernels.iter().filter_map(|kernel| statistics::CompilerStatistic::Spills.of(kernel)).reduce(f64::max)
 });
@@ -167,9 +174,9 @@ pub enum Content {
     Limit,
     /// Share of what the case's own launches allow.
     Structure,
-    /// Speed relative to somebody else's figure.
+    /// Speed relative to a published figure, as `--reference` states it.
     Reference,
-    /// Largest error, or that nobody checked the answer.
+    /// Largest error, or a word if the answer was not checked.
     Residual,
     /// A column for each metric of the answers.
     Metrics,
@@ -181,11 +188,12 @@ pub struct LongColumn {
     /// Name on the command line.
     pub name: &'static str,
     pub heading: &'static str,
-    /// Rank where space is short: the least important columns go first, those of [`STAYS`] never.
+    /// Rank among the columns: a narrow table drops the lowest first, and never [`STAYS`].
     pub importance: u8,
     pub content: Content,
 }
 
+/// Importance of a column that every table has.
 pub const STAYS: u8 = u8::MAX;
 
 const fn column(name: &'static str, heading: &'static str, importance: u8, content: Content) -> LongColumn {
@@ -218,7 +226,7 @@ pub static LONG: [LongColumn; 17] = [
 ];
 
 impl LongColumn {
-    /// Lists every column by name, with the heading where that says something else.
+    /// Lists every column by name, with its heading unless that is almost the name.
     pub fn list() -> String {
         let listed = LONG.iter().map(|Self { name, heading, .. }| {
             let is_redundant = heading.starts_with(name.trim_end_matches('s')) || heading.replace(' ', "-") == *name;
@@ -234,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_residual_has_an_exponent_where_it_needs_one() {
-        let shown = [1.0, 16.0, 2.5, 0.0012, 0.25, 1e-7, 0.0].map(|value| Residual.text(value));
-        assert_eq!(shown, ["1", "16", "2.5", "1.2e-3", "2.5e-1", "1.0e-7", "0"]);
+        let texts = [1.0, 16.0, 2.5, 0.0012, 0.25, 1e-7, 0.0].map(|value| Residual.text(value));
+        assert_eq!(texts, ["1", "16", "2.5", "1.2e-3", "2.5e-1", "1.0e-7", "0"]);
     }
 }

@@ -87,6 +87,14 @@ pub fn timed(micros: f64, warnings: Vec<Warning>) -> Outcome {
     }))
 }
 
+/// Returns the measurement of a measured case.
+pub fn measured_mut(case: &mut Case) -> &mut Measured {
+    match &mut case.outcome {
+        Outcome::Measured(measured) => measured,
+        outcome => panic!("{} is {}, not measured", case.id, outcome.status()),
+    }
+}
+
 /// Returns a record of one timed case with a warning, one without, one rejected and one skipped.
 pub fn four_cases() -> Record {
     Record {
@@ -122,8 +130,7 @@ pub fn four_cases() -> Record {
     }
 }
 
-/// Returns a record of one measured case with a warning, one with a share, and one rejected, skipped, failed and
-/// interrupted.
+/// Returns [`four_cases`] with a share, and with a failed and an interrupted case.
 pub fn six_cases() -> Record {
     let mut record = four_cases();
     record.command = ["gpukern", "bench", "matmul"].map(String::from).to_vec();
@@ -139,8 +146,8 @@ pub fn six_cases() -> Record {
 /// Returns the record of [`six_cases`] with an unverified first case.
 pub fn unverified() -> Record {
     let mut record = six_cases();
-    let Outcome::Measured(measured) = &mut record.cases[0].outcome else { panic!("the first case is measured") };
-    measured.verification = Correctness::Unverified { unverified: "no expected output was given".into() };
+    let unverified = "no expected output was given".into();
+    measured_mut(&mut record.cases[0]).verification = Correctness::Unverified { unverified };
     record
 }
 
@@ -196,8 +203,7 @@ pub fn under_conditions(kind: DeviceKind, conditions: &[Conditions]) -> Record {
     let case = record.cases[1].clone();
     let with = |conditions: &Conditions| {
         let mut case = case.clone();
-        let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
-        measured.conditions = *conditions;
+        measured_mut(&mut case).conditions = *conditions;
         case
     };
     record.cases = conditions.iter().map(with).collect();

@@ -3,6 +3,7 @@
 use super::{Case, Measured, Record, SLOW, Warning};
 use crate::basis::units::significant;
 use crate::case::accepted::AcceptedMutation;
+use crate::device::capability::DeviceInfo;
 use crate::stats;
 use std::borrow::Cow;
 
@@ -12,8 +13,7 @@ const MIN_MARKED_ERROR: f64 = 0.05;
 const MIN_MARKED_ERROR_RATIO: f64 = 3.0;
 /// Typical relative half-width from which the run's summary mentions it.
 const MIN_NOTED_ERROR: f64 = 0.02;
-/// Largest unmarked ratio of a case's canary time to the typical one: a GPU's clock varies by 3 % about its mean by
-/// itself.
+/// Largest unmarked ratio of a canary's time to the typical one: a GPU's clock varies by 3 % about its mean.
 const MAX_CANARY_RATIO: f64 = 1.05;
 /// Largest unmarked ratio of canary times on the CPU, where the canary itself is sometimes disturbed.
 const MAX_CANARY_RATIO_ON_HOST: f64 = 1.10;
@@ -39,28 +39,29 @@ impl Mark {
     }
 }
 
-/// Distribution of a figure over the cases of a device: median, extremes and the largest deviation of an ordinary case.
+/// Distribution of a figure over the cases of a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct TypicalFigure {
-    middle: f64,
+    median: f64,
     least: f64,
     most: f64,
-    allowed: f64,
+    /// Largest deviation from the median of a case that is not marked.
+    max_deviation: f64,
 }
 
 impl TypicalFigure {
-    /// Returns the distribution of `figures`, in which deviations up to `least` are always ordinary; `None` without
-    /// figures.
-    fn of(figures: &[f64], least: f64) -> Option<Self> {
-        let middle = stats::median(figures)?;
-        let deviations: Vec<_> = figures.iter().map(|figure| (figure - middle).abs()).collect();
-        let spread = MAD_TO_SIGMA * stats::median(&deviations)?;
-        let ends = |pick: fn(f64, f64) -> f64| figures.iter().copied().reduce(pick).unwrap_or(middle);
-        Some(Self { middle, least: ends(f64::min), most: ends(f64::max), allowed: least.max(MAX_DEVIATIONS * spread) })
+    /// Returns the distribution of `figures`, if any; deviations up to `tolerated` are never marked.
+    fn of(figures: &[f64], tolerated: f64) -> Option<Self> {
+        let median = stats::median(figures)?;
+        let deviations: Vec<_> = figures.iter().map(|figure| (figure - median).abs()).collect();
+        let sigma = MAD_TO_SIGMA * stats::median(&deviations)?;
+        let least = figures.iter().copied().fold(median, f64::min);
+        let most = figures.iter().copied().fold(median, f64::max);
+        Some(Self { median, least, most, max_deviation: tolerated.max(MAX_DEVIATIONS * sigma) })
     }
 
     fn is_outlier(self, figure: f64) -> bool {
-        (figure - self.middle).abs() > self.allowed
+        (figure - self.median).abs() > self.max_deviation
     }
 }
 
@@ -74,6 +75,7 @@ struct DeviceConditions {
     /// Logarithm of the canary's best time ever.
     best: Option<f64>,
     clock_mhz: Option<f64>,
+    /// Share of the CPU that other programs used.
     others: Option<TypicalFigure>,
     /// Typical relative half-width of the confidence intervals.
     error: Option<f64>,
@@ -86,7 +88,7 @@ pub struct RunConditions(Vec<DeviceConditions>);
 impl RunConditions {
     /// Derives the conditions of `record`.
     pub fn of(record: &Record) -> Self {
-        let of = |device: &crate::device::capability::DeviceInfo| {
+        let conditions_of = |device: &DeviceInfo| {
             let on_host = device.kind.runs_on_host_cores();
             let measured: Vec<&Measured> =
                 record.cases.iter().filter(|case| case.device == device.index).filter_map(Case::measured).collect();
@@ -94,13 +96,11 @@ impl RunConditions {
                 measured.iter().filter_map(|m| figure(m)).collect()
             };
             let clock = |m: &Measured| m.conditions.clock_mhz.map(|[before, after]| f64::midpoint(before, after));
+            let max_canary_ratio = if on_host { MAX_CANARY_RATIO_ON_HOST } else { MAX_CANARY_RATIO };
             DeviceConditions {
                 device: device.index,
                 cases: measured.len(),
-                canary: TypicalFigure::of(
-                    &figures(canary),
-                    if on_host { MAX_CANARY_RATIO_ON_HOST } else { MAX_CANARY_RATIO }.ln(),
-                ),
+                canary: TypicalFigure::of(&figures(canary), max_canary_ratio.ln()),
                 best: figures(|m| m.conditions.canary_best.map(|best| best.0.ln())).into_iter().reduce(f64::min),
                 clock_mhz: stats::median(&figures(clock)),
                 others: TypicalFigure::of(&figures(|m| m.conditions.others), MAX_OTHERS_DIFFERENCE),
@@ -108,32 +108,35 @@ impl RunConditions {
                 on_host,
             }
         };
-        Self(record.devices.iter().map(of).collect())
+        Self(record.devices.iter().map(conditions_of).collect())
+    }
+
+    fn of_device(&self, device: usize) -> Option<&DeviceConditions> {
+        self.0.iter().find(|conditions| conditions.device == device)
     }
 
     /// Returns a sentence about conditions that make all times of a device doubtful; `None` if there are none.
     pub fn sentence(&self, device: usize) -> Option<String> {
-        let of = self.0.iter().find(|of| of.device == device)?;
-        let mut parts: Vec<String> = of.speed().into_iter().collect();
-        if let Some(TypicalFigure { middle, least, most, .. }) =
-            of.others.filter(|others| others.most > MAX_OTHERS_DIFFERENCE)
+        let conditions = self.of_device(device)?;
+        let mut parts: Vec<String> = conditions.speed().into_iter().collect();
+        if let Some(TypicalFigure { median, least, most, .. }) = conditions.others
+            && most > MAX_OTHERS_DIFFERENCE
         {
-            let percent = |share: f64| format!("{:.0}", 100.0 * share);
             let share = if most - least > MAX_OTHERS_DIFFERENCE {
-                format!("{} to {} %", percent(least), percent(most))
+                format!("{:.0} to {:.0} %", 100.0 * least, 100.0 * most)
             } else {
-                format!("{} %", percent(middle))
+                format!("{:.0} %", 100.0 * median)
             };
             parts.push(format!("other programs used {share} of the CPU"));
         }
-        if let Some(error) = of.error.filter(|error| *error > MIN_NOTED_ERROR) {
-            let error = 100.0 * error;
-            parts.push(match of.cases {
-                1 => format!("the median is uncertain by ±{error:.0} %"),
-                _ => format!("half the medians are uncertain by ±{error:.0} % or more"),
+        if let Some(error) = conditions.error.filter(|error| *error > MIN_NOTED_ERROR) {
+            let percent = 100.0 * error;
+            parts.push(match conditions.cases {
+                1 => format!("the median is uncertain by ±{percent:.0} %"),
+                _ => format!("half the medians are uncertain by ±{percent:.0} % or more"),
             });
         }
-        (!parts.is_empty()).then(|| parts.join("; "))
+        if parts.is_empty() { None } else { Some(parts.join("; ")) }
     }
 
     /// Formats the signs of a case's marks: `± d`.
@@ -143,28 +146,32 @@ impl RunConditions {
 
     /// Returns the marks of `case`.
     pub fn marks(&self, case: &Case) -> Vec<Mark> {
-        let Some(m) = case.measured() else { return vec![] };
-        let of = self.0.iter().find(|of| of.device == case.device);
-        let mut marks: Vec<_> = m.verification.unverified().map(|why| Mark::new("u", why)).into_iter().collect();
-        marks.extend(AcceptedMutation::sentence(&m.accepts).map(|sentence| Mark::new("w", sentence)));
-        let warning = |kind: fn(&Warning) -> bool| m.warnings.iter().copied().find(kind);
-        let stated = [
-            ("i", warning(|w| matches!(w, Warning::Interrupted))),
-            ("p", warning(|w| matches!(w, Warning::Stopped { .. }))),
-            ("!", warning(|w| matches!(w, Warning::AboveLimit { .. }))),
+        let Some(measured) = case.measured() else { return vec![] };
+        let conditions = self.of_device(case.device);
+        let mut marks = vec![];
+        marks.extend(measured.verification.unverified().map(|reason| Mark::new("u", reason)));
+        marks.extend(AcceptedMutation::sentence(&measured.accepts).map(|sentence| Mark::new("w", sentence)));
+        let signs: [(&str, fn(&Warning) -> bool); 3] = [
+            ("i", |warning| matches!(warning, Warning::Interrupted)),
+            ("p", |warning| matches!(warning, Warning::Stopped { .. })),
+            ("!", |warning| matches!(warning, Warning::AboveLimit { .. })),
         ];
-        let stated = stated.into_iter().filter_map(|(sign, warning)| Some(Mark::new(sign, warning?.explanation())));
-        marks.extend(stated);
-        let usual = of.and_then(|of| of.error);
-        let wide = usual.map_or(MIN_MARKED_ERROR, |error| MIN_MARKED_ERROR.max(MIN_MARKED_ERROR_RATIO * error));
+        for (sign, is_meant) in signs {
+            let warning = measured.warnings.iter().copied().find(is_meant);
+            marks.extend(warning.map(|warning| Mark::new(sign, warning.explanation())));
+        }
+        let typical_error = conditions.and_then(|conditions| conditions.error);
+        let max_error = MIN_MARKED_ERROR.max(MIN_MARKED_ERROR_RATIO * typical_error.unwrap_or(0.0));
         // A case without samples was only verified and has no time.
-        if m.summary.relative_error().map_or(!m.samples.is_empty(), |error| error > wide) {
-            let others =
-                if usual.is_some() { ", and at least three times the typical uncertainty of the others" } else { "" };
+        if measured.summary.relative_error().map_or(!measured.samples.is_empty(), |error| error > max_error) {
+            let others = match typical_error {
+                Some(_) => ", and at least three times the typical uncertainty of the others",
+                None => "",
+            };
             marks.push(Mark::new("±", format!("median uncertain by 5 % or more{others}")));
         }
-        if of.is_some_and(|of| of.disturbed(m)) {
-            let meaning = if of.is_some_and(|of| of.on_host) {
+        if let Some(conditions) = conditions.filter(|conditions| conditions.is_disturbed(measured)) {
+            let meaning = if conditions.on_host {
                 "disturbed: the canary (a small fixed kernel, timed around each case) or other programs' CPU use differed \
                  from the rest of the run"
             } else {
@@ -180,29 +187,34 @@ impl RunConditions {
 impl DeviceConditions {
     /// Describes the device's speed, if it was slower than its best.
     fn speed(&self) -> Option<String> {
-        let TypicalFigure { middle, least, most, .. } = self.canary?;
-        let clock = self.clock_mhz.map(|mhz| format!(" at {} GHz", significant(mhz / 1000.0))).unwrap_or_default();
-        let slow = if self.on_host { MAX_CANARY_RATIO_ON_HOST } else { SLOW };
-        let best = self.best.filter(|best| most - best > slow.ln())?;
-        let percent = |log: f64| format!("{:.0}", 100.0 * (best - log).exp().min(1.0));
-        let [fastest, slowest, typical] = [least, most, middle].map(percent);
-        let steady = most - least <= SLOW.ln();
-        let speed = if steady { typical } else { format!("{slowest} to {fastest}") };
-        let at = if clock.is_empty() { " at" } else { "," };
-        Some(format!("the device ran{clock}{at} {speed} % of its best speed so far"))
+        let TypicalFigure { median, least, most, .. } = self.canary?;
+        let max_ratio = if self.on_host { MAX_CANARY_RATIO_ON_HOST } else { SLOW };
+        let best = self.best.filter(|best| most - best > max_ratio.ln())?;
+        let percent = |log_time: f64| format!("{:.0}", 100.0 * (best - log_time).exp().min(1.0));
+        let is_steady = most - least <= SLOW.ln();
+        let speed = if is_steady { percent(median) } else { format!("{} to {}", percent(most), percent(least)) };
+        let prefix = match self.clock_mhz {
+            Some(mhz) => format!(" at {} GHz,", significant(mhz / 1000.0)),
+            None => " at".into(),
+        };
+        Some(format!("the device ran{prefix} {speed} % of its best speed so far"))
     }
 
-    fn disturbed(&self, m: &Measured) -> bool {
-        let others = m.conditions.others.zip(self.others);
-        if others.is_some_and(|(own, typical)| typical.is_outlier(own)) {
+    /// Whether a case differs from the rest of its run by other programs' load or by its canary.
+    fn is_disturbed(&self, measured: &Measured) -> bool {
+        if let (Some(own), Some(typical)) = (measured.conditions.others, self.others)
+            && typical.is_outlier(own)
+        {
             return true;
         }
-        if canary(m).zip(self.canary).is_some_and(|(own, typical)| typical.is_outlier(own)) {
+        if let (Some(own), Some(typical)) = (canary(measured), self.canary)
+            && typical.is_outlier(own)
+        {
             return true;
         }
         // On the CPU, a single reading may be off by chance.
-        let moved = m.conditions.canary.map_or(0.0, |[before, after]| (after.0 / before.0).ln().abs());
-        !self.on_host && moved > MAX_CANARY_RATIO.ln()
+        let drift = measured.conditions.canary.map_or(0.0, |[before, after]| (after.0 / before.0).ln().abs());
+        !self.on_host && drift > MAX_CANARY_RATIO.ln()
     }
 }
 
@@ -216,8 +228,8 @@ mod tests {
     use super::*;
     use crate::basis::units::Nanos;
     use crate::device::capability::DeviceKind;
-    use crate::record::fixture::{under_conditions, with_canary};
-    use crate::record::{Conditions, Outcome};
+    use crate::record::Conditions;
+    use crate::record::fixture::{measured_mut, under_conditions, with_canary};
     use crate::stats::Summary;
 
     fn sentence_and_signs(record: &Record) -> (String, Vec<String>) {
@@ -276,7 +288,7 @@ mod tests {
         let mut record = under_conditions(DeviceKind::Cpu, &[with_canary(75e3); 3]);
         let [known, hardly] = [[1.0, 1.0, 1.01, 1.01, 1.02, 1.02], [1.0, 1.0, 1.1, 1.2, 1.3, 1.4]];
         for (case, times) in record.cases.iter_mut().zip([known, known, hardly]) {
-            let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
+            let measured = measured_mut(case);
             measured.summary = Summary::of(&times.map(Nanos)).expect("samples");
             measured.warnings = vec![Warning::TimeLimit, Warning::UnstableClock];
         }

@@ -1,6 +1,6 @@
-//! Merges records of shards and devices into one.
+//! Merges records of one plan, from several machines or devices, into one.
 
-use super::{NamedRecord, Origin, Process, Record};
+use super::{NamedRecord, Origin, Peak, Record};
 use crate::basis::printable::printable;
 use crate::basis::units::Nanos;
 use crate::device::capability::DeviceInfo;
@@ -15,20 +15,18 @@ struct MergedDevice {
     hosts: BTreeSet<Option<String>>,
 }
 
-/// Merges `parts` into the record of `command`; returns it with notes about missing parts.
+/// Merges `records` into one of `command`; returns it with a note about missing shards.
 ///
 /// # Errors
-/// When two parts do not belong together.
-pub fn merge(parts: Vec<NamedRecord>, command: Vec<String>) -> Result<(Record, Vec<String>), String> {
-    let mut parts = parts.into_iter();
-    let Some(first) = parts.next() else { return Err("nothing to merge; name two records".into()) };
-    let origin = first.record.origin.clone();
+/// When two records do not belong together.
+pub fn merge(records: Vec<NamedRecord>, command: Vec<String>) -> Result<(Record, Vec<String>), String> {
+    let origins: Vec<_> = records.iter().map(|named| named.record.origin.clone()).collect();
+    let mut records = records.into_iter();
+    let Some(first) = records.next() else { return Err("nothing to merge; name two records".into()) };
     let mut merged = MergedRecord::new(first, command);
-    let mut origins = vec![origin];
-    for part in parts {
-        merged.check(&part)?;
-        origins.push(part.record.origin.clone());
-        merged.add(part)?;
+    for record in records {
+        merged.check(&record)?;
+        merged.add(record)?;
     }
     merged.record.origin = Origin::common(&origins);
     Ok(merged.finish())
@@ -36,11 +34,11 @@ pub fn merge(parts: Vec<NamedRecord>, command: Vec<String>) -> Result<(Record, V
 
 /// Merged record in progress.
 struct MergedRecord {
-    /// File name of the first part.
+    /// File name of the first record.
     name: String,
     record: Record,
     devices: Vec<MergedDevice>,
-    /// File name of the part that has each case of a device.
+    /// File name of the record that has the case of this device and id.
     cases: HashMap<(usize, String), String>,
 }
 
@@ -48,22 +46,27 @@ impl MergedRecord {
     fn new(first: NamedRecord, command: Vec<String>) -> Self {
         let NamedRecord { name, mut record, .. } = first;
         let processes = record.processes();
-        let host = record.origin.host.clone();
-        let device = |info: &DeviceInfo| MergedDevice { info: info.clone(), hosts: [host.clone()].into() };
+        let hosts = BTreeSet::from([record.origin.host.clone()]);
+        let device = |info: &DeviceInfo| MergedDevice { info: info.clone(), hosts: hosts.clone() };
         let devices = record.devices.iter().map(device).collect();
         let cases = record.cases.iter().map(|case| ((case.device, case.id.clone()), name.clone())).collect();
-        (record.processes, record.plan, record.request, record.command) = (processes, None, None, command);
+        record.processes = processes;
+        record.plan = None;
+        record.request = None;
+        record.command = command;
         Self { name, record, devices, cases }
     }
 
-    /// Returns an error if a part does not belong to the first.
-    fn check(&self, part: &NamedRecord) -> Result<(), String> {
+    /// Returns an error if a record does not belong to the first, `a` in messages.
+    fn check(&self, named: &NamedRecord) -> Result<(), String> {
         let own = &self.record;
-        let other = &part.record;
-        let [a, b] = [&self.name, &part.name].map(|name| format!("'{}'", printable(name)));
+        let other = &named.record;
+        let [a, b] = [&self.name, &named.name].map(|name| format!("'{}'", printable(name)));
         if own.version != other.version {
-            let [one, two] = [own, other].map(|record| printable(&record.version).into_owned());
-            return Err(format!("{b} was measured by gpukern {two}, and {a} by {one}; measure both with one version"));
+            let [a_version, b_version] = [own, other].map(|record| printable(&record.version));
+            return Err(format!(
+                "{b} was measured by gpukern {b_version}, and {a} by {a_version}; measure both with one version"
+            ));
         }
         if own.method != other.method {
             return Err(format!(
@@ -80,39 +83,42 @@ impl MergedRecord {
                 printable(&other.command.join(" "))
             ));
         }
-        let commit = |origin: &Origin| origin.commit_text().unwrap_or_else(|| "no known commit".into());
-        let state = |origin: &Origin| (origin.commit.clone(), origin.modified);
-        if state(&own.origin) != state(&other.origin) {
-            let [one, two] = [own, other].map(|record| printable(&commit(&record.origin)).into_owned());
+        if (&own.origin.commit, own.origin.modified) != (&other.origin.commit, other.origin.modified) {
+            let [a_commit, b_commit] = [own, other].map(|record| {
+                let commit = record.origin.commit_text().unwrap_or_else(|| "no known commit".into());
+                printable(&commit).into_owned()
+            });
             return Err(format!(
-                "{b} is from {two}, and {a} from {one}; measure one commit (set GPUKERN_COMMIT if there is no git)"
+                "{b} is from {b_commit}, and {a} from {a_commit}; measure one commit (set GPUKERN_COMMIT if there is no git)"
             ));
         }
-        let count = |shards: &[Shard]| shards.first().map(|shard| shard.count);
-        match (count(&own.shards), count(&other.shards)) {
-            (Some(one), Some(two)) if one != two => Err(format!("{b} is one of {two} shards, and {a} one of {one}")),
-            _ => Ok(()),
+        if let (Some(Shard { count: a_count, .. }), Some(Shard { count: b_count, .. })) =
+            (own.shards.first(), other.shards.first())
+            && a_count != b_count
+        {
+            return Err(format!("{b} is one of {b_count} shards, and {a} one of {a_count}"));
         }
+        Ok(())
     }
 
-    /// Adds the cases of a part.
-    fn add(&mut self, part: NamedRecord) -> Result<(), String> {
-        let NamedRecord { name, record, .. } = part;
-        let places = self.device_indices(&record);
-        let offset = self.record.processes.len();
-        let processes: Vec<Process> = record.processes();
-        self.record.processes.extend(processes);
+    /// Adds the cases of another record.
+    fn add(&mut self, named: NamedRecord) -> Result<(), String> {
+        let NamedRecord { name, record, .. } = named;
+        let devices = self.device_indices(&record);
+        let first_process = self.record.processes.len();
+        self.record.processes.extend(record.processes());
         let mut keys = vec![];
         for mut case in record.cases {
-            let Some(place) = places.get(&case.device) else { continue };
-            (case.device, case.process) = (*place, case.process + offset);
+            let Some(device) = devices.get(&case.device) else { continue };
+            case.device = *device;
+            case.process += first_process;
             let key = (case.device, case.id.clone());
             if let Some(other) = self.cases.get(&key) {
                 return Err(format!(
                     "'{}' has case '{}' of '{}', and so does '{}'; merge records that share no case",
                     printable(&name),
                     printable(&case.id),
-                    printable(self.record.device(*place).map_or("", |device| &device.name)),
+                    printable(self.record.device(*device).map_or("", |device| &device.name)),
                     printable(other)
                 ));
             }
@@ -121,12 +127,13 @@ impl MergedRecord {
         }
         self.cases.extend(keys.into_iter().map(|key| (key, name.clone())));
         for peak in record.peaks {
-            if !self.record.peaks.iter().any(|known| (&known.uuid, &known.driver) == (&peak.uuid, &peak.driver)) {
+            let is_same_driver = |known: &Peak| known.uuid == peak.uuid && known.driver == peak.driver;
+            if !self.record.peaks.iter().any(is_same_driver) {
                 self.record.peaks.push(peak);
             }
         }
         for caveat in record.caveats {
-            let caveat = caveat.moved(|device| places.get(&device).copied().unwrap_or(device));
+            let caveat = caveat.map_device(|device| devices.get(&device).copied().unwrap_or(device));
             if !self.record.caveats.contains(&caveat) {
                 self.record.caveats.push(caveat);
             }
@@ -140,36 +147,38 @@ impl MergedRecord {
         Ok(())
     }
 
-    /// Returns the indices in the merged record for the devices of a part; adds new devices.
+    /// Returns the indices in the merged record for the devices of `record`, by their own; adds new devices.
     ///
     /// Devices of the same host are the same. Shards run on identical machines, so their devices on different hosts
     /// count as the same if only the identity differs; in other records they are different devices.
     fn device_indices(&mut self, record: &Record) -> HashMap<usize, usize> {
         let host = &record.origin.host;
-        let sharded = !record.shards.is_empty() && !self.record.shards.is_empty();
-        let mut places: HashMap<usize, usize> = HashMap::new();
+        let are_shards = !record.shards.is_empty() && !self.record.shards.is_empty();
+        // Positions in `self.devices` of the devices so far; two of one record stay two.
+        let mut taken: Vec<usize> = vec![];
+        let mut indices = HashMap::new();
         for info in &record.devices {
-            let is_same_device = |joined: &MergedDevice| {
-                let here = host.is_some() && joined.hosts.contains(host) && joined.info == *info;
-                here || (sharded && identical_model(&joined.info) == identical_model(info))
+            let is_same_device = |merged: &MergedDevice| {
+                let is_on_host = host.is_some() && merged.hosts.contains(host);
+                is_on_host && merged.info == *info
+                    || are_shards && identical_model(&merged.info) == identical_model(info)
             };
-            let taken = |at: usize| places.values().any(|place| *place == at);
-            let place = (0..self.devices.len()).find(|at| !taken(*at) && is_same_device(&self.devices[*at]));
-            let place = place.unwrap_or_else(|| self.add_device(info));
-            self.devices[place].hosts.insert(host.clone());
-            places.insert(info.index, place);
+            let mut positions = 0..self.devices.len();
+            let position =
+                positions.find(|position| !taken.contains(position) && is_same_device(&self.devices[*position]));
+            let position = position.unwrap_or_else(|| self.add_device(info));
+            self.devices[position].hosts.insert(host.clone());
+            taken.push(position);
+            indices.insert(info.index, self.record.devices[position].index);
         }
-        places.into_iter().map(|(index, place)| (index, self.record.devices[place].index)).collect()
+        indices
     }
 
-    /// Adds a device; returns its index.
+    /// Adds a device, with its own index if that is free; returns its position.
     fn add_device(&mut self, info: &DeviceInfo) -> usize {
-        let used = |index: usize| self.record.device(index).is_some();
-        let index = if used(info.index) {
-            (0..=self.devices.len()).find(|index| !used(*index)).unwrap_or_default()
-        } else {
-            info.index
-        };
+        let is_free = |index: &usize| self.record.device(*index).is_none();
+        let mut candidates = std::iter::once(info.index).chain(0..=self.devices.len());
+        let index = candidates.find(is_free).unwrap_or_default();
         self.record.devices.push(DeviceInfo { index, ..info.clone() });
         self.devices.push(MergedDevice { info: info.clone(), hosts: BTreeSet::new() });
         self.devices.len() - 1
@@ -181,10 +190,13 @@ impl MergedRecord {
         self.record.shards.dedup();
         let shards = &self.record.shards;
         let count = shards.first().map_or(0, |shard| shard.count);
-        let missing: Vec<_> = (1..=count).filter(|index| !shards.iter().any(|shard| shard.index == *index)).collect();
-        let names: Vec<_> = missing.iter().map(ToString::to_string).collect();
-        let note = format!("missing shards, of {count}: {}", names.join(", "));
-        (self.record, if missing.is_empty() { vec![] } else { vec![note] })
+        let is_missing = |index: &u32| !shards.iter().any(|shard| shard.index == *index);
+        let missing: Vec<_> = (1..=count).filter(is_missing).map(|index| index.to_string()).collect();
+        let mut notes = vec![];
+        if !missing.is_empty() {
+            notes.push(format!("missing shards, of {count}: {}", missing.join(", ")));
+        }
+        (self.record, notes)
     }
 }
 
@@ -200,7 +212,7 @@ mod tests {
     use crate::record::fixture::four_cases;
     use crate::record::reader;
 
-    /// Returns a part with only the case at index `at`, measured on `host`.
+    /// Returns a record with only the case at index `at`, measured on `host`.
     fn part(at: usize, host: &str, shard: Option<Shard>) -> NamedRecord {
         let mut record = four_cases();
         record.cases = vec![record.cases[at].clone()];
@@ -225,9 +237,9 @@ mod tests {
 
     #[test]
     fn shards_of_alike_machines_are_one_device_and_remember_their_hosts() {
-        let mut other = part(1, "b", Some(shard(2, 2)));
-        other.record.devices[0].uuid = "another board".into();
-        let (record, notes) = merged(vec![part(0, "a", Some(shard(1, 2))), other]).expect("they belong together");
+        let mut second = part(1, "b", Some(shard(2, 2)));
+        second.record.devices[0].uuid = "another board".into();
+        let (record, notes) = merged(vec![part(0, "a", Some(shard(1, 2))), second]).expect("they belong together");
         assert_eq!((record.devices.len(), record.cases.len(), notes.len()), (1, 2, 0));
         assert_eq!((record.started.as_str(), record.wall_time), ("2026-01-08T00:00:00Z", Nanos(2e9)));
         let hosts: Vec<_> =
@@ -241,8 +253,8 @@ mod tests {
         let two = merged(vec![part(0, "a", None), part(0, "b", None)]).expect("two devices").0;
         assert_eq!(two.devices.iter().map(|device| device.index).collect::<Vec<_>>(), [0, 1]);
         assert_eq!(two.cases[1].device, 1);
-        let one = merged(vec![part(0, "a", None), part(1, "a", None)]).expect("one device").0;
-        assert_eq!((one.devices.len(), one.cases.len()), (1, 2));
+        let joined = merged(vec![part(0, "a", None), part(1, "a", None)]).expect("one device").0;
+        assert_eq!((joined.devices.len(), joined.cases.len()), (1, 2));
     }
 
     #[test]
@@ -262,9 +274,9 @@ mod tests {
             (|record| record.cases[0].id = "matmul/naive/f32/64x64x64".into(), "of 'software', and so does '0.json'"),
         ];
         for (change, expected) in cases {
-            let mut other = part(1, "a", Some(shard(2, 2)));
-            change(&mut other.record);
-            let error = merged(vec![part(0, "a", Some(shard(1, 2))), other]).expect_err(expected);
+            let mut second = part(1, "a", Some(shard(2, 2)));
+            change(&mut second.record);
+            let error = merged(vec![part(0, "a", Some(shard(1, 2))), second]).expect_err(expected);
             assert!(error.contains(expected), "{error}");
         }
     }
@@ -275,8 +287,8 @@ mod tests {
             merged(vec![part(0, "a", Some(shard(1, 4))), part(1, "b", Some(shard(3, 4)))]).expect("two");
         assert_eq!(notes, ["missing shards, of 4: 2, 4"]);
         let first = NamedRecord::new("first.json", first);
-        let (all, notes) = merged(vec![first, part(2, "c", Some(shard(2, 4)))]).expect("three");
-        assert_eq!((all.cases.len(), all.devices.len(), all.processes.len()), (3, 1, 3));
+        let (whole, notes) = merged(vec![first, part(2, "c", Some(shard(2, 4)))]).expect("three");
+        assert_eq!((whole.cases.len(), whole.devices.len(), whole.processes.len()), (3, 1, 3));
         assert_eq!(notes, ["missing shards, of 4: 4"]);
     }
 }

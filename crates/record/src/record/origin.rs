@@ -75,31 +75,36 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Returns the properties that all `origins` share.
+    /// Returns the properties that all `origins` share; modified if one of them is.
     pub fn common<'a>(origins: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut origins = origins.into_iter();
-        let first = origins.next().cloned().unwrap_or_default();
-        origins.fold(first, |mut common, other| {
-            let fields = common.texts_mut().into_iter().zip(other.texts());
-            fields.filter(|(text, (_, other))| **text != **other).for_each(|(text, _)| *text = None);
+        let mut common = origins.next().cloned().unwrap_or_default();
+        for other in origins {
+            for (text, (_, other_text)) in common.texts_mut().into_iter().zip(other.texts()) {
+                if text != other_text {
+                    *text = None;
+                }
+            }
             common.modified |= other.modified;
             common.environment.retain(|name, value| other.environment.get(name) == Some(value));
-            common
-        })
+        }
+        common
     }
 
     /// Formats the abbreviated commit with its branch: `5f3a9c0d1e2b (main, modified)`.
     pub fn commit_text(&self) -> Option<String> {
         let short = self.commit.as_ref()?.chars().take(COMMIT_DIGITS).collect::<String>();
-        let branch = self.branch.as_deref();
-        let remarks: Vec<_> = branch.into_iter().chain(self.modified.then_some("modified")).collect();
+        let mut remarks: Vec<&str> = self.branch.as_deref().into_iter().collect();
+        if self.modified {
+            remarks.push("modified");
+        }
         Some(if remarks.is_empty() { short } else { format!("{short} ({})", remarks.join(", ")) })
     }
 
     /// Formats the host and its system: `builder-7, Linux 6.1.0-40-amd64`.
     pub fn host_text(&self) -> Option<String> {
-        let known: Vec<_> = [&self.host, &self.system].into_iter().flatten().map(String::as_str).collect();
-        (!known.is_empty()).then(|| known.join(", "))
+        let texts: Vec<_> = [&self.host, &self.system].into_iter().flatten().map(String::as_str).collect();
+        if texts.is_empty() { None } else { Some(texts.join(", ")) }
     }
 
     /// Returns the texts with their names.
@@ -134,11 +139,8 @@ impl Origin {
         if let Some(commit) = self.commit.as_ref().filter(|commit| !is_commit(commit)) {
             return Some(format!("`commit` is '{commit}', not 7 to 64 hexadecimal digits"));
         }
-        let is_malformed = |text: &&String| text.parse::<jiff::Timestamp>().is_err();
-        self.committed
-            .as_ref()
-            .filter(is_malformed)
-            .map(|text| format!("`committed` is '{text}', not a time (RFC 3339)"))
+        let committed = self.committed.as_ref().filter(|text| text.parse::<jiff::Timestamp>().is_err())?;
+        Some(format!("`committed` is '{committed}', not a time (RFC 3339)"))
     }
 }
 

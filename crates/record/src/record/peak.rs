@@ -138,13 +138,13 @@ impl Peak {
     /// Adds a figure, or replaces a worse one of the same quantity: a rate that was reached once is possible, even on a
     /// disturbed device.
     pub fn add(&mut self, figure: Figure) {
-        let better = |known: &Figure| {
-            if figure.is_time() { figure.best < known.best } else { figure.best > known.best }
+        let Some(known) = self.figures.iter_mut().find(|known| known.quantity == figure.quantity) else {
+            self.figures.push(figure);
+            return;
         };
-        match self.figures.iter_mut().find(|known| known.quantity == figure.quantity) {
-            Some(known) if better(known) => *known = figure,
-            Some(_) => {}
-            None => self.figures.push(figure),
+        let is_better = if figure.is_time() { figure.best < known.best } else { figure.best > known.best };
+        if is_better {
+            *known = figure;
         }
     }
 
@@ -163,9 +163,9 @@ impl Peak {
 
     /// Returns the reliable part: figures from times when the device was undisturbed and its canary close to `best`.
     pub fn sound(&self, best: Option<Nanos>) -> Self {
-        let slow = |canary: Nanos| best.is_some_and(|best| canary.0 > MAX_SLOWNESS * best.0);
+        let is_slow = |canary: Nanos| best.is_some_and(|best| canary.0 > MAX_SLOWNESS * best.0);
         let mut sound = self.clone();
-        sound.figures.retain(|figure| !figure.disturbed && !figure.canary.is_some_and(slow));
+        sound.figures.retain(|figure| !figure.disturbed && !figure.canary.is_some_and(is_slow));
         sound.levels = levels(&sound.bandwidths(Pattern::Read));
         sound
     }
@@ -175,39 +175,40 @@ impl Peak {
         self.figures.iter().any(|figure| figure.quantity == quantity) || self.missing.iter().any(|m| m.case == case)
     }
 
-    /// Returns the highest of the rates that `wanted` selects.
-    fn best(&self, wanted: impl Fn(Quantity) -> bool) -> Option<&Figure> {
-        let found = self.figures.iter().filter(|figure| wanted(figure.quantity));
-        found.max_by(|a, b| a.best.total_cmp(&b.best))
+    /// Returns the highest of the rates of quantities that `is_wanted` selects.
+    fn best(&self, is_wanted: impl Fn(Quantity) -> bool) -> Option<&Figure> {
+        let rates = self.figures.iter().filter(|figure| is_wanted(figure.quantity));
+        rates.max_by(|a, b| a.best.total_cmp(&b.best))
     }
 
-    /// Returns the best bandwidth of each working set, from the smallest.
+    /// Returns the best bandwidth of each working set for an access pattern, from the smallest set.
     pub fn bandwidths(&self, wanted: Pattern) -> Vec<(Bytes, f64)> {
-        let mut found: Vec<_> = self
-            .figures
-            .iter()
-            .filter_map(|figure| match figure.quantity {
-                Quantity::Bandwidth { pattern, working_set } if pattern == wanted => Some((working_set, figure.best)),
-                _ => None,
-            })
-            .collect();
-        found.sort_by_key(|(set, _)| *set);
-        found
+        let mut bandwidths = vec![];
+        for figure in &self.figures {
+            if let Quantity::Bandwidth { pattern, working_set } = figure.quantity
+                && pattern == wanted
+            {
+                bandwidths.push((working_set, figure.best));
+            }
+        }
+        bandwidths.sort_by_key(|(working_set, _)| *working_set);
+        bandwidths
     }
 
-    /// Returns the highest operation rate of kernels on elements of this type: in the type itself, in a wider one, or
-    /// on matrix units.
+    /// Returns the highest rate of operations on this type: in itself, in a wider type, or on matrix units.
     pub fn arithmetic(&self, dtype: DType) -> Option<&Figure> {
-        self.best(|quantity| {
-            plain(quantity, dtype) || matches!(quantity, Quantity::Matrix { dtype: of, .. } if of == dtype)
+        self.best(|quantity| match quantity {
+            Quantity::Matrix { dtype: operands, .. } => operands == dtype,
+            _ => is_plain_arithmetic(quantity, dtype),
         })
     }
 
     /// Returns the ratio of plain arithmetic's rate to a figure of matrix units, if the latter is slower.
     pub fn slower_than_plain(&self, figure: &Figure) -> Option<f64> {
         let Quantity::Matrix { dtype, .. } = figure.quantity else { return None };
-        let times = self.best(|quantity| plain(quantity, dtype))?.best / figure.best;
-        (times > 1.0).then_some(times)
+        let plain = self.best(|quantity| is_plain_arithmetic(quantity, dtype))?;
+        let ratio = plain.best / figure.best;
+        if ratio > 1.0 { Some(ratio) } else { None }
     }
 
     /// Returns the highest bandwidth for work that moves `bytes`, of which it writes `written`: the best of the largest
@@ -215,14 +216,16 @@ impl Peak {
     /// writes little is compared with reads only: a copy reads half of its set, so a cache may hold the half but not
     /// the whole.
     pub fn bandwidth(&self, bytes: Bytes, written: Bytes) -> Option<&Figure> {
-        let reads = MIN_READ_RATIO * written.0 < bytes.0;
-        let like = move |quantity: Quantity| match quantity {
-            Quantity::Bandwidth { pattern, working_set } if !reads || pattern == Pattern::Read => Some(working_set),
+        let only_reads = MIN_READ_RATIO * written.0 < bytes.0;
+        let comparable_set = |quantity: Quantity| match quantity {
+            Quantity::Bandwidth { pattern: Pattern::Read, working_set } => Some(working_set),
+            Quantity::Bandwidth { working_set, .. } if !only_reads => Some(working_set),
             _ => None,
         };
-        let sets = || self.figures.iter().filter_map(|figure| like(figure.quantity));
-        let set = sets().filter(|set| *set <= bytes).max().or_else(|| sets().min())?;
-        self.best(|quantity| like(quantity).is_some_and(|working_set| working_set >= set))
+        let sets: Vec<Bytes> = self.figures.iter().filter_map(|figure| comparable_set(figure.quantity)).collect();
+        let no_larger = sets.iter().filter(|set| **set <= bytes).max();
+        let smallest = *no_larger.or(sets.iter().min())?;
+        self.best(|quantity| comparable_set(quantity).is_some_and(|set| set >= smallest))
     }
 
     /// Returns the shortest time of a launch that waits for the previous one.
@@ -235,30 +238,28 @@ impl Peak {
     /// have the same limit. `None` for a case without work or measured limits, and for a chain, whose operations wait
     /// for one another.
     pub fn share(&self, case: &Case, median: Nanos) -> Option<Share> {
-        let work = case.work;
         if case.chain.is_some() {
             return None;
         }
         let Computes { dtype, operations } = case.computed_in();
-        let operations = (work.operations * operations) as f64;
-        let compute = self.arithmetic(dtype).map(|rate| (Limit::Compute, rate, operations * 1e9));
-        let memory =
-            self.bandwidth(work.bytes, case.written).map(|rate| (Limit::Memory, rate, work.bytes.0 as f64 * 1e9));
-        let launch = self.launch().map(|time| (Limit::Launch, time, 1.0));
-        let shares = [compute, memory, launch].into_iter().flatten();
-        let shares = shares.filter_map(|(limit, figure, of)| figure.share(limit, of, median));
-        shares.max_by(|a, b| a.least.0.total_cmp(&b.least.0))
+        let operations = (case.work.operations * operations) as f64;
+        let bytes = case.work.bytes.0 as f64;
+        let shares = [
+            self.arithmetic(dtype).and_then(|rate| rate.share(Limit::Compute, operations, median)),
+            self.bandwidth(case.work.bytes, case.written).and_then(|rate| rate.share(Limit::Memory, bytes, median)),
+            self.launch().and_then(|time| time.share(Limit::Launch, 1.0, median)),
+        ];
+        shares.into_iter().flatten().max_by(|a, b| a.least.0.total_cmp(&b.least.0))
     }
 
-    /// Returns the share of the limit by the case's own launches that a case with this median reaches; `None` if the
-    /// hardware limit takes longer.
+    /// Returns the share of the case's own launches as a limit; `None` if the hardware limit takes longer.
     pub fn structure(&self, case: &Case, median: Nanos) -> Option<Share> {
-        if case.chain.is_some() {
+        if case.chain.is_some() || case.launches <= 1 {
             return None;
         }
         let launches = self.launch()?.share(Limit::Launch, case.launches as f64, median)?;
         let hardware = self.share(case, median);
-        (case.launches > 1 && hardware.is_none_or(|share| launches.least.0 > share.least.0)).then_some(launches)
+        if hardware.is_none_or(|share| launches.least.0 > share.least.0) { Some(launches) } else { None }
     }
 }
 
@@ -274,6 +275,8 @@ const MAX_OTHERS: f64 = 0.1;
 
 /// Largest share of other programs that counts in an interval.
 const MAX_TAKEN_SHARE: f64 = 0.95;
+
+const NANOS_PER_SECOND: f64 = 1e9;
 
 impl Figure {
     /// Returns a figure from the best and the median, with an interval from the conditions of the measurement.
@@ -299,15 +302,18 @@ impl Figure {
         self.quantity.unit() == Unit::Nanoseconds
     }
 
-    /// Returns the share of this limit that a case with this median reaches. `amount` is the number of launches, or the
-    /// number of operations or bytes times 10⁹ ns/s.
+    /// Returns the share of this limit that a case with this median reaches; `None` if the limit takes no time. `amount`
+    /// is the case's number of operations, bytes or launches.
     fn share(&self, limit: Limit, amount: f64, median: Nanos) -> Option<Share> {
-        let least = |figure: f64| if self.is_time() { amount * figure } else { amount / figure };
+        let least = |figure: f64| if self.is_time() { amount * figure } else { amount * NANOS_PER_SECOND / figure };
         let share = |figure: f64| least(figure) / median.0;
-        let interval = self.interval.map(|ends| ends.map(share)).map(|[a, b]| [a.min(b), a.max(b)]);
+        let interval = self.interval.map(|[low, high]| {
+            let [a, b] = [share(low), share(high)];
+            [a.min(b), a.max(b)]
+        });
         let interval = interval.filter(|ends| ends.iter().all(|end| end.is_finite()));
-        let found = Share { limit, least: Nanos(least(self.best)), fraction: share(self.best), interval };
-        (found.least.0 > 0.0).then_some(found)
+        let best = Share { limit, least: Nanos(least(self.best)), fraction: share(self.best), interval };
+        if best.least.0 > 0.0 { Some(best) } else { None }
     }
 }
 
@@ -327,31 +333,36 @@ const MIN_LEVEL_SHARE: f64 = 0.7;
 
 /// Derives the memory levels from the bandwidths of working sets. A single set between two levels belongs to neither.
 fn levels(staircase: &[(Bytes, f64)]) -> Vec<Level> {
+    let median_of = |step: &[(Bytes, f64)]| {
+        stats::median(&step.iter().map(|(_, rate)| *rate).collect::<Vec<_>>()).unwrap_or_default()
+    };
     let mut steps: Vec<Vec<(Bytes, f64)>> = vec![];
-    for point in staircase {
-        let level = |step: &Vec<(Bytes, f64)>| stats::median(&step.iter().map(|(_, rate)| *rate).collect::<Vec<_>>());
+    for (set, rate) in staircase {
         match steps.last_mut() {
-            Some(step) if level(step).is_some_and(|median| point.1 >= MIN_LEVEL_SHARE * median) => step.push(*point),
-            _ => steps.push(vec![*point]),
+            Some(step) if *rate >= MIN_LEVEL_SHARE * median_of(step) => step.push((*set, *rate)),
+            _ => steps.push(vec![(*set, *rate)]),
         }
     }
-    let last = steps.len().saturating_sub(1);
-    let flat = steps.iter().enumerate().filter(|(i, step)| step.len() > 1 || *i == 0 || *i == last);
-    let level = |(i, step): (usize, &Vec<(Bytes, f64)>)| Level {
-        up_to: (i < last).then_some(step[step.len() - 1].0),
-        bandwidth: stats::median(&step.iter().map(|(_, rate)| *rate).collect::<Vec<_>>()).unwrap_or_default(),
-    };
-    flat.map(level).collect()
+    let mut levels = vec![];
+    for (index, step) in steps.iter().enumerate() {
+        let is_last = index + 1 == steps.len();
+        let is_edge = step.len() == 1 && index > 0 && !is_last;
+        if !is_edge {
+            let (largest, _) = step[step.len() - 1];
+            levels.push(Level { up_to: (!is_last).then_some(largest), bandwidth: median_of(step) });
+        }
+    }
+    levels
 }
 
 /// Whether the quantity is plain arithmetic that can compute elements of this type.
-fn plain(quantity: Quantity, dtype: DType) -> bool {
+fn is_plain_arithmetic(quantity: Quantity, dtype: DType) -> bool {
     let wider = match dtype {
         DType::F16 | DType::Bf16 => DType::F32,
         DType::I8 | DType::U8 | DType::I16 | DType::U16 | DType::U32 => DType::I32,
         other => other,
     };
-    matches!(quantity, Quantity::Arithmetic { dtype: of } if of == dtype || of == wider)
+    matches!(quantity, Quantity::Arithmetic { dtype: measured } if measured == dtype || measured == wider)
 }
 
 #[cfg(test)]
@@ -414,15 +425,15 @@ mod tests {
     fn the_hardware_limit_ignores_the_number_of_launches() {
         assert_eq!([1, 4].map(|launches| share(1000, 1000, launches, 5.0)), [(Limit::Launch, 0.2); 2]);
         let [one, many] = [1, 4].map(|launches| case(1000, 1000, launches));
-        let of = |case: &Case| peak().structure(case, Nanos(5e3)).map(|share| (share.limit, share.fraction));
-        assert_eq!((of(&one), of(&many)), (None, Some((Limit::Launch, 0.8))));
+        let structure_of = |case: &Case| peak().structure(case, Nanos(5e3)).map(|share| (share.limit, share.fraction));
+        assert_eq!((structure_of(&one), structure_of(&many)), (None, Some((Limit::Launch, 0.8))));
         // The arithmetic takes 10 µs, longer than the launches.
         assert_eq!(peak().structure(&case(1_000_000, 1000, 4), Nanos(20e3)), None);
     }
 
     #[test]
     fn the_interval_of_a_limit_covers_scatter_and_a_slow_canary() {
-        let seen = |canary: f64, others| Conditions {
+        let conditions = |canary: f64, others| Conditions {
             canary: Some([Nanos(canary); 2]),
             canary_best: Some(Nanos(1e3)),
             others,
@@ -433,14 +444,14 @@ mod tests {
             Figure::new(quantity, [102.0, 100.0], &conditions, String::new())
         };
         let interval = |figure: &Figure| figure.interval.expect("an interval").map(|end| (end * 100.0).round() / 100.0);
-        let quiet = rate(seen(1e3, Some(0.02)));
+        let quiet = rate(conditions(1e3, Some(0.02)));
         assert_eq!((interval(&quiet), quiet.disturbed), ([100.0, 106.16], false));
-        let slow = rate(seen(1.5e3, None));
+        let slow = rate(conditions(1.5e3, None));
         assert_eq!((interval(&slow), slow.disturbed), ([100.0, 156.06], true));
-        let shared = rate(seen(1e3, Some(0.5)));
+        let shared = rate(conditions(1e3, Some(0.5)));
         assert_eq!((interval(&shared), shared.disturbed), ([100.0, 208.08], true), "others took a half");
-        let of = Quantity::Latency { of: Operation::DependentDispatch };
-        let launch = Figure::new(of, [100.0, 110.0], &seen(1.5e3, None), String::new());
+        let quantity = Quantity::Latency { of: Operation::DependentDispatch };
+        let launch = Figure::new(quantity, [100.0, 110.0], &conditions(1.5e3, None), String::new());
         assert_eq!(interval(&launch), [60.61, 110.0]);
         let mut peak = peak();
         peak.figures.clear();
@@ -461,16 +472,16 @@ mod tests {
     #[test]
     fn traffic_that_fits_a_cache_is_compared_with_the_cache() {
         let peak = peak();
-        let of = |bytes| best(peak.bandwidth(Bytes(bytes), Bytes(0)));
-        assert_eq!([of(1), of(16 << 10), of(1 << 20), of(1 << 30)], [40e9, 40e9, 10e9, 10e9].map(Some));
+        let rate = |bytes| best(peak.bandwidth(Bytes(bytes), Bytes(0)));
+        assert_eq!([rate(1), rate(16 << 10), rate(1 << 20), rate(1 << 30)], [40e9, 40e9, 10e9, 10e9].map(Some));
     }
 
     #[test]
     fn work_with_few_writes_is_compared_with_reads() {
         let mut peak = peak();
         peak.add(figure(Quantity::bandwidth(Pattern::Copy, 1 << 18), 15e9));
-        let of = |written| best(peak.bandwidth(Bytes(1 << 20), Bytes(written)));
-        assert_eq!([of(4), of(1 << 16), of(1 << 17), of(1 << 19)], [10e9, 10e9, 15e9, 15e9].map(Some));
+        let rate = |written| best(peak.bandwidth(Bytes(1 << 20), Bytes(written)));
+        assert_eq!([rate(4), rate(1 << 16), rate(1 << 17), rate(1 << 19)], [10e9, 10e9, 15e9, 15e9].map(Some));
     }
 
     #[test]
@@ -496,8 +507,8 @@ mod tests {
     fn a_staircase_has_a_level_for_each_flat_part_and_none_for_the_edge_between() {
         let staircase = [(1, 100.0), (2, 98.0), (4, 101.0), (8, 60.0), (16, 30.0), (32, 31.0), (64, 29.0), (128, 10.0)];
         let levels = levels(&staircase.map(|(size, rate)| (Bytes(size), rate)));
-        let found: Vec<_> = levels.iter().map(|level| (level.up_to, level.bandwidth)).collect();
-        assert_eq!(found, [(Some(Bytes(4)), 100.0), (Some(Bytes(64)), 30.0), (None, 10.0)]);
+        let ends_and_rates: Vec<_> = levels.iter().map(|level| (level.up_to, level.bandwidth)).collect();
+        assert_eq!(ends_and_rates, [(Some(Bytes(4)), 100.0), (Some(Bytes(64)), 30.0), (None, 10.0)]);
         assert!(super::levels(&[]).is_empty());
     }
 }

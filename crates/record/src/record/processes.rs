@@ -1,31 +1,29 @@
 //! Records of several processes with the cases of all processes combined, as tables, exports and reports show them.
 
-use super::{Case, CatalogueEntry, Measured, Outcome, Record, Sample, Verification, Warning};
+use super::{Case, CatalogueEntry, Measured, Outcome, Record, Sample, Warning};
 use crate::basis::units::Nanos;
 use crate::device::capability::DeviceInfo;
 use crate::stats::{self, Summary, noise};
 use std::borrow::Cow;
-use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
 use std::mem::discriminant;
 
 impl Record {
     /// Groups the cases by device and id, one case per process, in the order of first appearance.
     pub fn sightings(&self) -> Vec<Vec<&Case>> {
-        let mut places: HashMap<(usize, &str), usize> = HashMap::new();
+        let mut indices: HashMap<(usize, &str), usize> = HashMap::new();
         let mut sightings: Vec<Vec<&Case>> = vec![];
         for case in &self.cases {
-            let place = *places.entry((case.device, &case.id)).or_insert(sightings.len());
-            match sightings.get_mut(place) {
-                Some(known) => known.push(case),
-                None => sightings.push(vec![case]),
+            let index = *indices.entry((case.device, &case.id)).or_insert(sightings.len());
+            if index == sightings.len() {
+                sightings.push(vec![]);
             }
+            sightings[index].push(case);
         }
         sightings
     }
 
-    /// Joins the records of one side of a comparison: the processes of all, on the devices of the first and further
-    /// ones.
+    /// Joins the records of one side: the processes of all, on the devices of the first and on further ones.
     pub fn pooled(records: Vec<Self>) -> Option<Self> {
         records.into_iter().reduce(|mut whole, record| {
             whole.add(record);
@@ -36,30 +34,31 @@ impl Record {
     /// Adds the processes of `other` and their cases.
     fn add(&mut self, other: Self) {
         let mut processes = self.processes();
-        let before = processes.len();
+        let first_new = processes.len();
         processes.extend(other.processes());
         // An order marks each of several processes whose cases are combined.
         for (process, seed) in processes.iter_mut().zip(0..) {
             process.order.get_or_insert(seed);
         }
         self.processes = processes;
-        let mut places: HashMap<usize, usize> = HashMap::new();
+        // Index in this record for each device of the other; two of one record stay two.
+        let mut indices: HashMap<usize, usize> = HashMap::new();
         for device in other.devices {
-            let is_same = |known: &&DeviceInfo| {
-                (&known.name, &known.uuid) == (&device.name, &device.uuid)
-                    && !places.values().any(|place| *place == known.index)
-            };
-            let known = self.devices.iter().find(is_same).map(|known| known.index);
-            let next = self.devices.iter().map(|known| known.index + 1).max().unwrap_or(0);
-            let place = known.unwrap_or(next);
-            places.insert(device.index, place);
-            if known.is_none() {
-                self.devices.push(DeviceInfo { index: place, ..device });
+            let same_device = self.devices.iter().find(|known| {
+                let is_taken = indices.values().any(|index| *index == known.index);
+                known.name == device.name && known.uuid == device.uuid && !is_taken
+            });
+            if let Some(same_device) = same_device {
+                indices.insert(device.index, same_device.index);
+                continue;
             }
+            let index = self.devices.iter().map(|known| known.index + 1).max().unwrap_or(0);
+            indices.insert(device.index, index);
+            self.devices.push(DeviceInfo { index, ..device });
         }
         for mut case in other.cases {
-            case.device = places.get(&case.device).copied().unwrap_or(case.device);
-            case.process += before;
+            case.device = indices.get(&case.device).copied().unwrap_or(case.device);
+            case.process += first_new;
             self.cases.push(case);
         }
     }
@@ -71,13 +70,13 @@ impl Record {
         if self.processes.iter().all(|process| process.order.is_none()) {
             return Cow::Borrowed(self);
         }
-        let mut cases: Vec<Case> = self.sightings().iter().map(|sightings| across(sightings)).collect();
+        let mut cases: Vec<Case> = self.sightings().iter().map(|sightings| combine(sightings)).collect();
         cases.sort_by_cached_key(rank);
         Cow::Owned(Self { cases, ..self.clone() })
     }
 }
 
-/// Returns the place of a case in a table.
+/// Returns the key by which tables sort cases: as in the catalogue, then by size.
 pub fn rank(case: &Case) -> impl Ord + use<> {
     let CatalogueEntry { algorithm, variant, .. } = case.entry;
     let extents = case.size.known().map(|size| size.shortest().extents()).unwrap_or_default();
@@ -87,26 +86,29 @@ pub fn rank(case: &Case) -> impl Ord + use<> {
 }
 
 /// Combines the cases of several processes.
-fn across(sightings: &[&Case]) -> Case {
-    let gravity = |case: &&&Case| match case.outcome {
+fn combine(sightings: &[&Case]) -> Case {
+    let severity = |case: &&&Case| match case.outcome {
         Outcome::Rejected(_) => 0,
         Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => 1,
         Outcome::Measured(_) | Outcome::Inspected => 2,
         Outcome::Skipped { .. } => 3,
         Outcome::Interrupted => 4,
     };
-    let worst = sightings.iter().min_by_key(gravity).expect("a sighting is of a case");
+    let worst = sightings.iter().min_by_key(severity).expect("a sighting is of a case");
     let measured: Vec<&Measured> = sightings.iter().filter_map(|case| case.measured()).collect();
     if worst.measured().is_none() || measured.len() < 2 {
         return (*worst).clone();
     }
     let speedups: Vec<f64> = sightings.iter().filter_map(|case| case.speedup).collect();
     let notes: BTreeSet<_> = sightings.iter().flat_map(|case| case.notes.clone()).collect();
+    let mut whole = combine_measured(&measured);
+    let median = whole.summary.median;
     let mut case = (*worst).clone();
-    (case.process, case.speedup, case.notes) = (0, stats::median(&speedups), notes.into_iter().collect());
-    let mut whole = joined(&measured);
-    let of_all = |share: super::Share| share.of_time(whole.summary.median);
-    (case.share, case.structure) = (case.share.map(of_all), case.structure.map(of_all));
+    case.process = 0;
+    case.speedup = stats::median(&speedups);
+    case.notes = notes.into_iter().collect();
+    case.share = case.share.map(|share| share.of_time(median));
+    case.structure = case.structure.map(|share| share.of_time(median));
     if let Some(share) = case.share.filter(|share| share.fraction > 1.0) {
         whole.warnings.push(Warning::AboveLimit { fraction: share.fraction });
     }
@@ -115,40 +117,46 @@ fn across(sightings: &[&Case]) -> Case {
 }
 
 /// Combines the measurements of several processes: all samples, and a summary between processes.
-fn joined(measured: &[&Measured]) -> Measured {
+fn combine_measured(measured: &[&Measured]) -> Measured {
     let mut whole = measured[0].clone();
-    let residual = |of: &&Measured| of.verification.verified().and_then(|Verification { residual, .. }| *residual);
-    let by_residual = |a: &&&Measured, b: &&&Measured| residual(a).partial_cmp(&residual(b)).unwrap_or(Ordering::Equal);
-    if let Some(worst) = measured.iter().max_by(by_residual) {
-        whole.verification = worst.verification.clone();
-    }
-    whole.samples = measured.iter().flat_map(|of| of.samples.iter().copied()).collect();
-    whole.summary = summary(measured, &whole.samples);
-    let mut warnings: Vec<Warning> = vec![];
-    for warning in measured.iter().flat_map(|of| of.warnings.iter().copied()) {
-        let known = warnings.iter().any(|known| discriminant(known) == discriminant(&warning));
-        if !known && !matches!(warning, Warning::AboveLimit { .. }) {
-            warnings.push(warning);
+    let residual = |measured: &Measured| measured.verification.verified().and_then(|checked| checked.residual);
+    for process in &measured[1..] {
+        if residual(process) >= residual(&whole) {
+            whole.verification = process.verification.clone();
         }
     }
-    whole.warnings = warnings;
+    whole.samples = measured.iter().flat_map(|process| process.samples.iter().copied()).collect();
+    whole.summary = summary_between(measured, &whole.samples);
+    whole.warnings.clear();
+    for warning in measured.iter().flat_map(|process| process.warnings.iter().copied()) {
+        let is_repeated = whole.warnings.iter().any(|known| discriminant(known) == discriminant(&warning));
+        // The share of the combined case decides whether it is above its limit.
+        if !is_repeated && !matches!(warning, Warning::AboveLimit { .. }) {
+            whole.warnings.push(warning);
+        }
+    }
     whole
 }
 
 /// Returns the summary between processes; extremes and quartiles are those of all samples.
-fn summary(measured: &[&Measured], samples: &[Sample]) -> Summary {
+fn summary_between(measured: &[&Measured], samples: &[Sample]) -> Summary {
     let times: Vec<Nanos> = samples.iter().map(|sample| sample.time).collect();
-    let medians: Vec<f64> = measured.iter().map(|of| of.summary.median.0).collect();
-    let all = Summary::of(&times).unwrap_or(measured[0].summary);
-    let median = stats::median(&medians).unwrap_or(all.median.0);
+    let medians: Vec<f64> = measured.iter().map(|process| process.summary.median.0).collect();
+    let of_samples = Summary::of(&times).unwrap_or(measured[0].summary);
+    let median = stats::median(&medians).unwrap_or(of_samples.median.0);
     let interval = noise::interval(&medians).map(|interval| interval.map(Nanos));
-    Summary { median: Nanos(median), interval, outliers: samples.iter().filter(|sample| sample.outlier).count(), ..all }
+    Summary {
+        median: Nanos(median),
+        interval,
+        outliers: samples.iter().filter(|sample| sample.outlier).count(),
+        ..of_samples
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::fixture::six_cases;
+    use crate::record::fixture::{measured_mut, six_cases};
     use crate::record::{Origin, Process};
 
     /// Returns a record whose first case was measured by processes with these medians, the second case by one.
@@ -160,7 +168,7 @@ mod tests {
         let first = whole.cases.remove(0);
         for (process, median) in medians.iter().enumerate() {
             let mut case = Case { process, ..first.clone() };
-            let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
+            let measured = measured_mut(&mut case);
             let factor = median / measured.summary.median.0;
             for sample in &mut measured.samples {
                 sample.time = Nanos(sample.time.0 * factor);
@@ -174,9 +182,9 @@ mod tests {
     /// Returns the combined measurement of the first case of [`six_cases`].
     fn combined(record: &Record) -> Measured {
         let combined = record.across_processes();
-        let mut found = combined.cases.iter().filter(|case| case.id == six_cases().cases[0].id);
-        let case = found.next().expect("the case");
-        assert!(found.next().is_none(), "a second case {}", case.id);
+        let mut matching = combined.cases.iter().filter(|case| case.id == six_cases().cases[0].id);
+        let case = matching.next().expect("the case");
+        assert!(matching.next().is_none(), "a second case {}", case.id);
         case.measured().expect("measured").clone()
     }
 
@@ -201,15 +209,15 @@ mod tests {
     #[test]
     fn records_of_a_side_are_joined_as_processes() {
         let third = |factor: f64| {
-            let mut one = several(&[100.0 * factor]);
-            one.processes.clear();
-            one.cases.last_mut().expect("cases").process = 0;
-            one
+            let mut record = several(&[100.0 * factor]);
+            record.processes.clear();
+            record.cases.last_mut().expect("cases").process = 0;
+            record
         };
-        let mut other = third(1.04);
-        other.devices[0].index = 4;
-        other.cases.iter_mut().for_each(|case| case.device = 4);
-        let pooled = Record::pooled(vec![third(1.0), other, third(0.98)]).expect("three");
+        let mut second = third(1.04);
+        second.devices[0].index = 4;
+        second.cases.iter_mut().for_each(|case| case.device = 4);
+        let pooled = Record::pooled(vec![third(1.0), second, third(0.98)]).expect("three");
         assert_eq!((pooled.processes.len(), pooled.devices.len()), (3, 1));
         let summary = combined(&pooled).summary;
         assert!(summary.median == Nanos(100.0) && summary.interval.is_some(), "{summary:?}");

@@ -10,8 +10,7 @@ use crate::plan::shuffle;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
-/// Largest number of doublings and halvings of an extent between neighbouring tiles. Two, because a lane's tile changes
-/// with its warp's.
+/// Largest distance between neighbouring tiles: two, because a lane's tile changes with its warp's.
 const NEAR: u32 = 2;
 
 /// Untried tiles of a search space. Untried neighbours of the best tile come next (coordinate descent). The same seed
@@ -40,24 +39,23 @@ impl Search {
         Self { first: unique, rest }
     }
 
-    /// Returns the next `affordable` tile, given the fastest so far; `None` if none is left.
-    pub fn next(&mut self, best: Option<Tile>, affordable: impl Fn(&Tile) -> bool) -> Option<Tile> {
-        let next = loop {
-            match self.first.pop() {
-                Some(tile) if affordable(&tile) => break Some(tile),
-                Some(_) => {}
-                None => break None,
+    /// Returns the next affordable tile, given the fastest so far; `None` if none is left.
+    pub fn next(&mut self, best: Option<Tile>, is_affordable: impl Fn(&Tile) -> bool) -> Option<Tile> {
+        while let Some(tile) = self.first.pop() {
+            if is_affordable(&tile) {
+                return Some(tile);
             }
-        };
-        next.or_else(|| {
-            let candidates = || self.rest.iter().enumerate().filter(|(_, tile)| affordable(tile));
-            let near = best.and_then(|best| {
-                let steps = candidates().map(|(index, tile)| (distance(best, *tile), index));
-                steps.filter(|(steps, _)| *steps <= NEAR).min()
-            });
-            let index = near.map(|(_, index)| index).or_else(|| candidates().next().map(|(index, _)| index))?;
-            Some(self.rest.remove(index))
-        })
+        }
+        let candidates: Vec<usize> = (0..self.rest.len()).filter(|index| is_affordable(&self.rest[*index])).collect();
+        let mut next = *candidates.first()?;
+        if let Some(best) = best {
+            let distance_to = |index: &usize| distance(best, self.rest[*index]);
+            let nearest = candidates.into_iter().min_by_key(distance_to)?;
+            if distance_to(&nearest) <= NEAR {
+                next = nearest;
+            }
+        }
+        Some(self.rest.remove(next))
     }
 }
 
@@ -100,21 +98,27 @@ impl InspectedTiles {
         seed: u64,
         mut spilled: impl FnMut(Tile) -> ControlFlow<(), Option<f64>>,
     ) -> Option<Self> {
-        let size = space.len();
+        let space_size = space.len();
         let mut search = Search::new(&[built_in], space, seed);
-        let (mut best, mut built_in_spills, mut tried): (Option<(Tile, f64)>, _, _) = (None, None, 0);
+        let mut best: Option<(Tile, f64)> = None;
+        let mut built_in_spills = None;
+        let mut tried = 0;
         while let Some(tile) = search.next(Some(built_in), |_| true) {
             let ControlFlow::Continue(spills) = spilled(tile) else { break };
             tried += 1;
-            built_in_spills = built_in_spills.or(spills.filter(|_| tile == built_in));
+            let Some(spills) = spills else { continue };
+            if tile == built_in {
+                built_in_spills = Some(spills);
+            }
             // Of equals, keep the first, which is the nearest.
-            let better = |spills: &f64| best.is_none_or(|(_, least)| *spills < least);
-            best = spills.filter(better).map(|spills| (tile, spills)).or(best);
-            if best.is_some_and(|(_, spills)| spills == 0.0) {
+            if best.is_none_or(|(_, least)| spills < least) {
+                best = Some((tile, spills));
+            }
+            if spills == 0.0 {
                 break;
             }
         }
-        Some(Self { best: best?, built_in: (built_in, built_in_spills), tried, space: size })
+        Some(Self { best: best?, built_in: (built_in, built_in_spills), tried, space: space_size })
     }
 }
 
@@ -201,7 +205,7 @@ mod tests {
     #[test]
     fn inspection_finds_the_nearest_tile_with_the_fewest_spills() {
         let built_in = flat([64, 64, 16]);
-        let found = |spills: &dyn Fn([u32; 3]) -> Option<f64>, most: usize| {
+        let search_with = |spills: &dyn Fn([u32; 3]) -> Option<f64>, most: usize| {
             let mut remaining = most;
             InspectedTiles::search(built_in, space(), 1, |tile| {
                 if remaining == 0 {
@@ -212,17 +216,17 @@ mod tests {
             })
         };
         let area = |[bm, bn, _]: [u32; 3]| f64::from(bm * bn);
-        let unspilled = found(&|_| Some(0.0), 99).expect("found");
+        let unspilled = search_with(&|_| Some(0.0), 99).expect("found");
         assert_eq!((unspilled.best, unspilled.built_in, unspilled.tried), ((built_in, 0.0), (built_in, Some(0.0)), 1));
-        let smaller = found(&|block| Some((area(block) - 2048.0).max(0.0)), 99).expect("found");
+        let smaller = search_with(&|block| Some((area(block) - 2048.0).max(0.0)), 99).expect("found");
         assert!(area(block(&smaller.best.0)) == 2048.0 && smaller.best.1 == 0.0, "{smaller:?}");
         assert_eq!(smaller.built_in, (built_in, Some(2048.0)));
         assert!(distance(built_in, smaller.best.0) <= 2 && smaller.tried < 12, "{smaller:?}");
         // The fewest spills so far win when the time is up; a tile that fails to compile does not count.
-        let least = found(&|block| (block != [64, 64, 16]).then(|| area(block)), 5).expect("found");
+        let least = search_with(&|block| (block != [64, 64, 16]).then(|| area(block)), 5).expect("found");
         assert_eq!((least.built_in.1, least.tried, least.space), (None, 5, 32));
-        assert_eq!(found(&|_| None, 99), None);
-        assert_eq!(found(&|_| Some(1.0), 0), None);
+        assert_eq!(search_with(&|_| None, 99), None);
+        assert_eq!(search_with(&|_| Some(1.0), 0), None);
     }
 
     #[test]

@@ -111,26 +111,27 @@ pub struct TuningResult {
     pub gpukern: String,
 }
 
-/// Key of a result: model, algorithm, values on the axes that separate tiles, class of sizes, variant.
-type Key<'a> = (&'a Model, &'a str, Vec<String>, &'a str, &'a str);
-
+/// Serializes the axes that separate tiles: the element type, and unusual values of the others.
 fn write_axes<S: Serializer>(options: &CaseOptions, serializer: S) -> Result<S::Ok, S::Error> {
     let usual = CaseOptions::plain(options.dtype);
     let is_needed = |column: &&Column| column.name == "dtype" || (column.value)(options) != (column.value)(&usual);
     serializer.collect_map(axes::tile_columns().filter(is_needed).map(|column| (column.name, (column.value)(options))))
 }
 
+/// Deserializes the fields of [`write_axes`].
 fn read_axes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<CaseOptions, D::Error> {
     let fields = BTreeMap::<String, toml::Value>::deserialize(deserializer)?;
     if !fields.contains_key("dtype") {
         return Err(D::Error::missing_field("dtype"));
     }
-    let columns = axes::tile_columns().filter_map(|column| Some((column, fields.get(column.name)?)));
-    let read = |options, (column, value): (&Column, &toml::Value)| {
+    let mut options = CaseOptions::plain(DType::F32);
+    for column in axes::tile_columns() {
+        let Some(value) = fields.get(column.name) else { continue };
         let text = value.as_str().map_or_else(|| value.to_string(), String::from);
-        (column.read)(&text, options).map_err(|reason| format!("{}: {reason}", column.name))
-    };
-    columns.into_iter().try_fold(CaseOptions::plain(DType::F32), read).map_err(D::Error::custom)
+        let read = (column.read)(&text, options);
+        options = read.map_err(|reason| D::Error::custom(format!("{}: {reason}", column.name)))?;
+    }
+    Ok(options)
 }
 
 impl TuningResult {
@@ -141,20 +142,20 @@ impl TuningResult {
 
     /// Whether the result applies to a case of `algorithm` on a device of this model.
     fn applies_to(&self, model: &Model, algorithm: &Algorithm, spec: &CaseSpec) -> bool {
-        (&self.model, &*self.algorithm) == (model, &*algorithm.name)
+        self.model == *model
+            && self.algorithm == algorithm.name
             && axes::same(&self.options, &spec.options, |separates| separates.tiles)
             && self.sizes == class(spec.size)
     }
 
-    /// Returns the key: of two results with the same key, the later replaces the earlier.
-    fn key(&self) -> Key<'_> {
-        let along = axes::tile_columns().map(|column| column.text(&self.options)).collect();
-        (&self.model, &self.algorithm, along, &self.sizes, &self.variant)
+    /// Returns the key by which results are sorted; of two results with the same key, the later replaces the earlier.
+    fn key(&self) -> impl Ord + use<'_> {
+        let axis_values: Vec<_> = axes::tile_columns().map(|column| column.text(&self.options)).collect();
+        (&self.model, &self.algorithm, axis_values, &self.sizes, &self.variant)
     }
 }
 
-/// Returns the class of a size: each extent rounded to the nearest power of two, so that 1000 shares the results of
-/// 1024.
+/// Returns the class of a size: extents as powers of two, so that 1000 shares the results of 1024.
 pub fn class(size: Size) -> String {
     let round = |n: u64| {
         let below = 1u64 << n.max(1).ilog2();
@@ -210,10 +211,11 @@ impl Tuned {
             None => return Err(unusable(path, &format!("it has no schema '{SCHEMA}'"))),
         }
         let tuned: Self = toml::from_str(text).map_err(|e| unusable(path, &e.to_string()))?;
-        let rate = |rate: f64| rate.is_finite() && rate > 0.0;
         for TuningResult { variant, sizes, gflops, built_in_gflops, spills, .. } in &tuned.results {
-            if let Some(wrong) = [gflops, built_in_gflops].into_iter().flatten().find(|found| !rate(**found)) {
-                return Err(unusable(path, &format!("the rate of {variant} at {sizes}, {wrong}, cannot be")));
+            for rate in [gflops, built_in_gflops].into_iter().flatten() {
+                if !rate.is_finite() || *rate <= 0.0 {
+                    return Err(unusable(path, &format!("the rate of {variant} at {sizes}, {rate}, cannot be")));
+                }
             }
             if gflops.is_none() && spills.is_none() {
                 return Err(unusable(path, &format!("{variant} at {sizes} has no gflops")));
@@ -227,17 +229,20 @@ impl Tuned {
     /// # Errors
     /// When the file has another format or cannot be written.
     pub fn keep(path: &Path, found: &[TuningResult]) -> Result<(), Error> {
-        let shown = path.shown();
+        let file = path.shown();
         let refuse = |e: std::io::Error| {
             Error::Usage(format!(
-                "cannot keep tuning results in '{shown}': {e}; name another file with --tuned or GPUKERN_TUNED"
+                "cannot keep tuning results in '{file}': {e}; name another file with --tuned or GPUKERN_TUNED"
             ))
         };
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // A file that the user names may be shared with others.
+        let folder = folder_of(path);
+        // Only the default file is private: one that the user names may be shared with others.
         let is_new_default_file = default_path().is_some_and(|usual| usual == path) && !path.exists();
-        let made = if is_new_default_file { make_private_folder(folder) } else { std::fs::create_dir_all(folder) };
-        made.map_err(refuse)?;
+        if is_new_default_file {
+            make_private_folder(folder).map_err(refuse)?;
+        } else {
+            std::fs::create_dir_all(folder).map_err(refuse)?;
+        }
         // Lock from reading to writing, so that concurrent searches do not lose each other's results.
         let _lock = lock_folder(path);
         let mut tuned = Self::read(path)?.unwrap_or_default();
@@ -247,26 +252,26 @@ impl Tuned {
             destination = destination.private().map_err(refuse)?;
         }
         let written = destination.write(tuned.text().as_bytes());
-        written.map_err(|e| Error::Failure(format!("cannot keep tuning results in '{shown}': {e}")))
+        written.map_err(|e| Error::Failure(format!("cannot keep tuning results in '{file}': {e}")))
     }
 
     /// Adds results, each in place of the earlier one with the same key. A variant that was only measured, with its
     /// built-in tile, does not replace the result of its own search, nor a compiled one a measured one.
-    fn add(&mut self, found: &[TuningResult]) {
-        for new in found {
-            let searched = |kept: &TuningResult| kept.key() == new.key() && kept.tile.is_some();
-            let measured = |kept: &TuningResult| kept.key() == new.key() && kept.gflops.is_some();
-            if (new.tile.is_none() && self.results.iter().any(searched))
-                || (new.gflops.is_none() && self.results.iter().any(measured))
-            {
+    fn add(&mut self, results: &[TuningResult]) {
+        for new in results {
+            let is_weaker = |old: &TuningResult| {
+                (new.tile.is_none() && old.tile.is_some()) || (new.gflops.is_none() && old.gflops.is_some())
+            };
+            if self.results.iter().any(|old| old.key() == new.key() && is_weaker(old)) {
                 continue;
             }
-            self.results.retain(|kept| kept.key() != new.key());
+            self.results.retain(|old| old.key() != new.key());
             self.results.push(new.clone());
         }
         self.results.sort_by(|a, b| a.key().cmp(&b.key()));
     }
 
+    /// Formats the file.
     fn text(&self) -> String {
         format!("{HEAD}\n{}", toml::to_string(self).expect("every field is a value of TOML"))
     }
@@ -280,7 +285,7 @@ impl Tuned {
     ) -> impl Iterator<Item = &'a TuningResult> {
         let model = Model::of(device);
         let spec = *spec;
-        self.results.iter().filter(move |kept| kept.applies_to(&model, algorithm, &spec))
+        self.results.iter().filter(move |result| result.applies_to(&model, algorithm, &spec))
     }
 
     /// Returns the tile and result of `variant` for a case of `algorithm` on `device`, if a search found one.
@@ -292,18 +297,22 @@ impl Tuned {
         spec: &CaseSpec,
     ) -> Option<(Tile, &TuningResult)> {
         let model = Model::of(device);
-        let mut results = self.results.iter().filter(|kept| kept.variant == variant);
-        let found = results.find(|kept| kept.applies_to(&model, algorithm, spec))?;
-        Some((found.tile?, found))
+        let mut results = self.results.iter().filter(|result| result.variant == variant);
+        let result = results.find(|result| result.applies_to(&model, algorithm, spec))?;
+        Some((result.tile?, result))
     }
+}
+
+/// Returns the folder of the file at `path`, also for a bare file name.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Locks the folder of the file at `path` until the returned handle is dropped. Not the file itself, because it is
 /// replaced. Returns `None` if locks are not supported, as on some network file systems.
 fn lock_folder(path: &Path) -> Option<std::fs::File> {
-    let real = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-    let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let folder = lockable(folder).ok()?;
+    let real_path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let folder = lockable(folder_of(&real_path)).ok()?;
     folder.lock().ok()?;
     Some(folder)
 }
@@ -311,12 +320,13 @@ fn lock_folder(path: &Path) -> Option<std::fs::File> {
 /// Whether `path` is a character device, which may be endless.
 fn is_device(path: &Path) -> bool {
     #[cfg(unix)]
-    let device = std::os::unix::fs::FileTypeExt::is_char_device;
+    let is_char_device = std::os::unix::fs::FileTypeExt::is_char_device;
     #[cfg(not(unix))]
-    let device = |_: &std::fs::FileType| false;
-    path.metadata().is_ok_and(|there| device(&there.file_type()))
+    let is_char_device = |_: &std::fs::FileType| false;
+    path.metadata().is_ok_and(|metadata| is_char_device(&metadata.file_type()))
 }
 
+/// Returns the error for a file that cannot be used, with the remedies.
 fn unusable(path: &Path, reason: &str) -> Error {
     Error::Usage(format!(
         "cannot use the tuning results in '{}': {}; delete the file and run `gpukern tune` again, name another with \
@@ -345,52 +355,59 @@ impl Configuration<'_> {
     }
 }
 
-/// Returns the variants of `group` as `device` runs them: the named ones with their tuned tiles, and the choice of
-/// `auto`.
+/// Returns the variants that `device` runs of `group`: the named ones with tuned tiles, and the choice of `auto`.
 pub fn choose<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Vec<Configuration<'a>> {
     let mut chosen: Vec<_> = group.variants.iter().map(|variant| with_tile(group, variant, device, tuned)).collect();
     if group.auto
         && let Some((variant, reason)) = automatic(group, device, tuned)
     {
-        let index = chosen.iter().position(|other| other.variant.name == variant.name).unwrap_or_else(|| {
+        if !group.variants.iter().any(|named| named.name == variant.name) {
             chosen.push(with_tile(group, variant, device, tuned));
-            chosen.len() - 1
-        });
-        chosen[index].automatic = Some(format!("{} chosen by auto, {reason}", variant.name));
+        }
+        let note = format!("{} chosen by auto, {reason}", variant.name);
+        let choice = chosen.iter_mut().find(|configuration| configuration.variant.name == variant.name);
+        choice.expect("it is named or was added").automatic = Some(note);
     }
     chosen
 }
 
-/// Returns a variant of `group` with its tuned tile.
+/// Returns a variant of `group` with its tuned tile, if there is one that `device` can run, or the built-in one.
 pub fn with_tile<'a>(
     group: &'a CaseGroup,
     variant: &'a Variant,
     device: &DeviceInfo,
     tuned: &Tuned,
 ) -> Configuration<'a> {
-    let CaseGroup { ref algorithm, mut spec, .. } = *group;
-    let tile = algorithm.tunable(variant).map(|tunable| {
-        let built_in_tile = tunable.built_in(&spec, device);
-        let built_in = CaseTile::BuiltIn { tile: built_in_tile.to_string() };
-        let Some((tile, kept)) = tuned.result(device, algorithm, &variant.name, &spec) else { return built_in };
-        let with_tile = CaseSpec { tile: Some(tile), ..spec };
-        // If the device cannot run the variant with any tile, its case reports that for the built-in one.
-        let reason = tunable.legal(&tile, &spec, device).err().or_else(|| {
-            let reason = feasible(algorithm, variant, &with_tile, device).err()?;
-            feasible(algorithm, variant, &spec, device).is_ok().then_some(reason)
-        });
-        if let Some(reason) = reason {
-            return CaseTile::Refused { tile: built_in_tile.to_string(), tuned: tile.to_string(), reason };
-        }
-        if tile == built_in_tile && kept.gflops.is_none() {
-            return built_in;
-        }
-        spec = with_tile;
-        let tile = tile.to_string();
-        let day = kept.day().to_string();
-        if kept.gflops.is_some() { CaseTile::Tuned { tile, day } } else { CaseTile::Inspected { tile, day } }
+    let CaseGroup { algorithm, spec, .. } = group;
+    let mut configuration = Configuration { algorithm, variant, spec: *spec, tile: None, automatic: None };
+    let Some(tunable) = algorithm.tunable(variant) else { return configuration };
+    let built_in_tile = tunable.built_in(spec, device);
+    let built_in = built_in_tile.to_string();
+    let Some((tile, result)) = tuned.result(device, algorithm, &variant.name, spec) else {
+        configuration.tile = Some(CaseTile::BuiltIn { tile: built_in });
+        return configuration;
+    };
+    let tuned_spec = CaseSpec { tile: Some(tile), ..*spec };
+    let mut refusal = tunable.legal(&tile, spec, device).err();
+    // If the device cannot run the variant with any tile, its case reports that for the built-in one.
+    if refusal.is_none() && feasible(algorithm, variant, spec, device).is_ok() {
+        refusal = feasible(algorithm, variant, &tuned_spec, device).err();
+    }
+    if let Some(reason) = refusal {
+        configuration.tile = Some(CaseTile::Refused { tile: built_in, tuned: tile.to_string(), reason });
+        return configuration;
+    }
+    if tile == built_in_tile && result.gflops.is_none() {
+        configuration.tile = Some(CaseTile::BuiltIn { tile: built_in });
+        return configuration;
+    }
+    let day = result.day().to_string();
+    configuration.spec = tuned_spec;
+    configuration.tile = Some(match result.gflops {
+        Some(_) => CaseTile::Tuned { tile: tile.to_string(), day },
+        None => CaseTile::Inspected { tile: tile.to_string(), day },
     });
-    Configuration { algorithm, variant, spec, tile, automatic: None }
+    configuration
 }
 
 /// Returns the choice of `auto`, and the reason. Stored rates decide if they include the model's choice: otherwise
@@ -398,57 +415,63 @@ pub fn with_tile<'a>(
 /// different arithmetic, which users have to request by name.
 fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Option<(&'a Variant, String)> {
     let CaseGroup { algorithm, spec, .. } = group;
-    let rule = favourite(algorithm, spec, device)?;
-    let (results, inspected): (Vec<_>, Vec<_>) =
-        tuned.results(device, algorithm, spec).partition(|kept| kept.gflops.is_some());
-    if results.iter().any(|kept| kept.variant == rule.name) {
-        let runs = |variant: &'a Variant| {
-            feasible(algorithm, variant, &with_tile(group, variant, device, tuned).spec, device).is_ok()
-        };
-        let candidates: Vec<_> = favourites(algorithm, spec, device).into_iter().filter(|v| runs(v)).collect();
-        let rated = results.iter().filter_map(|kept| {
-            let variant = candidates.iter().copied().find(|variant| variant.name == kept.variant)?;
-            Some((variant, kept))
-        });
-        let rate = |kept: &TuningResult| kept.gflops.unwrap_or_default();
-        if let Some((variant, best)) = rated.max_by(|a, b| rate(a.1).total_cmp(&rate(b.1))) {
-            return Some((variant, format!("the fastest of the results of {}", best.day())));
+    let by_model = favourite(algorithm, spec, device)?;
+    let (measured, inspected): (Vec<_>, Vec<_>) =
+        tuned.results(device, algorithm, spec).partition(|result| result.gflops.is_some());
+    let candidates = favourites(algorithm, spec, device);
+    if measured.iter().any(|result| result.variant == by_model.name) {
+        let mut fastest: Option<(&Variant, &TuningResult)> = None;
+        for result in measured {
+            let variant = candidates.iter().copied().find(|candidate| candidate.name == result.variant);
+            let Some(variant) = variant else { continue };
+            let tuned_spec = with_tile(group, variant, device, tuned).spec;
+            let is_faster = fastest.is_none_or(|(_, best)| result.gflops >= best.gflops);
+            if is_faster && feasible(algorithm, variant, &tuned_spec, device).is_ok() {
+                fastest = Some((variant, result));
+            }
+        }
+        if let Some((variant, result)) = fastest {
+            return Some((variant, format!("the fastest of the results of {}", result.day())));
         }
     }
     // Without rates, a variant that spills with every tile is replaced by the model's next choice that does not.
     let spills = |variant: &Variant| {
-        inspected.iter().find(|kept| kept.variant == variant.name)?.spills.filter(|spills| *spills > 0.0)
+        let result = inspected.iter().find(|result| result.variant == variant.name)?;
+        result.spills.filter(|spills| *spills > 0.0)
     };
-    let next = || {
-        let mut others = favourites(algorithm, spec, device).into_iter();
-        others.find(|other| spills(other).is_none() && feasible(algorithm, other, spec, device).is_ok())
-    };
-    if let Some((spilled, other)) = spills(rule).and_then(|spilled| Some((spilled, next()?))) {
-        return Some((other, format!("by inspection: {} spills here ({spilled})", rule.name)));
+    if let Some(count) = spills(by_model) {
+        let runs = |variant: &Variant| feasible(algorithm, variant, spec, device).is_ok();
+        let next = candidates.into_iter().find(|candidate| spills(candidate).is_none() && runs(candidate));
+        if let Some(next) = next {
+            return Some((next, format!("by inspection: {} spills here ({count})", by_model.name)));
+        }
     }
-    Some((rule, "by the model".into()))
+    Some((by_model, "by the model".into()))
 }
 
-/// Returns the model's first choice that `device` can run or, if there is none, the last, whose case reports the
-/// reason.
+/// Returns the model's first choice that `device` can run, or its last, whose case reports why it cannot.
 pub fn favourite<'a>(algorithm: &'a Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Option<&'a Variant> {
     let variants = favourites(algorithm, spec, device);
-    let runs = |variant: &&&Variant| feasible(algorithm, variant, spec, device).is_ok();
-    variants.iter().find(runs).or(variants.last()).copied()
+    let first = variants.iter().find(|variant| feasible(algorithm, variant, spec, device).is_ok());
+    first.or(variants.last()).copied()
 }
 
 /// Returns the variants of the model, the fastest first.
 fn favourites<'a>(algorithm: &'a Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Vec<&'a Variant> {
-    let candidates = algorithm.candidates.map_or(vec![], |model| model(algorithm, spec, device));
+    let Some(model) = algorithm.candidates else { return vec![] };
     let mut variants: Vec<&Variant> = vec![];
-    for variant in candidates.iter().filter_map(|candidate| algorithm.variant(candidate.variant).ok()) {
-        if !variants.iter().any(|known| known.name == variant.name) {
+    for candidate in model(algorithm, spec, device) {
+        // A candidate for each tile, so a variant may occur several times.
+        if let Ok(variant) = algorithm.variant(candidate.variant)
+            && !variants.iter().any(|earlier| earlier.name == variant.name)
+        {
             variants.push(variant);
         }
     }
     variants
 }
 
+/// Returns the program of a case, or the reason why `device` cannot run it.
 fn feasible(algorithm: &Algorithm, variant: &Variant, spec: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
     let problem = (algorithm.problem)(spec)?;
     algorithm.feasible(variant, spec, problem.as_ref(), device)
@@ -498,17 +521,9 @@ mod tests {
         CaseGroup { auto, ..CaseGroup::new((&MATMUL).into(), spec, variants) }
     }
 
-    fn chosen(group: &CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Vec<(String, Option<String>, Vec<String>)> {
-        let chosen = choose(group, device, tuned).into_iter();
-        chosen
-            .map(|configuration| {
-                (
-                    configuration.variant.name.to_string(),
-                    configuration.spec.tile.map(String::from),
-                    configuration.notes(),
-                )
-            })
-            .collect()
+    /// Returns the notes on each variant that `device` runs of `group`.
+    fn notes(group: &CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Vec<Vec<String>> {
+        choose(group, device, tuned).iter().map(Configuration::notes).collect()
     }
 
     #[test]
@@ -536,11 +551,11 @@ mod tests {
         let path = folder.path().join("below/tuned.toml");
         assert_eq!(Tuned::read(&path).expect("no file is no mistake"), None);
         let ours = software_device();
-        let mut other = software_device();
-        other.name = "other \"device\" \n of \\ odd name".into();
+        let mut other_device = software_device();
+        other_device.name = "other \"device\" \n of \\ odd name".into();
         let mut newer = software_device();
         newer.driver.version += 1;
-        let results = [&ours, &other, &newer].map(|device| kept(device, "tiled", "1024", 4.5));
+        let results = [&ours, &other_device, &newer].map(|device| kept(device, "tiled", "1024", 4.5));
         Tuned::keep(&path, &results).expect("kept");
         let rate = [kept(&ours, "texel", "1024", 30.0)];
         Tuned::keep(&path, &rate).expect("kept");
@@ -586,9 +601,9 @@ mod tests {
             (whole.replace("f32", "f33"), "f33"),
         ] {
             std::fs::write(&path, &text).expect("written");
-            let kept = Tuned::keep(&path, &[]).expect_err(expected).to_string();
+            let keep_error = Tuned::keep(&path, &[]).expect_err(expected).to_string();
             let read = Tuned::read(&path).expect_err(expected).to_string();
-            for error in [kept, read] {
+            for error in [keep_error, read] {
                 let path = path.display().to_string();
                 for part in [expected, path.as_str(), "delete the file", "--tuned"] {
                     assert!(error.contains(part), "lacks '{part}': {error}");
@@ -611,27 +626,30 @@ mod tests {
     fn a_tuned_tile_applies_to_its_device_type_and_class_only() {
         let device = software_device();
         let tuned = tuned(&[kept(&device, "tiled", "1024", 4.5)]);
-        let notes = |n, device: &DeviceInfo| chosen(&group(&["tiled", "naive"], false, n), device, &tuned);
-        let [tiled, naive] = &notes(1000, &device)[..] else { panic!("two variants") };
-        let note = "tile 64×128×16 in 64×32 in 16×16, tuned 2026-11-21";
-        assert_eq!(tiled, &("tiled".into(), Some(TILE.into()), vec![note.into()]));
-        assert_eq!(naive, &("naive".into(), None, vec![]));
+        let both = group(&["tiled", "naive"], false, 1000);
+        let [tiled, naive] = &choose(&both, &device, &tuned)[..] else { panic!("two variants") };
+        assert_eq!((&*tiled.variant.name, tiled.spec.tile.map(String::from)), ("tiled", Some(TILE.into())));
+        assert_eq!((&*naive.variant.name, naive.spec.tile), ("naive", None));
+        let tuned_note = "tile 64×128×16 in 64×32 in 16×16, tuned 2026-11-21".to_string();
+        assert_eq!([tiled.notes(), naive.notes()], [vec![tuned_note], vec![]]);
+        let first_notes = |n, device: &DeviceInfo| notes(&group(&["tiled"], false, n), device, &tuned).remove(0);
         let built_in = "tile 64×64×16 in 64×32 in 16×16, built in";
-        assert_eq!(notes(2048, &device)[0].2, [built_in]);
+        assert_eq!(first_notes(2048, &device), [built_in]);
         let mut small = software_device();
         small.limits.shared_memory = Bytes(9 << 10);
         let reason = "as the tuned 64×128×16 in 64×32 in 16×16 needs 12.2 KiB of shared memory; the device has 9 KiB";
-        assert_eq!(notes(1024, &small)[0].2, [format!("{built_in}, {reason}")]);
+        assert_eq!(first_notes(1024, &small), [format!("{built_in}, {reason}")]);
         let mut newer = software_device();
         newer.driver.version += 1;
-        assert_eq!(notes(1024, &newer)[0].2, [built_in]);
+        assert_eq!(first_notes(1024, &newer), [built_in]);
     }
 
     #[test]
     fn a_result_applies_if_the_axes_that_separate_tiles_agree() {
-        let (device, spec) = (software_device(), CaseSpec::new(&MATMUL, Size::Uniform(1024), DType::F32));
-        let kept = kept(&device, "tiled", "1024", 4.5);
-        let holds = |spec: &CaseSpec| kept.applies_to(&Model::of(&device), &MATMUL, spec);
+        let device = software_device();
+        let spec = CaseSpec::new(&MATMUL, Size::Uniform(1024), DType::F32);
+        let result = kept(&device, "tiled", "1024", 4.5);
+        let holds = |spec: &CaseSpec| result.applies_to(&Model::of(&device), &MATMUL, spec);
         assert!(holds(&spec) && holds(&spec.with(|options| options.seed = 2)));
         assert!(holds(&spec.with(|options| (options.goal, options.subgroup_size) = (Goal::Solution, Some(8)))));
         assert!(!holds(&spec.with(|options| options.dtype = DType::F16)));
@@ -646,12 +664,13 @@ mod tests {
     #[test]
     fn a_compiled_result_never_replaces_a_measured_one() {
         let device = software_device();
-        let (compiled, measured) = (inspected(&device, "tiled", 0.0), kept(&device, "tiled", "1024", 4.5));
+        let compiled = inspected(&device, "tiled", 0.0);
+        let measured = kept(&device, "tiled", "1024", 4.5);
         let text = tuned(std::slice::from_ref(&compiled)).text();
         assert!(text.contains("spills = 0.0") && !text.contains("gflops"), "{text}");
         let read = Tuned::parse(&text, Path::new("tuned.toml")).expect(&text);
         assert_eq!(
-            chosen(&group(&["tiled"], false, 1024), &device, &read)[0].2,
+            notes(&group(&["tiled"], false, 1024), &device, &read)[0],
             ["tile 64×128×16 in 64×32 in 16×16, by inspection, 2026-11-21"]
         );
         let mut both = tuned(std::slice::from_ref(&measured));
@@ -670,9 +689,9 @@ mod tests {
     #[test]
     fn auto_skips_a_variant_that_spills_with_every_tile() {
         let device = software_device();
-        let all = group(&[], true, 1024);
-        let reason = |results: &[TuningResult]| chosen(&all, &device, &tuned(results)).pop().expect("one").2.pop();
-        let first = &favourites(&MATMUL, &all.spec, &device)[0].name;
+        let auto_group = group(&[], true, 1024);
+        let reason = |results: &[TuningResult]| notes(&auto_group, &device, &tuned(results)).remove(0).pop();
+        let first = &favourites(&MATMUL, &auto_group.spec, &device)[0].name;
         let by_model = reason(&[]).expect("a reason");
         assert_eq!(reason(&[inspected(&device, first, 0.0)]), Some(by_model));
         let reason_of_next = reason(&[inspected(&device, first, 12.0)]).expect("a reason");
@@ -688,32 +707,34 @@ mod tests {
         let usual =
             TuningResult { options: crate::plan::fixture::usual(), ..kept(&software_device(), "tiled", "1024", 4.5) };
         for axis in axes::AXES.iter().filter(|axis| axis.separates.tiles) {
-            let other = TuningResult { options: crate::plan::fixture::unusual_on(axis), ..usual.clone() };
-            let text = tuned(&[usual.clone(), other.clone()]).text();
+            let unusual = TuningResult { options: crate::plan::fixture::unusual_on(axis), ..usual.clone() };
+            let text = tuned(&[usual.clone(), unusual.clone()]).text();
             let read = Tuned::parse(&text, Path::new("tuned.toml")).expect(&text).results;
             let has = |kept: &TuningResult| read.iter().any(|read| (axis.same)(&read.options, &kept.options));
-            assert!(read.len() == 2 && has(&usual) && has(&other), "{}: {text}", axis.name);
+            assert!(read.len() == 2 && has(&usual) && has(&unusual), "{}: {text}", axis.name);
         }
     }
 
     #[test]
     fn auto_is_the_rules_choice_until_a_search_measured_something_better() {
         let device = software_device();
-        let auto = |tuned: &Tuned| chosen(&group(&[], true, 1024), &device, tuned);
-        let rule = "texel chosen by auto, by the model";
-        assert_eq!(auto(&Tuned::none()), [("texel".into(), None, vec![rule.into()])]);
+        let auto_group = group(&[], true, 1024);
+        let auto = |results: &[TuningResult]| {
+            let tuned = tuned(results);
+            choose(&auto_group, &device, &tuned).remove(0)
+        };
+        let [tiled, texel] = [("tiled", 4.5), ("texel", 30.0)].map(|(name, rate)| kept(&device, name, "1024", rate));
+        assert_eq!((auto(&[]).notes(), auto(&[]).spec.tile), (vec!["texel chosen by auto, by the model".into()], None));
         // A rate without one of the rule's choice does not count.
-        let tiled = [kept(&device, "tiled", "1024", 4.5)];
-        assert_eq!(auto(&tuned(&tiled))[0].0, "texel");
-        let slower = [&tiled[..], &[kept(&device, "texel", "1024", 30.0)]].concat();
-        assert_eq!(auto(&tuned(&slower))[0].2, ["texel chosen by auto, the fastest of the results of 2026-11-21"]);
-        let faster = [&tiled[..], &[kept(&device, "texel", "1024", 3.0)]].concat();
-        let [(name, tile, notes)] = &auto(&tuned(&faster))[..] else { panic!("one variant") };
-        assert_eq!((name.as_str(), tile.as_deref()), ("tiled", Some(TILE)));
-        assert_eq!(notes[1], "tiled chosen by auto, the fastest of the results of 2026-11-21");
+        assert_eq!(auto(std::slice::from_ref(&tiled)).variant.name, "texel");
+        let slower = [tiled.clone(), texel.clone()];
+        assert_eq!(auto(&slower).notes(), ["texel chosen by auto, the fastest of the results of 2026-11-21"]);
+        let faster = auto(&[tiled, TuningResult { gflops: Some(3.0), ..texel }]);
+        assert_eq!((&*faster.variant.name, faster.spec.tile.map(String::from)), ("tiled", Some(TILE.into())));
+        assert_eq!(faster.notes()[1], "tiled chosen by auto, the fastest of the results of 2026-11-21");
         // A variant with different arithmetic is never chosen, however fast.
         let split = [&slower[..], &[kept(&device, "split", "1024", 300.0)]].concat();
-        assert_eq!(auto(&tuned(&split))[0].0, "texel");
+        assert_eq!(auto(&split).variant.name, "texel");
     }
 
     #[test]
@@ -721,8 +742,9 @@ mod tests {
         let mut device = software_device();
         device.limits.texel_buffer_elements = 1;
         let auto = |variants: &[&str], device: &DeviceInfo| {
-            let chosen = chosen(&group(variants, true, 1024), device, &Tuned::none());
-            chosen.into_iter().map(|(name, ..)| name).collect::<Vec<_>>()
+            let group = group(variants, true, 1024);
+            let chosen = choose(&group, device, &Tuned::none());
+            chosen.iter().map(|configuration| configuration.variant.name.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(auto(&[], &device), ["tiled"]);
         assert_eq!(auto(&["naive", "tiled"], &device), ["naive", "tiled"]);
@@ -778,8 +800,8 @@ mod tests {
                         let runs = |variant, spec| feasible(&MATMUL, variant, spec, &device);
                         let any = favourites(&MATMUL, &group.spec, &device);
                         let any = any.into_iter().any(|variant| runs(variant, &group.spec).is_ok());
-                        let found = runs(variant, spec);
-                        assert_eq!(found.is_ok(), any, "{kind} without {lacks}, {dtype} {n}: {found:?}");
+                        let program = runs(variant, spec);
+                        assert_eq!(program.is_ok(), any, "{kind} without {lacks}, {dtype} {n}: {program:?}");
                         picked.insert((variant.name.clone(), any));
                     }
                 }

@@ -281,7 +281,7 @@ pub mod tests {
                 Case { algorithm, chain: Some(1000), ..case(variant, outcome) }
             })
             .collect();
-        record.attach_entry(&CATALOGUE);
+        record.attach_entries(&CATALOGUE);
         let view = View::of_width(120);
         insta::assert_snapshot!(compact(&record, &view) + "\n" + &long(&record, &view));
     }

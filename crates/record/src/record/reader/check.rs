@@ -3,7 +3,7 @@
 use crate::basis::printable::printable;
 use crate::basis::threads;
 use crate::basis::units::{Nanos, counted};
-use crate::record::{Case, CaseSize, MAX_TEXT_LENGTH, Measured, Origin, Outcome, Record, Verification};
+use crate::record::{Case, CaseSize, MAX_TEXT_LENGTH, Measured, Outcome, Record, Verification};
 use crate::stats::Summary;
 use rayon::prelude::*;
 use std::collections::HashSet;
@@ -35,20 +35,20 @@ pub(super) struct CheckError {
 pub(super) fn check(record: &mut Record) -> Result<Vec<String>, CheckError> {
     let indices = check_whole(record).map_err(|message| CheckError { case: None, message })?;
     threads::prepare();
-    let cut = cut_names(record);
+    let cut_count = cut_names(record);
     let mut ids = HashSet::with_capacity(record.cases.len());
     let mut mended = vec![];
     let mut verified = 0;
-    let found: Vec<_> = record.cases.par_iter_mut().map(check_case).collect();
-    for (index, (case, found)) in record.cases.iter().zip(found).enumerate() {
+    let checks: Vec<_> = record.cases.par_iter_mut().map(check_case).collect();
+    for (index, (case, check)) in record.cases.iter().zip(checks).enumerate() {
         let name = printable(&case.id).into_owned();
         let refuse = |message: String| CheckError { case: Some(index), message };
         if !indices.contains(&case.device) {
-            let known: Vec<_> = record.devices.iter().map(|device| device.index.to_string()).collect();
+            let device_indices: Vec<_> = record.devices.iter().map(|device| device.index.to_string()).collect();
             return Err(refuse(format!(
                 "case '{name}' names device {}; the record has: {}",
                 case.device,
-                known.join(", ")
+                device_indices.join(", ")
             )));
         }
         if case.process > 0 && case.process >= record.processes.len() {
@@ -65,14 +65,16 @@ pub(super) fn check(record: &mut Record) -> Result<Vec<String>, CheckError> {
         if let Some(value) = [share, case.speedup].into_iter().flatten().find(|value| *value < 0.0) {
             return Err(refuse(format!("case '{name}' has a share or speed-up of {value}, below zero")));
         }
-        if found.map_err(|message| refuse(format!("case '{name}': {message}")))? {
+        let was_mended = check.map_err(|message| refuse(format!("case '{name}': {message}")))?;
+        if was_mended {
             mended.push(name);
         }
         verified += usize::from(case.measured().is_some_and(|measured| measured.samples.is_empty()));
     }
     let mut notes = vec![];
-    if cut > 0 {
-        notes.push(format!("{} longer than {MAX_TEXT_LENGTH} characters cut to that length", counted(cut, "name")));
+    if cut_count > 0 {
+        let names = counted(cut_count, "name");
+        notes.push(format!("{names} longer than {MAX_TEXT_LENGTH} characters cut to that length"));
     }
     if let [first, others @ ..] = &mended[..] {
         let others = if others.is_empty() { String::new() } else { format!(" (and of {} more)", others.len()) };
@@ -128,12 +130,15 @@ fn check_whole(record: &Record) -> Result<HashSet<usize>, String> {
         }
     }
     let origins = record.processes.iter().map(|process| &process.origin).chain([&record.origin]);
-    if let Some(nonsense) = origins.into_iter().find_map(Origin::nonsense) {
-        return Err(format!("`origin`: {}", printable(&nonsense)));
+    for origin in origins {
+        if let Some(nonsense) = origin.nonsense() {
+            return Err(format!("`origin`: {}", printable(&nonsense)));
+        }
     }
-    let totals = [("wall_time", record.wall_time), ("device_time", record.device_time)];
-    if let Some((name, time)) = totals.into_iter().find(|(_, time)| !believable(*time)) {
-        return Err(format!("`{name}` is {} ns, impossible for a run", time.0));
+    for (name, time) in [("wall_time", record.wall_time), ("device_time", record.device_time)] {
+        if !is_plausible(time) {
+            return Err(format!("`{name}` is {} ns, impossible for a run", time.0));
+        }
     }
     for peak in &record.peaks {
         if let Some(figure) = peak.figures.iter().find(|figure| figure.best <= 0.0 || figure.median <= 0.0) {
@@ -153,7 +158,10 @@ fn check_case(case: &mut Case) -> Result<bool, String> {
     check_size(&case.size)?;
     let measured = match &mut case.outcome {
         Outcome::Measured(measured) => measured,
-        Outcome::Rejected(verification) => return check_figures(verification).map(|()| false),
+        Outcome::Rejected(verification) => {
+            check_figures(verification)?;
+            return Ok(false);
+        }
         _ => return Ok(false),
     };
     if let Some(verification) = measured.verification.verified() {
@@ -169,7 +177,7 @@ fn check_case(case: &mut Case) -> Result<bool, String> {
         return Err("its samples have 0 repeats".into());
     }
     for (number, sample) in samples.iter().enumerate() {
-        if !believable(sample.time) || !believable(sample.host) {
+        if !is_plausible(sample.time) || !is_plausible(sample.host) {
             let [device, host] = [sample.time.0, sample.host.0];
             return Err(format!(
                 "sample {} has a device time of {device} ns and a host time of {host} ns; {TIMES}",
@@ -177,28 +185,30 @@ fn check_case(case: &mut Case) -> Result<bool, String> {
             ));
         }
     }
-    let quoted = [summary.min, summary.lower_quartile, summary.median, summary.upper_quartile, summary.max];
-    let seen = conditions.canary.into_iter().flatten();
-    let spent = [phases.inputs, phases.upload, phases.oracle, phases.verification, phases.download, phases.warm_up];
-    let spent = spent.into_iter().chain([phases.sampling, phases.device]);
-    let ends = summary.interval.into_iter().flatten();
-    if let Some(time) = quoted.into_iter().chain(ends).chain(seen).chain(spent).find(|time| !believable(*time)) {
+    let mut quoted = vec![summary.min, summary.lower_quartile, summary.median, summary.upper_quartile, summary.max];
+    quoted.extend(summary.interval.into_iter().flatten());
+    quoted.extend(conditions.canary.into_iter().flatten());
+    quoted.extend([phases.inputs, phases.upload, phases.oracle, phases.verification, phases.download]);
+    quoted.extend([phases.warm_up, phases.sampling, phases.device]);
+    if let Some(time) = quoted.into_iter().find(|time| !is_plausible(*time)) {
         return Err(format!("it quotes a time of {} ns; {TIMES}", time.0));
     }
     if let Some(clock) = conditions.clock_mhz.into_iter().flatten().find(|clock| !(0.0..1e6).contains(clock)) {
         return Err(format!("its clock is {clock} MHz"));
     }
-    let figures = energy.iter().flat_map(|energy| [energy.joules, energy.watts, energy.seconds, energy.busy]);
-    if let Some(figure) = { figures }.find(|figure| !(0.0..1e12).contains(figure)) {
-        return Err(format!("its energy has a figure of {figure}"));
+    if let Some(energy) = energy {
+        let figures = [energy.joules, energy.watts, energy.seconds, energy.busy];
+        if let Some(figure) = figures.into_iter().find(|figure| !(0.0..1e12).contains(figure)) {
+            return Err(format!("its energy has a figure of {figure}"));
+        }
     }
     let times: Vec<Nanos> = samples.iter().map(|sample| sample.time).collect();
-    let Some(found) = Summary::of(&times) else { return Ok(false) };
-    let stated = std::mem::replace(summary, found);
+    let Some(computed) = Summary::of(&times) else { return Ok(false) };
+    let stated = std::mem::replace(summary, computed);
     for sample in samples.iter_mut() {
-        sample.outlier = found.is_outlier(sample.time);
+        sample.outlier = computed.is_outlier(sample.time);
     }
-    Ok(!agree(&stated, &found))
+    Ok(!agree(&stated, &computed))
 }
 
 /// Returns an error for a size with an extent of zero. Sizes of other versions may be any other text.
@@ -220,15 +230,16 @@ fn check_figures(verification: &Verification) -> Result<(), String> {
 }
 
 /// Whether two summaries agree. Outliers are not compared, because older records lack them.
-fn agree(stated: &Summary, found: &Summary) -> bool {
+fn agree(stated: &Summary, computed: &Summary) -> bool {
     let figures = |s: &Summary| {
         let [low, high] = s.interval.unwrap_or_default();
         [s.min, s.lower_quartile, s.median, s.upper_quartile, s.max, low, high]
     };
-    let near = |(a, b): (Nanos, Nanos)| (a.0 - b.0).abs() <= ROUNDING * b.0;
-    stated.count == found.count && figures(stated).into_iter().zip(figures(found)).all(near)
+    let is_near = |(a, b): (Nanos, Nanos)| (a.0 - b.0).abs() <= ROUNDING * b.0;
+    stated.count == computed.count && figures(stated).into_iter().zip(figures(computed)).all(is_near)
 }
 
-fn believable(time: Nanos) -> bool {
+/// Whether a run can take this time; 0 is a time below the clock's resolution.
+fn is_plausible(time: Nanos) -> bool {
     time.0 == 0.0 || (MIN_TIME..=MAX_TIME).contains(&time.0)
 }

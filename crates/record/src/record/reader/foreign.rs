@@ -20,38 +20,35 @@ pub(super) fn schema(name: &str) -> String {
 
 /// Returns the message for JSON without a schema, with the name of the tool that wrote it if its shape is known.
 pub(super) fn explain(text: &str) -> String {
-    let what = recognise(text).map_or_else(
-        || "it is JSON, but not a record".to_string(),
-        |tool| format!("it is {tool}, not a record of gpukern"),
-    );
-    format!("{what}; {RECORD}")
+    match recognise(text) {
+        Some(document) => format!("it is {document}, not a record of gpukern; {RECORD}"),
+        None => format!("it is JSON, but not a record; {RECORD}"),
+    }
 }
 
 /// Keys of an object, with the text of their values.
 pub(super) type Keys<'a> = BTreeMap<String, &'a RawValue>;
 
+/// Names a document of another tool, or of another command, by the keys of its outermost objects.
 fn recognise(text: &str) -> Option<&'static str> {
     let has = |keys: &Keys<'_>, names: &[&str]| names.iter().all(|name| keys.contains_key(*name));
     if let Ok(list) = serde_json::from_str::<Vec<Keys<'_>>>(text) {
         let first = list.first()?;
-        return if has(first, &["name", "unit", "value"]) {
-            Some("the input of github-action-benchmark")
-        } else if has(first, &["uuid", "subgroup"]) {
-            Some("the list of `gpukern devices --json`")
-        } else {
-            None
-        };
+        if has(first, &["name", "unit", "value"]) {
+            return Some("the input of github-action-benchmark");
+        }
+        return has(first, &["uuid", "subgroup"]).then_some("the list of `gpukern devices --json`");
     }
     let keys = serde_json::from_str::<Keys<'_>>(text).ok()?;
-    let known: [(&[&str], &str); 4] = [
+    let documents: [(&[&str], &str); 4] = [
         (&["context", "benchmarks"], "the output of Google Benchmark"),
         (&["lastUpdate", "entries"], "the history of github-action-benchmark"),
         (&["mean", "median", "std_dev"], "an estimate of Criterion.rs"),
         (&["devices", "benchmarks", "meta"], "the output of NVBench"),
     ];
-    if let Some((_, tool)) = known.iter().find(|(names, _)| has(&keys, names)) {
+    if let Some((_, tool)) = documents.iter().find(|(names, _)| has(&keys, names)) {
         return Some(tool);
     }
     let results: Vec<Keys<'_>> = serde_json::from_str(keys.get("results")?.get()).ok()?;
-    results.first().filter(|result| has(result, &["command", "mean"])).map(|_| "the output of hyperfine")
+    has(results.first()?, &["command", "mean"]).then_some("the output of hyperfine")
 }

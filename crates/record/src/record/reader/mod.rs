@@ -27,7 +27,9 @@ const MAX_BYTES: u64 = 256 << 20;
 /// Size of a record from which its cases are parsed on all cores.
 const MIN_PARALLEL_BYTES: usize = 1 << 20;
 
+/// Name of the schema, before its version.
 const PREFIX: &str = "gpukern-run/";
+/// Newest version that this gpukern reads, and the one that it writes.
 const NEWEST: u32 = 2;
 
 /// Reads the record at `path`, or from standard input for `-`.
@@ -36,7 +38,7 @@ const NEWEST: u32 = 2;
 /// When the input cannot be read, is too large, or is not a plausible record.
 pub fn read(path: &Path, catalogue: &Catalogue) -> Result<NamedRecord, Error> {
     if path == Path::new("-") {
-        return parse(&take(std::io::stdin().lock())?, "standard input", catalogue);
+        return parse(&read_all(std::io::stdin().lock())?, "standard input", catalogue);
     }
     let name = path.shown();
     let refuse = |reason: String| Error::Usage(format!("cannot read '{name}': {reason}"));
@@ -50,7 +52,7 @@ pub fn read(path: &Path, catalogue: &Catalogue) -> Result<NamedRecord, Error> {
 }
 
 /// Reads all of `input`, which is standard input except in tests.
-fn take(input: impl Read) -> Result<Vec<u8>, Error> {
+fn read_all(input: impl Read) -> Result<Vec<u8>, Error> {
     let refuse = |reason: String| Error::Usage(format!("cannot read standard input: {reason}"));
     let mut bytes = vec![];
     input.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|e| refuse(e.to_string()))?;
@@ -67,17 +69,19 @@ fn take(input: impl Read) -> Result<Vec<u8>, Error> {
 pub fn parse(bytes: &[u8], name: &str, catalogue: &Catalogue) -> Result<NamedRecord, Error> {
     let text = decode(bytes, name)?;
     let document = RawRecord { text, name };
-    let mut named = if let Some(journal) = document.journal() {
-        journal?
-    } else {
-        let frame = document.frame()?;
-        let version = document.version(&frame)?;
-        document.finish(document.record(&frame)?, &frame, version, vec![])?
+    let mut named = match document.journal()? {
+        Some(journal) => journal,
+        None => {
+            let frame = document.frame()?;
+            let version = document.version(&frame)?;
+            document.finish(document.record(&frame)?, &frame, version, vec![])?
+        }
     };
-    named.record.attach_entry(catalogue);
+    named.record.attach_entries(catalogue);
     Ok(named)
 }
 
+/// Returns the text of a record, or an error that tells what else the bytes may be.
 fn decode<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str, Error> {
     let refuse = |what: &str| Err(Error::Usage(format!("'{name}' {what}")));
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
@@ -131,19 +135,19 @@ struct Frame<'a> {
 impl<'a> RawRecord<'a> {
     /// Parses the journal of an unfinished run; `None` if the text is not a journal. A journal has a record without
     /// cases in the first line and a case in each further one. The last line may be incomplete.
-    fn journal(&self) -> Option<Result<NamedRecord, Error>> {
-        let (head, lines) = self.text.split_once('\n')?;
-        let mut frame = serde_json::from_str::<Frame<'a>>(head).ok()?;
-        let cases = frame.cases.as_mut().filter(|cases| cases.is_empty())?;
+    fn journal(&self) -> Result<Option<NamedRecord>, Error> {
+        let Some((head, lines)) = self.text.split_once('\n') else { return Ok(None) };
+        let Ok(mut frame) = serde_json::from_str::<Frame<'a>>(head) else { return Ok(None) };
+        let Some(cases) = frame.cases.as_mut().filter(|cases| cases.is_empty()) else { return Ok(None) };
         if lines.is_empty() || frame.schema.is_none() {
-            return None;
+            return Ok(None);
         }
         for line in lines.split_inclusive('\n').filter(|line| line.ends_with('\n') && !line.trim().is_empty()) {
             match serde_json::from_str::<&RawValue>(line) {
                 Ok(case) => cases.push(case),
                 Err(error) => {
                     let start = line.as_ptr() as usize - self.text.as_ptr() as usize;
-                    return Some(Err(self.syntax(&error, line, start, "a case of the journal is damaged: ")));
+                    return Err(self.syntax(&error, line, start, "a case of the journal is damaged: "));
                 }
             }
         }
@@ -151,19 +155,18 @@ impl<'a> RawRecord<'a> {
         let name = self.name;
         let count = cases.len();
         let note = format!("'{name}' is the journal of an unfinished run: it has {count} cases{cut}");
-        Some(self.version(&frame).and_then(|version| {
-            let record = serde_json::from_str(head).map_err(|error| self.syntax(&error, head, 0, ""))?;
-            self.finish(record, &frame, version, vec![note])
-        }))
+        let version = self.version(&frame)?;
+        let record = serde_json::from_str(head).map_err(|error| self.syntax(&error, head, 0, ""))?;
+        self.finish(record, &frame, version, vec![note]).map(Some)
     }
 
     /// Returns an error at a byte of the text.
     fn error(&self, offset: Option<usize>, message: &str) -> Error {
-        let place = offset.map_or_else(String::new, |offset| {
+        let position_text = offset.map_or_else(String::new, |offset| {
             let (line, column) = position(self.text.as_bytes(), offset);
             format!(" (line {line}, column {column})")
         });
-        Error::Usage(format!("cannot use '{}'{place}: {message}", self.name))
+        Error::Usage(format!("cannot use '{}'{position_text}: {message}", self.name))
     }
 
     /// Returns the offset of `raw`, a part of the text.
@@ -173,10 +176,10 @@ impl<'a> RawRecord<'a> {
 
     /// Converts an error of `serde_json` in the part of the text that begins at `start`.
     fn syntax(&self, error: &serde_json::Error, part: &str, start: usize, what: &str) -> Error {
-        let at = start + offset_of(part, error.line(), error.column());
+        let offset = start + offset_of(part, error.line(), error.column());
         let message = error.to_string();
         let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message);
-        self.error(Some(at), &format!("{what}{}", printable(message)))
+        self.error(Some(offset), &format!("{what}{}", printable(message)))
     }
 
     fn frame(&self) -> Result<Frame<'a>, Error> {
@@ -236,8 +239,8 @@ impl<'a> RawRecord<'a> {
         };
         let text = [&self.text[..cut.start], &self.text[cut.end..]].concat();
         serde_json::from_str(&text).map_err(|error| {
-            let at = offset_of(&text, error.line(), error.column());
-            let start = if at > cut.start { cut.len() } else { 0 };
+            let offset = offset_of(&text, error.line(), error.column());
+            let start = if offset > cut.start { cut.len() } else { 0 };
             self.syntax(&error, &text, start, "")
         })
     }
@@ -292,13 +295,17 @@ fn separate_shares(record: &mut Record) {
     let Record { devices, peaks, cases, .. } = record;
     for case in cases {
         if case.chain.is_some() {
-            (case.share, case.structure) = (None, None);
+            case.share = None;
+            case.structure = None;
         }
-        let by_launches = case.share.is_some_and(|share| share.limit == Limit::Launch) && case.launches > 1;
+        let is_by_launches = case.share.is_some_and(|share| share.limit == Limit::Launch) && case.launches > 1;
+        if !is_by_launches || case.structure.is_some() {
+            continue;
+        }
         let device = devices.iter().find(|device| device.index == case.device);
         let peak = device.and_then(|device| peaks.iter().find(|peak| peak.uuid == device.uuid));
         let median = case.measured().map(|measured| measured.summary.median);
-        if let (true, None, Some(peak), Some(median)) = (by_launches, case.structure, peak, median) {
+        if let (Some(peak), Some(median)) = (peak, median) {
             case.structure = peak.structure(case, median);
             case.share = peak.share(case, median);
         }

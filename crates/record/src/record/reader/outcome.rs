@@ -11,6 +11,7 @@ use crate::stats::Summary;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
+/// Tag of an outcome.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Status {
@@ -64,11 +65,12 @@ struct Fields {
 }
 
 impl Fields {
+    /// Returns the fields of a process that died.
     fn death<E: Error>(self) -> Result<Death, E> {
         Ok(Death {
-            cause: there(self.cause, "cause")?,
-            kernels: there(self.kernels, "kernels")?,
-            driver: there(self.driver, "driver")?,
+            cause: required(self.cause, "cause")?,
+            kernels: required(self.kernels, "kernels")?,
+            driver: required(self.driver, "driver")?,
             said: self.said.unwrap_or_default(),
         })
     }
@@ -76,7 +78,7 @@ impl Fields {
 
 /// Fields of both kinds of correctness.
 #[derive(Deserialize)]
-struct Found {
+struct CorrectnessFields {
     // Verified.
     residual: Option<f64>,
     tolerance: Option<f64>,
@@ -89,25 +91,26 @@ struct Found {
     unverified: Option<String>,
 }
 
-fn there<T, E: Error>(field: Option<T>, name: &'static str) -> Result<T, E> {
+/// Returns the value of a field that this kind of outcome must have.
+fn required<T, E: Error>(field: Option<T>, name: &'static str) -> Result<T, E> {
     field.ok_or_else(|| E::missing_field(name))
 }
 
 impl<'de> Deserialize<'de> for Correctness {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let found = Found::deserialize(deserializer)?;
-        match (found.unverified, found.tolerance) {
+        let fields = CorrectnessFields::deserialize(deserializer)?;
+        match (fields.unverified, fields.tolerance) {
             (Some(unverified), None) => Ok(Self::Unverified { unverified }),
             (Some(_), Some(_)) => {
                 Err(D::Error::custom("both `unverified` and a `tolerance`, which exclude each other"))
             }
             (None, tolerance) => Ok(Self::Verified(Verification {
-                residual: found.residual,
-                tolerance: there(tolerance, "tolerance")?,
-                method: there(found.method, "method")?,
-                worst: there(found.worst, "worst")?,
-                metrics: there(found.metrics, "metrics")?,
-                wrong: found.wrong,
+                residual: fields.residual,
+                tolerance: required(tolerance, "tolerance")?,
+                method: required(fields.method, "method")?,
+                worst: required(fields.worst, "worst")?,
+                metrics: required(fields.metrics, "metrics")?,
+                wrong: fields.wrong,
             })),
         }
     }
@@ -118,28 +121,28 @@ impl<'de> Deserialize<'de> for Outcome {
         let fields = Fields::deserialize(deserializer)?;
         Ok(match fields.status {
             Status::Measured => Self::Measured(Box::new(Measured {
-                verification: there(fields.verification, "verification")?,
+                verification: required(fields.verification, "verification")?,
                 accepts: fields.accepts,
                 inputs: fields.inputs,
-                summary: there(fields.summary, "summary")?,
-                repeats: there(fields.repeats, "repeats")?,
-                samples: there(fields.samples, "samples")?,
-                warnings: there(fields.warnings, "warnings")?,
+                summary: required(fields.summary, "summary")?,
+                repeats: required(fields.repeats, "repeats")?,
+                samples: required(fields.samples, "samples")?,
+                warnings: required(fields.warnings, "warnings")?,
                 conditions: fields.conditions,
                 energy: fields.energy,
                 repeated: fields.repeated,
-                phases: there(fields.phases, "phases")?,
+                phases: required(fields.phases, "phases")?,
             })),
             Status::Rejected => Self::Rejected(Verification {
                 residual: fields.residual,
-                tolerance: there(fields.tolerance, "tolerance")?,
-                method: there(fields.method, "method")?,
-                worst: there(fields.worst, "worst")?,
-                metrics: there(fields.metrics, "metrics")?,
+                tolerance: required(fields.tolerance, "tolerance")?,
+                method: required(fields.method, "method")?,
+                worst: required(fields.worst, "worst")?,
+                metrics: required(fields.metrics, "metrics")?,
                 wrong: fields.wrong,
             }),
-            Status::Skipped => Self::Skipped { reason: there(fields.reason, "reason")? },
-            Status::Failed => Self::Failed { error: there(fields.error, "error")?, mistake: fields.mistake },
+            Status::Skipped => Self::Skipped { reason: required(fields.reason, "reason")? },
+            Status::Failed => Self::Failed { error: required(fields.error, "error")?, mistake: fields.mistake },
             Status::Crashed => Self::Crashed(fields.death()?),
             Status::TimedOut => Self::TimedOut(fields.death()?),
             Status::Interrupted => Self::Interrupted,

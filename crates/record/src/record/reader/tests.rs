@@ -11,6 +11,11 @@ fn current() -> String {
     serde_json::to_string(&record).expect("JSON")
 }
 
+/// Returns the record in `text`, which is called `x`.
+fn loaded(text: &str) -> NamedRecord {
+    parse(text.as_bytes(), "x", &CATALOGUE).expect("a record")
+}
+
 fn refused(text: &str, expected: &[&str]) {
     let message = parse(text.as_bytes(), "run.json", &CATALOGUE).expect_err("refused").to_string();
     for part in expected.iter().chain(&["run.json"]) {
@@ -38,7 +43,7 @@ fn an_old_record_is_upgraded_and_says_so() {
 #[test]
 fn a_current_record_reads_back_as_it_was_written() {
     let first = parse(OLD.as_bytes(), "old", &CATALOGUE).expect("a record").record;
-    let second = parse(current().as_bytes(), "new", &CATALOGUE).expect("a record");
+    let second = loaded(&current());
     assert_eq!((second.record, second.notes), (first, vec![]));
 }
 
@@ -46,7 +51,7 @@ fn a_current_record_reads_back_as_it_was_written() {
 fn a_byte_order_mark_and_pretty_printing_do_not_matter() {
     let pretty: Value = serde_json::from_str(&current()).expect("JSON");
     let text = format!("\u{feff}{pretty:#}\r\n");
-    assert_eq!(parse(text.as_bytes(), "run.json", &CATALOGUE).expect("a record").record.cases.len(), 2);
+    assert_eq!(loaded(&text).record.cases.len(), 2);
 }
 
 #[test]
@@ -61,8 +66,8 @@ fn other_text_is_distinguished_from_truncated_json() {
     refused(&text.replacen(':', ";", 1), &["it is damaged, or not JSON", "line 1, column 10"]);
     let invalid = [b"{\"schema\":\"".as_slice(), b"\xff", b"\"}"].concat();
     let wide: Vec<u8> = std::iter::once(0xfeff).chain("{}".encode_utf16()).flat_map(u16::to_le_bytes).collect();
-    let said = [invalid, wide].map(|bytes| parse(&bytes, "x", &CATALOGUE).expect_err("refused").to_string());
-    insta::assert_snapshot!(said.join("\n"), @"
+    let messages = [invalid, wide].map(|bytes| parse(&bytes, "x", &CATALOGUE).expect_err("refused").to_string());
+    insta::assert_snapshot!(messages.join("\n"), @"
     'x' is not UTF-8 text (line 1, column 12); is it another kind of file, or damaged?
     'x' is UTF-16, but records are UTF-8: convert it, and write the next with `--json PATH` instead of `>`
     ");
@@ -131,8 +136,7 @@ fn an_error_behind_the_cases_has_the_right_place() {
 
 #[test]
 fn samples_override_a_contradicting_summary() {
-    let loaded =
-        parse(with("/cases/0/outcome/summary/median", 1.0.into()).as_bytes(), "x", &CATALOGUE).expect("a record");
+    let loaded = loaded(&with("/cases/0/outcome/summary/median", 1.0.into()));
     let expected = parse(OLD.as_bytes(), "old", &CATALOGUE).expect("a record").record;
     assert_eq!(loaded.record.cases[0], expected.cases[0]);
     assert_eq!(loaded.notes, ["'x': the summary of lu/naive/f32/1024x1024 contradicts its samples; using the samples"]);
@@ -140,8 +144,7 @@ fn samples_override_a_contradicting_summary() {
 
 #[test]
 fn cases_that_were_only_verified_are_noted() {
-    let loaded =
-        parse(with("/cases/0/outcome/samples", Value::Array(vec![])).as_bytes(), "x", &CATALOGUE).expect("a record");
+    let loaded = loaded(&with("/cases/0/outcome/samples", Value::Array(vec![])));
     assert_eq!(loaded.notes, ["'x': 1 cases were verified only: they have no samples, so no time"]);
     assert!(matches!(loaded.record.cases[0].outcome, Outcome::Measured(_)));
 }
@@ -165,28 +168,31 @@ fn errors_name_a_missing_file_or_a_folder() {
 
 #[test]
 fn endless_input_is_refused() {
-    let message = take(std::io::repeat(b' ')).expect_err("refused").to_string();
+    let message = read_all(std::io::repeat(b' ')).expect_err("refused").to_string();
     assert_eq!(message, "cannot read standard input: it is larger than 256 MiB, too large for a record");
 }
 
 #[test]
 fn impossible_figures_are_refused_with_their_position() {
-    let at = |field: &str| format!("/cases/0/outcome/{field}");
+    let pointer = |field: &str| format!("/cases/0/outcome/{field}");
     for (pointer, value, expected) in [
-        (at("samples/0/device"), 5e-324, "sample 1 has a device time of"),
-        (at("summary/median"), 5e-324, "it quotes a time of"),
-        (at("verification/residual"), 1e308, "it has a time, but its residual, 1"),
-        (at("verification/residual"), 1.0, "is not within"),
-        (at("verification/residual"), -1.0, "a residual or a tolerance of -1, below zero"),
-        (at("verification/tolerance"), -1.0, "a residual or a tolerance of -1, below zero"),
+        (pointer("samples/0/device"), 5e-324, "sample 1 has a device time of"),
+        (pointer("summary/median"), 5e-324, "it quotes a time of"),
+        (pointer("verification/residual"), 1e308, "it has a time, but its residual, 1"),
+        (pointer("verification/residual"), 1.0, "is not within"),
+        (pointer("verification/residual"), -1.0, "a residual or a tolerance of -1, below zero"),
+        (pointer("verification/tolerance"), -1.0, "a residual or a tolerance of -1, below zero"),
     ] {
         refused(&with(&pointer, value.into()), &["line 1, column", "case 'lu/naive/f32/1024x1024'", expected]);
     }
-    refused(&with(&at("verification/residual"), Value::Null), &["its residual, none, is not within"]);
+    refused(&with(&pointer("verification/residual"), Value::Null), &["its residual, none, is not within"]);
     for size in ["0", "0x10", "64x0x64"] {
         refused(&with("/cases/1/size", size.into()), &["line 1, column", &format!("its size is {size}")]);
     }
-    assert!(parse(with(&at("samples/0/device"), 0.0.into()).as_bytes(), "x", &CATALOGUE).is_ok(), "a tick may be long");
+    assert!(
+        parse(with(&pointer("samples/0/device"), 0.0.into()).as_bytes(), "x", &CATALOGUE).is_ok(),
+        "a tick may be long"
+    );
     let negative = serde_json::json!([{
         "schema": "gpukern-peak/1", "version": "", "measured": "", "extent": "quick", "device": "a device", "uuid": "",
         "driver": "", "missing": [], "levels": [], "figures": [
@@ -264,7 +270,8 @@ fn a_share_of_a_variants_own_launches_is_that_of_its_structure() {
     let text = include_bytes!("../../../../../results/lavapipe-lu.json");
     let record = parse(text, "published", &CATALOGUE).expect("a record").record;
     let case = record.cases.iter().find(|case| case.launches == 3070).expect("lu/in-place");
-    let (share, own) = (case.share.expect("a share"), case.structure.expect("its own launches"));
+    let share = case.share.expect("a share");
+    let own = case.structure.expect("its own launches");
     assert_eq!((share.limit, own.limit), (Limit::Compute, Limit::Launch));
     assert!((own.least.0 / 13_481_869.0 - 1.0).abs() < 1e-6 && share.least.0 < own.least.0, "{share:?} {own:?}");
 }
@@ -278,8 +285,8 @@ fn names_of_any_length_are_cut_and_ids_are_not() {
     record["cases"][0]["variant"] = long.as_str().into();
     record["cases"][0]["size"] = long.as_str().into();
     let loaded = parse(record.to_string().as_bytes(), "run.json", &CATALOGUE).expect("no reason to refuse it");
-    let (case, device) = (&loaded.record.cases[0], &loaded.record.devices[0]);
-    for name in [&device.name, &case.variant, &case.size.to_string()] {
+    let case = &loaded.record.cases[0];
+    for name in [&loaded.record.devices[0].name, &case.variant, &case.size.to_string()] {
         assert_eq!((name.chars().count(), name.chars().last()), (crate::record::MAX_TEXT_LENGTH, Some('…')));
     }
     assert_eq!(case.id, long);
