@@ -1,4 +1,6 @@
-//! Compact table of `bench`: sizes by variants, whichever way round fits, or devices side by side.
+//! Compact table of `bench`: sizes by variants, whichever way round fits, or devices side by side. A row's times are in
+//! the unit of its shortest, so that they compare at a glance; [`CaseFigure::text`](figure::CaseFigure::text) gives each
+//! time its own unit, and does not serve here.
 
 use super::bench::{self, Section, heading, main_sections, median, row};
 use super::document::Document;
@@ -16,8 +18,9 @@ use crate::record::marks::{Mark, RunConditions};
 use crate::record::{AT_MOST, Case, Outcome, Record};
 use std::collections::HashMap;
 
-/// Maximum number of cells per case of a table; fewer than `MIN_CASES` cases count as that many.
+/// Maximum number of cells per case of a table.
 const MAX_CELLS_PER_CASE: usize = 50;
+/// Number of cases that a table of fewer counts as.
 const MIN_CASES: usize = 100;
 
 /// Cell of a size, and the time that it shows, if there is one.
@@ -60,19 +63,19 @@ struct VariantLine {
 
 impl<'a> Section<'a> {
     fn sizes(&self) -> Vec<String> {
-        distinct(self.cases.iter().map(|case| place(case).0))
+        distinct(self.cases.iter().map(|case| row(case)))
     }
 
     fn variants(&self) -> Vec<&'a str> {
-        distinct(self.cases.iter().map(|case| place(case).1))
+        distinct(self.cases.iter().map(|case| column(case)))
     }
 
     fn cases_of_size(&self, size: &str) -> impl Iterator<Item = &'a Case> {
-        self.cases.iter().copied().filter(move |case| place(case).0 == size)
+        self.cases.iter().copied().filter(move |case| row(case) == size)
     }
 
     fn cases_of_variant(&self, variant: &str) -> impl Iterator<Item = &'a Case> {
-        self.cases.iter().copied().filter(move |case| place(case).1 == variant)
+        self.cases.iter().copied().filter(move |case| column(case) == variant)
     }
 
     /// Whether enough cells of the table have a time: variants without common sizes make a table that is mostly empty.
@@ -86,25 +89,22 @@ impl<'a> Section<'a> {
         let sizes = self.sizes();
         let mut by_variant: HashMap<&str, Vec<&Case>> = HashMap::new();
         for case in &self.cases {
-            by_variant.entry(place(case).1).or_default().push(case);
+            by_variant.entry(column(case)).or_default().push(case);
         }
-        let mut lines: Vec<_> =
-            variants.iter().map(|variant| variant_line(variant, &by_variant[variant], &sizes, conditions)).collect();
-        lines.extend(self.host_line(&sizes, conditions));
-        lines.extend(self.metric_lines());
-        lines
-    }
-
-    fn host_line(&self, sizes: &[String], conditions: Option<&RunConditions>) -> Option<VariantLine> {
-        let baseline = self.host.first()?;
-        let heading = Cell { detail: "(host)".into(), ..Cell::code(&*baseline.variant) };
-        Some(VariantLine { heading, class: Class::default(), cells: cells_by_size(&self.host, sizes, conditions) })
-    }
-
-    fn metric_lines(&self) -> Vec<VariantLine> {
-        // The order of first appearance is that of the sizes.
-        let by_size = grouped(self.cases.iter().copied(), |case| place(case).0);
         let mut lines = vec![];
+        for variant in variants {
+            let cases = &by_variant[variant];
+            let class = Class::of(cases[0]);
+            let heading = Cell { detail: class.to_string(), ..Cell::code(*variant) };
+            lines.push(VariantLine { heading, class, cells: cells_by_size(cases, &sizes, conditions) });
+        }
+        if let Some(baseline) = self.host.first() {
+            let heading = Cell { detail: "(host)".into(), ..Cell::code(&*baseline.variant) };
+            let cells = cells_by_size(&self.host, &sizes, conditions);
+            lines.push(VariantLine { heading, class: Class::default(), cells });
+        }
+        // The order of first appearance is that of the sizes.
+        let by_size = grouped(self.cases.iter().copied(), |case| row(case));
         for name in shown_metrics(&self.cases) {
             let cells = by_size.iter().map(|cases| TimeCell::without_time(metric_values(cases, name))).collect();
             lines.push(VariantLine { heading: name.into(), class: Class::default(), cells });
@@ -114,7 +114,7 @@ impl<'a> Section<'a> {
 
     /// Returns the table of times: a row for each size, a column for each variant and for the host.
     pub fn table(&self) -> Table {
-        table(&self.sizes(), &self.lines(&self.variants(), None))
+        time_table(&self.sizes(), &self.lines(&self.variants(), None))
     }
 
     /// Returns the time to compare with a reference. A library's product is exact, so it is that of the fastest exact
@@ -125,21 +125,14 @@ impl<'a> Section<'a> {
     }
 }
 
-/// Returns the line of a variant, of which there is at least one case.
-fn variant_line(variant: &str, cases: &[&Case], sizes: &[String], conditions: Option<&RunConditions>) -> VariantLine {
-    let class = Class::of(cases[0]);
-    let heading = Cell { detail: class.to_string(), ..Cell::code(variant) };
-    VariantLine { heading, class, cells: cells_by_size(cases, sizes, conditions) }
-}
-
 /// Returns a cell for each size: of the first of `cases` with this size, or empty.
 fn cells_by_size(cases: &[&Case], sizes: &[String], conditions: Option<&RunConditions>) -> Vec<TimeCell> {
     let mut by_size: HashMap<String, &Case> = HashMap::new();
     for case in cases {
-        by_size.entry(place(case).0).or_insert(case);
+        by_size.entry(row(case)).or_insert(case);
     }
-    let cells = sizes.iter().map(|size| by_size.get(size).map(|case| TimeCell::of_case(case, conditions)));
-    cells.map(Option::unwrap_or_default).collect()
+    let cell = |case: Option<&&Case>| case.map_or_else(TimeCell::default, |case| TimeCell::of_case(case, conditions));
+    sizes.iter().map(|size| cell(by_size.get(size))).collect()
 }
 
 /// Joins the distinct values that the variants of a size found for a metric.
@@ -153,20 +146,20 @@ fn shortest(times: impl Iterator<Item = Nanos>) -> Option<Nanos> {
 
 /// Returns a table with a row for each size, in the unit of its shortest time. The shortest time of each class has a
 /// star.
-fn table(sizes: &[String], lines: &[VariantLine]) -> Table {
+fn time_table(sizes: &[String], lines: &[VariantLine]) -> Table {
     let mut table = Table::default().text(["size", ""]).numbers(lines.iter().map(|line| line.heading.clone()));
-    for (at, size) in sizes.iter().enumerate() {
-        let times: Vec<Nanos> = lines.iter().filter_map(|line| line.cells[at].time).collect();
+    for (index, size) in sizes.iter().enumerate() {
+        let times: Vec<Nanos> = lines.iter().filter_map(|line| line.cells[index].time).collect();
         let best = shortest(times.iter().copied());
         let unit = best.map(TimeUnit::for_value);
         let unit_text = unit.map_or_else(String::new, |unit| unit.to_string());
         let mut row = vec![Cell::from(size), unit_text.into()];
         for line in lines {
-            let TimeCell { time, mut cell } = line.cells[at].clone();
+            let TimeCell { time, mut cell } = line.cells[index].clone();
             if let (Some(time), Some(best), Some(unit)) = (time, best, unit) {
                 cell.text = unit.number(time);
                 cell.bar = (times.len() > 1).then_some(best.0 / time.0);
-                cell.is_best = is_fastest(line, lines, at);
+                cell.is_best = is_fastest(line, lines, index);
             }
             row.push(cell);
         }
@@ -183,10 +176,9 @@ fn is_fastest(line: &VariantLine, lines: &[VariantLine], size: usize) -> bool {
         && bench::has_rival(&line.class, others.map(|other| &other.class))
 }
 
-/// Returns the row and the column of a case: its size and its variant. For an operation with several forms, the row
-/// includes the operation, and the column is the form.
-fn place(case: &Case) -> (String, &str) {
-    (row(case), case.form().map_or(&case.variant, |form| form.name))
+/// Returns the column of a case: its variant, or its form for an operation with several forms.
+fn column(case: &Case) -> &str {
+    case.form().map_or(&case.variant, |form| form.name)
 }
 
 /// Form of a table. `Plain` ones have no bars, `Bare` ones no shares of the limit either; in `Turned` ones, sizes are
@@ -220,7 +212,7 @@ impl Form {
 }
 
 /// Section with its table, and the text around it.
-struct ShownSection<'a> {
+struct SectionTable<'a> {
     section: Section<'a>,
     /// Table as [`Form::Bars`].
     table: Table,
@@ -237,17 +229,15 @@ struct ShownSection<'a> {
 /// a record have the same form.
 pub fn compact(record: &Record, view: &View) -> String {
     let conditions = RunConditions::of(record);
-    let shown: Vec<_> = main_sections(record)
-        .into_iter()
-        .map(|section| ShownSection::new(record, section, view, &conditions))
-        .collect();
-    let fits = |form: &Form| shown.iter().all(|shown| form.apply(&shown.table).width() <= view.width);
+    let sections = main_sections(record).into_iter();
+    let sections: Vec<_> = sections.map(|section| SectionTable::new(record, section, view, &conditions)).collect();
+    let fits = |form: &Form| sections.iter().all(|section| form.apply(&section.table).width() <= view.width);
     let form = FORMS.into_iter().find(fits);
-    let texts = shown.iter().map(|shown| shown.document(form, view.width, &conditions).terminal(view.width));
+    let texts = sections.iter().map(|section| section.document(form, view.width, &conditions).terminal(view.width));
     texts.collect::<Vec<_>>().join("\n")
 }
 
-impl<'a> ShownSection<'a> {
+impl<'a> SectionTable<'a> {
     fn new(record: &Record, section: Section<'a>, view: &View, conditions: &RunConditions) -> Self {
         let (mut skipped, mut variants): (Vec<&str>, Vec<&str>) = section.variants().into_iter().partition(|variant| {
             section.cases_of_variant(variant).all(|case| matches!(case.outcome, Outcome::Skipped { .. }))
@@ -271,23 +261,23 @@ impl<'a> ShownSection<'a> {
             }
             lines.extend(reference);
         }
-        let cases = section.cases.iter().filter(|case| variants.contains(&place(case).1));
+        let cases = section.cases.iter().filter(|case| variants.contains(&column(case)));
         let cases: Vec<&Case> = cases.chain(&section.host).copied().collect();
         signs.extend(bench::signs(&cases, conditions));
-        let table = table(&section.sizes(), &lines);
+        let table = time_table(&section.sizes(), &lines);
         Self { table, fastest: fastest::sentence(record, &cases), star, signs, notes, section }
     }
 
-    /// Returns the meanings of the signs in a table.
-    fn legend(&self, shown: Option<&Table>) -> Vec<Mark> {
+    /// Returns the meanings of the signs in the table, or in its form that fits.
+    fn legend(&self, fitted: Option<&Table>) -> Vec<Mark> {
         let mut legend = vec![];
         if self.table.any(|cell| cell.is_best) {
             legend.push(Mark::new(STAR, self.star));
         }
-        if shown.is_some_and(|table| table.any(|cell| cell.bar.is_some())) {
+        if fitted.is_some_and(|table| table.any(|cell| cell.bar.is_some())) {
             legend.push(Mark::new("█", "speed relative to the fastest of the size"));
         }
-        if shown.is_some_and(|table| table.any(|cell| cell.detail.starts_with(AT_MOST))) {
+        if fitted.is_some_and(|table| table.any(|cell| cell.detail.starts_with(AT_MOST))) {
             legend.push(bench::at_most());
         }
         legend.extend(self.signs.iter().cloned());
@@ -295,19 +285,19 @@ impl<'a> ShownSection<'a> {
     }
 
     fn document(&self, form: Option<Form>, width: usize, conditions: &RunConditions) -> Document {
-        let shown = form.map(|form| form.apply(&self.table));
-        let has_shares = shown.as_ref().is_some_and(|table| table.any(|cell| !cell.detail.is_empty()));
+        let fitted = form.map(|form| form.apply(&self.table));
+        let has_shares = fitted.as_ref().is_some_and(|table| table.any(|cell| !cell.detail.is_empty()));
         let shares = if has_shares { " and share of the hardware limit" } else { "" };
         let times = match self.section.cases[0].chain {
             None => "median kernel time",
             Some(_) => "time of one operation: median kernel time ÷ operations in the chain",
         };
-        let legend = self.legend(shown.as_ref());
+        let legend = self.legend(fitted.as_ref());
         let mut document = Document::default();
         heading(&mut document, &self.section, conditions);
         document.line(format!("{times}{shares}"));
         document.gap();
-        if let Some(table) = shown {
+        if let Some(table) = fitted {
             document.table(table);
         } else {
             // No form fits: split the table into parts, in the orientation that needs fewer lines.
@@ -334,11 +324,12 @@ fn skipped_note(section: &Section<'_>, skipped: &[&str]) -> Option<String> {
         let reason = section.cases_of_variant(variant).find_map(|case| case.outcome.reason()).unwrap_or_default();
         reasons.push((*variant, reason));
     }
-    let groups = grouped(reasons, |(_, reason)| reason.clone()).into_iter().map(|group| {
+    let mut parts = vec![];
+    for group in grouped(reasons, |(_, reason)| reason.clone()) {
         let names: Vec<_> = group.iter().map(|(name, _)| *name).collect();
-        format!("{} ({})", names.join(", "), printable(&group[0].1))
-    });
-    (!skipped.is_empty()).then(|| format!("skipped: {}", groups.collect::<Vec<_>>().join("; ")))
+        parts.push(format!("{} ({})", names.join(", "), printable(&group[0].1)));
+    }
+    (!parts.is_empty()).then(|| format!("skipped: {}", parts.join("; ")))
 }
 
 /// Returns the lines of the reference times and of the relative speed of the fastest variant; adds the sources to
@@ -354,10 +345,10 @@ fn reference_lines(section: &Section<'_>, figures: &[ReferenceTime], notes: &mut
         return vec![];
     }
     for source in distinct(references.iter().flatten().map(|figure| figure.source.as_str())) {
-        let figures = sizes.iter().zip(&references);
-        let matching = figures.filter(|(_, figure)| figure.is_some_and(|figure| figure.source == source));
-        let matching: Vec<_> = matching.map(|(size, _)| size.as_str()).collect();
-        let suffix = if matching.len() == sizes.len() { String::new() } else { format!(" ({})", matching.join(", ")) };
+        let is_of_source = |figure: &Option<&ReferenceTime>| figure.is_some_and(|figure| figure.source == source);
+        let covered = sizes.iter().zip(&references).filter(|(_, figure)| is_of_source(figure));
+        let covered: Vec<_> = covered.map(|(size, _)| size.as_str()).collect();
+        let suffix = if covered.len() == sizes.len() { String::new() } else { format!(" ({})", covered.join(", ")) };
         notes.push(format!("reference: {source}{suffix}"));
     }
     let mut times = vec![];
@@ -448,17 +439,13 @@ mod tests {
     #[test]
     fn every_time_of_a_record_is_in_its_table_at_any_width() {
         let record = published("results/h100-matmul-all.json");
-        let cells =
-            |width| compact(&record, &View::of_width(width)).split_whitespace().map(String::from).collect::<Vec<_>>();
         let numbers = |width| {
-            let mut numbers: Vec<f64> = cells(width).iter().filter_map(|cell| cell.parse().ok()).collect();
-            numbers.sort_by(f64::total_cmp);
-            numbers.dedup();
-            numbers
+            let table = compact(&record, &View::of_width(width));
+            distinct(table.split_whitespace().filter(|cell| cell.parse::<f64>().is_ok()).map(String::from))
         };
-        let all = numbers(400);
-        assert!(all.len() > 100);
-        assert!(all.iter().all(|number| numbers(70).contains(number)));
+        let wide = numbers(400);
+        let narrow = numbers(70);
+        assert!(wide.len() > 100 && wide.iter().all(|number| narrow.contains(number)));
     }
 
     #[test]

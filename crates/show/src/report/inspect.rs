@@ -199,7 +199,7 @@ fn kernel_table(rows: &[KernelRow<'_>], width: usize) -> (Document, [String; 2])
 fn legend(rows: &[KernelRow<'_>], table: &Table) -> [String; 2] {
     let driver_name = |figure: CompilerStatistic| {
         let (name, _) = rows.iter().find_map(|row| figure.reported(row.compiled))?;
-        table.place(figure.name()).map(|_| format!("{} {name}", figure.name()))
+        table.position(figure.name()).map(|_| format!("{} {name}", figure.name()))
     };
     let names: Vec<_> = CompilerStatistic::ALL.into_iter().filter_map(driver_name).collect();
     let statistics = if names.is_empty() {
@@ -207,7 +207,7 @@ fn legend(rows: &[KernelRow<'_>], table: &Table) -> [String; 2] {
     } else {
         format!("the driver's names: {}", names.join(" · "))
     };
-    let cached = table.place(CACHED).map_or("", |_| "; cached: again, from that cache");
+    let cached = table.position(CACHED).map_or("", |_| "; cached: again, from that cache");
     [statistics, format!("{CREATED}: time to create the pipeline with an empty cache{cached}")]
 }
 

@@ -76,7 +76,7 @@ fn timeline(device: &ProfiledDevice, width: Width) -> String {
         let dispatches = timeline.dispatches.iter().filter(|(_, span)| span.queue == queue);
         let dispatches = dispatches.map(|(kernel, span)| ((*kernel).min(COLOURED_KERNELS), *span));
         for (steps, heights) in runs(&heights(dispatches, begin, length, steps)) {
-            body.push_str(&bars(device, steps, heights, commands_top));
+            body.push_str(&bars(device, &steps, heights, commands_top));
         }
         let submissions = timeline.submissions.iter().filter(|span| span.queue == queue).map(|span| (0, *span));
         let mut pending = heights(submissions, begin, length, steps);
@@ -152,7 +152,7 @@ fn rectangle(steps: &Range<usize>, y: u32, height: u32, colour: Colour) -> Strin
 }
 
 /// Draws the commands of a run of steps on top of each other, with a tooltip.
-fn bars(device: &ProfiledDevice, steps: Range<usize>, heights: &BTreeMap<usize, u32>, top: u32) -> String {
+fn bars(device: &ProfiledDevice, steps: &Range<usize>, heights: &BTreeMap<usize, u32>, top: u32) -> String {
     let mut foot = top + COMMANDS_HEIGHT;
     let mut tip = String::new();
     let mut drawing = String::new();
@@ -166,7 +166,7 @@ fn bars(device: &ProfiledDevice, steps: Range<usize>, heights: &BTreeMap<usize, 
             colour = SERIES[*kernel];
             name = format!("{} {}", profiled.name, profiled.grid_text());
         }
-        drawing.push_str(&rectangle(&steps, foot, height, colour));
+        drawing.push_str(&rectangle(steps, foot, height, colour));
         let _ = writeln!(tip, "{name}: {}", percent(f64::from(height) / f64::from(COMMANDS_HEIGHT)));
     }
     with_tooltip(tip.trim_end(), &drawing)
