@@ -1,6 +1,7 @@
 //! Charts as SVG: plotters draws grids, axes and limits; bars, marks with tooltips, and all text from a record are
 //! written here, escaped.
 
+use super::super::join_filled;
 use super::axis::LogAxis;
 use crate::basis::printable::escape;
 use crate::basis::units::Nanos;
@@ -88,7 +89,6 @@ pub(super) fn dark_rules() -> String {
 }
 
 /// Mark of a case.
-#[derive(Clone, Debug)]
 pub(super) struct ChartPoint {
     pub(super) x: f64,
     pub(super) y: f64,
@@ -101,7 +101,6 @@ pub(super) struct ChartPoint {
 }
 
 /// Marks of one variant.
-#[derive(Clone, Debug)]
 pub(super) struct Series {
     pub(super) name: String,
     /// Index of colour and shape; `None` for a less important series, which is grey and unnamed.
@@ -156,7 +155,6 @@ impl Series {
 }
 
 /// Limit: a straight line on logarithmic axes.
-#[derive(Clone, Debug)]
 pub(super) struct Ceiling {
     pub(super) name: String,
     /// Detail in brackets after the name, if there is room.
@@ -177,7 +175,6 @@ impl Ceiling {
 }
 
 /// Marks over two logarithmic axes.
-#[derive(Clone, Debug)]
 pub(super) struct Plot {
     pub(super) title: String,
     /// Name of the source.
@@ -255,9 +252,7 @@ impl Plot {
             None => self.source.clone(),
         };
         let has_grey = self.series.iter().any(|series| series.style.is_none());
-        let mut parts = vec![source.as_str(), if has_grey { "grey: all others" } else { "" }];
-        parts.retain(|part| !part.is_empty());
-        parts.join("; ")
+        join_filled(&[&source, if has_grey { "grey: all others" } else { "" }], "; ")
     }
 
     /// Returns the names at the right of the chart: important series and level limits. A phone has no room for them, so
@@ -656,7 +651,6 @@ pub(super) fn content(drawn: &str) -> &str {
 }
 
 /// Horizontal bar.
-#[derive(Clone, Debug)]
 pub(super) struct Bar {
     /// Name, or an empty text if the bar belongs to the row of the one above.
     pub(super) name: String,
@@ -668,7 +662,6 @@ pub(super) struct Bar {
 }
 
 /// Horizontal bars from zero.
-#[derive(Clone, Debug)]
 pub(super) struct Bars {
     pub(super) title: String,
     pub(super) source: String,

@@ -1,5 +1,6 @@
 //! Page of a history: a chart for each case, the events at which cases changed, and the runs.
 
+use super::super::or_dash;
 use super::super::table::Table;
 use super::axis;
 use super::chart::{
@@ -114,7 +115,6 @@ fn write_runs(page: &mut Page, history: &History) {
     page.line("<h2>Runs</h2>");
     let headings = ["started", "file", "commit", "label", "host", "driver", "gpukern"];
     let mut table = Table::captioned("The runs, in order").text(["run"]).prose(headings);
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".into());
     for (index, run) in history.runs.iter().enumerate() {
         let record = &run.record;
         let drivers: Vec<_> = record.devices.iter().map(|device| device.driver.info.as_str()).collect();

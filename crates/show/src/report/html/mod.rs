@@ -17,6 +17,7 @@ use super::bench::{at_most, median, row, signs, variant};
 use super::document;
 use super::fastest;
 use super::table::{Cell, Table};
+use super::{join_filled, or_dash};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::printable::{escape, escape_prose};
 use crate::basis::units::{counted, in_words, ratio, significant};
@@ -152,12 +153,10 @@ impl Page {
         self.html.push('\n');
     }
 
-    /// Writes an element with any text.
     fn element(&mut self, name: &str, text: &str) {
         let _ = writeln!(self.html, "<{name}>{}</{name}>", escape_prose(text));
     }
 
-    /// Writes a paragraph of this class.
     fn paragraph(&mut self, class: &str, text: &str) {
         let _ = writeln!(self.html, r#"<p class="{class}">{}</p>"#, escape_prose(text));
     }
@@ -647,7 +646,7 @@ impl Page {
             figures.push(case.measured().and_then(|_| share_of(case, false)));
             figures.push(SPEEDUP.text(case));
             let mut cells = vec![case.row().into(), variant(case)];
-            cells.extend(figures.into_iter().map(|text| Cell::from(text.unwrap_or_else(|| "–".into()))));
+            cells.extend(figures.into_iter().map(|text| Cell::from(or_dash(text))));
             cells.push(source.conditions.signs(case).into());
             cells.extend(has_remarks.then(|| Cell::from(remarks(case))));
             table.row(cells);
@@ -784,7 +783,7 @@ fn comparison_in_columns(
     let mut table = Table::captioned(caption).text(["size", "variant"]).numbers(names).numbers(ratios);
     for key in keys {
         let cases: Vec<Option<&Case>> = sources.iter().map(|(_, cases)| cases.get(&key).copied()).collect();
-        let times = cases.iter().map(|case| case.map_or_else(|| "–".into(), time_or_status));
+        let times = cases.iter().map(|case| or_dash(case.map(time_or_status)));
         let ratios = cases[1..].iter().map(|case| ratio_to(cases[0], *case));
         table.row([key.0.to_string(), key.1].into_iter().chain(times).chain(ratios));
     }
@@ -824,7 +823,7 @@ fn facts_of(sources: &[ReportSource<'_>]) -> String {
         [|origin| origin.label.clone(), Origin::commit_text, Origin::host_text];
     for (name, text) in ["label", "commit", "host"].into_iter().zip(texts) {
         if sources.iter().any(|source| text(&source.run.record.origin).is_some()) {
-            row(name, &|source| text(&source.run.record.origin).unwrap_or_else(|| "–".into()));
+            row(name, &|source| or_dash(text(&source.run.record.origin)));
         }
     }
     row("command", &|source| source.run.record.command.join(" "));
@@ -856,8 +855,7 @@ const FASTER_WITH_CAVEAT: &str = "faster with a caveat";
 /// Lists `others` with their caveats and times: `split (3×f16) 1.110 ms`.
 fn faster_with_caveats(others: &[&Case], conditions: &RunConditions) -> String {
     let describe = |case: &&Case| {
-        let parts = [series(case), time_of(case).replace(' ', "\u{a0}"), conditions.signs(case)];
-        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+        join_filled(&[&series(case), &time_of(case).replace(' ', "\u{a0}"), &conditions.signs(case)], " ")
     };
     others.iter().map(describe).collect::<Vec<_>>().join("; ")
 }
@@ -865,7 +863,7 @@ fn faster_with_caveats(others: &[&Case], conditions: &RunConditions) -> String {
 /// Returns the cells of the winner of a size on one source: name, time, share, and the faster cases with caveats.
 fn cells_alone(cases: &[&Case], with_limits: bool, conditions: &RunConditions) -> [Cell; 4] {
     let [case, others @ ..] = cases else { return ["–", "", "–", ""].map(Cell::from) };
-    let share = share_of(case, with_limits).unwrap_or_else(|| "–".into());
+    let share = or_dash(share_of(case, with_limits));
     [variant(case), time_of(case).into(), share.into(), faster_with_caveats(others, conditions).into()]
 }
 
@@ -1035,9 +1033,7 @@ fn devices_and_days<'a>(records: impl Iterator<Item = &'a Record> + Clone) -> St
         [first, .., last] => format!("{first} to {last}"),
         days => days.concat(),
     };
-    let mut parts = vec![join_or_count(&names, 2, "devices").unwrap_or_default(), days];
-    parts.retain(|part| !part.is_empty());
-    parts.join(", ")
+    join_filled(&[&join_or_count(&names, 2, "devices").unwrap_or_default(), &days], ", ")
 }
 
 /// Formats a time for people; other text stays as it is.
@@ -1170,6 +1166,17 @@ mod tests {
         NamedRecord::new("run.json", record)
     }
 
+    /// Returns the report of one record.
+    fn page_of(record: Record) -> Page {
+        report(&[run(record)], None)
+    }
+
+    /// Returns the first chart with this word in its name.
+    fn chart<'p>(page: &'p Page, word: &str) -> &'p str {
+        let named = page.charts.iter().find(|(name, _)| name.contains(word));
+        named.map(|(_, chart)| chart.as_str()).expect("a chart")
+    }
+
     fn compared(pair: &[NamedRecord]) -> Comparison {
         let [before, after] = [&pair[0].record, &pair[1].record].map(std::slice::from_ref);
         compare::compare(before, after, &compare::Settings::default())
@@ -1220,7 +1227,7 @@ mod tests {
 
     #[test]
     fn a_page_has_winners_charts_with_a_roofline_tables_and_the_method() {
-        let report = report(&[run(full())], None);
+        let report = page_of(full());
         document(&report.html);
         let charts: Vec<_> = report.charts.iter().map(|(name, _)| name.as_str()).collect();
         insta::assert_snapshot!(format!("{charts:#?}\n{}", outline(&report.html)));
@@ -1232,10 +1239,10 @@ mod tests {
 
     #[test]
     fn missing_shares_there_is_no_roofline_and_a_line_says_why() {
-        let page = |record: &Record| report(&[run(record.clone())], None).html;
-        assert!(!page(&six_cases()).contains("oofline"));
+        assert!(!page_of(six_cases()).html.contains("oofline"));
         let note = |record: &Record| {
-            texts(&page(record), "p").into_iter().filter(|text| text.contains(" limits ")).collect::<String>()
+            let paragraphs = texts(&page_of(record.clone()).html, "p");
+            paragraphs.into_iter().filter(|text| text.contains(" limits ")).collect::<String>()
         };
         let mut held = full();
         set_shares(&mut held, Limit::Compute, 1.0, 0.5);
@@ -1270,20 +1277,15 @@ mod tests {
         for case in &mut large.cases {
             case.size = format!("{}00", case.size).into();
         }
-        let alone = report(&[run(full())], None);
         let report = report(&[run(full()), run(large)], None);
         assert!(!report.html.contains("side by side with") && !report.html.contains("dashed"));
-        let time = |charts: &[(String, String)]| {
-            let chart = charts.iter().find(|(name, _)| name.contains("time")).expect("a chart of times");
-            chart.1.clone()
-        };
-        assert_eq!(time(&alone.charts), time(&report.charts));
+        assert_eq!(chart(&page_of(full()), "time"), chart(&report, "time"));
     }
 
     #[test]
     fn each_group_has_a_roofline_with_a_roof_for_every_arithmetic_that_is_used() {
         let rooflines = |record: Record| {
-            let charts = report(&[run(record)], None).charts;
+            let charts = page_of(record).charts;
             let rooflines = charts.iter().filter(|(name, _)| name.contains("roofline"));
             let labels = |chart: &str| texts(chart, "text").join(", ").replace('\n', " ");
             rooflines.map(|(_, chart)| labels(chart)).collect::<Vec<_>>().join("\n")
@@ -1308,27 +1310,20 @@ mod tests {
 
     #[test]
     fn the_headline_has_algorithms_device_and_days() {
-        let heading = |runs: &[NamedRecord]| {
-            let html = report(runs, None).html;
-            let (_, rest) = html.split_once("<h1>").expect("a heading");
-            rest.split_once("</h1>").expect("its end").0.to_owned()
-        };
+        let heading = |runs: &[NamedRecord]| texts(&report(runs, None).html, "h1").concat();
         let mut first = full();
         first.started = "2026-01-02T23:59:59Z".into();
         first.devices[0].name = "A <GPU>".into();
-        assert_eq!(heading(&[run(first.clone())]), "matmul on A &lt;GPU&gt;, 2\u{a0}Jan\u{a0}2026");
+        assert_eq!(heading(&[run(first.clone())]), "matmul on A <GPU>, 2\u{a0}Jan\u{a0}2026");
         let mut later = first.clone();
         later.started = "2026-01-05T00:00:00Z".into();
         later.devices[0].name = "B".into();
         later.cases[0].algorithm = "lu".into();
         let both = [run(later), run(first.clone())];
-        assert_eq!(
-            heading(&both),
-            "lu and matmul on B and A &lt;GPU&gt;, 2\u{a0}Jan\u{a0}2026 to 5\u{a0}Jan\u{a0}2026"
-        );
+        assert_eq!(heading(&both), "lu and matmul on B and A <GPU>, 2\u{a0}Jan\u{a0}2026 to 5\u{a0}Jan\u{a0}2026");
         first.cases.clear();
         first.started.clear();
-        assert_eq!(heading(&[run(first)]), "A &lt;GPU&gt;");
+        assert_eq!(heading(&[run(first)]), "A <GPU>");
     }
 
     #[test]
@@ -1338,8 +1333,8 @@ mod tests {
             let fraction = if case.variant == "local" { 0.1 } else { 0.9 };
             case.share = Some(Share { limit: Limit::Compute, least: Nanos(1.0), fraction, interval: None });
         }
-        let charts = report(&[run(record)], None).charts;
-        let (_, bars) = charts.iter().find(|(name, _)| name.contains("share")).expect("a chart of shares");
+        let page = page_of(record);
+        let bars = chart(&page, "share");
         let at = |text: &str| bars.find(text).unwrap_or_else(|| panic!("{text}: {bars}"));
         assert!(at(">10.0 %, 125.0 µs</text>") < at(">90.0 %, 250.0 µs</text>"), "{bars}");
     }
@@ -1348,7 +1343,7 @@ mod tests {
     fn commands_in_sentences_are_code() {
         let mut record = full();
         record.cases[0].notes = vec!["run `gpukern peak <x>` once; an `odd one".into()];
-        let html = report(&[run(record)], None).html;
+        let html = page_of(record).html;
         document(&html);
         let expected = "run <code>gpukern peak &lt;x&gt;</code> once; an `odd one";
         assert_eq!(html.matches(expected).count(), 2, "in the table and below it: {html}");
@@ -1358,10 +1353,10 @@ mod tests {
     fn nothing_is_the_fastest_where_it_is_alone() {
         let mut record = full();
         set_shares(&mut record, Limit::Compute, 1.0, 0.5);
-        let html = report(&[run(record.clone())], None).html;
+        let html = page_of(record.clone()).html;
         assert!(html.contains("sorted by time, fastest first</text>") && html.contains(">fastest</th>"), "{html}");
         record.cases.retain(|case| case.variant == "local");
-        let html = report(&[run(record)], None).html;
+        let html = page_of(record).html;
         assert!(!html.contains("astest") && html.contains(">variant</th>"), "{html}");
     }
 
@@ -1372,7 +1367,7 @@ mod tests {
             record.cases.truncate(2);
             // `naive` takes twice the time of `local`.
             record.cases[usize::from(!slower)].shortcuts = vec![Shortcut::LessAccurate];
-            let page = outline(&report(&[run(record)], None).html);
+            let page = outline(&page_of(record).html);
             page.split_once("<section class=\"group\"").expect("charts below").0.to_string()
         };
         insta::assert_snapshot!(page(false) + "\n========\n" + &page(true));
@@ -1384,7 +1379,7 @@ mod tests {
         // The winner of a size has its mark above the charts too.
         let Outcome::Measured(measured) = &mut record.cases[3].outcome else { panic!("it is measured") };
         measured.summary.median = Nanos(1.0);
-        let html = report(&[run(record)], None).html;
+        let html = page_of(record).html;
         document(&html);
         insta::assert_snapshot!(outline(&html));
     }
@@ -1399,9 +1394,9 @@ mod tests {
         let runs = pair(&after);
         let mut comparison = compared(&runs);
         for case in &mut comparison.cases {
-            let changed = case.variant == "local";
-            (case.verdict, case.ratio) =
-                if changed { (Verdict::Slower, Some(4.0)) } else { (Verdict::Same, Some(1.0)) };
+            let is_slower = case.variant == "local";
+            case.verdict = if is_slower { Verdict::Slower } else { Verdict::Same };
+            case.ratio = Some(if is_slower { 4.0 } else { 1.0 });
             case.why.push("canary 5 % slower in the candidate".into());
             case.canary_explains = true;
         }
@@ -1434,23 +1429,20 @@ mod tests {
         assert!(page.contains(r#"<th scope="col">record</th>"#), "{page}");
         assert_eq!(page.matches(r#"<th scope="col">5.json</th>"#).count(), 1, "in the table of its own method");
         assert!(!page.contains("25.0 % of memory"), "one limit for all");
-        let other = |least: f64| report(&[limited(0, 1e4), limited(1, least)], None);
-        let shares = |least: f64| other(least).charts.iter().filter(|(name, _)| name.contains("share")).count();
-        assert!(
-            other(2e4).html.replace('\u{a0}', " ").contains("25.0 % of memory (20.00 µs)"),
-            "another limit stands beside its share"
-        );
-        assert!(!other(1.01e4).html.replace('\u{a0}', " ").contains("% of memory"));
-        assert_eq!((shares(1.01e4), shares(2e4)), (1, 2), "bars of one chart are of one limit");
+        let pages = [1.01e4, 2e4].map(|least| report(&[limited(0, 1e4), limited(1, least)], None));
+        let [similar, other] = pages.each_ref().map(|page| page.html.replace('\u{a0}', " "));
+        assert!(other.contains("25.0 % of memory (20.00 µs)"), "another limit stands beside its share");
+        assert!(!similar.contains("% of memory"));
+        let shares = pages.map(|page| page.charts.iter().filter(|(name, _)| name.contains("share")).count());
+        assert_eq!(shares, [1, 2], "bars of one chart are of one limit");
     }
 
     #[test]
     fn more_than_five_variants_are_grey_beside_those_that_matter() {
         let mut record = full();
-        let proto = record.cases.iter().find(|case| case.variant == "local" && case.size == "64".into()).cloned();
-        let proto = proto.expect("it is measured");
+        let local = record.cases.iter().find(|case| case.variant == "local").expect("it is measured").clone();
         for (index, size) in (0..9).flat_map(|index| [(index, "64"), (index, "128")]) {
-            let mut case = proto.clone();
+            let mut case = local.clone();
             case.variant = format!("other-{index}");
             case.size = size.into();
             case.id = format!("matmul/other-{index}/f32/{size}");
@@ -1459,8 +1451,8 @@ mod tests {
             }
             record.cases.push(case);
         }
-        let charts = report(&[run(record)], None).charts;
-        let (_, rate) = charts.iter().find(|(name, _)| name.contains("rate")).expect("a chart of rates");
+        let page = page_of(record);
+        let rate = chart(&page, "rate");
         let named = |name: &str| rate.contains(&format!(">{name}</text>"));
         assert!(named("local") && named("naive") && named("other-0") && named("other-2"), "{rate}");
         assert!(!named("other-3") && rate.contains("grey: all others") && rate.contains("other-8"), "{rate}");
@@ -1495,12 +1487,11 @@ mod tests {
     #[test]
     fn a_page_of_any_record_is_one_that_a_browser_opens() {
         for (variants, sizes, kinds) in [(5, 8_000, false), (20_000, 1, false), (1, 20_000, true), (1, 20_000, false)] {
-            let page = report(&[run(large(variants, sizes, kinds))], None);
+            let page = page_of(large(variants, sizes, kinds));
             check_size(&page);
             assert!(!page.charts.is_empty() && page.html.contains("<table"), "{variants} variants, {sizes} sizes");
         }
-        let small = report(&[run(full())], None);
-        assert!(!small.html.contains("This page leaves out"));
+        assert!(!page_of(full()).html.contains("This page leaves out"));
     }
 
     #[test]
@@ -1522,7 +1513,7 @@ mod tests {
     fn an_id_of_any_length_costs_its_own_place_alone() {
         let mut record = full();
         record.cases[0].id = "<".repeat(3_000_000);
-        let page = report(&[run(record)], None);
+        let page = page_of(record);
         assert!(page.html.len() <= MAX_BYTES && page.html.contains(&full().cases[1].id), "{}", page.html.len());
         document(&page.html);
     }
@@ -1534,15 +1525,10 @@ mod tests {
         let mut other = hostile.clone();
         other.cases.truncate(2);
         other.cases[0].size = "8".into();
-        let report = {
-            let pair = [NamedRecord::new(HOSTILE, hostile), NamedRecord::new(HOSTILE, other)];
-            report(&pair, Some(&compared(&pair)))
-        };
+        let pair = [NamedRecord::new(HOSTILE, hostile), NamedRecord::new(HOSTILE, other)];
+        let report = report(&pair, Some(&compared(&pair)));
         let page = document(&report.html);
-        let scripts: Vec<_> =
-            page.descendants().filter(|node| node.has_tag_name(("http://www.w3.org/1999/xhtml", "script"))).collect();
-        assert_eq!(scripts.len(), 1);
-        assert_eq!(scripts[0].text(), Some(SCRIPT));
+        assert_eq!(texts(&report.html, "script"), [SCRIPT.trim()]);
         // No attribute runs a script.
         let handlers = page.descendants().flat_map(|node| node.attributes()).filter(|a| a.name().starts_with("on"));
         assert_eq!(handlers.count(), 0);
@@ -1574,10 +1560,9 @@ mod tests {
                     m.samples[0].time = Nanos(sample);
                 }
             }
-            let report = report(&[run(record.clone())], None);
-            document(&report.html);
+            document(&page_of(record.clone()).html);
             record.cases.retain(|case| case.size == "64".into());
-            document(&super::report(&[run(record.clone())], None).html);
+            document(&page_of(record.clone()).html);
             for format in crate::export::Format::ALL {
                 let _ = format.export(&record);
             }
@@ -1586,7 +1571,7 @@ mod tests {
 
     #[test]
     fn nothing_is_taken_from_elsewhere() {
-        let html = report(&[run(full())], None).html;
+        let html = page_of(full()).html;
         let outside = html.replace("http://www.w3.org/2000/svg", "").replace("http://www.w3.org/1999/xhtml", "");
         for reference in ["http:", "https:", "src=", "url(", "@import", "<link"] {
             assert!(!outside.contains(reference), "{reference}");

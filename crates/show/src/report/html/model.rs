@@ -1,6 +1,7 @@
 //! Contents of a report: sources (devices in runs), groups of cases that share charts, and the charts.
 
 use super::super::bench::{median, row};
+use super::super::join_filled;
 use super::axis::{self, LogAxis};
 use super::chart::{Bar, Bars, Ceiling, ChartPoint, Plot, Series, Width, shortened};
 use super::{MAX_NAME, limits_differ};
@@ -424,12 +425,8 @@ impl<'a> ChartGroup<'a> {
             drawn if drawn < total => format!("the fastest {drawn} of {total}, sorted by time"),
             _ => "sorted by time, fastest first".into(),
         };
-        let mut source_parts = vec![order];
         // With two sources, the legend names them.
-        if let [only] = indices[..] {
-            source_parts.insert(0, sources[only].name.clone());
-        }
-        source_parts.retain(|part| !part.is_empty());
+        let source = if let [only] = indices[..] { &sources[only].name } else { "" };
         let limits = || {
             let shares =
                 indices.iter().flat_map(measured).filter(|case| case.row() == size).filter_map(|case| case.share);
@@ -437,7 +434,7 @@ impl<'a> ChartGroup<'a> {
         };
         let bars = Bars {
             title: format!("{} {} {size}, share of limit", self.first.algorithm, self.first.element()),
-            source: source_parts.join(", "),
+            source: join_filled(&[source, &order], ", "),
             description: "how close each case comes to the limit that binds it; values in the table below".into(),
             items,
             legend: Self::legend_of_pair(sources, &indices).unwrap_or_else(limits),
