@@ -46,13 +46,10 @@ pub fn page(profile: &Profile, top: usize) -> String {
     page.html
 }
 
-/// Height of the row of a queue, in pixels: its name, its commands, and its pending submissions.
+/// Height of the row of a queue, in pixels: its name, its commands, and the line of pending submissions.
 const QUEUE_HEIGHT: u32 = 82;
-/// Height of the name of a queue, in pixels.
 const NAME_HEIGHT: u32 = 18;
-/// Height of the commands of a queue, in pixels.
 const COMMANDS_HEIGHT: u32 = 48;
-/// Height of the line of pending submissions, in pixels.
 const PENDING_HEIGHT: u32 = 5;
 /// Width of a step of time, in pixels.
 const STEP_WIDTH: u32 = 2;

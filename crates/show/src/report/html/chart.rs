@@ -56,18 +56,14 @@ pub(super) const SERIES: [Colour; 8] = [
 ];
 pub(super) const RED: Colour = colour(0xe3_4948, 0xe6_6767);
 pub(super) const GREEN: Colour = colour(0x00_8300, 0x3f_a53f);
-/// Colour of text.
 pub(super) const INK: Colour = colour(0x0b_0b0b, 0xf5_f5f4);
 /// Colour of secondary text, such as labels of axes.
 pub(super) const QUIET: Colour = colour(0x52_514e, 0xc3_c2b7);
-/// Colour of grid lines.
 pub(super) const GRID: Colour = colour(0xe1_e0d9, 0x3a_3a37);
-/// Colour of axes.
 pub(super) const AXIS: Colour = colour(0xa0_9f98, 0x6b_6a64);
 pub(super) const BACKGROUND: Colour = colour(0xfc_fcfb, 0x1a_1a19);
 
 impl Colour {
-    /// Returns the light colour as SVG writes it.
     pub(super) fn hex(self) -> String {
         hex(self.light)
     }
@@ -88,7 +84,6 @@ pub(super) fn dark_rules() -> String {
     rules
 }
 
-/// Mark of a case.
 pub(super) struct ChartPoint {
     pub(super) x: f64,
     pub(super) y: f64,
@@ -96,7 +91,6 @@ pub(super) struct ChartPoint {
     pub(super) ends: Option<[f64; 2]>,
     /// Whether the line of the series passes through the mark.
     pub(super) on_line: bool,
-    /// Tooltip.
     pub(super) tip: String,
 }
 
@@ -164,7 +158,6 @@ pub(super) struct Ceiling {
 }
 
 impl Ceiling {
-    /// Returns the name with its detail.
     pub(super) fn full_name(&self) -> String {
         self.detail.as_ref().map_or_else(|| self.name.clone(), |detail| format!("{} ({detail})", self.name))
     }
@@ -177,10 +170,8 @@ impl Ceiling {
 /// Marks over two logarithmic axes.
 pub(super) struct Plot {
     pub(super) title: String,
-    /// Name of the source.
-    pub(super) source: String,
-    /// Names of the sources with solid and dashed lines, if there are two.
-    pub(super) pair: Option<[String; 2]>,
+    /// Name of the source, or of the two with solid and with dashed lines.
+    pub(super) sources: Vec<String>,
     /// Description for readers who cannot see the chart.
     pub(super) description: String,
     pub(super) x_title: String,
@@ -194,21 +185,15 @@ pub(super) struct Plot {
 
 /// Height of the heading above a chart, in pixels, as are all lengths of charts.
 pub(super) const HEADING: u32 = 48;
-/// Height of a line of the heading.
 const HEADING_LINE_HEIGHT: i32 = 18;
-/// Height of a row of the legend.
-const LEGEND_ROW: u32 = 22;
+const LEGEND_ROW_HEIGHT: u32 = 22;
 /// Left edge of headings, names and legends.
 pub(super) const MARGIN: u32 = 10;
-/// Width of the labels of the vertical axis.
-pub(super) const LEFT: u32 = 66;
-/// Height of the labels and the title of the horizontal axis.
-const BOTTOM: u32 = 44;
+pub(super) const Y_LABELS_WIDTH: u32 = 66;
+const X_LABELS_HEIGHT: u32 = 44;
 /// Right margin of a chart that has no names beside its lines.
 pub(super) const RIGHT: u32 = 14;
-/// Height of a line of a name beside a chart.
 const LABEL_LINE_HEIGHT: i32 = 14;
-/// Width of a character of a name beside a chart.
 const LABEL_CHARACTER_WIDTH: f64 = 7.4;
 /// Maximum length of a line of a name beside a chart, in characters.
 const MAX_LABEL_LINE: usize = 30;
@@ -246,10 +231,10 @@ impl Plot {
 
     /// Describes the sources and the grey lines. On a phone, the legend names a pair of sources.
     fn source_text(&self, width: Width) -> String {
-        let source = match &self.pair {
-            Some([solid, dashed]) if width == Width::Wide => format!("solid: {solid}, dashed: {dashed}"),
-            Some(_) => String::new(),
-            None => self.source.clone(),
+        let source = match &self.sources[..] {
+            [source] => source.clone(),
+            [solid, dashed] if width == Width::Wide => format!("solid: {solid}, dashed: {dashed}"),
+            _ => String::new(),
         };
         let has_grey = self.series.iter().any(|series| series.style.is_none());
         join_filled(&[&source, if has_grey { "grey: all others" } else { "" }], "; ")
@@ -287,8 +272,8 @@ impl Plot {
         let right = longest.map_or(RIGHT, |longest| 34 + (LABEL_CHARACTER_WIDTH * longest as f64) as u32);
         let mut builder = ChartBuilder::on(&root);
         builder.margin_top(HEADING).margin_right(right).margin_bottom(legend_height);
-        builder.set_label_area_size(LabelAreaPosition::Left, LEFT);
-        builder.set_label_area_size(LabelAreaPosition::Bottom, BOTTOM);
+        builder.set_label_area_size(LabelAreaPosition::Left, Y_LABELS_WIDTH);
+        builder.set_label_area_size(LabelAreaPosition::Bottom, X_LABELS_HEIGHT);
         let x = (self.x.low..self.x.high).log_scale().with_key_points(self.x.ticks.clone());
         let y = (self.y.low..self.y.high).log_scale().with_key_points(self.y.ticks.clone());
         let mut chart = builder.build_cartesian_2d(x, y).ok()?;
@@ -314,7 +299,7 @@ impl Plot {
             marks.push_str(&inner_label(ceiling, to_pixels(ceiling.from), to_pixels(ceiling.to), labels.is_empty()));
         }
         marks.push_str(&self.marks(&to_pixels));
-        let frame = [HEADING as i32 + 6, (height - legend_height - BOTTOM) as i32];
+        let frame = [HEADING as i32 + 6, (height - legend_height - X_LABELS_HEIGHT) as i32];
         let ends: Vec<_> = labels.iter().map(|label| to_pixels((label.end.0, self.clamp_y(label.end.1)))).collect();
         marks.push_str(&draw_end_labels(labels, &ends, (width - right) as i32 + 14, frame));
         root.present().ok()?;
@@ -346,8 +331,9 @@ impl Plot {
         if width == Width::Wide {
             return legend;
         }
-        for (name, dashes) in self.pair.iter().flatten().zip(["", DASHES]) {
-            legend.add(name, |x, y| line_symbol(x, y, dashes));
+        if let [solid, dashed] = &self.sources[..] {
+            legend.add(solid, |x, y| line_symbol(x, y, ""));
+            legend.add(dashed, |x, y| line_symbol(x, y, DASHES));
         }
         // A single series is named in the heading.
         if self.series.len() < 2 {
@@ -464,7 +450,6 @@ fn outline() -> String {
 
 /// Legend below a chart: symbols with names, as many in a row as fit.
 pub(super) struct Legend {
-    /// Width of the chart.
     width: u32,
     /// Centre of the next symbol.
     x: u32,
@@ -482,20 +467,20 @@ impl Legend {
 
     /// Adds a name with the symbol that `draw_symbol` draws around a point.
     pub(super) fn add(&mut self, name: &str, draw_symbol: impl FnOnce(u32, u32) -> String) {
-        let name = shortened(name, ((self.width - 50) / CHARACTER) as usize);
-        let needed = 30 + CHARACTER * name.chars().count() as u32;
+        let name = shortened(name, ((self.width - 50) / CHARACTER_WIDTH) as usize);
+        let needed = 30 + CHARACTER_WIDTH * name.chars().count() as u32;
         if self.x > Self::FIRST_X && self.x + needed > self.width {
             self.x = Self::FIRST_X;
             self.row += 1;
         }
-        let y = self.row * LEGEND_ROW + LEGEND_ROW / 2;
+        let y = self.row * LEGEND_ROW_HEIGHT + LEGEND_ROW_HEIGHT / 2;
         self.markup.push_str(&draw_symbol(self.x, y));
         self.markup.push_str(&label(self.x + 12, y + 4, "start", QUIET, &name));
         self.x += needed;
     }
 
     pub(super) fn height(&self) -> u32 {
-        if self.markup.is_empty() { 0 } else { (self.row + 1) * LEGEND_ROW }
+        if self.markup.is_empty() { 0 } else { (self.row + 1) * LEGEND_ROW_HEIGHT }
     }
 
     /// Returns the markup of the legend at this height, and closes the element of its chart.
@@ -512,12 +497,10 @@ fn line_symbol(x: u32, y: u32, dashes: &str) -> String {
     format!(r#"<path d="M{left} {y}L{right} {y}" stroke="{ink}" stroke-width="2"{dashes}/>"#)
 }
 
-/// Draws the legend symbol of a sloping limit.
 fn slope_symbol(x: u32, y: u32) -> String {
     format!(r#"<path d="M{} {}L{} {}" stroke="{}"/>"#, x - 5, y + 4, x + 5, y - 4, QUIET.hex())
 }
 
-/// Draws the legend symbol of bars of this colour.
 pub(super) fn bar_symbol(x: u32, y: u32, colour: Colour) -> String {
     format!(r#"<rect x="{}" y="{}" width="12" height="10" fill="{}"/>"#, x - 5, y - 5, colour.hex())
 }
@@ -545,7 +528,6 @@ pub(super) fn hover_area(top: u32, width: u32, height: u32) -> String {
     format!(r#"<rect x="0" y="{top}" width="{width}" height="{height}" fill-opacity="0"/>"#)
 }
 
-/// Shortens text to at most `most` characters.
 pub(super) fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.into();
@@ -565,7 +547,6 @@ fn mark(style: usize, x: i32, y: i32) -> String {
     if is_hollow { shape(&path, BACKGROUND, hue(style)) } else { shape(&path, hue(style), BACKGROUND) }
 }
 
-/// Returns the hue of a style.
 fn hue(style: usize) -> Colour {
     SERIES[style % SERIES.len()]
 }
@@ -575,12 +556,10 @@ pub(super) fn circle(x: f64, y: f64) -> String {
     format!("M{} {y}a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0z", x - 4.5)
 }
 
-/// Draws a filled path with an outline.
 pub(super) fn shape(path: &str, fill: Colour, stroke: Colour) -> String {
     format!(r#"<path d="{path}" fill="{}" stroke="{}" stroke-width="1.5"/>"#, fill.hex(), stroke.hex())
 }
 
-/// Maximum number of lines of a heading's title or source.
 const MAX_HEADING_LINES: usize = 4;
 
 /// Breaks `text` into lines of at most `most` characters, within words if necessary: names of files have no spaces.
@@ -645,12 +624,11 @@ pub(super) fn opening([title, source]: [&str; 2], description: &str, width: u32,
 }
 
 /// Returns the content of the element that plotters wrote.
-pub(super) fn content(drawn: &str) -> &str {
-    let inside = drawn.split_once("<svg").and_then(|(_, rest)| rest.split_once('>'));
-    inside.and_then(|(_, rest)| rest.rsplit_once("</svg>")).map_or("", |(inside, _)| inside)
+pub(super) fn content(svg: &str) -> &str {
+    let opened = svg.split_once("<svg").and_then(|(_, rest)| rest.split_once('>'));
+    opened.and_then(|(_, rest)| rest.rsplit_once("</svg>")).map_or("", |(content, _)| content)
 }
 
-/// Horizontal bar.
 pub(super) struct Bar {
     /// Name, or an empty text if the bar belongs to the row of the one above.
     pub(super) name: String,
@@ -673,8 +651,7 @@ pub(super) struct Bars {
     pub(super) rule: Option<(f64, &'static str)>,
 }
 
-/// Width of a character of a name.
-pub(super) const CHARACTER: u32 = 7;
+pub(super) const CHARACTER_WIDTH: u32 = 7;
 
 impl Bars {
     /// Returns the maximum length of a name beside the bars, in characters. `None` if names stand above their bars,
@@ -682,8 +659,8 @@ impl Bars {
     fn max_name_beside(&self, width: Width) -> Option<usize> {
         let longest = self.items.iter().map(|bar| bar.name.chars().count()).max().unwrap_or(0);
         match width {
-            Width::Wide => Some(longest.min(238 / CHARACTER as usize)),
-            Width::Narrow => (MARGIN + 10 + CHARACTER * longest as u32 <= 140).then_some(longest),
+            Width::Wide => Some(longest.min(238 / CHARACTER_WIDTH as usize)),
+            Width::Narrow => (MARGIN + 10 + CHARACTER_WIDTH * longest as u32 <= 140).then_some(longest),
         }
     }
 
@@ -691,8 +668,8 @@ impl Bars {
     pub(super) fn svg(&self, width: Width) -> String {
         let pixels = width.pixels();
         let max_name_beside = self.max_name_beside(width);
-        let left = max_name_beside.map_or(MARGIN, |most| MARGIN + 10 + CHARACTER * most as u32);
-        let max_name = max_name_beside.unwrap_or(((pixels - 2 * MARGIN) / CHARACTER) as usize);
+        let left = max_name_beside.map_or(MARGIN, |most| MARGIN + 10 + CHARACTER_WIDTH * most as u32);
+        let max_name = max_name_beside.unwrap_or(((pixels - 2 * MARGIN) / CHARACTER_WIDTH) as usize);
         // Height of a row, and the offsets of its bar and of the base line of its name.
         let [row, bar_top, base] = if max_name_beside.is_none() { [36, 18, 14] } else { [19, 3, 13] };
         let mut legend = Legend::new(pixels);
@@ -742,7 +719,7 @@ impl Bars {
     fn scale(&self, width: u32) -> f64 {
         let most = self.items.iter().map(|bar| bar.value).chain(self.rule.map(|rule| rule.0)).fold(0.0, f64::max);
         let longest_text = self.items.iter().map(|bar| bar.text.chars().count()).max().unwrap_or(0) as u32;
-        f64::from(width - (CHARACTER * longest_text).clamp(70, 140)) / most.max(f64::MIN_POSITIVE)
+        f64::from(width - (CHARACTER_WIDTH * longest_text).clamp(70, 140)) / most.max(f64::MIN_POSITIVE)
     }
 
     /// Returns the position from which the texts start: behind the rule if a text would lie across it, or 0.
@@ -751,7 +728,7 @@ impl Bars {
         let rule = to_pixels(value);
         let crosses_rule = |bar: &Bar| {
             let start = to_pixels(bar.value) + 6;
-            let end = start + CHARACTER * bar.text.chars().count() as u32;
+            let end = start + CHARACTER_WIDTH * bar.text.chars().count() as u32;
             start < rule + 6 && end > rule
         };
         if self.items.iter().any(crosses_rule) { rule + 6 } else { 0 }
@@ -774,7 +751,6 @@ pub(super) fn line([(x, y), (to_x, to_y)]: [(u32, u32); 2], colour: Colour) -> S
     format!(r#"<polyline fill="none" opacity="1" stroke="{colour}" stroke-width="1" points="{x},{y} {to_x},{to_y} "/>"#)
 }
 
-/// Maximum number of bars of a histogram.
 const MAX_BINS: usize = 40;
 
 /// Draws a histogram of the samples of a case, with the interval of the median.
@@ -888,7 +864,7 @@ mod tests {
             rules.map(|points| points.split([' ', ',']).filter_map(|x| x.parse().ok()).collect()).collect();
         assert!(texts.len() == 3 && rules.len() == 3, "{svg}");
         for (x, _) in texts {
-            assert!(x + 3 * CHARACTER <= rules[0][0] || x > rules[0][0], "{x} {rules:?}");
+            assert!(x + 3 * CHARACTER_WIDTH <= rules[0][0] || x > rules[0][0], "{x} {rules:?}");
         }
         let names = page.descendants().filter(|node| node.text() == Some(long)).filter_map(|node| number(&node, "y"));
         for base in names {

@@ -4,7 +4,7 @@ use super::super::or_dash;
 use super::super::table::Table;
 use super::axis;
 use super::chart::{
-    AXIS, FONT, GRID, HEADING, INK, LEFT, QUIET, RED, RIGHT, SERIES, Width, content, opening, with_tooltip,
+    AXIS, FONT, GRID, HEADING, INK, QUIET, RED, RIGHT, SERIES, Width, Y_LABELS_WIDTH, content, opening, with_tooltip,
 };
 use super::{ANSWER_END, GROUPS_END, METHOD_END, Page, devices_and_days, started};
 use crate::basis::printable::escape;
@@ -172,7 +172,9 @@ fn draw(grid: &mut String, size: (u32, u32), runs: usize, series: &CaseSeries, h
     let root = SVGBackend::with_string(grid, size).into_drawing_area();
     let mut builder = ChartBuilder::on(&root);
     builder.margin_top(HEADING).margin_right(RIGHT);
-    builder.set_label_area_size(LabelAreaPosition::Left, LEFT).set_label_area_size(LabelAreaPosition::Bottom, 24);
+    builder
+        .set_label_area_size(LabelAreaPosition::Left, Y_LABELS_WIDTH)
+        .set_label_area_size(LabelAreaPosition::Bottom, 24);
     let mut chart = builder.build_cartesian_2d(0.0..(runs + 1) as f64, low..high).ok()?;
     chart
         .configure_mesh()

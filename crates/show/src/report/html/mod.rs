@@ -51,7 +51,7 @@ const MAX_EXPANDED_VERDICTS: usize = 40;
 /// Maximum size of a page in bytes, so that a browser opens it at once.
 const MAX_BYTES: usize = 5_000_000;
 
-/// Offsets in bytes at which the verdicts, the winners, the groups of cases and the method have to end.
+// Offsets in bytes at which the verdicts, the answer with the winners, the groups of cases, and the method have to end.
 const VERDICTS_END: usize = MAX_BYTES / 4;
 const ANSWER_END: usize = MAX_BYTES * 2 / 5;
 const GROUPS_END: usize = MAX_BYTES * 9 / 10;

@@ -34,7 +34,6 @@ const MAX_NAMED: usize = 5;
 /// Maximum number of bars for the shares of a source; the table has all.
 const MAX_BARS: usize = 8;
 
-/// Maximum number of labels on an axis of sizes.
 const MAX_SIZE_LABELS: usize = 7;
 
 /// Returns the label of a device in a run: the device, unless several runs have one of its name. Then it is the run if
@@ -273,11 +272,7 @@ impl<'a> ChartGroup<'a> {
         let subject = operation.unwrap_or(&self.first.algorithm);
         let plot = Plot {
             title: format!("{subject} {}, {}", self.first.element(), quantity.title(&y)),
-            source: sources[indices[0]].name.clone(),
-            pair: match indices {
-                [a, b] => Some([sources[*a].name.clone(), sources[*b].name.clone()]),
-                _ => None,
-            },
+            sources: indices.iter().map(|source| sources[*source].name.clone()).collect(),
             description: format!(
                 "{} over size for {} variants, logarithmic axes; values in the table below",
                 quantity.title(&y),
@@ -596,8 +591,7 @@ impl ChartGroup<'_> {
         let unit = PlotQuantity::Rate.title(&y);
         let plot = Plot {
             title: format!("{} {} roofline, {unit}", self.first.algorithm, self.first.element()),
-            source: source.name.clone(),
-            pair: None,
+            sources: vec![source.name.clone()],
             description,
             x_title: "operations per byte".into(),
             x,
@@ -611,7 +605,6 @@ impl ChartGroup<'_> {
     }
 }
 
-/// Returns the operations per byte of a case.
 fn intensity(case: &Case) -> f64 {
     case.work.operations as f64 / case.work.bytes.0 as f64
 }
@@ -754,7 +747,6 @@ fn extent(size: &CaseSize) -> Option<f64> {
     (mean > 0.0 && mean.is_finite()).then_some(mean)
 }
 
-/// Whether all extents of a size are equal.
 fn equal_extents(size: &CaseSize) -> bool {
     size.known().is_some_and(|size| size.extents().windows(2).all(|pair| pair[0] == pair[1]))
 }
@@ -764,7 +756,6 @@ pub(super) fn percent(fraction: f64) -> String {
     format!("{:.decimals$} %", 100.0 * fraction)
 }
 
-/// Returns the tooltip of a case.
 fn tip(case: &Case, m: &Measured) -> String {
     let error = m.summary.relative_error().filter(|error| error.is_finite());
     let error = error.map_or_else(String::new, |error| format!(" ± {}", percent(error)));

@@ -1,7 +1,7 @@
 //! Chart of a comparison: the ratio of each case with its interval, around 1 and the changes that do not matter.
 
 use super::chart::{
-    AXIS, BACKGROUND, CHARACTER, GREEN, GRID, HEADING, INK, Legend, MARGIN, QUIET, RED, Width, circle, filled,
+    AXIS, BACKGROUND, CHARACTER_WIDTH, GREEN, GRID, HEADING, INK, Legend, MARGIN, QUIET, RED, Width, circle, filled,
     hover_area, label, line, opening, shape, shortened, with_tooltip,
 };
 use crate::basis::units::{ratio, trimmed};
@@ -62,7 +62,7 @@ impl<'a> Ratios<'a> {
     pub(super) fn svg(&self, width: Width) -> String {
         let pixels = width.pixels();
         let longest = self.rows.iter().map(|(_, name, _)| name.chars().count() as u32).max().unwrap_or(0);
-        let beside = MARGIN + 10 + CHARACTER * longest;
+        let beside = MARGIN + 10 + CHARACTER_WIDTH * longest;
         let above = width == Width::Narrow || beside > MAX_NAME_WIDTH;
         let [left, row] = if above { [MARGIN, 38] } else { [beside, 22] };
         let scale = f64::from(pixels - RATIO_WIDTH - left) / (self.ends[1] / self.ends[0]).ln();
@@ -84,7 +84,7 @@ impl<'a> Ratios<'a> {
             let interval = case.interval.map_or_else(String::new, |ends| format!(" ({})", ends.map(ratio).join(" … ")));
             let tip = format!("{name}: {}\n{}{interval}, {}", case.verdict.name(), ratio(*value), case.test);
             let base = if above { y - 14 } else { y + 4 };
-            let name = shortened(name, ((pixels - 2 * MARGIN) / CHARACTER) as usize);
+            let name = shortened(name, ((pixels - 2 * MARGIN) / CHARACTER_WIDTH) as usize);
             let parts = [
                 hover_area(y + 11 - row, pixels, row),
                 label(MARGIN, base, "start", INK, &name),
@@ -142,7 +142,6 @@ impl<'a> Ratios<'a> {
     }
 }
 
-/// Extends a range to `value`.
 fn extend_range([low, high]: [f64; 2], value: f64) -> [f64; 2] {
     [low.min(value), high.max(value)]
 }
