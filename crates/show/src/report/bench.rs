@@ -1,5 +1,6 @@
 //! Parts shared by the tables of `bench`: sections of cases, and the notes below them.
 
+use super::and_more;
 use super::document::Document;
 use super::table::Cell;
 use crate::basis::alike::{distinct, grouped, grouped_by_key_where};
@@ -131,10 +132,7 @@ pub fn outcomes(record: &Record) -> String {
     }
     let mut lines = String::new();
     for (reason, cases) in groups {
-        let more = match cases.len() - 1 {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
+        let more = and_more(cases.len() - 1);
         let variants = match &distinct(cases.iter().map(|case| case.variant.as_str()))[..] {
             [_] => String::new(),
             several => format!(" ({})", several.join(", ")),

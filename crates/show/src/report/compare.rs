@@ -77,16 +77,12 @@ pub fn limits(ruling: &Ruling) -> impl Iterator<Item = FormattedText> {
 pub fn above_commands(comparison: &Comparison) -> String {
     let undecided = comparison.count(Verdict::Undecided);
     let decidable = undecided.saturating_sub(hopeless(comparison));
-    let rest = if decidable == 1 && undecided == 1 && comparison.cases.len() == 1 {
-        "it".to_string()
-    } else if decidable == 1 && undecided > 1 {
-        "the other one".into()
-    } else if (1..undecided).contains(&decidable) {
-        format!("the other {decidable}")
-    } else if undecided == comparison.cases.len() {
-        "them".into()
-    } else {
-        "the rest".into()
+    let rest = match decidable {
+        1 if undecided == 1 && comparison.cases.len() == 1 => "it".to_string(),
+        1 if undecided > 1 => "the other one".into(),
+        count if (1..undecided).contains(&count) => format!("the other {count}"),
+        _ if undecided == comparison.cases.len() => "them".into(),
+        _ => "the rest".into(),
     };
     format!("This should decide {rest}, if nothing else runs meanwhile:")
 }
@@ -314,11 +310,16 @@ pub fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, 
     lines
 }
 
+/// Describes a difference: `driver: 25.0 → 25.1`.
+pub(crate) fn difference_text(difference: &Difference) -> String {
+    format!("{}: {} → {}", difference.what, difference.baseline, difference.candidate)
+}
+
 /// Lists the differences, one per line.
 pub fn differences(differences: &[Difference]) -> String {
     let mut out = String::new();
-    for Difference { what, baseline, candidate, .. } in differences {
-        let _ = writeln!(out, "  {what}: {} → {}", printable(baseline), printable(candidate));
+    for difference in differences {
+        let _ = writeln!(out, "  {}", printable(&difference_text(difference)));
     }
     out
 }

@@ -145,7 +145,7 @@ fn runs(steps: &[BTreeMap<usize, u32>]) -> Vec<(Range<usize>, &BTreeMap<usize, u
 fn rectangle(steps: &Range<usize>, y: u32, height: u32, colour: Colour) -> String {
     let x = MARGIN + STEP_WIDTH * steps.start as u32;
     let width = STEP_WIDTH * steps.len() as u32;
-    format!(r#"<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{}"/>"#, colour.hex())
+    format!(r#"<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{colour}"/>"#)
 }
 
 /// Draws the commands of a run of steps on top of each other, with a tooltip.
@@ -181,7 +181,7 @@ fn axis(length: f64, pixels: u32, bottom: u32) -> String {
     let mut time = 0.0;
     while time <= length {
         let x = MARGIN + (f64::from(pixels - 2 * MARGIN) * time / length) as u32;
-        let _ = write!(out, r#"<path d="M{x} {HEADING}V{bottom}" stroke="{}"/>"#, GRID.hex());
+        let _ = write!(out, r#"<path d="M{x} {HEADING}V{bottom}" stroke="{GRID}"/>"#);
         let text = format!("{} {unit}", trimmed(&unit.number(Nanos(time))));
         // The last label ends where the chart does.
         let anchor = if x + 40 > pixels {

@@ -7,23 +7,20 @@ use crate::basis::printable::escape;
 use crate::basis::units::Nanos;
 use crate::record::{Case, Measured};
 use plotters::prelude::*;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
-/// Page that a chart is drawn for. Text does not scale with the page, so a phone gets its own drawing.
+/// Page that a chart is drawn for, with the chart's width in pixels. Text does not scale with the page, so a phone gets its own drawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Width {
     /// Desktop page, or file.
-    Wide,
+    Wide = 640,
     /// Phone.
-    Narrow,
+    Narrow = 350,
 }
 
 impl Width {
     pub(super) fn pixels(self) -> u32 {
-        match self {
-            Self::Wide => 640,
-            Self::Narrow => 350,
-        }
+        self as u32
     }
 }
 
@@ -63,9 +60,10 @@ pub(super) const GRID: Colour = colour(0xe1_e0d9, 0x3a_3a37);
 pub(super) const AXIS: Colour = colour(0xa0_9f98, 0x6b_6a64);
 pub(super) const BACKGROUND: Colour = colour(0xfc_fcfb, 0x1a_1a19);
 
-impl Colour {
-    pub(super) fn hex(self) -> String {
-        hex(self.light)
+/// Writes the light colour as SVG does.
+impl fmt::Display for Colour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex(self.light))
     }
 }
 
@@ -77,9 +75,8 @@ fn hex(RGBColor(r, g, b): RGBColor) -> String {
 pub(super) fn dark_rules() -> String {
     let mut rules = String::new();
     for colour in SERIES.into_iter().chain([INK, QUIET, GRID, AXIS, BACKGROUND]) {
-        let light = colour.hex();
         let dark = hex(colour.dark);
-        let _ = writeln!(rules, r#"svg [fill="{light}"]{{fill:{dark}}} svg [stroke="{light}"]{{stroke:{dark}}}"#);
+        let _ = writeln!(rules, r#"svg [fill="{colour}"]{{fill:{dark}}} svg [stroke="{colour}"]{{stroke:{dark}}}"#);
     }
     rules
 }
@@ -107,8 +104,8 @@ pub(super) struct Series {
 }
 
 impl Series {
-    fn colour(&self) -> String {
-        self.style.map_or(AXIS, hue).hex()
+    fn colour(&self) -> Colour {
+        self.style.map_or(AXIS, hue)
     }
 
     /// Draws the line through the marks that are on it, in order of x.
@@ -141,8 +138,7 @@ impl Series {
             out.push_str(&mark(style, x, y));
         } else {
             let left = f64::from(x) - 2.5;
-            let grey = AXIS.hex();
-            let _ = write!(out, r#"<path d="M{left} {y}a2.5 2.5 0 1 0 5 0a2.5 2.5 0 1 0 -5 0z" fill="{grey}"/>"#);
+            let _ = write!(out, r#"<path d="M{left} {y}a2.5 2.5 0 1 0 5 0a2.5 2.5 0 1 0 -5 0z" fill="{AXIS}"/>"#);
         }
         out
     }
@@ -361,10 +357,9 @@ fn draw_end_labels(labels: &[EndLabel], ends: &[(i32, i32)], x: i32, frame: [i32
         if *end_x < x - 16 || end_y.abs_diff(y) > 3 {
             let start = end_x + 7;
             let stop = (x - 3).max(start);
-            let grey = AXIS.hex();
             let _ = write!(
                 out,
-                r#"<path d="M{start} {end_y}L{stop} {y}" fill="none" stroke="{grey}" stroke-width="1" stroke-dasharray="1 3"/>"#
+                r#"<path d="M{start} {end_y}L{stop} {y}" fill="none" stroke="{AXIS}" stroke-width="1" stroke-dasharray="1 3"/>"#
             );
         }
         let mut left = x;
@@ -435,17 +430,16 @@ fn slope_label(ceiling: &Ceiling, from: (i32, i32), to: (i32, i32)) -> String {
 }
 
 fn outlined_text(x: i32, y: i32, text: &str, transform: &str) -> String {
-    let ink = QUIET.hex();
     let outline = outline();
     let text = escape(text);
     format!(
-        r#"<text x="{x}" y="{y}" font-family="{FONT}" font-size="11" fill="{ink}" {outline}{transform}>{text}</text>"#
+        r#"<text x="{x}" y="{y}" font-family="{FONT}" font-size="11" fill="{QUIET}" {outline}{transform}>{text}</text>"#
     )
 }
 
 /// Returns attributes that outline a text with the background, so that no line runs through it.
 fn outline() -> String {
-    format!(r#"stroke="{}" stroke-width="4" paint-order="stroke""#, BACKGROUND.hex())
+    format!(r#"stroke="{BACKGROUND}" stroke-width="4" paint-order="stroke""#)
 }
 
 /// Legend below a chart: symbols with names, as many in a row as fit.
@@ -493,16 +487,15 @@ impl Legend {
 fn line_symbol(x: u32, y: u32, dashes: &str) -> String {
     let left = x - 7;
     let right = x + 9;
-    let ink = QUIET.hex();
-    format!(r#"<path d="M{left} {y}L{right} {y}" stroke="{ink}" stroke-width="2"{dashes}/>"#)
+    format!(r#"<path d="M{left} {y}L{right} {y}" stroke="{QUIET}" stroke-width="2"{dashes}/>"#)
 }
 
 fn slope_symbol(x: u32, y: u32) -> String {
-    format!(r#"<path d="M{} {}L{} {}" stroke="{}"/>"#, x - 5, y + 4, x + 5, y - 4, QUIET.hex())
+    format!(r#"<path d="M{} {}L{} {}" stroke="{QUIET}"/>"#, x - 5, y + 4, x + 5, y - 4)
 }
 
 pub(super) fn bar_symbol(x: u32, y: u32, colour: Colour) -> String {
-    format!(r#"<rect x="{}" y="{}" width="12" height="10" fill="{}"/>"#, x - 5, y - 5, colour.hex())
+    format!(r#"<rect x="{}" y="{}" width="12" height="10" fill="{colour}"/>"#, x - 5, y - 5)
 }
 
 /// Draws text of the usual size at a place.
@@ -511,7 +504,6 @@ pub(super) fn label(x: u32, y: u32, anchor: &str, colour: Colour, text: &str) ->
 }
 
 fn sized_label(x: u32, y: u32, size: u32, anchor: &str, colour: Colour, text: &str) -> String {
-    let colour = colour.hex();
     let text = escape(text);
     format!(
         r#"<text x="{x}" y="{y}" text-anchor="{anchor}" font-family="{FONT}" font-size="{size}" fill="{colour}">{text}</text>"#
@@ -557,7 +549,7 @@ pub(super) fn circle(x: f64, y: f64) -> String {
 }
 
 pub(super) fn shape(path: &str, fill: Colour, stroke: Colour) -> String {
-    format!(r#"<path d="{path}" fill="{}" stroke="{}" stroke-width="1.5"/>"#, fill.hex(), stroke.hex())
+    format!(r#"<path d="{path}" fill="{fill}" stroke="{stroke}" stroke-width="1.5"/>"#)
 }
 
 const MAX_HEADING_LINES: usize = 4;
@@ -608,7 +600,7 @@ pub(super) fn opening([title, source]: [&str; 2], description: &str, width: u32,
     for (index, line) in titles.iter().chain(&sources).enumerate() {
         let is_title = index < titles.len();
         let y = top + 18 + HEADING_LINE_HEIGHT * index as i32;
-        let ink = if is_title { INK.hex() } else { QUIET.hex() };
+        let ink = if is_title { INK } else { QUIET };
         let size = if is_title { 14 } else { 12 };
         let weight = if is_title { r#" font-weight="600""# } else { "" };
         let line = escape(line);
@@ -739,7 +731,6 @@ impl Bars {
 pub(super) fn filled((left, top): (u32, u32), (right, bottom): (u32, u32), colour: Colour) -> String {
     let width = right - left;
     let height = bottom - top;
-    let colour = colour.hex();
     format!(
         r#"<rect x="{left}" y="{top}" width="{width}" height="{height}" opacity="1" fill="{colour}" stroke="none"/>"#
     )
@@ -747,7 +738,6 @@ pub(super) fn filled((left, top): (u32, u32), (right, bottom): (u32, u32), colou
 
 /// Draws a straight line, as plotters writes it.
 pub(super) fn line([(x, y), (to_x, to_y)]: [(u32, u32); 2], colour: Colour) -> String {
-    let colour = colour.hex();
     format!(r#"<polyline fill="none" opacity="1" stroke="{colour}" stroke-width="1" points="{x},{y} {to_x},{to_y} "/>"#)
 }
 
@@ -874,7 +864,7 @@ mod tests {
 
     #[test]
     fn no_light_colour_has_two_dark_ones() {
-        let all = SERIES.into_iter().chain([INK, QUIET, GRID, AXIS, BACKGROUND]).map(Colour::hex);
+        let all = SERIES.into_iter().chain([INK, QUIET, GRID, AXIS, BACKGROUND]).map(|colour| colour.to_string());
         let mut all: Vec<_> = all.collect();
         let count = all.len();
         all.sort();

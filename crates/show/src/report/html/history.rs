@@ -215,7 +215,7 @@ fn draw(grid: &mut String, size: (u32, u32), runs: usize, series: &CaseSeries, h
     }
     root.present().ok()?;
     drop(chart);
-    let colour = SERIES[0].hex();
+    let colour = SERIES[0];
     Some(format!(r#"<g stroke="{colour}" stroke-width="4" stroke-linecap="round" fill="none">{dots}</g>"#))
 }
 

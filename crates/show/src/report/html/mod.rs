@@ -14,6 +14,7 @@ pub use capture::page as capture;
 pub use history::page as history;
 
 use super::bench::{at_most, median, row, signs, variant};
+use super::compare::difference_text;
 use super::document;
 use super::fastest;
 use super::table::{Cell, Table};
@@ -956,10 +957,6 @@ fn process_counts(record: &Record) -> String {
 
 fn is_empty(comparison: &Comparison) -> bool {
     comparison.cases.is_empty() && comparison.inspected.is_empty()
-}
-
-fn difference_text(difference: &Difference) -> String {
-    format!("{}: {} → {}", difference.what, difference.baseline, difference.candidate)
 }
 
 /// Summarizes the comparison of two records, or says why they are not compared.

@@ -128,7 +128,7 @@ impl<'a> Ratios<'a> {
                 let _ = write!(caps, "M{} {}v8", to_pixels(end), y - 4);
             }
         }
-        format!(r#"<path d="M{low} {y}H{high}{caps}" fill="none" stroke="{}" stroke-width="1.5"/>"#, AXIS.hex())
+        format!(r#"<path d="M{low} {y}H{high}{caps}" fill="none" stroke="{AXIS}" stroke-width="1.5"/>"#)
     }
 
     fn opening(&self, pixels: u32, height: u32) -> String {
@@ -222,7 +222,7 @@ mod tests {
             for text in [">2.50×<", ">0.50×<", ">1.10×<", ">1.000×<", ">slower<", ">faster<", ">1<", "below 2 %<"] {
                 assert!(svg.contains(text), "{text}: {svg}");
             }
-            let shapes = |colour: Colour| svg.matches(&format!("fill=\"{}\" stroke=\"", colour.hex())).count();
+            let shapes = |colour: Colour| svg.matches(&format!("fill=\"{colour}\" stroke=\"")).count();
             assert_eq!((shapes(RED), shapes(GREEN)), (2, 2), "a mark and its legend: {svg}");
         }
     }
