@@ -20,10 +20,7 @@ struct GoogleBenchmark {
     benchmarks: Vec<JsonFields>,
 }
 
-/// Converts a record: measured cases as benchmarks, the others in the context.
-///
-/// # Errors
-/// If no case was measured.
+/// Converts a record: measured cases as benchmarks, the others in the context. Fails if no case was measured.
 pub(super) fn text(record: &Record) -> Result<String, Error> {
     // Families of cases that differ only in size: the first case of each, with the number of members so far.
     let mut families: Vec<(&Case, usize)> = vec![];

@@ -5,10 +5,7 @@ use crate::basis::error::Error;
 use crate::record::Record;
 use std::collections::BTreeMap;
 
-/// Converts a record: a command for each measured case.
-///
-/// # Errors
-/// If no case was measured.
+/// Converts a record: a command for each measured case. Fails if no case was measured.
 pub(super) fn text(record: &Record) -> Result<String, Error> {
     let results = measured_cases(record, Format::Hyperfine)?.into_iter().map(|(named, m)| {
         let times: Vec<_> = samples(named.case, m).into_iter().map(|time| time * 1e-9).collect();

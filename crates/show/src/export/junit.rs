@@ -6,7 +6,7 @@
 //! a newly wrong answer; a case that is undecided or lacks a time on one side is skipped, so that a job does not fail
 //! for lack of samples. The time of a test is the candidate's median.
 
-use super::{NamedCase, identifier, named_cases, reason};
+use super::{NamedCase, identifier, make_unique, named_cases, reason};
 use crate::basis::printable::escape;
 use crate::basis::units::{Nanos, counted, ratio, significant};
 use crate::compare::gate::Ruling;
@@ -129,16 +129,15 @@ fn test(named: &NamedCase<'_>, conditions: &RunConditions) -> CaseTest {
         Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => Some("error"),
         Outcome::Skipped { .. } | Outcome::Interrupted => Some("skipped"),
     };
-    let problem = |element| {
-        let kind = identifier(&case.outcome);
-        let message = reason(&case.outcome).unwrap_or_default();
-        TestProblem { element, kind, message }
-    };
+    let problem = element.map(|element| TestProblem {
+        element,
+        kind: identifier(&case.outcome),
+        message: reason(&case.outcome).unwrap_or_default(),
+    });
     let mut facts = String::new();
     if let Some(m) = case.measured() {
         let median = case.shown(m.summary.median);
-        let count = m.summary.count;
-        let _ = writeln!(facts, "median {median} of {}", counted(count, "sample"));
+        let _ = writeln!(facts, "median {median} of {}", counted(m.summary.count, "sample"));
         if let Some(v) = m.verification.verified() {
             let _ = writeln!(facts, "{}", v.figures());
         }
@@ -153,7 +152,7 @@ fn test(named: &NamedCase<'_>, conditions: &RunConditions) -> CaseTest {
         name: named.name.clone(),
         class: class(&case.algorithm, &case.variant),
         time: case.measured().map(|m| case.shown(m.summary.median)),
-        problem: element.map(problem),
+        problem,
         facts,
     }
 }
@@ -161,43 +160,35 @@ fn test(named: &NamedCase<'_>, conditions: &RunConditions) -> CaseTest {
 /// Converts a comparison: a test for each case that at least one side has.
 pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     let mut suites: Vec<TestSuite<'_>> = vec![];
-    let mut add = |device, test| {
-        let at = suites.iter().position(|suite| suite.name == device).unwrap_or_else(|| {
-            suites.push(TestSuite { name: device, timestamp: None, properties: properties(comparison), tests: vec![] });
-            suites.len() - 1
-        });
-        suites[at].tests.push(test);
+    let mut add = |device, test| match suites.iter_mut().find(|suite| suite.name == device) {
+        Some(suite) => suite.tests.push(test),
+        None => {
+            let properties = properties(comparison);
+            suites.push(TestSuite { name: device, timestamp: None, properties, tests: vec![test] });
+        }
     };
-    let mut of_case: HashMap<usize, Vec<&str>> = HashMap::new();
-    let mut of_id: HashMap<&str, Vec<&str>> = HashMap::new();
+    let mut broken_by_case: HashMap<usize, Vec<&str>> = HashMap::new();
+    let mut broken_by_id: HashMap<&str, Vec<&str>> = HashMap::new();
     for violation in &ruling.violations {
-        of_case.entry(violation.case).or_default().push(&violation.message);
-        of_id.entry(&violation.id).or_default().push(&violation.message);
+        broken_by_case.entry(violation.case).or_default().push(&violation.message);
+        broken_by_id.entry(&violation.id).or_default().push(&violation.message);
     }
     for (index, case) in comparison.cases.iter().enumerate() {
-        let broken = of_case.get(&index).map_or(&[][..], Vec::as_slice);
+        let broken = broken_by_case.get(&index).map_or(&[][..], Vec::as_slice);
         add(&case.device, compared(case, broken, ruling.settled.binary_search(&index).is_ok()));
     }
     for case in &comparison.inspected {
-        add(&case.device, inspected(case, of_id.get(case.id.as_str()).map_or(&[], Vec::as_slice)));
+        let broken = broken_by_id.get(case.id.as_str()).map_or(&[][..], Vec::as_slice);
+        add(&case.device, inspected(case, broken));
     }
     for case in &comparison.unmatched {
         add(&case.device, unmatched(case));
     }
-    suites.iter_mut().for_each(make_names_unique);
-    document(&suites)
-}
-
-/// Makes the names of tests unique: two devices of one name have cases of the same id.
-fn make_names_unique(suite: &mut TestSuite<'_>) {
-    let mut seen: HashMap<String, usize> = HashMap::new();
-    for test in &mut suite.tests {
-        let count = seen.entry(test.name.clone()).or_default();
-        *count += 1;
-        if *count > 1 {
-            let _ = write!(test.name, " ({count})");
-        }
+    // Two devices of one name have cases of the same id.
+    for suite in &mut suites {
+        make_unique(suite.tests.iter_mut().map(|test| &mut test.name));
     }
+    document(&suites)
 }
 
 fn properties(comparison: &Comparison) -> Vec<(&'static str, String)> {
@@ -231,11 +222,13 @@ fn compared(case: &Compared, broken: &[&str], settled: bool) -> CaseTest {
         _ => "no ratio".into(),
     };
     let problem = |element, kind: &str, first: String| {
+        let mut reasons = vec![first];
         // A broken limit is a failure whatever the test says.
-        let test = Some(case.test.clone()).filter(|_| case.verdict != Verdict::Same);
-        let reasons = std::iter::once(first).chain(test).chain(case.why.iter().cloned());
-        let message = reasons.collect::<Vec<_>>().join("; ");
-        Some(TestProblem { element, kind: kind.into(), message })
+        if case.verdict != Verdict::Same {
+            reasons.push(case.test.clone());
+        }
+        reasons.extend(case.why.iter().cloned());
+        Some(TestProblem { element, kind: kind.into(), message: reasons.join("; ") })
     };
     let problem = match case.verdict {
         _ if !broken.is_empty() => problem("failure", "limit", broken.join("; ")),

@@ -16,9 +16,6 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 
 /// Converts a record: a state for each case; those without a time are skipped, with the reason.
-///
-/// # Errors
-/// If JSON cannot be written, which no record causes.
 pub(super) fn text(record: &Record) -> Result<String, Error> {
     let mut states: HashMap<String, Vec<JsonFields>> = HashMap::new();
     for named in named_cases(record) {

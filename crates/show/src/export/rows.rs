@@ -59,9 +59,6 @@ fn row(named: &NamedCase<'_>, record: &Record, conditions: &RunConditions) -> Js
 }
 
 /// Returns the names of the columns, then a row for each case.
-///
-/// # Errors
-/// If a row cannot be written, which no record causes.
 pub(super) fn csv(record: &Record) -> Result<String, Error> {
     let conditions = RunConditions::of(record);
     let rows: Vec<_> = named_cases(record).iter().map(|named| row(named, record, &conditions).values).collect();
@@ -83,9 +80,6 @@ fn field(value: &Value) -> String {
 }
 
 /// Returns a JSON object for each case: the columns of CSV and every sample.
-///
-/// # Errors
-/// If JSON cannot be written, which no record causes.
 pub(super) fn json_lines(record: &Record) -> Result<String, Error> {
     let conditions = RunConditions::of(record);
     let lines = named_cases(record).into_iter().map(|named| {

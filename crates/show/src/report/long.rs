@@ -29,10 +29,7 @@ impl View {
     }
 }
 
-/// Returns the columns with these names or headings; `None` for those that fit.
-///
-/// # Errors
-/// If a name is unknown.
+/// Returns the columns with these names or headings; `None` for those that fit. Fails if a name is unknown.
 pub fn chosen(names: &[String]) -> Result<Option<Vec<&'static LongColumn>>, String> {
     if names.is_empty() {
         return Ok(None);

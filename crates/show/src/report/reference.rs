@@ -48,10 +48,8 @@ impl ReferenceTime {
     }
 
     /// Parses a CSV file with a heading row: algorithm, dtype, size, time with its unit, source, and as needed the
-    /// columns of other axes that separate tables, such as layout, goal and input.
-    ///
-    /// # Errors
-    /// Names the line and its mistake.
+    /// columns of other axes that separate tables, such as layout, goal and input. An error names the line and its
+    /// mistake.
     pub fn of_csv(text: &str, catalogue: &Catalogue) -> Result<Vec<Self>, String> {
         let mut reader =
             csv::ReaderBuilder::new().trim(csv::Trim::All).comment(Some(b'#')).from_reader(text.as_bytes());
