@@ -557,33 +557,31 @@ const MAX_HEADING_LINES: usize = 4;
 /// Breaks `text` into lines of at most `most` characters, within words if necessary: names of files have no spaces.
 fn lines(text: &str, most: usize) -> Vec<String> {
     let mut lines = vec![];
-    let mut line = String::new();
-    // No more of the text is read than is shown, because a name may have any length.
-    let room = |line: &str| if line.is_empty() { Some(most) } else { most.checked_sub(line.chars().count() + 1) };
+    let mut line: Vec<char> = vec![];
     for word in text.split(' ') {
-        let mut rest = word;
-        while lines.len() <= MAX_HEADING_LINES && room(&line).is_none_or(|room| rest.chars().nth(room).is_some()) {
-            if line.is_empty() {
-                let end = rest.char_indices().nth(most).map_or(rest.len(), |(end, _)| end);
-                line.push_str(&rest[..end]);
-                rest = &rest[end..];
-            }
+        // A name may have any length, so no more of it is read than is shown, and a line to tell that there is more.
+        let word: Vec<char> = word.chars().take((MAX_HEADING_LINES + 1) * most).collect();
+        if !line.is_empty() && line.len() + 1 + word.len() > most {
             lines.push(std::mem::take(&mut line));
-        }
-        if lines.len() > MAX_HEADING_LINES {
-            break;
         }
         if !line.is_empty() {
             line.push(' ');
         }
-        line.push_str(rest);
+        line.extend(word);
+        while line.len() > most {
+            let rest = line.split_off(most);
+            lines.push(std::mem::replace(&mut line, rest));
+        }
+        if lines.len() > MAX_HEADING_LINES {
+            break;
+        }
     }
     lines.push(line);
+    let mut texts: Vec<String> = lines.iter().take(MAX_HEADING_LINES).map(|line| line.iter().collect()).collect();
     if lines.len() > MAX_HEADING_LINES {
-        lines.truncate(MAX_HEADING_LINES);
-        lines[MAX_HEADING_LINES - 1] = shortened(&lines[MAX_HEADING_LINES - 1], most - 1) + "…";
+        texts[MAX_HEADING_LINES - 1] = shortened(&texts[MAX_HEADING_LINES - 1], most - 1) + "…";
     }
-    lines
+    texts
 }
 
 /// Opens the `<svg>` element of a chart and writes its heading: a title and a source, each in one line, or in more that
@@ -837,23 +835,20 @@ mod tests {
         let items = vec![bar(long, 0.97), bar("", 0.8), bar(long, 0.7)];
         let bars = Bars { title, source, description, items, legend: vec![], rule: Some((1.0, "its limit")) };
         let svg = bars.svg(Width::Narrow);
-        let tops = |svg: &str| -> Vec<u32> {
-            let bars = svg.split(r#"height="12" opacity"#).map(|before| before.rsplit_once(r#" y=""#));
-            bars.filter_map(|found| found?.1.split_once('"')?.0.parse().ok()).collect()
-        };
-        let tops = tops(&svg);
-        let [first, second, third] = tops[..3] else { panic!("{svg}") };
-        assert!(second - first < third - second, "{tops:?}");
-        // No text lies across the rule, and no line runs through a name.
         let page = roxmltree::Document::parse(&svg).expect("well-formed");
         let number = |node: &roxmltree::Node<'_, '_>, name| node.attribute(name).and_then(|x| x.parse::<u32>().ok());
+        let bars = page.descendants().filter(|node| node.attribute("height") == Some("12"));
+        let tops: Vec<_> = bars.filter_map(|node| number(&node, "y")).collect();
+        let [first, second, third] = tops[..] else { panic!("{svg}") };
+        assert!(second - first < third - second, "{tops:?}");
+        // No text lies across the rule, and no line runs through a name.
         let texts = page.descendants().filter(|node| node.text() == Some("9 %"));
-        let texts: Vec<_> = texts.filter_map(|node| number(&node, "x").zip(number(&node, "y"))).collect();
+        let texts: Vec<_> = texts.filter_map(|node| number(&node, "x")).collect();
         let rules = page.descendants().filter_map(|node| node.attribute("points"));
         let rules: Vec<Vec<u32>> =
             rules.map(|points| points.split([' ', ',']).filter_map(|x| x.parse().ok()).collect()).collect();
         assert!(texts.len() == 3 && rules.len() == 3, "{svg}");
-        for (x, _) in texts {
+        for x in texts {
             assert!(x + 3 * CHARACTER_WIDTH <= rules[0][0] || x > rules[0][0], "{x} {rules:?}");
         }
         let names = page.descendants().filter(|node| node.text() == Some(long)).filter_map(|node| number(&node, "y"));
@@ -864,11 +859,8 @@ mod tests {
 
     #[test]
     fn no_light_colour_has_two_dark_ones() {
-        let all = SERIES.into_iter().chain([INK, QUIET, GRID, AXIS, BACKGROUND]).map(|colour| colour.to_string());
-        let mut all: Vec<_> = all.collect();
-        let count = all.len();
-        all.sort();
-        all.dedup();
-        assert_eq!(all.len(), count);
+        let colours = SERIES.into_iter().chain([INK, QUIET, GRID, AXIS, BACKGROUND]);
+        let light = colours.map(|colour| colour.to_string());
+        assert_eq!(crate::basis::alike::distinct(light).len(), SERIES.len() + 5);
     }
 }

@@ -127,10 +127,8 @@ pub fn report(runs: &[NamedRecord], comparison: Option<&Comparison>) -> Page {
         [baseline, candidate] => Some((sentence(baseline, candidate, comparison), comparison)),
         _ => None,
     };
-    let mut merged_runs = vec![];
-    for run in runs {
-        merged_runs.push(NamedRecord::new(&*run.name, run.record.across_processes().into_owned()));
-    }
+    let merge = |run: &NamedRecord| NamedRecord::new(&*run.name, run.record.across_processes().into_owned());
+    let merged_runs: Vec<_> = runs.iter().map(merge).collect();
     let sources = ReportSource::all(&merged_runs);
     let mut groups = ChartGroup::all(&sources);
     let mut page = Page::default();
@@ -138,9 +136,9 @@ pub fn report(runs: &[NamedRecord], comparison: Option<&Comparison>) -> Page {
     groups.truncate(MAX_GROUPS);
     page.head(&sources, &groups);
     page.answer(judged, &sources, &groups);
-    for (at, group) in groups.iter().enumerate() {
-        let end = page.share(GROUPS_END, groups.len() - at);
-        page.group(at, group, &sources, end);
+    for (index, group) in groups.iter().enumerate() {
+        let end = page.share(GROUPS_END, groups.len() - index);
+        page.group(index, group, &sources, end);
     }
     page.facts(&sources);
     page.close();
@@ -205,8 +203,9 @@ impl Page {
         end.saturating_sub(self.html.len()) / MIN_ROW_BYTES
     }
 
-    /// Writes the first rows of a table of `all` rows, as many as keep the page below `end` bytes.
-    fn table_below(&mut self, end: usize, mut table: Table, all: usize, classes: &str) {
+    /// Writes the first rows of a table of `total` rows, as many as keep the page below `end` bytes. A table that is too
+    /// large is cut in proportion to its size until it fits.
+    fn table_below(&mut self, end: usize, mut table: Table, total: usize, classes: &str) {
         let room = end.saturating_sub(self.html.len());
         let mut markup = table.html(classes);
         while markup.len() > room && table.len() > 0 {
@@ -216,7 +215,7 @@ impl Page {
         if table.len() > 0 {
             self.html.push_str(&markup);
         }
-        let omitted = all - table.len();
+        let omitted = total - table.len();
         self.omitted.rows += omitted;
         if omitted > 0 {
             let note = format!("The record has {}.", counted(omitted, "more row"));
@@ -224,7 +223,7 @@ impl Page {
         }
     }
 
-    /// Inserts the note on omitted parts below the heading of the results.
+    /// Inserts the note on omitted parts below the heading of the results; it says that `elsewhere` has them.
     fn insert_note_on_omissions(&mut self, elsewhere: &str) {
         if let Some(sentence) = self.omitted.sentence(elsewhere) {
             self.html.insert_str(self.note_at, &format!("<p>{}</p>\n", escape_prose(&sentence)));
@@ -242,8 +241,8 @@ impl Page {
         self.opening(&title, &records.map_or_else(String::new, |names| format!("gpukern report of {names}")));
         if groups.len() > 1 {
             self.line(r#"<nav aria-label="Contents"><ul>"#);
-            for (at, group) in groups.iter().enumerate() {
-                let _ = writeln!(self.html, r##"<li><a href="#group-{at}">{}</a></li>"##, escape(&group.title()));
+            for (index, group) in groups.iter().enumerate() {
+                let _ = writeln!(self.html, r##"<li><a href="#group-{index}">{}</a></li>"##, escape(&group.title()));
             }
             self.line("</ul></nav>");
         }
