@@ -46,19 +46,3 @@ fn point(
     let point = point.with("value", figure.value(named.case)? * scale).with_some("range", range);
     Some(point.with("extra", [device, facts].into_iter().chain(m.cautions()).collect::<Vec<_>>().join("\n")))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::fixture::six_cases;
-
-    #[test]
-    fn times_are_smaller_is_better() {
-        insta::assert_snapshot!(times(&six_cases()).expect("measured cases"));
-    }
-
-    #[test]
-    fn rates_are_bigger_is_better() {
-        insta::assert_snapshot!(rates(&six_cases()).expect("measured cases"));
-    }
-}

@@ -98,14 +98,3 @@ fn context(record: &Record) -> JsonFields {
     custom.extend(origin.filter_map(|(name, text)| Some((name.to_string(), text.clone()?))));
     custom.into_iter().fold(context, |context, (name, text)| context.with(name, text))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::fixture::six_cases;
-
-    #[test]
-    fn samples_are_repetitions_and_cases_without_a_time_are_in_the_context() {
-        insta::assert_snapshot!(text(&six_cases()).expect("measured cases"));
-    }
-}

@@ -29,14 +29,3 @@ pub(super) fn text(record: &Record) -> Result<String, Error> {
     });
     json(&BTreeMap::from([("results", results.collect::<Vec<_>>())]))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::fixture::six_cases;
-
-    #[test]
-    fn cases_are_commands_timed_in_seconds() {
-        insta::assert_snapshot!(text(&six_cases()).expect("measured cases"));
-    }
-}

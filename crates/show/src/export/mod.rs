@@ -289,6 +289,13 @@ pub mod tests {
     use crate::record::fixture::{saying, six_cases, unverified};
 
     #[test]
+    fn each_format_writes_times_and_what_it_can_of_cases_without() {
+        for format in Format::ALL {
+            insta::assert_snapshot!(format.name(), format.export(&six_cases()).expect("a document"));
+        }
+    }
+
+    #[test]
     fn formats_with_room_for_it_say_that_an_answer_is_unverified() {
         for format in Format::ALL {
             let text = format.export(&unverified()).expect("a document");

@@ -111,14 +111,3 @@ fn summaries(case: &Case, m: &Measured, cache: CacheState) -> Vec<Value> {
     ];
     std::iter::once(count).chain(figures.into_iter().flatten()).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::fixture::six_cases;
-
-    #[test]
-    fn cases_are_states_and_those_without_a_time_are_skipped() {
-        insta::assert_snapshot!(text(&six_cases()).expect("JSON"));
-    }
-}
