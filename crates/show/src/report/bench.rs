@@ -6,6 +6,7 @@ use super::table::Cell;
 use crate::basis::alike::{distinct, grouped, grouped_by_key_where};
 use crate::basis::error::Exit;
 use crate::basis::units::Nanos;
+use crate::case::method::CacheState;
 use crate::case::tile::CaseTile;
 use crate::device::capability::{DeviceInfo, DeviceKind, Driver};
 use crate::record::class::Class;
@@ -70,6 +71,14 @@ pub fn row(case: &Case) -> String {
 /// caveats competes only within its class.
 pub fn has_rival<'c>(class: &Class, mut others: impl Iterator<Item = &'c Class>) -> bool {
     others.any(|other| class.is_exact() || other == class)
+}
+
+/// Describes the state of the caches at the beginning of a kernel.
+pub(crate) fn caches(state: CacheState) -> &'static str {
+    match state {
+        CacheState::Hot => "caches hot",
+        CacheState::Cold => "caches cold",
+    }
 }
 
 /// Returns the median as tables show it: for a chain, the time of one operation.

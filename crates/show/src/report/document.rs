@@ -46,7 +46,6 @@ impl FormattedText {
         Self(vec![(TextKind::Label, label.into())]).code(name)
     }
 
-    /// Adds plain text.
     pub fn plain(mut self, text: impl Into<String>) -> Self {
         self.0.push((TextKind::Plain, text.into()));
         self
@@ -59,8 +58,12 @@ impl FormattedText {
     }
 
     fn terminal(&self) -> String {
-        let gap = |kind: &TextKind| if *kind == TextKind::Label { "  " } else { "" };
-        self.0.iter().map(|(kind, text)| printable(text).into_owned() + gap(kind)).collect()
+        let mut out = String::new();
+        for (kind, text) in &self.0 {
+            out.push_str(&printable(text));
+            out.push_str(if *kind == TextKind::Label { "  " } else { "" });
+        }
+        out
     }
 
     fn html(&self) -> String {
@@ -68,14 +71,14 @@ impl FormattedText {
     }
 
     fn markdown(&self) -> String {
-        let texts = self.0.iter().map(|(kind, text)| match kind {
+        let format = |(kind, text): &(TextKind, String)| match kind {
             TextKind::Plain => markdown(text),
             TextKind::Prose => markdown_prose(text),
             TextKind::Code => markdown_code(text),
             TextKind::Strong => format!("**{}**", markdown(text)),
             TextKind::Label => format!("{} ", markdown(text)),
-        });
-        texts.collect()
+        };
+        self.0.iter().map(format).collect()
     }
 }
 

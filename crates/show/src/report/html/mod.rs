@@ -13,7 +13,7 @@ mod ratios;
 pub use capture::page as capture;
 pub use history::page as history;
 
-use super::bench::{at_most, median, row, signs, variant};
+use super::bench::{at_most, caches, median, row, signs, variant};
 use super::compare::difference_text;
 use super::document;
 use super::fastest;
@@ -22,7 +22,7 @@ use super::{join_filled, or_dash};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::printable::{escape, escape_prose};
 use crate::basis::units::{counted, in_words, ratio, significant};
-use crate::case::method::{CacheState, Clock};
+use crate::case::method::Clock;
 use crate::case::statistics;
 use crate::compare::gate::Ruling;
 use crate::compare::{self, Compared, Comparison, Difference, Verdict};
@@ -1043,10 +1043,7 @@ fn method(record: &Record) -> String {
         Clock::DeviceTimestamps => "device timestamps",
         Clock::Host => "the host's clock",
     };
-    let cache = match record.method.cache {
-        CacheState::Hot => "caches hot",
-        CacheState::Cold => "caches cold",
-    };
+    let cache = caches(record.method.cache);
     let validation = if record.method.validation { ", validation layers on" } else { "" };
     let robust = if record.method.robust_access == Some(true) { ", robust access" } else { "" };
     format!("gpukern {}, {clock}, {cache}{validation}{robust}", record.version)
