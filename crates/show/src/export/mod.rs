@@ -420,15 +420,9 @@ pub mod tests {
     #[test]
     fn names_are_unique_with_several_devices_and_repeated_cases() {
         let mut record = six_cases();
-        let mut second = record.devices[0].clone();
-        second.index = 1;
-        record.devices.push(second);
-        let mut others = record.cases.clone();
-        for case in &mut others {
-            case.device = 1;
-        }
-        record.cases.extend(others.clone());
-        record.cases.extend(others);
+        record.devices.push(DeviceInfo { index: 1, ..record.devices[0].clone() });
+        let others: Vec<_> = record.cases.iter().map(|case| Case { device: 1, ..case.clone() }).collect();
+        record.cases.extend([others.clone(), others].concat());
         let names: Vec<_> = named_cases(&record).into_iter().map(|named| named.name).collect();
         assert_eq!(names[0], "matmul/naive/f32/64x64x64 on software [0]");
         assert_eq!(crate::basis::alike::distinct(&names).len(), names.len());

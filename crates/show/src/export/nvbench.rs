@@ -64,8 +64,9 @@ fn values(case: &Case) -> Vec<(&'static str, String)> {
 
 fn axes(cases: &[&Case]) -> Vec<Value> {
     let cases: Vec<_> = cases.iter().map(|case| values(case)).collect();
+    let Some(first) = cases.first() else { return vec![] };
     let mut axes = vec![];
-    for (axis, (name, _)) in cases.iter().next().into_iter().flatten().enumerate() {
+    for (axis, (name, _)) in first.iter().enumerate() {
         let values = distinct(cases.iter().map(|values| &values[axis].1)).into_iter();
         let values = values.map(|value| json!({ "input_string": value, "description": "", "value": value }));
         axes.push(json!({ "name": name, "type": "string", "flags": "", "values": values.collect::<Vec<_>>() }));

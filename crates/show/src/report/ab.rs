@@ -18,8 +18,7 @@ use crate::record::Outcome;
 use crate::record::class::Class;
 use std::fmt::Write;
 
-/// Prints the verdict on a single case with a line for each side, or a table of several cases, within `width` columns
-/// where possible.
+/// Prints the verdict on a single case with a line for each side, or a table of several cases.
 pub fn text(trials: &Trials, width: usize) -> String {
     let document = match &trials.cases[..] {
         [only] if trials.is_of_one() => single_case(only, trials),

@@ -150,8 +150,7 @@ fn fitted(device: &ProfiledDevice, top: usize, width: usize) -> Table {
     kernels(device, top, room).without_bars()
 }
 
-/// Returns a table of the kernels that took the most time, with names of at most `room` columns, and a row for the
-/// others.
+/// Returns a table of the `top` kernels, with names of at most `room` columns, and a row for the others.
 pub(super) fn kernels(device: &ProfiledDevice, top: usize, room: usize) -> Table {
     let mut table = Table::captioned("Kernels").text(["kernel", "grid"]).numbers(["calls", "total", "median", "share"]);
     // One unit, so that totals compare at a glance.

@@ -170,24 +170,14 @@ impl VerdictTables {
         let plain = with_names(kind.to_string(), plain_names(cases));
         if plain.whole < short.whole { Self { whole: short.whole, ..plain } } else { short }
     }
-
-    /// Returns the columns for which a table has no room at this width: the same for all, so that they align.
-    fn hidden(&self, width: usize) -> Vec<&'static str> {
-        let mut hidden = vec![];
-        for (_, table) in &self.tables {
-            let hidden_of_table = table.clone().fit(width, &HIDDEN_FIRST);
-            if hidden_of_table.len() > hidden.len() {
-                hidden = hidden_of_table;
-            }
-        }
-        hidden
-    }
 }
 
 /// Writes the cases of a device: their tables, the hidden columns, and the reasons for the verdicts, each once.
 fn write_device(document: &mut Document, device: &str, cases: &[(usize, &Compared)], ruling: &Ruling, width: usize) {
     let verdict_tables = VerdictTables::new(cases, width);
-    let mut hidden = verdict_tables.hidden(width);
+    // All tables hide the same columns, so that they align.
+    let hidden = verdict_tables.tables.iter().map(|(_, table)| table.clone().fit(width, &HIDDEN_FIRST));
+    let mut hidden = hidden.max_by_key(Vec::len).unwrap_or_default();
     let has_one_table = verdict_tables.tables.len() == 1;
     if !has_one_table {
         document.line(device);
@@ -263,8 +253,7 @@ fn common_kind<'a>(cases: &[(usize, &'a Compared)]) -> Option<&'a str> {
     }
 }
 
-/// Returns names shorter than ids: variant and size, after the subject if there are several kinds. `None` if names
-/// would be ambiguous.
+/// Returns variant and size, after the subject if there are several kinds; `None` if these names would be ambiguous.
 fn short_names(cases: &[(usize, &Compared)]) -> Option<Vec<String>> {
     let has_one_kind = common_kind(cases).is_some();
     let mut names = vec![];
@@ -275,8 +264,7 @@ fn short_names(cases: &[(usize, &Compared)]) -> Option<Vec<String>> {
     (distinct(names.iter()).len() == names.len()).then_some(names)
 }
 
-/// Lists the reasons for the verdicts, each once with its cases: those of changed cases first, then by number of cases.
-/// Lists the tests first if `with_tests`.
+/// Lists the reasons for the verdicts, each once: the tests if `with_tests`, reasons of changed cases, then others.
 pub fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, with_tests: bool) -> Vec<String> {
     let mut tests = vec![];
     let mut reasons = vec![];
@@ -425,8 +413,7 @@ fn possible_changes(undecided: &[(&Compared, &str)], min_effect: f64) -> Option<
     (!parts.is_empty()).then(|| parts.join(", and "))
 }
 
-/// Describes the undecided case whose interval reaches farthest from 1; without any interval, the first case and its
-/// test.
+/// Describes the undecided case whose interval reaches farthest from 1, or the first with its test if none has one.
 fn widest(undecided: &[(&Compared, &str)]) -> Option<String> {
     let far_end = |case: &Compared| case.interval.map(|[low, high]| if high * low > 1.0 { high } else { low });
     let distance = |case: &Compared| far_end(case).map_or(-1.0, |end| end.ln().abs());
@@ -555,10 +542,10 @@ mod tests {
 
     /// Returns a comparison of 27 products: some slower, some faster, some the same, most undecided.
     fn many() -> Comparison {
-        let case = |at: usize| {
-            let verdict = Verdict::ALL[[3, 1, 0, 2][at.min(3)]];
-            let variant = ["naive", "local", "local-2d-double"][at / 9];
-            let row = (64 * (at % 9 + 1)).to_string();
+        let case = |index: usize| {
+            let verdict = Verdict::ALL[[3, 1, 0, 2][index.min(3)]];
+            let variant = ["naive", "local", "local-2d-double"][index / 9];
+            let row = (64 * (index % 9 + 1)).to_string();
             let side = |median| Sighting { median: Nanos(median), processes: 1, samples: 40 };
             Compared {
                 id: format!("matmul/{variant}/f32/{row}x{row}x{row}"),
@@ -567,9 +554,9 @@ mod tests {
                 baseline: side(1e6),
                 candidate: side(1.1e6),
                 ratio: Some(1.1),
-                interval: Some([1.0 - 0.01 * at as f64, 1.2]),
+                interval: Some([1.0 - 0.01 * index as f64, 1.2]),
                 test: "only 1 process".into(),
-                why: vec!["device slower than its best on both sides".into(), format!("registers 32 → {at}")],
+                why: vec!["device slower than its best on both sides".into(), format!("registers 32 → {index}")],
                 ..fixture::compared(variant, verdict)
             }
         };
@@ -588,9 +575,9 @@ mod tests {
     #[test]
     fn tables_of_each_kind_have_space_for_the_tests_that_one_table_has_not() {
         let mut mixed = many();
-        for (at, case) in mixed.cases.iter_mut().enumerate() {
-            let dtype = ["f16", "bf16"][at % 2];
-            (case.subject, case.kind) = (format!("matmul {dtype}"), format!("matmul {dtype}, uniform input"));
+        for (index, case) in mixed.cases.iter_mut().enumerate() {
+            case.subject = format!("matmul {}", ["f16", "bf16"][index % 2]);
+            case.kind = format!("{}, uniform input", case.subject);
             case.test = "wider than ±2 %".into();
         }
         let kinds = text(&mixed, &Ruling::default(), 80);
@@ -607,36 +594,34 @@ mod tests {
 
     #[test]
     fn the_headline_names_what_changed_most_and_counts_the_others() {
-        let mut all = many();
-        for (case, ratio) in all.cases.iter_mut().zip([0.98, 2.5, 0.7, 1.0]) {
-            case.ratio = Some(ratio);
-        }
-        all.cases.truncate(4);
-        let of = |verdicts: &[(Verdict, f64)]| {
-            let cases = all.cases.iter().zip(verdicts);
-            let set = |(case, (verdict, ratio)): (&Compared, &(Verdict, f64))| Compared {
-                verdict: *verdict,
-                ratio: Some(*ratio),
-                ..case.clone()
-            };
-            headline(&Comparison { cases: cases.map(set).collect(), ..all.clone() }).unwrap_or_default()
+        let headline_of = |verdicts: &[(Verdict, f64)]| {
+            let mut comparison = many();
+            comparison.cases.truncate(verdicts.len());
+            for (case, (verdict, ratio)) in comparison.cases.iter_mut().zip(verdicts) {
+                case.verdict = *verdict;
+                case.ratio = Some(*ratio);
+            }
+            headline(&comparison).unwrap_or_default()
         };
         let [slower, faster, open, same] = Verdict::ALL;
-        assert_eq!(of(&[(slower, 2.5), (same, 1.0)]), "matmul 64 takes 2.5× as long; 1 case unchanged");
+        assert_eq!(headline_of(&[(slower, 2.5), (same, 1.0)]), "matmul 64 takes 2.5× as long; 1 case unchanged");
         assert_eq!(
-            of(&[(slower, 1.034), (slower, 1.3), (faster, 0.9), (open, 1.0)]),
+            headline_of(&[(slower, 1.034), (slower, 1.3), (faster, 0.9), (open, 1.0)]),
             "2 cases are slower, most of all matmul 128, which takes 30 % longer; matmul 192 takes 10 % less time; \
              1 case undecided: matmul 256 may take up to 20 % longer (0.97 … 1.2)"
         );
         assert_eq!(
-            of(&[(faster, 0.5), (open, 1.0), (same, 1.0)]),
+            headline_of(&[(faster, 0.5), (open, 1.0), (same, 1.0)]),
             "matmul 64 is 2× as fast; 1 case undecided: matmul 128 may take up to 20 % longer (0.99 … 1.2); 1 unchanged"
         );
         let none = "No change found; 1 case undecided: matmul 64 may take up to 20 % longer (1 … 1.2)";
-        assert_eq!(of(&[(open, 1.0)]), none);
-        assert_eq!(of(&[(open, 1.5), (open, 1.5)]), "2 cases undecided: matmul 64 may take 1.5× as long (1 … 1.2)");
-        assert_eq!(of(&[(same, 1.0)]), "1 case unchanged");
-        assert_eq!(headline(&Comparison { cases: vec![], ..all.clone() }), None);
+        assert_eq!(headline_of(&[(open, 1.0)]), none);
+        assert_eq!(
+            headline_of(&[(open, 1.5), (open, 1.5)]),
+            "2 cases undecided: matmul 64 may take 1.5× as long (1 … 1.2)"
+        );
+        assert_eq!(headline_of(&[(same, 1.0)]), "1 case unchanged");
+        assert_eq!(headline(&Comparison { cases: vec![], ..many() }), None);
     }
 
     #[test]
@@ -674,15 +659,16 @@ mod tests {
         // Cases that no number of processes would decide do not count.
         let mut some = many();
         some.cases.retain(|case| case.verdict == Verdict::Undecided);
-        some.cases.iter_mut().for_each(|case| case.interval = Some([0.9999, 1.0001]));
-        some.cases.iter_mut().flat_map(|case| [&mut case.baseline, &mut case.candidate]).for_each(|s| s.processes = 5);
-        some.cases.iter_mut().for_each(|case| case.ratio = Some(1.0));
-        let left = some.cases.len() - 1;
+        for case in &mut some.cases {
+            case.interval = Some([0.9999, 1.0001]);
+            case.ratio = Some(1.0);
+            case.baseline.processes = 5;
+            case.candidate.processes = 5;
+        }
         some.cases[0].interval = Some([0.5, 2.0]);
-        assert_eq!(
-            above_commands(&some),
-            format!("This should decide the other {left}, if nothing else runs meanwhile:")
-        );
+        let expected =
+            format!("This should decide the other {}, if nothing else runs meanwhile:", some.cases.len() - 1);
+        assert_eq!(above_commands(&some), expected);
         // Advice without a command is a sentence, however narrow the terminal.
         all.decide = None;
         all.remarks = vec!["1 case would need over 50 processes a side; this machine is too noisy for 2 %.".into()];
@@ -693,11 +679,11 @@ mod tests {
     fn two_cases_are_both_and_two_devices_are_both_named() {
         let mut two = many();
         two.cases.truncate(2);
-        let of = |what, refused| Difference { what, baseline: "a".into(), candidate: "b".into(), refused };
-        two.differences = vec![of("device", true)];
-        let device = text(&two, &Ruling::default(), 200);
-        two.differences = vec![of("driver", true)];
-        insta::assert_snapshot!(device + "========\n" + &text(&two, &Ruling::default(), 200));
+        let texts = ["device", "driver"].map(|what| {
+            two.differences = vec![Difference { what, baseline: "a".into(), candidate: "b".into(), refused: true }];
+            text(&two, &Ruling::default(), 200)
+        });
+        insta::assert_snapshot!(texts.join("========\n"));
     }
 
     #[test]

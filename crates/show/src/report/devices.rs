@@ -169,8 +169,7 @@ impl<'a> DeviceCard<'a> {
         document.terminal(width)
     }
 
-    /// Returns a table with a row for each variant: the element types that it runs with, and the reasons against the
-    /// others.
+    /// Returns a table of the variants, with the element types that each runs with and the reasons against the others.
     fn support(&self) -> Table {
         let mut table = Table::default().text(["algorithm", "variant"]).prose(["runs with"]);
         let mut last_algorithm = "";
@@ -184,8 +183,7 @@ impl<'a> DeviceCard<'a> {
     }
 }
 
-/// Lists the element types that a variant runs with, then the others with the reasons, each once:
-/// `f32; not f16, bf16: needs …`.
+/// Lists the element types of a variant, each reason against some once: `f32; not f16, bf16: needs …`.
 fn runs_with(mut supports: Vec<&Support>) -> String {
     supports.sort_by_key(|support| support.missing.is_some());
     let mut parts = vec![];

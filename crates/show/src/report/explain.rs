@@ -64,8 +64,7 @@ impl Explanation {
         }
     }
 
-    /// Prints a line for each candidate with its times, the reasons for missing times, and the loss due to the choice of
-    /// `auto`.
+    /// Prints the times of each candidate, the reasons for missing ones, and the loss due to the choice of `auto`.
     pub fn text(&self, width: usize) -> String {
         let Self { device, algorithm, size, options, candidates } = self;
         let mut document = Document::default();

@@ -117,8 +117,7 @@ impl<'a> Section<'a> {
         time_table(&self.sizes(), &self.lines(&self.variants(), None))
     }
 
-    /// Returns the time to compare with a reference. A library's product is exact, so it is that of the fastest exact
-    /// variant if there is one.
+    /// Returns the time to compare with a reference. A library is exact, so an exact variant's counts if there is one.
     fn fastest_time(&self, size: &str) -> Option<Nanos> {
         let exact = self.cases_of_size(size).filter(|case| Class::of(case).is_exact());
         shortest(exact.filter_map(median)).or_else(|| shortest(self.cases_of_size(size).filter_map(median)))
@@ -144,8 +143,7 @@ fn shortest(times: impl Iterator<Item = Nanos>) -> Option<Nanos> {
     times.min_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// Returns a table with a row for each size, in the unit of its shortest time. The shortest time of each class has a
-/// star.
+/// Returns a table with a row for each size, in its shortest time's unit. The shortest time of each class has a star.
 fn time_table(sizes: &[String], lines: &[VariantLine]) -> Table {
     let mut table = Table::default().text(["size", ""]).numbers(lines.iter().map(|line| line.heading.clone()));
     for (index, size) in sizes.iter().enumerate() {
@@ -181,8 +179,7 @@ fn column(case: &Case) -> &str {
     case.form().map_or(&case.variant, |form| form.name)
 }
 
-/// Form of a table. `Plain` ones have no bars, `Bare` ones no shares of the limit either; in `Turned` ones, sizes are
-/// columns.
+/// Form of a table: `Plain` has no bars, `Bare` no shares either; in `Turned` ones, sizes are columns.
 #[derive(Clone, Copy)]
 enum Form {
     Bars,
@@ -332,8 +329,7 @@ fn skipped_note(section: &Section<'_>, skipped: &[&str]) -> Option<String> {
     (!parts.is_empty()).then(|| format!("skipped: {}", parts.join("; ")))
 }
 
-/// Returns the lines of the reference times and of the relative speed of the fastest variant; adds the sources to
-/// `notes`.
+/// Returns the lines of the reference times and of their ratio to the fastest variant; adds the sources to `notes`.
 fn reference_lines(section: &Section<'_>, figures: &[ReferenceTime], notes: &mut Vec<String>) -> Vec<VariantLine> {
     let sizes = section.sizes();
     let mut references = vec![];
@@ -410,12 +406,20 @@ mod tests {
     use super::*;
     use crate::basis::units::Metric;
     use crate::case::Shortcut;
+    use crate::device::capability::DeviceInfo;
     use crate::kernels::CATALOGUE;
+    use crate::record::fixture::four_cases;
     use crate::record::{Correctness, Limit, Share, reader};
 
     fn published(path: &str) -> Record {
         let bytes = std::fs::read(crate::basis::fixture::in_repository(path)).expect("a published record");
         reader::parse(&bytes, path, &CATALOGUE).expect("a record").record
+    }
+
+    /// Returns a reference with one time.
+    fn reference(row: &str) -> Option<Vec<ReferenceTime>> {
+        let file = format!("algorithm,dtype,size,time,source\n{row}\n");
+        Some(ReferenceTime::of_csv(&file, &CATALOGUE).expect("a reference"))
     }
 
     #[test]
@@ -450,32 +454,28 @@ mod tests {
 
     #[test]
     fn the_star_is_for_the_fastest_of_all_that_the_table_shows() {
-        let mut record = crate::record::fixture::four_cases();
-        let csv = "algorithm,dtype,size,time,source\nmatmul,f32,64,5 us,somebody's library 1.0\n";
-        let reference = Some(ReferenceTime::of_csv(csv, &CATALOGUE).expect("a reference"));
-        let view = View { width: 100, reference, columns: None };
-        insta::assert_snapshot!(compact(&record, &view));
+        let mut record = four_cases();
+        let library = reference("matmul,f32,64,5 us,somebody's library 1.0");
+        insta::assert_snapshot!(compact(&record, &View { reference: library, ..View::of_width(100) }));
         record.cases.retain(|case| case.variant == "local");
-        let other = ReferenceTime::of_csv("algorithm,dtype,size,time,source\nlu,f32,64,5 us,x\n", &CATALOGUE)
-            .expect("a reference");
         // A case without rivals has no star.
-        insta::assert_snapshot!(compact(&record, &View { width: 100, reference: Some(other), columns: None }));
+        let other = reference("lu,f32,64,5 us,x");
+        insta::assert_snapshot!(compact(&record, &View { reference: other, ..View::of_width(100) }));
     }
 
     #[test]
     fn a_star_is_given_within_a_class_and_a_caveat_stands_beside_its_name() {
-        let csv = "algorithm,dtype,size,time,source\nmatmul,f32,64,500 us,somebody's library 1.0\n";
         // A reference is compared with an exact variant, or with any if there is none.
-        let reference = || Some(ReferenceTime::of_csv(csv, &CATALOGUE).expect("a reference"));
-        let text = |record: &Record, width| compact(record, &View { reference: reference(), ..View::of_width(width) });
+        let text = |record: &Record, width| {
+            let reference = reference("matmul,f32,64,500 us,somebody's library 1.0");
+            compact(record, &View { reference, ..View::of_width(width) })
+        };
         // Two variants with equal times and two with a shortcut, one of which is the fastest.
-        let mut record = crate::record::fixture::four_cases();
-        for at in [2, 3] {
-            record.cases[at].outcome = record.cases[0].outcome.clone();
-        }
-        for at in [1, 3] {
-            record.cases[at].shortcuts = vec![Shortcut::NoPivoting];
-        }
+        let mut record = four_cases();
+        record.cases[2].outcome = record.cases[0].outcome.clone();
+        record.cases[3].outcome = record.cases[0].outcome.clone();
+        record.cases[1].shortcuts = vec![Shortcut::NoPivoting];
+        record.cases[3].shortcuts = vec![Shortcut::NoPivoting];
         let level = text(&record, 60) + &text(&record, 200);
         let long = super::super::long::long(&record, &View::of_width(120));
         let markdown = crate::export::Format::Markdown.export(&record).expect("Markdown");
@@ -488,7 +488,7 @@ mod tests {
 
     #[test]
     fn a_share_of_which_only_the_most_is_known_has_a_legend() {
-        let mut record = crate::record::fixture::four_cases();
+        let mut record = four_cases();
         let share = Share { limit: Limit::Memory, least: Nanos(1.0), fraction: 0.1, interval: Some([0.1, 0.5]) };
         record.cases.iter_mut().for_each(|case| case.share = Some(share));
         // Without shares, there is no legend for them.
@@ -497,7 +497,7 @@ mod tests {
 
     #[test]
     fn bars_show_speed_where_there_is_space_and_one_time_is_no_comparison() {
-        let mut record = crate::record::fixture::four_cases();
+        let mut record = four_cases();
         let narrow = compact(&record, &View::of_width(30));
         record.cases.truncate(1);
         insta::assert_snapshot!(narrow + "========\n" + &compact(&record, &View::of_width(80)));
@@ -505,7 +505,7 @@ mod tests {
 
     #[test]
     fn a_metric_that_is_part_of_the_answer_is_in_every_table() {
-        let mut record = crate::record::fixture::four_cases();
+        let mut record = four_cases();
         for (case, rounds) in record.cases.iter_mut().zip([7.0, 9.0]) {
             let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
             let Correctness::Verified(verification) = &mut measured.verification else { panic!("it is verified") };
@@ -547,16 +547,9 @@ mod tests {
 
     #[test]
     fn each_device_has_a_column_and_each_size_and_variant_a_row() {
-        let mut record = crate::record::fixture::four_cases();
-        let mut second = record.devices[0].clone();
-        second.index = 1;
-        second.name = "another".into();
-        record.devices.push(second);
-        let mut others = record.cases.clone();
-        for case in &mut others {
-            case.device = 1;
-        }
-        others.remove(0);
+        let mut record = four_cases();
+        record.devices.push(DeviceInfo { index: 1, name: "another".into(), ..record.devices[0].clone() });
+        let others: Vec<_> = record.cases[1..].iter().map(|case| Case { device: 1, ..case.clone() }).collect();
         record.cases.extend(others);
         insta::assert_snapshot!(side_by_side(&record, 80));
     }

@@ -11,8 +11,7 @@ use std::collections::HashMap;
 /// Numbers of processes per side whose smallest detectable change is shown.
 const SIDES: [usize; 3] = [3, 5, 10];
 
-/// Returns the row of a case from its measurements by several processes, and `between`, the relative standard deviation
-/// of their medians.
+/// Returns the row of a case from its processes, whose medians have the relative standard deviation `between`.
 fn row(summaries: &[Summary], between: f64) -> [String; 5] {
     let errors: Option<Vec<f64>> = summaries.iter().map(Summary::relative_error).collect();
     let within = errors.and_then(|errors| median(&errors));

@@ -33,8 +33,7 @@ struct SearchRow {
     cells: Vec<String>,
 }
 
-/// Writes the heading of searches of an algorithm on a device, which has all that they share, then `title`; returns
-/// their table.
+/// Writes a heading, which has all that the searches share, then `title`; returns the table of the searches.
 fn write_searches(
     document: &mut Document,
     device: &DeviceInfo,
@@ -58,8 +57,7 @@ fn write_searches(
     table
 }
 
-/// Prints a line for each search by inspection: the tile, its spills, and those of the built-in one; within `width`
-/// columns.
+/// Prints a line for each search by inspection: the tile, its spills, and those of the built-in one.
 pub fn inspected(device: &DeviceInfo, algorithm: &Algorithm, rows: &[InspectedRow], width: usize) -> String {
     let rows = rows.iter().map(|InspectedRow { variant, spec, found }| {
         let (tile, spills) = &found.best;

@@ -8,8 +8,7 @@ use crate::case::accepted::AcceptedMutation;
 use crate::plan::axes::{self, AXES};
 use crate::record::{Case, Outcome, Record, Verification};
 
-/// Prints a row for each variant, or for each algorithm if there are several: how many cases pass, and how close the
-/// worst comes to its tolerance.
+/// Prints how many cases pass, and how near the worst comes to its tolerance: by variant, or by algorithm if several.
 pub fn table(record: &Record, width: usize) -> String {
     let algorithms = distinct(record.cases.iter().map(|case| case.algorithm.as_str()));
     let single = match algorithms[..] {

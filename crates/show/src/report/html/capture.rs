@@ -95,8 +95,7 @@ fn timeline(device: &ProfiledDevice, width: Width) -> String {
     out + &body + &legend.close_chart(bottom + 26)
 }
 
-/// Returns the height of each kernel in each step of time: the part of the step that it takes, of `COMMANDS_HEIGHT`
-/// pixels.
+/// Returns the heights of the kernels in each step of time: their parts of the step, of `COMMANDS_HEIGHT` pixels.
 fn heights(
     spans: impl Iterator<Item = (usize, Span)>,
     begin: f64,

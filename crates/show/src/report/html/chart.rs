@@ -39,8 +39,7 @@ const fn colour(light: u32, dark: u32) -> Colour {
     Colour { light: rgb(light), dark: rgb(dark) }
 }
 
-/// Hues of series, in an order in which colour-blind readers can distinguish neighbors best. Later series use the hues
-/// again, with other shapes.
+/// Hues of series, in an order in which colour-blind readers can distinguish neighbors best. Later series repeat them.
 pub(super) const SERIES: [Colour; 8] = [
     colour(0x2a_78d6, 0x39_87e5),
     colour(0xeb_6834, 0xd9_5926),
@@ -115,11 +114,8 @@ impl Series {
             return String::new();
         }
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
-        let mut corners = vec![];
-        for point in points {
-            let (x, y) = to_pixels((point.x, point.y));
-            corners.push(format!("{x} {y}"));
-        }
+        let corners = points.iter().map(|point| to_pixels((point.x, point.y)));
+        let corners: Vec<_> = corners.map(|(x, y)| format!("{x} {y}")).collect();
         let colour = self.colour();
         let width = if self.style.is_some() { 2 } else { 1 };
         let dashes = if self.dashed { DASHES } else { "" };
@@ -236,8 +232,7 @@ impl Plot {
         join_filled(&[&source, if has_grey { "grey: all others" } else { "" }], "; ")
     }
 
-    /// Returns the names at the right of the chart: important series and level limits. A phone has no room for them, so
-    /// its legend names the series.
+    /// Returns the names at the right of a wide chart: important series and level limits. A phone has no room for them.
     fn end_labels(&self, width: Width) -> Vec<EndLabel> {
         let mut labels = vec![];
         if width == Width::Narrow {
@@ -485,9 +480,7 @@ impl Legend {
 
 /// Draws the legend symbol of a data source: a line with these dashes.
 fn line_symbol(x: u32, y: u32, dashes: &str) -> String {
-    let left = x - 7;
-    let right = x + 9;
-    format!(r#"<path d="M{left} {y}L{right} {y}" stroke="{QUIET}" stroke-width="2"{dashes}/>"#)
+    format!(r#"<path d="M{} {y}L{} {y}" stroke="{QUIET}" stroke-width="2"{dashes}/>"#, x - 7, x + 9)
 }
 
 fn slope_symbol(x: u32, y: u32) -> String {
@@ -584,8 +577,7 @@ fn lines(text: &str, most: usize) -> Vec<String> {
     texts
 }
 
-/// Opens the `<svg>` element of a chart and writes its heading: a title and a source, each in one line, or in more that
-/// extend above the chart.
+/// Opens the `<svg>` element of a chart and writes its heading, whose further lines extend above the chart.
 pub(super) fn opening([title, source]: [&str; 2], description: &str, width: u32, height: u32) -> String {
     let room = width as usize - 20;
     // A character of the title is 9 pixels wide, one of the source 6.4.
@@ -704,8 +696,7 @@ impl Bars {
         out
     }
 
-    /// Returns the pixels per unit of value that leave room, within this width, for the text at the end of the longest
-    /// bar.
+    /// Returns the pixels per unit of value that leave room for the text at the end of the longest bar.
     fn scale(&self, width: u32) -> f64 {
         let most = self.items.iter().map(|bar| bar.value).chain(self.rule.map(|rule| rule.0)).fold(0.0, f64::max);
         let longest_text = self.items.iter().map(|bar| bar.text.chars().count()).max().unwrap_or(0) as u32;

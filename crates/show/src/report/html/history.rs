@@ -9,7 +9,7 @@ use super::chart::{
 use super::{ANSWER_END, GROUPS_END, METHOD_END, Page, devices_and_days, started};
 use crate::basis::printable::escape;
 use crate::basis::units::counted;
-use crate::history::{CaseSeries, History, HistoryEvent};
+use crate::history::{CaseSeries, History, HistoryEvent, SeriesStep};
 use crate::report::history::{devices, levels, percent, remark, run, shortage, summary};
 use crate::stats;
 use plotters::prelude::*;
@@ -71,8 +71,7 @@ fn write_device(page: &mut Page, history: &History, device: &str, end: usize) {
     page.line("</div>");
 }
 
-/// Writes the cases that changed at an event, and the commands that would confirm it, as far as they end below `end`
-/// bytes.
+/// Writes the cases that changed at an event, and the commands that would confirm it, up to `end` bytes.
 fn write_event(page: &mut Page, history: &History, event: &HistoryEvent, end: usize) {
     let [before, after] = [event.before, event.after].map(|index| run(&history.runs[index]));
     let write_head = |page: &mut Page| {
@@ -141,10 +140,8 @@ const MAX_OUTLIER_RATIO: f64 = 1.3;
 /// Draws the times of a case over runs, with the levels between its steps.
 fn trend(history: &History, series: &CaseSeries, width: Width) -> String {
     let size = (width.pixels(), 220);
-    let mut steps = vec![];
-    for step in &series.steps {
-        steps.push(format!("{} at run {}", percent(step.ratio()), series.points[step.at].run + 1));
-    }
+    let step = |step: &SeriesStep| format!("{} at run {}", percent(step.ratio()), series.points[step.at].run + 1);
+    let steps: Vec<_> = series.steps.iter().map(step).collect();
     let steps = if steps.is_empty() { "no step".into() } else { steps.join(", ") };
     let source = format!("{}, {}, {steps}", series.level(), counted(series.points.len(), "run"));
     let mut grid = String::new();
@@ -165,8 +162,7 @@ fn range(series: &CaseSeries) -> (f64, f64) {
     ((low - room).max(0.0), high + room)
 }
 
-/// Draws the grid, levels and steps with plotters into `grid`; returns the markup of the dots, each with a tooltip if
-/// `has_tips`.
+/// Draws with plotters into `grid`; returns the markup of the dots above it, with tooltips if `has_tips`.
 fn draw(grid: &mut String, size: (u32, u32), runs: usize, series: &CaseSeries, has_tips: bool) -> Option<String> {
     let (low, high) = range(series);
     let root = SVGBackend::with_string(grid, size).into_drawing_area();

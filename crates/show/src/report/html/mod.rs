@@ -463,8 +463,7 @@ impl Page {
         self.line("</div>");
     }
 
-    /// Writes a table of verdicts, collapsed unless `is_open`. It takes its share of the room for `tables`, itself and
-    /// those to follow.
+    /// Writes a table of verdicts, collapsed unless `is_open`, in its share of the room for `tables`, itself included.
     fn verdict_table(
         &mut self,
         caption: &str,
@@ -885,8 +884,7 @@ fn cell_beside(cases: &[&Case], is_best: bool, with_limits: bool, conditions: &R
     Cell { is_best, detail, marks: conditions.signs(case), ..Cell::from(name.trim_end()) }
 }
 
-/// Formats the share of its limit that a case reaches; `with_limits`, also the limit, because the cases beside it have
-/// others.
+/// Formats the share of its limit that a case reaches, and `with_limits` also the limit.
 fn share_of(case: &Case, with_limits: bool) -> Option<String> {
     let share = finite_share(case)?;
     let text = share.told(percent);
@@ -1435,13 +1433,10 @@ mod tests {
         let mut record = full();
         let local = record.cases.iter().find(|case| case.variant == "local").expect("it is measured").clone();
         for (index, size) in (0..9).flat_map(|index| [(index, "64"), (index, "128")]) {
-            let mut case = local.clone();
-            case.variant = format!("other-{index}");
-            case.size = size.into();
+            let mut case = Case { variant: format!("other-{index}"), size: size.into(), ..local.clone() };
             case.id = format!("matmul/other-{index}/f32/{size}");
-            if let Outcome::Measured(m) = &mut case.outcome {
-                m.summary.median = Nanos(1e6 + f64::from(index));
-            }
+            let Outcome::Measured(m) = &mut case.outcome else { panic!("it is measured") };
+            m.summary.median = Nanos(1e6 + f64::from(index));
             record.cases.push(case);
         }
         let page = page_of(record);
@@ -1455,17 +1450,17 @@ mod tests {
     fn large(variants: usize, sizes: usize, kinds: bool) -> Record {
         let mut record = full();
         let case = record.cases[1].clone();
-        let numbers = (0..sizes).flat_map(|size| (0..variants).map(move |variant| (size, variant)));
-        let sized = |(size, variant): (usize, usize)| {
-            let mut case = case.clone();
-            (case.variant, case.size) = (format!("v{variant}"), (size + 1).to_string().into());
-            if kinds {
-                case.algorithm = format!("k{size}");
-            }
-            case.id = format!("{}/v{variant}/f32/{size}", case.algorithm);
-            case
-        };
-        record.cases = numbers.map(sized).collect();
+        record.cases.clear();
+        for (size, variant) in (0..sizes).flat_map(|size| (0..variants).map(move |variant| (size, variant))) {
+            let algorithm = if kinds { format!("k{size}") } else { case.algorithm.clone() };
+            record.cases.push(Case {
+                id: format!("{algorithm}/v{variant}/f32/{size}"),
+                algorithm,
+                variant: format!("v{variant}"),
+                size: (size + 1).to_string().into(),
+                ..case.clone()
+            });
+        }
         record
     }
 

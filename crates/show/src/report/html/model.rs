@@ -112,8 +112,7 @@ impl<'a> ChartGroup<'a> {
         grouped(self.cases[source].iter().copied(), |case| row(case)).iter().any(|cases| has_rivals(cases))
     }
 
-    /// Returns the group with at most `most` cases, for charts: at sizes spread evenly over all, the important variants
-    /// first, then the fastest.
+    /// Returns at most `most` of the cases: at sizes spread evenly, the important variants first, then the fastest.
     pub(super) fn thinned(&self, most: usize) -> Self {
         if self.everything().count() <= most {
             return Self { first: self.first, cases: self.cases.clone() };
@@ -219,8 +218,7 @@ impl<'a> ChartGroup<'a> {
         [first, folded]
     }
 
-    /// Returns the important variants of `cases`: those that win the most sizes, then those that are closest to
-    /// winning.
+    /// Returns the variants of `cases` that win the most sizes, then those that are closest to winning.
     pub(super) fn important_variants<'c>(cases: impl Iterator<Item = &'c Case>) -> Vec<String> {
         let contest = |case: &Case| (case.device, case.row(), Class::of(case).to_string());
         let mut best_times = HashMap::new();
@@ -318,8 +316,7 @@ impl<'a> ChartGroup<'a> {
         all_series
     }
 
-    /// Returns the size that bars show for the group: the largest that more than half as many cases have as the most
-    /// common one.
+    /// Returns the size that bars show: the largest of those with more than half as many cases as the most common one.
     fn representative_size(&self, indices: &[usize]) -> Option<String> {
         let cases = indices.iter().flat_map(|source| &self.cases[*source]).filter(|case| case.measured().is_some());
         let mut counts: HashMap<String, usize> = HashMap::new();
@@ -657,8 +654,7 @@ fn ceilings(arithmetic: &[RooflineLimit], bandwidths: &[RooflineLimit], (x, y): 
     ceilings
 }
 
-/// Returns the arithmetic limits of nominal work, one for each arithmetic that is used: with three operations for each
-/// nominal one, a third of the rate.
+/// Returns the limits of each arithmetic in use: with three operations for each nominal one, a third of the rate.
 fn compute_limits(peaks: &[&Peak], used: &[Computes]) -> Vec<RooflineLimit> {
     let mut limits = vec![];
     for computes in used {

@@ -57,8 +57,7 @@ impl<'a> Ratios<'a> {
         (total > 0).then(|| Self { rows, total, effect, ends: [low / room, high * room] })
     }
 
-    /// Draws the chart as an `<svg>` element. Names stand beside their rows, or above them if the page is narrow or
-    /// names are long.
+    /// Draws the chart. Names stand beside their rows, or above them if the page is narrow or names are long.
     pub(super) fn svg(&self, width: Width) -> String {
         let pixels = width.pixels();
         let longest = self.rows.iter().map(|(_, name, _)| name.chars().count() as u32).max().unwrap_or(0);
