@@ -265,13 +265,10 @@ pub mod tests {
     }
 
     #[test]
-    fn the_compact_table_marks_the_fastest_and_gives_a_rejected_case_no_time() {
-        insta::assert_snapshot!(compact(&four_cases(), &View::of_width(80)));
-    }
-
-    #[test]
-    fn the_long_table_shows_rate_interval_and_residual() {
-        insta::assert_snapshot!(long(&four_cases(), &View::of_width(120)));
+    fn a_rejected_case_has_no_time_and_a_note_and_of_the_others_the_fastest_has_a_star() {
+        insta::assert_snapshot!("compact", compact(&four_cases(), &View::of_width(80)));
+        insta::assert_snapshot!("long", long(&four_cases(), &View::of_width(120)));
+        insta::assert_snapshot!("notes", notes(&four_cases()));
     }
 
     #[test]
@@ -355,10 +352,5 @@ pub mod tests {
         let view = View::of_width(120);
         let summary = super::super::verify::summary(&record);
         insta::assert_snapshot!([compact(&record, &view), long(&record, &view), summary].join("========\n"));
-    }
-
-    #[test]
-    fn notes_explain_what_has_no_time() {
-        insta::assert_snapshot!(notes(&four_cases()));
     }
 }

@@ -161,7 +161,7 @@ impl VerdictTables {
         let Some(names) = short_names(cases) else { return with_ids };
         let kind = common_kind(cases).unwrap_or_default();
         let short = with_names(kind.to_string(), names);
-        if !short.tables[0].1.clone().fit(width, &HIDDEN_FIRST).contains(&TEST) {
+        if !short.tables[0].1.clone().fit(width, &HIDDEN_FIRST).contains(&TEST_HEADING) {
             return short;
         }
         if let Some(tables) = split_by_kind(cases) {
@@ -191,7 +191,7 @@ fn write_device(document: &mut Document, device: &str, cases: &[(usize, &Compare
         document.table(table);
     }
     // The remarks below show the tests instead.
-    let are_tests_hidden = hidden.last() == Some(&TEST);
+    let are_tests_hidden = hidden.last() == Some(&TEST_HEADING);
     if are_tests_hidden {
         hidden.pop();
     }
@@ -229,15 +229,15 @@ fn split_by_kind(cases: &[(usize, &Compared)]) -> Option<Vec<(String, Table)>> {
     (tables.len() > 1).then_some(tables)
 }
 
-/// Heading of the column of tests.
-const TEST: &str = "test";
+const TEST_HEADING: &str = "test";
 
 /// Columns to hide on a narrow terminal, least important first.
-const HIDDEN_FIRST: [&str; 3] = ["candidate", "baseline", TEST];
+const HIDDEN_FIRST: [&str; 3] = ["candidate", "baseline", TEST_HEADING];
 
 /// Returns a table with the verdict on each case, under these names.
 pub fn verdicts(caption: &str, cases: &[(usize, &Compared)], names: &[String]) -> Table {
-    let table = Table::captioned(caption).text(["case", "verdict"]).numbers(["ratio", "95 % interval"]).text([TEST]);
+    let table =
+        Table::captioned(caption).text(["case", "verdict"]).numbers(["ratio", "95 % interval"]).text([TEST_HEADING]);
     let mut table = table.numbers(["baseline", "candidate"]);
     for ((_, case), name) in cases.iter().zip(names) {
         table.row(row(case, name));

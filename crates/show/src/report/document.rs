@@ -9,7 +9,6 @@ use crate::basis::prose::prose;
 use crate::record::marks::Mark;
 use std::fmt::Write;
 
-/// Kind of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TextKind {
     Plain,
@@ -51,7 +50,6 @@ impl FormattedText {
         self
     }
 
-    /// Adds a name.
     pub fn code(mut self, name: impl Into<String>) -> Self {
         self.0.push((TextKind::Code, name.into()));
         self
@@ -82,7 +80,6 @@ impl FormattedText {
     }
 }
 
-/// Part of a document.
 #[derive(Clone, Debug)]
 enum DocumentPart {
     Paragraph {
@@ -112,7 +109,6 @@ pub struct Document(Vec<DocumentPart>);
 
 /// Builders.
 impl Document {
-    /// Adds a paragraph.
     pub fn line(&mut self, words: impl Into<FormattedText>) {
         self.hanging(2, words);
     }

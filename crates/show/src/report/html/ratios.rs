@@ -27,8 +27,8 @@ const MAX_NAME_WIDTH: u32 = 300;
 
 /// Ratios of cases with their names, in order.
 pub(super) struct Ratios<'a> {
-    /// Cases to draw, each with its name and its ratio.
-    rows: Vec<(&'a Compared, &'a str, f64)>,
+    /// Cases to draw, which have a ratio, with their names.
+    rows: Vec<(&'a Compared, &'a str)>,
     /// Number of cases, including those not drawn.
     total: usize,
     /// Smallest ratio above 1 that matters.
@@ -40,18 +40,15 @@ pub(super) struct Ratios<'a> {
 impl<'a> Ratios<'a> {
     /// Selects the cases to draw; `None` if no case has a ratio.
     pub(super) fn new(cases: &[(&'a Compared, &'a str)], min_effect: f64) -> Option<Self> {
-        let mut rows = vec![];
-        for (case, name) in cases {
-            if let Some(ratio) = case.ratio.filter(|ratio| (1e-3..=1e3).contains(ratio)) {
-                rows.push((*case, *name, ratio));
-            }
-        }
+        let mut rows = cases.to_vec();
+        rows.retain(|(case, _)| case.ratio.is_some_and(|ratio| (1e-3..=1e3).contains(&ratio)));
         let total = rows.len();
         rows.truncate(MAX_ROWS);
         let effect = 1.0 + min_effect.clamp(0.001, 9.0);
-        let marks = rows.iter().map(|(.., ratio)| *ratio).chain([effect, 1.0 / effect]).fold([1.0, 1.0], extend_range);
+        let ratios = rows.iter().filter_map(|(case, _)| case.ratio);
+        let marks = ratios.chain([effect, 1.0 / effect]).fold([1.0, 1.0], extend_range);
         let limits = [marks[0] / MAX_INTERVAL_OVERHANG, marks[1] * MAX_INTERVAL_OVERHANG];
-        let interval_ends = rows.iter().filter_map(|(case, ..)| case.interval).flatten().filter(|end| end.is_finite());
+        let interval_ends = rows.iter().filter_map(|(case, _)| case.interval).flatten().filter(|end| end.is_finite());
         let [low, high] = interval_ends.map(|end| end.clamp(limits[0], limits[1])).fold(marks, extend_range);
         let room = (high / low).powf(0.04);
         (total > 0).then(|| Self { rows, total, effect, ends: [low / room, high * room] })
@@ -60,7 +57,7 @@ impl<'a> Ratios<'a> {
     /// Draws the chart. Names stand beside their rows, or above them if the page is narrow or names are long.
     pub(super) fn svg(&self, width: Width) -> String {
         let pixels = width.pixels();
-        let longest = self.rows.iter().map(|(_, name, _)| name.chars().count() as u32).max().unwrap_or(0);
+        let longest = self.rows.iter().map(|(_, name)| name.chars().count() as u32).max().unwrap_or(0);
         let beside = MARGIN + 10 + CHARACTER_WIDTH * longest;
         let above = width == Width::Narrow || beside > MAX_NAME_WIDTH;
         let [left, row] = if above { [MARGIN, 38] } else { [beside, 22] };
@@ -73,23 +70,24 @@ impl<'a> Ratios<'a> {
         let spans = if above { heights.clone().map(|y| (y - 9, y + 9)).collect() } else { vec![(HEADING, bottom)] };
         let mut legend = Legend::new(pixels);
         for verdict in Verdict::ALL {
-            if self.rows.iter().any(|(case, ..)| case.verdict == verdict) {
+            if self.rows.iter().any(|(case, _)| case.verdict == verdict) {
                 legend.add(verdict.name(), |x, y| mark(verdict, x, y));
             }
         }
         let mut out = self.opening(pixels, bottom + 30 + legend.height());
         out.push_str(&self.grid(&spans, bottom, &to_pixels));
-        for ((case, name, value), y) in self.rows.iter().zip(heights) {
+        for ((case, name), y) in self.rows.iter().zip(heights) {
+            let value = case.ratio.unwrap_or(1.0);
             let interval = case.interval.map_or_else(String::new, |ends| format!(" ({})", ends.map(ratio).join(" … ")));
-            let tip = format!("{name}: {}\n{}{interval}, {}", case.verdict.name(), ratio(*value), case.test);
+            let tip = format!("{name}: {}\n{}{interval}, {}", case.verdict.name(), ratio(value), case.test);
             let base = if above { y - 14 } else { y + 4 };
             let name = shortened(name, ((pixels - 2 * MARGIN) / CHARACTER_WIDTH) as usize);
             let parts = [
                 hover_area(y + 11 - row, pixels, row),
                 label(MARGIN, base, "start", INK, &name),
                 self.interval(case, y, &to_pixels),
-                mark(case.verdict, to_pixels(*value), y),
-                label(pixels - MARGIN, y + 4, "end", INK, &format!("{}×", short(*value))),
+                mark(case.verdict, to_pixels(value), y),
+                label(pixels - MARGIN, y + 4, "end", INK, &format!("{}×", short(value))),
             ];
             out.push_str(&with_tooltip(&tip, &parts.concat()));
         }
