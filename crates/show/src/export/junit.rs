@@ -44,7 +44,6 @@ struct TestProblem {
     message: String,
 }
 
-/// Returns the document of `suites`.
 fn document(suites: &[TestSuite<'_>]) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     // The schema has `skipped` only for a suite.

@@ -183,27 +183,25 @@ impl CaseNames {
         Self { sides, axes, sizes: differs(|trial| trial.a.case.size.to_string()) }
     }
 
-    fn headings(&self) -> impl Iterator<Item = &'static str> {
-        let sides = match &self.sides {
-            SideNames::Labels([a, b]) => [b.then_some("variant"), a.then_some("against")],
-            SideNames::Patterns(_) => [Some("*"), None],
-            SideNames::Variants => [Some("variant"), None],
-        };
-        let axes = self.axes.iter().filter_map(|axis| axis.column.as_ref()).map(|column| column.name);
-        sides.into_iter().flatten().chain(axes).chain(self.sizes.then_some("size"))
-    }
-
-    fn cells(&self, trial: &Trial) -> Vec<String> {
+    /// Returns the headings of the columns, each with its cell for a trial.
+    fn columns(&self, trial: &Trial) -> Vec<(&'static str, String)> {
         let case = &trial.b.case;
-        let sides = match &self.sides {
-            SideNames::Labels([a, b]) => [b.then(|| label(&trial.b)), a.then(|| label(&trial.a))],
-            SideNames::Patterns([_, pattern]) => {
-                [captures(pattern, &trial.b.label).and_then(|captures| Some((*captures.first()?).into())), None]
+        let mut columns = vec![];
+        match &self.sides {
+            SideNames::Labels([a_differs, b_differs]) => {
+                columns.extend(b_differs.then(|| ("variant", label(&trial.b))));
+                columns.extend(a_differs.then(|| ("against", label(&trial.a))));
             }
-            SideNames::Variants => [Some(case.variant.clone()), None],
-        };
-        let axes = self.axes.iter().filter_map(|axis| axis.column.as_ref()).map(|column| column.text(&case.options));
-        sides.into_iter().flatten().chain(axes).chain(self.sizes.then(|| case.size.to_string())).collect()
+            SideNames::Patterns([_, pattern]) => {
+                let captures = captures(pattern, &trial.b.label).unwrap_or_default();
+                columns.push(("*", captures.first().copied().unwrap_or_default().into()));
+            }
+            SideNames::Variants => columns.push(("variant", case.variant.clone())),
+        }
+        let axes = self.axes.iter().filter_map(|axis| axis.column.as_ref());
+        columns.extend(axes.map(|column| (column.name, column.text(&case.options))));
+        columns.extend(self.sizes.then(|| ("size", case.size.to_string())));
+        columns
     }
 }
 
@@ -294,10 +292,11 @@ fn heading(document: &mut Document, first: &Trial, names: &CaseNames, turns: Tur
 
 /// Writes the table. Its baseline is A.
 fn rows(document: &mut Document, cases: &[Trial], names: &CaseNames, width: usize) {
-    let mut table = Table::default().text(names.headings()).text(["verdict"]);
-    table = table.numbers(["ratio", "95 % interval", "p", "time", "baseline", "rounds"]);
+    let headings = cases.first().map(|first| names.columns(first)).unwrap_or_default();
+    let table = Table::default().text(headings.into_iter().map(|(heading, _)| heading)).text(["verdict"]);
+    let mut table = table.numbers(["ratio", "95 % interval", "p", "time", "baseline", "rounds"]);
     for trial in cases {
-        let mut cells = names.cells(trial);
+        let mut cells: Vec<_> = names.columns(trial).into_iter().map(|(_, cell)| cell).collect();
         cells.extend(match trial.finding {
             Some(finding) => {
                 let interval = finding.interval.map(units::ratio).join(" … ");
@@ -339,7 +338,7 @@ fn reasons(cases: &[Trial], names: &CaseNames, min_effect: f64) -> Vec<String> {
                 }
             }
         };
-        let name = names.cells(trial).join(" ");
+        let name = names.columns(trial).into_iter().map(|(_, cell)| cell).collect::<Vec<_>>().join(" ");
         reasons.push((if name.is_empty() { label(&trial.b) } else { name }, reason));
     }
     for (_, side) in cases.iter().flat_map(Trial::sides) {

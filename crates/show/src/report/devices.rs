@@ -194,7 +194,6 @@ fn runs_with(mut supports: Vec<&Support>) -> String {
     parts.join("; ")
 }
 
-/// Width of the column with the names of facts and algorithms.
 const NAME_COLUMN_WIDTH: usize = 16;
 
 fn driver(info: &DeviceInfo) -> String {

@@ -146,12 +146,8 @@ impl Document {
         marks.into_iter().for_each(|Mark { sign, meaning }| self.hanging(3, format!("{sign}  {meaning}")));
     }
 
-    pub fn heading(&mut self, text: impl Into<String>) {
-        self.0.push(DocumentPart::Heading(2, text.into()));
-    }
-
-    pub fn subheading(&mut self, text: impl Into<String>) {
-        self.0.push(DocumentPart::Heading(3, text.into()));
+    pub fn heading(&mut self, level: usize, text: impl Into<String>) {
+        self.0.push(DocumentPart::Heading(level, text.into()));
     }
 
     pub fn table(&mut self, table: Table) {

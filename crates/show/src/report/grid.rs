@@ -57,7 +57,6 @@ struct VariantLine {
     heading: Cell,
     /// Class within which the fastest case gets the star.
     class: Class,
-    /// A cell for each size.
     cells: Vec<TimeCell>,
 }
 

@@ -284,7 +284,6 @@ impl Table {
         blocks.iter().map(|columns| self.block(columns, None)).collect::<Vec<_>>().join("\n")
     }
 
-    /// Returns the width of the whole table.
     pub fn width(&self) -> usize {
         (0..self.columns.len()).map(|column| self.width_of(column)).sum::<usize>().saturating_sub(1)
     }

@@ -23,13 +23,13 @@ pub fn page(profile: &Profile, top: usize) -> String {
     let mut document = Document::default();
     for process in &profile.processes {
         for device in &process.devices {
-            document.heading(named(device));
+            document.heading(2, named(device));
             if has_several_devices {
                 document.quiet(process_title(process));
             }
             document.line(summary(profile, device));
             if !device.timeline.dispatches.is_empty() {
-                document.subheading("Timeline");
+                document.heading(3, "Timeline");
                 document.quiet("The height is the part of the time in which the queue ran commands; the grey line below shows when submissions were pending.");
                 document.charts(vec![[Width::Wide, Width::Narrow].map(|width| timeline(device, width))]);
             }
@@ -56,7 +56,6 @@ const STEP_WIDTH: u32 = 2;
 /// Number of kernels with a colour of their own.
 const COLOURED_KERNELS: usize = SERIES.len();
 
-/// Draws the queues of a device over time.
 fn timeline(device: &ProfiledDevice, width: Width) -> String {
     let pixels = width.pixels();
     let timeline = &device.timeline;
@@ -140,7 +139,6 @@ fn runs(steps: &[BTreeMap<usize, u32>]) -> Vec<(Range<usize>, &BTreeMap<usize, u
     runs
 }
 
-/// Draws a rectangle over some steps of time.
 fn rectangle(steps: &Range<usize>, y: u32, height: u32, colour: Colour) -> String {
     let x = MARGIN + STEP_WIDTH * steps.start as u32;
     let width = STEP_WIDTH * steps.len() as u32;

@@ -491,7 +491,6 @@ pub(super) fn bar_symbol(x: u32, y: u32, colour: Colour) -> String {
     format!(r#"<rect x="{}" y="{}" width="12" height="10" fill="{colour}"/>"#, x - 5, y - 5)
 }
 
-/// Draws text of the usual size at a place.
 pub(super) fn label(x: u32, y: u32, anchor: &str, colour: Colour, text: &str) -> String {
     sized_label(x, y, 12, anchor, colour, text)
 }
@@ -503,7 +502,6 @@ fn sized_label(x: u32, y: u32, size: u32, anchor: &str, colour: Colour, text: &s
     )
 }
 
-/// Groups a drawing with its tooltip.
 pub(super) fn with_tooltip(tip: &str, drawing: &str) -> String {
     format!(r#"<g class="pt"><title>{}</title>{drawing}</g>"#, escape(tip))
 }
@@ -536,7 +534,6 @@ fn hue(style: usize) -> Colour {
     SERIES[style % SERIES.len()]
 }
 
-/// Returns the path of a circle around a point.
 pub(super) fn circle(x: f64, y: f64) -> String {
     format!("M{} {y}a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0z", x - 4.5)
 }

@@ -109,7 +109,6 @@ fn write_event(page: &mut Page, history: &History, event: &HistoryEvent, end: us
     }
 }
 
-/// Writes the table of all runs.
 fn write_runs(page: &mut Page, history: &History) {
     page.line("<h2>Runs</h2>");
     let headings = ["started", "file", "commit", "label", "host", "driver", "gpukern"];

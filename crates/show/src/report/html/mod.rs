@@ -1157,9 +1157,21 @@ mod tests {
         NamedRecord::new("run.json", record)
     }
 
-    /// Returns the report of one record.
+    /// Returns a report after a check that its page is well-formed.
+    fn well_formed(runs: &[NamedRecord], comparison: Option<&Comparison>) -> Page {
+        let page = report(runs, comparison);
+        document(&page.html);
+        page
+    }
+
     fn page_of(record: Record) -> Page {
-        report(&[run(record)], None)
+        well_formed(&[run(record)], None)
+    }
+
+    /// Returns the names of the charts and the outline of a page.
+    fn contents(page: &Page) -> String {
+        let charts: Vec<_> = page.charts.iter().map(|(name, _)| name.as_str()).collect();
+        format!("{charts:#?}\n{}", outline(&page.html))
     }
 
     /// Returns the first chart with this word in its name.
@@ -1218,11 +1230,9 @@ mod tests {
 
     #[test]
     fn a_page_has_winners_charts_with_a_roofline_tables_and_the_method() {
-        let report = page_of(full());
-        document(&report.html);
-        let charts: Vec<_> = report.charts.iter().map(|(name, _)| name.as_str()).collect();
-        insta::assert_snapshot!(format!("{charts:#?}\n{}", outline(&report.html)));
-        for (name, chart) in &report.charts {
+        let page = page_of(full());
+        insta::assert_snapshot!(contents(&page));
+        for (name, chart) in &page.charts {
             assert!(chart.contains("viewBox") && !chart.contains("NaN") && !chart.contains("inf"), "{name}\n{chart}");
             document(chart);
         }
@@ -1256,8 +1266,7 @@ mod tests {
     fn several_runs_are_side_by_side() {
         let mut other = full();
         other.devices[0].name = "another".into();
-        let report = report(&[run(full()), run(other), run(crate::record::fixture::unverified())], None);
-        document(&report.html);
+        let report = well_formed(&[run(full()), run(other), run(crate::record::fixture::unverified())], None);
         insta::assert_snapshot!(outline(&report.html));
     }
 
@@ -1268,7 +1277,7 @@ mod tests {
         for case in &mut large.cases {
             case.size = format!("{}00", case.size).into();
         }
-        let report = report(&[run(full()), run(large)], None);
+        let report = well_formed(&[run(full()), run(large)], None);
         assert!(!report.html.contains("side by side with") && !report.html.contains("dashed"));
         assert_eq!(chart(&page_of(full()), "time"), chart(&report, "time"));
     }
@@ -1301,7 +1310,7 @@ mod tests {
 
     #[test]
     fn the_headline_has_algorithms_device_and_days() {
-        let heading = |runs: &[NamedRecord]| texts(&report(runs, None).html, "h1").concat();
+        let heading = |runs: &[NamedRecord]| texts(&well_formed(runs, None).html, "h1").concat();
         let mut first = full();
         first.started = "2026-01-02T23:59:59Z".into();
         first.devices[0].name = "A <GPU>".into();
@@ -1335,7 +1344,6 @@ mod tests {
         let mut record = full();
         record.cases[0].notes = vec!["run `gpukern peak <x>` once; an `odd one".into()];
         let html = page_of(record).html;
-        document(&html);
         let expected = "run <code>gpukern peak &lt;x&gt;</code> once; an `odd one";
         assert_eq!(html.matches(expected).count(), 2, "in the table and below it: {html}");
     }
@@ -1370,9 +1378,7 @@ mod tests {
         // The winner of a size has its mark above the charts too.
         let Outcome::Measured(measured) = &mut record.cases[3].outcome else { panic!("it is measured") };
         measured.summary.median = Nanos(1.0);
-        let html = page_of(record).html;
-        document(&html);
-        insta::assert_snapshot!(outline(&html));
+        insta::assert_snapshot!(outline(&page_of(record).html));
     }
 
     #[test]
@@ -1391,19 +1397,17 @@ mod tests {
             case.why.push("canary 5 % slower in the candidate".into());
             case.canary_explains = true;
         }
-        (comparison.decide, comparison.remarks) = (Some("gpukern bench <lu>".into()), vec!["1 case is <odd>.".into()]);
-        let page = report(&runs, Some(&comparison));
-        document(&page.html);
-        let charts: Vec<_> = page.charts.iter().map(|(name, _)| name.as_str()).collect();
-        insta::assert_snapshot!(format!("{charts:#?}\n{}", outline(&page.html)));
+        comparison.decide = Some("gpukern bench <lu>".into());
+        comparison.remarks = vec!["1 case is <odd>.".into()];
+        insta::assert_snapshot!(contents(&well_formed(&runs, Some(&comparison))));
         // Without a contest, there is nothing beside the cases themselves.
         let alone = runs.clone().map(|mut run| {
             run.record.cases.retain(|case| case.variant == "local");
             run
         });
-        assert!(!report(&alone, Some(&comparison)).html.contains("fastest at each size"));
+        assert!(!well_formed(&alone, Some(&comparison)).html.contains("fastest at each size"));
         after.devices[0].uuid = "another".into();
-        let refused = report(&pair(&after), None).html;
+        let refused = well_formed(&pair(&after), None).html;
         assert_eq!((refused.matches("No verdict").count(), refused.matches("SLOWER").count()), (1, 0), "{refused}");
     }
 
@@ -1415,12 +1419,11 @@ mod tests {
             NamedRecord::new(format!("{index}.json"), record)
         };
         let six: Vec<_> = (0..6).map(|index| limited(index, 1e4)).collect();
-        let page = report(&six, None).html;
-        document(&page);
+        let page = well_formed(&six, None).html;
         assert!(page.contains(r#"<th scope="col">record</th>"#), "{page}");
         assert_eq!(page.matches(r#"<th scope="col">5.json</th>"#).count(), 1, "in the table of its own method");
         assert!(!page.contains("25.0 % of memory"), "one limit for all");
-        let pages = [1.01e4, 2e4].map(|least| report(&[limited(0, 1e4), limited(1, least)], None));
+        let pages = [1.01e4, 2e4].map(|least| well_formed(&[limited(0, 1e4), limited(1, least)], None));
         let [similar, other] = pages.each_ref().map(|page| page.html.replace('\u{a0}', " "));
         assert!(other.contains("25.0 % of memory (20.00 µs)"), "another limit stands beside its share");
         assert!(!similar.contains("% of memory"));
@@ -1467,7 +1470,6 @@ mod tests {
     /// Checks that a page opens in a browser and says what it leaves out.
     fn check_size(page: &Page) {
         assert!(page.html.len() <= MAX_BYTES, "{} bytes", page.html.len());
-        document(&page.html);
         assert!(page.html.contains("<p>This page leaves out ") && page.html.contains("gpukern export RECORD.json"));
     }
 
@@ -1484,15 +1486,15 @@ mod tests {
 
     #[test]
     fn a_page_of_many_records_and_of_a_large_comparison_is_bounded_too() {
-        let named = |at: usize| NamedRecord::new(format!("{at}.json"), large(3, 1_000, false));
-        check_size(&report(&(0..12).map(named).collect::<Vec<_>>(), None));
-        let pair = [0, 1].map(|at| NamedRecord::new(format!("{at}.json"), large(3, 4_000, false)));
+        let named = |index: usize, sizes| NamedRecord::new(format!("{index}.json"), large(3, sizes, false));
+        check_size(&well_formed(&(0..12).map(|index| named(index, 1_000)).collect::<Vec<_>>(), None));
+        let pair = [named(0, 4_000), named(1, 4_000)];
         let mut comparison = compared(&pair);
-        for (at, case) in comparison.cases.iter_mut().enumerate() {
-            case.verdict = Verdict::ALL[at % 4];
-            case.why.push(format!("registers 32 → {at}"));
+        for (index, case) in comparison.cases.iter_mut().enumerate() {
+            case.verdict = Verdict::ALL[index % 4];
+            case.why.push(format!("registers 32 → {index}"));
         }
-        let page = report(&pair, Some(&comparison));
+        let page = well_formed(&pair, Some(&comparison));
         check_size(&page);
         assert!(page.html.contains("Changed and undecided cases: 9000") && page.html.contains(">SLOWER<"));
     }
@@ -1503,7 +1505,6 @@ mod tests {
         record.cases[0].id = "<".repeat(3_000_000);
         let page = page_of(record);
         assert!(page.html.len() <= MAX_BYTES && page.html.contains(&full().cases[1].id), "{}", page.html.len());
-        document(&page.html);
     }
 
     #[test]
@@ -1514,7 +1515,7 @@ mod tests {
         other.cases.truncate(2);
         other.cases[0].size = "8".into();
         let pair = [NamedRecord::new(HOSTILE, hostile), NamedRecord::new(HOSTILE, other)];
-        let report = report(&pair, Some(&compared(&pair)));
+        let report = well_formed(&pair, Some(&compared(&pair)));
         let page = document(&report.html);
         assert_eq!(texts(&report.html, "script"), [SCRIPT.trim()]);
         // No attribute runs a script.
@@ -1539,18 +1540,20 @@ mod tests {
             (f64::MIN_POSITIVE, f64::MAX, Some(u64::MAX), f64::MIN_POSITIVE),
         ] {
             let mut record = full();
-            for (at, case) in record.cases.iter_mut().enumerate() {
+            set_shares(&mut record, Limit::Memory, sample, fraction);
+            for (index, case) in record.cases.iter_mut().enumerate() {
                 case.chain = chain;
-                case.share = Some(Share { limit: Limit::Memory, least: Nanos(sample), fraction, interval: None });
-                if let (Outcome::Measured(m), true) = (&mut case.outcome, at % 2 == 0) {
+                if let Outcome::Measured(m) = &mut case.outcome
+                    && index % 2 == 0
+                {
                     m.summary.median = Nanos(median);
                     m.summary.interval = Some([Nanos(sample), Nanos(1e250)]);
                     m.samples[0].time = Nanos(sample);
                 }
             }
-            document(&page_of(record.clone()).html);
+            page_of(record.clone());
             record.cases.retain(|case| case.size == "64".into());
-            document(&page_of(record.clone()).html);
+            page_of(record.clone());
             for format in crate::export::Format::ALL {
                 let _ = format.export(&record);
             }

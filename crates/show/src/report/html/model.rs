@@ -64,7 +64,6 @@ impl<'a> ReportSource<'a> {
         sources
     }
 
-    /// Returns the measured limits of the device.
     pub(super) fn peaks(&self) -> impl Iterator<Item = &'a Peak> {
         let uuid = &self.device.uuid;
         self.run.record.peaks.iter().filter(move |peak| peak.uuid == *uuid)
@@ -729,7 +728,6 @@ pub(super) fn series(case: &Case) -> String {
     format!("{}{width} {}", case.variant, Class::of(case)).trim_end().to_string()
 }
 
-/// Returns the operation of a chain.
 fn operation(case: &Case) -> Option<&'static str> {
     case.form().map(|form| form.operation)
 }
