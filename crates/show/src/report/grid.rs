@@ -178,39 +178,25 @@ fn column(case: &Case) -> &str {
     case.form().map_or(&case.variant, |form| form.name)
 }
 
-/// Form of a table: `Plain` has no bars, `Bare` no shares either; in `Turned` ones, sizes are columns.
-#[derive(Clone, Copy)]
-enum Form {
-    Bars,
-    TurnedBars,
-    Plain,
-    TurnedPlain,
-    Bare,
-    TurnedBare,
-}
+/// Forms of a table with bars and shares, from the preferred one to the narrowest: without bars, then without shares of
+/// the limit, and each also with sizes as columns.
+const FORMS: [fn(&Table) -> Table; 6] = [
+    Table::clone,
+    |table| table.turned("variant"),
+    |table| table.clone().without_bars(),
+    |table| table.clone().without_bars().turned("variant"),
+    bare,
+    |table| bare(table).turned("variant"),
+];
 
-/// Forms from the preferred one to the narrowest.
-const FORMS: [Form; 6] = [Form::Bars, Form::TurnedBars, Form::Plain, Form::TurnedPlain, Form::Bare, Form::TurnedBare];
-
-impl Form {
-    /// Returns `table`, which has bars and shares and variants as columns, in this form.
-    fn apply(self, table: &Table) -> Table {
-        let table = table.clone();
-        match self {
-            Self::Bars => table,
-            Self::Plain => table.without_bars(),
-            Self::Bare => table.without_bars().without_details(),
-            Self::TurnedBars => table.turned("variant"),
-            Self::TurnedPlain => table.without_bars().turned("variant"),
-            Self::TurnedBare => table.without_bars().without_details().turned("variant"),
-        }
-    }
+fn bare(table: &Table) -> Table {
+    table.clone().without_bars().without_details()
 }
 
 /// Section with its table, and the text around it.
 struct SectionTable<'a> {
     section: Section<'a>,
-    /// Table as [`Form::Bars`].
+    /// Table with bars and shares.
     table: Table,
     fastest: Option<String>,
     /// Meaning of a star.
@@ -227,8 +213,7 @@ pub fn compact(record: &Record, view: &View) -> String {
     let conditions = RunConditions::of(record);
     let sections = main_sections(record).into_iter();
     let sections: Vec<_> = sections.map(|section| SectionTable::new(record, section, view, &conditions)).collect();
-    let fits = |form: &Form| sections.iter().all(|section| form.apply(&section.table).width() <= view.width);
-    let form = FORMS.into_iter().find(fits);
+    let form = FORMS.into_iter().find(|form| sections.iter().all(|section| form(&section.table).width() <= view.width));
     let texts = sections.iter().map(|section| section.document(form, view.width, &conditions).terminal(view.width));
     texts.collect::<Vec<_>>().join("\n")
 }
@@ -280,8 +265,9 @@ impl<'a> SectionTable<'a> {
         legend
     }
 
-    fn document(&self, form: Option<Form>, width: usize, conditions: &RunConditions) -> Document {
-        let fitted = form.map(|form| form.apply(&self.table));
+    /// Returns the section with its table in a form that fits, or in parts that fit a width if there is none.
+    fn document(&self, form: Option<fn(&Table) -> Table>, width: usize, conditions: &RunConditions) -> Document {
+        let fitted = form.map(|form| form(&self.table));
         let has_shares = fitted.as_ref().is_some_and(|table| table.any(|cell| !cell.detail.is_empty()));
         let shares = if has_shares { " and share of the hardware limit" } else { "" };
         let times = match self.section.cases[0].chain {
@@ -297,7 +283,8 @@ impl<'a> SectionTable<'a> {
             document.table(table);
         } else {
             // No form fits: split the table into parts, in the orientation that needs fewer lines.
-            let parts = [Form::TurnedBare, Form::Bare].map(|form| form.apply(&self.table).terminal(width));
+            let bare = bare(&self.table);
+            let parts = [bare.turned("variant"), bare].map(|table| table.terminal(width));
             document.verbatim(parts.into_iter().min_by_key(|text| text.lines().count()).unwrap_or_default());
         }
         if let Some(fastest) = &self.fastest {

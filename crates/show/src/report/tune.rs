@@ -198,19 +198,16 @@ mod tests {
         let usual = || row("tiled", "256", tile, tile);
         for axis in AXES.iter().filter(|axis| axis.separates.tiles) {
             let options = crate::plan::fixture::unusual_on(axis);
-            let other = || {
-                let mut row = usual();
-                row.spec.options = options;
-                row
-            };
+            let other = || TunedRow { spec: CaseSpec { options, ..usual().spec }, ..usual() };
             let column = axis.column.as_ref().expect("kept tiles have a field of it");
-            let shown = |rows: &[TunedRow], width| text(&software_device(), algorithm, rows, width);
-            for (width, named) in [(200, true), (40, false)] {
-                let text = shown(&[usual(), other()], width);
-                let heads = text.lines().any(|line| line.contains("variant") && line.contains(column.name));
-                assert!(heads == named && text.contains(&column.text(&options)), "{}, {width}:\n{text}", axis.name);
+            let print = |rows: &[TunedRow], width| text(&software_device(), algorithm, rows, width);
+            for (width, has_column) in [(200, true), (40, false)] {
+                let text = print(&[usual(), other()], width);
+                let is_heading = |line: &str| line.contains("variant") && line.contains(column.name);
+                assert_eq!(text.lines().any(is_heading), has_column, "{}, {width}:\n{text}", axis.name);
+                assert!(text.contains(&column.text(&options)), "{}, {width}:\n{text}", axis.name);
             }
-            let text = shown(&[other(), other()], 200);
+            let text = print(&[other(), other()], 200);
             let title = axes::heading("matmul", &options, |_| true);
             assert!(text.starts_with(&format!("{title}, the best tiles")), "{}:\n{text}", axis.name);
             let auto = format!("texel for {} 256: ", axes::brief(&options));

@@ -123,10 +123,11 @@ impl Omitted {
 /// Returns the report of `runs`, side by side if there are several; of two also with their comparison.
 pub fn report(runs: &[NamedRecord], comparison: Option<&Comparison>) -> Page {
     // A verdict needs the single processes; tables and charts show the record across them.
-    let judged = match runs {
-        [baseline, candidate] => Some((sentence(baseline, candidate, comparison), comparison)),
+    let sentence = match runs {
+        [baseline, candidate] => Some(sentence(baseline, candidate, comparison)),
         _ => None,
     };
+    let comparison = comparison.filter(|_| sentence.is_some());
     let merge = |run: &NamedRecord| NamedRecord::new(&*run.name, run.record.across_processes().into_owned());
     let merged_runs: Vec<_> = runs.iter().map(merge).collect();
     let sources = ReportSource::all(&merged_runs);
@@ -135,7 +136,7 @@ pub fn report(runs: &[NamedRecord], comparison: Option<&Comparison>) -> Page {
     page.omitted.groups = groups.len().saturating_sub(MAX_GROUPS);
     groups.truncate(MAX_GROUPS);
     page.head(&sources, &groups);
-    page.answer(judged, &sources, &groups);
+    page.answer(sentence, comparison, &sources, &groups);
     for (index, group) in groups.iter().enumerate() {
         let end = page.share(GROUPS_END, groups.len() - index);
         page.group(index, group, &sources, end);
@@ -310,21 +311,21 @@ impl Page {
     /// Writes the answer: the verdict on two records, and the winner of each size.
     fn answer(
         &mut self,
-        judged: Option<(String, Option<&Comparison>)>,
+        sentence: Option<String>,
+        comparison: Option<&Comparison>,
         sources: &[ReportSource<'_>],
         groups: &[ChartGroup<'_>],
     ) {
         let is_contest = (0..sources.len()).any(|source| groups.iter().any(|group| group.is_contest(source)));
-        let heading = if is_contest && judged.is_none() { "Fastest at each size" } else { "Results" };
+        let heading = if is_contest && sentence.is_none() { "Fastest at each size" } else { "Results" };
         let _ = writeln!(
             self.html,
             r#"<section class="results" aria-labelledby="answer"><h2 id="answer" tabindex="-1"><span id="results"></span>{heading}</h2>"#
         );
         self.note_at = self.html.len();
-        if let Some((sentence, comparison)) = &judged {
-            self.verdict(&shortened(sentence, MAX_SENTENCE), *comparison);
+        if let Some(sentence) = sentence {
+            self.verdict(&shortened(&sentence, MAX_SENTENCE), comparison);
         }
-        let comparison = judged.and_then(|(_, comparison)| comparison);
         if comparison.is_none() {
             if let [source] = sources {
                 self.fastest_sentences(source, groups);
@@ -676,11 +677,8 @@ impl Page {
 /// Verdicts by id of the case.
 type Verdicts<'a> = HashMap<&'a str, &'a Compared>;
 
-/// Size and series of a case, which are the same in every source.
-type CaseKey<'a> = (&'a CaseSize, String);
-
-/// Cases of a source by size and series.
-type CasesByKey<'a> = HashMap<CaseKey<'a>, &'a Case>;
+/// Cases of a source by size and series, which are the same in every source.
+type CasesByKey<'a> = HashMap<(&'a CaseSize, String), &'a Case>;
 
 /// Leaders of each row on a source.
 struct Leaders<'a> {
@@ -774,7 +772,7 @@ fn winners_in_rows(caption: &str, leaders: &[Leaders<'_>], rows: &[String]) -> T
 /// Returns a table of cases with a column for the times of each source, and their ratios to those of the first.
 fn comparison_in_columns(
     caption: String,
-    keys: Vec<CaseKey<'_>>,
+    keys: Vec<(&CaseSize, String)>,
     sources: &[(&ReportSource<'_>, CasesByKey<'_>)],
 ) -> Table {
     let names = sources.iter().map(|(source, _)| source.name.as_str());
@@ -790,7 +788,11 @@ fn comparison_in_columns(
 }
 
 /// Returns a table of cases with a row for the time of each source, and its ratio to that of the first.
-fn comparison_in_rows(caption: String, keys: &[CaseKey<'_>], sources: &[(&ReportSource<'_>, CasesByKey<'_>)]) -> Table {
+fn comparison_in_rows(
+    caption: String,
+    keys: &[(&CaseSize, String)],
+    sources: &[(&ReportSource<'_>, CasesByKey<'_>)],
+) -> Table {
     let mut table = Table::captioned(caption).text(["size", "variant", "record"]).numbers(["median", "÷ first"]);
     for key in keys {
         let first = sources.iter().find_map(|(_, cases)| cases.get(key).copied());
@@ -985,7 +987,7 @@ fn sentence(baseline: &NamedRecord, candidate: &NamedRecord, comparison: Option<
     }
 }
 
-fn case_key(case: &Case) -> CaseKey<'_> {
+fn case_key(case: &Case) -> (&CaseSize, String) {
     (&case.size, series(case))
 }
 
