@@ -46,14 +46,15 @@ struct TestProblem {
 
 fn document(suites: &[TestSuite<'_>]) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    // The schema has `skipped` only for a suite.
-    let (all, _) = counts(&suites.iter().flat_map(|suite| &suite.tests));
-    let _ = writeln!(out, "<testsuites name=\"gpukern\" {all}>");
+    let counts = count_attributes(suites.iter().flat_map(|suite| &suite.tests));
+    let _ = writeln!(out, "<testsuites name=\"gpukern\" {counts}>");
     for suite in suites {
-        let (counted, skipped) = counts(&suite.tests.iter());
+        let counts = count_attributes(suite.tests.iter());
+        // The schema has `skipped` only for a suite.
+        let skipped = suite.tests.iter().filter(|test| test.has_problem("skipped")).count();
         let timestamp = suite.timestamp.map_or_else(String::new, |time| format!(r#" timestamp="{}""#, escape(time)));
         let name = escape(suite.name);
-        let _ = writeln!(out, r#"  <testsuite name="{name}" {counted} skipped="{skipped}"{timestamp}>"#);
+        let _ = writeln!(out, r#"  <testsuite name="{name}" {counts} skipped="{skipped}"{timestamp}>"#);
         out.push_str("    <properties>\n");
         for (name, value) in &suite.properties {
             let _ = writeln!(out, r#"      <property name="{}" value="{}"/>"#, escape(name), escape(value));
@@ -68,6 +69,10 @@ fn document(suites: &[TestSuite<'_>]) -> String {
 }
 
 impl CaseTest {
+    fn has_problem(&self, element: &str) -> bool {
+        self.problem.as_ref().is_some_and(|problem| problem.element == element)
+    }
+
     fn write(&self, out: &mut String) {
         // Readers do not expect an exponent.
         let time = self.time.map_or_else(String::new, |time| format!(r#" time="{:.12}""#, time.seconds()));
@@ -86,20 +91,16 @@ impl CaseTest {
     }
 }
 
-/// Returns the attributes that count tests and add up times, and the number of skipped tests.
-fn counts<'a>(tests: &(impl Iterator<Item = &'a CaseTest> + Clone)) -> (String, usize) {
-    let count = |element: &str| {
-        tests.clone().filter(|test| test.problem.as_ref().is_some_and(|problem| problem.element == element)).count()
-    };
-    let all = tests.clone().count();
-    let failures = count("failure");
-    let errors = count("error");
-    (format!(r#"tests="{all}" failures="{failures}" errors="{errors}""#), count("skipped"))
+/// Returns the attributes that count tests, failures and errors.
+fn count_attributes<'a>(tests: impl Iterator<Item = &'a CaseTest> + Clone) -> String {
+    let [failures, errors] =
+        ["failure", "error"].map(|element| tests.clone().filter(|test| test.has_problem(element)).count());
+    format!(r#"tests="{}" failures="{failures}" errors="{errors}""#, tests.count())
 }
 
 /// Converts a record: a test for each case.
 pub fn text(record: &Record) -> String {
-    let all = named_cases(record);
+    let named_cases = named_cases(record);
     let conditions = RunConditions::of(record);
     let suites = record.devices.iter().map(|device| {
         let mut properties = vec![
@@ -109,7 +110,7 @@ pub fn text(record: &Record) -> String {
             ("command", record.command.join(" ")),
         ];
         properties.extend(conditions.sentence(device.index).map(|sentence| ("conditions", sentence)));
-        let cases = all.iter().filter(|named| named.case.device == device.index);
+        let cases = named_cases.iter().filter(|named| named.case.device == device.index);
         TestSuite {
             name: &device.name,
             timestamp: Some(&record.started),
@@ -159,9 +160,10 @@ fn test(named: &NamedCase<'_>, conditions: &RunConditions) -> CaseTest {
 /// Converts a comparison: a test for each case that at least one side has.
 pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     let mut suites: Vec<TestSuite<'_>> = vec![];
-    let mut add = |device, test| match suites.iter_mut().find(|suite| suite.name == device) {
-        Some(suite) => suite.tests.push(test),
-        None => {
+    let mut add = |device, test| {
+        if let Some(suite) = suites.iter_mut().find(|suite| suite.name == device) {
+            suite.tests.push(test);
+        } else {
             let properties = properties(comparison);
             suites.push(TestSuite { name: device, timestamp: None, properties, tests: vec![test] });
         }
@@ -311,18 +313,19 @@ mod tests {
     }
 
     fn comparison() -> (Comparison, Ruling) {
-        let verdicts = ["slower", "settled", "limited", "undecided", "faster", "same"];
-        let of = |name: &str| match name {
-            "slower" | "settled" => Verdict::Slower,
-            "undecided" => Verdict::Undecided,
-            "faster" => Verdict::Faster,
-            _ => Verdict::Same,
-        };
+        let cases = vec![
+            fixture::compared("slower", Verdict::Slower),
+            fixture::compared("settled", Verdict::Slower),
+            fixture::compared("limited", Verdict::Same),
+            fixture::compared("undecided", Verdict::Undecided),
+            fixture::compared("faster", Verdict::Faster),
+            fixture::compared("same", Verdict::Same),
+        ];
         let [baseline, candidate] = ["25.0", "25.1"].map(String::from);
         let comparison = Comparison {
             differences: vec![Difference { what: "driver", baseline, candidate, refused: true }],
             unmatched: vec![missing("wrong", State::Rejected, true), missing("gone", State::Absent, false)],
-            ..fixture::comparison(verdicts.map(|name| fixture::compared(name, of(name))).to_vec())
+            ..fixture::comparison(cases)
         };
         let violations =
             vec![Violation { case: 2, id: "x".into(), message: "takes 1.050 ms, max-time is 1.000 ms".into() }];
@@ -339,7 +342,9 @@ mod tests {
     fn hostile_names_leave_the_document_well_formed_and_twins_apart() {
         let (mut comparison, ruling) = comparison();
         for case in &mut comparison.cases {
-            (case.id, case.device, case.why) = (HOSTILE.into(), HOSTILE.into(), vec![HOSTILE.into()]);
+            case.id = HOSTILE.into();
+            case.device = HOSTILE.into();
+            case.why = vec![HOSTILE.into()];
         }
         comparison.unmatched[0].reason = HOSTILE.into();
         comparison.differences[0].candidate = HOSTILE.into();

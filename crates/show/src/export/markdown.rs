@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 
 /// Converts a record: the tables of each device, and below them the cases without a time.
 pub(super) fn text(record: &Record) -> String {
-    let all = named_cases(record);
+    let named_cases = named_cases(record);
     let conditions = RunConditions::of(record);
     let sections = main_sections(record);
     let mut document = Document::default();
@@ -31,7 +31,7 @@ pub(super) fn text(record: &Record) -> String {
                 document.table(section.table());
             }
         }
-        let cases: Vec<_> = all.iter().filter(|named| named.case.device == device.index).collect();
+        let cases: Vec<_> = named_cases.iter().filter(|named| named.case.device == device.index).collect();
         write_cases(&mut document, &cases, &conditions);
     }
     document.line(origin_line(record));

@@ -67,11 +67,6 @@ pub fn row(case: &Case) -> String {
     case.form().map_or_else(|| case.row(), |form| format!("{} {}", case.row(), form.operation))
 }
 
-/// Whether a case of `class` has a rival among `others`. A case with caveats competes only within its class.
-pub fn has_rival<'c>(class: &Class, mut others: impl Iterator<Item = &'c Class>) -> bool {
-    others.any(|other| class.is_exact() || other == class)
-}
-
 /// Describes the state of the caches at the beginning of a kernel.
 pub(crate) fn caches(state: CacheState) -> &'static str {
     match state {

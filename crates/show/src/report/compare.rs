@@ -205,10 +205,10 @@ fn write_device(document: &mut Document, device: &str, cases: &[(usize, &Compare
         document.gap();
     }
     // One more remark takes no more room than a line that counts it.
-    let shown = if reasons.len() == MAX_REMARKS + 1 { reasons.len() } else { MAX_REMARKS };
-    document.lines(reasons.iter().take(shown).map(String::as_str));
-    if reasons.len() > shown {
-        document.line(format!("{} in `--json -`", counted(reasons.len() - shown, "more remark")));
+    let most = if reasons.len() == MAX_REMARKS + 1 { reasons.len() } else { MAX_REMARKS };
+    document.lines(reasons.iter().take(most).map(String::as_str));
+    if reasons.len() > most {
+        document.line(format!("{} in `--json -`", counted(reasons.len() - most, "more remark")));
     }
     document.gap();
 }
@@ -380,8 +380,8 @@ pub fn headline(comparison: &Comparison) -> Option<String> {
             count => format!("{count} cases are {}, most of all {name}, which {change}", verdict.name()),
         });
     }
-    let named = cases.iter().zip(&names).map(|((_, case), name)| (*case, name.as_str()));
-    let undecided: Vec<_> = named.filter(|(case, _)| case.verdict == Verdict::Undecided).collect();
+    let named_cases = cases.iter().zip(&names).map(|((_, case), name)| (*case, name.as_str()));
+    let undecided: Vec<_> = named_cases.filter(|(case, _)| case.verdict == Verdict::Undecided).collect();
     if !undecided.is_empty() {
         let changes = possible_changes(&undecided, comparison.min_effect);
         if parts.is_empty() && changes.is_none() {

@@ -361,8 +361,8 @@ mod tests {
         let summary = card.summary(true, None, 80);
         assert!(widest(&summary) <= 80 && summary.lines().count() <= 20, "{summary}");
         // One line for each algorithm, so that a new variant does not change the snapshot.
-        let (facts, algorithms) =
-            summary.split_once("\n\n ").expect("the facts").1.split_once("\n\n").expect("algorithms");
+        let (_, rest) = summary.split_once("\n\n ").expect("a heading");
+        let (facts, algorithms) = rest.split_once("\n\n").expect("the facts");
         insta::assert_snapshot!(facts);
         let names: Vec<_> = algorithms.lines().filter_map(|line| line.split_whitespace().next()).collect();
         let listed = CATALOGUE.algorithms.iter().filter(|algorithm| !list::is_limit(algorithm));
@@ -373,9 +373,7 @@ mod tests {
 
     #[test]
     fn the_summary_of_a_gpu_fits_a_small_terminal() {
-        let path = "results/h100-matmul-all.json";
-        let record = std::fs::read(crate::basis::fixture::in_repository(path)).expect("a published record");
-        let record = crate::record::reader::parse(&record, path, &CATALOGUE).expect("a record").record;
+        let record = super::super::grid::tests::published("results/h100-matmul-all.json");
         let summary = DeviceCard::new(&record.devices[0], &CATALOGUE).summary(true, None, 80);
         assert!(widest(&summary) <= 80 && summary.lines().count() <= 21, "{summary}");
         let units = " matrix units   f16→f16, f16→f32, u8→u32, i8→i32, bf16→f32; 16×8×8 to 16×16×32,\n";
@@ -400,10 +398,7 @@ mod tests {
             peak.add(Figure::new(quantity, [best; 2], &Conditions::default(), String::new()));
         }
         let limits = limits_text(Some(&peak));
-        assert!(
-            limits.starts_with("f32 64.90 TFLOP/s, ") && limits.ends_with("memory 29.50 GB/s, launch 1.964 µs"),
-            "{limits}"
-        );
+        assert_eq!(limits, "f32 64.90 TFLOP/s, memory 29.50 GB/s, launch 1.964 µs");
     }
 
     #[test]
@@ -425,9 +420,11 @@ mod tests {
         let mut device = software_device();
         device.features.remove(&Feature::ShaderFloat64);
         let report = DeviceCard::new(&device, &CATALOGUE);
-        let naive = |dtype| report.variants.iter().find(|s| s.variant == "naive" && s.dtype == dtype);
-        assert_eq!(naive(DType::F32).and_then(|s| s.missing.as_deref()), None);
-        assert_eq!(naive(DType::F64).and_then(|s| s.missing.as_deref()), Some("needs feature shaderFloat64"));
+        let missing = |dtype| {
+            let naive = report.variants.iter().find(|support| support.variant == "naive" && support.dtype == dtype);
+            naive.and_then(|support| support.missing.as_deref())
+        };
+        assert_eq!([DType::F32, DType::F64].map(missing), [None, Some("needs feature shaderFloat64")]);
         let card = report.card(false, None, 80).split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(card.contains("i32, i8; not f64: needs feature shaderFloat64"), "{card}");
     }

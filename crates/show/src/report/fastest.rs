@@ -163,10 +163,10 @@ fn lead_text(runner_up: Option<(&str, f64)>) -> String {
 /// is small, or only an upper bound is known.
 fn share_reached(cases: &[&Case], with_size: bool) -> String {
     let shares = cases.iter().filter_map(|case| Some((case, case.share?)));
-    let known = shares.filter(|(_, share)| {
+    let mentionable = shares.filter(|(_, share)| {
         (MIN_MENTIONED_SHARE..=1.0).contains(&share.fraction) && !share.told(|_| String::new()).starts_with(AT_MOST)
     });
-    let best = known.max_by(|(_, a), (_, b)| a.fraction.total_cmp(&b.fraction));
+    let best = mentionable.max_by(|(_, a), (_, b)| a.fraction.total_cmp(&b.fraction));
     let Some((case, share)) = best else { return String::new() };
     let size = if with_size { format!(" at {}", row(case)) } else { String::new() };
     format!(", and reaches {:.0} % of the hardware limit{size}", 100.0 * share.fraction)

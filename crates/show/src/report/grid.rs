@@ -1,6 +1,6 @@
-//! Compact table of `bench`: sizes by variants, whichever way round fits, or devices side by side. A row's times are in
-//! the unit of its shortest, so that they compare at a glance; [`CaseFigure::text`](figure::CaseFigure::text) gives each
-//! time its own unit, and does not serve here.
+//! Compact table of `bench`: sizes by variants, whichever way round fits, or devices side by side. The times of a row
+//! are in the unit of its shortest, so [`CaseFigure::text`](figure::CaseFigure::text), which chooses a unit for each time,
+//! does not serve here.
 
 use super::bench::{self, Section, heading, main_sections, median, row};
 use super::document::Document;
@@ -165,12 +165,13 @@ fn time_table(sizes: &[String], lines: &[VariantLine]) -> Table {
     table
 }
 
-/// Whether the line's time of a size is the shortest of its class, and has a rival.
+/// Whether the line's time of a size is the shortest of its class, and has a rival: for a class with caveats, another of
+/// the class.
 fn is_fastest(line: &VariantLine, lines: &[VariantLine], size: usize) -> bool {
-    let others = lines.iter().filter(|other| !std::ptr::eq(*other, line) && other.cells[size].time.is_some());
     let of_class = lines.iter().filter(|other| other.class == line.class);
+    let mut others = lines.iter().filter(|other| !std::ptr::eq(*other, line) && other.cells[size].time.is_some());
     line.cells[size].time == shortest(of_class.filter_map(|other| other.cells[size].time))
-        && bench::has_rival(&line.class, others.map(|other| &other.class))
+        && others.any(|other| line.class.is_exact() || other.class == line.class)
 }
 
 /// Returns the column of a case: its variant, or its form for an operation with several forms.
@@ -387,7 +388,7 @@ pub fn side_by_side(record: &Record, width: usize) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::super::table::tests::widest;
     use super::*;
     use crate::basis::units::Metric;
@@ -397,7 +398,7 @@ mod tests {
     use crate::record::fixture::four_cases;
     use crate::record::{Correctness, Limit, Share, reader};
 
-    fn published(path: &str) -> Record {
+    pub fn published(path: &str) -> Record {
         let bytes = std::fs::read(crate::basis::fixture::in_repository(path)).expect("a published record");
         reader::parse(&bytes, path, &CATALOGUE).expect("a record").record
     }
@@ -445,8 +446,8 @@ mod tests {
         insta::assert_snapshot!(compact(&record, &View { reference: library, ..View::of_width(100) }));
         record.cases.retain(|case| case.variant == "local");
         // A case without rivals has no star.
-        let other = reference("lu,f32,64,5 us,x");
-        insta::assert_snapshot!(compact(&record, &View { reference: other, ..View::of_width(100) }));
+        let of_lu = reference("lu,f32,64,5 us,x");
+        insta::assert_snapshot!(compact(&record, &View { reference: of_lu, ..View::of_width(100) }));
     }
 
     #[test]

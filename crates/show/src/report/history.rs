@@ -109,8 +109,8 @@ pub(super) fn levels(series: &CaseSeries, step: usize) -> String {
 
 /// Explains the position of a step, if the values alone would put it elsewhere.
 pub(super) fn remark(history: &History, series: &CaseSeries, step: usize) -> Option<String> {
-    let at = series.steps[step].likeliest?;
-    let name = &history.runs[series.points[at].run].name;
+    let likeliest = series.steps[step].likeliest?;
+    let name = &history.runs[series.points[likeliest].run].name;
     Some(format!("the times alone put it before {}", printable(name)))
 }
 

@@ -144,8 +144,8 @@ fn units(cases: &[&Case], is_shown: impl Fn(&str) -> bool) -> Vec<Mark> {
 /// Returns the metrics that are part of the answers of some cases.
 pub(super) fn shown_metrics<'c>(cases: &[&'c Case]) -> Vec<&'c str> {
     let answers = cases.iter().filter_map(|case| case.measured()?.verification.verified());
-    let shown = answers.flat_map(|answer| answer.metrics.iter().filter(|metric| metric.shown));
-    distinct(shown.map(|metric| metric.name.as_str()))
+    let metrics = answers.flat_map(|answer| &answer.metrics).filter(|metric| metric.shown);
+    distinct(metrics.map(|metric| metric.name.as_str()))
 }
 
 /// Formats a metric of a case; empty if there is none.
@@ -252,9 +252,9 @@ mod tests {
         let mut record = four_cases();
         let ranges = [None, Some([0.1, 0.5]), Some([0.14, 1.17]), Some([0.03, 2.17]), Some([0.92, 1.02])];
         let tables = ranges.map(|interval| {
-            let (limit, least) = (Limit::Memory, crate::basis::units::Nanos(1.0));
+            let least = crate::basis::units::Nanos(1.0);
             let fraction = interval.map_or(0.0, |[low, high]: [f64; 2]| (low * high).sqrt());
-            record.cases[0].share = interval.map(|_| Share { limit, least, fraction, interval });
+            record.cases[0].share = interval.map(|_| Share { limit: Limit::Memory, least, fraction, interval });
             long(&record, &View::of_width(120))
         });
         insta::assert_snapshot!(tables.join("========\n"));

@@ -50,9 +50,9 @@ fn figures(peak: &Peak) -> Table {
     for figure in peak.figures.iter().filter(|f| !matches!(f.quantity, Quantity::Bandwidth { .. })) {
         let facts = figure.quantity.facts();
         let (unit, scale) = facts.unit.shown();
-        let shown = |value: f64| significant(value / scale);
-        let [best, median] = [figure.best, figure.median].map(shown);
-        let between = figure.interval.map_or_else(String::new, |ends| ends.map(shown).join(" … "));
+        let scaled = |value: f64| significant(value / scale);
+        let [best, median] = [figure.best, figure.median].map(scaled);
+        let between = figure.interval.map_or_else(String::new, |ends| ends.map(scaled).join(" … "));
         figures.row([facts.name, best, median, between, unit.into()]);
     }
     figures

@@ -133,7 +133,7 @@ fn runs(steps: &[BTreeMap<usize, u32>]) -> Vec<(Range<usize>, &BTreeMap<usize, u
         match runs.last_mut() {
             Some((range, content)) if range.end == index && *content == step => range.end += 1,
             _ if step.is_empty() => {}
-            _ => runs.push((index..index + 1, step)),
+            _ => runs.push((Range { start: index, end: index + 1 }, step)),
         }
     }
     runs

@@ -9,7 +9,8 @@ use crate::record::{Case, Measured};
 use plotters::prelude::*;
 use std::fmt::{self, Write};
 
-/// Page that a chart is drawn for, with the chart's width in pixels. Text does not scale with the page, so a phone gets its own drawing.
+/// Page that a chart is drawn for, with the chart's width in pixels. Text does not scale with the page, so a phone gets
+/// its own drawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Width {
     /// Desktop page, or file.

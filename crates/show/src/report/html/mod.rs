@@ -204,8 +204,8 @@ impl Page {
         end.saturating_sub(self.html.len()) / MIN_ROW_BYTES
     }
 
-    /// Writes the first rows of a table of `total` rows, as many as keep the page below `end` bytes. A table that is too
-    /// large is cut in proportion to its size until it fits.
+    /// Writes the first of `total` rows, as many as keep the page below `end` bytes. A table that is too large is cut in
+    /// proportion to its size until it fits.
     fn table_below(&mut self, end: usize, mut table: Table, total: usize, classes: &str) {
         let room = end.saturating_sub(self.html.len());
         let mut markup = table.html(classes);
@@ -1178,8 +1178,8 @@ mod tests {
 
     /// Returns the first chart with this word in its name.
     fn chart<'p>(page: &'p Page, word: &str) -> &'p str {
-        let named = page.charts.iter().find(|(name, _)| name.contains(word));
-        named.map(|(_, chart)| chart.as_str()).expect("a chart")
+        let (_, chart) = page.charts.iter().find(|(name, _)| name.contains(word)).expect("a chart");
+        chart
     }
 
     fn compared(pair: &[NamedRecord]) -> Comparison {
@@ -1337,8 +1337,8 @@ mod tests {
         }
         let page = page_of(record);
         let bars = chart(&page, "share");
-        let at = |text: &str| bars.find(text).unwrap_or_else(|| panic!("{text}: {bars}"));
-        assert!(at(">10.0 %, 125.0 µs</text>") < at(">90.0 %, 250.0 µs</text>"), "{bars}");
+        let position = |text: &str| bars.find(text).unwrap_or_else(|| panic!("{text}: {bars}"));
+        assert!(position(">10.0 %, 125.0 µs</text>") < position(">90.0 %, 250.0 µs</text>"), "{bars}");
     }
 
     #[test]
@@ -1385,7 +1385,8 @@ mod tests {
 
     #[test]
     fn two_records_have_verdicts_in_front_and_share_their_charts() {
-        let (before, mut after) = (full(), full());
+        let before = full();
+        let mut after = full();
         after.started = "2026-01-02T00:00:00Z".into();
         let pair = |after: &Record| {
             [NamedRecord::new("before.json", before.clone()), NamedRecord::new("after.json", after.clone())]
@@ -1446,9 +1447,9 @@ mod tests {
         }
         let page = page_of(record);
         let rate = chart(&page, "rate");
-        let named = |name: &str| rate.contains(&format!(">{name}</text>"));
-        assert!(named("local") && named("naive") && named("other-0") && named("other-2"), "{rate}");
-        assert!(!named("other-3") && rate.contains("grey: all others") && rate.contains("other-8"), "{rate}");
+        let has_label = |name: &str| rate.contains(&format!(">{name}</text>"));
+        assert!(["local", "naive", "other-0", "other-2"].into_iter().all(has_label), "{rate}");
+        assert!(!has_label("other-3") && rate.contains("grey: all others") && rate.contains("other-8"), "{rate}");
     }
 
     /// Returns a record of `variants` at each of `sizes`; with `kinds`, each size has its own algorithm.
@@ -1488,9 +1489,9 @@ mod tests {
 
     #[test]
     fn a_page_of_many_records_and_of_a_large_comparison_is_bounded_too() {
-        let named = |index: usize, sizes| NamedRecord::new(format!("{index}.json"), large(3, sizes, false));
-        check_size(&well_formed(&(0..12).map(|index| named(index, 1_000)).collect::<Vec<_>>(), None));
-        let pair = [named(0, 4_000), named(1, 4_000)];
+        let large_run = |index: usize, sizes| NamedRecord::new(format!("{index}.json"), large(3, sizes, false));
+        check_size(&well_formed(&(0..12).map(|index| large_run(index, 1_000)).collect::<Vec<_>>(), None));
+        let pair = [large_run(0, 4_000), large_run(1, 4_000)];
         let mut comparison = compared(&pair);
         for (index, case) in comparison.cases.iter_mut().enumerate() {
             case.verdict = Verdict::ALL[index % 4];

@@ -768,10 +768,10 @@ mod tests {
 
     #[test]
     fn a_size_lies_at_the_geometric_mean_of_its_extents() {
-        let of = |text: &str| extent(&text.into());
-        assert_eq!(of("1024"), Some(1024.0));
-        assert_eq!(of("1000x10x10").map(f64::round), Some(46.0));
-        assert_eq!([of(""), of("x"), of("NaN"), of("0")], [None; 4]);
+        let position = |text: &str| extent(&text.into());
+        assert_eq!(position("1024"), Some(1024.0));
+        assert_eq!(position("1000x10x10").map(f64::round), Some(46.0));
+        assert_eq!([position(""), position("x"), position("NaN"), position("0")], [None; 4]);
         assert_eq!(["64", "8x8x8", "8x9x8", "x"].map(|text| equal_extents(&text.into())), [true, true, false, false]);
     }
 }
