@@ -521,15 +521,16 @@ impl Page {
             title = format!("{title}: {}", only.source.name);
         }
         if leaders.len() > MAX_SIDE_BY_SIDE {
-            let table = winners_in_rows(&title, &leaders, &rows);
+            let table = winners_in_rows(&title, &leaders, &rows, "fastest");
             let total = table.len();
             return self.table_below(end, table, total, "figures won");
         }
         if verdicts.is_some() {
             title.push_str(": fastest at each size");
         }
-        if let [only] = &leaders[..] {
-            let table = winners_of_source(&title, only, &rows, group.is_contest(indices[0]));
+        if let [source] = indices {
+            let heading = if group.is_contest(*source) { "fastest" } else { "variant" };
+            let table = winners_in_rows(&title, &leaders, &rows, heading);
             // On a phone, the last column has a line of its own.
             let has_caveats = table.ends_with(FASTER_WITH_CAVEAT);
             self.table_below(end, table, total, if has_caveats { "figures won caveats" } else { "figures won" });
@@ -703,23 +704,6 @@ impl<'a> Leaders<'a> {
     }
 }
 
-/// Returns the table of the winners of a source. `is_contest` tells whether any of them had a rival.
-fn winners_of_source(caption: &str, leaders: &Leaders<'_>, rows: &[String], is_contest: bool) -> Table {
-    let table = Table::captioned(caption).text(["size", if is_contest { "fastest" } else { "variant" }]);
-    let mut table = table.numbers(["time", "of hardware"]).prose([FASTER_WITH_CAVEAT]).text(["mark"]);
-    let conditions = &leaders.source.conditions;
-    for row in rows {
-        let cases = leaders.of_row(row);
-        let signs = cases.first().map_or_else(String::new, |case| conditions.signs(case));
-        let mut cells = vec![Cell::from(row)];
-        cells.extend(cells_alone(cases, false, conditions));
-        cells.push(signs.into());
-        table.row(cells);
-    }
-    table.leave_out_empty(&["of hardware", FASTER_WITH_CAVEAT, "mark"], "–");
-    table
-}
-
 /// Returns the table of the winners of a few sources, with the verdict on those of two.
 fn winners_side_by_side(
     caption: &str,
@@ -749,19 +733,25 @@ fn winners_side_by_side(
     table
 }
 
-/// Returns the table of the winners of many sources, each in a row.
-fn winners_in_rows(caption: &str, leaders: &[Leaders<'_>], rows: &[String]) -> Table {
-    let table = Table::captioned(caption).text(["size", "record", "fastest"]).numbers(["time", "of hardware"]);
-    let mut table = table.prose([FASTER_WITH_CAVEAT]).text(["mark"]);
+/// Returns the table of the winners of one source, or of many, each in a row. `heading` is that of the winners.
+fn winners_in_rows(caption: &str, leaders: &[Leaders<'_>], rows: &[String], heading: &str) -> Table {
+    let record = (leaders.len() > 1).then_some("record");
+    let table = Table::captioned(caption).text(["size"]).text(record).text([heading]);
+    let mut table = table.numbers(["time", "of hardware"]).prose([FASTER_WITH_CAVEAT]).text(["mark"]);
     for row in rows {
         let with_limits = limits_differ(leaders.iter().filter_map(|leaders| leaders.of_row(row).first().copied()));
         for leaders in leaders {
-            let cases = leaders.of_row(row);
-            let Some(winner) = cases.first() else { continue };
+            let [winner, others @ ..] = leaders.of_row(row) else { continue };
             let conditions = &leaders.source.conditions;
-            let mut cells = vec![Cell::from(row), leaders.source.name.as_str().into()];
-            cells.extend(cells_alone(cases, with_limits, conditions));
-            cells.push(conditions.signs(winner).into());
+            let mut cells = vec![Cell::from(row)];
+            cells.extend(record.map(|_| Cell::from(leaders.source.name.as_str())));
+            cells.extend([
+                variant(winner),
+                time_of(winner).into(),
+                or_dash(share_of(winner, with_limits)).into(),
+                faster_with_caveats(others, conditions).into(),
+                conditions.signs(winner).into(),
+            ]);
             table.row(cells);
         }
     }
@@ -859,13 +849,6 @@ fn faster_with_caveats(others: &[&Case], conditions: &RunConditions) -> String {
         join_filled(&[&series(case), &time_of(case).replace(' ', "\u{a0}"), &conditions.signs(case)], " ")
     };
     others.iter().map(describe).collect::<Vec<_>>().join("; ")
-}
-
-/// Returns the cells of the winner of a size on one source: name, time, share, and the faster cases with caveats.
-fn cells_alone(cases: &[&Case], with_limits: bool, conditions: &RunConditions) -> [Cell; 4] {
-    let [case, others @ ..] = cases else { return ["–", "", "–", ""].map(Cell::from) };
-    let share = or_dash(share_of(case, with_limits));
-    [variant(case), time_of(case).into(), share.into(), faster_with_caveats(others, conditions).into()]
 }
 
 fn time_of(case: &Case) -> String {
